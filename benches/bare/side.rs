@@ -1,0 +1,66 @@
+//! The two sides of the comparison.
+
+use kvbench::engine::{Batch, Engine};
+use std::{hint::black_box, ops::ControlFlow};
+
+#[cfg(feature = "lmdb")]
+pub mod lmdb;
+pub mod map;
+#[cfg(feature = "redb")]
+pub mod redb;
+#[cfg(feature = "rocksdb")]
+pub mod rocksdb;
+
+/// What is compared. The loops are inside, so that a call costs nothing.
+pub trait Side {
+    /// Reads one key after the other, each by itself, and copies its value to `reply` as a server
+    /// does (a value that nobody looks at is never fetched from memory). Returns the bytes of all.
+    fn get_each(&mut self, keys: &[&[u8]], reply: &mut Vec<u8>) -> usize;
+
+    /// Sets all pairs in one commit, which is not synced.
+    fn put_batch(&mut self, pairs: &[(&[u8], &[u8])]);
+
+    /// The value of `key`, for the comparison at the end.
+    fn value(&mut self, key: &[u8]) -> Option<Vec<u8>>;
+}
+
+/// Copies one value in place of the last.
+#[inline]
+fn answer(reply: &mut Vec<u8>, value: Option<&[u8]>) -> usize {
+    reply.clear();
+    reply.extend_from_slice(value.unwrap_or_default());
+    black_box(&reply).len()
+}
+
+/// An engine through the trait.
+pub struct Through(pub Box<dyn Engine>);
+
+impl Side for Through {
+    fn get_each(&mut self, keys: &[&[u8]], reply: &mut Vec<u8>) -> usize {
+        let mut bytes = 0;
+        for key in keys {
+            let outcome = self.0.read(&[key], &mut |_, value| {
+                bytes += answer(reply, value);
+                ControlFlow::Continue(())
+            });
+            outcome.expect("reads");
+        }
+        bytes
+    }
+
+    fn put_batch(&mut self, pairs: &[(&[u8], &[u8])]) {
+        let mut batch = Batch::with_capacity(pairs.len());
+        pairs.iter().for_each(|(key, value)| batch.put(key, value));
+        self.0.write(&batch, false).expect("writes");
+    }
+
+    fn value(&mut self, key: &[u8]) -> Option<Vec<u8>> {
+        let mut found = None;
+        let outcome = self.0.read(&[key], &mut |_, value| {
+            found = value.map(<[u8]>::to_vec);
+            ControlFlow::Continue(())
+        });
+        outcome.expect("reads");
+        found
+    }
+}

@@ -1,0 +1,50 @@
+//! LMDB through heed, with the settings of `engine/lmdb.rs` under `no`.
+
+use super::{Side, answer};
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, WithTls, types::Bytes};
+use std::{fs, path::Path};
+
+struct Bare {
+    env: Env<WithTls>,
+    db: Database<'static, Bytes, Bytes>,
+}
+
+pub fn open(path: &Path) -> Box<dyn Side> {
+    fs::create_dir(path).expect("creates a directory");
+    let mut options = EnvOpenOptions::new();
+    options.map_size(4 << 30).max_readers(4096);
+    #[expect(unsafe_code, reason = "a memory map")]
+    // SAFETY: nothing else has the new directory open; the flag concerns power cuts alone.
+    let env = unsafe { options.flags(EnvFlags::NO_SYNC).open(path) }.expect("opens");
+    let txn = env.write_txn().expect("begins");
+    let created = env.create_databases_and_commit(txn, |opener, txn| {
+        opener.create_database::<Bytes, Bytes>(txn, None).map(CommitOrAbort::<_, ()>::Commit)
+    });
+    let db = created.expect("creates a table").unwrap_commit();
+    Box::new(Bare { env, db })
+}
+
+impl Side for Bare {
+    fn get_each(&mut self, keys: &[&[u8]], reply: &mut Vec<u8>) -> usize {
+        let mut bytes = 0;
+        for key in keys {
+            // A snapshot for each, or later reads would not see what was committed meanwhile.
+            let txn = self.env.read_txn().expect("begins");
+            bytes += answer(reply, self.db.get(&txn, key).expect("reads"));
+        }
+        bytes
+    }
+
+    fn put_batch(&mut self, pairs: &[(&[u8], &[u8])]) {
+        let mut txn = self.env.write_txn().expect("begins");
+        for (key, value) in pairs {
+            self.db.put(&mut txn, key, value).expect("puts");
+        }
+        txn.commit().expect("commits");
+    }
+
+    fn value(&mut self, key: &[u8]) -> Option<Vec<u8>> {
+        let txn = self.env.read_txn().expect("begins");
+        self.db.get(&txn, key).expect("reads").map(<[u8]>::to_vec)
+    }
+}

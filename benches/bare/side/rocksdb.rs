@@ -1,0 +1,58 @@
+//! RocksDB, with the settings of `engine/rocksdb.rs`.
+
+use super::{Side, answer};
+use rocksdb::{
+    BlockBasedOptions, Cache, DB, DBCompressionType, Options, WriteBatch, WriteBufferManager, WriteOptions,
+};
+use std::path::Path;
+
+/// The default of `--cache-size`.
+const BUDGET: usize = 256 << 20;
+
+struct Bare(DB);
+
+pub fn open(path: &Path) -> Box<dyn Side> {
+    Box::new(Bare(DB::open(&options(), path).expect("opens")))
+}
+
+fn options() -> Options {
+    let cache = Cache::new_lru_cache(BUDGET);
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&cache);
+    table.set_cache_index_and_filter_blocks(true);
+    table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    table.set_bloom_filter(10.0, false);
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.set_block_based_table_factory(&table);
+    options.set_write_buffer_size(BUDGET / 4);
+    options.set_max_write_buffer_number(2);
+    let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(BUDGET / 2, false, cache);
+    options.set_write_buffer_manager(&memtables);
+    options.set_compression_type(DBCompressionType::None);
+    options.set_max_background_jobs(2);
+    options
+}
+
+impl Side for Bare {
+    fn get_each(&mut self, keys: &[&[u8]], reply: &mut Vec<u8>) -> usize {
+        let mut bytes = 0;
+        for key in keys {
+            let value = self.0.get_pinned(key).expect("reads");
+            bytes += answer(reply, value.as_deref());
+        }
+        bytes
+    }
+
+    fn put_batch(&mut self, pairs: &[(&[u8], &[u8])]) {
+        let mut batch = WriteBatch::default();
+        for (key, value) in pairs {
+            batch.put(key, value);
+        }
+        self.0.write_opt(batch, &WriteOptions::default()).expect("writes");
+    }
+
+    fn value(&mut self, key: &[u8]) -> Option<Vec<u8>> {
+        self.0.get(key).expect("reads")
+    }
+}

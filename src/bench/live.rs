@@ -1,0 +1,87 @@
+//! Which keys are there: what inserts have added and deletes have taken, over all threads and all cells
+//! of a group.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+};
+
+/// The numbers of the keys that exist: all of `deleted..inserted`.
+#[derive(Debug)]
+pub struct Live {
+    /// Where numbering starts over.
+    limit: u64,
+    /// Numbers handed out for inserts.
+    next: AtomicU64,
+    /// Every insert before it was acknowledged.
+    inserted: AtomicU64,
+    /// Acknowledged inserts beyond `inserted`: first number to number after the last.
+    ahead: Mutex<BTreeMap<u64, u64>>,
+    /// Numbers handed out for deletes.
+    deleted: AtomicU64,
+}
+
+impl Live {
+    /// No keys; inserts start over after `limit`.
+    pub fn new(limit: u64) -> Self {
+        Self {
+            limit: limit.max(1),
+            next: AtomicU64::new(0),
+            inserted: AtomicU64::new(0),
+            ahead: Mutex::default(),
+            deleted: AtomicU64::new(0),
+        }
+    }
+
+    /// A ticket for the next insert, and the number of its key.
+    pub fn insert(&self) -> (u64, u64) {
+        let ticket = self.next.fetch_add(1, SeqCst);
+        (ticket, ticket % self.limit)
+    }
+
+    /// Makes the key of a ticket visible to choosers, once all keys before it are.
+    pub fn inserted(&self, ticket: u64) {
+        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut done = self.inserted.load(SeqCst);
+        if ticket != done {
+            ahead.insert(ticket, ticket + 1);
+            return;
+        }
+        done += 1;
+        while let Some(end) = ahead.remove(&done) {
+            done = end;
+        }
+        self.inserted.store(done, SeqCst);
+    }
+
+    /// The number of the next key to delete, if any is left.
+    pub fn delete(&self) -> Option<u64> {
+        let end = self.end();
+        self.deleted.fetch_update(SeqCst, SeqCst, |first| (first < end).then_some(first + 1)).ok()
+    }
+
+    /// Whether a delete may have taken this key.
+    pub fn is_deleted(&self, index: u64) -> bool {
+        index < self.deleted.load(SeqCst)
+    }
+
+    /// First number that exists, and the one after the last.
+    #[inline]
+    pub fn range(&self) -> (u64, u64) {
+        (self.deleted.load(SeqCst), self.end())
+    }
+
+    #[inline]
+    fn end(&self) -> u64 {
+        self.inserted.load(SeqCst).min(self.limit)
+    }
+
+    /// How many keys exist when nothing is under way.
+    pub fn count(&self) -> u64 {
+        let (first, end) = self.range();
+        end.saturating_sub(first)
+    }
+}

@@ -1,0 +1,142 @@
+//! Charts, drawn as SVG when the page is written: they need no script, and print.
+
+use super::{contest::Contest, model::Entry};
+use crate::bench::{
+    measure::{Measure, Unit},
+    numbers,
+    spread::Spread,
+};
+use askama::Template;
+
+mod axis;
+mod lines;
+
+pub use lines::{latency, timeline};
+
+/// Width of every chart in its own units; a phone shows about one of them to the pixel.
+const WIDTH: f64 = 360.0;
+
+/// Colours and shapes of what is measured, the same all over the page. Colours repeat after
+/// [`COLOURS`] and shapes after another number, so that their pairs do not.
+pub struct Styles(Vec<String>);
+
+/// How one store is drawn.
+#[derive(Clone, Copy)]
+pub struct Style {
+    /// Number of a colour of the style sheet.
+    pub colour: usize,
+    /// Path of its marker around 0, 0.
+    pub shape: &'static str,
+    /// Dashes of its line.
+    pub dash: &'static str,
+}
+
+const COLOURS: usize = 8;
+
+const SHAPES: [(&str, &str); 7] = [
+    ("M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", "none"),
+    ("M-3.5 -3.5h7v7h-7z", "6 2"),
+    ("M0 -4.5l4.5 8h-9z", "2 2"),
+    ("M0 -5l5 5l-5 5l-5 -5z", "8 2 2 2"),
+    ("M-4 -1.3h2.7v-2.7h2.6v2.7h2.7v2.6h-2.7v2.7h-2.6v-2.7h-2.7z", "4 2"),
+    ("M0 4.5l4.5 -8h-9z", "1 2"),
+    ("M-4 -4l8 8m0 -8l-8 8", "10 3"),
+];
+
+impl Styles {
+    /// Gives a style to each label.
+    pub fn new(labels: impl Iterator<Item = String>) -> Self {
+        let mut known = Vec::new();
+        for label in labels {
+            if !known.contains(&label) {
+                known.push(label);
+            }
+        }
+        Self(known)
+    }
+
+    /// The style of a label.
+    pub fn of(&self, label: &str) -> Style {
+        let number = self.0.iter().position(|known| known == label).unwrap_or_default();
+        let (shape, dash) = SHAPES.get(number % SHAPES.len()).copied().unwrap_or_default();
+        Style { colour: number % COLOURS, shape, dash }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "bars.svg")]
+struct Bars {
+    width: f64,
+    height: f64,
+    /// What is drawn, in words.
+    words: String,
+    bars: Vec<Bar>,
+}
+
+struct Bar {
+    y: f64,
+    label: String,
+    full_label: String,
+    colour: usize,
+    value: Option<BarValue>,
+    text: String,
+    text_x: f64,
+}
+
+struct BarValue {
+    length: f64,
+    min: f64,
+    max: f64,
+}
+
+/// Where bars begin, how long the longest may be, and how high each is.
+const BARS_FROM: f64 = 100.0;
+const BARS_WIDTH: f64 = 180.0;
+const BAR_STEP: f64 = 24.0;
+
+/// A bar for each cell, from zero, with the range of its repetitions as a whisker. `None` where no cell
+/// has the figure.
+pub fn bars(
+    contest: &Contest<'_, '_>,
+    measure: &Measure,
+    styles: &Styles,
+) -> Option<Result<String, askama::Error>> {
+    let spreads: Vec<_> = contest.entries.iter().map(|entry| (*entry, entry.spread(measure))).collect();
+    let largest = Spread::of(spreads.iter().filter_map(|(_, spread)| Some(spread.as_ref()?.max)))?.max;
+    let scale = if largest > 0.0 { BARS_WIDTH / largest } else { 0.0 };
+    let mut bars = Vec::new();
+    let mut y = 4.0;
+    for (entry, spread) in &spreads {
+        bars.push(bar(entry, spread.as_ref(), measure.unit, scale, y, styles));
+        y += BAR_STEP;
+    }
+    let said: Vec<_> = bars.iter().map(|bar| format!("{} {}", bar.full_label, bar.text)).collect();
+    let words =
+        format!("{} of {}, {}: {}.", measure.title, contest.title, measure.better.words(), said.join("; "));
+    Some(Bars { width: WIDTH, height: y + 2.0, words, bars }.render())
+}
+
+fn bar(entry: &Entry<'_>, spread: Option<&Spread>, unit: Unit, scale: f64, y: f64, styles: &Styles) -> Bar {
+    let full_label = entry.label();
+    let value = spread.map(|spread| BarValue {
+        length: spread.median * scale,
+        min: BARS_FROM + spread.min * scale,
+        max: BARS_FROM + spread.max * scale,
+    });
+    let text = match spread {
+        Some(spread) => numbers::short(unit, spread.median),
+        None => entry.state.without_figure().to_owned(),
+    };
+    let text_x = value.as_ref().map_or(BARS_FROM, |value| value.max) + 6.0;
+    let colour = styles.of(&full_label).colour;
+    Bar { y, label: cut(&full_label), full_label, colour, value, text, text_x }
+}
+
+/// A label that fits beside the bars.
+fn cut(label: &str) -> String {
+    const LETTERS: usize = 14;
+    if label.chars().count() <= LETTERS {
+        return label.to_owned();
+    }
+    label.chars().take(LETTERS - 1).chain(['\u{2026}']).collect()
+}

@@ -1,0 +1,74 @@
+//! Scales of charts with lines.
+
+/// Maps values to the units of the picture.
+#[derive(Clone, Copy)]
+pub struct Axis {
+    from: f64,
+    to: f64,
+    logarithmic: bool,
+    /// Where the picture has the two ends.
+    ends: (f64, f64),
+}
+
+impl Axis {
+    /// From zero to a largest value.
+    pub fn linear(largest: f64, ends: (f64, f64)) -> Self {
+        Self { from: 0.0, to: if largest > 0.0 { largest } else { 1.0 }, logarithmic: false, ends }
+    }
+
+    /// Between two positive values, with some room around them.
+    pub fn logarithmic(smallest: f64, largest: f64, ends: (f64, f64)) -> Self {
+        const ROOM: f64 = 1.3;
+        Self { from: (smallest / ROOM).log10(), to: (largest * ROOM).log10(), logarithmic: true, ends }
+    }
+
+    /// Where a value is.
+    pub fn place(&self, value: f64) -> f64 {
+        let value = if self.logarithmic { value.log10() } else { value };
+        let part = (value - self.from) / (self.to - self.from);
+        self.ends.0 + part * (self.ends.1 - self.ends.0)
+    }
+
+    /// Round values along the axis.
+    pub fn ticks(&self) -> Vec<f64> {
+        if !self.logarithmic {
+            return linear_ticks(self.to);
+        }
+        let decades = self.steps(&[1.0]);
+        if decades.len() > 1 { decades } else { self.steps(&[1.0, 2.0, 5.0]) }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a dozen decades")]
+    fn steps(&self, factors: &[f64]) -> Vec<f64> {
+        let decades = self.from.floor() as i32..=self.to.ceil() as i32;
+        let values = decades.flat_map(|decade| factors.iter().map(move |factor| factor * 10f64.powi(decade)));
+        values.filter(|value| (self.from..=self.to).contains(&value.log10())).collect()
+    }
+}
+
+/// Three to six multiples of 1, 2 or 5 times a power of ten.
+fn linear_ticks(largest: f64) -> Vec<f64> {
+    let decade = 10f64.powf(largest.log10().floor());
+    let fine = [0.2, 0.5, 1.0, 2.0].into_iter().map(|factor| factor * decade);
+    let step = fine.into_iter().find(|step| largest / step <= 5.0).unwrap_or(decade * 5.0);
+    (0..=5).map(|count| f64::from(count) * step).filter(|value| *value <= largest).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round() {
+        assert_eq!(linear_ticks(10.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(linear_ticks(430.0), [0.0, 100.0, 200.0, 300.0, 400.0]);
+        let axis = Axis::logarithmic(0.5, 2000.0, (0.0, 100.0));
+        assert_eq!(axis.ticks(), [1.0, 10.0, 100.0, 1000.0]);
+    }
+
+    #[test]
+    fn ends_of_the_picture() {
+        let axis = Axis::linear(10.0, (100.0, 0.0));
+        assert_eq!((axis.place(0.0), axis.place(10.0)), (100.0, 0.0));
+    }
+}

@@ -1,0 +1,186 @@
+//! Charts with a line for each store.
+
+use super::{Style, Styles, WIDTH, axis::Axis};
+use crate::bench::{measure::Unit, numbers, report::contest::Contest, result::Measurement};
+use askama::Template;
+
+#[derive(Template)]
+#[template(path = "lines.svg")]
+struct Lines {
+    width: f64,
+    height: f64,
+    left: f64,
+    right: f64,
+    bottom: f64,
+    words: String,
+    x_ticks: Vec<(f64, String)>,
+    y_ticks: Vec<(f64, String)>,
+    series: Vec<Series>,
+}
+
+struct Series {
+    label: String,
+    style: Style,
+    /// Points as SVG wants them.
+    path: String,
+    marks: Vec<Mark>,
+}
+
+struct Mark {
+    x: f64,
+    y: f64,
+    text: String,
+}
+
+/// The part of the picture between the axes.
+const LEFT: f64 = 58.0;
+const RIGHT: f64 = WIDTH - 14.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 180.0;
+const HEIGHT: f64 = 204.0;
+
+const PERCENTILES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
+
+fn percentiles(measurement: &Measurement) -> [f64; 5] {
+    let latency = &measurement.latency;
+    [latency.p50_us, latency.p90_us, latency.p99_us, latency.p999_us, latency.max_us]
+}
+
+/// Percentiles of latency, of the repetition with the median throughput, so that a line is one run's.
+pub fn latency(contest: &Contest<'_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
+    let found = typical(contest);
+    let all = || found.iter().flat_map(|(_, m)| percentiles(m)).filter(|us| *us > 0.0);
+    let (smallest, largest) = (all().reduce(f64::min)?, all().reduce(f64::max)?);
+    let y = Axis::logarithmic(smallest, largest, (BOTTOM, TOP));
+    let x = |position: f64| LEFT + 16.0 + position * (RIGHT - LEFT - 32.0) / 4.0;
+    let text = |us: f64| numbers::short(Unit::Microseconds, us);
+    let series = found.iter().map(|(label, measurement)| {
+        let points = percentiles(measurement).into_iter().zip(PERCENTILES).zip(0u8..);
+        // A latency under the clock's resolution has no place on a logarithmic axis.
+        let marks = points.filter(|((us, _), _)| *us > 0.0).map(|((us, name), position)| Mark {
+            x: x(f64::from(position)),
+            y: y.place(us),
+            text: format!("{label} {name}: {}", text(us)),
+        });
+        series(label, styles, marks.collect(), 1)
+    });
+    let said = found.iter().map(|(label, m)| {
+        format!(
+            "{label} p50 {}, p99 {}, p99.9 {}",
+            text(m.latency.p50_us),
+            text(m.latency.p99_us),
+            text(m.latency.p999_us)
+        )
+    });
+    let chart = Lines {
+        words: words("Latency percentiles", contest, said),
+        x_ticks: PERCENTILES
+            .into_iter()
+            .zip(0u8..)
+            .map(|(name, at)| (x(f64::from(at)), name.to_owned()))
+            .collect(),
+        y_ticks: y.ticks().into_iter().map(|us| (y.place(us), tick(Unit::Microseconds, us))).collect(),
+        series: series.collect(),
+        ..Lines::empty()
+    };
+    Some(chart.render())
+}
+
+/// Throughput over time, of the repetition with the median throughput.
+pub fn timeline(contest: &Contest<'_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
+    let mut found = typical(contest);
+    found.retain(|(_, m)| m.timeline.len() > 1 && m.timeline_slice_seconds > 0.0);
+    let all = || found.iter().flat_map(|(_, m)| rates(m));
+    let largest = all().map(|(_, rate)| rate).reduce(f64::max)?;
+    let end = all().map(|(second, _)| second).reduce(f64::max)?;
+    let (x, y) = (Axis::linear(end, (LEFT, RIGHT)), Axis::linear(largest * 1.05, (BOTTOM, TOP)));
+    let series = found.iter().map(|(label, measurement)| {
+        let marks = rates(measurement).map(|(second, rate)| Mark {
+            x: x.place(second),
+            y: y.place(rate),
+            text: format!(
+                "{label} at {} s: {}",
+                numbers::digits(second),
+                numbers::short(Unit::PerSecond, rate)
+            ),
+        });
+        series(label, styles, marks.collect(), 8)
+    });
+    let said = found.iter().map(|(label, m)| {
+        let rates = || rates(m).map(|(_, rate)| rate);
+        let text = |rate: Option<f64>| numbers::short(Unit::PerSecond, rate.unwrap_or(0.0));
+        format!("{label} from {} to {}", text(rates().reduce(f64::min)), text(rates().reduce(f64::max)))
+    });
+    let chart = Lines {
+        words: words("Throughput over time", contest, said),
+        x_ticks: x.ticks().into_iter().map(|s| (x.place(s), tick(Unit::Seconds, s))).collect(),
+        y_ticks: y.ticks().into_iter().map(|rate| (y.place(rate), tick(Unit::PerSecond, rate))).collect(),
+        series: series.collect(),
+        ..Lines::empty()
+    };
+    Some(chart.render())
+}
+
+impl Lines {
+    fn empty() -> Self {
+        let (x_ticks, y_ticks, series, words) = (Vec::new(), Vec::new(), Vec::new(), String::new());
+        let (width, height, left, right, bottom) = (WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM);
+        Self { width, height, left, right, bottom, words, x_ticks, y_ticks, series }
+    }
+}
+
+fn typical<'a>(contest: &Contest<'_, 'a>) -> Vec<(String, &'a Measurement)> {
+    contest.entries.iter().filter_map(|entry| Some((entry.label(), entry.typical()?))).collect()
+}
+
+/// End of each slice in seconds, and operations each second in it.
+#[expect(clippy::cast_precision_loss, reason = "pixels")]
+fn rates(measurement: &Measurement) -> impl Iterator<Item = (f64, f64)> {
+    let slice = measurement.timeline_slice_seconds;
+    let slices = measurement.timeline.iter().enumerate();
+    slices.map(move |(number, count)| ((number + 1) as f64 * slice, *count as f64 / slice))
+}
+
+/// A line with a marker at every so many points, the last among them.
+fn series(label: &str, styles: &Styles, mut marks: Vec<Mark>, every: usize) -> Series {
+    let path = marks.iter().map(|mark| format!("{:.1},{:.1}", mark.x, mark.y)).collect::<Vec<_>>().join(" ");
+    let last = marks.len().saturating_sub(1);
+    let mut number = 0;
+    marks.retain(|_| {
+        number += 1;
+        (last + 1 - number).is_multiple_of(every)
+    });
+    Series { label: label.to_owned(), style: styles.of(label), path, marks }
+}
+
+/// A round value without the digits that say nothing.
+fn tick(unit: Unit, value: f64) -> String {
+    let text = numbers::short(unit, value);
+    match text.split_once(['.', ' ', '/']) {
+        Some((whole, rest)) if text.get(whole.len()..).is_some_and(|tail| tail.starts_with('.')) => {
+            let (fraction, suffix) =
+                rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
+            let fraction = fraction.trim_end_matches('0');
+            let point = if fraction.is_empty() { "" } else { "." };
+            format!("{whole}{point}{fraction}{suffix}")
+        }
+        _ => text,
+    }
+}
+
+fn words(what: &str, contest: &Contest<'_, '_>, said: impl Iterator<Item = String>) -> String {
+    format!("{what} of {}: {}.", contest.title, said.collect::<Vec<_>>().join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_short() {
+        assert_eq!(tick(Unit::Microseconds, 10.0), "10 \u{b5}s");
+        assert_eq!(tick(Unit::PerSecond, 250_000.0), "250 k/s");
+        assert_eq!(tick(Unit::Seconds, 2.5), "2.5 s");
+        assert_eq!(tick(Unit::Seconds, 0.0), "0");
+    }
+}

@@ -1,0 +1,115 @@
+//! Which cells can be compared: those that did the same work, at the same level, on the same machine.
+
+use super::{level::Level, model::Entry};
+use crate::bench::{
+    measure::Measure,
+    numbers,
+    result::{Access, Target, Workload},
+};
+
+/// Cells that did the same work.
+pub struct Contest<'r, 'a> {
+    /// The work in a few words, other than that of any other contest of the same list.
+    pub title: String,
+    /// The cells, in the order of their tables.
+    pub entries: Vec<&'r Entry<'a>>,
+}
+
+impl<'r, 'a> Contest<'r, 'a> {
+    /// The cell with the best median, where at least two have one.
+    pub fn best(&self, measure: &Measure) -> Option<&'r Entry<'a>> {
+        let medians = self.entries.iter().filter_map(|entry| Some((*entry, entry.spread(measure)?.median)));
+        let mut ranking: Vec<_> = medians.collect();
+        ranking.sort_by(|a, b| measure.better.order(a.1, b.1));
+        if ranking.len() < 2 { None } else { ranking.first().map(|(entry, _)| *entry) }
+    }
+}
+
+/// Groups cells by what they did, and names the groups.
+pub fn contests<'r, 'a>(entries: impl IntoIterator<Item = &'r Entry<'a>>) -> Vec<Contest<'r, 'a>>
+where
+    'a: 'r,
+{
+    let mut contests: Vec<Contest<'r, 'a>> = Vec::new();
+    for entry in entries {
+        let same = |contest: &&mut Contest<'r, 'a>| {
+            contest.entries.first().is_some_and(|first| comparable(first, entry))
+        };
+        match contests.iter_mut().find(same) {
+            Some(contest) => contest.entries.push(entry),
+            None => contests.push(Contest { title: String::new(), entries: vec![entry] }),
+        }
+    }
+    name(&mut contests);
+    contests
+}
+
+fn comparable(a: &Entry<'_>, b: &Entry<'_>) -> bool {
+    let foreign = |target: &Target| target.address.is_some();
+    let (one, other) = (&a.cell.target, &b.cell.target);
+    a.group == b.group
+        && a.cell.reference == b.cell.reference
+        && Level::of(one) == Level::of(other)
+        && a.cell.workload == b.cell.workload
+        // The cache of a server that we did not start is not known.
+        && (one.cache_bytes == other.cache_bytes || foreign(one) || foreign(other))
+}
+
+/// Names contests by their workload and, where that is not enough, by what tells them apart.
+fn name(contests: &mut [Contest<'_, '_>]) {
+    let traits: Vec<Vec<String>> = contests.iter().map(traits).collect();
+    for (number, contest) in contests.iter_mut().enumerate() {
+        let Some(own) = traits.get(number) else { continue };
+        contest.title = shortest_title(own, &traits);
+    }
+}
+
+/// As many traits as it takes until no other contest has them all.
+fn shortest_title(own: &[String], all: &[Vec<String>]) -> String {
+    let mut namesakes: Vec<_> = all.iter().filter(|other| other.as_slice() != own).collect();
+    let mut title = Vec::new();
+    for (position, part) in own.iter().enumerate() {
+        let before = namesakes.len();
+        namesakes.retain(|other| other.get(position) == Some(part));
+        if position == 0 || namesakes.len() < before {
+            title.push(part.as_str());
+        }
+    }
+    title.join(", ")
+}
+
+/// The name of the workload first, then everything that may differ, each in words.
+fn traits(contest: &Contest<'_, '_>) -> Vec<String> {
+    let Some(entry) = contest.entries.first() else { return Vec::new() };
+    let work = &entry.cell.workload;
+    let mut parts = vec![work.name.clone()];
+    parts.extend(load_traits(work, entry));
+    parts.push(numbers::order(work.order));
+    parts.push(match (work.seconds, work.operations) {
+        (Some(seconds), _) => format!("{seconds} s"),
+        (None, Some(count)) => format!("{count} operations"),
+        (None, None) => String::new(),
+    });
+    parts.push(work.rate.map_or_else(|| "closed loop".to_owned(), |rate| format!("{rate} a second")));
+    parts.push(format!("{} pairs a scan", work.scan_length));
+    parts.push(format!("seed {}", work.seed));
+    parts.push(format!("cache {} B", entry.cell.target.cache_bytes));
+    parts.push(format!("machine {}", entry.group + 1));
+    parts
+}
+
+fn load_traits(work: &Workload, entry: &Entry<'_>) -> Vec<String> {
+    let (workers, batch) = match entry.cell.target.access {
+        Access::InProcess => ("thread", "batch"),
+        Access::Wire => ("client", "pipeline"),
+    };
+    let plural = if work.threads == 1 { "" } else { "s" };
+    vec![
+        numbers::mix(&work.mix),
+        format!("{} {workers}{plural}", work.threads),
+        format!("{batch} {}", work.batch),
+        format!("{} keys", work.keys),
+        format!("keys of {}", numbers::length(work.key_bytes)),
+        format!("values of {}", numbers::length(work.value_bytes)),
+    ]
+}

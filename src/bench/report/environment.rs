@@ -1,0 +1,86 @@
+//! Where and with what a run was made.
+
+use crate::bench::{files::RunFile, measure::Unit, numbers};
+
+/// A run's surroundings, in words.
+pub struct Described<'a> {
+    /// Names the run.
+    pub title: String,
+    /// Name and value of each fact.
+    pub facts: Vec<(&'static str, String)>,
+    /// What makes the figures doubtful.
+    pub warnings: Vec<&'a str>,
+    /// What makes the run again, for a shell.
+    pub command: String,
+}
+
+/// Describes a run.
+pub fn describe(file: &RunFile) -> Described<'_> {
+    let run = &file.run;
+    let suite = run.suite.as_deref().unwrap_or("free workload");
+    let mut warnings: Vec<&str> = run.environment.warnings.iter().map(String::as_str).collect();
+    if !run.finished {
+        warnings.push("This run was not finished; kvbench bench --resume completes it.");
+    }
+    Described {
+        title: format!("{suite}, {}", run.started),
+        facts: facts(file),
+        warnings,
+        command: run.command.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "),
+    }
+}
+
+fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
+    let run = &file.run;
+    let place = &run.environment;
+    let unknown = || "unknown".to_owned();
+    let text = |value: &Option<String>| value.clone().unwrap_or_else(unknown);
+    let libraries = place.libraries.iter().map(|(engine, library)| format!("{engine} ({library})"));
+    vec![
+        ("File", file.path.file_name().map_or_else(unknown, |name| name.to_string_lossy().into_owned())),
+        ("Processor", text(&place.cpu)),
+        ("Cores", place.cores.to_string()),
+        (
+            "Memory",
+            place.memory_bytes.map_or_else(unknown, |bytes| numbers::short(Unit::Bytes, whole(bytes))),
+        ),
+        ("System", place.system.clone()),
+        ("Frequency governor", text(&place.governor)),
+        ("Directory", place.directory.clone()),
+        ("File system", text(&place.file_system)),
+        ("Device", text(&place.device)),
+        ("fsync of 4 KiB", place.fsync_us.map_or_else(unknown, |us| numbers::short(Unit::Microseconds, us))),
+        ("Load average", place.load_average.map_or_else(unknown, |load| format!("{load:.2}"))),
+        ("kvbench", format!("{}, commit {}", run.version, text(&place.commit))),
+        ("Compiler", text(&place.rustc)),
+        ("Libraries", libraries.collect::<Vec<_>>().join(", ")),
+        ("Repetitions", run.repetitions.to_string()),
+    ]
+}
+
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+fn whole(bytes: u64) -> f64 {
+    bytes as f64
+}
+
+/// A word as a POSIX shell reads it back.
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_words_back() {
+        assert_eq!(shell_word("--keys=1000"), "--keys=1000");
+        assert_eq!(shell_word("it's here"), r"'it'\''s here'");
+        assert_eq!(shell_word(""), "''");
+    }
+}

@@ -1,0 +1,263 @@
+//! The page: one file that needs no network, for people who choose an engine.
+
+use super::{
+    answers::{self, Answer},
+    charts::{self, Style, Styles},
+    contest::{Contest, contests},
+    environment::{self, Described},
+    model::{Entry, Head, Report, State, Table},
+};
+use crate::bench::{
+    measure::{self, Better, DISK, MEMORY, Measure, SPACE_AMPLIFICATION, THROUGHPUT, WRITE_AMPLIFICATION},
+    numbers,
+};
+use askama::Template;
+
+const STYLE_SHEET: &str = include_str!("../../../templates/report.css");
+const SCRIPT: &str = include_str!("../../../templates/report.js");
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    style_sheet: &'static str,
+    script: &'static str,
+    summary: String,
+    warnings: usize,
+    answers: Vec<Answer>,
+    sections: Vec<Section<'a>>,
+    runs: Vec<Described<'a>>,
+}
+
+/// A table with its charts.
+struct Section<'a> {
+    id: String,
+    table: &'a Table<'a>,
+    level: String,
+    tabs: Vec<Tab>,
+    rows: Vec<Row<'a>>,
+    /// Stores in the line charts.
+    legend: Vec<(String, Style)>,
+    charts: Vec<ChartGroup>,
+}
+
+/// What a table can show: a measure, or first of all what each cell is about.
+struct Tab {
+    name: &'static str,
+    title: &'static str,
+    words: &'static str,
+    better: &'static str,
+    /// Absent where cells are about different measures.
+    measure: Option<&'static Measure>,
+}
+
+struct Row<'a> {
+    head: &'a Head,
+    places: Vec<Option<Place<'a>>>,
+}
+
+struct Place<'a> {
+    figures: Vec<Figure>,
+    /// Stands for the figures that are missing.
+    without: &'static str,
+    state: &'a State,
+    notes: &'a [usize],
+}
+
+impl Section<'_> {
+    /// Whether the title of the table tells its level already.
+    fn titled_by_level(&self) -> bool {
+        let level = &self.table.level;
+        self.table.title.contains(level.access()) && self.table.title.contains(&level.durability())
+    }
+}
+
+impl Place<'_> {
+    fn is_faulty(&self) -> bool {
+        matches!(self.state, State::Faulty(_))
+    }
+}
+
+/// One figure of a cell; the page shows those of one measure at a time.
+struct Figure {
+    measure: &'static str,
+    /// For sorting.
+    raw: f64,
+    text: String,
+    range: String,
+    best: bool,
+    hidden: bool,
+}
+
+struct ChartGroup {
+    title: &'static str,
+    about: &'static str,
+    open: bool,
+    has_legend: bool,
+    charts: Vec<Chart>,
+}
+
+struct Chart {
+    title: String,
+    svg: String,
+}
+
+/// The page.
+pub fn render(report: &Report<'_>) -> Result<String, askama::Error> {
+    let styles = Styles::new(report.entries().map(Entry::label));
+    let runs: Vec<_> = report.runs.iter().map(environment::describe).collect();
+    let tables = report.tables.iter().enumerate();
+    let sections = tables.map(|(number, table)| section(number + 1, table, &styles));
+    Page {
+        style_sheet: STYLE_SHEET,
+        script: SCRIPT,
+        summary: summary(report),
+        warnings: runs.iter().map(|run| run.warnings.len()).sum(),
+        answers: answers::answers(report),
+        sections: sections.collect::<Result<_, _>>()?,
+        runs,
+    }
+    .render()
+}
+
+fn summary(report: &Report<'_>) -> String {
+    let mut machines: Vec<String> = Vec::new();
+    for file in report.runs {
+        let place = &file.run.environment;
+        let cpu = place.cpu.as_deref().unwrap_or("unknown processor");
+        let machine = format!("{cpu}, {} cores, {}", place.cores, place.system);
+        if !machines.contains(&machine) {
+            machines.push(machine);
+        }
+    }
+    let (runs, cells) = (report.runs.len(), report.entries().count());
+    let plural = if runs == 1 { "" } else { "s" };
+    format!("{runs} run{plural}, {cells} cells, on {}", machines.join(" and on "))
+}
+
+fn section<'a>(number: usize, table: &'a Table<'a>, styles: &Styles) -> Result<Section<'a>, askama::Error> {
+    let contests = contests(&table.entries);
+    let tabs = tabs(table);
+    let rows = table.rows.iter().enumerate().map(|(row, head)| Row {
+        head,
+        places: (0..table.columns.len())
+            .map(|column| table.at(row, column).map(|entry| place(entry, &tabs, &contests)))
+            .collect(),
+    });
+    let mut legend: Vec<(String, Style)> = Vec::new();
+    for label in table.entries.iter().filter(|entry| entry.state == State::Sound).map(Entry::label) {
+        if !legend.iter().any(|(known, _)| *known == label) {
+            legend.push((label.clone(), styles.of(&label)));
+        }
+    }
+    Ok(Section {
+        id: format!("t{number}"),
+        table,
+        level: table.level.to_string(),
+        rows: rows.collect(),
+        tabs,
+        legend,
+        charts: chart_groups(&contests, styles)?,
+    })
+}
+
+fn tabs(table: &Table<'_>) -> Vec<Tab> {
+    let main = table.figure();
+    let first = main.map_or(
+        Tab { name: "result", title: "Result", words: "each in its unit", better: "lower", measure: None },
+        Tab::new,
+    );
+    let shown = |measure: &&Measure| {
+        let is_main = main.is_some_and(|main| std::ptr::eq(main, *measure));
+        measure.in_tables && !is_main && table.entries.iter().any(|entry| entry.spread(measure).is_some())
+    };
+    let mut tabs = vec![first];
+    tabs.extend(measure::ALL.into_iter().filter(shown).map(Tab::new));
+    tabs
+}
+
+impl Tab {
+    fn new(measure: &'static Measure) -> Self {
+        let better = if measure.better == Better::Higher { "higher" } else { "lower" };
+        let (name, title, words) = (measure.name, measure.title, measure.better.words());
+        Self { name, title, words, better, measure: Some(measure) }
+    }
+}
+
+fn place<'a>(entry: &'a Entry<'a>, tabs: &[Tab], contests: &[Contest<'a, 'a>]) -> Place<'a> {
+    let figures = tabs.iter().enumerate().filter_map(|(number, tab)| {
+        let measure = tab.measure.unwrap_or_else(|| measure::of_figure(entry.cell.figure));
+        let spread = entry.spread(measure)?;
+        let text = |value| numbers::exact(measure.unit, value);
+        let range = if spread.samples > 1 {
+            format!("{} \u{2013} {}", text(spread.min), text(spread.max))
+        } else {
+            "once".to_owned()
+        };
+        Some(Figure {
+            measure: tab.name,
+            raw: spread.median,
+            text: text(spread.median),
+            range,
+            best: contests.iter().filter_map(|one| one.best(measure)).any(|best| std::ptr::eq(best, entry)),
+            hidden: number > 0,
+        })
+    });
+    Place {
+        figures: figures.collect(),
+        without: entry.state.without_figure(),
+        state: &entry.state,
+        notes: &entry.notes,
+    }
+}
+
+type Drawn = Option<Result<String, askama::Error>>;
+
+fn chart_groups(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<ChartGroup>, askama::Error> {
+    let bars = |measure: &'static Measure| move |one: &Contest<'_, '_>| charts::bars(one, measure, styles);
+    let mut sizes = Vec::new();
+    for measure in [&DISK, &SPACE_AMPLIFICATION, &WRITE_AMPLIFICATION, &MEMORY] {
+        let name = |title: &str| format!("{}: {title}", measure.title);
+        sizes.extend(draw(contests, bars(measure), name)?);
+    }
+    let plain = |title: &str| title.to_owned();
+    let groups = [
+        ChartGroup {
+            title: "Throughput",
+            about: "Operations each second: the median, and the range of the repetitions as a whisker.",
+            open: true,
+            has_legend: false,
+            charts: draw(contests, bars(&THROUGHPUT), plain)?,
+        },
+        ChartGroup {
+            title: "Latency percentiles",
+            about: "Of the repetition with the median throughput; the scale is logarithmic.",
+            open: true,
+            has_legend: true,
+            charts: draw(contests, |one| charts::latency(one, styles), plain)?,
+        },
+        ChartGroup {
+            title: "Throughput over time",
+            about: "Of the repetition with the median throughput. A dip may be a flush, a compaction or a rewrite.",
+            open: false,
+            has_legend: true,
+            charts: draw(contests, |one| charts::timeline(one, styles), plain)?,
+        },
+        ChartGroup {
+            title: "Size and amplification",
+            about: "Lower is better.",
+            open: false,
+            has_legend: false,
+            charts: sizes,
+        },
+    ];
+    Ok(groups.into_iter().filter(|group| !group.charts.is_empty()).collect())
+}
+
+fn draw(
+    contests: &[Contest<'_, '_>],
+    chart: impl Fn(&Contest<'_, '_>) -> Drawn,
+    name: impl Fn(&str) -> String,
+) -> Result<Vec<Chart>, askama::Error> {
+    let drawn = contests.iter().filter_map(|one| Some((name(&one.title), chart(one)?)));
+    drawn.map(|(title, svg)| Ok(Chart { title, svg: svg? })).collect()
+}

@@ -1,0 +1,351 @@
+//! Runs arranged as tables.
+
+use super::level::Level;
+use crate::bench::{
+    files::RunFile,
+    measure::{self, Measure},
+    result::{Cell, Measurement, Outcome, Run},
+    spread::Spread,
+};
+
+/// Everything that is reported.
+pub struct Report<'a> {
+    /// The runs, oldest first.
+    pub runs: &'a [RunFile],
+    /// The tables, in the order of the runs.
+    pub tables: Vec<Table<'a>>,
+}
+
+/// One table.
+pub struct Table<'a> {
+    /// Its name in the run.
+    pub title: &'a str,
+    /// The level of all its cells.
+    pub level: Level<'a>,
+    /// Which run it is of, where runs of several machines or programs are reported together.
+    pub source: Option<String>,
+    /// The rows, from the top.
+    pub rows: Vec<Head>,
+    /// Headings of the parts of a row's label.
+    pub row_headings: Vec<String>,
+    /// The columns, from the left.
+    pub columns: Vec<Head>,
+    /// What is in it.
+    pub entries: Vec<Entry<'a>>,
+    /// Footnotes; numbers of notes count from 1.
+    pub notes: Vec<String>,
+    group: usize,
+}
+
+/// Label of a row or column.
+pub struct Head {
+    /// The label.
+    pub label: String,
+    /// The label by the table's row headings.
+    pub parts: Vec<String>,
+    /// Its footnotes.
+    pub notes: Vec<usize>,
+}
+
+/// A cell and what was measured of it.
+pub struct Entry<'a> {
+    /// The run it is of.
+    pub run: &'a Run,
+    /// The cell.
+    pub cell: &'a Cell,
+    /// Runs with the same number were made by the same program on the same machine.
+    pub group: usize,
+    /// Row and column, from 0.
+    pub place: (usize, usize),
+    /// Whether it has figures.
+    pub state: State,
+    /// Whether another cell ran at the same time.
+    pub concurrent: bool,
+    /// Its footnotes.
+    pub notes: Vec<usize>,
+    measurements: Vec<&'a Measurement>,
+}
+
+/// Whether a cell has figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It has, and they can be trusted.
+    Sound,
+    /// An operation did not do what it should, so none of its figures means anything.
+    Faulty(String),
+    /// Nothing was measured.
+    Missing,
+}
+
+impl State {
+    /// What stands where a figure would.
+    pub fn without_figure(&self) -> &'static str {
+        match self {
+            Self::Sound => "\u{2013}",
+            Self::Faulty(_) => "failed",
+            Self::Missing => "not measured",
+        }
+    }
+}
+
+impl<'a> Entry<'a> {
+    fn new(run: &'a Run, cell: &'a Cell, group: usize, place: (usize, usize)) -> Self {
+        let outcomes = || run.samples.iter().filter(|sample| sample.cell == cell.id).map(|s| &s.outcome);
+        let measurements: Vec<_> = run.measurements(&cell.id).collect();
+        let state = match outcomes().find_map(fault) {
+            Some(fault) => State::Faulty(fault),
+            None if measurements.is_empty() => State::Missing,
+            None => State::Sound,
+        };
+        // Sound repetitions beside a faulty one are dropped: the engine that sometimes errs is not fast.
+        let measurements = if state == State::Sound { measurements } else { Vec::new() };
+        let concurrent = concurrent(run, cell);
+        Self { run, cell, group, place, state, concurrent, notes: Vec::new(), measurements }
+    }
+
+    /// What is measured, as charts and answers call it.
+    pub fn label(&self) -> String {
+        let target = &self.cell.target;
+        match target.compression.as_str() {
+            "none" | "" => target.store.clone(),
+            compression => format!("{}/{compression}", target.store),
+        }
+    }
+
+    /// A figure over the repetitions, where it was measured and can be trusted.
+    pub fn spread(&self, measure: &Measure) -> Option<Spread> {
+        Spread::of(self.measurements.iter().filter_map(|measurement| (measure.of)(measurement)))
+    }
+
+    /// How many repetitions there are.
+    pub fn samples(&self) -> usize {
+        self.measurements.len()
+    }
+
+    /// The repetition in the middle by throughput, for what has no median of its own.
+    pub fn typical(&self) -> Option<&'a Measurement> {
+        let mut sorted = self.measurements.clone();
+        sorted.sort_by(|a, b| a.throughput.total_cmp(&b.throughput));
+        sorted.get(sorted.len().saturating_sub(1) / 2).copied()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if let State::Faulty(fault) = &self.state {
+            remarks.push(format!("{}: {fault}", self.cell.id));
+        }
+        let wanted = usize::try_from(self.run.repetitions).unwrap_or(usize::MAX);
+        if self.state == State::Sound && self.samples() < wanted {
+            remarks.push(format!("{} of {wanted} repetitions so far.", self.samples()));
+        }
+        remarks.extend(self.measurements.iter().flat_map(|measurement| measurement.warnings.iter().cloned()));
+        remarks
+    }
+}
+
+/// A cell that runs together with others says so of itself, but for the first of them.
+fn concurrent(run: &Run, cell: &Cell) -> bool {
+    let after = run.cells.iter().skip_while(|other| other.id != cell.id).nth(1);
+    cell.together || after.is_some_and(|next| next.together)
+}
+
+/// Why an outcome makes its cell worthless.
+fn fault(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Failed(reason) => Some(reason.clone()),
+        Outcome::Measured(measurement) if measurement.is_sound() => None,
+        Outcome::Measured(m) if m.operations == 0 && m.errors + m.misses + m.wrong_values == 0 => {
+            Some("no operation ended in the measured time".to_owned())
+        }
+        Outcome::Measured(m) => Some(format!(
+            "{} errors, {} misses, {} wrong values; the first: {}",
+            m.errors,
+            m.misses,
+            m.wrong_values,
+            m.first_fault.as_deref().unwrap_or("not recorded")
+        )),
+    }
+}
+
+impl<'a> Report<'a> {
+    /// Arranges runs. A table of the runs is split where it would mix levels, machines or programs.
+    pub fn new(runs: &'a [RunFile]) -> Self {
+        let groups = groups(runs);
+        let several = groups.iter().any(|group| *group > 0);
+        let mut tables: Vec<Table<'a>> = Vec::new();
+        for (file, group) in runs.iter().zip(groups) {
+            for cell in &file.run.cells {
+                let level = Level::of(&cell.target);
+                let fits = |table: &&mut Table<'a>| {
+                    (table.title, table.level, table.group) == (cell.table.as_str(), level, group)
+                };
+                match tables.iter_mut().find(fits) {
+                    Some(table) => table.push(&file.run, cell),
+                    None => {
+                        let source = several.then(|| source(file, group));
+                        let mut table = Table::new(&cell.table, level, group, source);
+                        table.push(&file.run, cell);
+                        tables.push(table);
+                    }
+                }
+            }
+        }
+        for table in &mut tables {
+            table.head();
+            table.annotate();
+        }
+        Self { runs, tables }
+    }
+
+    /// All cells.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry<'a>> {
+        self.tables.iter().flat_map(|table| &table.entries)
+    }
+}
+
+impl<'a> Table<'a> {
+    fn new(title: &'a str, level: Level<'a>, group: usize, source: Option<String>) -> Self {
+        let (rows, columns, entries, notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { title, level, source, rows, row_headings: Vec::new(), columns, entries, notes, group }
+    }
+
+    fn push(&mut self, run: &'a Run, cell: &'a Cell) {
+        let column = position(&mut self.columns, &cell.column);
+        let mut row = position(&mut self.rows, &cell.row);
+        if self.at(row, column).is_some() {
+            // Two cells for one place: the price of the harness in each run, or cells that differ in
+            // what the table does not show.
+            let other = if cell.reference { run.suite.as_deref().unwrap_or(&run.started) } else { &cell.id };
+            row = position(&mut self.rows, &format!("{} ({other})", cell.row));
+        }
+        self.entries.push(Entry::new(run, cell, self.group, (row, column)));
+    }
+
+    /// The cell at a place.
+    pub fn at(&self, row: usize, column: usize) -> Option<&Entry<'a>> {
+        self.entries.iter().find(|entry| entry.place == (row, column))
+    }
+
+    /// The measure that a cell shows first, where all of the table show the same.
+    pub fn figure(&self) -> Option<&'static Measure> {
+        let mut figures = self.entries.iter().map(|entry| entry.cell.figure);
+        let first = figures.next()?;
+        figures.all(|figure| figure == first).then(|| measure::of_figure(first))
+    }
+
+    /// Parts the labels of rows by the run's heading, where they have as many parts as it.
+    fn head(&mut self) {
+        const BAR: &str = " | ";
+        let heading = self.entries.first().map_or("", |entry| entry.run.row_heading.as_str());
+        let headings: Vec<_> = heading.split(BAR).map(str::to_owned).collect();
+        if self.rows.iter().all(|row| row.label.split(BAR).count() == headings.len()) {
+            for row in &mut self.rows {
+                row.parts = row.label.split(BAR).map(str::to_owned).collect();
+            }
+            self.row_headings = headings;
+        } else {
+            self.row_headings = vec![heading.to_owned()];
+        }
+    }
+
+    /// Puts footnotes where they say most with the fewest marks: an engine's caveats beside its row or
+    /// column where that is all its own, else beside the cell.
+    fn annotate(&mut self) {
+        let rows: Vec<_> = (0..self.rows.len()).map(|row| self.only_store(|place| place.0 == row)).collect();
+        let columns: Vec<_> =
+            (0..self.columns.len()).map(|column| self.only_store(|place| place.1 == column)).collect();
+        let by_row = rows.iter().all(Option::is_some);
+        let by_column = columns.iter().all(Option::is_some) && !(by_row && distinct(&rows) > 1);
+        let Self { entries, notes, rows: row_heads, columns: column_heads, .. } = self;
+        if by_column {
+            mark(column_heads, &columns, notes);
+        } else if by_row {
+            mark(row_heads, &rows, notes);
+        }
+        for entry in entries {
+            let mut remarks = entry.remarks();
+            if !by_row && !by_column {
+                remarks.extend(caveats(entry.cell));
+            }
+            entry.notes = remarks.into_iter().map(|remark| note(notes, remark)).collect();
+            entry.notes.sort_unstable();
+            entry.notes.dedup();
+        }
+    }
+
+    /// A cell of the only store of a part of the table; `None` where there are several.
+    fn only_store(&self, part: impl Fn((usize, usize)) -> bool) -> Option<&'a Cell> {
+        let mut cells = self.entries.iter().filter(|entry| part(entry.place)).map(|entry| entry.cell);
+        let first = cells.next()?;
+        cells.all(|cell| cell.target.store == first.target.store).then_some(first)
+    }
+}
+
+fn distinct(cells: &[Option<&Cell>]) -> usize {
+    let mut stores: Vec<_> = cells.iter().flatten().map(|cell| &cell.target.store).collect();
+    stores.sort();
+    stores.dedup();
+    stores.len()
+}
+
+fn mark(heads: &mut [Head], cells: &[Option<&Cell>], notes: &mut Vec<String>) {
+    for (head, cell) in heads.iter_mut().zip(cells) {
+        let caveats = cell.iter().flat_map(|cell| caveats(cell));
+        head.notes = caveats.map(|caveat| note(notes, caveat)).collect();
+    }
+}
+
+fn caveats(cell: &Cell) -> impl Iterator<Item = String> {
+    cell.target.caveats.iter().map(|caveat| format!("{}: {caveat}", cell.target.store))
+}
+
+/// The number of a note, which is new unless it was made before.
+fn note(notes: &mut Vec<String>, text: String) -> usize {
+    if let Some(known) = notes.iter().position(|known| *known == text) {
+        return known + 1;
+    }
+    notes.push(text);
+    notes.len()
+}
+
+fn position(heads: &mut Vec<Head>, label: &str) -> usize {
+    heads.iter().position(|head| head.label == label).unwrap_or_else(|| {
+        heads.push(Head { label: label.to_owned(), parts: vec![label.to_owned()], notes: Vec::new() });
+        heads.len() - 1
+    })
+}
+
+/// Numbers runs so that those with the same number may share tables: made by the same program on the
+/// same machine, and not two runs of the same cell.
+fn groups(files: &[RunFile]) -> Vec<usize> {
+    let mut groups: Vec<Vec<&Run>> = Vec::new();
+    let mut numbers = Vec::new();
+    for RunFile { run, .. } in files {
+        let fits = |group: &Vec<&Run>| group.iter().all(|other| may_share(run, other));
+        let number = groups.iter().position(fits).unwrap_or_else(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups.get_mut(number).into_iter().for_each(|group| group.push(run));
+        numbers.push(number);
+    }
+    numbers
+}
+
+fn may_share(a: &Run, b: &Run) -> bool {
+    let (one, other) = (&a.environment, &b.environment);
+    a.version == b.version
+        && one.commit == other.commit
+        && one
+            .libraries
+            .iter()
+            .all(|(store, version)| other.libraries.get(store).is_none_or(|v| v == version))
+        && (&one.cpu, one.cores, one.memory_bytes) == (&other.cpu, other.cores, other.memory_bytes)
+        && (&one.system, &one.file_system, &one.device) == (&other.system, &other.file_system, &other.device)
+        && !a.cells.iter().any(|cell| !cell.reference && b.cells.iter().any(|other| cell.id == other.id))
+}
+
+fn source(file: &RunFile, group: usize) -> String {
+    let cpu = file.run.environment.cpu.as_deref().unwrap_or("unknown processor");
+    format!("run of {} on {cpu} (group {})", file.run.started, group + 1)
+}

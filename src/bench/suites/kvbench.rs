@@ -1,0 +1,48 @@
+//! The table of tidwall's KVBench: SET and GET with `redis-benchmark`'s keys and values, for every store,
+//! pipeline depth, number of clients and durability. Over the wire by nature.
+
+use super::{Maker, Plan, USUAL, cell, group, level};
+use crate::bench::result::{Access, Cell, Operation, Size, Target, Workload};
+
+/// Requests in a pipeline, and clients.
+const LOADS: [(u32, u32); 4] = [(1, 1), (1, 256), (256, 1), (256, 256)];
+/// Length of a measurement where the options give none. The seed sends a million requests, which a
+/// synced write with one client would take many minutes for.
+const SECONDS: f64 = 10.0;
+
+pub(super) fn plan(maker: &Maker<'_>) -> Plan {
+    let mut cells = Vec::new();
+    let targets = maker.targets(Access::Wire, &USUAL);
+    for (pipeline, clients) in LOADS {
+        for target in &targets {
+            cells.extend(pair(maker, target, pipeline, clients));
+        }
+    }
+    Plan { row_heading: "Store | Pipeline | Clients | Persist | Fsync".into(), cells }
+}
+
+/// SET and GET of one row. The GETs find what was loaded: the seed's random GETs of a partly filled store
+/// count a miss as a success.
+fn pair(maker: &Maker<'_>, target: &Target, pipeline: u32, clients: u32) -> Vec<Cell> {
+    let yes = |yes: bool| if yes { "yes" } else { "no" };
+    let (persist, fsync) = match level(target) {
+        "unknown" => ("?", "?"),
+        word => (yes(target.persistent), if word == "everysec" { word } else { yes(word == "always") }),
+    };
+    let row = format!("{} | {pipeline} | {clients} | {persist} | {fsync}", target.store);
+    let make = |name: &str, operation| {
+        let workload = Workload {
+            keys: maker.options.keys.unwrap_or(1_000_000).max(1),
+            value_bytes: Size::Fixed(3),
+            threads: clients,
+            batch: pipeline,
+            ..maker.workload(name, &[(operation, 1.0)], SECONDS)
+        };
+        Cell {
+            row: row.clone(),
+            column: format!("{}/sec", name.to_uppercase()),
+            ..cell("kvbench", target.clone(), workload, name)
+        }
+    };
+    group(vec![make("set", Operation::Update), make("get", Operation::Get)])
+}

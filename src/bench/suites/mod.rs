@@ -1,0 +1,257 @@
+//! The suites: each turns options into the cells that reproduce one published benchmark.
+
+mod custom;
+mod kvbench;
+mod redb;
+mod smallnest;
+mod ycsb;
+
+use super::{
+    options::{Durability, Foreign, Options, PlanError, Suite},
+    reference,
+    result::{Access, Cell, Figure, Operation, Order, Size, Step, Target, Workload},
+};
+use crate::engine::{Fsync, Info, KINDS};
+use std::thread;
+
+/// What a run measures.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Heading of the row names.
+    pub row_heading: String,
+    /// The cells, in the order of tables and of measuring.
+    pub cells: Vec<Cell>,
+}
+
+/// The cells that options ask for.
+pub fn plan(options: &Options) -> Result<Plan, PlanError> {
+    let maker = Maker { options };
+    maker.check_stores()?;
+    let mut plan = match options.suite {
+        None => custom::plan(&maker)?,
+        Some(Suite::Kvbench) => kvbench::plan(&maker),
+        Some(Suite::Smallnest) => smallnest::plan(&maker),
+        Some(Suite::Xdag) => smallnest::xdag(&maker)?,
+        Some(Suite::Ycsb) => ycsb::plan(&maker),
+        Some(Suite::Redb) => redb::plan(&maker)?,
+    };
+    if !plan.cells.iter().any(|cell| !cell.reference || is_asked_for(options)) {
+        return Err(PlanError::Nothing);
+    }
+    plan.cells.iter_mut().for_each(|cell| cell.workload.seed = options.seed);
+    Ok(plan)
+}
+
+fn is_asked_for(options: &Options) -> bool {
+    options.stores.iter().any(|store| reference::is_reference(store))
+}
+
+/// What the suites share.
+struct Maker<'o> {
+    options: &'o Options,
+}
+
+/// The durabilities that seeds compare.
+const USUAL: [Durability; 3] =
+    [Durability::Files(Fsync::Always), Durability::Files(Fsync::No), Durability::Memory];
+
+impl Maker<'_> {
+    fn check_stores(&self) -> Result<(), PlanError> {
+        for name in &self.options.stores {
+            if reference::info(name).is_none() {
+                let able = KINDS.iter().map(|kind| kind.info.name).collect::<Vec<_>>().join(", ");
+                return Err(PlanError::UnknownStore { name: name.clone(), able });
+            }
+        }
+        Ok(())
+    }
+
+    /// The stores to compare.
+    fn stores(&self) -> Vec<&'static Info> {
+        match self.options.stores.as_slice() {
+            [] => KINDS.iter().map(|kind| kind.info).collect(),
+            names => names.iter().filter_map(|name| reference::info(name)).collect(),
+        }
+    }
+
+    fn durabilities(&self, usual: &[Durability]) -> Vec<Durability> {
+        match self.options.durabilities.as_slice() {
+            [] => usual.to_vec(),
+            asked => asked.to_vec(),
+        }
+    }
+
+    /// In process, unless the options say otherwise.
+    fn access(&self) -> Access {
+        match self.options.wire || self.options.target.is_some() {
+            true => Access::Wire,
+            false => Access::InProcess,
+        }
+    }
+
+    fn is_in_process(&self, suite: Suite) -> Result<(), PlanError> {
+        match self.access() {
+            Access::InProcess => Ok(()),
+            Access::Wire => Err(PlanError::InProcessOnly(suite.name())),
+        }
+    }
+
+    /// Every store at every durability it has; a foreign server stands for all of them.
+    fn targets(&self, access: Access, usual: &[Durability]) -> Vec<Target> {
+        if let Some(foreign) = &self.options.target {
+            return vec![self.foreign(foreign)];
+        }
+        let mut targets = Vec::new();
+        for durability in self.durabilities(usual) {
+            for info in self.stores() {
+                let able = durability != Durability::Memory || info.in_memory;
+                let compresses = info.compression.contains(&self.options.compression);
+                if able && compresses {
+                    targets.push(self.target(info, access, durability));
+                }
+            }
+        }
+        targets
+    }
+
+    fn target(&self, info: &Info, access: Access, durability: Durability) -> Target {
+        let persistent = durability != Durability::Memory && !reference::is_reference(info.name);
+        Target {
+            access,
+            store: info.name.into(),
+            persistent,
+            fsync: Some(match durability {
+                Durability::Files(fsync) => fsync.to_string(),
+                Durability::Memory => Fsync::No.to_string(),
+            }),
+            cache_bytes: self.options.cache_bytes,
+            compression: self.options.compression.to_string(),
+            address: None,
+            caveats: info.caveats.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    fn foreign(&self, foreign: &Foreign) -> Target {
+        Target {
+            access: Access::Wire,
+            store: foreign.name.clone(),
+            persistent: foreign.durability.is_some_and(|durability| durability != Durability::Memory),
+            fsync: match foreign.durability {
+                Some(Durability::Files(fsync)) => Some(fsync.to_string()),
+                Some(Durability::Memory) => Some(Fsync::No.to_string()),
+                None => None,
+            },
+            cache_bytes: 0,
+            compression: "none".into(),
+            address: Some(foreign.address.clone()),
+            caveats: match foreign.durability {
+                Some(_) => vec!["its durability is what the user said, not what was seen".into()],
+                None => vec!["its durability is not known".into()],
+            },
+        }
+    }
+
+    /// A workload with the options' limits, or `seconds` when they have none.
+    fn workload(&self, name: &str, mix: &[(Operation, f64)], seconds: f64) -> Workload {
+        let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        Workload {
+            name: name.into(),
+            mix: mix.iter().copied().collect(),
+            keys: 0,
+            key_bytes: Size::Fixed(16),
+            value_bytes: Size::Fixed(100),
+            order: Order::Uniform,
+            threads: self.options.threads.unwrap_or(cores),
+            batch: 1,
+            seconds: match (self.options.seconds, self.options.operations) {
+                (None, None) => Some(seconds),
+                (seconds, _) => seconds,
+            },
+            operations: self.options.operations,
+            warmup_seconds: self.options.warmup_seconds,
+            rate: None,
+            scan_length: 1,
+            seed: self.options.seed,
+            step: Step::Operations,
+            hashed_keys: true,
+            key_limit: None,
+            data: None,
+        }
+    }
+
+    /// What the harness costs: gets of one thread from an engine that does nothing.
+    fn floor(&self) -> Option<Cell> {
+        if self.access() == Access::Wire || is_asked_for(self.options) {
+            return None;
+        }
+        let info = reference::info(reference::NOTHING)?;
+        let mut workload = self.workload("floor", &[(Operation::Get, 1.0)], 1.0);
+        workload.keys = self.options.keys.unwrap_or(1_000_000).clamp(1, 1_000_000);
+        workload.threads = 1;
+        // Long enough whatever the others have: the first tenth of a second meets cold memory.
+        (workload.warmup_seconds, workload.seconds) = (0.1, Some(0.5));
+        workload.operations = None;
+        let target = self.target(info, Access::InProcess, Durability::Memory);
+        let mut cell = cell("harness", target, workload, "get");
+        cell.table = "harness floor".into();
+        cell.reference = true;
+        Some(cell)
+    }
+}
+
+/// How a table names a target's durability.
+fn durability(target: &Target) -> String {
+    match (&target.fsync, target.persistent) {
+        (None, _) => "durability unknown".into(),
+        (Some(_), false) => "in memory".into(),
+        (Some(fsync), true) => format!("fsync {fsync}"),
+    }
+}
+
+/// The same as a part of a cell's name.
+fn level(target: &Target) -> &str {
+    match (&target.fsync, target.persistent) {
+        (None, _) => "unknown",
+        (Some(_), false) => "memory",
+        (Some(fsync), true) => fsync,
+    }
+}
+
+/// A cell of `suite` in the row `row` of its store's column.
+fn cell(suite: &str, target: Target, workload: Workload, row: &str) -> Cell {
+    let access = match target.access {
+        Access::InProcess => "in process",
+        Access::Wire => "over the wire",
+    };
+    let column = match (target.persistent, &target.address) {
+        (false, None) if !reference::is_reference(&target.store) => format!("{}/memory", target.store),
+        _ => target.store.clone(),
+    };
+    let place = access.replace(' ', "-");
+    Cell {
+        id: format!(
+            "{suite}/{place}/{}/{}/t{}/b{}/{}",
+            target.store,
+            level(&target),
+            workload.threads,
+            workload.batch,
+            row.replace(' ', "-")
+        ),
+        table: format!("{suite}: {}, {access}", durability(&target)),
+        row: row.into(),
+        column,
+        reference: reference::is_reference(&target.store),
+        target,
+        workload,
+        group: None,
+        together: false,
+        figure: Figure::Throughput,
+    }
+}
+
+/// Makes cells a group: measured in one process, in their order.
+fn group(mut cells: Vec<Cell>) -> Vec<Cell> {
+    let name = cells.first().map(|cell| cell.id.clone());
+    cells.iter_mut().for_each(|cell| cell.group.clone_from(&name));
+    cells
+}

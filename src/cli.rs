@@ -1,0 +1,236 @@
+//! The command line: the only place that knows flag names.
+
+mod bench;
+
+use crate::{
+    config::Config,
+    engine::{Compression, FAULTY, Fsync, KINDS, Kind, Location},
+};
+use bytesize::ByteSize;
+use clap::{
+    Args, Parser, Subcommand, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use std::{net::IpAddr, path::PathBuf, thread};
+
+pub use bench::Bench;
+
+const EXAMPLES: &str = "\
+Examples:
+  kvbench                                          map with an append-only file, fsync always
+  kvbench --store rocksdb --port 6380              RocksDB in ./rocksdb.db
+  kvbench --store btree --path :memory:            nothing on disk
+  kvbench --store lmdb --path /data/l --fsync no   LMDB, synced when the system likes
+  kvbench stores                                   the engines, and what they promise
+  kvbench report results --output report           tables and charts of runs of kvbench bench
+  kvbench compare a.json b.json --fail-above 10%   what got slower
+  redis-benchmark -p 6380 -t set,get -P 16         drive it";
+
+const COMPARE_HELP: &str = "\
+Exit code: 0, or 1 when --fail-above is exceeded, or 2 when a run cannot be read.
+
+The interval beside a ratio is a 95% bootstrap interval over the repetitions; a cell counts as slower
+when all of the interval does. With fewer than three repetitions no verdict is given.";
+
+/// One Redis-protocol server in front of many embedded key-value engines.
+#[derive(Debug, Parser)]
+#[command(name = "kvbench", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    /// What to do; serve when absent.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Options of serve.
+    #[command(flatten)]
+    pub serve: Serve,
+}
+
+/// Subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve one store over the Redis protocol (the default)
+    #[command(after_help = EXAMPLES)]
+    Serve(Box<Serve>),
+    /// Measure engines, in process or over the wire
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(Box<Bench>),
+    /// Measure one job (started by bench, for each group of cells)
+    #[command(hide = true)]
+    MeasureJob,
+    /// Print the JSON schema of result files
+    #[command(hide = true)]
+    ResultSchema,
+    /// List the engines of this build and what each --fsync word means for them
+    Stores {
+        /// As a Markdown table
+        #[arg(long)]
+        markdown: bool,
+    },
+    /// Turn runs of `kvbench bench` into report.md, report.csv and a self-contained report.html
+    Report(Report),
+    /// Compare two runs cell by cell, with the noise taken into account
+    #[command(after_help = COMPARE_HELP)]
+    Compare(Compare),
+}
+
+/// Options of `kvbench report`.
+#[derive(Args, Debug)]
+pub struct Report {
+    /// Run files, or directories with run files
+    #[arg(required = true, value_name = "DIR|FILE")]
+    pub inputs: Vec<PathBuf>,
+    /// Directory for the report [default: the input directory if there is just one, else .]
+    #[arg(long, short, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+impl Report {
+    /// Directory for the report.
+    pub fn output(&self) -> PathBuf {
+        match (&self.output, self.inputs.as_slice()) {
+            (Some(output), _) => output.clone(),
+            (None, [input]) if input.is_dir() => input.clone(),
+            (None, _) => ".".into(),
+        }
+    }
+}
+
+/// Options of `kvbench compare`.
+#[derive(Args, Debug)]
+pub struct Compare {
+    /// Run file with the figures before
+    #[arg(value_name = "A")]
+    pub first: PathBuf,
+    /// Run file with the figures after
+    #[arg(value_name = "B")]
+    pub second: PathBuf,
+    /// Exit with 1 when something is slower by more than this, beyond the noise, or fails now
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub fail_above: Option<f64>,
+}
+
+/// A part of one from percent, with or without the sign: `10%` is 0.1.
+fn percent(text: &str) -> Result<f64, String> {
+    let number: f64 = text.strip_suffix('%').unwrap_or(text).trim().parse().map_err(|_| wrong_percent())?;
+    if (0.0..100.0).contains(&number) { Ok(number / 100.0) } else { Err(wrong_percent()) }
+}
+
+fn wrong_percent() -> String {
+    "write percent from 0 to below 100, such as 10%".to_owned()
+}
+
+/// Options of `kvbench serve`.
+#[derive(Args, Debug)]
+pub struct Serve {
+    /// Engine that holds the data
+    #[arg(long, default_value = "map", value_parser = kind_parser(), help_heading = "Store")]
+    store: &'static Kind,
+    /// Where the data are, or :memory: for nowhere [default: STORE.db]
+    #[arg(long, value_name = "PATH|:memory:", help_heading = "Store")]
+    path: Option<PathBuf>,
+    /// When a write is acknowledged: on stable storage (always, true), or when the engine has it,
+    /// synced within a second (everysec) or when the system likes (no, false)
+    #[arg(long, value_enum, default_value = "always", help_heading = "Store")]
+    fsync: FsyncWord,
+    /// Memory for the engine's cache (see `kvbench stores` for what each makes of it)
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", help_heading = "Store")]
+    cache_size: ByteSize,
+    /// Largest size of LMDB's data file; reserves address space, not memory or disk
+    #[arg(long, value_name = "SIZE", default_value = "256GiB", help_heading = "Store")]
+    map_size: ByteSize,
+    /// Compression of blocks on disk
+    #[arg(long, value_enum, default_value = "none", help_heading = "Store")]
+    compression: CompressionWord,
+
+    /// TCP port; 0 picks a free one and prints it
+    #[arg(short, long, default_value_t = 6380, help_heading = "Network")]
+    port: u16,
+    /// Address to listen on; there is no password, so think before you open it to a network
+    #[arg(long, default_value = "127.0.0.1", help_heading = "Network")]
+    bind: IpAddr,
+    /// Unix socket to listen on as well
+    #[arg(long, value_name = "PATH", help_heading = "Network")]
+    unixsocket: Option<PathBuf>,
+    /// Most clients at once
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = at_least_one(), help_heading = "Network")]
+    maxclients: u64,
+
+    /// Worker threads [default: the number of cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Process")]
+    threads: Option<u16>,
+    /// What to log to standard error
+    #[arg(long, value_enum, default_value = "info", help_heading = "Process")]
+    log_level: LogLevel,
+}
+
+fn at_least_one() -> impl TypedValueParser<Value = u64> {
+    clap::value_parser!(u64).range(1..=1_000_000)
+}
+
+fn kind_parser() -> impl TypedValueParser<Value = &'static Kind> {
+    PossibleValuesParser::new(KINDS.iter().chain(FAULTY).map(|kind| kind.info.name))
+        .try_map(|name| Kind::find(&name).ok_or_else(|| format!("this build has no store {name}")))
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FsyncWord {
+    #[value(alias = "true")]
+    Always,
+    Everysec,
+    #[value(alias = "false")]
+    No,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum CompressionWord {
+    None,
+    Lz4,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl Serve {
+    /// What to log.
+    pub fn log_level(&self) -> log::LevelFilter {
+        match self.log_level {
+            LogLevel::Error => log::LevelFilter::Error,
+            LogLevel::Warn => log::LevelFilter::Warn,
+            LogLevel::Info => log::LevelFilter::Info,
+            LogLevel::Debug => log::LevelFilter::Debug,
+            LogLevel::Trace => log::LevelFilter::Trace,
+        }
+    }
+
+    /// The server's options, with what depends on others or on the machine filled in.
+    pub fn config(self) -> Config {
+        let path = self.path.unwrap_or_else(|| format!("{}.db", self.store.info.name).into());
+        let location = if path.as_os_str() == ":memory:" { Location::Memory } else { Location::Path(path) };
+        let cores = || thread::available_parallelism().map_or(1, usize::from);
+        Config {
+            kind: self.store,
+            location,
+            fsync: match self.fsync {
+                FsyncWord::Always => Fsync::Always,
+                FsyncWord::Everysec => Fsync::EverySec,
+                FsyncWord::No => Fsync::No,
+            },
+            cache_size: self.cache_size.as_u64(),
+            map_size: self.map_size.as_u64(),
+            compression: match self.compression {
+                CompressionWord::None => Compression::None,
+                CompressionWord::Lz4 => Compression::Lz4,
+            },
+            bind: self.bind,
+            port: self.port,
+            unix_socket: self.unixsocket,
+            threads: self.threads.map_or_else(cores, usize::from),
+            max_clients: usize::try_from(self.maxclients).unwrap_or(usize::MAX),
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! `kvbench bench`: flags to [`Options`].
+
+use super::CompressionWord;
+use crate::{
+    bench::{
+        options::{Custom, Durability, Foreign, Options, Suite},
+        result::{Operation, Order, Size, Target},
+    },
+    engine::{Compression, Fsync},
+};
+use bytesize::ByteSize;
+use clap::{Args, ValueEnum};
+use std::{
+    collections::BTreeMap,
+    env,
+    path::{Path, PathBuf},
+};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  kvbench bench --suite smallnest --seconds 5 --stores map,btree
+  kvbench bench --suite kvbench --seconds 2 --keys 100000
+  kvbench bench --suite ycsb --repetitions 3 --output ycsb.json
+  kvbench bench --suite xdag --generate-data blocks.bin --keys 480000
+  kvbench bench --suite xdag --data blocks.bin
+  kvbench bench --mix get=0.9,update=0.1 --order zipfian --threads 4 --fsync always,no
+  kvbench bench --suite kvbench --target 127.0.0.1:6379 --target-name redis
+A stopped run: the same command with --resume.";
+
+/// Options of `kvbench bench`.
+#[derive(Args, Debug)]
+pub struct Bench {
+    /// Reproduce a published benchmark; without it, --mix and its like say what to do
+    #[arg(long, value_enum)]
+    suite: Option<SuiteWord>,
+    /// Stores to measure [default: all of this build; `nothing` measures the harness]
+    #[arg(long, value_name = "STORE,...", value_delimiter = ',')]
+    stores: Vec<String>,
+    /// Durability levels to measure [default: those of the suite, or no]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    fsync: Vec<DurabilityWord>,
+    /// Length of a measurement
+    #[arg(long, value_parser = positive)]
+    seconds: Option<f64>,
+    /// Operations of a measurement; with --seconds, whichever is over first
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    operations: Option<u64>,
+    /// Keys that are loaded before, or that a suite works on
+    #[arg(long)]
+    keys: Option<u64>,
+    /// Driver threads, or clients over the wire [default: the suite's, or the number of cores]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    threads: Option<u32>,
+    /// Seconds of the same load before measuring
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = not_negative)]
+    warm_up: f64,
+    /// How often each cell is measured; tables show the median
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repetitions: u32,
+    /// Seed of keys, values and choices
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+
+    #[command(flatten)]
+    files: Files,
+    #[command(flatten)]
+    workload: WorkloadFlags,
+    #[command(flatten)]
+    wire: WireFlags,
+
+    /// Memory for an engine's cache
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", help_heading = "Stores")]
+    cache_size: ByteSize,
+    /// Largest size of LMDB's data file
+    #[arg(long, value_name = "SIZE", default_value = "256GiB", help_heading = "Stores")]
+    map_size: ByteSize,
+    /// Compression of blocks on disk; stores that have none are left out
+    #[arg(long, value_enum, default_value = "none", help_heading = "Stores")]
+    compression: CompressionWord,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Files")]
+struct Files {
+    /// Result file [default: kvbench-<SUITE>.json]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Complete the result of a run that was stopped
+    #[arg(long)]
+    resume: bool,
+    /// Directory for the stores; what is measured is its disk
+    #[arg(long, value_name = "DIR", default_value = "kvbench-bench.tmp")]
+    dir: PathBuf,
+    /// Pairs for --suite xdag: records of a 32-byte key and a 512-byte value
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// Write such a file with --keys records, and measure nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "resume"])]
+    generate_data: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Workload without a suite")]
+struct WorkloadFlags {
+    /// Name of the workload in the result
+    #[arg(long, default_value = "custom", conflicts_with = "suite")]
+    name: String,
+    /// Operations and their parts: get, get-miss, update, insert, read-modify-write, scan, delete
+    #[arg(long, value_name = "OPERATION=PART,...", default_value = "get=1", value_parser = mix, conflicts_with = "suite")]
+    mix: Mix,
+    /// Length of keys, or least and greatest
+    #[arg(long, value_name = "N|N-M", default_value = "16", value_parser = size, conflicts_with = "suite")]
+    key_bytes: Size,
+    /// Length of values, or least and greatest
+    #[arg(long, value_name = "N|N-M", default_value = "100", value_parser = size, conflicts_with = "suite")]
+    value_bytes: Size,
+    /// How keys are chosen: sequential, uniform, zipfian, zipfian:THETA, latest, or hot:KEYS:OPERATIONS
+    /// (hot:0.1:0.9 sends 90% of operations to 10% of keys)
+    #[arg(long, default_value = "uniform", value_parser = order, conflicts_with = "suite")]
+    order: Order,
+    /// Writes in one atomic batch, or requests in a pipeline over the wire
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with = "suite")]
+    batch: u32,
+    /// Operations started in each second, whether or not those before have ended; latency counts from
+    /// the intended start
+    #[arg(long, value_name = "PER SECOND", value_parser = positive, conflicts_with = "suite")]
+    rate: Option<f64>,
+    /// Pairs that a scan visits
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "suite")]
+    scan_length: u32,
+    /// Keys in the order of their numbers, not spread by a hash (always so with --order sequential)
+    #[arg(long, conflicts_with = "suite")]
+    ordered_keys: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Over the wire")]
+struct WireFlags {
+    /// Measure over the wire, with a server of our own for each cell
+    #[arg(long, conflicts_with = "target")]
+    wire: bool,
+    /// Measure a RESP server that is running; it must be empty, and is emptied at the end
+    #[arg(long, value_name = "HOST:PORT")]
+    target: Option<String>,
+    /// What to call it
+    #[arg(long, value_name = "NAME", default_value = "server", requires = "target")]
+    target_name: String,
+    /// The durability it was started with
+    #[arg(long, value_enum, requires = "target")]
+    target_fsync: Option<DurabilityWord>,
+    /// Its process on this machine, for processor time and memory
+    #[arg(long, value_name = "PID", requires = "target")]
+    target_pid: Option<u32>,
+    /// Empty it first (FLUSHDB): all its keys are lost
+    #[arg(long, requires = "target")]
+    flush_target: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SuiteWord {
+    Kvbench,
+    Smallnest,
+    Xdag,
+    Ycsb,
+    Redb,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DurabilityWord {
+    #[value(alias = "true")]
+    Always,
+    Everysec,
+    #[value(alias = "false")]
+    No,
+    Memory,
+}
+
+impl From<DurabilityWord> for Durability {
+    fn from(word: DurabilityWord) -> Self {
+        match word {
+            DurabilityWord::Always => Self::Files(Fsync::Always),
+            DurabilityWord::Everysec => Self::Files(Fsync::EverySec),
+            DurabilityWord::No => Self::Files(Fsync::No),
+            DurabilityWord::Memory => Self::Memory,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Mix(BTreeMap<Operation, f64>);
+
+fn positive(text: &str) -> Result<f64, String> {
+    not_negative(text)
+        .and_then(|number| if number > 0.0 { Ok(number) } else { Err("must be above 0".into()) })
+}
+
+fn not_negative(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    if number.is_finite() && number >= 0.0 { Ok(number) } else { Err("must be a number from 0 on".into()) }
+}
+
+fn mix(text: &str) -> Result<Mix, String> {
+    let mut parts = BTreeMap::new();
+    for part in text.split(',') {
+        let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
+        let operation: Operation = serde_json::from_value(name.trim().into()).map_err(|_| {
+            format!("no operation {name}: get, get-miss, update, insert, read-modify-write, scan, delete")
+        })?;
+        parts.insert(operation, positive(weight.trim())?);
+    }
+    Ok(Mix(parts))
+}
+
+fn size(text: &str) -> Result<Size, String> {
+    let number = |text: &str| match text.trim().parse::<u32>() {
+        Ok(bytes @ 0..=0x1000_0000) => Ok(bytes),
+        Ok(_) => Err("more than 256 MiB".into()),
+        Err(error) => Err(error.to_string()),
+    };
+    match text.split_once('-') {
+        None => Ok(Size::Fixed(number(text)?)),
+        Some((low, high)) => match (number(low)?, number(high)?) {
+            (low, high) if low <= high => Ok(Size::Uniform(low, high)),
+            _ => Err("the second length is less than the first".into()),
+        },
+    }
+}
+
+fn order(text: &str) -> Result<Order, String> {
+    let fraction = |text: &str| {
+        positive(text).and_then(|number| match number < 1.0 {
+            true => Ok(number),
+            false => Err("must be less than 1".into()),
+        })
+    };
+    match text.split(':').collect::<Vec<_>>().as_slice() {
+        ["sequential"] => Ok(Order::Sequential),
+        ["uniform"] => Ok(Order::Uniform),
+        ["zipfian"] => Ok(Order::Zipfian(0.99)),
+        ["zipfian", theta] => Ok(Order::Zipfian(fraction(theta)?)),
+        ["latest"] => Ok(Order::Latest),
+        ["hot", keys, operations] => Ok(Order::HotSet(fraction(keys)?, fraction(operations)?)),
+        _ => Err("sequential, uniform, zipfian, zipfian:THETA, latest or hot:KEYS:OPERATIONS".into()),
+    }
+}
+
+impl Bench {
+    /// The data file to write in place of measuring, with its number of keys and its seed.
+    pub fn generate(&self) -> Option<(&Path, u64, u64)> {
+        let path = self.files.generate_data.as_deref()?;
+        Some((path, self.keys.unwrap_or(480_000), self.seed))
+    }
+
+    /// The options of the run.
+    pub fn options(self) -> Options {
+        let suite = self.suite.map(|word| match word {
+            SuiteWord::Kvbench => Suite::Kvbench,
+            SuiteWord::Smallnest => Suite::Smallnest,
+            SuiteWord::Xdag => Suite::Xdag,
+            SuiteWord::Ycsb => Suite::Ycsb,
+            SuiteWord::Redb => Suite::Redb,
+        });
+        let name = suite.map_or(self.workload.name.clone(), |suite| suite.name().into());
+        Options {
+            suite,
+            output: self.files.output.unwrap_or_else(|| format!("kvbench-{name}.json").into()),
+            stores: self.stores,
+            durabilities: self.fsync.into_iter().map(Into::into).collect(),
+            wire: self.wire.wire,
+            target: self.wire.foreign(),
+            seconds: self.seconds,
+            operations: self.operations,
+            keys: self.keys,
+            threads: self.threads,
+            warmup_seconds: self.warm_up,
+            repetitions: self.repetitions,
+            seed: self.seed,
+            data: self.files.data,
+            custom: self.workload.custom(),
+            directory: self.files.dir,
+            resume: self.files.resume,
+            cache_bytes: self.cache_size.as_u64(),
+            map_bytes: self.map_size.as_u64(),
+            compression: match self.compression {
+                CompressionWord::None => Compression::None,
+                CompressionWord::Lz4 => Compression::Lz4,
+            },
+            command: env::args().skip(1).filter(|argument| argument != "--resume").collect(),
+            server_arguments,
+        }
+    }
+}
+
+impl WorkloadFlags {
+    fn custom(self) -> Custom {
+        Custom {
+            name: self.name,
+            mix: self.mix.0,
+            key_bytes: self.key_bytes,
+            value_bytes: self.value_bytes,
+            order: self.order,
+            batch: self.batch,
+            rate: self.rate,
+            scan_length: self.scan_length,
+            ordered_keys: self.ordered_keys,
+        }
+    }
+}
+
+impl WireFlags {
+    fn foreign(self) -> Option<Foreign> {
+        Some(Foreign {
+            address: self.target?,
+            name: self.target_name,
+            durability: self.target_fsync.map(Into::into),
+            pid: self.target_pid,
+            flush: self.flush_target,
+        })
+    }
+}
+
+/// Serves a target's store at `path`, on a free port.
+fn server_arguments(target: &Target, path: &Path, map_bytes: u64) -> Vec<String> {
+    let path = if target.persistent { path.display().to_string() } else { ":memory:".into() };
+    let fsync = target.fsync.clone().unwrap_or_else(|| Fsync::Always.to_string());
+    let (cache, map) = (target.cache_bytes.to_string(), map_bytes.to_string());
+    let flags = [
+        ("--store", target.store.as_str()),
+        ("--path", &path),
+        ("--fsync", &fsync),
+        ("--cache-size", &cache),
+        ("--map-size", &map),
+        ("--compression", &target.compression),
+        ("--port", "0"),
+        ("--log-level", "error"),
+    ];
+    ["serve"]
+        .into_iter()
+        .chain(flags.into_iter().flat_map(|(flag, value)| [flag, value]))
+        .map(Into::into)
+        .collect()
+}

@@ -1,0 +1,194 @@
+//! The connection itself: handshakes, names, ends.
+
+use super::{
+    Action, After, Context, Error, NO_KEY, NOT_AN_INTEGER, REDIS_VERSION, Session, Spec, arity_accepts, table,
+};
+use crate::resp::{Args, Protocol, Reply, parse_integer};
+
+const GROUP: &str = "connection";
+
+pub(super) const COMMANDS: &[Spec] = &[
+    Spec::new("ping", -1, NO_KEY, Action::Session(ping), GROUP, "Answer PONG, or the message."),
+    Spec::new("echo", 2, NO_KEY, Action::Session(echo), GROUP, "Answer the message."),
+    Spec::new("select", 2, NO_KEY, Action::Session(select), GROUP, "Choose the database; there is only 0."),
+    Spec::new("hello", -1, NO_KEY, Action::Session(hello), GROUP, "Choose the protocol version."),
+    Spec::new("client", -2, NO_KEY, Action::Session(client), GROUP, "Name and describe the connection.")
+        .with_subcommands(&[("getname", 2), ("id", 2), ("info", 2), ("setinfo", 4), ("setname", 3)]),
+    Spec::new("quit", -1, NO_KEY, Action::Session(quit), GROUP, "Close the connection."),
+];
+
+const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
+
+fn ping(_: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
+    match args.len() {
+        1 => reply.simple("PONG"),
+        2 => reply.bulk(args.get(1)),
+        _ => table::wrong_arity("ping", reply),
+    }
+}
+
+fn echo(_: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
+    reply.bulk(args.get(1));
+}
+
+fn select(_: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
+    match parse_integer(args.get(1)).map(i32::try_from) {
+        Some(Ok(0)) => reply.ok(),
+        Some(Ok(_)) => reply.error("ERR DB index is out of range"),
+        Some(Err(_)) => reply.error(format!(
+            "ERR value is out of range, value must between {} and {}",
+            i32::MIN,
+            i32::MAX
+        )),
+        None => reply.error(NOT_AN_INTEGER.to_string()),
+    }
+}
+
+fn quit(session: &mut Session, _: &Context, _: Args<'_>, reply: &mut Reply) {
+    session.after = After::Close;
+    reply.ok();
+}
+
+/// HELLO [version [AUTH user password] [SETNAME name]], checked as a whole before it changes anything.
+fn hello(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
+    match parse_hello(args) {
+        Ok((protocol, name)) => {
+            if let Some(protocol) = protocol {
+                reply.set_protocol(protocol);
+            }
+            if let Some(name) = name {
+                session.name = name;
+            }
+            introduce(session, reply);
+        }
+        Err(error) => reply.error(error),
+    }
+}
+
+type Hello = (Option<Protocol>, Option<Box<str>>);
+
+fn parse_hello(args: Args<'_>) -> Result<Hello, Vec<u8>> {
+    let mut words = args.from(1);
+    let Some(version) = words.next() else { return Ok((None, None)) };
+    let protocol = match parse_integer(version) {
+        Some(2) => Protocol::Resp2,
+        Some(3) => Protocol::Resp3,
+        Some(_) => return Err(b"NOPROTO unsupported protocol version".into()),
+        None => return Err(b"ERR Protocol version is not an integer or out of range".into()),
+    };
+    let mut name = None;
+    while let Some(option) = words.next() {
+        if option.eq_ignore_ascii_case(b"auth") && words.len() >= 2 {
+            // There are no users and no passwords: the default user may say any.
+            if words.next() != Some(b"default") {
+                return Err(b"WRONGPASS invalid username-password pair or user is disabled.".into());
+            }
+            words.next();
+        } else if option.eq_ignore_ascii_case(b"setname") && words.len() >= 1 {
+            name = Some(words.next().and_then(client_name).ok_or(BAD_NAME)?);
+        } else {
+            return Err([b"ERR Syntax error in HELLO option '", option, b"'"].concat());
+        }
+    }
+    Ok((Some(protocol), name))
+}
+
+/// The reply to HELLO, in Redis' order.
+fn introduce(session: &Session, reply: &mut Reply) {
+    reply.map(7);
+    for (field, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"proto");
+    reply.integer(reply.protocol().number());
+    reply.bulk(b"id");
+    reply.integer(session.id as i64);
+    for (field, value) in [("mode", "standalone"), ("role", "master")] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+}
+
+/// Printable ASCII without spaces; the empty name removes it.
+fn client_name(name: &[u8]) -> Option<Box<str>> {
+    let name = str::from_utf8(name).ok()?;
+    name.bytes().all(|byte| byte.is_ascii_graphic()).then(|| name.into())
+}
+
+fn client(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
+    let Some(subcommand) = subcommand("client", args, reply) else { return };
+    match subcommand {
+        "getname" if session.name.is_empty() => reply.null(),
+        "getname" => reply.bulk(session.name.as_bytes()),
+        "id" => reply.integer(session.id as i64),
+        "info" => reply.verbatim(&format!("{}\n", describe(session, reply.protocol()))),
+        "setname" => match client_name(args.get(2)) {
+            Some(name) => {
+                session.name = name;
+                reply.ok();
+            }
+            None => reply.error(BAD_NAME),
+        },
+        _ => set_info(session, args, reply),
+    }
+}
+
+fn set_info(session: &mut Session, args: Args<'_>, reply: &mut Reply) {
+    let attribute = args.get(2);
+    let (field, name) = if attribute.eq_ignore_ascii_case(b"lib-name") {
+        (&mut session.lib_name, "lib-name")
+    } else if attribute.eq_ignore_ascii_case(b"lib-ver") {
+        (&mut session.lib_version, "lib-ver")
+    } else {
+        return reply.error([b"ERR Unrecognized option '", attribute, b"'"].concat());
+    };
+    match client_name(args.get(3)) {
+        Some(value) => {
+            *field = value;
+            reply.ok();
+        }
+        None => reply.error(format!("ERR {name} cannot contain spaces, newlines or special characters.")),
+    }
+}
+
+/// The fields of Redis' CLIENT INFO that mean something here.
+fn describe(session: &Session, protocol: Protocol) -> String {
+    format!(
+        "id={} addr={} laddr={} name={} age={} idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 \
+         cmd=client|info user=default lib-name={} lib-ver={} resp={}",
+        session.id,
+        session.peer,
+        session.local,
+        session.name,
+        session.since.elapsed().as_secs(),
+        session.lib_name,
+        session.lib_version,
+        protocol.number(),
+    )
+}
+
+/// The lower-case name of the subcommand in `args`, or Redis' error and `None`.
+pub(super) fn subcommand(command: &str, args: Args<'_>, reply: &mut Reply) -> Option<&'static str> {
+    let word = args.get(1);
+    let rows = table::find(command.as_bytes())?.subcommands;
+    let Some((name, arity)) = rows.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())) else {
+        let word = table::quote(word, table::QUOTED);
+        let hint = format!("'. Try {} HELP.", command.to_ascii_uppercase());
+        reply.error([b"ERR unknown subcommand '", word, hint.as_bytes()].concat());
+        return None;
+    };
+    if !arity_accepts(*arity, args.len()) {
+        table::wrong_arity(&format!("{command}|{name}"), reply);
+        return None;
+    }
+    Some(name)
+}
+
+impl From<&'static str> for Error {
+    fn from(text: &'static str) -> Self {
+        Self::Text(text)
+    }
+}

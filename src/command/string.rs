@@ -1,0 +1,80 @@
+//! Strings: the values of keys.
+
+use super::{ALL_KEYS, Action, Error, NOT_AN_INTEGER, ONE_KEY, PAIRS, Read, SYNTAX_ERROR, Spec, table};
+use crate::{
+    resp::{Args, Reply, parse_integer},
+    store::Txn,
+};
+
+const GROUP: &str = "string";
+
+pub(super) const COMMANDS: &[Spec] = &[
+    Spec::new("get", 2, ONE_KEY, Action::Read(Read::One(get)), GROUP, "Get the value of a key."),
+    Spec::new("set", -3, ONE_KEY, Action::Write(set), GROUP, "Set the value of a key."),
+    Spec::new("mget", -2, ALL_KEYS, Action::Read(Read::Each(mget)), GROUP, "Get the values of keys."),
+    Spec::new("mset", -3, PAIRS, Action::Write(mset), GROUP, "Set keys to values, atomically."),
+    Spec::new("incr", 2, ONE_KEY, Action::Write(incr), GROUP, "Add one to the number at a key."),
+    Spec::new("incrby", 3, ONE_KEY, Action::Write(incrby), GROUP, "Add to the number at a key."),
+    Spec::new("decr", 2, ONE_KEY, Action::Write(decr), GROUP, "Subtract one from the number at a key."),
+    Spec::new("decrby", 3, ONE_KEY, Action::Write(decrby), GROUP, "Subtract from the number at a key."),
+];
+
+fn get(_: Args<'_>, value: Option<&[u8]>, reply: &mut Reply) {
+    reply.bulk_or_null(value);
+}
+
+fn set<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    if args.len() > 3 {
+        return Err(SYNTAX_ERROR);
+    }
+    txn.put(args.get(1), args.get(2))?;
+    reply.ok();
+    Ok(())
+}
+
+fn mget(value: Option<&[u8]>, reply: &mut Reply) {
+    reply.bulk_or_null(value);
+}
+
+fn mset<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    if args.len().is_multiple_of(2) {
+        table::wrong_arity("mset", reply);
+        return Ok(());
+    }
+    for key in args.from(1).step_by(2) {
+        txn.check(key)?;
+    }
+    for (key, value) in args.from(1).step_by(2).zip(args.from(2).step_by(2)) {
+        txn.put(key, value)?;
+    }
+    reply.ok();
+    Ok(())
+}
+
+fn incr<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    add(args.get(1), 1, txn, reply)
+}
+
+fn incrby<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    add(args.get(1), parse_integer(args.get(2)).ok_or(NOT_AN_INTEGER)?, txn, reply)
+}
+
+fn decr<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    add(args.get(1), -1, txn, reply)
+}
+
+fn decrby<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    let by = parse_integer(args.get(2)).ok_or(NOT_AN_INTEGER)?;
+    let by = by.checked_neg().ok_or(Error::Text("ERR decrement would overflow"))?;
+    add(args.get(1), by, txn, reply)
+}
+
+fn add<'g>(key: &'g [u8], by: i64, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    txn.check(key)?;
+    let number = txn.read(key, |value| value.map_or(Some(0), parse_integer))?.ok_or(NOT_AN_INTEGER)?;
+    let number = number.checked_add(by).ok_or(Error::Text("ERR increment or decrement would overflow"))?;
+    let value = txn.keep(itoa::Buffer::new().format(number).as_bytes());
+    txn.put(key, value)?;
+    reply.integer(number);
+    Ok(())
+}

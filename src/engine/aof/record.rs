@@ -1,0 +1,182 @@
+//! One record of the log: a RESP command, as bytes and back.
+
+use super::super::{Batch, Op, memory::MAX_LENGTH};
+use std::ops::Range;
+
+/// Appends the records of `batch` to `out`. More than one write goes between `MULTI` and `EXEC`:
+/// replay takes such a group whole or not at all.
+pub(super) fn encode(batch: &Batch<'_>, out: &mut Vec<u8>) {
+    let group = batch.len() > 1;
+    if group {
+        out.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
+    }
+    for op in batch.ops() {
+        match op {
+            Op::Put { key, value } => encode_set(key, value, out),
+            Op::Delete { key } => {
+                out.extend_from_slice(b"*2\r\n$3\r\nDEL\r\n");
+                encode_bulk(key, out);
+            }
+            Op::Clear => out.extend_from_slice(b"*1\r\n$7\r\nFLUSHDB\r\n"),
+        }
+    }
+    if group {
+        out.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
+    }
+}
+
+/// Appends a `SET` record to `out`.
+pub(in super::super) fn encode_set(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n");
+    encode_bulk(key, out);
+    encode_bulk(value, out);
+}
+
+fn encode_bulk(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(b'$');
+    out.extend_from_slice(itoa::Buffer::new().format(bytes.len()).as_bytes());
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Why no record could be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// What is there begins a record, which has at least `need` bytes.
+    Incomplete { need: usize },
+    /// No record begins like this; `at` is the first byte that is wrong.
+    Malformed { at: usize, detail: &'static str },
+}
+
+/// Finds the words of the record that `bytes` begin with: puts where they are into `words`, and
+/// returns the record's length. An annotation line (`#TS:` and a time) has no words.
+pub(super) fn decode(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<usize, Stop> {
+    words.clear();
+    let mut cursor = Cursor { bytes, at: 0 };
+    if bytes.first() == Some(&b'#') {
+        cursor.expect(b"#TS:", "neither a command nor a #TS: line")?;
+        cursor.number(MAX_TIME)?;
+        return Ok(cursor.at);
+    }
+    cursor.expect(b"*", "a command must begin with '*'")?;
+    let count = cursor.number(MAX_WORDS)?;
+    if count == 0 {
+        // The offending byte is the zero before the line's end.
+        return Err(Stop::Malformed { at: cursor.at.saturating_sub(3), detail: "a command of no words" });
+    }
+    for _ in 0..count {
+        words.push(cursor.bulk()?);
+    }
+    Ok(cursor.at)
+}
+
+/// As Redis has it.
+const MAX_WORDS: usize = i32::MAX as usize;
+
+/// Seconds since 1970: longer than anything has a date, short of overflow.
+const MAX_TIME: usize = usize::MAX / 100;
+
+struct Cursor<'b> {
+    bytes: &'b [u8],
+    at: usize,
+}
+
+impl Cursor<'_> {
+    fn expect(&mut self, wanted: &[u8], detail: &'static str) -> Result<(), Stop> {
+        for byte in wanted {
+            match self.bytes.get(self.at) {
+                Some(found) if found == byte => self.at += 1,
+                Some(_) => return Err(Stop::Malformed { at: self.at, detail }),
+                None => return Err(Stop::Incomplete { need: self.at + 1 }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Decimal digits and the end of the line. `max` is below a tenth of what a `usize` holds.
+    #[inline]
+    fn number(&mut self, max: usize) -> Result<usize, Stop> {
+        let first = self.at;
+        let mut value = 0;
+        loop {
+            match self.bytes.get(self.at) {
+                Some(digit @ b'0'..=b'9') => value = value * 10 + usize::from(digit - b'0'),
+                Some(b'\r') if self.at > first => break,
+                Some(_) => return Err(Stop::Malformed { at: self.at, detail: "a length must be a number" }),
+                None => return Err(Stop::Incomplete { need: self.at + 1 }),
+            }
+            if value > max {
+                return Err(Stop::Malformed { at: self.at, detail: "a length beyond every limit" });
+            }
+            self.at += 1;
+        }
+        self.expect(b"\r\n", "a length must end with CR LF")?;
+        Ok(value)
+    }
+
+    #[inline]
+    fn bulk(&mut self) -> Result<Range<usize>, Stop> {
+        self.expect(b"$", "a word must begin with '$'")?;
+        let length = self.number(MAX_LENGTH)?;
+        let start = self.at;
+        self.at += length;
+        self.expect(b"\r\n", "a word must end with CR LF where its length says")?;
+        Ok(start..start + length)
+    }
+}
+
+/// What a record asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// One or more writes, now in the batch.
+    Writes,
+    /// The begin of a group.
+    Multi,
+    /// The end of a group.
+    Exec,
+    /// Nothing that changes a key.
+    Nothing,
+    /// Something that this log cannot hold.
+    Unknown,
+}
+
+/// What a record asks for; its writes go to `batch`. Beside what [`encode`] writes it knows what
+/// `redis-server` does, where that means the same whatever is stored.
+#[inline]
+pub(super) fn interpret<'b>(bytes: &'b [u8], words: &[Range<usize>], batch: &mut Batch<'b>) -> Meaning {
+    let word = |range: &Range<usize>| bytes.get(range.clone()).unwrap_or_default();
+    let [name, arguments @ ..] = words else { return Meaning::Nothing };
+    // The longest name known has eight letters.
+    let (name, mut upper) = (word(name), [0; 8]);
+    let Some(upper) = upper.get_mut(..name.len()) else { return Meaning::Unknown };
+    upper.copy_from_slice(name);
+    upper.make_ascii_uppercase();
+    match (&*upper, arguments) {
+        (b"SET", [key, value]) => {
+            batch.put(word(key), word(value));
+            Meaning::Writes
+        }
+        (b"MULTI", []) => Meaning::Multi,
+        (b"EXEC", []) => Meaning::Exec,
+        (b"DEL" | b"UNLINK", [_, ..]) => {
+            arguments.iter().for_each(|key| batch.delete(word(key)));
+            Meaning::Writes
+        }
+        (b"MSET", [_, ..]) if arguments.len() % 2 == 0 => {
+            let (pairs, _) = arguments.as_chunks::<2>();
+            pairs.iter().for_each(|[key, value]| batch.put(word(key), word(value)));
+            Meaning::Writes
+        }
+        (b"FLUSHDB" | b"FLUSHALL", [] | [_]) if arguments.iter().all(|mode| is_flush_mode(word(mode))) => {
+            batch.clear();
+            Meaning::Writes
+        }
+        (b"SELECT", [database]) if word(database) == b"0" => Meaning::Nothing,
+        _ => Meaning::Unknown,
+    }
+}
+
+fn is_flush_mode(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"SYNC") || word.eq_ignore_ascii_case(b"ASYNC")
+}

@@ -1,0 +1,177 @@
+//! Rewriting the log to hold only what is alive, while it grows.
+//!
+//! The new file is a walk over the table in small steps, each under a read lock of its own, written
+//! as `SET`s; then everything that the old log has gained since before the first step. The walk is
+//! no snapshot: one step sees writes that another does not. It need not be. For any key, either
+//! there is a write of it (or a `FLUSHDB`) among what the log gained, or there is none. If there
+//! is, the last of them decides the key, since all records are absolute, whatever the walk saw.
+//! If there is none, the key was the same during the whole walk, which saw it if it was there.
+//!
+//! What the log gained starts between two batches and, at the end, ends between two, so no `MULTI`
+//! is parted from its `EXEC`. Nothing in the middle matters: the file has no name until it is
+//! whole.
+
+use super::{
+    super::{Error, Result, path},
+    Aof, REWRITE_SIZE,
+    file::{self, Storage},
+};
+use std::{
+    fs::{self, File},
+    io,
+    path::PathBuf,
+    sync::{Arc, PoisonError, atomic::Ordering},
+    time::Instant,
+};
+
+/// The walk encodes about this much under one read lock.
+pub(in super::super) const STEP: usize = 256 << 10;
+
+/// The new file is synced whenever it has grown by this much, so that no later sync, of the old
+/// file either, has to wait for all of it.
+const SYNC_EVERY: u64 = 8 << 20;
+
+/// Writers may have to wait until this much is copied and synced.
+const LAST_PIECE: u64 = 1 << 20;
+
+/// How often to try to get that near to writers that go on and on.
+const ROUNDS: usize = 32;
+
+impl Aof {
+    /// Whether the log has grown enough to be rewritten without being asked.
+    pub(in super::super) fn is_outgrown(&self) -> bool {
+        self.len() >= REWRITE_SIZE.max(self.base.load(Ordering::Relaxed).saturating_mul(2))
+    }
+
+    /// Rewrites the log. `step` appends the records of the walk's next step to the buffer and
+    /// returns whether there are more. On an error the log is as before.
+    pub(in super::super) fn rewrite(&self, step: impl FnMut(&mut Vec<u8>) -> bool) -> Result<()> {
+        let started = Instant::now();
+        let (engine, path, before) = (self.engine, self.path.display(), self.len());
+        log::info!("{engine}: rewriting {path}, {before} bytes");
+        match self.build(step) {
+            Ok(after) => {
+                let seconds = started.elapsed().as_secs_f64();
+                log::info!(
+                    "{engine}: rewrote {path} in {seconds:.2} s: {before} bytes before, {after} after"
+                );
+                Ok(())
+            }
+            Err(error) => {
+                // Not to be tried again at every write.
+                self.base.store(self.len(), Ordering::Relaxed);
+                Err(error)
+            }
+        }
+    }
+
+    /// Tells a running rewrite, and every later one, to give up.
+    pub(in super::super) fn cancel_rewrite(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    #[cfg(test)]
+    pub(in super::super) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    fn build(&self, mut step: impl FnMut(&mut Vec<u8>) -> bool) -> Result<u64> {
+        let mut fresh = Fresh::create(self)?;
+        let mut buffer = Vec::new();
+        loop {
+            buffer.clear();
+            let more = step(&mut buffer);
+            fresh.append(&buffer)?;
+            if !more {
+                break;
+            }
+        }
+        for _ in 0..ROUNDS {
+            fresh.copy_gained(self.len())?;
+            fresh.sync()?;
+            if self.len() - fresh.copied <= LAST_PIECE {
+                break;
+            }
+        }
+        fresh.replace_log()
+    }
+}
+
+/// A new log that is being written. Its file goes away with it, unless it became the log.
+struct Fresh<'a> {
+    log: &'a Aof,
+    file: Arc<File>,
+    path: PathBuf,
+    len: u64,
+    synced: u64,
+    /// Up to where the new log has what the old one has: at first, in the walk's words.
+    copied: u64,
+}
+
+impl<'a> Fresh<'a> {
+    fn create(log: &'a Aof) -> Result<Self> {
+        let path = file::rewrite_path(&log.path);
+        let file = Arc::new(file::create_locked(&path)?);
+        let mut fresh = Self { log, file, path, len: 0, synced: 0, copied: 0 };
+        let old = fs::metadata(&log.path).map_err(Error::io("read", &log.path))?;
+        fresh.file.set_permissions(old.permissions()).map_err(Error::io("create", &fresh.path))?;
+        // No write is half-way while this is held, so the table has all that the log has.
+        let _writer = log.lock_writer()?;
+        fresh.copied = log.len();
+        Ok(fresh)
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.log.cancelled.load(Ordering::Relaxed) {
+            let what = "gave up rewriting its append-only file to close it".into();
+            return Err(Error::Unsupported { engine: self.log.engine, what });
+        }
+        Storage::write_all_at(&*self.file, bytes, self.len).map_err(Error::io("write", &self.path))?;
+        self.len += bytes.len() as u64;
+        if self.len - self.synced >= SYNC_EVERY { self.sync() } else { Ok(()) }
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync_data().map_err(Error::io("sync", &self.path))?;
+        self.synced = self.len;
+        Ok(())
+    }
+
+    /// Copies what the log has gained, up to `end`.
+    fn copy_gained(&mut self, end: u64) -> Result<()> {
+        let old = self.log.storage();
+        let mut buffer = Vec::new();
+        while self.copied < end {
+            let length = (end - self.copied).min(STEP as u64);
+            buffer.resize(length as usize, 0);
+            old.read_exact_at(&mut buffer, self.copied).map_err(Error::io("read", &self.log.path))?;
+            self.append(&buffer)?;
+            self.copied += length;
+        }
+        Ok(())
+    }
+
+    /// Puts the new file in the log's place, while no write runs. A crash leaves either the old log
+    /// or the new one, which is whole and synced before it gets the name.
+    fn replace_log(mut self) -> Result<u64> {
+        let _writer = self.log.lock_writer()?;
+        self.copy_gained(self.log.len())?;
+        self.sync()?;
+        fs::rename(&self.path, &self.log.path).map_err(Error::io("rename", &self.path))?;
+        *self.log.storage.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&self.file) as _;
+        self.log.len.store(self.len, Ordering::Release);
+        self.log.base.store(self.len, Ordering::Relaxed);
+        // Without this a power cut may bring back the old file, which gets no more writes.
+        path::sync_dir(path::parent(&self.log.path))
+            .map_err(|error| self.log.refuse("sync", io::Error::other(error)))?;
+        Ok(self.len)
+    }
+}
+
+impl Drop for Fresh<'_> {
+    fn drop(&mut self) {
+        // After a success the name is gone already; otherwise it is best effort, the next open
+        // tries again.
+        let _gone = file::remove_leftover(&self.path);
+    }
+}

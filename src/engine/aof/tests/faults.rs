@@ -1,0 +1,166 @@
+//! A disk that is full, or fails.
+
+use super::*;
+use io::ErrorKind;
+
+/// A file that takes `room` more bytes, then fails with `kind`; and that fails to sync or to be cut
+/// when told to.
+struct Faulty {
+    file: Arc<dyn Storage>,
+    room: Mutex<usize>,
+    kind: ErrorKind,
+    no_sync: AtomicBool,
+    no_cut: AtomicBool,
+}
+
+impl Storage for Faulty {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut room = self.room.lock().unwrap();
+        let taken = bytes.len().min(*room);
+        *room -= taken;
+        self.file.write_all_at(&bytes[..taken], offset)?;
+        if taken < bytes.len() { Err(self.kind.into()) } else { Ok(()) }
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(bytes, offset)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        if self.no_cut.load(Ordering::Relaxed) {
+            Err(ErrorKind::Other.into())
+        } else {
+            self.file.set_len(len)
+        }
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        if self.no_sync.load(Ordering::Relaxed) {
+            Err(ErrorKind::Other.into())
+        } else {
+            self.file.sync_data()
+        }
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.file.unlock()
+    }
+}
+
+/// Opens the log over a file that fails after `room` bytes.
+fn open_faulty(path: &Path, room: usize, kind: ErrorKind) -> (Aof, Arc<Faulty>) {
+    let (log, _) = open(path).unwrap();
+    let faulty = Arc::new(Faulty {
+        file: log.storage(),
+        room: Mutex::new(room),
+        kind,
+        no_sync: AtomicBool::new(false),
+        no_cut: AtomicBool::new(false),
+    });
+    *log.storage.lock().unwrap() = Arc::clone(&faulty) as _;
+    (log, faulty)
+}
+
+/// Appends and says whether the batch was applied.
+fn append(log: &Aof, batch: &Batch<'_>, sync: bool) -> (Result<()>, bool) {
+    let mut applied = false;
+    let result = log.append(batch, sync, || applied = true);
+    (result, applied)
+}
+
+fn assert_refuses(log: &Aof) {
+    let (result, applied) = append(log, &batch(&[put(b"later", b"1")]), false);
+    let text = result.unwrap_err().to_string();
+    assert!(text.contains("refused since an earlier failure"), "{text}");
+    assert!(!applied);
+    assert!(log.sync().is_err(), "a sync after the failure succeeded");
+    assert!(log.rewrite(|_| false).is_err(), "a rewrite after the failure succeeded");
+}
+
+#[test]
+fn a_full_disk_undoes_the_batch_and_no_more() {
+    for kind in [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge] {
+        for room in [0, 1, 40, 100] {
+            let (_directory, path) = scratch();
+            let (log, faulty) = open_faulty(&path, usize::MAX, kind);
+            append(&log, &batch(&[put(b"a", b"1"), put(b"b", b"2")]), true).0.unwrap();
+            let before = fs::read(&path).unwrap();
+            *faulty.room.lock().unwrap() = room;
+            let (result, applied) =
+                append(&log, &batch(&[put(b"c", &[b'v'; 50]), put(b"d", &[b'v'; 50])]), false);
+            let error = result.unwrap_err();
+            assert!(matches!(error, Error::Full { .. }) && error.is_undone(), "{error}");
+            assert!(!applied);
+            assert_eq!(fs::read(&path).unwrap(), before);
+
+            *faulty.room.lock().unwrap() = usize::MAX;
+            append(&log, &batch(&[put(b"e", b"5")]), true).0.unwrap();
+            log.close().unwrap();
+            assert_eq!(open(&path).unwrap().1.keys().collect::<Vec<_>>(), [b"a", b"b", b"e"]);
+        }
+    }
+}
+
+#[test]
+fn a_write_error_stops_the_log_without_a_torn_record() {
+    let (_directory, path) = scratch();
+    let (log, _) = open_faulty(&path, 60, ErrorKind::Other);
+    append(&log, &batch(&[put(b"a", b"1")]), false).0.unwrap();
+    let before = fs::read(&path).unwrap();
+    let (result, applied) = append(&log, &batch(&[put(b"b", &[b'v'; 50])]), false);
+    assert!(!result.unwrap_err().is_undone());
+    assert!(!applied);
+    assert_eq!(fs::read(&path).unwrap(), before);
+    assert_refuses(&log);
+}
+
+#[test]
+fn a_full_disk_whose_file_cannot_be_cut_stops_the_log() {
+    let (_directory, path) = scratch();
+    let (log, faulty) = open_faulty(&path, 10, ErrorKind::StorageFull);
+    faulty.no_cut.store(true, Ordering::Relaxed);
+    let (result, applied) = append(&log, &batch(&[put(b"a", b"1")]), false);
+    assert!(!result.unwrap_err().is_undone());
+    assert!(!applied);
+    assert_refuses(&log);
+    drop((log, faulty));
+    assert_eq!(open(&path).unwrap().1, State::new());
+}
+
+#[test]
+fn a_failed_sync_applies_nothing_and_stops_the_log() {
+    let (_directory, path) = scratch();
+    let (log, faulty) = open_faulty(&path, usize::MAX, ErrorKind::Other);
+    append(&log, &batch(&[put(b"a", b"1")]), true).0.unwrap();
+    faulty.no_sync.store(true, Ordering::Relaxed);
+    let (result, applied) = append(&log, &batch(&[put(b"b", b"2")]), true);
+    assert!(!result.unwrap_err().is_undone());
+    assert!(!applied);
+    faulty.no_sync.store(false, Ordering::Relaxed);
+    assert_refuses(&log);
+    assert!(log.close().is_err(), "closed as if nothing had happened");
+    assert_eq!(open(&path).unwrap().1.keys().collect::<Vec<_>>(), [b"a"]);
+}
+
+#[test]
+fn a_failed_sync_of_its_own_stops_the_log() {
+    let (_directory, path) = scratch();
+    let (log, faulty) = open_faulty(&path, usize::MAX, ErrorKind::Other);
+    append(&log, &batch(&[put(b"a", b"1")]), false).0.unwrap();
+    faulty.no_sync.store(true, Ordering::Relaxed);
+    assert!(log.sync().is_err());
+    faulty.no_sync.store(false, Ordering::Relaxed);
+    assert_refuses(&log);
+}
+
+#[test]
+fn a_write_that_panicked_stops_the_log() {
+    let (_directory, path) = scratch();
+    let (log, _) = open(&path).unwrap();
+    let panicked = std::thread::scope(|scope| {
+        let write = || log.append(&batch(&[put(b"a", b"1")]), false, || panic!("on purpose"));
+        scope.spawn(write).join().is_err()
+    });
+    assert!(panicked);
+    assert!(append(&log, &batch(&[put(b"b", b"2")]), false).0.is_err());
+}

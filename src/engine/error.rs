@@ -1,0 +1,61 @@
+//! What can go wrong in an engine.
+
+use std::{io, path::PathBuf};
+
+/// Result of an engine call.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An engine's failure. The text is one line and names the file or limit concerned: it is printed
+/// at start-up and sent to clients behind `-ERR`.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum Error {
+    /// Another process (or another store of this one) has the data open.
+    #[error("{} is in use by another process; stop it or choose another --path", .path.display())]
+    Locked { path: PathBuf },
+    /// The path holds data that this engine did not write.
+    #[error("{} holds {found}, not data of {engine}; choose another --path", .path.display())]
+    Foreign { path: PathBuf, engine: &'static str, found: String },
+    /// The data are damaged; nothing was changed.
+    #[error("{} is corrupt at byte {offset}: {detail}; nothing was changed", .path.display())]
+    Corrupt { path: PathBuf, offset: u64, detail: String },
+    /// The operating system refused.
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+    /// No room for this write. It was undone as a whole, and smaller or later ones may succeed.
+    #[error("{engine} is full: {detail}")]
+    Full { engine: &'static str, detail: String },
+    /// The key is outside the engine's limits.
+    #[error("key of {len} bytes: {engine} takes {min} to {max} bytes")]
+    KeyLength { engine: &'static str, len: usize, min: usize, max: usize },
+    /// The engine cannot do this.
+    #[error("{engine} {what}")]
+    Unsupported { engine: &'static str, what: String },
+    /// Any other error of the engine's library, in its words.
+    #[error("{engine}: {message}")]
+    Library { engine: &'static str, message: String },
+}
+
+impl Error {
+    /// Whether the engine is as it was before the failed call and may take further writes. After
+    /// any other failed write or sync it is unknown what reached the disk (a second fsync may
+    /// succeed without the first one's pages: <https://wiki.postgresql.org/wiki/Fsync_Errors>),
+    /// so the store refuses writes until a restart.
+    pub fn is_undone(&self) -> bool {
+        matches!(self, Self::Full { .. } | Self::KeyLength { .. } | Self::Unsupported { .. })
+    }
+
+    /// The words of the engine's library, in one line.
+    #[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "sled", feature = "redb"))]
+    pub(crate) fn library(engine: &'static str, error: impl ToString) -> Self {
+        let message = error.to_string().replace('\n', " ");
+        Self::Library { engine, message }
+    }
+
+    /// Shorthand for `map_err(Error::io("open", path))`.
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { action, path, source }
+    }
+}

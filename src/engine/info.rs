@@ -1,0 +1,133 @@
+//! What an engine is and what it promises: the one source of `kvbench stores`, the README's tables
+//! and the caveats beside every result.
+
+use std::fmt;
+
+/// When a write is acknowledged (`--fsync`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fsync {
+    /// On stable storage.
+    Always,
+    /// Handed to the engine; synced within a second.
+    EverySec,
+    /// Handed to the engine; synced when the engine or the operating system likes.
+    No,
+}
+
+impl Fsync {
+    /// Every policy, strongest first.
+    pub const ALL: [Self; 3] = [Self::Always, Self::EverySec, Self::No];
+
+    /// The word of the command line, and of Redis' `appendfsync`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::EverySec => "everysec",
+            Self::No => "no",
+        }
+    }
+}
+
+impl fmt::Display for Fsync {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Block compression (`--compression`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// Stored as it is.
+    None,
+    /// LZ4 block format.
+    Lz4,
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::None => "none",
+            Self::Lz4 => "lz4",
+        })
+    }
+}
+
+/// The data structure that holds the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Hash table in memory, append-only file on disk.
+    HashTable,
+    /// B-tree in memory, append-only file on disk.
+    MemoryBTree,
+    /// Log-structured merge tree.
+    Lsm,
+    /// Copy-on-write B+ tree.
+    CowBTree,
+    /// Latch-free B+ tree over a page log (the Bw-tree's kind).
+    LogBTree,
+}
+
+impl Family {
+    /// Whether all data are in memory, whatever is on disk as well, so that no read waits for a device.
+    pub fn is_in_memory(self) -> bool {
+        matches!(self, Self::HashTable | Self::MemoryBTree)
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::HashTable => "hash table + AOF",
+            Self::MemoryBTree => "B-tree + AOF",
+            Self::Lsm => "LSM tree",
+            Self::CowBTree => "copy-on-write B+ tree",
+            Self::LogBTree => "log-structured B+ tree",
+        })
+    }
+}
+
+/// What one `--fsync` word means for an engine: the acknowledged writes that are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// When the process is killed (`kill -9`, a panic, the out-of-memory killer).
+    pub kill: &'static str,
+    /// When the machine loses power or its kernel stops.
+    pub power_cut: &'static str,
+}
+
+/// An engine, described.
+#[derive(Debug)]
+pub struct Info {
+    /// The word behind `--store`.
+    pub name: &'static str,
+    /// Crate (and native library) the engine is, with versions: `heed 0.23.1`.
+    pub library: &'static str,
+    /// Its data structure.
+    pub family: Family,
+    /// Whether `scan` visits keys in ascending byte order, and a range costs what it holds.
+    pub ordered: bool,
+    /// Whether `--path :memory:` works.
+    pub in_memory: bool,
+    /// Whether `count` costs the same whatever the size; otherwise it scans every key.
+    pub constant_count: bool,
+    /// The values of `--compression` it takes.
+    pub compression: &'static [Compression],
+    /// How it uses `--cache-size`.
+    pub cache: &'static str,
+    /// Losses under `always`, `everysec` and `no`.
+    pub loss: [Loss; 3],
+    /// Sentences that travel with every result.
+    pub caveats: &'static [&'static str],
+}
+
+impl Info {
+    /// What `fsync` loses.
+    pub fn loss(&self, fsync: Fsync) -> Loss {
+        let [always, everysec, no] = self.loss;
+        match fsync {
+            Fsync::Always => always,
+            Fsync::EverySec => everysec,
+            Fsync::No => no,
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Storage engines behind one object-safe trait, and the list of them.
+//!
+//! An engine is one file that imports its crate and nothing from the layers above. To add one:
+//! write that file, add its `KIND` to [`KINDS`], and give it a Cargo feature.
+
+mod aof;
+mod batch;
+mod btree;
+mod error;
+#[cfg(feature = "fault-injection")]
+mod fault;
+mod info;
+#[cfg(feature = "lmdb")]
+mod lmdb;
+mod map;
+mod memory;
+mod path;
+#[cfg(feature = "redb")]
+mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
+#[cfg(feature = "sled")]
+mod sled;
+
+use std::{
+    ops::{Bound, ControlFlow, RangeBounds},
+    path::PathBuf,
+};
+
+pub use batch::{Batch, Op};
+pub use error::{Error, Result};
+pub use info::{Compression, Family, Fsync, Info, Loss};
+
+/// Called with the index of a key and its value, or `None` when it is absent. The value is lent
+/// from the engine's own memory for the time of the call.
+pub type VisitValue<'v> = dyn FnMut(usize, Option<&[u8]>) -> ControlFlow<()> + 'v;
+
+/// Called with a key and its value, both lent for the time of the call.
+pub type VisitPair<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
+
+/// An embedded key-value engine.
+///
+/// Any number of threads may call `read`, `scan` and `count` at any time. `write` is called by one
+/// thread at a time (the store sees to it), also while `read`, `scan` and `sync` run.
+pub trait Engine: Send + Sync {
+    /// What this engine is and promises.
+    fn info(&self) -> &'static Info;
+
+    /// Shortest and longest key, in bytes, both inclusive. A key outside is absent for `read` and
+    /// an [`Error::KeyLength`] for `write`.
+    fn key_limits(&self) -> (usize, usize);
+
+    /// Whether nothing this engine does can block on a device (it has no file behind it).
+    fn is_memory_only(&self) -> bool;
+
+    /// Calls `visit` for each of `keys`, in order, under one snapshot: it sees all of a batch or
+    /// nothing of it. `visit` may stop the reading.
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()>;
+
+    /// Applies the batch atomically, in order. With `sync`, returns only when the batch would
+    /// survive a power cut, and readers do not see it before (see `info().caveats` for the engine
+    /// that cannot hide it). On an error nothing of the batch is visible; whether the engine takes
+    /// further writes tells [`Error::is_undone`].
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()>;
+
+    /// Makes every batch that was written before the call survive a power cut.
+    fn sync(&self) -> Result<()>;
+
+    /// Visits the pairs of `range` under one snapshot, in ascending byte order of the keys where
+    /// `info().ordered`. `visit` may stop the scan.
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()>;
+
+    /// The exact number of keys.
+    fn count(&self) -> Result<u64>;
+
+    /// Bytes the engine's files take on disk, 0 in memory.
+    fn disk_size(&self) -> Result<u64>;
+
+    /// Rewrites the files to hold only what is alive, while serving (`BGREWRITEAOF`). Returns when
+    /// the work has begun.
+    fn rewrite(&self) -> Result<()> {
+        let engine = self.info().name;
+        Err(Error::Unsupported { engine, what: "has no append-only file to rewrite".into() })
+    }
+
+    /// Syncs and closes. No other call may follow; dropping without it behaves like a kill, except
+    /// that the engine's own destructor runs.
+    fn close(&self) -> Result<()>;
+}
+
+/// Where an engine keeps its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// Nowhere: gone with the process.
+    Memory,
+    /// A file or a directory, as the engine likes. Created when missing, its parent is not.
+    Path(PathBuf),
+}
+
+/// How to open an engine. The caller has checked it against [`Info`].
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Where the data are.
+    pub location: Location,
+    /// The policy the store will keep; engines that fix it at open (LMDB, sled) need it here.
+    pub fsync: Fsync,
+    /// Cache budget in bytes, used as `Info::cache` says.
+    pub cache_size: u64,
+    /// Largest size of LMDB's memory map, in bytes.
+    pub map_size: u64,
+    /// Block compression.
+    pub compression: Compression,
+}
+
+/// One row of the list of engines.
+#[derive(Debug)]
+pub struct Kind {
+    /// What it is.
+    pub info: &'static Info,
+    /// Opens or creates the data.
+    pub open: fn(&OpenOptions) -> Result<Box<dyn Engine>>,
+    /// Whether the files at a path look like this engine's.
+    pub recognise: fn(&std::path::Path) -> bool,
+}
+
+/// The engines of this build.
+pub const KINDS: &[Kind] = &[
+    map::KIND,
+    btree::KIND,
+    #[cfg(feature = "rocksdb")]
+    rocksdb::KIND,
+    #[cfg(feature = "lmdb")]
+    lmdb::KIND,
+    #[cfg(feature = "sled")]
+    sled::KIND,
+    #[cfg(feature = "redb")]
+    redb::KIND,
+];
+
+/// Engines that fail on purpose, in builds for tests; they are in no list.
+pub const FAULTY: &[Kind] = &[
+    #[cfg(feature = "fault-injection")]
+    fault::FAILING,
+    #[cfg(feature = "fault-injection")]
+    fault::WRONG_VALUE,
+];
+
+impl Kind {
+    /// The engine named `name`, if this build has it.
+    pub fn find(name: &str) -> Option<&'static Kind> {
+        KINDS.iter().chain(FAULTY).find(|kind| kind.info.name == name)
+    }
+
+    /// Opens or creates the engine's data, after checking that the path holds nobody else's.
+    pub fn open(&self, options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        if let Location::Path(path) = &options.location {
+            path::check_owner(path, self)?;
+        }
+        (self.open)(options)
+    }
+}
+
+/// A range of keys in byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyRange<'a> {
+    /// Where it starts.
+    pub start: Bound<&'a [u8]>,
+    /// Where it ends.
+    pub end: Bound<&'a [u8]>,
+}
+
+impl KeyRange<'_> {
+    /// Every key.
+    pub const ALL: KeyRange<'static> = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
+
+    /// Whether no key can be inside (`BTreeMap::range` panics on such bounds).
+    pub fn is_empty(&self) -> bool {
+        match (self.start, self.end) {
+            (Bound::Included(start), Bound::Included(end)) => start > end,
+            (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end))
+            | (Bound::Excluded(start), Bound::Included(end)) => start >= end,
+            (Bound::Unbounded, Bound::Excluded(end)) => end.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Whether `key` is inside.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        RangeBounds::<[u8]>::contains(&(self.start, self.end), key)
+    }
+}
+
+/// The first key after all keys that start with `prefix`, or `None` when there is no such key.
+pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
+    let mut end = prefix.get(..=last)?.to_vec();
+    if let Some(byte) = end.last_mut() {
+        *byte += 1;
+    }
+    Some(end)
+}

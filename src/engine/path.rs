@@ -1,0 +1,77 @@
+//! Checks of a data path that every engine shares.
+
+use super::{Error, KINDS, Kind, Result};
+use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
+
+/// Fails when `path` holds data that `kind` does not recognise as its own: opening it could destroy
+/// them. An absent path, an empty file and an empty directory are free to use.
+pub(super) fn check_owner(path: &Path, kind: &Kind) -> Result<()> {
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io("open", path)(error)),
+    };
+    let empty = if metadata.is_dir() {
+        fs::read_dir(path).map_err(Error::io("open", path))?.next().is_none()
+    } else {
+        metadata.len() == 0
+    };
+    if empty || (kind.recognise)(path) {
+        return Ok(());
+    }
+    let owners: Vec<_> =
+        KINDS.iter().filter(|other| (other.recognise)(path)).map(|other| other.info.name).collect();
+    let found = match owners.as_slice() {
+        [] => "something else".into(),
+        owners => format!("data of {}", owners.join(" or ")),
+    };
+    Err(Error::Foreign { path: path.into(), engine: kind.info.name, found })
+}
+
+/// Creates the directory `path` unless it is there; its parent must be. The new name is synced, or
+/// a power cut could take the directory away with everything that was synced inside.
+#[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "sled"))]
+pub(super) fn create_dir(path: &Path) -> Result<()> {
+    match fs::create_dir(path) {
+        Ok(()) => sync_dir(parent(path)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(Error::io("create", path)(error)),
+    }
+}
+
+/// The directory that holds `path`'s name.
+pub(super) fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Makes the names in the directory `path` survive a power cut: without it a file is on stable storage
+/// but may have no name, or its old one.
+pub(super) fn sync_dir(path: &Path) -> Result<()> {
+    fs::File::open(path).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", path))
+}
+
+/// Bytes allocated on disk below `path` (a file or a directory). Files that vanish meanwhile, as
+/// compactions delete them, count nothing.
+pub(super) fn disk_size(path: &Path) -> Result<u64> {
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(Error::io("read", path)(error)),
+    };
+    if !metadata.is_dir() {
+        return Ok(allocated(&metadata));
+    }
+    let mut total = 0;
+    for entry in fs::read_dir(path).map_err(Error::io("read", path))? {
+        total += disk_size(&entry.map_err(Error::io("read", path))?.path())?;
+    }
+    Ok(total)
+}
+
+/// Sparse files (LMDB's map, preallocated logs) take what their blocks take, not their length.
+fn allocated(metadata: &fs::Metadata) -> u64 {
+    metadata.blocks() * 512
+}

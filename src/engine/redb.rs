@@ -1,0 +1,228 @@
+//! `redb`: a copy-on-write B+ tree in one file, in Rust.
+
+use super::{
+    Batch, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location, Loss, Op, OpenOptions, Result,
+    VisitPair, VisitValue, path,
+};
+use crossbeam_utils::sync::ShardedLock;
+use redb::{
+    Database, Durability, ReadOnlyTable, ReadableDatabase, ReadableTableMetadata, TableDefinition,
+    WriteTransaction, backends::InMemoryBackend,
+};
+use std::{
+    fs::File,
+    io::Read,
+    mem,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// The engine's row in the list.
+pub const KIND: Kind = Kind { info: &INFO, open: Redb::open, recognise };
+
+const NAME: &str = "redb";
+
+static INFO: Info = Info {
+    name: NAME,
+    library: "redb 4.4.0",
+    family: Family::CowBTree,
+    ordered: true,
+    in_memory: true,
+    constant_count: true,
+    compression: &[Compression::None],
+    cache: "page cache of this size, part of it for pages not yet written",
+    loss: [
+        Loss { kill: "nothing", power_cut: "nothing" },
+        Loss { kill: "about a second", power_cut: "about a second" },
+        Loss { kill: "everything since the start", power_cut: "everything since the start" },
+    ],
+    caveats: &[
+        "Under everysec and no redb keeps commits in its own memory until the next synced one, so a killed \
+         process loses them too: under no, all since it was started.",
+        "After a kill the next start walks the whole file to repair it; redb's quick repair would spare that, \
+         but syncs every commit twice, and is off.",
+        "The once-a-second sync of everysec is a commit of its own: writes wait while it writes the second's \
+         pages and syncs them.",
+        "After any failed read, write or sync (a full disk too) redb refuses everything until a restart.",
+        "Every commit copies the path of pages from root to leaf of each key it changes, so small batches \
+         write many times their size.",
+    ],
+};
+
+/// Longest key: what Redis takes. redb's own limit is 3 GiB.
+const MAX_KEY: usize = 512 << 20;
+
+const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("kvbench");
+
+/// The first bytes of a redb file.
+const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
+
+type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+fn recognise(path: &Path) -> bool {
+    let mut start = [0; MAGIC.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == MAGIC
+}
+
+struct Redb {
+    /// The table as of the last commit, shared by all readers: to begin a transaction and open the
+    /// table costs several times a lookup. It pins the pages of that one commit, until the next.
+    /// Declared before `db`, to let go of them before it closes.
+    latest: ShardedLock<Arc<Table>>,
+    db: Database,
+    /// `None` in memory.
+    path: Option<PathBuf>,
+    /// Whether there are commits that only this process knows.
+    unsynced: AtomicBool,
+    /// Held by a sync: who finds nothing unsynced must know that it is not just being synced.
+    syncing: Mutex<()>,
+}
+
+impl Redb {
+    fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        let mut builder = Database::builder();
+        builder.set_cache_size(usize::try_from(options.cache_size).unwrap_or(usize::MAX));
+        let (db, path) = match &options.location {
+            Location::Memory => (builder.create_with_backend(InMemoryBackend::new()), None),
+            Location::Path(path) => (builder.create(path), Some(path.clone())),
+        };
+        let db = db.map_err(|error| fail(error, path.as_deref()))?;
+        if let Some(path) = &path {
+            path::sync_dir(path::parent(path))?;
+        }
+        let latest = create_table(&db).map_err(|error| fail(error, path.as_deref()))?;
+        let latest = ShardedLock::new(Arc::new(latest));
+        let (unsynced, syncing) = Default::default();
+        Ok(Box::new(Self { latest, db, path, unsynced, syncing }))
+    }
+
+    fn fail(&self, error: impl Into<redb::Error>) -> Error {
+        fail(error, self.path.as_deref())
+    }
+
+    /// The state as of the last commit.
+    fn latest(&self) -> Arc<Table> {
+        Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Commits, then shows readers the new state.
+    fn commit(&self, txn: WriteTransaction) -> Result<(), redb::Error> {
+        txn.commit()?;
+        // Opened under the lock: `write` and `sync` may both be here, and the older of two states
+        // must not replace the newer.
+        let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
+        let table = self.db.begin_read()?.open_table(TABLE)?;
+        let old = mem::replace(&mut *latest, Arc::new(table));
+        drop(latest);
+        drop(old);
+        Ok(())
+    }
+
+    fn apply(&self, batch: &Batch<'_>, durability: Durability) -> Result<(), redb::Error> {
+        let (clear, ops) = batch.after_clear();
+        // Dropped without a commit, the transaction leaves nothing behind.
+        let mut txn = self.db.begin_write()?;
+        txn.set_durability(durability)?;
+        if clear {
+            txn.delete_table(TABLE)?;
+        }
+        {
+            let mut table = txn.open_table(TABLE)?;
+            for op in ops {
+                match op {
+                    Op::Put { key, value } => drop(table.insert(key, value)?),
+                    Op::Delete { key } => drop(table.remove(key)?),
+                    Op::Clear => {}
+                }
+            }
+        }
+        self.commit(txn)
+    }
+}
+
+fn create_table(db: &Database) -> Result<Table, redb::Error> {
+    let txn = db.begin_write()?;
+    txn.open_table(TABLE)?;
+    txn.commit()?;
+    Ok(db.begin_read()?.open_table(TABLE)?)
+}
+
+fn fail(error: impl Into<redb::Error>, path: Option<&Path>) -> Error {
+    match (error.into(), path) {
+        (redb::Error::DatabaseAlreadyOpen, Some(path)) => Error::Locked { path: path.into() },
+        (redb::Error::Io(source), Some(path)) => Error::Io { action: "access", path: path.into(), source },
+        (error, _) => Error::library(NAME, error),
+    }
+}
+
+impl Engine for Redb {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        (0, MAX_KEY)
+    }
+
+    fn is_memory_only(&self) -> bool {
+        self.path.is_none()
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        let table = self.latest();
+        for (index, key) in keys.iter().enumerate() {
+            let value = table.get(*key).map_err(|error| self.fail(error))?;
+            if let ControlFlow::Break(()) = visit(index, value.as_ref().map(|value| value.value())) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        batch.check_keys(NAME, self.key_limits())?;
+        let durability = if sync { Durability::Immediate } else { Durability::None };
+        self.apply(batch, durability).map_err(|error| self.fail(error))?;
+        // A synced commit makes all before it durable too.
+        self.unsynced.store(!sync, Ordering::Release);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        let _one = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.unsynced.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.apply(&Batch::default(), Durability::Immediate).map_err(|error| self.fail(error))
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let table = self.latest();
+        for pair in table.range::<&[u8]>((range.start, range.end)).map_err(|error| self.fail(error))? {
+            let (key, value) = pair.map_err(|error| self.fail(error))?;
+            if let ControlFlow::Break(()) = visit(key.value(), value.value()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> Result<u64> {
+        self.latest().len().map_err(|error| self.fail(error))
+    }
+
+    fn disk_size(&self) -> Result<u64> {
+        self.path.as_deref().map_or(Ok(0), path::disk_size)
+    }
+
+    fn close(&self) -> Result<()> {
+        self.sync()
+    }
+}

@@ -1,0 +1,243 @@
+//! `rocksdb`: RocksDB, a log-structured merge tree in C++.
+
+use super::{
+    Batch, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location, Loss, Op, OpenOptions, Result,
+    VisitPair, VisitValue, path,
+};
+use rocksdb::{
+    BlockBasedOptions, Cache, DB, DBCompressionType, Env, Options, ReadOptions, WriteBatch,
+    WriteBufferManager, WriteOptions,
+};
+use std::{
+    env,
+    ops::{Bound, ControlFlow},
+    path::{Path, PathBuf},
+};
+
+/// The engine's row in the list.
+pub const KIND: Kind = Kind { info: &INFO, open: RocksDb::open, recognise };
+
+const NAME: &str = "rocksdb";
+
+static INFO: Info = Info {
+    name: NAME,
+    library: "rocksdb 0.25.0, librocksdb-sys 0.19.0+11.8.1",
+    family: Family::Lsm,
+    ordered: true,
+    in_memory: true,
+    constant_count: false,
+    compression: &[Compression::None, Compression::Lz4],
+    cache: "one budget: block cache (LRU) with indexes and filters, of which up to half for memtables (at most \
+            two of 64 MiB)",
+    loss: [
+        Loss { kill: "nothing", power_cut: "nothing" },
+        Loss { kill: "nothing", power_cut: "about a second" },
+        Loss { kill: "nothing", power_cut: "what the OS had not written" },
+    ],
+    caveats: &[
+        "Flushes and compactions run on two background threads, beside the load that is measured.",
+        "Writes that outrun compaction are slowed down, then stopped, until it catches up.",
+        "Bloom filters of 10 bits a key are on: they spare reads of absent keys most of the table files.",
+        "Clearing writes one mark over all keys; the files shrink when compaction comes to them.",
+        "In memory RocksDB runs over its own in-memory file system: the same log and table files, no disk.",
+    ],
+};
+
+/// Longest key: what Redis takes. RocksDB's own limit is 4 GiB.
+const MAX_KEY: usize = 512 << 20;
+
+/// Largest memtable; RocksDB's default.
+const MEMTABLE: usize = 64 << 20;
+
+fn recognise(path: &Path) -> bool {
+    path.join("CURRENT").is_file()
+}
+
+struct RocksDb {
+    db: DB,
+    /// `None` in memory.
+    path: Option<PathBuf>,
+}
+
+impl RocksDb {
+    fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        let mut db_options = db_options(options);
+        let path = match &options.location {
+            Location::Path(path) => {
+                path::create_dir(path)?;
+                Some(path.clone())
+            }
+            Location::Memory => {
+                db_options.set_env(&Env::mem_env().map_err(|error| fail(error, None))?);
+                None
+            }
+        };
+        // The crate creates the directory on disk even when RocksDB's files are in memory, hence
+        // one that is there.
+        let directory = path.clone().unwrap_or_else(env::temp_dir);
+        let db = DB::open(&db_options, directory).map_err(|error| fail(error, path.as_deref()))?;
+        Ok(Box::new(Self { db, path }))
+    }
+
+    fn fail(&self, error: rocksdb::Error) -> Error {
+        fail(error, self.path.as_deref())
+    }
+
+    fn convert(&self, batch: &Batch<'_>) -> Result<WriteBatch> {
+        let (clear, ops) = batch.after_clear();
+        let mut converted = WriteBatch::default();
+        if clear && let Some(end) = self.end()? {
+            converted.delete_range([].as_slice(), &end);
+        }
+        for op in ops {
+            match op {
+                Op::Put { key, value } => converted.put(key, value),
+                Op::Delete { key } => converted.delete(key),
+                Op::Clear => {}
+            }
+        }
+        Ok(converted)
+    }
+
+    /// The first key after the last one there is.
+    fn end(&self) -> Result<Option<Vec<u8>>> {
+        let mut iterator = self.db.raw_iterator();
+        iterator.seek_to_last();
+        iterator.status().map_err(|error| self.fail(error))?;
+        Ok(iterator.key().map(|last| [last, &[0]].concat()))
+    }
+}
+
+fn db_options(options: &OpenOptions) -> Options {
+    let budget = usize::try_from(options.cache_size).unwrap_or(usize::MAX);
+    let cache = Cache::new_lru_cache(budget);
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&cache);
+    // Inside the budget too, instead of in memory beside it that grows with the data.
+    table.set_cache_index_and_filter_blocks(true);
+    table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    table.set_bloom_filter(10.0, false);
+    let mut result = Options::default();
+    result.create_if_missing(true);
+    result.set_block_based_table_factory(&table);
+    result.set_write_buffer_size((budget / 4).clamp(1 << 20, MEMTABLE));
+    result.set_max_write_buffer_number(2);
+    let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(budget / 2, false, cache);
+    result.set_write_buffer_manager(&memtables);
+    result.set_compression_type(match options.compression {
+        Compression::None => DBCompressionType::None,
+        Compression::Lz4 => DBCompressionType::Lz4,
+    });
+    result.set_max_background_jobs(2);
+    // Its text log, one file a start.
+    result.set_keep_log_file_num(4);
+    result
+}
+
+fn fail(error: rocksdb::Error, path: Option<&Path>) -> Error {
+    let message = error.to_string();
+    match path {
+        Some(path)
+            if message.contains("lock hold by current process") || message.contains("While lock file") =>
+        {
+            Error::Locked { path: path.into() }
+        }
+        _ => Error::library(NAME, message),
+    }
+}
+
+impl Engine for RocksDb {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        (0, MAX_KEY)
+    }
+
+    fn is_memory_only(&self) -> bool {
+        self.path.is_none()
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        if let [key] = keys {
+            let value = self.db.get_pinned(key).map_err(|error| self.fail(error))?;
+            let _ = visit(0, value.as_deref());
+            return Ok(());
+        }
+        let snapshot = self.db.snapshot();
+        let mut options = ReadOptions::default();
+        options.set_snapshot(&snapshot);
+        for (index, key) in keys.iter().enumerate() {
+            let value = self.db.get_pinned_opt(key, &options).map_err(|error| self.fail(error))?;
+            if let ControlFlow::Break(()) = visit(index, value.as_deref()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        batch.check_keys(NAME, self.key_limits())?;
+        let mut options = WriteOptions::default();
+        // In memory there is nothing to sync, and RocksDB may say it is not supported.
+        options.set_sync(sync && self.path.is_some());
+        let converted = self.convert(batch)?;
+        self.db.write_opt(converted, &options).map_err(|error| self.fail(error))
+    }
+
+    fn sync(&self) -> Result<()> {
+        if self.path.is_none() {
+            return Ok(());
+        }
+        self.db.flush_wal(true).map_err(|error| self.fail(error))
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let mut options = ReadOptions::default();
+        match range.end {
+            Bound::Included(end) => options.set_iterate_upper_bound([end, &[0]].concat()),
+            Bound::Excluded(end) => options.set_iterate_upper_bound(end),
+            Bound::Unbounded => {}
+        }
+        let mut iterator = self.db.raw_iterator_opt(options);
+        match range.start {
+            Bound::Included(start) => iterator.seek(start),
+            Bound::Excluded(start) => iterator.seek([start, &[0]].concat()),
+            Bound::Unbounded => iterator.seek_to_first(),
+        }
+        while let Some((key, value)) = iterator.item() {
+            if let ControlFlow::Break(()) = visit(key, value) {
+                return Ok(());
+            }
+            iterator.next();
+        }
+        iterator.status().map_err(|error| self.fail(error))
+    }
+
+    fn count(&self) -> Result<u64> {
+        let mut options = ReadOptions::default();
+        // The blocks are read once; to keep them would push out those that are in use.
+        options.fill_cache(false);
+        let mut iterator = self.db.raw_iterator_opt(options);
+        let mut count = 0;
+        iterator.seek_to_first();
+        while iterator.valid() {
+            count += 1;
+            iterator.next();
+        }
+        iterator.status().map_err(|error| self.fail(error))?;
+        Ok(count)
+    }
+
+    fn disk_size(&self) -> Result<u64> {
+        self.path.as_deref().map_or(Ok(0), path::disk_size)
+    }
+
+    fn close(&self) -> Result<()> {
+        self.sync()
+    }
+}

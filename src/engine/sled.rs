@@ -1,0 +1,263 @@
+//! `sled`: sled 0.34. A latch-free B+ tree over a log of page changes.
+
+use super::{
+    Batch, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss, Op, OpenOptions,
+    Result, VisitPair, VisitValue, path,
+};
+use crossbeam_utils::sync::ShardedLock;
+use std::{
+    collections::HashSet,
+    ffi::OsString,
+    fs::{self, File},
+    io,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+/// The engine's row in the list.
+pub const KIND: Kind = Kind { info: &INFO, open: Sled::open, recognise };
+
+const NAME: &str = "sled";
+
+static INFO: Info = Info {
+    name: NAME,
+    library: "sled 0.34.7",
+    family: Family::LogBTree,
+    ordered: true,
+    in_memory: false,
+    constant_count: false,
+    compression: &[Compression::None],
+    cache: "page cache of this size",
+    loss: [
+        Loss { kill: "nothing", power_cut: "nothing" },
+        Loss { kill: "about a second", power_cut: "about two seconds" },
+        Loss {
+            kill: "what sled's write buffer of 512 KiB holds",
+            power_cut: "the write buffer and what the OS had not written",
+        },
+    ],
+    caveats: &[
+        "Under always readers see a batch before it is synced: sled applies and syncs in two steps.",
+        "sled's own flush() does not reach stable storage; kvbench syncs its files itself.",
+        "Setting a key to the value it already has writes nothing, so a load of identical values measures no \
+         writes.",
+        "sled has no snapshots: a scan or a read of several keys holds writes back while it runs.",
+        "Values above about 128 KiB become files of their own; a synced commit lists them all.",
+        "Clearing collects every key in memory first, because sled's own clear is not atomic.",
+        "Its last release is of 2021.",
+    ],
+};
+
+/// Longest key: what Redis takes. sled has no limit of its own.
+const MAX_KEY: usize = 512 << 20;
+
+/// The log of page changes.
+const LOG_FILE: &str = "db";
+/// The settings that must not change between runs.
+const CONF_FILE: &str = "conf";
+/// Holds one file for each large record.
+const BLOB_DIR: &str = "blobs";
+
+fn recognise(path: &Path) -> bool {
+    path.join(CONF_FILE).is_file() && path.join(LOG_FILE).is_file()
+}
+
+struct Sled {
+    db: sled::Db,
+    path: PathBuf,
+    /// Held for writing while a batch is applied. sled makes one `get` wait for that, but not
+    /// several, nor a scan.
+    batch: ShardedLock<()>,
+    log: File,
+    /// Names of the blob files that are on stable storage. Not the highest of these numbers:
+    /// sled's threads take their numbers before they create the files.
+    synced_blobs: Mutex<HashSet<OsString>>,
+}
+
+/// Opens the database, and waits a little when it is locked: threads of sled's pool can hold the lock of
+/// a database for a moment after its last handle was dropped, so a reopen in one process may meet it.
+fn open_unlocked(config: &sled::Config, path: &Path) -> Result<sled::Db> {
+    let mut tries = 50;
+    loop {
+        match config.open().map_err(|error| fail(error, path)) {
+            Err(Error::Locked { .. }) if tries > 0 => tries -= 1,
+            outcome => return outcome,
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+impl Sled {
+    fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        let Location::Path(path) = &options.location else {
+            return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
+        };
+        path::create_dir(path)?;
+        // Under `always` each commit flushes, and a timer would only disturb.
+        let flush = if options.fsync == Fsync::EverySec { Some(1000) } else { None };
+        let config = sled::Config::new()
+            .path(path)
+            .cache_capacity(options.cache_size.max(1 << 20))
+            .flush_every_ms(flush);
+        let db = open_unlocked(&config, path)?;
+        let log_path = path.join(LOG_FILE);
+        let log = File::open(&log_path).map_err(Error::io("open", log_path))?;
+        let (batch, synced_blobs) = Default::default();
+        let engine = Self { db, path: path.clone(), batch, log, synced_blobs };
+        engine.sync_new_files()?;
+        Ok(Box::new(engine))
+    }
+
+    /// Makes what sled creates at its first start, and never syncs, survive a power cut.
+    fn sync_new_files(&self) -> Result<()> {
+        let conf = self.path.join(CONF_FILE);
+        File::open(&conf).and_then(|file| file.sync_all()).map_err(Error::io("sync", conf))?;
+        self.sync()?;
+        path::sync_dir(&self.path.join(BLOB_DIR))?;
+        path::sync_dir(&self.path)
+    }
+
+    /// Makes the blob files survive a power cut that an earlier call did not see. sled writes them
+    /// and forgets them.
+    fn sync_blobs(&self) -> Result<()> {
+        let dir = self.path.join(BLOB_DIR);
+        let mut synced = self.synced_blobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut present = HashSet::with_capacity(synced.len());
+        let mut is_new = false;
+        for entry in fs::read_dir(&dir).map_err(Error::io("list", &dir))? {
+            let entry = entry.map_err(Error::io("list", &dir))?;
+            let name = entry.file_name();
+            if !synced.contains(&name) {
+                match File::open(entry.path()).and_then(|file| file.sync_data()) {
+                    Ok(()) => is_new = true,
+                    // Replaced meanwhile by a newer one.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) => return Err(Error::io("sync", entry.path())(error)),
+                }
+            }
+            present.insert(name);
+        }
+        if is_new {
+            path::sync_dir(&dir)?;
+        }
+        *synced = present;
+        Ok(())
+    }
+
+    fn fail(&self, error: sled::Error) -> Error {
+        fail(error, &self.path)
+    }
+
+    /// The batch as sled takes it: a map, in which the last write of a key stands.
+    fn convert(&self, batch: &Batch<'_>) -> Result<sled::Batch> {
+        let mut converted = sled::Batch::default();
+        let (clear, ops) = batch.after_clear();
+        if clear {
+            for key in self.db.iter().keys() {
+                converted.remove(key.map_err(|error| self.fail(error))?);
+            }
+        }
+        for op in ops {
+            match *op {
+                Op::Put { key, value } => converted.insert(key, value),
+                Op::Delete { key } => converted.remove(key),
+                Op::Clear => {}
+            }
+        }
+        Ok(converted)
+    }
+}
+
+/// sled keeps the first error of its log and answers all later writes with it, so no error leaves
+/// an engine that could go on.
+fn fail(error: sled::Error, path: &Path) -> Error {
+    match error {
+        sled::Error::Io(source) if source.to_string().starts_with("could not acquire lock") => {
+            Error::Locked { path: path.into() }
+        }
+        sled::Error::Io(source) => Error::Io { action: "access", path: path.into(), source },
+        error => Error::library(NAME, error),
+    }
+}
+
+impl Engine for Sled {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        (0, MAX_KEY)
+    }
+
+    fn is_memory_only(&self) -> bool {
+        false
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        let _no_batch = match keys {
+            [] | [_] => None,
+            _ => Some(self.batch.read().unwrap_or_else(PoisonError::into_inner)),
+        };
+        for (index, key) in keys.iter().enumerate() {
+            let value = self.db.get(key).map_err(|error| self.fail(error))?;
+            if let ControlFlow::Break(()) = visit(index, value.as_deref()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        batch.check_keys(NAME, self.key_limits())?;
+        let converted = self.convert(batch)?;
+        {
+            let _alone = self.batch.write().unwrap_or_else(PoisonError::into_inner);
+            self.db.apply_batch(converted).map_err(|error| self.fail(error))?;
+        }
+        // Readers go on while the batch is synced, hence they see it early.
+        if sync { self.sync() } else { Ok(()) }
+    }
+
+    fn sync(&self) -> Result<()> {
+        // Hands the log to the operating system and waits for its writes, but not for the file's
+        // length nor for the disk's own cache.
+        self.db.flush().map_err(|error| self.fail(error))?;
+        self.sync_blobs()?;
+        self.log.sync_data().map_err(Error::io("sync", self.path.join(LOG_FILE)))
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let _no_batch = self.batch.read().unwrap_or_else(PoisonError::into_inner);
+        for pair in self.db.range::<&[u8], _>((range.start, range.end)) {
+            let (key, value) = pair.map_err(|error| self.fail(error))?;
+            if let ControlFlow::Break(()) = visit(&key, &value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> Result<u64> {
+        let mut count = 0;
+        let mut add = |_: &[u8], _: &[u8]| {
+            count += 1;
+            ControlFlow::Continue(())
+        };
+        self.scan(KeyRange::ALL, &mut add)?;
+        Ok(count)
+    }
+
+    fn disk_size(&self) -> Result<u64> {
+        path::disk_size(&self.path)
+    }
+
+    fn close(&self) -> Result<()> {
+        self.sync()
+    }
+}

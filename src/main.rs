@@ -1,0 +1,78 @@
+//! The `kvbench` program.
+
+use anyhow::Context;
+use clap::Parser;
+use kvbench::{
+    bench::{self, compare, data, job, report, run},
+    cli::{Bench, Cli, Command, Compare, Report, Serve},
+    failure, server,
+    store::Store,
+    stores,
+};
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        None => serve(cli.serve),
+        Some(Command::Serve(options)) => serve(*options),
+        Some(Command::Bench(options)) => measure(*options),
+        Some(Command::MeasureJob) => job::child().map_err(Into::into),
+        Some(Command::ResultSchema) => print(&bench::schema()),
+        Some(Command::Stores { markdown: true }) => print(&stores::markdown()),
+        Some(Command::Stores { markdown: false }) => print(&stores::describe()),
+        Some(Command::Report(options)) => report(&options),
+        // 1 says that something got slower, so what went wrong needs another code.
+        Some(Command::Compare(options)) => {
+            return compare(&options).unwrap_or_else(|error| failure::tell(&error, 2));
+        }
+    };
+    outcome.map_or_else(|error| failure::tell(&error, 1), |()| ExitCode::SUCCESS)
+}
+
+fn serve(options: Serve) -> anyhow::Result<()> {
+    env_logger::Builder::new().filter_level(options.log_level()).init();
+    let config = options.config();
+    config.check()?;
+    let store = config.kind.info.name;
+    let engine = config.open().with_context(|| format!("cannot open --store {store}"))?;
+    server::serve(Store::new(engine, config.fsync), &config, |address| {
+        // Whoever started the server may have closed its standard output; that is no reason to stop.
+        let _ = print(&format!(
+            "kvbench {} store={store} path={} fsync={} address={address} pid={}\n",
+            env!("CARGO_PKG_VERSION"),
+            config.path(),
+            config.fsync,
+            std::process::id(),
+        ));
+    })?;
+    Ok(())
+}
+
+fn measure(options: Bench) -> anyhow::Result<()> {
+    if let Some((path, keys, seed)) = options.generate() {
+        return data::generate(path, keys, seed).with_context(|| format!("cannot write {}", path.display()));
+    }
+    // A reader that closed standard output has seen enough; the result is in its file.
+    Ok(run::run(&options.options(), &mut |text| drop(print(text)))?)
+}
+
+fn report(options: &Report) -> anyhow::Result<()> {
+    let written = report::write(&options.inputs, &options.output())?;
+    written.iter().try_for_each(|path| print(&format!("{}\n", path.display())))
+}
+
+fn compare(options: &Compare) -> anyhow::Result<ExitCode> {
+    let comparison = compare::compare(&options.first, &options.second, options.fail_above)?;
+    print(&comparison.to_string())?;
+    Ok(ExitCode::from(u8::from(comparison.failed())))
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    Ok(stdout.flush()?)
+}

@@ -1,0 +1,254 @@
+//! Incremental request decoder: it never looks twice at bytes it has understood, allocates nothing
+//! per request and does not recurse.
+
+use super::{Input, Requests, Span, inline, parse_integer};
+
+/// What a client may send. The defaults are those of redis-server 7.0.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Longest argument, in bytes (`proto-max-bulk-len`).
+    pub bulk: usize,
+    /// Longest inline command and longest length line, in bytes.
+    pub line: usize,
+    /// Most arguments of one request.
+    pub args: usize,
+    /// Most bytes of one incomplete request (`client-query-buffer-limit`); below 4 GiB.
+    pub query_buffer: usize,
+    /// Most requests of one batch; the rest waits in the buffer.
+    pub batch: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            bulk: 512 << 20,
+            line: 64 << 10,
+            args: i32::MAX as usize,
+            query_buffer: 1 << 30,
+            batch: 16 << 10,
+        }
+    }
+}
+
+/// Bytes that are not RESP. The connection answers with the text and closes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages are Redis' and say it")]
+pub enum ProtocolError {
+    #[error("Protocol error: too big inline request")]
+    InlineTooLong,
+    #[error("Protocol error: unbalanced quotes in request")]
+    Quotes,
+    #[error("Protocol error: too big mbulk count string")]
+    CountTooLong,
+    #[error("Protocol error: invalid multibulk length")]
+    Count,
+    #[error("Protocol error: expected '$', got '{}'", char::from(*.0))]
+    NotBulk(u8),
+    #[error("Protocol error: too big bulk count string")]
+    LengthTooLong,
+    #[error("Protocol error: invalid bulk length")]
+    Length,
+    /// Redis skips these two bytes unseen; a client that lost count is told so here.
+    #[error("Protocol error: expected CRLF after an argument")]
+    NoCrlf,
+    #[error("Protocol error: request larger than the query buffer limit")]
+    QueryTooLong,
+}
+
+/// A step of decoding: the bytes seen so far do not complete it.
+struct Incomplete;
+
+/// Decoder of one connection. Between calls it remembers how far it got in an incomplete request.
+pub struct Decoder {
+    limits: Limits,
+    /// Position up to which the input is understood.
+    at: usize,
+    /// Start of the first request that is not complete.
+    start: usize,
+    /// Arguments the current request still lacks; 0 between requests.
+    missing: usize,
+    /// Length of the current argument, when its length line has been read.
+    bulk: Option<usize>,
+    /// Position up to which the current line is known to have no end.
+    searched: usize,
+}
+
+impl Decoder {
+    /// A decoder at the start of a stream.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, at: 0, start: 0, missing: 0, bulk: None, searched: 0 }
+    }
+
+    /// Appends the complete requests of `input` to `requests`, up to `Limits::batch`. On an error
+    /// the requests before it are there, to be answered first.
+    pub fn decode(&mut self, input: &mut Input, requests: &mut Requests) -> Result<(), ProtocolError> {
+        while requests.len() < self.limits.batch {
+            let step = if self.missing > 0 {
+                self.arguments(input.bytes(), requests)?
+            } else {
+                match input.bytes().get(self.at) {
+                    Some(b'*') => self.count(input.bytes())?,
+                    Some(_) => self.inline(input, requests)?,
+                    None => Err(Incomplete),
+                }
+            };
+            if step.is_err() {
+                if input.len() - self.start > self.limits.query_buffer {
+                    return Err(ProtocolError::QueryTooLong);
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a batch has all the requests it may have, so that the input may hold more.
+    pub fn is_full(&self, requests: &Requests) -> bool {
+        requests.len() >= self.limits.batch
+    }
+
+    /// Forgets the requests, which have been answered, and their bytes.
+    pub fn retire(&mut self, input: &mut Input, requests: &mut Requests) {
+        let done = self.start;
+        requests.retire();
+        input.consume(done);
+        for span in &mut requests.spans {
+            span.start -= done as u32;
+        }
+        self.at -= done;
+        self.searched = self.searched.saturating_sub(done);
+        self.start = 0;
+    }
+
+    /// `*3\r\n`. A count of zero or less is no request at all, as in Redis.
+    fn count(&mut self, data: &[u8]) -> Result<Result<(), Incomplete>, ProtocolError> {
+        let Some(count) = self.length_line(data, ProtocolError::CountTooLong, ProtocolError::Count)? else {
+            return Ok(Err(Incomplete));
+        };
+        self.missing = usize::try_from(count).unwrap_or(0);
+        if self.missing > self.limits.args {
+            return Err(ProtocolError::Count);
+        }
+        if self.missing == 0 {
+            self.start = self.at;
+        }
+        Ok(Ok(()))
+    }
+
+    /// `$3\r\nSET\r\n`, as often as arguments are missing.
+    #[inline]
+    fn arguments(
+        &mut self,
+        data: &[u8],
+        requests: &mut Requests,
+    ) -> Result<Result<(), Incomplete>, ProtocolError> {
+        while self.missing > 0 {
+            let len = match self.bulk {
+                Some(len) => len,
+                None => match data.get(self.at) {
+                    Some(b'$') => {
+                        let line =
+                            self.length_line(data, ProtocolError::LengthTooLong, ProtocolError::Length)?;
+                        let Some(len) = line else { return Ok(Err(Incomplete)) };
+                        let len = usize::try_from(len).map_err(|_| ProtocolError::Length)?;
+                        if len > self.limits.bulk {
+                            return Err(ProtocolError::Length);
+                        }
+                        *self.bulk.insert(len)
+                    }
+                    Some(&other) => return Err(ProtocolError::NotBulk(other)),
+                    None => return Ok(Err(Incomplete)),
+                },
+            };
+            match data.get(self.at + len..self.at + len + 2) {
+                Some(b"\r\n") => {}
+                Some(_) => return Err(ProtocolError::NoCrlf),
+                None => return Ok(Err(Incomplete)),
+            }
+            requests.spans.push(Span { start: self.at as u32, len: len as u32 });
+            self.at += len + 2;
+            self.bulk = None;
+            self.missing -= 1;
+        }
+        requests.ends.push(requests.spans.len() as u32);
+        self.start = self.at;
+        Ok(Ok(()))
+    }
+
+    /// A type byte and a decimal number up to CRLF; `None` while the line has no end.
+    #[inline]
+    fn length_line(
+        &mut self,
+        data: &[u8],
+        too_long: ProtocolError,
+        invalid: ProtocolError,
+    ) -> Result<Option<i64>, ProtocolError> {
+        // Nearly every line is one or two digits; they need no search and no general parser.
+        match data.get(self.at + 1..) {
+            Some([a @ b'1'..=b'9', b'\r', b'\n', ..]) => {
+                self.at += 4;
+                return Ok(Some(i64::from(a - b'0')));
+            }
+            Some([a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ..]) => {
+                self.at += 5;
+                return Ok(Some(i64::from(a - b'0') * 10 + i64::from(b - b'0')));
+            }
+            _ => {}
+        }
+        let Some(end) = self.find(data, b'\r', too_long)? else { return Ok(None) };
+        match data.get(end + 1) {
+            None => return Ok(None),
+            Some(b'\n') => {}
+            Some(_) => return Err(invalid),
+        }
+        let number = data.get(self.at + 1..end).and_then(parse_integer).ok_or(invalid)?;
+        self.at = end + 2;
+        self.searched = self.at;
+        Ok(Some(number))
+    }
+
+    /// One line of words; an empty one is no request.
+    fn inline(
+        &mut self,
+        input: &mut Input,
+        requests: &mut Requests,
+    ) -> Result<Result<(), Incomplete>, ProtocolError> {
+        let Some(newline) = self.find(input.bytes(), b'\n', ProtocolError::InlineTooLong)? else {
+            return Ok(Err(Incomplete));
+        };
+        let data = input.bytes_mut();
+        let end = match newline.checked_sub(1).and_then(|last| data.get(last)) {
+            Some(b'\r') if newline > self.at => newline - 1,
+            _ => newline,
+        };
+        let before = requests.spans.len();
+        inline::split(data, self.at, end, &mut requests.spans).ok_or(ProtocolError::Quotes)?;
+        if requests.spans.len() > before {
+            requests.ends.push(requests.spans.len() as u32);
+        }
+        self.at = newline + 1;
+        self.start = self.at;
+        self.searched = self.at;
+        Ok(Ok(()))
+    }
+
+    /// The first `byte` of the current line, from where an earlier call stopped looking.
+    fn find(
+        &mut self,
+        data: &[u8],
+        byte: u8,
+        too_long: ProtocolError,
+    ) -> Result<Option<usize>, ProtocolError> {
+        let from = self.searched.max(self.at);
+        let found = data.get(from..).and_then(|rest| rest.iter().position(|&b| b == byte));
+        let end = found.map_or(data.len(), |offset| from + offset);
+        if found.is_none() && end - self.at > self.limits.line {
+            return Err(too_long);
+        }
+        self.searched = end;
+        Ok(found.map(|_| end))
+    }
+}
+
+#[cfg(test)]
+mod tests;

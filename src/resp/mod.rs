@@ -1,0 +1,129 @@
+//! The Redis serialization protocol, RESP: requests in, replies out.
+//!
+//! Specification: <https://redis.io/docs/latest/develop/reference/protocol-spec/>. Where it is
+//! silent, redis-server 7.0 is the reference: the wording of its protocol errors, inline commands
+//! and their quotes, and which lengths it takes.
+
+mod decoder;
+mod inline;
+mod input;
+mod integer;
+mod reply;
+
+pub use decoder::{Decoder, Limits, ProtocolError};
+pub use input::Input;
+pub use integer::parse_integer;
+pub use reply::{Protocol, Reply};
+
+/// Where one argument lies in the input buffer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    start: u32,
+    len: u32,
+}
+
+/// Complete requests of one input buffer, as positions in it: no allocation per request.
+#[derive(Default)]
+pub struct Requests {
+    spans: Vec<Span>,
+    /// For each request, the end of its arguments in `spans`.
+    ends: Vec<u32>,
+}
+
+impl Requests {
+    /// Number of complete requests.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether no request is complete.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The arguments of request `index`, whose bytes are in `data`.
+    #[inline]
+    pub fn get<'a>(&'a self, index: usize, data: &'a [u8]) -> Option<Args<'a>> {
+        let end = *self.ends.get(index)? as usize;
+        let start = match index.checked_sub(1) {
+            Some(before) => *self.ends.get(before)? as usize,
+            None => 0,
+        };
+        Some(Args { data, spans: self.spans.get(start..end)? })
+    }
+
+    /// Forgets the complete requests and keeps the arguments of one that is not complete yet.
+    fn retire(&mut self) {
+        let done = self.ends.last().copied().unwrap_or(0) as usize;
+        self.spans.drain(..done);
+        self.ends.clear();
+    }
+
+    /// Memory held, in bytes.
+    pub fn capacity(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>() + self.ends.capacity() * size_of::<u32>()
+    }
+}
+
+/// The beginning of a request whose rest has not arrived, apart from the buffer it was read into.
+pub struct Partial {
+    bytes: Box<[u8]>,
+    spans: Box<[Span]>,
+}
+
+impl Partial {
+    /// Empties buffers that hold no complete request.
+    pub fn take(input: &mut Input, requests: &mut Requests) -> Self {
+        let partial = Self { bytes: input.bytes().into(), spans: requests.spans.as_slice().into() };
+        input.consume(input.len());
+        requests.spans.clear();
+        partial
+    }
+
+    /// Puts the bytes back into empty buffers.
+    pub fn restore(self, input: &mut Input, requests: &mut Requests) {
+        input.extend(&self.bytes);
+        requests.spans.extend_from_slice(&self.spans);
+    }
+}
+
+/// The arguments of one request, the command's name first.
+#[derive(Clone, Copy)]
+pub struct Args<'a> {
+    data: &'a [u8],
+    spans: &'a [Span],
+}
+
+impl<'a> Args<'a> {
+    /// Number of arguments, the command's name included.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there is no argument; the decoder makes no such request.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Argument `index`; empty when there is none. The command table has checked the arity by the
+    /// time a command looks at its arguments.
+    #[inline]
+    pub fn get(&self, index: usize) -> &'a [u8] {
+        self.spans.get(index).map_or(&[], |span| self.slice(*span))
+    }
+
+    /// The arguments from `first` on.
+    #[inline]
+    pub fn from(self, first: usize) -> impl ExactSizeIterator<Item = &'a [u8]> {
+        self.spans.get(first..).unwrap_or_default().iter().map(move |span| self.slice(*span))
+    }
+
+    #[inline]
+    fn slice(&self, span: Span) -> &'a [u8] {
+        let start = span.start as usize;
+        self.data.get(start..start + span.len as usize).unwrap_or_default()
+    }
+}

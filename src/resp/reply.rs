@@ -1,0 +1,182 @@
+//! Reply encoder: the only writer of RESP bytes to clients.
+
+/// Protocol version of a connection, chosen by HELLO.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// RESP2, every connection's first.
+    #[default]
+    Resp2,
+    /// RESP3.
+    Resp3,
+}
+
+impl Protocol {
+    /// The number in HELLO.
+    pub fn number(self) -> i64 {
+        match self {
+            Self::Resp2 => 2,
+            Self::Resp3 => 3,
+        }
+    }
+}
+
+/// Replies on their way to one client.
+#[derive(Default)]
+pub struct Reply {
+    buf: Vec<u8>,
+    protocol: Protocol,
+}
+
+impl Reply {
+    /// The protocol version replies are written in.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Changes the protocol version of the replies that follow.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+    }
+
+    /// The bytes to send.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buf
+    }
+
+    /// Bytes waiting.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.buf.len()
+    }
+
+    /// Whether nothing is waiting.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.buf.is_empty()
+    }
+
+    /// Forgets what was written after the first `len` bytes.
+    #[inline]
+    pub fn truncate(&mut self, len: usize) {
+        self.buf.truncate(len);
+    }
+
+    /// Appends replies that were written apart.
+    pub fn append(&mut self, other: &Reply) {
+        self.buf.extend_from_slice(&other.buf);
+    }
+
+    /// Memory held, in bytes.
+    pub fn capacity(&self) -> usize {
+        self.buf.capacity()
+    }
+
+    /// `+OK`.
+    #[inline]
+    pub fn ok(&mut self) {
+        self.buf.extend_from_slice(b"+OK\r\n");
+    }
+
+    /// A simple string; it must hold no line break.
+    pub fn simple(&mut self, text: &str) {
+        self.line(b'+', text.as_bytes());
+    }
+
+    /// An error, its code first: `ERR ...`. Line breaks become spaces, as in Redis, because the
+    /// text may quote what the client sent.
+    pub fn error(&mut self, text: impl AsRef<[u8]>) {
+        self.buf.push(b'-');
+        let breaks = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
+        self.buf.extend(text.as_ref().iter().map(breaks));
+        self.buf.extend_from_slice(b"\r\n");
+    }
+
+    /// An integer.
+    #[inline]
+    pub fn integer(&mut self, number: i64) {
+        self.number(b':', number);
+    }
+
+    /// A bulk string.
+    #[inline]
+    pub fn bulk(&mut self, value: &[u8]) {
+        self.buf.reserve(value.len() + 32);
+        self.header(b'$', value.len());
+        self.buf.extend_from_slice(value);
+        self.buf.extend_from_slice(b"\r\n");
+    }
+
+    /// A bulk string, or null.
+    #[inline]
+    pub fn bulk_or_null(&mut self, value: Option<&[u8]>) {
+        match value {
+            Some(value) => self.bulk(value),
+            None => self.null(),
+        }
+    }
+
+    /// Null: RESP2's null bulk string or RESP3's null.
+    #[inline]
+    pub fn null(&mut self) {
+        self.buf.extend_from_slice(match self.protocol {
+            Protocol::Resp2 => b"$-1\r\n",
+            Protocol::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// Header of an array of `len` elements, which follow.
+    #[inline]
+    pub fn array(&mut self, len: usize) {
+        self.header(b'*', len);
+    }
+
+    /// Header of a map of `len` pairs, which follow: in RESP2 an array of twice the length.
+    pub fn map(&mut self, len: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.header(b'*', len * 2),
+            Protocol::Resp3 => self.header(b'%', len),
+        }
+    }
+
+    /// Header of a set of `len` elements, which follow: in RESP2 an array.
+    pub fn set(&mut self, len: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.header(b'*', len),
+            Protocol::Resp3 => self.header(b'~', len),
+        }
+    }
+
+    /// Text for people: RESP3's verbatim string, in RESP2 a bulk string.
+    pub fn verbatim(&mut self, text: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text.as_bytes()),
+            Protocol::Resp3 => {
+                self.header(b'=', text.len() + 4);
+                self.buf.extend_from_slice(b"txt:");
+                self.buf.extend_from_slice(text.as_bytes());
+                self.buf.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    /// Lengths below 10 are most of a benchmark's, and short enough to write at once.
+    #[inline]
+    fn header(&mut self, kind: u8, len: usize) {
+        if len < 10 {
+            self.buf.extend_from_slice(&[kind, b'0' + len as u8, b'\r', b'\n']);
+        } else {
+            self.number(kind, len as i64);
+        }
+    }
+
+    fn number(&mut self, kind: u8, number: i64) {
+        self.line(kind, itoa::Buffer::new().format(number).as_bytes());
+    }
+
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.buf.push(kind);
+        self.buf.extend_from_slice(text);
+        self.buf.extend_from_slice(b"\r\n");
+    }
+}

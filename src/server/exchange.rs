@@ -1,0 +1,336 @@
+//! One batch: what a connection received, what its requests are, and the replies.
+
+use crate::{
+    command::{Action, Context, Lookup, Read, Session, Spec, lookup},
+    resp::{Args, Input, Partial, Reply, Requests},
+    store::{self, Store, Txn, Work},
+};
+use std::{mem, ops::ControlFlow};
+use tokio::sync::oneshot;
+
+/// Bytes read from a socket at a time.
+const READ_SIZE: usize = 64 << 10;
+
+/// Replies beyond this many bytes are sent before the next request runs, so that what a connection
+/// holds is bounded by one reply.
+pub(super) const REPLY_SIZE: usize = 256 << 10;
+
+/// Most requests of a read run that are answered under one snapshot.
+const READS: usize = 1024;
+
+/// The buffers of one connection while it is active. They are lent by the worker's pool, moved as a
+/// whole to the thread that commits or reads, and come back with the replies.
+pub(super) struct Exchange {
+    pub input: Input,
+    pub requests: Requests,
+    pub reply: Reply,
+    lookups: Vec<Lookup>,
+    /// The next request to answer.
+    next: usize,
+    /// The end of the run in progress.
+    end: usize,
+    /// Length of the reply, and request, where the write run in progress began.
+    begin: (usize, usize),
+    /// Where the committing thread returns this.
+    pub home: Option<Home>,
+    keys: Vec<&'static [u8]>,
+}
+
+/// A worker, and the connection on it that waits.
+pub(super) struct Home {
+    pub worker: usize,
+    pub connection: oneshot::Sender<Box<Exchange>>,
+}
+
+/// What comes next in a batch.
+pub(super) enum Run {
+    /// A request that is answered at once.
+    Session(fn(&mut Session, &Context, Args<'_>, &mut Reply)),
+    /// Reads, under one snapshot.
+    Read,
+    /// Writes and the reads between them, in one commit.
+    Write,
+    /// One look at the whole keyspace.
+    Query(fn(&Context, Args<'_>, &mut Reply) -> Result<(), crate::command::Error>),
+    /// No command; its error is the reply.
+    Refused,
+}
+
+impl Exchange {
+    pub fn new() -> Self {
+        Self {
+            input: Input::with_capacity(READ_SIZE),
+            requests: Requests::default(),
+            reply: Reply::default(),
+            lookups: Vec::new(),
+            next: 0,
+            end: 0,
+            begin: (0, 0),
+            home: None,
+            keys: Vec::new(),
+        }
+    }
+
+    /// Memory held, in bytes.
+    pub fn capacity(&self) -> usize {
+        self.input.capacity() + self.requests.capacity() + self.reply.capacity()
+    }
+
+    /// Looks up the commands of newly decoded requests.
+    pub fn resolve(&mut self) {
+        self.lookups.clear();
+        self.next = 0;
+        let mut last = None;
+        for index in 0..self.requests.len() {
+            let Some(args) = self.requests.get(index, self.input.bytes()) else { break };
+            let found = lookup(args, last);
+            if let Lookup::Known(spec) | Lookup::Arity(spec) = found {
+                last = Some(spec);
+            }
+            self.lookups.push(found);
+        }
+    }
+
+    /// The run that begins at the next request; `None` when all are answered.
+    pub fn next_run(&mut self) -> Option<Run> {
+        let first = self.next;
+        let Lookup::Known(spec) = *self.lookups.get(first)? else {
+            self.end = first + 1;
+            return Some(Run::Refused);
+        };
+        self.end = first + 1;
+        Some(match spec.action {
+            Action::Session(run) => Run::Session(run),
+            Action::Query(run) => Run::Query(run),
+            Action::Read(_) => {
+                self.end = self.extend(|action| matches!(action, Action::Read(_)), |_| true);
+                Run::Read
+            }
+            Action::Write(_) => {
+                self.begin = (self.reply.len(), first);
+                // Reads between writes go through the transaction: one commit for all of them.
+                let joins = |action: &Action| matches!(action, Action::Read(_) | Action::Write(_));
+                self.end = self.extend(joins, |action| matches!(action, Action::Write(_)));
+                Run::Write
+            }
+        })
+    }
+
+    /// The end of the run: after the last request for which `last` holds, before the first for which
+    /// `joins` does not.
+    fn extend(&self, joins: impl Fn(&Action) -> bool, last: impl Fn(&Action) -> bool) -> usize {
+        let mut end = self.end;
+        let rest = self.lookups.get(end..).unwrap_or_default();
+        for (index, found) in rest.iter().enumerate() {
+            let Lookup::Known(spec) = found else { break };
+            if !joins(&spec.action) {
+                break;
+            }
+            if last(&spec.action) {
+                end = self.end + index + 1;
+            }
+        }
+        end
+    }
+
+    /// Answers the next request with `answer`.
+    pub fn answer_one(&mut self, answer: impl FnOnce(Lookup, Args<'_>, &mut Reply)) {
+        if let Some(args) = self.requests.get(self.next, self.input.bytes())
+            && let Some(found) = self.lookups.get(self.next)
+        {
+            answer(*found, args, &mut self.reply);
+        }
+        self.next += 1;
+    }
+
+    /// Runs the read run, or as much of it as the reply may grow to. Returns the number of requests.
+    pub fn read(&mut self, store: &Store) -> usize {
+        let first = self.next;
+        let mut keys = recycle(mem::take(&mut self.keys));
+        let mut cursor = ReadCursor { at: self.next, key: 0, count: 0, reply_start: self.reply.len() };
+        // Bounded, because what a full reply leaves over is listed again.
+        for index in self.next..self.end.min(self.next + READS) {
+            if let Some((read, args)) = reading(&self.lookups, &self.requests, self.input.bytes(), index) {
+                match read {
+                    Read::One(_) => keys.push(args.get(1)),
+                    Read::Each(_) | Read::Count(_) => keys.extend(args.from(1)),
+                }
+            }
+        }
+        let (lookups, requests, data) = (&self.lookups, &self.requests, self.input.bytes());
+        let reply = &mut self.reply;
+        let outcome = store.read(&keys, &mut |_, value| {
+            if let Some((read, args)) = reading(lookups, requests, data, cursor.at) {
+                cursor.answer(read, args, value, reply);
+            }
+            if cursor.key == 0 && reply.len() >= REPLY_SIZE {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+        self.keys = recycle(keys);
+        self.next = cursor.at;
+        if let Err(error) = outcome {
+            self.reply.truncate(cursor.reply_start);
+            while self.next < self.end {
+                self.reply.error(error.to_string());
+                self.next += 1;
+            }
+        }
+        self.next - first
+    }
+
+    /// Runs the query.
+    pub fn query(
+        &mut self,
+        context: &Context,
+        run: fn(&Context, Args<'_>, &mut Reply) -> Result<(), crate::command::Error>,
+    ) {
+        self.answer_one(|_, args, reply| {
+            let start = reply.len();
+            if let Err(error) = run(context, args, reply) {
+                reply.truncate(start);
+                reply.error(error.to_string());
+            }
+        });
+    }
+
+    /// Takes out the beginning of a request that is not complete.
+    pub fn take_partial(&mut self) -> Partial {
+        Partial::take(&mut self.input, &mut self.requests)
+    }
+
+    /// Puts it back in front of what will be received.
+    pub fn restore(&mut self, partial: Partial) {
+        partial.restore(&mut self.input, &mut self.requests);
+    }
+}
+
+/// The shape and the arguments of request `index`, when it reads.
+#[inline]
+fn reading<'a>(
+    lookups: &[Lookup],
+    requests: &'a Requests,
+    data: &'a [u8],
+    index: usize,
+) -> Option<(Read, Args<'a>)> {
+    let Lookup::Known(Spec { action: Action::Read(read), .. }) = lookups.get(index)? else { return None };
+    Some((*read, requests.get(index, data)?))
+}
+
+/// Position in a read run: values come one by one, commands take one or several.
+struct ReadCursor {
+    /// The request that takes the next value.
+    at: usize,
+    /// How many values it has taken.
+    key: usize,
+    /// Values counted by `Read::Count`.
+    count: i64,
+    /// Where its reply begins.
+    reply_start: usize,
+}
+
+impl ReadCursor {
+    #[inline]
+    fn answer(&mut self, read: Read, args: Args<'_>, value: Option<&[u8]>, reply: &mut Reply) {
+        let keys = args.len() - 1;
+        match read {
+            Read::One(answer) => {
+                answer(args, value, reply);
+                return self.finish(reply);
+            }
+            Read::Each(answer) => {
+                if self.key == 0 {
+                    reply.array(keys);
+                }
+                answer(value, reply);
+            }
+            Read::Count(holds) => self.count += i64::from(holds(value)),
+        }
+        self.key += 1;
+        if self.key == keys {
+            if let Read::Count(_) = read {
+                reply.integer(self.count);
+            }
+            self.finish(reply);
+        }
+    }
+
+    #[inline]
+    fn finish(&mut self, reply: &Reply) {
+        *self = Self { at: self.at + 1, key: 0, count: 0, reply_start: reply.len() };
+    }
+}
+
+/// The same for a read between writes, through their transaction.
+fn read_through(
+    read: Read,
+    args: Args<'_>,
+    txn: &mut Txn<'_>,
+    reply: &mut Reply,
+) -> Result<(), store::Error> {
+    match read {
+        Read::One(answer) => txn.read(args.get(1), |value| answer(args, value, reply))?,
+        Read::Each(answer) => {
+            reply.array(args.len() - 1);
+            for key in args.from(1) {
+                txn.read(key, |value| answer(value, reply))?;
+            }
+        }
+        Read::Count(holds) => {
+            let mut count = 0;
+            for key in args.from(1) {
+                count += i64::from(txn.read(key, holds)?);
+            }
+            reply.integer(count);
+        }
+    }
+    Ok(())
+}
+
+impl Work for Box<Exchange> {
+    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+        let Exchange { input, requests, reply, lookups, next, end, .. } = &mut **self;
+        let (requests, data) = (&*requests, input.bytes());
+        while *next < *end {
+            let (Some(Lookup::Known(spec)), Some(args)) = (lookups.get(*next), requests.get(*next, data))
+            else {
+                break;
+            };
+            let start = reply.len();
+            let outcome = match spec.action {
+                Action::Write(run) => run(args, txn, reply),
+                Action::Read(read) => read_through(read, args, txn, reply).map_err(Into::into),
+                Action::Session(_) | Action::Query(_) => break,
+            };
+            if let Err(error) = outcome {
+                reply.truncate(start);
+                reply.error(error.to_string());
+            }
+            *next += 1;
+            if reply.len() >= REPLY_SIZE {
+                break;
+            }
+        }
+    }
+
+    fn fail(&mut self, error: &store::Error) {
+        let (reply_start, first) = self.begin;
+        self.reply.truncate(reply_start);
+        for _ in first..self.next.max(first + 1) {
+            self.reply.error(error.to_string());
+        }
+        self.next = self.next.max(first + 1);
+    }
+
+    fn weight(&self) -> usize {
+        self.input.len()
+    }
+}
+
+/// Empties a vector of borrowed keys and gives its memory another lifetime; the map never runs.
+fn recycle<'b>(mut keys: Vec<&[u8]>) -> Vec<&'b [u8]> {
+    keys.clear();
+    keys.into_iter().map(|_| &[][..]).collect()
+}

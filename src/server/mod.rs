@@ -1,0 +1,185 @@
+//! The server: listeners, workers, the committing thread, and an orderly end.
+
+mod cold;
+mod connection;
+mod exchange;
+mod listener;
+mod pool;
+mod worker;
+
+use crate::{
+    command::{Context, Stats},
+    config::Config,
+    engine::Fsync,
+    store::{self, CommitQueue, Store},
+};
+use exchange::Exchange;
+use listener::Listener;
+use std::{
+    io,
+    path::PathBuf,
+    sync::{
+        Arc,
+        mpsc::{RecvTimeoutError, Sender, channel},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+use tokio::sync::{Notify, mpsc};
+use worker::{Inbox, Incoming};
+
+/// Why a server did not start or did not end well.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum Error {
+    #[error("cannot listen on {address}: {source}{hint}")]
+    Listen { address: String, source: io::Error, hint: &'static str },
+    #[error("{} is not a socket; choose another --unixsocket", .0.display())]
+    NotASocket(PathBuf),
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] io::Error),
+    #[error("cannot wait for signals: {0}")]
+    Signal(#[source] io::Error),
+    #[error("closing failed: {0}")]
+    Close(#[source] store::Error),
+    #[error("writes were refused since one failed: {0}")]
+    Fault(String),
+}
+
+/// What all threads of a server see.
+struct Shared {
+    context: Arc<Context>,
+    queue: CommitQueue<Box<Exchange>>,
+    inboxes: Vec<Inbox>,
+    shutdown: Notify,
+}
+
+impl Shared {
+    fn request_shutdown(&self) {
+        self.shutdown.notify_one();
+    }
+
+    /// Returns a committed group to the workers of its connections, waking each worker once.
+    fn deliver(&self, group: &mut Vec<Box<Exchange>>) {
+        let mut ring = vec![false; self.inboxes.len()];
+        for exchange in group.drain(..) {
+            let Some(worker) = exchange.home.as_ref().map(|home| home.worker) else { continue };
+            if let (Some(inbox), Some(ring)) = (self.inboxes.get(worker), ring.get_mut(worker)) {
+                inbox.add(exchange);
+                *ring = true;
+            }
+        }
+        self.inboxes.iter().zip(ring).filter(|(_, ring)| *ring).for_each(|(inbox, _)| inbox.ring());
+    }
+}
+
+/// Serves `store` until SHUTDOWN, SIGINT or SIGTERM; then answers what was received, syncs and
+/// closes. `ready` is called with the TCP address once connections are accepted.
+pub fn serve(store: Store, config: &Config, ready: impl FnOnce(&str)) -> Result<(), Error> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Thread)?;
+    let (listener, max_clients) = runtime.block_on(async {
+        let max_clients = listener::raise_file_limit(config.max_clients);
+        Listener::bind(config).map(|listener| (listener, max_clients))
+    })?;
+    let context = Arc::new(Context {
+        store: Arc::new(store),
+        settings: config.settings(listener.port(), max_clients),
+        port: listener.port(),
+        started: Instant::now(),
+        stats: (0..config.threads).map(|_| Stats::new().into()).collect(),
+    });
+    let shared = Arc::new(Shared {
+        context,
+        queue: CommitQueue::default(),
+        inboxes: (0..config.threads).map(|_| Inbox::default()).collect(),
+        shutdown: Notify::new(),
+    });
+    let writers = Writers::spawn(&shared)?;
+    let (inlets, workers) = spawn_workers(&shared, config.threads)?;
+    let outcome = runtime.block_on(async {
+        let signals = listener::Signals::new().map_err(Error::Signal)?;
+        ready(&listener.address());
+        listener.accept_until(signals.stop(&shared.shutdown), &shared, &inlets, max_clients).await;
+        Ok(())
+    });
+    drop(listener);
+    log::info!("stopping");
+    // Workers end when their inlets close and their connections are answered; only then may the
+    // threads that answer them end.
+    drop(inlets);
+    join(workers);
+    writers.stop(&shared);
+    let store = &shared.context.store;
+    let closed = store.close().map_err(Error::Close);
+    outcome.and(closed).and(store.fault().map_or(Ok(()), |fault| Err(Error::Fault(fault.into()))))
+}
+
+type Inlets = Vec<mpsc::UnboundedSender<(u64, Incoming)>>;
+
+fn spawn_workers(shared: &Arc<Shared>, count: usize) -> Result<(Inlets, Vec<JoinHandle<()>>), Error> {
+    let (mut inlets, mut workers) = (Vec::new(), Vec::new());
+    for index in 0..count {
+        let (inlet, incoming) = mpsc::unbounded_channel();
+        let shared = shared.clone();
+        let run = move || {
+            if let Err(error) = worker::run(index, shared.clone(), incoming) {
+                log::error!("worker {index}: {error}");
+                shared.request_shutdown();
+            }
+        };
+        workers.push(spawn(format!("worker-{index}"), run)?);
+        inlets.push(inlet);
+    }
+    Ok((inlets, workers))
+}
+
+/// The threads that write and sync for a store whose engine may block.
+struct Writers {
+    committer: Option<JoinHandle<()>>,
+    syncer: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl Writers {
+    fn spawn(shared: &Arc<Shared>) -> Result<Self, Error> {
+        let store = shared.context.store.clone();
+        let mut writers = Self { committer: None, syncer: None };
+        if store.is_memory_only() {
+            return Ok(writers);
+        }
+        let (queue, target) = (shared.clone(), store.clone());
+        let commit = move || queue.queue.run(&target, |group| queue.deliver(group));
+        writers.committer = Some(spawn("commit".into(), commit)?);
+        if store.fsync() == Fsync::EverySec {
+            let (stop, stopped) = channel::<()>();
+            let sync = move || {
+                while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(Duration::from_secs(1)) {
+                    store.sync_if_written();
+                }
+            };
+            writers.syncer = Some((stop, spawn("sync".into(), sync)?));
+        }
+        Ok(writers)
+    }
+
+    fn stop(self, shared: &Shared) {
+        shared.queue.close();
+        join(self.committer);
+        if let Some((stop, syncer)) = self.syncer {
+            drop(stop);
+            join([syncer]);
+        }
+    }
+}
+
+fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+    thread::Builder::new().name(name).spawn(run).map_err(Error::Thread)
+}
+
+fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    for thread in threads {
+        if thread.join().is_err() {
+            log::error!("a thread panicked");
+        }
+    }
+}

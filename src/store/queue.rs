@@ -1,0 +1,101 @@
+//! Group commit: while one group is being written and synced, the next one gathers. No timer, no
+//! added delay; one sync serves every client that wrote meanwhile.
+
+use super::{Store, Work};
+use std::{
+    collections::VecDeque,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+/// A group takes no more than this many bytes of requests (and at least one part), so that its batch
+/// stays within what engines handle well, and early clients do not wait for everybody's bulk load.
+const GROUP_BYTES: usize = 32 << 20;
+
+/// Writes that wait for the committing thread, in arrival order.
+pub struct CommitQueue<W> {
+    state: Mutex<State<W>>,
+    wake: Condvar,
+}
+
+struct State<W> {
+    waiting: VecDeque<W>,
+    /// The committing thread waits for work. Otherwise it looks by itself when its group is done.
+    idle: bool,
+    closed: bool,
+}
+
+impl<W> Default for CommitQueue<W> {
+    fn default() -> Self {
+        let state = State { waiting: VecDeque::new(), idle: false, closed: false };
+        Self { state: Mutex::new(state), wake: Condvar::new() }
+    }
+}
+
+impl<W: Work> CommitQueue<W> {
+    /// Adds `work` without waking the committing thread. Returns whether it sleeps: the caller then
+    /// owes it a [`CommitQueue::kick`], and may first let others add theirs.
+    pub fn push(&self, work: W) -> bool {
+        let mut state = self.lock();
+        state.waiting.push_back(work);
+        state.idle
+    }
+
+    /// Wakes the committing thread.
+    pub fn kick(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Lets [`CommitQueue::run`] return when everything that waits has been committed.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.wake.notify_one();
+    }
+
+    /// Commits group after group until closed. `deliver` takes each group's parts back.
+    pub fn run(&self, store: &Store, mut deliver: impl FnMut(&mut Vec<W>)) {
+        let mut group = Vec::new();
+        while self.gather(&mut group) {
+            store.commit(&mut group);
+            deliver(&mut group);
+            group.clear();
+        }
+    }
+
+    /// Waits for work and moves it to `group`; `false` when there will be none.
+    fn gather(&self, group: &mut Vec<W>) -> bool {
+        let mut state = self.lock();
+        while state.waiting.is_empty() {
+            if state.closed {
+                return false;
+            }
+            state.idle = true;
+            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle = false;
+        }
+        // Where workers and this thread share a core, let them go first for as long as that makes the
+        // group larger: what they add now would cost a sync of its own, and wake-ups in the middle of
+        // this group's commit. On a core of its own this thread goes on at once.
+        let mut seen = 0;
+        while state.waiting.len() > seen {
+            seen = state.waiting.len();
+            drop(state);
+            thread::yield_now();
+            state = self.lock();
+        }
+        let mut bytes = 0;
+        while let Some(work) = state.waiting.front() {
+            bytes += work.weight();
+            if bytes > GROUP_BYTES && !group.is_empty() {
+                break;
+            }
+            group.extend(state.waiting.pop_front());
+        }
+        true
+    }
+
+    /// No code that can panic runs under this lock, so poisoning means nothing.
+    fn lock(&self) -> MutexGuard<'_, State<W>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,61 @@
+//! `kvbench stores`: what the engines of this build are and promise.
+
+use crate::engine::{Fsync, Info, KINDS};
+use std::fmt::{self, Write};
+
+/// The list, as text for a terminal.
+pub fn describe() -> String {
+    let mut text = String::new();
+    for kind in KINDS {
+        // Writing to a String cannot fail.
+        let _ = describe_one(kind.info, &mut text);
+    }
+    text
+}
+
+/// The list as a Markdown table, for the README.
+pub fn markdown() -> String {
+    let mut text = String::from(
+        "| `--store` | | ordered | `:memory:` | `--fsync` | a killed process loses | a power cut loses |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    for info in KINDS.iter().map(|kind| kind.info) {
+        let about = format!("{}: {}", info.family, info.library);
+        let mut head =
+            format!("`{}` | {about} | {} | {}", info.name, word(info.ordered), word(info.in_memory));
+        for fsync in Fsync::ALL {
+            let loss = info.loss(fsync);
+            text.push_str(&format!("| {head} | `{fsync}` | {} | {} |\n", loss.kill, loss.power_cut));
+            head = " | | | ".into();
+        }
+    }
+    text
+}
+
+fn word(yes: bool) -> &'static str {
+    if yes { "yes" } else { "no" }
+}
+
+fn describe_one(info: &Info, text: &mut String) -> fmt::Result {
+    writeln!(text, "{} - {}, {}", info.name, info.family, info.library)?;
+    writeln!(text, "  ordered scans: {}   :memory: {}", word(info.ordered), word(info.in_memory))?;
+    let compression: Vec<_> = info.compression.iter().map(ToString::to_string).collect();
+    writeln!(text, "  compression: {}   DBSIZE: {}", compression.join(", "), count(info))?;
+    writeln!(text, "  cache: {}", info.cache)?;
+    for fsync in Fsync::ALL {
+        let loss = info.loss(fsync);
+        writeln!(
+            text,
+            "  --fsync {fsync:<9} a kill loses {}; a power cut loses {}",
+            loss.kill, loss.power_cut
+        )?;
+    }
+    for caveat in info.caveats {
+        writeln!(text, "  * {caveat}")?;
+    }
+    writeln!(text)
+}
+
+fn count(info: &Info) -> &'static str {
+    if info.constant_count { "known" } else { "scans every key" }
+}

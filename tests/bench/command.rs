@@ -1,0 +1,113 @@
+//! `kvbench bench` as a process.
+
+use crate::support::KVBENCH;
+use kvbench::bench::result::{Measurement, Outcome, Run};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+/// A command line of `kvbench bench` with its files in `dir`.
+pub fn command(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(KVBENCH);
+    command.current_dir(dir).arg("bench").args(["--output", "result.json"]).args(arguments);
+    command
+}
+
+pub fn bench(dir: &Path, arguments: &[&str]) -> Output {
+    command(dir, arguments).output().unwrap()
+}
+
+/// Runs to the end, successfully, and returns the result.
+pub fn result_of(dir: &Path, arguments: &[&str]) -> Run {
+    let output = bench(dir, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+    read(dir)
+}
+
+pub fn read(dir: &Path) -> Run {
+    serde_json::from_slice(&fs::read(dir.join("result.json")).unwrap()).unwrap()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The measurement of a sample that has one.
+pub fn measurement(outcome: &Outcome) -> &Measurement {
+    match outcome {
+        Outcome::Measured(measurement) => measurement,
+        Outcome::Failed(text) => panic!("{text}"),
+    }
+}
+
+#[test]
+fn wrong_flags_are_refused_by_name() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["--stores", "mongodb"], "--stores mongodb"),
+        (&["--suite", "xdag"], "--data"),
+        (&["--suite", "xdag", "--data", "no-such-file"], "--data no-such-file"),
+        (&["--suite", "redb", "--wire"], "--wire"),
+        (&["--suite", "nonsense"], "--suite"),
+        (&["--mix", "get=0.5,fetch=0.5"], "--mix"),
+        (&["--mix", "scan=1", "--wire"], "--mix"),
+        (&["--mix", "scan=1", "--stores", "map"], "--stores"),
+        (&["--mix", "get=1", "--keys", "0"], "--keys"),
+        (&["--order", "zipfian:1.5"], "--order"),
+        (&["--key-bytes", "4"], "--key-bytes"),
+        (&["--value-bytes", "9-1"], "--value-bytes"),
+        (&["--seconds", "0"], "--seconds"),
+        (&["--rate", "x"], "--rate"),
+        (&["--suite", "ycsb", "--mix", "get=1"], "--mix"),
+        (&["--target-name", "redis"], "--target"),
+        (&["--resume"], "result.json"),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    for (arguments, word) in cases {
+        let output = bench(dir.path(), arguments);
+        let text = stderr(&output);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(text.contains(word), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn a_result_is_not_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("result.json"), "precious").unwrap();
+    let output = bench(dir.path(), &["--stores", "map", "--operations", "10", "--keys", "10"]);
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("--output"), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(dir.path().join("result.json")).unwrap(), "precious");
+}
+
+#[test]
+fn nothing_is_left_but_the_result() {
+    let dir = tempfile::tempdir().unwrap();
+    result_of(dir.path(), &["--stores", "map,btree", "--operations", "1000", "--keys", "100"]);
+    let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["result.json"]);
+}
+
+#[test]
+fn the_xdag_suite_runs_over_generated_data() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = ["--suite", "xdag", "--generate-data", "blocks", "--keys", "500"];
+    assert!(bench(dir.path(), &data).status.success());
+    assert_eq!(fs::metadata(dir.path().join("blocks")).unwrap().len(), 500 * (32 + 512));
+    let run = result_of(
+        dir.path(),
+        &["--suite", "xdag", "--data", "blocks", "--stores", "map", "--seconds", "0.2", "--fsync", "no"],
+    );
+    let names: Vec<_> = run.cells.iter().map(|cell| cell.row.as_str()).collect();
+    assert_eq!(names, ["source scan", "set", "get", "getmixed", "setmixed", "del", "batch 1000"]);
+    let operations = |row: &str| {
+        let cell = run.cells.iter().find(|cell| cell.row == row).unwrap();
+        let sample = run.samples.iter().find(|sample| sample.cell == cell.id).unwrap();
+        measurement(&sample.outcome).operations
+    };
+    assert_eq!(operations("source scan"), 500);
+    assert_eq!(operations("set"), 500);
+    assert_eq!(operations("del"), 500);
+}

@@ -1,0 +1,184 @@
+//! The driver, over an engine that the test controls.
+
+use kvbench::{
+    bench::{
+        data::Data,
+        driver::Bench,
+        live::Live,
+        process::Usage,
+        result::{Measurement, Operation, Order, Size, Step, Workload},
+    },
+    engine::{
+        Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, Result, VisitPair, VisitValue,
+    },
+};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::Duration,
+};
+
+pub fn workload(mix: &[(Operation, f64)]) -> Workload {
+    Workload {
+        name: "test".into(),
+        mix: mix.iter().copied().collect::<BTreeMap<_, _>>(),
+        keys: 1000,
+        key_bytes: Size::Fixed(16),
+        value_bytes: Size::Fixed(100),
+        order: Order::Uniform,
+        threads: 2,
+        batch: 1,
+        seconds: None,
+        operations: Some(20_000),
+        warmup_seconds: 0.0,
+        rate: None,
+        scan_length: 5,
+        seed: 3,
+        step: Step::Operations,
+        hashed_keys: true,
+        key_limit: None,
+        data: None,
+    }
+}
+
+fn memory(store: &str) -> Box<dyn Engine> {
+    let options = OpenOptions {
+        location: Location::Memory,
+        fsync: Fsync::No,
+        cache_size: 1 << 20,
+        map_size: 1 << 30,
+        compression: kvbench::engine::Compression::None,
+    };
+    Kind::find(store).unwrap().open(&options).unwrap()
+}
+
+/// Loads, then runs workloads at the same time.
+fn run(engine: &dyn Engine, workloads: &[&Workload]) -> (Vec<Measurement>, u64) {
+    let data = Data::new(workloads[0]).unwrap();
+    let live = Live::new(workloads[0].key_limit.unwrap_or(u64::MAX));
+    let bench = Bench::new(engine, &data, &live);
+    let load = workloads[0].load();
+    bench.run(&[&load], Usage::default);
+    let phases = bench.run(workloads, Usage::default);
+    (phases.into_iter().map(|phase| phase.recorder.measurement(phase.start)).collect(), live.count())
+}
+
+#[test]
+fn a_mix_does_its_parts_of_the_operations_asked_for() {
+    use Operation::{Get, GetMiss, Insert, ReadModifyWrite, Scan, Update};
+    let parts =
+        [(Get, 0.3), (GetMiss, 0.1), (Update, 0.2), (Insert, 0.2), (ReadModifyWrite, 0.1), (Scan, 0.1)];
+    let engine = memory("btree");
+    let (measured, keys) = run(&*engine, &[&workload(&parts)]);
+    assert!(measured[0].is_sound(), "{:?}", measured[0].first_fault);
+    assert_eq!(measured[0].operations, 20_000);
+    for (operation, part) in parts {
+        let share = measured[0].by_operation[&operation].count as f64 / 20_000.0;
+        assert!((share - part).abs() < 0.02, "{operation:?}: {share}");
+    }
+    assert_eq!(measured[0].timeline.iter().sum::<u64>(), 20_000);
+    let inserted = measured[0].by_operation[&Insert].count;
+    assert_eq!(keys, 1000 + inserted);
+    assert_eq!(engine.count().unwrap(), keys);
+}
+
+#[test]
+fn deletes_take_every_key_once_and_then_end() {
+    let mut workload = workload(&[(Operation::Delete, 1.0)]);
+    for batch in [1, 7] {
+        workload.batch = batch;
+        let engine = memory("map");
+        let (measured, keys) = run(&*engine, &[&workload]);
+        assert!(measured[0].is_sound(), "{:?}", measured[0].first_fault);
+        assert_eq!((measured[0].operations, keys, engine.count().unwrap()), (1000, 0, 0));
+    }
+}
+
+#[test]
+fn reads_beside_deletes_miss_nothing_that_is_there() {
+    let workload = workload(&[(Operation::Get, 0.95), (Operation::Delete, 0.05)]);
+    let (measured, _) = run(&*memory("map"), &[&workload]);
+    assert!(measured[0].is_sound(), "{:?}", measured[0].first_fault);
+}
+
+#[test]
+fn inserts_start_over_at_their_limit() {
+    let workload = Workload { key_limit: Some(1500), batch: 64, ..workload(&[(Operation::Insert, 1.0)]) };
+    let engine = memory("map");
+    let (measured, keys) = run(&*engine, &[&workload]);
+    assert_eq!((measured[0].operations, keys, engine.count().unwrap()), (20_000, 1500, 1500));
+}
+
+#[test]
+fn a_workload_beside_another_ends_with_it() {
+    let first = workload(&[(Operation::Get, 1.0)]);
+    let second = Workload { threads: 1, ..workload(&[(Operation::Update, 1.0)]) };
+    let (measured, _) = run(&*memory("map"), &[&first, &second]);
+    assert_eq!(measured[0].operations, 20_000);
+    assert!(measured.iter().all(|measured| measured.errors + measured.misses + measured.wrong_values == 0));
+}
+
+#[test]
+fn the_file_of_counts_and_bytes_adds_up() {
+    let workload = Workload { batch: 10, ..workload(&[(Operation::Update, 1.0)]) };
+    let (measured, _) = run(&*memory("map"), &[&workload]);
+    assert_eq!(measured[0].user_bytes, 20_000 * 116);
+    assert_eq!(measured[0].latency.count, 20_000);
+}
+
+/// Stops for a while in one read, and is fast in all others.
+struct Stalls {
+    inner: Box<dyn Engine>,
+    reads: AtomicU64,
+}
+
+const STALL: Duration = Duration::from_millis(300);
+
+impl Engine for Stalls {
+    fn info(&self) -> &'static Info {
+        self.inner.info()
+    }
+    fn key_limits(&self) -> (usize, usize) {
+        self.inner.key_limits()
+    }
+    fn is_memory_only(&self) -> bool {
+        true
+    }
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        if self.reads.fetch_add(1, Ordering::SeqCst) == 100 {
+            thread::sleep(STALL);
+        }
+        self.inner.read(keys, visit)
+    }
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        self.inner.write(batch, sync)
+    }
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        self.inner.scan(range, visit)
+    }
+    fn count(&self) -> Result<u64> {
+        self.inner.count()
+    }
+    fn disk_size(&self) -> Result<u64> {
+        self.inner.disk_size()
+    }
+    fn close(&self) -> Result<()> {
+        self.inner.close()
+    }
+}
+
+/// At 1000 a second, some 300 operations should have begun during the stall. In an open loop all of them
+/// are late; a closed loop, which does not begin them, has one late operation.
+#[test]
+fn an_open_loop_charges_a_stall_to_all_operations_that_it_delays() {
+    let engine = || Stalls { inner: memory("map"), reads: AtomicU64::new(0) };
+    let closed = Workload { threads: 1, operations: Some(800), ..workload(&[(Operation::Get, 1.0)]) };
+    let open = Workload { rate: Some(1000.0), ..closed.clone() };
+    let late = |workload: &Workload| run(&engine(), &[workload]).0[0].latency.p90_us;
+    assert!(late(&open) >= 100_000.0, "open loop: {}", late(&open));
+    assert!(late(&closed) < 100_000.0, "closed loop: {}", late(&closed));
+}

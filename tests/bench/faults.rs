@@ -1,0 +1,67 @@
+//! Engines that fail on purpose: every suite notices, and shows no number of theirs.
+
+use crate::command::{bench, read, stderr};
+use kvbench::bench::result::Outcome;
+use std::path::Path;
+
+const SUITES: &[&[&str]] = &[
+    &["--suite", "kvbench"],
+    &["--suite", "smallnest"],
+    &["--suite", "xdag", "--data", "blocks"],
+    &["--suite", "ycsb"],
+    &["--suite", "redb"],
+    &["--mix", "get=0.5,update=0.5"],
+    &["--mix", "get=0.5,update=0.5", "--wire"],
+];
+
+fn run(dir: &Path, suite: &[&str], store: &str) -> (String, String) {
+    let _ = std::fs::remove_file(dir.join("result.json"));
+    let flags = ["--stores", store, "--seconds", "0.3", "--keys", "3000", "--fsync", "no"];
+    let output = bench(dir, &[suite, &flags].concat());
+    assert!(!output.status.success(), "{suite:?} with {store} succeeded");
+    (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output))
+}
+
+fn with_data() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(bench(dir.path(), &["--generate-data", "blocks", "--keys", "3000"]).status.success());
+    dir
+}
+
+#[test]
+fn an_engine_that_fails_makes_every_suite_fail() {
+    let dir = with_data();
+    for suite in SUITES {
+        let (tables, complaints) = run(dir.path(), suite, "failing");
+        assert!(complaints.contains("failed on purpose"), "{suite:?}: {complaints}");
+        assert!(complaints.contains("not sound"), "{suite:?}: {complaints}");
+        assert!(tables.contains("failed"), "{suite:?}: {tables}");
+    }
+}
+
+#[test]
+fn a_wrong_value_makes_every_suite_fail() {
+    let dir = with_data();
+    for suite in SUITES {
+        let (tables, complaints) = run(dir.path(), suite, "wrong-value");
+        assert!(complaints.contains("another value than was written"), "{suite:?}: {complaints}");
+        assert!(tables.contains("failed"), "{suite:?}: {tables}");
+    }
+}
+
+#[test]
+fn faults_are_counted_by_their_kind_and_apart_from_operations() {
+    let dir = tempfile::tempdir().unwrap();
+    for store in ["failing", "wrong-value"] {
+        let _ = std::fs::remove_file(dir.path().join("result.json"));
+        let arguments = ["--stores", store, "--operations", "9700", "--keys", "1000", "--threads", "1"];
+        assert!(!bench(dir.path(), &arguments).status.success());
+        let run = read(dir.path());
+        let sample = run.samples.iter().find(|sample| sample.cell.contains(store)).unwrap();
+        let Outcome::Measured(measured) = &sample.outcome else { panic!("{:?}", sample.outcome) };
+        let counts = (measured.operations, measured.errors, measured.misses, measured.wrong_values);
+        let expected = if store == "failing" { (9600, 100, 0, 0) } else { (9600, 0, 0, 100) };
+        assert_eq!(counts, expected, "{store}");
+        assert_eq!(run.measurements(&sample.cell).count(), 0);
+    }
+}

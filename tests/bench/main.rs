@@ -1,0 +1,23 @@
+//! `kvbench bench`: what it measures, that it notices what goes wrong, and that a stopped run goes on.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "this crate is all tests; clippy sees only the functions with #[test]"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod command;
+mod distributions;
+mod driver;
+#[cfg(feature = "fault-injection")]
+mod faults;
+mod format;
+mod plan;
+mod resume;
+mod values;
+mod wire;

@@ -1,0 +1,62 @@
+//! A run that is stopped, and goes on.
+
+use crate::{
+    command::{bench, command, measurement, read, stderr},
+    support::PATIENCE,
+};
+use std::{
+    fs,
+    path::Path,
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
+const RUN: &[&str] =
+    &["--suite", "smallnest", "--stores", "map", "--seconds", "0.2", "--keys", "1000", "--repetitions", "2"];
+
+/// Starts the run and kills it when some of it is measured.
+fn start_and_kill(dir: &Path) {
+    let mut process = command(dir, RUN).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while !dir.join("result.json").exists() || read(dir).samples.len() < 6 {
+        assert!(Instant::now() < deadline, "nothing is measured");
+        thread::sleep(Duration::from_millis(10));
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
+}
+
+#[test]
+fn a_killed_run_is_completed() {
+    let dir = tempfile::tempdir().unwrap();
+    start_and_kill(dir.path());
+    let stopped = read(dir.path());
+    let all = stopped.cells.len() * 2;
+    assert!(!stopped.finished && stopped.samples.len() < all, "the run was not stopped in the middle");
+
+    let output = bench(dir.path(), &[RUN, &["--resume"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let run = read(dir.path());
+    assert!(run.finished);
+    assert_eq!(run.samples.len(), all);
+    assert_eq!(run.cells, stopped.cells);
+    for cell in &run.cells {
+        assert!((0..2).all(|repetition| run.has(&cell.id, repetition)), "{}", cell.id);
+    }
+    for (kept, before) in run.samples.iter().zip(&stopped.samples) {
+        assert_eq!(kept.cell, before.cell);
+        assert_eq!(measurement(&kept.outcome).seconds, measurement(&before.outcome).seconds);
+    }
+}
+
+#[test]
+fn another_command_does_not_complete_it() {
+    let dir = tempfile::tempdir().unwrap();
+    start_and_kill(dir.path());
+    let before = fs::read(dir.path().join("result.json")).unwrap();
+    let output = bench(dir.path(), &[RUN, &["--resume", "--seed", "7"]].concat());
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("--resume"), "{}", stderr(&output));
+    assert_eq!(fs::read(dir.path().join("result.json")).unwrap(), before);
+}

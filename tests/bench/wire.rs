@@ -1,0 +1,73 @@
+//! The load generator.
+
+use crate::{
+    command::{bench, measurement, read, result_of, stderr},
+    support::Server,
+};
+use kvbench::bench::result::{Access, Operation};
+
+#[test]
+fn a_pipeline_counts_what_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let mix = "get=0.4,get-miss=0.1,update=0.2,insert=0.1,read-modify-write=0.1,delete=0.1";
+    let run = result_of(
+        dir.path(),
+        &[
+            "--wire",
+            "--stores",
+            "map",
+            "--mix",
+            mix,
+            "--operations",
+            "5000",
+            "--keys",
+            "3000",
+            "--threads",
+            "7",
+            "--batch",
+            "16",
+        ],
+    );
+    assert_eq!(run.cells.len(), 1);
+    assert_eq!(run.cells[0].target.access, Access::Wire);
+    let measured = measurement(&run.samples[0].outcome);
+    assert!(measured.is_sound(), "{:?}", measured.first_fault);
+    assert_eq!(measured.operations, 5000);
+    let share = measured.by_operation[&Operation::Get].count as f64 / 5000.0;
+    assert!((0.35..0.45).contains(&share), "{share}");
+    assert!(measured.cpu_us_per_operation.is_some() && measured.peak_memory_bytes.is_some());
+    assert!(measured.disk_bytes.unwrap() > 3000 * 116);
+}
+
+#[test]
+fn another_server_is_a_target_but_must_be_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--path", ":memory:"]);
+    let address = server.address.to_string();
+    let target = ["--target", &address, "--target-name", "other", "--operations", "1000", "--keys", "100"];
+    let run = result_of(dir.path(), &target);
+    assert_eq!(run.cells[0].target.store, "other");
+    assert_eq!(run.cells[0].target.fsync, None);
+
+    let mut client = server.connect();
+    client.send("SET precious 1\r\n");
+    client.expect("+OK\r\n");
+    std::fs::remove_file(dir.path().join("result.json")).unwrap();
+    let output = bench(dir.path(), &target);
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("holds 1 keys"), "{}", stderr(&output));
+    client.send("GET precious\r\n");
+    client.expect("$1\r\n1\r\n");
+
+    std::fs::remove_file(dir.path().join("result.json")).unwrap();
+    assert!(bench(dir.path(), &[&target[..], &["--flush-target"]].concat()).status.success());
+    assert!(read(dir.path()).finished);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = bench(dir.path(), &["--target", "127.0.0.1:1", "--operations", "10", "--keys", "10"]);
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("127.0.0.1:1"), "{}", stderr(&output));
+}

@@ -1,0 +1,128 @@
+//! `--help`, `kvbench stores`, and arguments that make no sense.
+
+use crate::{
+    program::{misuse, run},
+    support::stores,
+};
+use kvbench::engine::{Fsync, Kind};
+
+const FLAGS: [&str; 12] = [
+    "--store",
+    "--path",
+    "--fsync",
+    "--cache-size",
+    "--map-size",
+    "--compression",
+    "--port",
+    "--bind",
+    "--unixsocket",
+    "--maxclients",
+    "--threads",
+    "--log-level",
+];
+
+fn output(args: &[&str]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let ended = run(dir.path(), args);
+    assert!(ended.status.success(), "{args:?}: {}", ended.stderr);
+    assert_eq!(ended.stderr, "");
+    ended.stdout
+}
+
+#[test]
+fn help_has_every_flag_under_a_heading_and_ends_with_examples() {
+    for args in [&["--help"][..], &["serve", "--help"]] {
+        let help = output(args);
+        let heading = |name: &str| help.find(&format!("\n{name}:\n")).unwrap_or_else(|| panic!("{help}"));
+        let (store, network, process) = (heading("Store"), heading("Network"), heading("Process"));
+        assert!(store < network && network < process && process < heading("Examples"), "{help}");
+        for flag in FLAGS {
+            let at = help.find(&format!("{flag} <")).unwrap_or_else(|| panic!("{args:?}: no {flag}"));
+            assert!(at > store, "{args:?}: {flag} is under no heading");
+        }
+    }
+}
+
+/// An example that no longer works is worse than none.
+#[test]
+fn the_examples_of_the_help_are_accepted() {
+    let help = output(&["--help"]);
+    let examples = help.lines().filter_map(|line| line.strip_prefix("  kvbench"));
+    let mut count = 0;
+    for example in examples {
+        // Two spaces part the command from what it does.
+        let command = example.split("  ").next().unwrap_or_default();
+        let args: Vec<_> = command.split_whitespace().collect();
+        if !args.iter().skip_while(|arg| **arg != "--store").nth(1).is_none_or(|s| stores().any(|o| o == *s))
+        {
+            continue;
+        }
+        // Parsed, then ended by `--version`, which a bad argument before it does not let through.
+        output(&[&args[..], &["--help"]].concat());
+        count += 1;
+    }
+    assert!(count >= 3, "{help}");
+}
+
+#[test]
+fn version_is_that_of_the_package() {
+    assert_eq!(output(&["--version"]), concat!("kvbench ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+#[test]
+fn stores_lists_every_engine_with_what_each_fsync_word_loses() {
+    let text = output(&["stores"]);
+    let sections: Vec<_> = text.split_terminator("\n\n").collect();
+    assert_eq!(sections.len(), stores().count());
+    for (section, store) in sections.iter().zip(stores()) {
+        let info = Kind::find(store).unwrap().info;
+        assert!(section.starts_with(&format!("{store} - ")) && section.contains(info.library), "{section}");
+        assert!(section.contains(info.cache), "{section}");
+        for fsync in Fsync::ALL {
+            let loss = info.loss(fsync);
+            let line = section.lines().find(|line| line.trim().starts_with(&format!("--fsync {fsync} ")));
+            let line = line.unwrap_or_else(|| panic!("{store} says nothing about {fsync}"));
+            assert!(line.contains(loss.kill) && line.contains(loss.power_cut), "{line}");
+        }
+        for caveat in info.caveats {
+            assert!(section.contains(caveat), "{store}: {caveat}");
+        }
+    }
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_named() {
+    for (args, named) in [
+        (&["--no-such-flag"][..], "--no-such-flag"),
+        (&["no-such-command"], "no-such-command"),
+        (&["--store", "oracle"], "--store"),
+        (&["--fsync", "sometimes"], "--fsync"),
+        (&["--cache-size", "much"], "--cache-size"),
+        (&["--map-size", "12 parsecs"], "--map-size"),
+        (&["--compression", "zip"], "--compression"),
+        (&["--threads", "0"], "--threads"),
+        (&["--log-level", "loud"], "--log-level"),
+        (&["--port", "0", "stores"], "--port"),
+    ] {
+        let said = misuse(args);
+        assert!(said.contains(named), "{args:?}: {said}");
+    }
+    assert!(stores().all(|store| misuse(&["--store", "oracle"]).contains(store)), "names the stores");
+}
+
+#[test]
+#[cfg(all(feature = "rocksdb", feature = "lmdb", feature = "sled", feature = "redb"))]
+fn the_readme_says_what_the_stores_promise() {
+    let readme = include_str!("../../README.md");
+    let table = output(&["stores", "--markdown"]);
+    assert!(readme.contains(&table), "put the output of `kvbench stores --markdown` into README.md");
+}
+
+#[test]
+fn the_readme_lists_every_command() {
+    let readme = include_str!("../../README.md");
+    for spec in kvbench::command::table() {
+        let name = spec.name.to_ascii_uppercase();
+        assert!(readme.contains(&format!("`{name}")), "README.md does not name {name}");
+    }
+}

@@ -1,0 +1,20 @@
+//! The command line: every flag observed where it takes effect.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "this crate is all tests; clippy sees only the functions with #[test]"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod engines;
+mod help;
+mod network;
+mod options;
+mod paths;
+mod program;
+mod stopping;

@@ -1,0 +1,176 @@
+//! `--store` and `--path`: where data are, whose they are, and who has them open.
+
+use crate::{
+    program::{failure, field, names, serve, serve_exactly, setting},
+    support::{Server, stores},
+};
+use kvbench::engine::Kind;
+use redis_protocol::resp2::types::OwnedFrame;
+use std::{collections::BTreeMap, fs, path::Path};
+
+fn start(dir: &Path, store: &str) -> Server {
+    serve(dir, &["--store", store, "--path", "data"])
+}
+
+/// Leaves data of `store` in `dir/data`.
+fn create(dir: &Path, store: &str) {
+    let server = start(dir, store);
+    assert_eq!(server.connect().call(&["SET", "key", store]), ok());
+    assert!(server.terminate().success());
+}
+
+fn ok() -> OwnedFrame {
+    OwnedFrame::SimpleString(b"OK".to_vec())
+}
+
+fn value(server: &Server) -> OwnedFrame {
+    server.connect().call(&["GET", "key"])
+}
+
+fn refusal(dir: &Path, store: &str, path: &str) -> String {
+    failure(dir, &["--store", store, "--path", path, "--port", "0"])
+}
+
+/// Every file below `dir` with its contents.
+fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    if !dir.is_dir() {
+        return BTreeMap::from([(dir.display().to_string(), fs::read(dir).unwrap())]);
+    }
+    fs::read_dir(dir).unwrap().flat_map(|entry| contents(&entry.unwrap().path())).collect()
+}
+
+#[test]
+fn each_store_keeps_its_data_at_the_path() {
+    for store in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        create(dir.path(), store);
+        assert_eq!(names(dir.path()), ["data"], "{store} writes elsewhere");
+        let server = start(dir.path(), store);
+        assert_eq!(value(&server), OwnedFrame::BulkString(store.into()));
+        assert_eq!(setting(&mut server.connect(), "store"), store);
+        assert_eq!(setting(&mut server.connect(), "path"), "data");
+    }
+}
+
+#[test]
+fn without_a_path_the_data_are_beside_their_user_under_the_name_of_the_store() {
+    for store in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = serve(dir.path(), &["--store", store]);
+        let name = format!("{store}.db");
+        assert_eq!(field(&server.start_line, "path"), Some(&*name));
+        assert_eq!(server.connect().call(&["SET", "key", "value"]), ok());
+        assert_eq!(names(dir.path()), [name]);
+    }
+}
+
+#[test]
+fn without_a_store_it_is_map() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, _) = serve_exactly(dir.path(), &["--port", "0"]);
+    assert_eq!(field(&server.start_line, "store"), Some("map"));
+    assert_eq!(field(&server.start_line, "path"), Some("map.db"));
+    assert_eq!(field(&server.start_line, "fsync"), Some("always"));
+}
+
+#[test]
+fn memory_leaves_nothing_behind_or_names_the_stores_that_can() {
+    for store in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        if Kind::find(store).unwrap().info.in_memory {
+            let server = serve(dir.path(), &["--store", store, "--path", ":memory:"]);
+            assert_eq!(server.connect().call(&["SET", "key", "value"]), ok());
+            assert_eq!(value(&server), OwnedFrame::BulkString(b"value".to_vec()));
+            assert!(server.terminate().success());
+            let server = serve(dir.path(), &["--store", store, "--path", ":memory:"]);
+            assert_eq!(value(&server), OwnedFrame::Null, "{store}");
+        } else {
+            let line = refusal(dir.path(), store, ":memory:");
+            assert!(line.contains("--path :memory:") && line.contains(store), "{line}");
+            assert!(line.contains("map, btree"), "{line}");
+        }
+        assert_eq!(names(dir.path()), [""; 0], "{store}");
+    }
+}
+
+#[test]
+fn a_path_that_cannot_be_is_named_in_one_line() {
+    for store in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "x").unwrap();
+        for path in ["no-such-directory/data", "file/data"] {
+            let line = refusal(dir.path(), store, path);
+            assert!(line.contains(path) && line.contains(store), "{store}: {line}");
+        }
+        assert_eq!(names(dir.path()), ["file"], "{store} made something");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_path_nobody_may_write_to_is_named_in_one_line() {
+    for store in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        // Not even the superuser creates files there.
+        let line = refusal(dir.path(), store, "/proc/kvbench-data");
+        assert!(line.contains("/proc/kvbench-data") && line.contains(store), "{line}");
+    }
+}
+
+#[test]
+fn data_of_another_engine_are_refused_and_left_as_they_are() {
+    for owner in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        create(dir.path(), owner);
+        let data = dir.path().join("data");
+        for store in stores().filter(|store| *store != owner) {
+            if (Kind::find(store).unwrap().recognise)(&data) {
+                // map and btree write the same file, and read it.
+                assert_eq!(value(&start(dir.path(), store)), OwnedFrame::BulkString(owner.into()));
+                continue;
+            }
+            let before = contents(&data);
+            let line = refusal(dir.path(), store, "data");
+            let owners = stores().filter(|store| (Kind::find(store).unwrap().recognise)(&data));
+            let named = owners.into_iter().any(|owner| line.contains(&format!("data of {owner}")));
+            assert!(line.contains("data holds") && named, "{store} on {owner}: {line}");
+            assert!(line.contains("--path"), "{line}");
+            assert!(contents(&data) == before, "{store} changed data of {owner}");
+        }
+        assert_eq!(value(&start(dir.path(), owner)), OwnedFrame::BulkString(owner.into()));
+    }
+}
+
+#[test]
+fn something_else_at_the_path_is_refused_and_left_as_it_is() {
+    for store in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        let letter = dir.path().join("letter");
+        fs::write(&letter, "Dear Ada,\n".repeat(1000)).unwrap();
+        let folder = dir.path().join("folder");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("letter"), "Dear Ada,\n").unwrap();
+        let before = contents(dir.path());
+        for path in ["letter", "folder"] {
+            let line = refusal(dir.path(), store, path);
+            assert!(line.contains(path) && line.contains("--path"), "{store}: {line}");
+        }
+        assert!(contents(dir.path()) == before, "{store}");
+    }
+}
+
+#[test]
+fn data_that_another_process_has_open_are_refused_in_one_line() {
+    for store in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = start(dir.path(), store);
+        assert_eq!(server.connect().call(&["SET", "key", store]), ok());
+        let line = refusal(dir.path(), store, "data");
+        assert!(line.contains("data is in use by another process"), "{store}: {line}");
+        assert!(line.contains("--path") && line.contains(store), "{line}");
+        // The first goes on.
+        assert_eq!(server.connect().call(&["SET", "more", store]), ok());
+        server.kill();
+        assert_eq!(value(&start(dir.path(), store)), OwnedFrame::BulkString(store.into()));
+    }
+}

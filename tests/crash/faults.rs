@@ -1,0 +1,255 @@
+//! A write that failed is never acknowledged, and nothing that was acknowledged suffers from it.
+
+use crate::{
+    kill,
+    support::{Client, KVBENCH, Server, request, stores},
+};
+#[cfg(target_os = "linux")]
+use crate::{support::PATIENCE, trace::strace};
+use kvbench::engine::Fsync;
+use redis_protocol::resp2::types::OwnedFrame;
+#[cfg(target_os = "linux")]
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+#[cfg(target_os = "linux")]
+use std::{
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
+
+const VALUE: usize = 4000;
+
+/// Keys that are there before anything fails.
+const FILLED: usize = 200;
+
+/// More than the limit on files lets through.
+const TOO_MANY: usize = 20_000;
+
+#[test]
+fn a_full_disk_gets_error_replies_and_loses_nothing_on_any_store() {
+    for store in stores() {
+        for fsync in Fsync::ALL {
+            let dir = tempfile::tempdir().unwrap();
+            fill(dir.path(), store, fsync, 0..FILLED);
+            let limit = largest(&dir.path().join("data")) / 1024 + 512;
+            let server = start_limited(dir.path(), store, fsync, limit);
+            let mut acknowledged = set_until_refused(&server, store);
+            let refuses = still_answers(&server, store, &acknowledged);
+            // A server that had to stop writing says so to whoever waits for it.
+            assert_eq!(server.terminate().success(), !refuses, "{store} {fsync}");
+            if !kill::loses_nothing(store, fsync) {
+                // Such a store may have kept them in the process, to write them later.
+                acknowledged.truncate(FILLED);
+            }
+            everything_is_there(dir.path(), store, fsync, &acknowledged);
+        }
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn after_a_failed_sync_writes_are_refused_until_a_restart() {
+    for store in stores() {
+        for fsync in [Fsync::Always, Fsync::EverySec] {
+            let dir = tempfile::tempdir().unwrap();
+            fill(dir.path(), store, fsync, 0..1);
+            let mut failing = FailingSyncs::start(dir.path(), store, fsync);
+            let mut client = failing.server.connect();
+            failing.begin();
+            wait_for_misconf(&mut client, store, fsync);
+            // The disk is well again, but what the failed sync dropped will not come back.
+            thread::sleep(Duration::from_millis(100));
+            let again = client.call(&["SET", "after", "1"]);
+            assert!(is_misconf(&again), "{store} {fsync}: {again:?}");
+            reads_right(&mut client, store, 0);
+            client.send("SHUTDOWN\r\n");
+            failing.server.wait();
+            everything_is_there(dir.path(), store, fsync, &[0]);
+            let server = start(dir.path(), store, fsync);
+            assert_eq!(server.connect().call(&["EXISTS", "after"]), OwnedFrame::Integer(0), "{store}");
+        }
+    }
+}
+
+fn args(store: &str, fsync: Fsync) -> [&str; 6] {
+    ["--store", store, "--path", "data", "--fsync", fsync.as_str()]
+}
+
+fn start(dir: &Path, store: &str, fsync: Fsync) -> Server {
+    Server::start(dir, &args(store, fsync))
+}
+
+/// A server whose files cannot grow beyond `limit` KiB. With the signal ignored, as the server
+/// inherits it, the write fails as it does on a full disk, only with another error number.
+fn start_limited(dir: &Path, store: &str, fsync: Fsync, limit: u64) -> Server {
+    let script = format!("trap '' XFSZ; ulimit -f {limit}; exec \"$@\"");
+    let mut command = Command::new("bash");
+    command.current_dir(dir).args(["-c", &script, "bash", KVBENCH]);
+    Server::start_command(command.args(args(store, fsync)).stderr(Stdio::null()))
+}
+
+fn key(n: usize) -> String {
+    format!("key-{n:06}")
+}
+
+/// Says which key it belongs to, all along.
+fn value(n: usize) -> Vec<u8> {
+    key(n).into_bytes().into_iter().cycle().take(VALUE).collect()
+}
+
+fn ok() -> OwnedFrame {
+    OwnedFrame::SimpleString(b"OK".to_vec())
+}
+
+fn is_error(reply: &OwnedFrame) -> bool {
+    matches!(reply, OwnedFrame::Error(text) if text.starts_with("ERR ") || text.starts_with("MISCONF "))
+}
+
+fn is_misconf(reply: &OwnedFrame) -> bool {
+    matches!(reply, OwnedFrame::Error(text) if text.starts_with("MISCONF "))
+}
+
+fn fill(dir: &Path, store: &str, fsync: Fsync, keys: std::ops::Range<usize>) {
+    let server = start(dir, store, fsync);
+    let mut client = server.connect();
+    for n in keys {
+        assert_eq!(client.call(&[b"SET", key(n).as_bytes(), &value(n)]), ok());
+    }
+    assert!(server.terminate().success());
+}
+
+/// The length of the largest file.
+fn largest(path: &Path) -> u64 {
+    match fs::read_dir(path) {
+        Ok(entries) => entries.map(|entry| largest(&entry.unwrap().path())).max().unwrap_or(0),
+        Err(_) => fs::metadata(path).map_or(0, |metadata| metadata.len()),
+    }
+}
+
+/// Sets further keys, eight requests at a time, until an error; tells which keys are acknowledged.
+fn set_until_refused(server: &Server, store: &str) -> Vec<usize> {
+    let mut client = server.connect();
+    let mut acknowledged: Vec<usize> = (0..FILLED).collect();
+    for first in (FILLED..TOO_MANY).step_by(8) {
+        for n in first..first + 8 {
+            client.send(request(&[b"SET", key(n).as_bytes(), &value(n)]));
+        }
+        let mut refused = false;
+        for n in first..first + 8 {
+            match client.reply() {
+                reply if reply == ok() => acknowledged.push(n),
+                reply if is_error(&reply) => refused = true,
+                reply => panic!("{store}: {reply:?}"),
+            }
+        }
+        if refused {
+            eprintln!("{store}: full after {} keys", acknowledged.len());
+            return acknowledged;
+        }
+    }
+    panic!("{store}: no write failed");
+}
+
+/// The server lives, takes no more, and says nothing wrong about what it has. Returns whether it
+/// refuses all writes from now on, or only those there is no room for.
+fn still_answers(server: &Server, store: &str, acknowledged: &[usize]) -> bool {
+    let mut client = server.connect();
+    client.send("PING\r\n");
+    client.expect("+PONG\r\n");
+    let more = [b'm'; 1 << 20];
+    let replies = [(); 3].map(|()| client.call(&[b"SET", &b"more"[..], &more]));
+    assert!(replies.iter().all(is_error), "{store}: {replies:?}");
+    for &n in acknowledged {
+        reads_right(&mut client, store, n);
+    }
+    replies.iter().any(is_misconf)
+}
+
+/// After an error of the disk an engine may read no more, but then it must not say "not there".
+fn reads_right(client: &mut Client, store: &str, n: usize) {
+    let read = client.call(&["GET", &key(n)]);
+    let right = matches!(&read, OwnedFrame::BulkString(found) if *found == value(n));
+    assert!(right || is_error(&read), "{store}: {}: {read:?}", key(n));
+}
+
+/// A restart finds all keys that were acknowledged, others whole or not at all, and writes again.
+fn everything_is_there(dir: &Path, store: &str, fsync: Fsync, acknowledged: &[usize]) {
+    let server = start(dir, store, fsync);
+    let mut client = server.connect();
+    let end = acknowledged.last().unwrap() + 16;
+    for n in 0..end {
+        match client.call(&["GET", &key(n)]) {
+            OwnedFrame::BulkString(found) => assert!(found == value(n), "{store} {fsync}: {}", key(n)),
+            OwnedFrame::Null => assert!(!acknowledged.contains(&n), "{store} {fsync}: {} is lost", key(n)),
+            other => panic!("{store} {fsync}: {}: {other:?}", key(n)),
+        }
+    }
+    assert_eq!(client.call(&["SET", "again", "1"]), ok(), "{store} {fsync}");
+    assert!(server.terminate().success());
+}
+
+/// Writes until the store refuses to, which under `everysec` begins when the timer has failed.
+#[cfg(target_os = "linux")]
+fn wait_for_misconf(client: &mut Client, store: &str, fsync: Fsync) {
+    let deadline = Instant::now() + PATIENCE;
+    for n in 0.. {
+        let reply = client.call(&["SET", "trigger", &n.to_string()]);
+        if is_misconf(&reply) {
+            return;
+        }
+        assert!(is_error(&reply) || fsync != Fsync::Always, "{store}: {reply:?}, though the sync failed");
+        assert!(Instant::now() < deadline, "{store} {fsync}: writes go on after a failed sync");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A server whose threads' first syncs fail, from `begin` on. strace does that, as the server's
+/// parent, because some systems let a process look only at its own children.
+#[cfg(target_os = "linux")]
+struct FailingSyncs {
+    server: Server,
+    dir: PathBuf,
+}
+
+#[cfg(target_os = "linux")]
+impl FailingSyncs {
+    fn start(dir: &Path, store: &str, fsync: Fsync) -> Self {
+        drop(strace());
+        let script = "\"$@\" 2>kvbench.err & pid=$!; until [ -e go ]; do sleep 0.02; done; \
+                      exec strace -f -p $pid -o trace.out -e trace=fsync,fdatasync \
+                      -e inject=fsync,fdatasync:error=EIO:when=1 2>strace.err";
+        let mut command = Command::new("bash");
+        command.current_dir(dir).args(["-c", script, "bash", KVBENCH]).args(args(store, fsync));
+        Self { server: Server::start_command(&mut command), dir: dir.into() }
+    }
+
+    fn begin(&self) {
+        fs::write(self.dir.join("go"), "").unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let said = fs::read_to_string(self.dir.join("strace.err")).unwrap_or_default();
+            if said.contains("attached") {
+                return;
+            }
+            assert!(Instant::now() < deadline, "strace does not attach: {said}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// The server is not the process that was started, but its child.
+#[cfg(target_os = "linux")]
+impl Drop for FailingSyncs {
+    fn drop(&mut self) {
+        let pid = self.server.start_line.split_once("pid=").and_then(|(_, pid)| pid.trim().parse().ok());
+        // Only while its parent is there can the number not be another process's.
+        if let (Some(pid), Ok(None)) = (pid.and_then(Pid::from_raw), self.server.process.try_wait()) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! `kill -9` at any moment, again and again on the same data.
+
+use crate::{
+    client::{look, write_until},
+    history::History,
+    seed,
+    support::{KVBENCH, Server, stores},
+};
+use kvbench::engine::{Fsync, Kind};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use redis_protocol::resp2::types::OwnedFrame;
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+const CLIENTS: usize = 16;
+
+/// Kills of one data directory.
+const ROUNDS: usize = 8;
+
+#[test]
+fn under_always_a_kill_loses_nothing_on_any_store() {
+    for store in stores() {
+        Killing::new(store, Fsync::Always).run(true);
+    }
+}
+
+#[test]
+fn a_kill_loses_nothing_under_everysec_where_the_store_says_so() {
+    for store in stores().filter(|store| loses_nothing(store, Fsync::EverySec)) {
+        Killing::new(store, Fsync::EverySec).run(true);
+    }
+}
+
+#[test]
+fn a_kill_loses_nothing_under_no_where_the_store_says_so() {
+    for store in stores().filter(|store| loses_nothing(store, Fsync::No)) {
+        Killing::new(store, Fsync::No).run(true);
+    }
+}
+
+#[test]
+fn a_kill_loses_only_the_last_writes_where_the_store_keeps_them_in_the_process() {
+    for fsync in [Fsync::EverySec, Fsync::No] {
+        for store in stores().filter(|store| !loses_nothing(store, fsync)) {
+            Killing::new(store, fsync).run(false);
+        }
+    }
+}
+
+#[test]
+fn an_orderly_end_loses_nothing_under_any_policy() {
+    for fsync in Fsync::ALL {
+        for store in stores() {
+            let mut run = Killing::new(store, fsync);
+            let server = start(run.dir.path(), store, fsync);
+            let end = |server: Server| assert!(server.terminate().success());
+            write_until(server, &mut run.histories, &mut run.rngs, 1000, end);
+            run.check(true);
+        }
+    }
+}
+
+/// The engines that hand every write to the operating system before it is acknowledged.
+#[test]
+fn the_stores_that_write_through_promise_that_a_kill_loses_nothing() {
+    for fsync in Fsync::ALL {
+        for store in stores().filter(|store| ["map", "btree", "rocksdb", "lmdb"].contains(store)) {
+            assert!(loses_nothing(store, fsync), "{store} under {fsync}");
+        }
+    }
+    assert!(stores().all(|store| loses_nothing(store, Fsync::Always)));
+}
+
+/// Four seconds are four periods of the timer, and twice the two that sled may take.
+#[test]
+fn under_everysec_a_kill_spares_what_is_some_seconds_old() {
+    for store in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = start(dir.path(), store, Fsync::EverySec);
+        let mut client = server.connect();
+        client.send("SET old 1\r\n");
+        client.expect("+OK\r\n");
+        thread::sleep(Duration::from_secs(4));
+        client.send("SET young 1\r\n");
+        client.expect("+OK\r\n");
+        server.kill();
+        let server = start(dir.path(), store, Fsync::EverySec);
+        assert_eq!(server.connect().call(&["EXISTS", "old"]), OwnedFrame::Integer(1), "{store}");
+    }
+}
+
+pub fn loses_nothing(store: &str, fsync: Fsync) -> bool {
+    Kind::find(store).unwrap().info.loss(fsync).kill.starts_with("nothing")
+}
+
+fn start(dir: &Path, store: &str, fsync: Fsync) -> Server {
+    Server::start(dir, &["--store", store, "--path", "data", "--fsync", fsync.as_str()])
+}
+
+/// Rounds of writing and killing on one data directory.
+struct Killing {
+    store: &'static str,
+    fsync: Fsync,
+    dir: tempfile::TempDir,
+    rng: StdRng,
+    histories: Vec<History>,
+    rngs: Vec<StdRng>,
+}
+
+impl Killing {
+    fn new(store: &'static str, fsync: Fsync) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed());
+        Self {
+            store,
+            fsync,
+            dir: tempfile::tempdir().unwrap(),
+            histories: (0..CLIENTS).map(History::new).collect(),
+            rngs: (0..CLIENTS).map(|_| StdRng::from_rng(&mut rng)).collect(),
+            rng,
+        }
+    }
+
+    /// `kept`: whether what was acknowledged must be there.
+    fn run(mut self, kept: bool) {
+        for round in 0..ROUNDS {
+            let enough = self.rng.random_range(200..10_000);
+            eprintln!("{} {}: round {round}, a kill after {enough} writes", self.store, self.fsync);
+            let server = start(self.dir.path(), self.store, self.fsync);
+            write_until(server, &mut self.histories, &mut self.rngs, enough, Server::kill);
+            if round % 2 == 1 {
+                self.kill_while_it_opens();
+            }
+            self.check(kept);
+        }
+    }
+
+    /// A kill may also hit the repair of what the kill before it left.
+    fn kill_while_it_opens(&mut self) {
+        let mut process = Command::new(KVBENCH)
+            .current_dir(&self.dir)
+            .args(["--store", self.store, "--path", "data", "--fsync", self.fsync.as_str()])
+            .args(["--port", "0", "--log-level", "error"])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        thread::sleep(Duration::from_micros(self.rng.random_range(500..20_000)));
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+
+    /// Looks at what is there, also through a count: nobody else wrote.
+    fn check(&mut self, kept: bool) {
+        let server = start(self.dir.path(), self.store, self.fsync);
+        let mut client = server.connect();
+        let mut keys = 0;
+        for history in &mut self.histories {
+            let found = look(&mut client, history);
+            keys += found.len() as i64;
+            history.settle(found, if kept { history.acknowledged } else { 0 });
+        }
+        assert_eq!(client.call(&["DBSIZE"]), OwnedFrame::Integer(keys));
+        if self.rng.random() {
+            assert!(server.terminate().success());
+        } else {
+            server.kill();
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What was acknowledged stays: through kills, failed writes and failed syncs, on every store.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "this crate is all tests; clippy sees only the functions with #[test]"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod client;
+mod faults;
+mod history;
+mod kill;
+#[cfg(target_os = "linux")]
+mod syncs;
+#[cfg(target_os = "linux")]
+mod trace;
+
+/// Seed of everything random here; `KVBENCH_SEED=n` replays a failure.
+fn seed() -> u64 {
+    let seed = match std::env::var("KVBENCH_SEED") {
+        Ok(seed) => seed.parse().expect("KVBENCH_SEED is a number"),
+        Err(_) => rand::random(),
+    };
+    eprintln!("KVBENCH_SEED={seed}");
+    seed
+}

@@ -1,0 +1,112 @@
+//! Readers beside the writer.
+
+use crate::cells::{Cell, Open, for_each};
+use kvbench::engine::{Fsync, KeyRange};
+use std::{
+    collections::BTreeSet,
+    ops::ControlFlow,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+};
+
+/// Keys that every batch writes, all with one value.
+const KEYS: usize = 50;
+
+/// Reads all keys until told to stop, and checks that it never sees two batches at once.
+fn read_all(open: &Open, keys: &[&[u8]], done: &AtomicBool, seen: &AtomicUsize) {
+    while !done.load(Ordering::Relaxed) {
+        let values: BTreeSet<_> = open.read(keys).into_iter().collect();
+        assert_eq!(values.len(), 1, "{}: a read saw parts of several batches: {values:?}", open.cell);
+        seen.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The same by scans.
+fn scan_all(open: &Open, done: &AtomicBool, seen: &AtomicUsize) {
+    while !done.load(Ordering::Relaxed) {
+        let mut values = BTreeSet::new();
+        let mut keys = 0;
+        let mut visit = |_: &[u8], value: &[u8]| {
+            keys += 1;
+            values.insert(value.to_vec());
+            ControlFlow::Continue(())
+        };
+        open.engine().scan(KeyRange::ALL, &mut visit).unwrap();
+        assert_eq!(keys, KEYS, "{}: a scan saw half a batch", open.cell);
+        assert_eq!(values.len(), 1, "{}: a scan saw parts of several batches: {values:?}", open.cell);
+        assert_eq!(open.count(), KEYS as u64, "{}: a count saw half a batch", open.cell);
+        seen.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn batches(cell: Cell) -> u32 {
+    if cell.fsync == Fsync::Always { 40 } else { 400 }
+}
+
+#[test]
+fn no_reader_sees_half_a_batch() {
+    for_each(|cell| {
+        let open = cell.open();
+        let names: Vec<Vec<u8>> = (0..KEYS).map(|i| format!("key {i}").into_bytes()).collect();
+        let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+        let write = |number: u32| {
+            let value = number.to_be_bytes();
+            open.write(|batch| {
+                // Every second batch replaces the keys instead of overwriting them.
+                if number % 2 == 1 {
+                    batch.clear();
+                }
+                keys.iter().for_each(|key| batch.put(key, &value));
+            });
+        };
+        write(0);
+        let done = AtomicBool::new(false);
+        let (reads, scans) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            scope.spawn(|| read_all(&open, &keys, &done, &reads));
+            scope.spawn(|| scan_all(&open, &done, &scans));
+            (1..batches(cell)).for_each(write);
+            // Both have looked, however slow the machine is.
+            while reads.load(Ordering::Relaxed) == 0 || scans.load(Ordering::Relaxed) == 0 {
+                write(batches(cell));
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    });
+}
+
+/// What a thread wrote it reads, and so does every other from then on.
+#[test]
+fn a_write_is_visible_when_it_returns() {
+    for_each(|cell| {
+        let open = cell.open();
+        for number in 0..20_u32 {
+            open.put(b"key", &number.to_be_bytes());
+            assert_eq!(open.get(b"key").unwrap(), number.to_be_bytes());
+            let other = thread::scope(|scope| scope.spawn(|| open.get(b"key")).join().unwrap());
+            assert_eq!(other.unwrap(), number.to_be_bytes());
+            open.engine().sync().unwrap();
+            assert_eq!(open.get(b"key").unwrap(), number.to_be_bytes());
+        }
+    });
+}
+
+#[test]
+fn syncs_run_beside_writes() {
+    for_each(|cell| {
+        let open = cell.open();
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    open.engine().sync().unwrap();
+                }
+            });
+            for number in 0..batches(cell) {
+                open.put(b"key", &number.to_be_bytes());
+                assert_eq!(open.get(b"key").unwrap(), number.to_be_bytes());
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    });
+}

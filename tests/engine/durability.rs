@@ -1,0 +1,89 @@
+//! What is in the files while the engine has them open: the state that a kill leaves behind. A copy
+//! of the files, opened, stands for the restart. (Power cuts need a file system that can be cut off.)
+
+use crate::cells::{Open, for_each_on_disk, pairs};
+use kvbench::engine::Batch;
+
+/// A value that ends up in a file of its own where the engine does that, and one that does not.
+fn values(number: u8) -> [Vec<u8>; 2] {
+    [vec![number; 100], vec![number; 200 << 10]]
+}
+
+fn write(open: &Open, number: u8) {
+    let [small, large] = values(number);
+    let name = [number];
+    open.write(|batch| {
+        batch.put(b"small", &small);
+        batch.put(b"large", &large);
+        batch.put(&name, b"");
+    });
+}
+
+/// The number of the last `write`, of which all must be there.
+fn read(open: &Open) -> u8 {
+    let number = open.get(b"small").unwrap()[0];
+    let [small, large] = values(number);
+    assert!(open.read(&[b"small", b"large"]) == [Some(small), Some(large)], "{} after {number}", open.cell);
+    assert_eq!(open.count(), u64::from(number) + 3);
+    number
+}
+
+#[test]
+fn what_info_says_survives_a_kill_survives_it() {
+    for_each_on_disk(|cell| {
+        if !cell.survives_a_kill() {
+            return;
+        }
+        let open = cell.open();
+        for number in 0..8 {
+            write(&open, number);
+            assert_eq!(read(&open.after_a_kill()), number);
+        }
+    });
+}
+
+#[test]
+fn what_was_synced_survives_a_kill() {
+    for_each_on_disk(|cell| {
+        let open = cell.open();
+        for number in (0..8).step_by(2) {
+            write(&open, number);
+            open.engine().sync().unwrap();
+            assert_eq!(read(&open.after_a_kill()), number);
+            // This one may be there, but all of it then.
+            write(&open, number + 1);
+            assert!(read(&open.after_a_kill()) >= number);
+        }
+    });
+}
+
+#[test]
+fn a_synced_write_brings_the_unsynced_ones_before_it() {
+    for_each_on_disk(|cell| {
+        let open = cell.open();
+        let mut batch = Batch::default();
+        batch.put(b"first", b"1");
+        open.engine().write(&batch, false).unwrap();
+        let mut batch = Batch::default();
+        batch.put(b"second", b"2");
+        open.engine().write(&batch, true).unwrap();
+        let copy = open.after_a_kill();
+        assert_eq!(copy.read(&[b"first", b"second"]), [Some(b"1".to_vec()), Some(b"2".to_vec())]);
+    });
+}
+
+#[test]
+fn a_cleared_store_stays_clear_after_a_kill() {
+    for_each_on_disk(|cell| {
+        let open = cell.open();
+        write(&open, 0);
+        open.engine().sync().unwrap();
+        open.write(|batch| {
+            batch.clear();
+            batch.put(b"after", b"1");
+        });
+        open.engine().sync().unwrap();
+        let copy = open.after_a_kill();
+        assert_eq!(copy.all(), pairs(&[(b"after", b"1")]));
+    });
+}

@@ -1,0 +1,38 @@
+//! What the engines say of themselves.
+
+use kvbench::engine::{Compression, Fsync, KINDS, Kind};
+
+const LOCK: &str = include_str!("../../Cargo.lock");
+
+#[test]
+fn versions_are_those_of_the_lock_file() {
+    for kind in KINDS {
+        for part in kind.info.library.split(", ") {
+            // The standard library is in no lock file.
+            if part.starts_with("std::") {
+                continue;
+            }
+            let (name, version) = part.split_once(' ').unwrap();
+            let entry = format!("name = \"{name}\"\nversion = \"{version}\"\n");
+            assert!(LOCK.contains(&entry), "{} is not the {part} it says", kind.info.name);
+        }
+    }
+}
+
+#[test]
+fn names_are_unique_and_found() {
+    for kind in KINDS {
+        let found = Kind::find(kind.info.name).unwrap();
+        assert!(std::ptr::eq(found.info, kind.info));
+    }
+    assert!(Kind::find("no such engine").is_none());
+}
+
+#[test]
+fn every_engine_stores_plain_and_loses_nothing_under_always() {
+    for kind in KINDS {
+        assert_eq!(kind.info.compression.first(), Some(&Compression::None), "{}", kind.info.name);
+        let loss = kind.info.loss(Fsync::Always);
+        assert_eq!((loss.kill, loss.power_cut), ("nothing", "nothing"), "{}", kind.info.name);
+    }
+}

@@ -1,0 +1,159 @@
+//! Random work, compared with a `BTreeMap` after every step.
+
+use crate::cells::{Cell, Open, for_each};
+use kvbench::engine::{Fsync, KeyRange, Op};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use std::{
+    collections::BTreeMap,
+    ops::Bound::{self, Excluded, Included, Unbounded},
+};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Few enough keys that most writes meet an earlier one.
+const KEYS: usize = 80;
+
+/// A write that owns its bytes; no value deletes, no key clears.
+type Write = (Option<Vec<u8>>, Option<Vec<u8>>);
+
+struct Run {
+    rng: StdRng,
+    keys: Vec<Vec<u8>>,
+    model: Model,
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let keys = (0..KEYS).map(|_| random_key(&mut rng)).collect();
+        Self { rng, keys, model: Model::new() }
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        // Some that were never written.
+        if self.rng.random_ratio(1, 10) { random_key(&mut self.rng) } else { self.known_key() }
+    }
+
+    fn known_key(&mut self) -> Vec<u8> {
+        let at = self.rng.random_range(0..self.keys.len());
+        self.keys[at].clone()
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let len = match self.rng.random_range(0..100) {
+            0 => 150_000,
+            1..5 => self.rng.random_range(1000..20_000),
+            _ => self.rng.random_range(0..200),
+        };
+        let mut value = vec![0; len];
+        self.rng.fill(&mut value[..]);
+        value
+    }
+
+    fn random_write(&mut self) -> Write {
+        match self.rng.random_range(0..1000) {
+            0..5 => (None, None),
+            5..300 => (Some(self.known_key()), None),
+            _ => (Some(self.known_key()), Some(self.value())),
+        }
+    }
+
+    fn write(&mut self, open: &Open) {
+        let len = self.rng.random_range(1..30);
+        let writes: Vec<Write> = (0..len).map(|_| self.random_write()).collect();
+        open.write(|batch| {
+            for write in &writes {
+                batch.push(match write {
+                    (Some(key), Some(value)) => Op::Put { key, value },
+                    (Some(key), None) => Op::Delete { key },
+                    (None, _) => Op::Clear,
+                });
+            }
+        });
+        for write in writes {
+            match write {
+                (Some(key), Some(value)) => drop(self.model.insert(key, value)),
+                (Some(key), None) => drop(self.model.remove(&key)),
+                (None, _) => self.model.clear(),
+            }
+        }
+    }
+
+    fn read(&mut self, open: &Open) {
+        let len = self.rng.random_range(1..20);
+        let keys: Vec<_> = (0..len).map(|_| self.key()).collect();
+        let lent: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let expected: Vec<_> = keys.iter().map(|key| self.model.get(key).cloned()).collect();
+        assert!(open.read(&lent) == expected, "read of {keys:?}");
+    }
+
+    fn scan(&mut self, open: &Open) {
+        let (from, to) = (self.key(), self.key());
+        let range = KeyRange { start: bound(&mut self.rng, &from), end: bound(&mut self.rng, &to) };
+        let limit = if self.rng.random() { usize::MAX } else { self.rng.random_range(1..10) };
+        let inside = self.model.iter().filter(|(key, _)| range.contains(key));
+        let expected: Vec<_> = inside.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let found = open.scan(range, limit);
+        if open.cell.kind.info.ordered {
+            assert!(found.iter().eq(expected.iter().take(limit)), "scan of {range:?}, {limit}");
+        } else {
+            assert_eq!(found.len(), expected.len().min(limit), "scan of {range:?}, {limit}");
+            assert!(found.iter().all(|pair| expected.contains(pair)), "scan of {range:?}, {limit}");
+        }
+    }
+
+    fn kill(&mut self, open: &Open) {
+        if !open.cell.survives_a_kill() {
+            open.engine().sync().unwrap();
+        }
+        assert!(open.after_a_kill().all().into_iter().eq(self.model.clone()), "all pairs after a kill");
+    }
+
+    fn step(&mut self, open: &mut Open) {
+        match self.rng.random_range(0..100) {
+            0..50 => self.write(open),
+            50..75 => self.read(open),
+            75..92 => self.scan(open),
+            92..95 => open.engine().sync().unwrap(),
+            _ if open.cell.memory => {}
+            95..97 => open.reopen(open.cell.fsync != Fsync::Always || self.rng.random()),
+            97..99 => self.kill(open),
+            _ => assert!(open.all().into_iter().eq(self.model.clone()), "all pairs"),
+        }
+        assert_eq!(open.count(), self.model.len() as u64);
+    }
+}
+
+fn random_key(rng: &mut StdRng) -> Vec<u8> {
+    let len = if rng.random_ratio(1, 20) { rng.random_range(30..500) } else { rng.random_range(1..6) };
+    // Of few different bytes, so that there are neighbours and prefixes.
+    (0..len).map(|_| [0, 1, b'a', b'b', 0xfe, 0xff][rng.random_range(0..6)]).collect()
+}
+
+fn bound<'a>(rng: &mut StdRng, key: &'a [u8]) -> Bound<&'a [u8]> {
+    match rng.random_range(0..5) {
+        0 => Unbounded,
+        1 | 2 => Included(key),
+        _ => Excluded(key),
+    }
+}
+
+fn run(cell: Cell, seed: u64) {
+    let mut run = Run::new(seed);
+    let mut open = cell.open();
+    // Syncs are what takes the time.
+    let steps = if cell.fsync == Fsync::Always { 150 } else { 500 };
+    for step in 0..steps {
+        // Shown when the test fails.
+        println!("{cell}, seed {seed}, step {step}");
+        run.step(&mut open);
+    }
+    assert!(open.all().into_iter().eq(run.model));
+}
+
+#[test]
+fn random_work_leaves_what_a_map_holds() {
+    // `KVBENCH_SEED=n` replays a failure.
+    let seed = std::env::var("KVBENCH_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
+    for_each(|cell| run(cell, seed));
+}

@@ -1,0 +1,99 @@
+//! The page in a browser.
+
+use crate::{fixtures, report, text};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+/// Names under which systems have Chromium.
+const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+const MAC: &str = "/Applications/Chromium.app/Contents/MacOS/Chromium";
+
+fn browser() -> &'static str {
+    let works = |name: &&str| {
+        Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+    };
+    BROWSERS
+        .iter()
+        .chain([&MAC])
+        .copied()
+        .find(|name| works(name))
+        .expect("this test opens the report in Chromium, which is not installed: run `make setup`")
+}
+
+/// Opens a file and returns what the browser made of it.
+fn open(page: &Path, profile: &Path, size: &str) -> Output {
+    Command::new(browser())
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"])
+        // Console messages go to standard error.
+        .args(["--enable-logging=stderr", "--log-level=0", "--virtual-time-budget=5000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(format!("--window-size={size}"))
+        .arg(page)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// The value of an attribute that the script of the test has left on the body.
+fn left<'a>(dom: &'a str, name: &str) -> &'a str {
+    let start = format!(" data-{name}=\"");
+    let at = dom.find(&start).unwrap_or_else(|| panic!("the test's script left no {name}:\n{dom:.2000}"));
+    let rest = &dom[at + start.len()..];
+    &rest[..rest.find('"').unwrap()]
+}
+
+/// A copy of the report that tests itself.
+fn with_script(page: &str) -> String {
+    let errors = "<script>window.faults = [];
+        addEventListener('error', (event) => faults.push(String(event.message)));
+        addEventListener('unhandledrejection', (event) => faults.push(String(event.reason)));
+        document.addEventListener('securitypolicyviolation', (event) => faults.push(event.blockedURI));
+        </script>";
+    let (head, body) = page.split_once("<title>").unwrap();
+    let page = format!("{head}{errors}<title>{body}");
+    let (before, after) = page.rsplit_once("</body>").unwrap();
+    format!("{before}<script>{}</script></body>{after}", include_str!("page.js"))
+}
+
+#[test]
+fn the_page_works_in_a_browser() {
+    let (dir, page) = report(&[fixtures::in_process(), fixtures::over_the_wire()], "report.html");
+    let copy = dir.path().join("copy.html");
+    fs::write(&copy, with_script(&page)).unwrap();
+    let output = open(&copy, &dir.path().join("profile"), "1200,900");
+    let (dom, log) = (text(&output.stdout), String::from_utf8_lossy(&output.stderr).into_owned());
+    let console: Vec<_> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
+    assert_eq!(console, [""; 0]);
+    assert_eq!(left(&dom, "faults"), "");
+    assert_eq!(left(&dom, "scripts"), "2");
+
+    // Highest first, then lowest first; the workload that failed is last both times.
+    assert_eq!(left(&dom, "sorted"), "descending,ascending");
+    assert_eq!(left(&dom, "ranks"), "4,3,2,1,none");
+    assert_eq!(left(&dom, "ranks-again"), "1,2,3,4,none");
+    // By latency the best comes first too, which is now the smallest.
+    assert_eq!(left(&dom, "caption"), "Latency p99, lower is better");
+    assert_eq!(left(&dom, "rows"), "del,get,mixed,scan,set");
+    assert_eq!(left(&dom, "latency"), "ascending");
+
+    assert!(left(&dom, "charts").parse::<usize>().unwrap() > 20);
+    assert_eq!(left(&dom, "charts-without-words"), "0");
+    assert_eq!(left(&dom, "charts-empty"), "0");
+}
+
+#[test]
+fn a_phone_never_scrolls_sideways() {
+    let (dir, page) = report(&[fixtures::in_process(), fixtures::over_the_wire()], "report.html");
+    fs::write(dir.path().join("copy.html"), with_script(&page)).unwrap();
+    // A window of a desktop browser has a least width; a frame has none.
+    let frame = dir.path().join("frame.html");
+    let script = "addEventListener('message', (event) => { document.body.dataset.width = event.data; });";
+    let element = "<iframe src=\"copy.html\" style=\"width:390px;height:800px;border:0\"></iframe>";
+    fs::write(&frame, format!("<body><script>{script}</script>{element}</body>")).unwrap();
+    let output = open(&frame, &dir.path().join("profile"), "800,900");
+    assert_eq!(left(&text(&output.stdout), "width"), "window 390, beyond 0");
+}

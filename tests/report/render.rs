@@ -1,0 +1,132 @@
+//! Markdown, CSV and the text of the page.
+
+use crate::{fixtures, kvbench, report, text};
+use kvbench::bench::result::{Access, Operation, SCHEMA_VERSION};
+use std::fs;
+
+#[test]
+fn markdown_of_a_small_run() {
+    let (_dir, markdown) = report(&[fixtures::small()], "report.md");
+    let expected = include_str!("small.md");
+    assert_eq!(markdown, expected, "\n--- got ---\n{markdown}");
+}
+
+#[test]
+fn csv_has_a_row_for_each_cell_and_no_figure_of_a_faulty_one() {
+    let (_dir, csv) = report(&[fixtures::small()], "report.csv");
+    let lines: Vec<_> = csv.lines().collect();
+    assert_eq!(lines.len(), 5);
+    let column = |name: &str| lines[0].split(',').position(|head| head == name).unwrap();
+    let field = |line: usize, name: &str| lines[line].split(',').nth(column(name)).unwrap();
+    assert_eq!(field(1, "store"), "lmdb");
+    assert_eq!(
+        ["median", "min", "max"].map(|part| field(1, &format!("throughput_per_second_{part}"))),
+        ["2000", "1500", "3000"]
+    );
+    assert_eq!(field(2, "state"), "faulty");
+    assert_eq!(field(2, "fault"), "disk | full");
+    assert_eq!(field(2, "throughput_per_second_median"), "");
+    assert_eq!(field(4, "samples"), "1");
+}
+
+#[test]
+fn page_is_well_formed_and_names_no_other_place() {
+    let (_dir, page) = report(&[fixtures::in_process(), fixtures::over_the_wire()], "report.html");
+    check_nesting(&page);
+    for scheme in ["http:", "https:", "//", "@import", "url("] {
+        let found = page.find(scheme).map(|at| &page[at.saturating_sub(80)..at + 40]);
+        // A comment of the script is the only use of two slashes.
+        assert!(found.is_none_or(|near| scheme == "//" && near.contains("\n//")), "{scheme}: {found:?}");
+    }
+}
+
+#[test]
+fn names_and_errors_from_outside_stay_text() {
+    let runs = [fixtures::in_process(), fixtures::over_the_wire()];
+    for file in ["report.html", "report.md"] {
+        let (_dir, content) = report(&runs, file);
+        assert!(!content.contains(fixtures::HOSTILE), "{file}");
+        assert!(content.contains("alert(1)"), "{file}");
+    }
+}
+
+#[test]
+fn a_table_that_mixes_levels_is_split() {
+    let mut run = fixtures::run("mixed", 3);
+    let work = || fixtures::workload("get", &[(Operation::Get, 1.0)]);
+    let mut wire = fixtures::target("lmdb", "no");
+    wire.access = Access::Wire;
+    let mut memory = fixtures::target("map", "no");
+    memory.persistent = false;
+    for target in [fixtures::target("lmdb", "no"), fixtures::target("lmdb", "always"), wire, memory] {
+        let column = target.store.clone();
+        fixtures::add(&mut run, fixtures::cell("all", "get", &column, target, work()), &[1.0, 2.0, 3.0]);
+    }
+    let (_dir, markdown) = report(&[run], "report.md");
+    assert_eq!(markdown.matches("\n## all\n").count(), 4);
+    for level in [
+        "In process, fsync no.",
+        "In process, fsync always.",
+        "Over the wire, fsync no.",
+        "In process, in memory.",
+    ] {
+        assert_eq!(markdown.matches(&format!("\n{level}\n")).count(), 1, "{level} in\n{markdown}");
+    }
+    // One cell a level: nobody to be compared with.
+    assert_eq!(markdown.matches("and no other was measured").count(), 4);
+}
+
+#[test]
+fn runs_of_two_machines_share_no_table() {
+    let (one, mut other) = (fixtures::small(), fixtures::small());
+    other.environment.cpu = Some("another".to_owned());
+    other.cells.iter_mut().for_each(|cell| cell.id.push('2'));
+    other.samples.iter_mut().for_each(|sample| sample.cell.push('2'));
+    let (_dir, markdown) = report(&[one, other], "report.md");
+    assert_eq!(markdown.matches("\n## tiny\n").count(), 2);
+}
+
+#[test]
+fn broken_files_are_all_named_and_nothing_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("torn.json"), "{\"schema\": 1, ").unwrap();
+    fs::write(dir.path().join("later.json"), format!("{{\"schema\": {}}}", SCHEMA_VERSION + 1)).unwrap();
+    fixtures::save(&fixtures::small(), &dir.path().join("good.json"));
+    let output = kvbench(dir.path(), &["report", "."]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error.contains("torn.json") && error.contains("later.json has schema"), "{error}");
+    assert!(!error.contains("good.json"), "{error}");
+    assert!(!dir.path().join("report.md").exists());
+}
+
+#[test]
+fn an_empty_directory_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = kvbench(dir.path(), &["report", "."]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("no .json file in ."));
+}
+
+/// Fails unless every element that is opened is closed, in order.
+fn check_nesting(page: &str) {
+    const VOID: [&str; 4] = ["meta", "link", "input", "br"];
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = page.strip_prefix("<!DOCTYPE html>").expect("a document type");
+    while let Some(at) = rest.find('<') {
+        rest = &rest[at + 1..];
+        let end = rest.find('>').expect("an end of the tag");
+        let tag = &rest[..end];
+        rest = &rest[end + 1..];
+        let name = tag.split([' ', '\n', '/']).find(|part| !part.is_empty()).expect("a name");
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "before {:?}", &rest[..rest.len().min(80)]);
+        } else if !tag.ends_with('/') && !VOID.contains(&name) {
+            open.push(name);
+            if name == "script" || name == "style" {
+                rest = &rest[rest.find("</").expect("the end of a script")..];
+            }
+        }
+    }
+    assert_eq!(open, [""; 0]);
+}

@@ -1,0 +1,179 @@
+//! What every test of the running program needs: a server process, and a client that speaks bytes.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use redis_protocol::resp2::{decode::decode, types::OwnedFrame};
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The program under test.
+pub const KVBENCH: &str = env!("CARGO_BIN_EXE_kvbench");
+
+/// How long anything in a test may take before it counts as hung; no test measures time.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server process; killed when dropped.
+pub struct Server {
+    pub process: Child,
+    pub address: SocketAddr,
+    /// The line it printed when it was ready.
+    pub start_line: String,
+}
+
+impl Server {
+    /// Starts `kvbench` with `args` and `--port 0` in `dir`, and waits until it serves.
+    pub fn start(dir: &Path, args: &[&str]) -> Self {
+        Self::start_command(Command::new(KVBENCH).current_dir(dir).args(args))
+    }
+
+    /// Starts a prepared command line, such as `strace ... kvbench ...`, with `--port 0` appended.
+    pub fn start_command(command: &mut Command) -> Self {
+        let mut process = command
+            .args(["--port", "0", "--log-level", "warn"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let mut start_line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut start_line).unwrap();
+        let address = start_line
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix("address="))
+            .unwrap_or_else(|| panic!("{command:?} did not start: {start_line:?}, {:?}", process.wait()))
+            .parse()
+            .unwrap();
+        Self { process, address, start_line }
+    }
+
+    /// A new connection.
+    pub fn connect(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// Sends SIGKILL and waits for the end.
+    pub fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Sends SIGTERM and returns how the process ended.
+    pub fn terminate(mut self) -> ExitStatus {
+        let pid = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.wait()
+    }
+
+    /// Waits for an end that something else has caused.
+    pub fn wait(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "the server does not end");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A blocking client. Reads time out after [`PATIENCE`].
+pub struct Client {
+    pub stream: TcpStream,
+    /// Received, not yet taken.
+    pub buffer: Vec<u8>,
+}
+
+impl Client {
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { stream, buffer: Vec::new() }
+    }
+
+    /// Sends bytes as they are.
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).unwrap();
+    }
+
+    /// Sends one request and returns its RESP2 reply.
+    pub fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> OwnedFrame {
+        self.send(request(args));
+        self.reply()
+    }
+
+    /// The next RESP2 reply.
+    pub fn reply(&mut self) -> OwnedFrame {
+        self.try_reply().expect("a reply")
+    }
+
+    /// The next RESP2 reply, or why there is none (the server is gone, for one).
+    pub fn try_reply(&mut self) -> io::Result<OwnedFrame> {
+        loop {
+            if let Some((frame, len)) = decode(&self.buffer).unwrap() {
+                self.buffer.drain(..len);
+                return Ok(frame);
+            }
+            self.receive()?;
+        }
+    }
+
+    /// Reads until `bytes` have come, and fails when others come.
+    pub fn expect(&mut self, bytes: impl AsRef<[u8]>) {
+        let expected = bytes.as_ref();
+        while self.buffer.len() < expected.len() && self.receive().is_ok() {}
+        let got = &self.buffer[..expected.len().min(self.buffer.len())];
+        assert_eq!(got.escape_ascii().to_string(), expected.escape_ascii().to_string());
+        self.buffer.drain(..expected.len());
+    }
+
+    /// Fails unless the server has closed the connection, after `expect`ed bytes.
+    pub fn expect_closed(&mut self) {
+        let rest = self.buffer.escape_ascii().to_string();
+        assert_eq!(rest, "", "unexpected bytes");
+        match self.receive() {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => {}
+            other => panic!("not closed: {other:?} {}", self.buffer.escape_ascii()),
+        }
+    }
+
+    /// Reads once into `buffer`.
+    pub fn receive(&mut self) -> io::Result<()> {
+        let mut piece = [0; 64 << 10];
+        let len = self.stream.read(&mut piece)?;
+        if len == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.buffer.extend_from_slice(&piece[..len]);
+        Ok(())
+    }
+}
+
+/// A request in RESP.
+pub fn request<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args {
+        let arg = arg.as_ref();
+        bytes.extend(format!("${}\r\n", arg.len()).bytes());
+        bytes.extend_from_slice(arg);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// The stores of the program under test.
+pub fn stores() -> impl Iterator<Item = &'static str> {
+    kvbench::engine::KINDS.iter().map(|kind| kind.info.name)
+}

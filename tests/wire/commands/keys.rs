@@ -1,0 +1,158 @@
+//! Keys and values that are hard: binary, empty, long; and finding them.
+
+use super::{expect, expect_alive};
+use crate::{
+    every_store::on_every_store,
+    frames::{ask, reply_len, sorted},
+    support::Client,
+};
+
+/// LMDB's limits of a key: its page must hold two.
+const LMDB_LONGEST: usize = 1982;
+
+fn bulk(bytes: &[u8]) -> Vec<u8> {
+    [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
+}
+
+/// The elements of an array reply.
+fn elements(reply: &[u8]) -> Vec<Vec<u8>> {
+    let mut at = reply.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    let mut elements = Vec::new();
+    while let Some(len) = reply_len(&reply[at..]) {
+        elements.push(reply[at..at + len].to_vec());
+        at += len;
+    }
+    elements
+}
+
+#[test]
+fn keys_and_values_hold_any_bytes() {
+    let all: Vec<u8> = (0..=255).collect();
+    let samples: [&[u8]; 6] = [&all, b"\r\n", b"$-1\r\n*0\r\n", b"\0", b"\xff\xff", b"a\0b"];
+    on_every_store(|running| {
+        let mut client = running.connect();
+        for key in samples {
+            for value in samples.into_iter().chain([&b""[..]]) {
+                assert_eq!(ask(&mut client, &[b"SET", key, value]), b"+OK\r\n");
+                assert_eq!(ask(&mut client, &[b"GET", key]), bulk(value));
+                assert_eq!(ask(&mut client, &[b"MGET", key]), [b"*1\r\n", &bulk(value)[..]].concat());
+            }
+        }
+        let mut found = elements(&ask(&mut client, &["KEYS", "*"]));
+        let mut expected: Vec<_> = samples.into_iter().map(bulk).collect();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected);
+        assert_eq!(ask(&mut client, &[&b"DEL"[..], &all, b"\0"]), b":2\r\n");
+        assert_eq!(ask(&mut client, &[&b"EXISTS"[..], &all, b"\0", b"a\0b"]), b":1\r\n");
+    });
+}
+
+#[test]
+fn the_empty_key_is_a_key_except_on_lmdb() {
+    on_every_store(|running| {
+        let mut client = running.connect();
+        expect(&mut client, &["GET", ""], "$-1");
+        if running.store == "lmdb" {
+            let refusal = format!("-ERR key of 0 bytes: lmdb takes 1 to {LMDB_LONGEST} bytes");
+            expect_refused(&mut client, "", &refusal);
+        } else {
+            expect_works(&mut client, "");
+        }
+    });
+}
+
+#[test]
+fn a_key_too_long_for_lmdb_is_an_error_there_alone() {
+    on_every_store(|running| {
+        let mut client = running.connect();
+        expect_works(&mut client, &"k".repeat(LMDB_LONGEST));
+        for len in [LMDB_LONGEST + 1, 10_000] {
+            let key = "k".repeat(len);
+            if running.store == "lmdb" {
+                let refusal = format!("-ERR key of {len} bytes: lmdb takes 1 to {LMDB_LONGEST} bytes");
+                expect_refused(&mut client, &key, &refusal);
+            } else {
+                expect_works(&mut client, &key);
+            }
+        }
+    });
+}
+
+fn expect_works(client: &mut Client, key: &str) {
+    expect(client, &["SET", key, "1"], "+OK");
+    expect(client, &["GET", key], "$1\n1");
+    expect(client, &["INCR", key], ":2");
+    expect(client, &["EXISTS", key], ":1");
+    expect(client, &["MSET", key, "v", "other", "v"], "+OK");
+    expect(client, &["DEL", key, "other"], ":2");
+    expect(client, &["GET", key], "$-1");
+}
+
+fn expect_refused(client: &mut Client, key: &str, refusal: &str) {
+    expect(client, &["SET", key, "v"], refusal);
+    expect(client, &["INCR", key], refusal);
+    expect(client, &["MSET", "other", "v", key, "v"], refusal);
+    // Reading it is no error, and of the MSET nothing was done.
+    expect(client, &["GET", key], "$-1");
+    expect(client, &["MGET", key, "other"], "*2\n$-1\n$-1");
+    expect(client, &["EXISTS", key], ":0");
+    expect(client, &["TYPE", key], "+none");
+    expect(client, &["DEL", key], ":0");
+    // Its neighbours in a pipeline, which share a commit with it, are not concerned.
+    client.send(format!("SET a 1\r\nSET \"{key}\" v\r\nSET b 2\r\n"));
+    client.expect(format!("+OK\r\n{refusal}\r\n+OK\r\n"));
+    expect(client, &["DEL", "a", "b"], ":2");
+    expect_alive(client);
+}
+
+#[test]
+fn keys_finds_what_the_pattern_says() {
+    on_every_store(|running| {
+        let mut client = running.connect();
+        for key in ["user:1", "user:2", "user:10", "item:1", "u*", "\u{e4}"] {
+            expect(&mut client, &["SET", key, &format!("value of {key}")], "+OK");
+        }
+        for (pattern, found) in [
+            ("user:*", &["user:1", "user:10", "user:2"][..]),
+            ("user:?", &["user:1", "user:2"]),
+            ("*:1", &["item:1", "user:1"]),
+            ("[iu]*:1", &["item:1", "user:1"]),
+            ("user:[^1]", &["user:2"]),
+            ("u\\*", &["u*"]),
+            ("u*", &["u*", "user:1", "user:10", "user:2"]),
+            ("user:1", &["user:1"]),
+            ("USER:1", &[]),
+            ("", &[]),
+        ] {
+            let reply = sorted(&ask(&mut client, &["KEYS", pattern]));
+            let mut expected: Vec<_> = found.iter().map(|key| bulk(key.as_bytes())).collect();
+            expected.sort();
+            assert_eq!(elements(&reply), expected, "{pattern}");
+        }
+    });
+}
+
+#[test]
+fn keys_takes_a_limit_and_gives_values() {
+    on_every_store(|running| {
+        let mut client = running.connect();
+        for n in 0..20 {
+            expect(&mut client, &["SET", &format!("key:{n:02}"), &format!("value:{n:02}")], "+OK");
+        }
+        expect(&mut client, &["SET", "other", "x"], "+OK");
+        expect(&mut client, &["KEYS", "key:*", "LIMIT", "0"], "*0");
+        for (limit, found) in [(1, 1), (7, 7), (20, 20), (21, 20), (i64::MAX, 20)] {
+            let limit = limit.to_string();
+            let keys = elements(&ask(&mut client, &["KEYS", "key:*", "LIMIT", &limit]));
+            assert_eq!(keys.len(), found);
+            let both = elements(&ask(&mut client, &["KEYS", "key:*", "WITHVALUES", "limit", &limit]));
+            assert_eq!(both.len(), 2 * found);
+            for pair in both.chunks(2) {
+                let (key, value) = (str::from_utf8(&pair[0]).unwrap(), str::from_utf8(&pair[1]).unwrap());
+                assert!(key.starts_with("$6\r\nkey:"), "{key}");
+                assert_eq!(value, key.replace("$6\r\nkey", "$8\r\nvalue"));
+            }
+        }
+    });
+}

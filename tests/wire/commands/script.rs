@@ -1,0 +1,120 @@
+//! One session that has every command in it, in every case and both protocols.
+
+use super::{expect, wire};
+use crate::{every_store::on_every_store, support::Client};
+use kvbench::command::table;
+use std::collections::HashSet;
+
+/// Request, reply in RESP2, and reply in RESP3 where it differs. Words in capitals are names, which
+/// are sent in every case.
+const SCRIPT: &[(&str, &str, &str)] = &[
+    ("PING", "+PONG", ""),
+    ("PING hello", "$5\nhello", ""),
+    ("ECHO hello", "$5\nhello", ""),
+    ("SELECT 0", "+OK", ""),
+    ("CLIENT GETNAME", "$-1", "_"),
+    ("CLIENT SETNAME me", "+OK", ""),
+    ("CLIENT GETNAME", "$2\nme", ""),
+    ("CLIENT SETINFO LIB-NAME lib", "+OK", ""),
+    ("CLIENT SETINFO LIB-VER 1.2", "+OK", ""),
+    ("FLUSHDB", "+OK", ""),
+    ("GET k", "$-1", "_"),
+    ("SET k v", "+OK", ""),
+    ("GET k", "$1\nv", ""),
+    ("SET k longer", "+OK", ""),
+    ("GET k", "$6\nlonger", ""),
+    ("TYPE k", "+string", ""),
+    ("TYPE none", "+none", ""),
+    ("EXISTS k none k", ":2", ""),
+    ("MSET a 1 b 2 a 3", "+OK", ""),
+    ("MGET a b none k", "*4\n$1\n3\n$1\n2\n$-1\n$6\nlonger", "*4\n$1\n3\n$1\n2\n_\n$6\nlonger"),
+    ("MGET none", "*1\n$-1", "*1\n_"),
+    ("INCR n", ":1", ""),
+    ("INCRBY n 41", ":42", ""),
+    ("DECR n", ":41", ""),
+    ("DECRBY n 141", ":-100", ""),
+    ("GET n", "$4\n-100", ""),
+    ("DBSIZE", ":4", ""),
+    ("KEYS k*", "*1\n$1\nk", ""),
+    ("KEYS k* LIMIT 1 WITHVALUES", "*2\n$1\nk\n$6\nlonger", ""),
+    ("KEYS none", "*0", ""),
+    ("DEL a b a none", ":2", ""),
+    ("DEL a", ":0", ""),
+    ("DBSIZE", ":2", ""),
+    ("FLUSHDB SYNC", "+OK", ""),
+    ("DBSIZE", ":0", ""),
+    ("SET k v", "+OK", ""),
+    ("FLUSHDB ASYNC", "+OK", ""),
+    ("EXISTS k", ":0", ""),
+    ("CONFIG GET databases", "*2\n$9\ndatabases\n$1\n1", "%1\n$9\ndatabases\n$1\n1"),
+    ("CONFIG GET nosuch", "*0", "%0"),
+    ("COMMAND INFO nosuch", "*1\n$-1", "*1\n_"),
+    ("COMMAND DOCS nosuch", "*0", "%0"),
+    ("CLIENT SETNAME %", "+OK", ""),
+    ("CLIENT GETNAME", "$1\n%", ""),
+    ("QUIT", "+OK", ""),
+];
+
+/// Tested elsewhere: their replies vary, or they end the server.
+const ELSEWHERE: [&str; 4] = ["hello", "info", "shutdown", "bgrewriteaof"];
+
+#[test]
+fn the_script_has_every_command() {
+    let mut missing: HashSet<&str> = table().map(|spec| spec.name).collect();
+    for (words, ..) in SCRIPT {
+        missing.remove(&*words.split(' ').next().unwrap().to_lowercase());
+    }
+    for name in ELSEWHERE {
+        assert!(missing.remove(name), "{name} is in the script or unknown");
+    }
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn every_command_answers_in_any_case_and_both_protocols() {
+    let mixed = |word: &str| {
+        let case = |(index, letter): (usize, char)| match index % 2 {
+            0 => letter.to_ascii_uppercase(),
+            _ => letter.to_ascii_lowercase(),
+        };
+        word.chars().enumerate().map(case).collect::<String>()
+    };
+    on_every_store(|running| {
+        for case in [str::to_lowercase, str::to_uppercase, mixed] {
+            run(&mut running.connect(), case, false);
+            let mut client = running.connect();
+            client.send("HELLO 3\r\n");
+            crate::frames::replies(&mut client, 1);
+            run(&mut client, case, true);
+        }
+    });
+}
+
+fn run(client: &mut Client, case: impl Fn(&str) -> String, resp3: bool) {
+    for (words, reply, other) in SCRIPT {
+        let is_name =
+            |word: &str| word.len() > 1 && word.bytes().all(|b| b.is_ascii_uppercase() || b == b'-');
+        let words: Vec<_> =
+            words.split(' ').map(|word| if is_name(word) { case(word) } else { word.into() }).collect();
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        expect(client, &words, if resp3 && !other.is_empty() { other } else { reply });
+    }
+    client.expect_closed();
+}
+
+#[test]
+fn bgrewriteaof_is_for_stores_with_such_a_file() {
+    on_every_store(|running| {
+        let mut client = running.connect();
+        client.send("BGREWRITEAOF\r\n");
+        let reply = crate::frames::replies(&mut client, 1).remove(0);
+        if running.has_append_only_file() {
+            assert_eq!(reply, wire("+Background append only file rewriting started"));
+        } else {
+            let reply = String::from_utf8(reply).unwrap();
+            assert!(reply.starts_with(&format!("-ERR {} ", running.store)), "{reply}");
+            assert!(reply.ends_with("has no append-only file to rewrite\r\n"), "{reply}");
+        }
+        super::expect_alive(&mut client);
+    });
+}

@@ -1,0 +1,88 @@
+//! kvbench against redis-server itself: the same requests, byte-equal replies.
+//!
+//! `KVBENCH_SEED=<number>` replays one stream of a failure.
+
+mod redis;
+mod stream;
+
+use crate::{
+    every_store::{in_memory, on_every_store},
+    frames::{ask, exchange, sorted},
+    limits::violations,
+    support::Client,
+};
+use redis::Redis;
+use std::{env, io::Read};
+use stream::{Request, Stream};
+
+/// Requests of one stream.
+const LENGTH: usize = 3000;
+
+fn seeds() -> Vec<u64> {
+    match env::var("KVBENCH_SEED") {
+        Ok(seed) => vec![seed.parse().expect("KVBENCH_SEED is a number")],
+        Err(_) => vec![1, 2, 3],
+    }
+}
+
+#[test]
+fn replies_are_those_of_redis() {
+    let redis = Redis::start();
+    on_every_store(|running| {
+        for seed in seeds() {
+            for protocol in ["2", "3"] {
+                println!("KVBENCH_SEED={seed} HELLO {protocol}");
+                let mut clients = [running.connect(), redis.connect()];
+                for client in &mut clients {
+                    assert_eq!(ask(client, &["FLUSHDB"]), b"+OK\r\n");
+                    ask(client, &["HELLO", protocol]);
+                }
+                compare(&mut clients, &mut Stream::new(seed, running.store == "lmdb"));
+            }
+        }
+    });
+}
+
+/// Sends the stream in chunks of one to many requests, each in one write.
+fn compare(clients: &mut [Client; 2], stream: &mut Stream) {
+    let mut sent = 0;
+    while sent < LENGTH {
+        let requests = stream.chunk();
+        let bytes: Vec<u8> = requests.iter().flat_map(|request| request.bytes.clone()).collect();
+        let [ours, theirs] = clients.each_mut().map(|client| exchange(client, &bytes, requests.len()));
+        for (index, request) in requests.iter().enumerate() {
+            compare_one(request, &ours[index], &theirs[index], sent + index);
+        }
+        sent += requests.len();
+    }
+}
+
+fn compare_one(request: &Request, ours: &[u8], theirs: &[u8], position: usize) {
+    let ordered = |reply: &[u8]| match request.is_unordered() && reply.starts_with(b"*") {
+        true => sorted(reply).escape_ascii().to_string(),
+        false => reply.escape_ascii().to_string(),
+    };
+    let (ours, theirs) = (ordered(ours), ordered(theirs));
+    let request = request.bytes.escape_ascii();
+    assert!(ours == theirs, "request {position}: {request}\n ours: {ours}\nRedis: {theirs}");
+}
+
+/// Everything until the server closes.
+fn rest(client: &mut Client) -> String {
+    let mut bytes = Vec::new();
+    // A reset instead of an end is fine: the bytes count.
+    let _ = client.stream.read_to_end(&mut bytes);
+    bytes.escape_ascii().to_string()
+}
+
+#[test]
+fn protocol_errors_are_those_of_redis() {
+    let (redis, running) = (Redis::start(), in_memory(&[]));
+    for (bytes, _) in violations() {
+        let [ours, theirs] = [running.connect(), redis.connect()].map(|mut client| {
+            client.send([b"SET k v\r\nGET k\r\n", &bytes[..]].concat());
+            rest(&mut client)
+        });
+        assert_eq!(ours, theirs, "{}", bytes[..bytes.len().min(60)].escape_ascii());
+    }
+}

@@ -1,0 +1,69 @@
+//! A redis-server of our own.
+
+use crate::support::{Client, PATIENCE};
+use std::{
+    net::{SocketAddr, TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// Killed when dropped.
+pub struct Redis {
+    process: Child,
+    address: SocketAddr,
+    _dir: TempDir,
+}
+
+impl Redis {
+    /// Starts redis-server without persistence and with one database, and waits until it answers.
+    pub fn start() -> Self {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // Redis takes no port 0, and between this and its start another may take the port.
+            let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).unwrap();
+            let mut redis = Self::spawn(address);
+            while redis.process.try_wait().unwrap().is_none() {
+                if redis.answers() {
+                    return redis;
+                }
+                assert!(Instant::now() < deadline, "redis-server does not answer");
+                thread::sleep(Duration::from_millis(10));
+            }
+            assert!(Instant::now() < deadline, "redis-server does not start");
+        }
+    }
+
+    fn spawn(address: SocketAddr) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let process = Command::new("redis-server")
+            .args(["--port", &address.port().to_string(), "--bind", "127.0.0.1", "--databases", "1"])
+            .args(["--save", "", "--appendonly", "no"])
+            .current_dir(dir.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start redis-server ({error}); run `make setup`"));
+        Self { process, address, _dir: dir }
+    }
+
+    /// Whether it is this process that answers at the port.
+    fn answers(&self) -> bool {
+        if TcpStream::connect(self.address).is_err() {
+            return false;
+        }
+        let info = crate::frames::ask(&mut self.connect(), &["INFO", "server"]);
+        String::from_utf8_lossy(&info).contains(&format!("process_id:{}\r\n", self.process.id()))
+    }
+
+    pub fn connect(&self) -> Client {
+        Client::connect(self.address)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

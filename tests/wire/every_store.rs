@@ -1,0 +1,73 @@
+//! A server for each store.
+
+use crate::support::{Client, Server, stores};
+use kvbench::engine::Kind;
+use tempfile::TempDir;
+
+/// A running server over one store.
+pub struct Running {
+    pub store: &'static str,
+    path: &'static str,
+    /// Declared before its directory, so that it ends before that goes.
+    pub server: Server,
+    dir: TempDir,
+}
+
+impl Running {
+    /// Serves `store` at `path` (`:memory:` or a name in a new directory) without syncs, which say
+    /// nothing about the protocol.
+    pub fn start(store: &'static str, path: &'static str, more: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let server = serve(store, path, &dir, more);
+        Self { store, path, server, dir }
+    }
+
+    /// Starts another server over the data of one that has ended.
+    pub fn restart(self) -> Self {
+        let Self { store, path, server, dir } = self;
+        drop(server);
+        let server = serve(store, path, &dir, &[]);
+        Self { store, path, server, dir }
+    }
+
+    pub fn is_in_memory(&self) -> bool {
+        self.path == ":memory:"
+    }
+
+    pub fn has_append_only_file(&self) -> bool {
+        ["map", "btree"].contains(&self.store) && !self.is_in_memory()
+    }
+
+    pub fn connect(&self) -> Client {
+        self.server.connect()
+    }
+}
+
+fn serve(store: &str, path: &str, dir: &TempDir, more: &[&str]) -> Server {
+    let args = ["--store", store, "--path", path, "--fsync", "no", "--threads", "2"];
+    Server::start(dir.path(), &[&args[..], more].concat())
+}
+
+/// A server whose store cannot be what a test is about.
+pub fn in_memory(more: &[&str]) -> Running {
+    Running::start("map", ":memory:", more)
+}
+
+/// Calls `check` with each store at a path. Those that can also live in memory do so once more: the
+/// server then runs writes on the connection's own thread.
+pub fn with_every_store(check: impl Fn(Running)) {
+    for store in stores() {
+        let able = Kind::find(store).unwrap().info.in_memory;
+        let paths: &[&str] = if able { &["data", ":memory:"] } else { &["data"] };
+        for path in paths {
+            // Shown when the test fails.
+            println!("--store {store} --path {path}");
+            check(Running::start(store, path, &[]));
+        }
+    }
+}
+
+/// The same for a check that leaves the server running.
+pub fn on_every_store(check: impl Fn(&Running)) {
+    with_every_store(|running| check(&running));
+}

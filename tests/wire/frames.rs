@@ -1,0 +1,110 @@
+//! Replies as bytes: where each ends, in RESP2 and RESP3, and nothing else about it.
+
+use crate::support::{Client, Server, request};
+use std::fs;
+
+/// Length of the complete reply that `bytes` begins with.
+pub fn reply_len(bytes: &[u8]) -> Option<usize> {
+    let head = bytes.windows(2).position(|pair| pair == b"\r\n")? + 2;
+    let number = || str::from_utf8(&bytes[1..head - 2]).unwrap().parse::<i64>().unwrap();
+    let elements = match bytes[0] {
+        b'+' | b'-' | b':' | b'_' => return Some(head),
+        b'$' | b'=' => {
+            let len = usize::try_from(number()).map_or(head, |len| head + len + 2);
+            return (len <= bytes.len()).then_some(len);
+        }
+        b'*' | b'~' => number(),
+        b'%' => 2 * number(),
+        _ => panic!("no reply: {}", bytes[..bytes.len().min(100)].escape_ascii()),
+    };
+    (0..elements).try_fold(head, |at, _| Some(at + reply_len(&bytes[at..])?))
+}
+
+/// The next `count` replies.
+pub fn replies(client: &mut Client, count: usize) -> Vec<Vec<u8>> {
+    let (mut replies, mut at) = (Vec::new(), 0);
+    while replies.len() < count {
+        match reply_len(&client.buffer[at..]) {
+            Some(len) => {
+                replies.push(client.buffer[at..at + len].to_vec());
+                at += len;
+            }
+            None => client.receive().expect("a reply"),
+        }
+    }
+    client.buffer.drain(..at);
+    replies
+}
+
+/// Sends one request and returns its reply.
+pub fn ask<A: AsRef<[u8]>>(client: &mut Client, args: &[A]) -> Vec<u8> {
+    client.send(request(args));
+    replies(client, 1).remove(0)
+}
+
+/// Sends `bytes` and returns `count` replies, reading while it writes: neither side may wait for the
+/// other's full buffers.
+pub fn exchange(client: &mut Client, bytes: &[u8], count: usize) -> Vec<Vec<u8>> {
+    let mut sender = Client { stream: client.stream.try_clone().unwrap(), buffer: Vec::new() };
+    std::thread::scope(|scope| {
+        scope.spawn(move || sender.send(bytes));
+        replies(client, count)
+    })
+}
+
+/// An array reply with its elements in byte order.
+pub fn sorted(array: &[u8]) -> Vec<u8> {
+    let mut at = array.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    let mut sorted = array[..at].to_vec();
+    let mut elements = Vec::new();
+    while let Some(len) = reply_len(&array[at..]) {
+        elements.push(&array[at..at + len]);
+        at += len;
+    }
+    elements.sort_unstable();
+    sorted.extend(elements.concat());
+    sorted
+}
+
+/// A numeric field of INFO.
+pub fn info(client: &mut Client, field: &str) -> u64 {
+    let text = String::from_utf8(ask(client, &["INFO"])).unwrap();
+    let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    value.unwrap_or_else(|| panic!("no {field} in {text}")).parse().unwrap()
+}
+
+/// What a server has read from its sockets, to wait until it has read more.
+pub struct Received(u64);
+
+impl Received {
+    pub fn so_far(watcher: &mut Client) -> Self {
+        Self(info(watcher, "total_net_input_bytes"))
+    }
+
+    /// Returns when the server has read `bytes` more, those of the watcher not counted.
+    pub fn wait_for(mut self, bytes: usize, watcher: &mut Client) {
+        let question = request(&["INFO"]).len() as u64;
+        loop {
+            self.0 += question;
+            if info(watcher, "total_net_input_bytes") >= self.0 + bytes as u64 {
+                break;
+            }
+        }
+    }
+}
+
+/// Resident memory of the server, in bytes.
+pub fn rss(server: &Server) -> u64 {
+    memory(server, "VmRSS:")
+}
+
+/// The most it has ever had.
+pub fn peak_rss(server: &Server) -> u64 {
+    memory(server, "VmHWM:")
+}
+
+fn memory(server: &Server, field: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.process.id())).unwrap();
+    let kib = status.lines().find_map(|line| line.strip_prefix(field)?.trim().strip_suffix(" kB"));
+    kib.unwrap().parse::<u64>().unwrap() << 10
+}

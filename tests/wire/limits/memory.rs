@@ -1,0 +1,130 @@
+//! What clients cost: memory in proportion to what they sent, whatever they announce or leave unread.
+
+use crate::{
+    every_store::{Running, in_memory, on_every_store},
+    frames::{Received, ask, exchange, info, peak_rss, replies, rss},
+    support::{Client, PATIENCE, request},
+};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+const MIB: u64 = 1 << 20;
+
+fn bulk(value: &[u8]) -> Vec<u8> {
+    [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat()
+}
+
+fn expect_rss_below(running: &Running, limit: u64, what: &str) {
+    let rss = rss(&running.server);
+    assert!(rss < limit, "{what}: {} MiB resident, not below {} MiB", rss / MIB, limit / MIB);
+}
+
+/// The same, of memory that is given back a moment later.
+fn await_rss_below(running: &Running, limit: u64, what: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    while rss(&running.server) >= limit && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(20));
+    }
+    expect_rss_below(running, limit, what);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_read_for() {
+    on_every_store(|running| {
+        // 2,000 MiB of replies once, a fifth of it for each further store.
+        check_unread_replies(running, if running.store == "map" { 2000 } else { 400 });
+    });
+}
+
+fn check_unread_replies(running: &Running, count: usize) {
+    let value: Vec<u8> = (0..MIB).map(|n| (n * n % 251) as u8).collect();
+    let (mut lazy, mut other) = (running.connect(), running.connect());
+    ask(&mut other, &[&b"SET"[..], b"big", &value]);
+    let expected = bulk(&value);
+    assert_eq!(ask(&mut other, &["GET", "big"]), expected);
+    let base = rss(&running.server);
+    lazy.send(request(&["GET", "big"]).repeat(count));
+    for _ in 0..200 {
+        assert_eq!(ask(&mut other, &["GET", "big"]), expected);
+        expect_rss_below(running, base + 100 * MIB, "replies nobody reads");
+    }
+    for _ in 0..count {
+        assert!(replies(&mut lazy, 1)[0] == expected, "a reply is damaged");
+    }
+    let peak = peak_rss(&running.server);
+    assert!(peak < base + 100 * MIB, "{} MiB at most, {} MiB before", peak / MIB, base / MIB);
+    lazy.send("PING\r\n");
+    lazy.expect("+PONG\r\n");
+}
+
+#[test]
+fn an_idle_connection_costs_little() {
+    // One file of this process and one of the server's for each, and some for the other tests.
+    let files = rlimit::increase_nofile_limit(16_000).unwrap();
+    let count = usize::try_from(files).unwrap().saturating_sub(1500).min(10_000);
+    assert!(count >= 2000, "raise the hard limit of open files (ulimit -Hn) from {files} to 4000 at least");
+    let running = in_memory(&["--maxclients", "12000"]);
+    let mut clients: Vec<Client> = (0..100).map(|_| served(&running)).collect();
+    let base = rss(&running.server);
+    clients.extend((0..count).map(|_| served(&running)));
+    let each = rss(&running.server).saturating_sub(base) / count as u64;
+    assert!(each < 8 << 10, "{each} bytes for an idle connection");
+    assert_eq!(info(&mut clients[0], "connected_clients"), count as u64 + 100);
+    for client in &mut clients {
+        client.send("ECHO again\r\n");
+    }
+    for client in &mut clients {
+        client.expect("$5\r\nagain\r\n");
+    }
+}
+
+fn served(running: &Running) -> Client {
+    let mut client = running.connect();
+    client.send("PING\r\n");
+    client.expect("+PONG\r\n");
+    client
+}
+
+#[test]
+fn a_large_value_comes_back_and_its_memory_is_given_back() {
+    on_every_store(|running| {
+        let mut client = running.connect();
+        let base = rss(&running.server);
+        let value: Vec<u8> = (0..64 * MIB).map(|n| (n * n % 251) as u8).collect();
+        let set = request(&[&b"SET"[..], b"k", &value]);
+        assert_eq!(exchange(&mut client, &set, 1), [b"+OK\r\n"]);
+        assert!(ask(&mut client, &["GET", "k"]) == bulk(&value), "the value is damaged");
+        // An append-only file keeps its last record's buffer until the next one.
+        assert_eq!(ask(&mut client, &["SET", "small", "x"]), b"+OK\r\n");
+        // Libraries keep caches of their own; what the server held for the connection is gone.
+        if ["map", "btree"].contains(&running.store) {
+            await_rss_below(running, base + (64 + 32) * MIB, "one copy of the value");
+            assert_eq!(ask(&mut client, &["DEL", "k"]), b":1\r\n");
+            await_rss_below(running, base + 32 * MIB, "nothing");
+        }
+    });
+}
+
+#[test]
+fn a_half_sent_request_costs_what_was_sent() {
+    const CLIENTS: usize = 200;
+    let running = in_memory(&[]);
+    let mut watcher = running.connect();
+    // Small ones wait apart from the read buffers, large ones keep theirs.
+    for (len, allowed) in [(1000, 8 << 10), (200_000, 512 << 10)] {
+        let base = rss(&running.server);
+        let received = Received::so_far(&mut watcher);
+        let mut start = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$300000000\r\n".to_vec();
+        start.resize(len, b'x');
+        let mut clients: Vec<Client> = (0..CLIENTS).map(|_| running.connect()).collect();
+        for client in &mut clients {
+            client.send(&start);
+        }
+        received.wait_for(CLIENTS * len, &mut watcher);
+        let limit = base + (CLIENTS * allowed) as u64 + 8 * MIB;
+        expect_rss_below(&running, limit, "half a request each");
+        assert_eq!(ask(&mut watcher, &["DBSIZE"]), b":0\r\n");
+    }
+}

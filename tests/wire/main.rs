@@ -1,0 +1,21 @@
+//! The server over the wire, in bytes.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "this crate is all tests; clippy sees only the functions with #[test]"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod clients;
+mod commands;
+mod differential;
+mod every_store;
+mod frames;
+mod limits;
+mod pipelines;
+mod shutdown;
