@@ -42,6 +42,11 @@ pub type VisitPair<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 ///
 /// Any number of threads may call `read`, `scan` and `count` at any time. `write` is called by one
 /// thread at a time (the store sees to it), also while `read`, `scan` and `sync` run.
+///
+/// Threads that end must have been joined before the engine is dropped: LMDB touches its lock file in
+/// the last moments of each thread that has read, and crashes when that is unmapped meanwhile. The end
+/// of a [`std::thread::scope`] does not wait for those moments, [`std::thread::ScopedJoinHandle::join`]
+/// does.
 pub trait Engine: Send + Sync {
     /// What this engine is and promises.
     fn info(&self) -> &'static Info;

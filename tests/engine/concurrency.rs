@@ -63,14 +63,17 @@ fn no_reader_sees_half_a_batch() {
         let done = AtomicBool::new(false);
         let (reads, scans) = (AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {
-            scope.spawn(|| read_all(&open, &keys, &done, &reads));
-            scope.spawn(|| scan_all(&open, &done, &scans));
+            let reader = scope.spawn(|| read_all(&open, &keys, &done, &reads));
+            let scanner = scope.spawn(|| scan_all(&open, &done, &scans));
             (1..batches(cell)).for_each(write);
             // Both have looked, however slow the machine is.
             while reads.load(Ordering::Relaxed) == 0 || scans.load(Ordering::Relaxed) == 0 {
                 write(batches(cell));
             }
             done.store(true, Ordering::Relaxed);
+            // Left to the scope's end they could outlive the engine: see `Engine`.
+            reader.join().unwrap();
+            scanner.join().unwrap();
         });
     });
 }
