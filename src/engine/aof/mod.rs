@@ -2,15 +2,15 @@
 //!
 //! One file of RESP commands, as Redis writes them: `SET`, `DEL` and `FLUSHDB`, a batch of several
 //! between `MULTI` and `EXEC`. People can read it, `redis-cli --pipe` can load it, and `map` and
-//! `btree` can open each other's. Like Redis' it has no checksums: a flipped bit in the structure
-//! is found, one inside of a value is not. A rewrite works in `<path>.rewrite` beside it; what is
-//! left there after a crash is removed at the next open.
+//! `btree` can open each other's. Unlike Redis' it has checksums, in lines that Redis skips. A rewrite
+//! works in `<path>.rewrite` beside it; what is left there after a crash is removed at the next open.
 //!
 //! A write goes to the file, with `sync` to stable storage, and only then to the table: readers see
 //! nothing that a crash could take back. Whatever fails on the way leaves the table as it was, and
 //! the file too, or else the log refuses all further writes: a disk that failed once may have
 //! dropped pages that a second `fsync` does not report.
 
+mod checked;
 mod file;
 mod record;
 mod replay;
@@ -23,6 +23,7 @@ use file::Storage;
 use std::{
     fs::{self, File},
     io::{self, Read, Seek},
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -45,12 +46,14 @@ pub(super) const CAVEATS: &[&str] = &[
     "all data must fit in memory",
     "opening it replays the whole file",
     "a rewrite of the file (automatic at twice its size and 64 MiB) needs room for a second one",
-    "the file has no checksums: damage inside of a value goes unseen",
     "with --path :memory: everything is lost with the process, whatever --fsync says",
 ];
 
 /// The file is rewritten by itself when it is this large, and twice what it was at first.
 const REWRITE_SIZE: u64 = 64 << 20;
+
+/// Bytes of zeros that are written at a time behind a synced batch.
+const PREPARED: RangeInclusive<usize> = 64 << 10..=1 << 20;
 
 /// Capacity of the write buffer that is kept from batch to batch.
 const KEPT_BUFFER: usize = 1 << 20;
@@ -61,7 +64,7 @@ pub(super) struct Aof {
     path: PathBuf,
     /// Held for the whole of a write, its batch's way into the table included: between two holders
     /// the file and the table hold the same.
-    writer: Mutex<Vec<u8>>,
+    writer: Mutex<Writer>,
     /// The file now. Locked only to clone or to replace it, so a sync can run beside writes.
     storage: Mutex<Arc<dyn Storage>>,
     /// Held during a sync.
@@ -76,12 +79,20 @@ pub(super) struct Aof {
     cancelled: AtomicBool,
 }
 
+#[derive(Default)]
+struct Writer {
+    /// The batch as bytes.
+    buffer: Vec<u8>,
+    /// Where the file ends: from `Aof::len` on there are zeros.
+    prepared: u64,
+}
+
 /// Whether `path` looks like an append-only file, of either engine or of Redis.
 pub(super) fn recognise(path: &Path) -> bool {
     let mut start = Vec::new();
     let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
     let read = is_file.then(|| File::open(path).and_then(|file| file.take(4).read_to_end(&mut start)));
-    matches!(read, Some(Ok(_))) && matches!(start.as_slice(), [b'*', b'0'..=b'9', ..] | b"#TS:")
+    matches!(read, Some(Ok(_))) && matches!(start.as_slice(), [b'*', b'0'..=b'9', ..] | b"#TS:" | b"#CRC")
 }
 
 impl Aof {
@@ -104,7 +115,7 @@ impl Aof {
         Ok(Self {
             engine,
             path,
-            writer: Mutex::default(),
+            writer: Mutex::new(Writer { prepared: len, buffer: Vec::new() }),
             storage: Mutex::new(Arc::new(file)),
             syncing: Mutex::default(),
             len: len.into(),
@@ -116,22 +127,41 @@ impl Aof {
 
     /// Appends the batch, with `sync` to stable storage, then calls `apply`. On an error it was not
     /// called, and the batch is not in the file (after a failed sync: as far as that can be said).
+    ///
+    /// To sync a batch that made the file longer, a file system commits its journal too: twice the time
+    /// and the work of a sync of some blocks that were there (measured on ext4: 280 against 150 us). So a
+    /// synced batch is followed by zeros now and then, which the next ones are written over.
     pub(super) fn append<R>(&self, batch: &Batch<'_>, sync: bool, apply: impl FnOnce() -> R) -> Result<R> {
-        let mut buffer = self.lock_writer()?;
-        buffer.clear();
+        let mut writer = self.lock_writer()?;
+        let Writer { buffer, prepared } = &mut *writer;
         buffer.shrink_to(KEPT_BUFFER);
-        record::encode(batch, &mut buffer);
+        checked::begin(buffer);
+        record::encode(batch, buffer);
+        let over_zeros = checked::seal(buffer) && sync;
         let storage = self.storage();
         let len = self.len();
-        if let Err(error) = storage.write_all_at(&buffer, len) {
+        let end = len + buffer.len() as u64;
+        let write = || {
+            // Only of one checked batch can be told after a power cut that it is not whole.
+            if !over_zeros && *prepared > len {
+                storage.set_len(len)?;
+            }
+            storage.write_all_at(buffer, len)
+        };
+        if let Err(error) = write() {
+            *prepared = len;
             return Err(self.undo(&*storage, len, error));
         }
+        if over_zeros && end > *prepared {
+            *prepared = prepare(&*storage, end, buffer.len());
+        }
+        *prepared = end.max(*prepared);
         if sync && let Err(error) = self.sync_storage(&*storage) {
             // The client is told that the write failed: better it does not return with a restart.
             let _best_effort = storage.set_len(len);
             return Err(error);
         }
-        self.len.store(len + buffer.len() as u64, Ordering::Release);
+        self.len.store(end, Ordering::Release);
         Ok(apply())
     }
 
@@ -164,10 +194,22 @@ impl Aof {
 
     /// Syncs and lets others open the file. Takes no writes afterwards. A rewrite must not run.
     pub(super) fn close(&self) -> Result<()> {
-        let synced = self.sync();
+        let cut = self.cut_zeros();
+        let synced = cut.and(self.sync());
         let unlocked = self.storage().unlock().map_err(Error::io("unlock", &self.path));
         self.refusal.get_or_init(|| "it is closed".into());
         synced.and(unlocked)
+    }
+
+    /// Leaves no zeros behind the last batch.
+    fn cut_zeros(&self) -> Result<()> {
+        let mut writer = self.lock_writer()?;
+        let len = self.len();
+        if writer.prepared > len {
+            self.storage().set_len(len).map_err(Error::io("truncate", &self.path))?;
+            writer.prepared = len;
+        }
+        Ok(())
     }
 
     /// Bytes that the files take on disk, that of a running rewrite included.
@@ -190,7 +232,7 @@ impl Aof {
     }
 
     /// Waits for the write that runs, and keeps others out.
-    fn lock_writer(&self) -> Result<MutexGuard<'_, Vec<u8>>> {
+    fn lock_writer(&self) -> Result<MutexGuard<'_, Writer>> {
         // A writer that panicked may have left bytes in the file that `len` does not count.
         let guard =
             self.writer.lock().map_err(|_| self.refuse("write", io::Error::other("a write panicked")))?;
@@ -210,6 +252,24 @@ impl Aof {
         self.refusal.get_or_init(|| format!("refused since an earlier failure to {action}: {error}"));
         Error::io(action, &self.path)(error)
     }
+}
+
+/// Writes zeros at `end` for some more batches of `length` bytes, and returns where they end.
+fn prepare(storage: &dyn Storage, end: u64, length: usize) -> u64 {
+    const BATCHES: usize = 16;
+    static ZEROS: [u8; *PREPARED.start()] = [0; *PREPARED.start()];
+    let wanted = end + (length * BATCHES).clamp(*PREPARED.start(), *PREPARED.end()) as u64;
+    let mut prepared = end;
+    // Where there is no room for zeros there may be some for the batches; an error that matters shows
+    // at the next sync.
+    while prepared < wanted {
+        if storage.write_all_at(&ZEROS, prepared).is_err() {
+            let _best_effort = storage.set_len(prepared);
+            break;
+        }
+        prepared += ZEROS.len() as u64;
+    }
+    prepared
 }
 
 /// Replays the log, cuts off a torn tail, and returns the log's length.
@@ -233,7 +293,9 @@ fn load(
     }
     if tail.end < len {
         let (cut, at) = (len - tail.end, tail.end);
-        log::warn!("{engine}: {} is torn: cut the last {cut} bytes, from byte {at}", path.display());
+        if tail.torn {
+            log::warn!("{engine}: {} is torn: cut the last {cut} bytes, from byte {at}", path.display());
+        }
         file.set_len(tail.end).map_err(Error::io("truncate", path))?;
     }
     if len > 0 {

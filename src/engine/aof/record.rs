@@ -1,6 +1,9 @@
 //! One record of the log: a RESP command, as bytes and back.
 
-use super::super::{Batch, Op, memory::MAX_LENGTH};
+use super::{
+    super::{Batch, Op, memory::MAX_LENGTH},
+    checked,
+};
 use std::ops::Range;
 
 /// Appends the records of `batch` to `out`. More than one write goes between `MULTI` and `EXEC`:
@@ -50,12 +53,16 @@ pub(super) enum Stop {
 }
 
 /// Finds the words of the record that `bytes` begin with: puts where they are into `words`, and
-/// returns the record's length. An annotation line (`#TS:` and a time) has no words.
+/// returns the record's length. An annotation line (`#TS:` and a time, or `#CRC:` and the checksum of
+/// what follows, which is checked) has no words.
 pub(super) fn decode(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<usize, Stop> {
     words.clear();
-    let mut cursor = Cursor { bytes, at: 0 };
+    if bytes.starts_with(b"#C") {
+        return checked::check(bytes);
+    }
+    let mut cursor = Cursor::new(bytes);
     if bytes.first() == Some(&b'#') {
-        cursor.expect(b"#TS:", "neither a command nor a #TS: line")?;
+        cursor.expect(b"#TS:", "neither a command nor a #TS: or #CRC: line")?;
         cursor.number(MAX_TIME)?;
         return Ok(cursor.at);
     }
@@ -77,13 +84,19 @@ const MAX_WORDS: usize = i32::MAX as usize;
 /// Seconds since 1970: longer than anything has a date, short of overflow.
 const MAX_TIME: usize = usize::MAX / 100;
 
-struct Cursor<'b> {
+/// A place in a record.
+pub(super) struct Cursor<'b> {
     bytes: &'b [u8],
-    at: usize,
+    /// The next byte.
+    pub(super) at: usize,
 }
 
-impl Cursor<'_> {
-    fn expect(&mut self, wanted: &[u8], detail: &'static str) -> Result<(), Stop> {
+impl<'b> Cursor<'b> {
+    pub(super) fn new(bytes: &'b [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    pub(super) fn expect(&mut self, wanted: &[u8], detail: &'static str) -> Result<(), Stop> {
         for byte in wanted {
             match self.bytes.get(self.at) {
                 Some(found) if found == byte => self.at += 1,
@@ -96,7 +109,7 @@ impl Cursor<'_> {
 
     /// Decimal digits and the end of the line. `max` is below a tenth of what a `usize` holds.
     #[inline]
-    fn number(&mut self, max: usize) -> Result<usize, Stop> {
+    pub(super) fn number(&mut self, max: usize) -> Result<usize, Stop> {
         let first = self.at;
         let mut value = 0;
         loop {
@@ -112,6 +125,19 @@ impl Cursor<'_> {
             self.at += 1;
         }
         self.expect(b"\r\n", "a length must end with CR LF")?;
+        Ok(value)
+    }
+
+    /// Eight hexadecimal digits.
+    pub(super) fn hexadecimal(&mut self) -> Result<u32, Stop> {
+        let mut value = 0;
+        for _ in 0..8 {
+            let byte = self.bytes.get(self.at).ok_or(Stop::Incomplete { need: self.at + 1 })?;
+            let detail = "a checksum must be eight hexadecimal digits";
+            let digit = char::from(*byte).to_digit(16).ok_or(Stop::Malformed { at: self.at, detail })?;
+            value = value << 4 | digit;
+            self.at += 1;
+        }
         Ok(value)
     }
 

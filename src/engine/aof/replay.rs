@@ -2,6 +2,8 @@
 
 use super::{
     super::{Batch, Error, Result},
+    PREPARED,
+    checked::{self, HEADER, MAX_CHECKED},
     record::{self, Meaning, Stop},
 };
 use std::{
@@ -19,8 +21,11 @@ const GATHER: usize = 64;
 /// Where a replay ended.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tail {
-    /// End of the last whole record, or group: what is behind it is torn.
+    /// End of the last whole record, or group.
     pub(super) end: u64,
+    /// Whether what is behind `end` is the begin of another, or what a power cut left of it; otherwise
+    /// nothing or zeros.
+    pub(super) torn: bool,
     /// Whether writes from behind `end`, of an unfinished group, went to `sink`.
     pub(super) overran: bool,
     /// Number of records before `end`.
@@ -29,10 +34,10 @@ pub(super) struct Tail {
 
 /// Hands the writes of the first `len` bytes of `source` to `sink`.
 ///
-/// A kill cuts a log anywhere, and a power cut can also leave zeros where the file system had made
-/// room for data that never came. So what begins a record but ends, or turns to zeros up to the
-/// end, is a torn tail and no error: it was not acknowledged, or not as durable. Anything else that
-/// is no record is damage.
+/// A kill cuts a log anywhere, and a power cut can also leave zeros where room had been made for data
+/// that never came. So what begins a record but ends, or turns to zeros up to the end, is a torn tail
+/// and no error, and so is the last checked batch where parts of it are missing: it was not
+/// acknowledged, or not as durable. Anything else that is no record is damage.
 pub(super) fn replay(
     source: impl Read,
     len: u64,
@@ -53,11 +58,17 @@ pub(super) fn replay(
             Halt::At(Stop::Incomplete { need }) if need as u64 <= window.remaining() => {
                 window.fill(need).map_err(Error::io("read", path))?;
             }
-            Halt::At(Stop::Incomplete { .. }) => return Ok(reader.tail),
+            Halt::At(Stop::Incomplete { .. }) => {
+                return Ok(Tail { torn: len > reader.tail.end, ..reader.tail });
+            }
             Halt::At(Stop::Malformed { at, detail }) => {
                 let offset = window.offset + at as u64;
+                let between = window.offset == reader.tail.end;
+                if between && window.is_torn_batch().map_err(Error::io("read", path))? {
+                    return Ok(Tail { torn: true, ..reader.tail });
+                }
                 if window.is_zero_from(at).map_err(Error::io("read", path))? {
-                    return Ok(reader.tail);
+                    return Ok(Tail { torn: !between || at > 0, ..reader.tail });
                 }
                 return Err(Error::Corrupt { path: path.into(), offset, detail: detail.into() });
             }
@@ -99,7 +110,10 @@ impl Reader {
                 Ok(length) => length,
                 Err(stop) => return (used, Halt::At(stop)),
             };
-            match record::interpret(rest, &self.words, batch) {
+            let meaning = record::interpret(rest, &self.words, batch);
+            // Nothing is an annotation, for one, and no record.
+            self.records += u64::from(meaning != Meaning::Nothing);
+            match meaning {
                 Meaning::Writes => self.tail.overran = self.group,
                 Meaning::Nothing => {}
                 Meaning::Multi if !self.group => self.group = true,
@@ -109,9 +123,8 @@ impl Reader {
                 Meaning::Unknown => return (used, Halt::Unknown { command: describe(rest, &self.words) }),
             }
             used += length;
-            self.records += 1;
             if !self.group {
-                self.tail = Tail { end: offset + used as u64, overran: false, records: self.records };
+                self.tail = Tail { end: offset + used as u64, records: self.records, ..Tail::default() };
             }
         }
         (used, Halt::Gathered)
@@ -190,6 +203,16 @@ impl<R: Read> Window<R> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether all that follows is what a power cut left of one checked batch.
+    fn is_torn_batch(&mut self) -> io::Result<bool> {
+        let remaining = self.remaining();
+        if remaining > (HEADER + MAX_CHECKED) as u64 + *PREPARED.end() as u64 {
+            return Ok(false);
+        }
+        self.fill(remaining as usize)?;
+        Ok(checked::is_torn(self.bytes(), self.offset))
     }
 
     /// Whether nothing but zeros follows from `at` bytes into the window to the end of the log.

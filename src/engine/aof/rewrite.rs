@@ -13,7 +13,7 @@
 
 use super::{
     super::{Error, Result, path},
-    Aof, REWRITE_SIZE,
+    Aof, REWRITE_SIZE, checked,
     file::{self, Storage},
 };
 use std::{
@@ -79,8 +79,9 @@ impl Aof {
         let mut fresh = Fresh::create(self)?;
         let mut buffer = Vec::new();
         loop {
-            buffer.clear();
+            checked::begin(&mut buffer);
             let more = step(&mut buffer);
+            checked::seal(&mut buffer);
             fresh.append(&buffer)?;
             if !more {
                 break;
@@ -154,13 +155,14 @@ impl<'a> Fresh<'a> {
     /// Puts the new file in the log's place, while no write runs. A crash leaves either the old log
     /// or the new one, which is whole and synced before it gets the name.
     fn replace_log(mut self) -> Result<u64> {
-        let _writer = self.log.lock_writer()?;
+        let mut writer = self.log.lock_writer()?;
         self.copy_gained(self.log.len())?;
         self.sync()?;
         fs::rename(&self.path, &self.log.path).map_err(Error::io("rename", &self.path))?;
         *self.log.storage.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&self.file) as _;
         self.log.len.store(self.len, Ordering::Release);
         self.log.base.store(self.len, Ordering::Relaxed);
+        writer.prepared = self.len;
         // Without this a power cut may bring back the old file, which gets no more writes.
         path::sync_dir(path::parent(&self.log.path))
             .map_err(|error| self.log.refuse("sync", io::Error::other(error)))?;

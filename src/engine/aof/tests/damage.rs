@@ -23,23 +23,89 @@ fn refused(bytes: &[u8]) -> String {
 #[test]
 fn a_log_torn_at_any_byte_holds_the_batches_before() {
     let (_directory, path) = scratch();
-    let (bytes, places) = sample_log();
-    for cut in 0..=bytes.len() {
-        let (end, expected) = places.iter().rfind(|(end, _)| *end <= cut).unwrap();
-        for zeros in [0, 1, 5000] {
-            let mut torn = bytes[..cut].to_vec();
-            torn.resize(cut + zeros, 0);
-            let (state, file) = open_bytes(&path, &torn);
-            assert_eq!(&state, expected, "cut at {cut}, {zeros} zeros");
-            assert_eq!(file, bytes[..*end], "cut at {cut}, {zeros} zeros");
+    for (bytes, places) in [sample_log(false), sample_log(true)] {
+        for cut in 0..=bytes.len() {
+            let (end, expected) = places.iter().rfind(|(end, _)| *end <= cut).unwrap();
+            for zeros in [0, 1, 5000] {
+                let mut torn = bytes[..cut].to_vec();
+                torn.resize(cut + zeros, 0);
+                let (state, file) = open_bytes(&path, &torn);
+                assert_eq!(&state, expected, "cut at {cut}, {zeros} zeros");
+                assert_eq!(file, bytes[..*end], "cut at {cut}, {zeros} zeros");
+            }
         }
     }
+}
+
+/// Of a batch that was being written over zeros when the power went, any sectors may be there.
+#[test]
+fn a_batch_without_some_of_its_sectors_is_a_torn_tail() {
+    const SECTOR: usize = 512;
+    let (_directory, path) = scratch();
+    let first = encode(&batch(&[put(b"first", &[b'1'; 700])]), true);
+    let (a, b) = ([b'a'; 1500], [b'b'; 3000]);
+    let last = encode(&batch(&[put(b"a", &a), put(b"b", &b), put(b"first", b"")]), true);
+    let whole = [&first[..], &last, &[0; 70_000]].concat();
+    assert_eq!(open_bytes(&path, &whole).0.len(), 3);
+    let end = first.len() + last.len();
+    let sectors: Vec<_> = (first.len() / SECTOR..end.div_ceil(SECTOR)).collect();
+    for lost in 1..1_usize << sectors.len() {
+        let mut bytes = whole.clone();
+        for (bit, sector) in sectors.iter().enumerate() {
+            if lost >> bit & 1 == 1 {
+                bytes[(sector * SECTOR).max(first.len())..(sector + 1) * SECTOR].fill(0);
+            }
+        }
+        let (state, file) = open_bytes(&path, &bytes);
+        assert_eq!(state.keys().collect::<Vec<_>>(), [b"first"], "lost {lost:b}");
+        assert_eq!(state[&b"first"[..]], [b'1'; 700]);
+        assert_eq!(file, first, "lost {lost:b}");
+    }
+}
+
+#[test]
+fn a_lost_sector_before_a_whole_batch_is_damage() {
+    let first = encode(&batch(&[put(b"a", &[b'a'; 2000])]), true);
+    let second = encode(&batch(&[put(b"b", b"b")]), true);
+    for zeros in [0, 5000] {
+        let mut bytes = [&first[..], &second].concat();
+        bytes.resize(bytes.len() + zeros, 0);
+        bytes[512..1024].fill(0);
+        assert_eq!(
+            refused(&bytes),
+            "LOG is corrupt at byte 24: the records do not have their checksum; nothing was changed"
+        );
+        bytes[..512].fill(0);
+        let text = refused(&bytes);
+        assert!(text.starts_with("LOG is corrupt at byte 0"), "{text}");
+    }
+}
+
+/// What is neither a missing sector nor a missing end is not what a power cut leaves.
+#[test]
+fn a_changed_byte_in_the_last_batch_is_damage() {
+    let mut bytes = encode(&batch(&[put(b"a", &[b'a'; 2000])]), true);
+    bytes.resize(bytes.len() + 5000, 0);
+    bytes[1000] ^= 1;
+    let text = refused(&bytes);
+    assert!(text.contains("do not have their checksum"), "{text}");
+}
+
+#[test]
+fn a_batch_that_is_not_checked_may_not_lack_a_sector() {
+    let mut bytes = encode(&batch(&[put(b"a", &[b'a'; 2000]), put(b"b", &vec![b'b'; MAX_CHECKED])]), false);
+    bytes[512..1024].fill(0);
+    assert_eq!(open_bytes(&scratch().1, &bytes).0.len(), 2, "zeros inside of a value are content");
+    let structure = bytes.len() - 20;
+    bytes[structure..].fill(0);
+    bytes.extend([b'x'; 600]);
+    refused(&bytes);
 }
 
 #[test]
 fn a_cut_log_can_be_continued() {
     let (_directory, path) = scratch();
-    let (bytes, places) = sample_log();
+    let (bytes, places) = sample_log(true);
     for cut in (1..bytes.len()).step_by(7) {
         fs::write(&path, &bytes[..cut]).unwrap();
         let (log, mut model) = open(&path).unwrap();
@@ -54,7 +120,7 @@ fn a_cut_log_can_be_continued() {
 #[test]
 fn any_changed_byte_is_either_content_or_refused_or_the_tail() {
     let (_directory, path) = scratch();
-    let (bytes, _) = sample_log();
+    let (bytes, _) = sample_log(false);
     let mut refusals = 0;
     for (at, change) in (0..bytes.len()).flat_map(|at| [1, 0x20, 0x80].map(|change| (at, change))) {
         let mut damaged = bytes.clone();
@@ -85,6 +151,24 @@ fn any_changed_byte_is_either_content_or_refused_or_the_tail() {
 }
 
 #[test]
+fn with_checksums_any_changed_byte_is_refused_or_the_tail() {
+    let (_directory, path) = scratch();
+    let (bytes, places) = sample_log(true);
+    for (at, change) in (0..bytes.len()).flat_map(|at| [1, 0x20, 0x80].map(|change| (at, change))) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= change;
+        fs::write(&path, &damaged).unwrap();
+        if let Ok((log, state)) = open(&path) {
+            // The same digit in upper case, or a length that goes beyond the end.
+            let (end, expected) = places.iter().rfind(|(end, _)| *end as u64 <= log.len()).unwrap();
+            assert_eq!(&state, expected);
+            assert!(*end == bytes.len() || *end <= at, "lost bytes from {end}, before the change at {at}");
+            assert!(*end < bytes.len() || damaged[at].eq_ignore_ascii_case(&bytes[at]), "at {at}");
+        }
+    }
+}
+
+#[test]
 fn damage_is_named_with_its_offset() {
     let good = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".as_slice();
     let one = good.len();
@@ -99,7 +183,7 @@ fn damage_is_named_with_its_offset() {
         ("\r\n", 0, "a command must begin with '*'"),
         ("\0\0\0", 0, "a command must begin with '*'"),
         ("#TS:12x\r\n", 6, "a length must be a number"),
-        ("#XX\r\n", 1, "neither a command nor a #TS: line"),
+        ("#XX\r\n", 1, "neither a command nor a #TS: or #CRC: line"),
         ("*1\r\n$4\r\nEXEC\r\n", 0, "EXEC without MULTI"),
         ("*1\r\n$5\r\nMULTI\r\n*1\r\n$5\r\nMULTI\r\n", 15, "MULTI inside MULTI"),
     ] {

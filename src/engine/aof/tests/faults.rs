@@ -84,7 +84,8 @@ fn a_full_disk_undoes_the_batch_and_no_more() {
             let (_directory, path) = scratch();
             let (log, faulty) = open_faulty(&path, usize::MAX, kind);
             append(&log, &batch(&[put(b"a", b"1"), put(b"b", b"2")]), true).0.unwrap();
-            let before = fs::read(&path).unwrap();
+            let mut before = fs::read(&path).unwrap();
+            before.truncate(log.len() as usize);
             *faulty.room.lock().unwrap() = room;
             let (result, applied) =
                 append(&log, &batch(&[put(b"c", &[b'v'; 50]), put(b"d", &[b'v'; 50])]), false);
@@ -98,6 +99,25 @@ fn a_full_disk_undoes_the_batch_and_no_more() {
             log.close().unwrap();
             assert_eq!(open(&path).unwrap().1.keys().collect::<Vec<_>>(), [b"a", b"b", b"e"]);
         }
+    }
+}
+
+/// Zeros are written ahead where there is room for them; where there is not, batches still are.
+#[test]
+fn a_disk_without_room_for_zeros_takes_batches() {
+    let (_directory, path) = scratch();
+    for room in [0, 1000, 100_000] {
+        let (log, faulty) = open_faulty(&path, usize::MAX, ErrorKind::StorageFull);
+        let batch = batch(&[put(b"a", &[b'v'; 300])]);
+        let bytes = encode(&batch, true).len();
+        *faulty.room.lock().unwrap() = bytes + room;
+        let before = log.len();
+        append(&log, &batch, true).0.unwrap();
+        let zeros = fs::metadata(&path).unwrap().len() - log.len();
+        assert_eq!(zeros, if room < *PREPARED.start() { 0 } else { *PREPARED.start() as u64 });
+        assert_eq!(log.len(), before + bytes as u64);
+        log.close().unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), log.len());
     }
 }
 

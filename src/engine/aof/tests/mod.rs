@@ -4,7 +4,7 @@ mod damage;
 mod faults;
 mod rewriting;
 
-use super::{super::Op, *};
+use super::{super::Op, checked::MAX_CHECKED, *};
 use std::{collections::BTreeMap, sync::atomic::AtomicUsize};
 
 type State = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -54,12 +54,23 @@ fn sample() -> Vec<Batch<'static>> {
     ]
 }
 
+/// The bytes of a batch, `checked` as they are appended, or as Redis and earlier versions wrote them.
+fn encode(batch: &Batch<'_>, checked: bool) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if checked {
+        checked::begin(&mut bytes);
+    }
+    record::encode(batch, &mut bytes);
+    assert!(!checked || checked::seal(&mut bytes));
+    bytes
+}
+
 /// The log of [`sample`], and its length and content after each batch (and before them all).
-fn sample_log() -> (Vec<u8>, Vec<(usize, State)>) {
+fn sample_log(checked: bool) -> (Vec<u8>, Vec<(usize, State)>) {
     let (mut bytes, mut state) = (Vec::new(), State::new());
     let mut places = vec![(0, State::new())];
     for batch in sample() {
-        record::encode(&batch, &mut bytes);
+        bytes.extend(encode(&batch, checked));
         apply(&mut state, &batch);
         places.push((bytes.len(), state.clone()));
     }
@@ -75,10 +86,9 @@ fn scratch() -> (tempfile::TempDir, PathBuf) {
 
 #[test]
 fn the_bytes_are_those_of_redis() {
-    let mut bytes = Vec::new();
-    record::encode(&batch(&[put(b"key", b"value")]), &mut bytes);
-    record::encode(&batch(&[delete(b"key"), Op::Clear]), &mut bytes);
-    let expected = "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n\
+    let mut bytes = encode(&batch(&[put(b"key", b"value")]), true);
+    bytes.extend(encode(&batch(&[delete(b"key"), Op::Clear]), false));
+    let expected = "#CRC:8470089f:00000033\r\n*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n\
                     *1\r\n$5\r\nMULTI\r\n*2\r\n$3\r\nDEL\r\n$3\r\nkey\r\n*1\r\n$7\r\nFLUSHDB\r\n*1\r\n$4\r\nEXEC\r\n";
     assert_eq!(bytes.escape_ascii().to_string(), expected.as_bytes().escape_ascii().to_string());
 }
@@ -95,7 +105,7 @@ fn what_was_appended_is_there_after_a_reopen() {
         log.close().unwrap();
     }
     assert_eq!(open(&path).unwrap().1, model);
-    assert_eq!(fs::read(&path).unwrap(), sample_log().0);
+    assert_eq!(fs::read(&path).unwrap(), sample_log(true).0);
 }
 
 #[test]
@@ -124,7 +134,7 @@ fn how_the_bytes_arrive_does_not_matter() {
             self.0.read(&mut buffer[..len])
         }
     }
-    let (bytes, places) = sample_log();
+    let (bytes, places) = sample_log(true);
     let mut state = State::new();
     let source = Drip(&bytes, AtomicUsize::new(0));
     let tail = replay::replay(source, bytes.len() as u64, ("test", Path::new("")), &mut |batch| {
@@ -132,6 +142,43 @@ fn how_the_bytes_arrive_does_not_matter() {
     });
     assert_eq!(tail.unwrap().end, bytes.len() as u64);
     assert_eq!(Some(&state), places.last().map(|(_, state)| state));
+}
+
+/// The file while it is open under `always`: batches, then zeros.
+#[test]
+fn zeros_follow_a_synced_batch_until_the_log_is_closed() {
+    let (_directory, path) = scratch();
+    let (log, mut model) = open(&path).unwrap();
+    let mut prepared = 0;
+    let mut times = 0;
+    for number in 0..1000 {
+        let key = format!("key {number}");
+        let batch = batch(&[put(key.as_bytes(), &[b'v'; 300])]);
+        log.append(&batch, true, || apply(&mut model, &batch)).unwrap();
+        let file_len = fs::metadata(&path).unwrap().len();
+        times += usize::from(file_len != prepared);
+        prepared = file_len;
+        assert!(log.len() <= prepared && prepared - log.len() <= *PREPARED.end() as u64);
+    }
+    assert!((2..20).contains(&times), "the file was made longer {times} times for 1000 batches");
+    // Beyond the longest that is checked, and not synced: neither is written over zeros.
+    for (length, sync) in [(MAX_CHECKED + 1, true), (10, true), (10, false)] {
+        let value = vec![b'v'; length];
+        let batch = batch(&[put(b"key", &value)]);
+        log.append(&batch, sync, || apply(&mut model, &batch)).unwrap();
+        let file_len = fs::metadata(&path).unwrap().len();
+        assert_eq!(file_len > log.len(), sync && length == 10);
+    }
+    log.append(&batch(&[put(b"key", b"v")]), true, || apply(&mut model, &batch(&[put(b"key", b"v")])))
+        .unwrap();
+    let killed = path.with_extension("copy");
+    fs::copy(&path, &killed).unwrap();
+    log.close().unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), log.len());
+    for path in [path, killed] {
+        assert!(open(&path).unwrap().1 == model);
+        assert_eq!(fs::metadata(&path).unwrap().len(), log.len());
+    }
 }
 
 #[test]
@@ -157,6 +204,7 @@ fn only_a_regular_file_of_commands_is_recognised() {
     for (bytes, expected) in [
         ("*3\r\n", true),
         ("#TS:1\r\n*1", true),
+        ("#CRC:", true),
         ("*", false),
         ("*a", false),
         ("REDIS0011", false),

@@ -1,0 +1,90 @@
+//! Batches with a checksum before them, and what a power cut leaves of one.
+//!
+//! The line `#CRC:`, the CRC-32 (IEEE) of the batch's records in eight hexadecimal digits, `:`, their
+//! length in eight decimal digits, CR LF. To Redis it is an annotation, which it skips.
+//!
+//! It is needed because a synced batch is written over zeros that were put there before it (see
+//! [`Aof::append`](super::Aof::append)): a power cut before the sync has ended leaves any of its sectors
+//! and not only the first few. Such a batch was not acknowledged, and must neither be taken for whole nor
+//! for damage that needs a person.
+
+use super::record::{Cursor, Stop};
+use std::{io::Write, ops::Range};
+
+/// Length of the line.
+pub(super) const HEADER: usize = 24;
+
+/// Longest batch that gets one, in bytes: a replay holds it in memory as a whole before it takes any of it.
+pub(super) const MAX_CHECKED: usize = 1 << 20;
+
+const START: &[u8] = b"#CRC:";
+
+/// What a device writes as a whole or not at all.
+const SECTOR: usize = 512;
+
+/// Empties `out` but for the room that [`seal`] needs before the records.
+pub(super) fn begin(out: &mut Vec<u8>) {
+    out.clear();
+    out.resize(HEADER, b' ');
+}
+
+/// Writes the line before the records that were put behind [`begin`]'s room. Returns `false` where they
+/// are too long, or none; the room is gone then.
+pub(super) fn seal(out: &mut Vec<u8>) -> bool {
+    if let Some((mut line, records)) = out.split_at_mut_checked(HEADER)
+        && (1..=MAX_CHECKED).contains(&records.len())
+    {
+        let sum = crc32fast::hash(records);
+        return write!(line, "#CRC:{sum:08x}:{:08}\r\n", records.len()).is_ok();
+    }
+    out.drain(..HEADER.min(out.len()));
+    false
+}
+
+/// Checks the batch whose line `bytes` begin with, and returns the line's length.
+pub(super) fn check(bytes: &[u8]) -> Result<usize, Stop> {
+    let (sum, range) = read_line(bytes)?;
+    let records = bytes.get(range.clone()).ok_or(Stop::Incomplete { need: range.end })?;
+    if crc32fast::hash(records) != sum {
+        return Err(Stop::Malformed { at: range.start, detail: "the records do not have their checksum" });
+    }
+    Ok(range.start)
+}
+
+/// The checksum, and where the records are.
+fn read_line(bytes: &[u8]) -> Result<(u32, Range<usize>), Stop> {
+    let mut cursor = Cursor::new(bytes);
+    cursor.expect(START, "neither a command nor a #TS: or #CRC: line")?;
+    let sum = cursor.hexadecimal()?;
+    cursor.expect(b":", "a checksum must be followed by a length")?;
+    let length = cursor.number(MAX_CHECKED)?;
+    Ok((sum, cursor.at..cursor.at + length))
+}
+
+/// Whether `rest`, all that follows from `offset` on, where a batch should begin, is what a kill or a power
+/// cut left of a batch that was being written over zeros: no longer than one, without its end or any other
+/// sector, and with no whole batch inside, which would have been acknowledged only after all before it.
+pub(super) fn is_torn(rest: &[u8], offset: u64) -> bool {
+    let end = rest.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    let rest = rest.get(..end).unwrap_or_default();
+    rest.len() <= HEADER + MAX_CHECKED
+        && (lacks_its_end(rest) || lacks_a_sector(rest, offset))
+        && !holds_a_batch(rest)
+}
+
+fn lacks_its_end(rest: &[u8]) -> bool {
+    read_line(rest).is_ok_and(|(_, records)| records.end > rest.len())
+}
+
+fn lacks_a_sector(rest: &[u8], offset: u64) -> bool {
+    let is_zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+    // The first sector has what was there before, which a rewrite of it does not lose.
+    let first = SECTOR - (offset % SECTOR as u64) as usize;
+    rest.split_at_checked(first)
+        .is_some_and(|(first, others)| is_zero(first) || others.chunks_exact(SECTOR).any(is_zero))
+}
+
+fn holds_a_batch(rest: &[u8]) -> bool {
+    let starts = rest.windows(START.len()).enumerate().filter(|(_, window)| *window == START);
+    starts.into_iter().any(|(at, _)| check(rest.get(at..).unwrap_or_default()).is_ok())
+}
