@@ -161,7 +161,7 @@ fn queue(criterion: &mut Criterion) {
         let (store, written) = store();
         let queue = CommitQueue::default();
         thread::scope(|scope| {
-            scope.spawn(|| queue.run(&store, deliver));
+            scope.spawn(|| queue.run(&store, || 0, deliver));
             group.bench_function(format!("queue/{clients} threads"), |bencher| {
                 bencher.iter_custom(|iterations| {
                     let before = written.load(Ordering::Relaxed);

@@ -148,7 +148,10 @@ impl Writers {
             return Ok(writers);
         }
         let (queue, target) = (shared.clone(), store.clone());
-        let commit = move || queue.queue.run(&target, |group| queue.deliver(group));
+        let commit = move || {
+            let clients = || queue.context.connections();
+            queue.queue.run(&target, clients, |group| queue.deliver(group));
+        };
         writers.committer = Some(spawn("commit".into(), commit)?);
         if store.fsync() == Fsync::EverySec {
             let (stop, stopped) = channel::<()>();

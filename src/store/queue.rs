@@ -52,10 +52,11 @@ impl<W: Work> CommitQueue<W> {
         self.wake.notify_one();
     }
 
-    /// Commits group after group until closed. `deliver` takes each group's parts back.
-    pub fn run(&self, store: &Store, mut deliver: impl FnMut(&mut Vec<W>)) {
+    /// Commits group after group until closed. `clients` tells how many may be adding work, `deliver`
+    /// takes each group's parts back.
+    pub fn run(&self, store: &Store, clients: impl Fn() -> usize, mut deliver: impl FnMut(&mut Vec<W>)) {
         let mut group = Vec::new();
-        while self.gather(&mut group) {
+        while self.gather(&mut group, &clients) {
             store.commit(&mut group);
             deliver(&mut group);
             group.clear();
@@ -63,7 +64,7 @@ impl<W: Work> CommitQueue<W> {
     }
 
     /// Waits for work and moves it to `group`; `false` when there will be none.
-    fn gather(&self, group: &mut Vec<W>) -> bool {
+    fn gather(&self, group: &mut Vec<W>, clients: &impl Fn() -> usize) -> bool {
         let mut state = self.lock();
         while state.waiting.is_empty() {
             if state.closed {
@@ -75,9 +76,10 @@ impl<W: Work> CommitQueue<W> {
         }
         // Where workers and this thread share a core, let them go first for as long as that makes the
         // group larger: what they add now would cost a sync of its own, and wake-ups in the middle of
-        // this group's commit. On a core of its own this thread goes on at once.
-        let mut seen = 0;
-        while state.waiting.len() > seen {
+        // this group's commit. On a core of its own this thread goes on at once. But with everybody in
+        // one group the workers have nothing to do while it is synced; with half they work for the other.
+        let (mut seen, half) = (0, clients() / 2);
+        while state.waiting.len() > seen && state.waiting.len() < half {
             seen = state.waiting.len();
             drop(state);
             thread::yield_now();

@@ -6,12 +6,13 @@ mod redis;
 mod stream;
 
 use crate::{
-    every_store::{in_memory, on_every_store},
+    every_store::{Running, in_memory, on_every_store},
     frames::{ask, exchange, sorted},
     limits::violations,
     support::Client,
 };
 use redis::Redis;
+use redis_protocol::resp2::types::OwnedFrame;
 use std::{env, io::Read};
 use stream::{Request, Stream};
 
@@ -84,5 +85,41 @@ fn protocol_errors_are_those_of_redis() {
             rest(&mut client)
         });
         assert_eq!(ours, theirs, "{}", bytes[..bytes.len().min(60)].escape_ascii());
+    }
+}
+
+/// Redis skips the lines with checksums.
+#[test]
+fn redis_loads_our_append_only_file() {
+    for store in ["map", "btree"] {
+        let mut running = Running::start(store, "data", &[]);
+        let mut client = running.connect();
+        let mut stream = Stream::new(1, false);
+        let mut sent = 0;
+        while sent < LENGTH {
+            let requests = stream.chunk();
+            sent += requests.len();
+            let bytes: Vec<u8> = requests.iter().flat_map(|request| request.bytes.clone()).collect();
+            exchange(&mut client, &bytes, requests.len());
+        }
+        let all = |client: &mut Client| {
+            let mut pairs = Vec::new();
+            let keys = client.call(&["KEYS", "*"]);
+            let OwnedFrame::Array(keys) = keys else { panic!("{keys:?}") };
+            for key in keys {
+                let OwnedFrame::BulkString(key) = key else { panic!("{key:?}") };
+                let value = client.call(&[b"GET", &key[..]]);
+                pairs.push((key, format!("{value:?}")));
+            }
+            pairs.sort();
+            pairs
+        };
+        client.call(&["SET", "last", &"v".repeat(100_000)]);
+        let ours = all(&mut client);
+        assert!(ours.len() > 10, "{} keys", ours.len());
+        client.send("SHUTDOWN\r\n");
+        assert!(running.server.wait().success());
+        let redis = Redis::start_on(Some(&running.data()));
+        assert_eq!(all(&mut redis.connect()), ours, "{store}");
     }
 }

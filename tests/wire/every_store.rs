@@ -2,6 +2,7 @@
 
 use crate::support::{Client, Server, stores};
 use kvbench::engine::Kind;
+use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// A running server over one store.
@@ -28,6 +29,11 @@ impl Running {
         drop(server);
         let server = serve(store, path, &dir, &[]);
         Self { store, path, server, dir }
+    }
+
+    /// Where the data are.
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join(self.path)
     }
 
     pub fn is_in_memory(&self) -> bool {

@@ -2,7 +2,9 @@
 
 use crate::support::{Client, PATIENCE};
 use std::{
+    fs,
     net::{SocketAddr, TcpListener, TcpStream},
+    path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -19,11 +21,16 @@ pub struct Redis {
 impl Redis {
     /// Starts redis-server without persistence and with one database, and waits until it answers.
     pub fn start() -> Self {
+        Self::start_on(None)
+    }
+
+    /// The same on a copy of an append-only file.
+    pub fn start_on(log: Option<&Path>) -> Self {
         let deadline = Instant::now() + PATIENCE;
         loop {
             // Redis takes no port 0, and between this and its start another may take the port.
             let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).unwrap();
-            let mut redis = Self::spawn(address);
+            let mut redis = Self::spawn(address, log);
             while redis.process.try_wait().unwrap().is_none() {
                 if redis.answers() {
                     return redis;
@@ -35,11 +42,15 @@ impl Redis {
         }
     }
 
-    fn spawn(address: SocketAddr) -> Self {
+    fn spawn(address: SocketAddr, log: Option<&Path>) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        if let Some(log) = log {
+            // The name that Redis gave its only file before version 7, which later ones take over.
+            fs::copy(log, dir.path().join("appendonly.aof")).unwrap();
+        }
         let process = Command::new("redis-server")
             .args(["--port", &address.port().to_string(), "--bind", "127.0.0.1", "--databases", "1"])
-            .args(["--save", "", "--appendonly", "no"])
+            .args(["--save", "", "--appendonly", if log.is_some() { "yes" } else { "no" }])
             .current_dir(dir.path())
             .stdout(Stdio::null())
             .spawn()
