@@ -48,8 +48,16 @@ impl Default for Map {
 
 /// The part of a hash. `HashTable` picks a bucket by the lowest bits and tells the entries of a
 /// bucket apart by the highest seven; taken from either, all entries of a part would share them.
+///
+/// Parts are not equally large: the share of keys falls by half from the last to the first. Tables
+/// double, and equal ones would all do so at one time, to be half empty then; these do one after the
+/// other, and together take the same room for a key whatever their number.
+#[inline]
 fn part_of(hash: u64) -> usize {
-    (hash >> 47) as usize % PARTS
+    // About PARTS * log2(1 + x), where x is in 0..1, as a parabola.
+    let x = (hash >> 41) & 0xffff;
+    let bent = x + (((x * (0x1_0000 - x)) >> 16) * 0x5555 >> 16);
+    (bent as usize * PARTS) >> 16
 }
 
 impl Map {
@@ -67,7 +75,7 @@ impl Map {
         for (entry, hash) in entries.iter_mut().zip(hashes) {
             *entry = self.parts.get(part_of(*hash)).and_then(|part| part.iter_hash(*hash).next());
         }
-        let first = |entry: &Entry| entry.bytes.first().copied().unwrap_or(0);
+        let first = |entry: &Entry| entry.0.first().copied().unwrap_or(0);
         black_box(entries.iter().flatten().fold(0, |sum, entry| sum ^ first(entry)));
     }
 
@@ -169,28 +177,39 @@ impl Table for Map {
     }
 }
 
-/// A pair in one allocation, the value behind the key. (A box each would double the allocations, and
-/// a lookup's cache misses.) The key's length is here and not with them: so the value's place is known
-/// at once, and the processor fetches it while it compares the keys.
-struct Entry {
-    key_length: u32,
-    bytes: Box<[u8]>,
-}
+/// A pair in one allocation: the key's length, the key, the value. (A box each would double the
+/// allocations, and a look-up's cache misses; a length in the table would cost its empty slots too.)
+/// The length is one byte, or [`LONG`] and four more.
+struct Entry(Box<[u8]>);
+
+/// What stands before the length of a key that is this long or longer.
+const LONG: u8 = u8::MAX;
 
 impl Entry {
     fn new(key: &[u8], value: &[u8]) -> Self {
-        // The engine takes no key that is longer than u32 can say.
-        let key_length = u32::try_from(key.len()).unwrap_or(u32::MAX);
-        let mut bytes = Vec::with_capacity(key.len() + value.len());
+        let mut bytes = Vec::with_capacity(5 + key.len() + value.len());
+        match u8::try_from(key.len()) {
+            Ok(length) if length < LONG => bytes.push(length),
+            _ => {
+                bytes.push(LONG);
+                // The engine takes no key that is longer than u32 can say.
+                bytes.extend(u32::try_from(key.len()).unwrap_or(u32::MAX).to_le_bytes());
+            }
+        }
         bytes.extend_from_slice(key);
         bytes.extend_from_slice(value);
-        Self { key_length, bytes: bytes.into_boxed_slice() }
+        Self(bytes.into_boxed_slice())
     }
 
     #[inline]
     fn pair(&self) -> (&[u8], &[u8]) {
+        let (length, rest) = match &*self.0 {
+            [LONG, a, b, c, d, rest @ ..] => (u32::from_le_bytes([*a, *b, *c, *d]) as usize, rest),
+            [length, rest @ ..] => (usize::from(*length), rest),
+            [] => (0, &[][..]),
+        };
         // `new` took the length from the key, so the default is never taken.
-        self.bytes.split_at_checked(self.key_length as usize).unwrap_or_default()
+        rest.split_at_checked(length).unwrap_or_default()
     }
 
     #[inline]
@@ -206,10 +225,14 @@ impl Entry {
     /// Replaces the value; one of the same length in place.
     #[inline]
     fn set_value(&mut self, value: &[u8]) {
-        let start = self.key_length as usize;
-        match self.bytes.get_mut(start..) {
-            Some(place) if place.len() == value.len() => place.copy_from_slice(value),
-            _ => *self = Self::new(self.key(), value),
+        let (key, old) = self.pair();
+        if old.len() != value.len() {
+            *self = Self::new(key, value);
+            return;
+        }
+        let start = self.0.len() - value.len();
+        if let Some(place) = self.0.get_mut(start..) {
+            place.copy_from_slice(value);
         }
     }
 }
@@ -237,15 +260,39 @@ mod tests {
     }
 
     #[test]
-    fn parts_share_the_keys_evenly_and_keep_their_tags_apart() {
+    fn keys_of_any_length_are_told_from_their_values() {
+        let mut map = Map::default();
+        let lengths = [0, 1, 254, 255, 256, 70_000];
+        let keys = lengths.map(|length| vec![b'k'; length]);
+        let values = lengths.map(|length| vec![b'v'; length]);
+        for round in 0..2 {
+            for (index, key) in keys.iter().enumerate() {
+                let value = &values[(index + round) % values.len()];
+                map.write(&[Op::Put { key, value }]);
+                assert_eq!(map.get(map.hash(key), key), Some(&value[..]));
+            }
+            assert_eq!(map.len(), keys.len());
+        }
+        for key in &keys {
+            map.write(&[Op::Delete { key }]);
+            assert_eq!(map.get(map.hash(key), key), None);
+        }
+        assert_eq!(map.len(), 0);
+    }
+
+    #[test]
+    fn parts_grow_one_after_the_other_and_keep_their_tags_apart() {
         let hasher = DefaultHashBuilder::default();
         let hashes: Vec<u64> = (0..200_000u32).map(|n| hasher.hash_one(n.to_be_bytes().as_slice())).collect();
+        let mut shares = vec![0; PARTS];
+        hashes.iter().for_each(|&hash| shares[part_of(hash)] += 1);
+        let mean = hashes.len() / PARTS;
+        for (part, &share) in shares.iter().enumerate() {
+            assert!((mean / 2..mean * 2).contains(&share), "{share} of {} keys in part {part}", hashes.len());
+        }
+        let (first, last) = (shares[..32].iter().sum::<usize>(), shares[PARTS - 32..].iter().sum::<usize>());
+        assert!(last > first * 3 / 2, "{first} and {last}");
         let in_first: Vec<u64> = hashes.iter().copied().filter(|&hash| part_of(hash) == 0).collect();
-        assert!(
-            (600..1000).contains(&in_first.len()),
-            "{} of 200000 keys in one of 256 parts",
-            in_first.len()
-        );
         let tags: HashSet<u64> = in_first.iter().map(|hash| hash >> 57).collect();
         assert!(tags.len() > 50, "{} of 128 tags used", tags.len());
     }
