@@ -1,9 +1,12 @@
 //! `map`: a hash table in memory, an append-only file on disk.
 
+mod entry;
+
 use super::{
     Compression, Family, Info, KeyRange, Kind, Op, VisitPair, VisitValue, aof,
     memory::{Memory, Table},
 };
+use entry::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry as Slot};
 use std::{hash::BuildHasher, hint::black_box};
 
@@ -75,8 +78,7 @@ impl Map {
         for (entry, hash) in entries.iter_mut().zip(hashes) {
             *entry = self.parts.get(part_of(*hash)).and_then(|part| part.iter_hash(*hash).next());
         }
-        let first = |entry: &Entry| entry.0.first().copied().unwrap_or(0);
-        black_box(entries.iter().flatten().fold(0, |sum, entry| sum ^ first(entry)));
+        black_box(entries.iter().flatten().fold(0, |sum, entry| sum ^ entry.first()));
     }
 
     #[inline]
@@ -174,66 +176,6 @@ impl Table for Map {
             }
         }
         *position < self.parts.len()
-    }
-}
-
-/// A pair in one allocation: the key's length, the key, the value. (A box each would double the
-/// allocations, and a look-up's cache misses; a length in the table would cost its empty slots too.)
-/// The length is one byte, or [`LONG`] and four more.
-struct Entry(Box<[u8]>);
-
-/// What stands before the length of a key that is this long or longer.
-const LONG: u8 = u8::MAX;
-
-impl Entry {
-    fn new(key: &[u8], value: &[u8]) -> Self {
-        let mut bytes = Vec::with_capacity(5 + key.len() + value.len());
-        match u8::try_from(key.len()) {
-            Ok(length) if length < LONG => bytes.push(length),
-            _ => {
-                bytes.push(LONG);
-                // The engine takes no key that is longer than u32 can say.
-                bytes.extend(u32::try_from(key.len()).unwrap_or(u32::MAX).to_le_bytes());
-            }
-        }
-        bytes.extend_from_slice(key);
-        bytes.extend_from_slice(value);
-        Self(bytes.into_boxed_slice())
-    }
-
-    #[inline]
-    fn pair(&self) -> (&[u8], &[u8]) {
-        let (length, rest) = match &*self.0 {
-            [LONG, a, b, c, d, rest @ ..] => (u32::from_le_bytes([*a, *b, *c, *d]) as usize, rest),
-            [length, rest @ ..] => (usize::from(*length), rest),
-            [] => (0, &[][..]),
-        };
-        // `new` took the length from the key, so the default is never taken.
-        rest.split_at_checked(length).unwrap_or_default()
-    }
-
-    #[inline]
-    fn key(&self) -> &[u8] {
-        self.pair().0
-    }
-
-    #[inline]
-    fn value(&self) -> &[u8] {
-        self.pair().1
-    }
-
-    /// Replaces the value; one of the same length in place.
-    #[inline]
-    fn set_value(&mut self, value: &[u8]) {
-        let (key, old) = self.pair();
-        if old.len() != value.len() {
-            *self = Self::new(key, value);
-            return;
-        }
-        let start = self.0.len() - value.len();
-        if let Some(place) = self.0.get_mut(start..) {
-            place.copy_from_slice(value);
-        }
     }
 }
 

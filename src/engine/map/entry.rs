@@ -1,0 +1,109 @@
+//! A pair of the table: one allocation behind one pointer.
+#![expect(unsafe_code, reason = "a boxed slice keeps its length beside the pointer: 8 bytes a slot more")]
+
+use std::{ptr::NonNull, slice};
+
+/// The allocation's length in four bytes, the key's length, the key, the value.
+///
+/// A box each for key and value would double the allocations and a look-up's cache misses, and whatever
+/// else stands in the table is paid for by its empty slots too. The key's length is one byte, or [`LONG`]
+/// and four more.
+pub(super) struct Entry(NonNull<u8>);
+
+/// What stands before the length of a key that is this long or longer.
+const LONG: u8 = u8::MAX;
+
+/// Bytes before the key's length.
+const START: usize = size_of::<u32>();
+
+// SAFETY: the bytes are the entry's own, as a `Box<[u8]>`'s are.
+unsafe impl Send for Entry {}
+// SAFETY: as above; they change through `&mut` only.
+unsafe impl Sync for Entry {}
+
+impl Entry {
+    /// The engine takes neither keys nor values of more than 512 MiB, so all lengths fit 32 bits.
+    pub(super) fn new(key: &[u8], value: &[u8]) -> Self {
+        let long = key.len() >= usize::from(LONG);
+        let length = START + if long { 5 } else { 1 } + key.len() + value.len();
+        assert!(u32::try_from(length).is_ok(), "the unsafe code below relies on it");
+        let mut bytes = Vec::with_capacity(length);
+        bytes.extend_from_slice(&to_u32(length).to_le_bytes());
+        if long {
+            bytes.push(LONG);
+            bytes.extend_from_slice(&to_u32(key.len()).to_le_bytes());
+        } else {
+            bytes.push(key.len() as u8);
+        }
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(value);
+        debug_assert_eq!(bytes.len(), length);
+        Self(NonNull::from(Box::leak(bytes.into_boxed_slice())).cast())
+    }
+
+    #[inline]
+    fn bytes(&self) -> NonNull<[u8]> {
+        // SAFETY: every allocation begins with these four bytes, written by `new`.
+        let length = unsafe { self.0.cast::<[u8; START]>().read() };
+        NonNull::slice_from_raw_parts(self.0, u32::from_le_bytes(length) as usize)
+    }
+
+    #[inline]
+    pub(super) fn pair(&self) -> (&[u8], &[u8]) {
+        // SAFETY: this is the boxed slice that `new` leaked, and it lives as long as the entry.
+        let bytes: &[u8] = unsafe { self.bytes().as_ref() };
+        let (length, rest) = match bytes {
+            [_, _, _, _, LONG, a, b, c, d, rest @ ..] => {
+                (u32::from_le_bytes([*a, *b, *c, *d]) as usize, rest)
+            }
+            [_, _, _, _, length, rest @ ..] => (usize::from(*length), rest),
+            _ => (0, &[][..]),
+        };
+        // `new` took the length from the key, so the default is never taken.
+        rest.split_at_checked(length).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(super) fn key(&self) -> &[u8] {
+        self.pair().0
+    }
+
+    #[inline]
+    pub(super) fn value(&self) -> &[u8] {
+        self.pair().1
+    }
+
+    /// The first byte, to fetch the memory.
+    #[inline]
+    pub(super) fn first(&self) -> u8 {
+        // SAFETY: no allocation is shorter than its length.
+        unsafe { self.0.read() }
+    }
+
+    /// Replaces the value; one of the same length in place.
+    #[inline]
+    pub(super) fn set_value(&mut self, value: &[u8]) {
+        let (key, old) = self.pair();
+        if old.len() != value.len() {
+            *self = Self::new(key, value);
+            return;
+        }
+        // SAFETY: as in `pair`, and nobody else has it.
+        let bytes: &mut [u8] = unsafe { slice::from_raw_parts_mut(self.0.as_ptr(), self.bytes().len()) };
+        let start = bytes.len() - value.len();
+        if let Some(place) = bytes.get_mut(start..) {
+            place.copy_from_slice(value);
+        }
+    }
+}
+
+fn to_u32(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        // SAFETY: `new` leaked this box, and nothing uses it any more.
+        drop(unsafe { Box::from_raw(self.bytes().as_ptr()) });
+    }
+}
