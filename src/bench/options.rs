@@ -147,6 +147,8 @@ impl Durability {
 pub enum PlanError {
     #[error("--stores {name}: this build has {able}")]
     UnknownStore { name: String, able: String },
+    #[error("--stores nothing: it is no server; leave it out, or --wire and --suite kvbench")]
+    ReferenceOverWire,
     #[error("--suite {0} is measured in process only; leave out --wire and --target")]
     InProcessOnly(&'static str),
     #[error("--suite xdag needs --data FILE; --generate-data FILE makes one")]

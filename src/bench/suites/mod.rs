@@ -62,6 +62,10 @@ impl Maker<'_> {
                 let able = KINDS.iter().map(|kind| kind.info.name).collect::<Vec<_>>().join(", ");
                 return Err(PlanError::UnknownStore { name: name.clone(), able });
             }
+            let over_wire = self.access() == Access::Wire || self.options.suite == Some(Suite::Kvbench);
+            if over_wire && self.options.target.is_none() && reference::is_reference(name) {
+                return Err(PlanError::ReferenceOverWire);
+            }
         }
         Ok(())
     }
@@ -74,10 +78,10 @@ impl Maker<'_> {
         }
     }
 
-    fn durabilities(&self, usual: &[Durability]) -> Vec<Durability> {
+    fn durabilities<'d>(&'d self, usual: &'d [Durability]) -> &'d [Durability] {
         match self.options.durabilities.as_slice() {
-            [] => usual.to_vec(),
-            asked => asked.to_vec(),
+            [] => usual,
+            asked => asked,
         }
     }
 
@@ -96,7 +100,8 @@ impl Maker<'_> {
         }
     }
 
-    /// Every store at every durability it has; a foreign server stands for all of them.
+    /// Every store at every durability it has, each once: a word may be given twice, and to the reference
+    /// all durabilities are one. A foreign server stands for all of them.
     fn targets(&self, access: Access, usual: &[Durability]) -> Vec<Target> {
         if let Some(foreign) = &self.options.target {
             return vec![self.foreign(foreign)];
@@ -104,10 +109,11 @@ impl Maker<'_> {
         let mut targets = Vec::new();
         for durability in self.durabilities(usual) {
             for info in self.stores() {
-                let able = durability != Durability::Memory || info.in_memory;
+                let target = self.target(info, access, *durability);
+                let able = info.in_memory || target.persistent;
                 let compresses = info.compression.contains(&self.options.compression);
-                if able && compresses {
-                    targets.push(self.target(info, access, durability));
+                if able && compresses && !targets.contains(&target) {
+                    targets.push(target);
                 }
             }
         }
@@ -115,11 +121,12 @@ impl Maker<'_> {
     }
 
     fn target(&self, info: &Info, access: Access, durability: Durability) -> Target {
-        let persistent = durability != Durability::Memory && !reference::is_reference(info.name);
+        // Nothing that is not stored can be lost.
+        let durability = if reference::is_reference(info.name) { Durability::Memory } else { durability };
         Target {
             access,
             store: info.name.into(),
-            persistent,
+            persistent: durability != Durability::Memory,
             fsync: Some(match durability {
                 Durability::Files(fsync) => fsync.to_string(),
                 Durability::Memory => Fsync::No.to_string(),

@@ -7,6 +7,7 @@ use crate::bench::{
     options::{PlanError, Suite},
     result::{Access, Cell, Operation, Order, Size, Step, Target, Workload},
 };
+use std::collections::HashSet;
 
 /// Length of a case where the options give none, as in the seed.
 const SECONDS: f64 = 60.0;
@@ -40,13 +41,17 @@ pub(super) fn xdag(maker: &Maker<'_>) -> Result<Plan, PlanError> {
     };
     let mut cells = Vec::new();
     let stores = cases(maker, "xdag", Access::InProcess, 10.0, &shape);
-    let mut tables: Vec<_> = stores.iter().map(|cell| (cell.table.clone(), cell.target.clone())).collect();
-    tables.dedup_by(|next, first| next.0 == first.0);
-    for (table, target) in tables {
+    let mut tables = HashSet::new();
+    // A table that has nothing but the reference is not shown.
+    for store in stores.iter().filter(|cell| !cell.reference) {
+        if !tables.insert(&store.table) {
+            continue;
+        }
         let workload =
             Workload { threads: 1, step: Step::SourceScan, ..shape(maker.workload("source-scan", &[], 1.0)) };
-        let target = Target { store: "file".into(), caveats: Vec::new(), ..target };
-        cells.push(Cell { table, column: "XDAG".into(), ..cell("xdag", target, workload, "source scan") });
+        let target = Target { store: "file".into(), caveats: Vec::new(), ..store.target.clone() };
+        let (table, column) = (store.table.clone(), "XDAG".into());
+        cells.push(Cell { table, column, ..cell("xdag", target, workload, "source scan") });
     }
     Ok(Plan { row_heading: "Case".into(), cells: cells.into_iter().chain(stores).collect() })
 }
