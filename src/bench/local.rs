@@ -4,12 +4,13 @@ use super::{
     data::Data,
     driver::{Bench, Phase},
     job::Job,
+    level::Level,
     live::Live,
     process::Usage,
     reference,
     result::{Cell, Measurement, Operation, Outcome, Step, Target, Workload},
 };
-use crate::engine::{Compression, Engine, Error, Fsync, Location, OpenOptions};
+use crate::engine::{Compression, Durability, Engine, Error, Fsync, Location, OpenOptions};
 use std::{hint, path::Path, sync::Arc, time::Instant};
 
 /// Measures the cells of a job; the text of an error that leaves none of them measured.
@@ -60,9 +61,12 @@ fn open_options(job: &Job, target: &Target) -> Result<OpenOptions, String> {
     })
 }
 
+/// The policy it is opened with; in memory there is nothing to sync.
 fn fsync(target: &Target) -> Fsync {
-    let named = |fsync: &Fsync| target.fsync.as_deref() == Some(fsync.as_str());
-    Fsync::ALL.into_iter().find(named).unwrap_or(Fsync::No)
+    match Level::of(target).durability {
+        Some(Durability::Files(fsync)) => fsync,
+        Some(Durability::Memory) | None => Fsync::No,
+    }
 }
 
 /// Loads the keys that the first cell wants, unsynced until its end. The time it took, if there are any.
@@ -91,8 +95,8 @@ fn step(engine: &dyn Engine, data: &Data, live: &Live, cells: &[Cell]) -> Result
         Step::DiskSize | Step::SourceScan => return Ok(vec![once(1, Instant::now())]),
     }
     let mut bench = Bench::new(engine, data, live);
-    bench.sync = fsync(&first.target) == Fsync::Always && first.target.persistent;
-    bench.sync_every_second = fsync(&first.target) == Fsync::EverySec && first.target.persistent;
+    bench.sync = fsync(&first.target) == Fsync::Always;
+    bench.sync_every_second = fsync(&first.target) == Fsync::EverySec;
     let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
     let phases = bench.run(&workloads, Usage::of_self);
     let mut measurements: Vec<_> = phases

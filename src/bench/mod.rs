@@ -3,6 +3,7 @@
 //! In the order in which a run passes them:
 //!
 //! - [`options`] and [`suites`]: what the user wants, as cells.
+//! - [`level`]: which figures may be compared at all.
 //! - [`run`]: goes over the cells, keeps the result file; [`environment`] says where.
 //! - [`job`]: a process of its own for each group of cells; [`process`] says what that used.
 //! - `local` and `wire`: the cells of a job in process, and over a connection.
@@ -20,6 +21,7 @@ pub mod environment;
 pub mod files;
 pub mod job;
 pub mod keys;
+pub mod level;
 pub mod live;
 mod local;
 pub mod measure;

@@ -1,7 +1,8 @@
 //! What a user can ask of a run, typed; and the errors of plans that cannot be measured.
 
 use super::result::{Operation, Order, Size, Target};
-use crate::engine::{Compression, Fsync};
+use crate::engine::Compression;
+pub use crate::engine::Durability;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -118,25 +119,6 @@ impl Suite {
             Self::Xdag => "xdag",
             Self::Ycsb => "ycsb",
             Self::Redb => "redb",
-        }
-    }
-}
-
-/// Where acknowledged writes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// In files, synced as the policy says.
-    Files(Fsync),
-    /// In memory only.
-    Memory,
-}
-
-impl Durability {
-    /// The word of the command line and of cell names.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Files(fsync) => fsync.as_str(),
-            Self::Memory => "memory",
         }
     }
 }

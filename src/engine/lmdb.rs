@@ -3,8 +3,8 @@
 mod growth;
 
 use super::{
-    Batch, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss, Op, OpenOptions,
-    Result, VisitPair, VisitValue, path,
+    Batch, Caveat, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss, Op,
+    OpenOptions, Result, VisitPair, VisitValue, path,
 };
 use growth::Growth;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, MdbError, WithTls, types::Bytes};
@@ -42,14 +42,20 @@ static INFO: Info = Info {
         },
     ],
     caveats: &[
-        "Under everysec and no LMDB runs with MDB_NOSYNC: a power cut may leave a file that cannot be opened, \
-         unless the file system keeps the order of writes.",
-        "The data can grow to --map-size; a write beyond it fails as a whole. The file never shrinks: freed \
-         pages are used again.",
-        "Every commit copies the path of pages from root to leaf of each key it changes, so small batches \
-         write many times their size.",
-        "A value that does not fit half a page takes whole pages of its own.",
-        "Keys have 1 to 1982 bytes with 4 KiB pages (the build raises LMDB's default of 511).",
+        Caveat::unsynced(
+            "Under everysec and no LMDB runs with MDB_NOSYNC: a power cut may leave a file that cannot be opened, \
+             unless the file system keeps the order of writes.",
+        ),
+        Caveat::new(
+            "The data can grow to --map-size; a write beyond it fails as a whole. The file never shrinks: freed \
+             pages are used again.",
+        ),
+        Caveat::new(
+            "Every commit copies the path of pages from root to leaf of each key it changes, so small batches \
+             write many times their size.",
+        ),
+        Caveat::new("A value that does not fit half a page takes whole pages of its own."),
+        Caveat::new("Keys have 1 to 1982 bytes with 4 KiB pages (the build raises LMDB's default of 511)."),
     ],
 };
 

@@ -29,7 +29,7 @@ use std::{
 
 pub use batch::{Batch, Op};
 pub use error::{Error, Result};
-pub use info::{Compression, Family, Fsync, Info, Loss};
+pub use info::{Caveat, Compression, Durability, Family, Fsync, Info, Loss};
 
 /// Called with the index of a key and its value, or `None` when it is absent. The value is lent
 /// from the engine's own memory for the time of the call.

@@ -1,8 +1,8 @@
 //! `rocksdb`: RocksDB, a log-structured merge tree in C++.
 
 use super::{
-    Batch, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location, Loss, Op, OpenOptions, Result,
-    VisitPair, VisitValue, path,
+    Batch, Caveat, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location, Loss, Op, OpenOptions,
+    Result, VisitPair, VisitValue, path,
 };
 use rocksdb::{
     BlockBasedOptions, Cache, DB, DBCompressionType, Env, Options, ReadOptions, WriteBatch,
@@ -35,11 +35,19 @@ static INFO: Info = Info {
         Loss { kill: "nothing", power_cut: "what the OS had not written" },
     ],
     caveats: &[
-        "Flushes and compactions run on two background threads, beside the load that is measured.",
-        "Writes that outrun compaction are slowed down, then stopped, until it catches up.",
-        "Bloom filters of 10 bits a key are on: they spare reads of absent keys most of the table files.",
-        "Clearing writes one mark over all keys; the files shrink when compaction comes to them.",
-        "In memory RocksDB runs over its own in-memory file system: the same log and table files, no disk.",
+        Caveat::new(
+            "Flushes and compactions run on two background threads, beside the load that is measured.",
+        ),
+        Caveat::new("Writes that outrun compaction are slowed down, then stopped, until it catches up."),
+        Caveat::new(
+            "Bloom filters of 10 bits a key are on: they spare reads of absent keys most of the table files.",
+        ),
+        Caveat::new(
+            "Clearing writes one mark over all keys; the files shrink when compaction comes to them.",
+        ),
+        Caveat::in_memory(
+            "In memory RocksDB runs over its own in-memory file system: the same log and table files, no disk.",
+        ),
     ],
 };
 

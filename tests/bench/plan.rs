@@ -5,7 +5,7 @@ use kvbench::{
     bench::{
         files,
         options::{Custom, Durability, Options, Suite},
-        result::{Operation, Order, Size, Step},
+        result::{Cell, Operation, Order, Size, Step},
         run,
         suites::{self, Plan},
     },
@@ -113,6 +113,26 @@ fn a_result_with_the_reference_at_several_levels_is_read_back() {
 }
 
 #[test]
+fn cells_carry_the_caveats_of_their_durability() {
+    let dir = tempfile::tempdir().unwrap();
+    for suite in [Suite::Smallnest, Suite::Kvbench] {
+        let plan = suites::plan(&options(Some(suite), dir.path())).unwrap();
+        let says = |text: &'static str| {
+            move |cell: &&Cell| cell.target.caveats.iter().any(|caveat| caveat.contains(text))
+        };
+        for cell in plan.cells.iter().filter(|cell| ["map", "btree"].contains(&cell.target.store.as_str())) {
+            assert_eq!(says(":memory:")(&cell), !cell.target.persistent, "{}", cell.id);
+            assert_eq!(says("replays the whole file")(&cell), cell.target.persistent, "{}", cell.id);
+        }
+        #[cfg(feature = "redb")]
+        for cell in plan.cells.iter().filter(|cell| cell.target.store == "redb") {
+            let unsynced = cell.target.persistent && cell.target.fsync.as_deref() != Some("always");
+            assert_eq!(says("keeps commits in its own memory")(&cell), unsynced, "{}", cell.id);
+        }
+    }
+}
+
+#[test]
 fn the_reference_is_no_server() {
     let dir = tempfile::tempdir().unwrap();
     for arguments in [&["--wire"][..], &["--suite", "kvbench"]] {
@@ -166,7 +186,7 @@ fn cells_have_names_of_their_own_and_tables_one_durability() {
         for (cell, other) in
             run.cells.iter().flat_map(|cell| run.cells.iter().map(move |other| (cell, other)))
         {
-            let level = |cell: &kvbench::bench::result::Cell| {
+            let level = |cell: &Cell| {
                 (
                     cell.target.access,
                     cell.target.persistent,

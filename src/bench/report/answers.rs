@@ -2,10 +2,10 @@
 
 use super::{
     contest::{Contest, contests},
-    level::Level,
     model::{Entry, Report, State},
 };
 use crate::bench::{
+    level::Level,
     measure::{Measure, SPACE_AMPLIFICATION, THROUGHPUT},
     numbers,
     result::{Operation, Step},

@@ -1,10 +1,7 @@
 //! One row a cell, for spreadsheets and scripts. Figures are in the unit that the column's name ends with.
 
-use super::{
-    level::Level,
-    model::{Entry, Report, State, Table},
-};
-use crate::bench::{measure, numbers};
+use super::model::{Entry, Report, State, Table};
+use crate::bench::{level::Level, measure, numbers};
 
 const HEAD: [&str; 25] = [
     "run",
@@ -78,8 +75,8 @@ fn origin(table: &Table<'_>, entry: &Entry<'_>) -> Vec<String> {
         cell.column.clone(),
         cell.id.clone(),
         cell.target.store.clone(),
-        level.access().to_owned(),
-        level.durability(),
+        level.access_words().to_owned(),
+        level.durability_words(),
         cell.target.cache_bytes.to_string(),
         cell.target.compression.clone(),
     ]

@@ -67,7 +67,8 @@ impl Section<'_> {
     /// Whether the title of the table tells its level already.
     fn titled_by_level(&self) -> bool {
         let level = &self.table.level;
-        self.table.title.contains(level.access()) && self.table.title.contains(&level.durability())
+        self.table.title.contains(level.access_words())
+            && self.table.title.contains(&level.durability_words())
     }
 }
 

@@ -9,7 +9,6 @@ mod contest;
 mod csv;
 mod environment;
 mod html;
-mod level;
 mod markdown;
 mod model;
 

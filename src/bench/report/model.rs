@@ -1,8 +1,8 @@
 //! Runs arranged as tables.
 
-use super::level::Level;
 use crate::bench::{
     files::RunFile,
+    level::Level,
     measure::{self, Measure},
     result::{Cell, Measurement, Outcome, Run},
     spread::Spread,
@@ -21,7 +21,7 @@ pub struct Table<'a> {
     /// Its name in the run.
     pub title: &'a str,
     /// The level of all its cells.
-    pub level: Level<'a>,
+    pub level: Level,
     /// Which run it is of, where runs of several machines or programs are reported together.
     pub source: Option<String>,
     /// The rows, from the top.
@@ -204,7 +204,7 @@ impl<'a> Report<'a> {
 }
 
 impl<'a> Table<'a> {
-    fn new(title: &'a str, level: Level<'a>, group: usize, source: Option<String>) -> Self {
+    fn new(title: &'a str, level: Level, group: usize, source: Option<String>) -> Self {
         let (rows, columns, entries, notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { title, level, source, rows, row_headings: Vec::new(), columns, entries, notes, group }
     }

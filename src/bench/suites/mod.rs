@@ -7,6 +7,7 @@ mod smallnest;
 mod ycsb;
 
 use super::{
+    level::Level,
     options::{Durability, Foreign, Options, PlanError, Suite},
     reference,
     result::{Access, Cell, Figure, Operation, Order, Size, Step, Target, Workload},
@@ -134,7 +135,7 @@ impl Maker<'_> {
             cache_bytes: self.options.cache_bytes,
             compression: self.options.compression.to_string(),
             address: None,
-            caveats: info.caveats.iter().map(ToString::to_string).collect(),
+            caveats: info.caveats_at(durability).map(Into::into).collect(),
         }
     }
 
@@ -206,30 +207,10 @@ impl Maker<'_> {
     }
 }
 
-/// How a table names a target's durability.
-fn durability(target: &Target) -> String {
-    match (&target.fsync, target.persistent) {
-        (None, _) => "durability unknown".into(),
-        (Some(_), false) => "in memory".into(),
-        (Some(fsync), true) => format!("fsync {fsync}"),
-    }
-}
-
-/// The same as a part of a cell's name.
-fn level(target: &Target) -> &str {
-    match (&target.fsync, target.persistent) {
-        (None, _) => "unknown",
-        (Some(_), false) => "memory",
-        (Some(fsync), true) => fsync,
-    }
-}
-
 /// A cell of `suite` in the row `row` of its store's column.
 fn cell(suite: &str, target: Target, workload: Workload, row: &str) -> Cell {
-    let access = match target.access {
-        Access::InProcess => "in process",
-        Access::Wire => "over the wire",
-    };
+    let level = Level::of(&target);
+    let access = level.access_words();
     let column = match (target.persistent, &target.address) {
         (false, None) if !reference::is_reference(&target.store) => format!("{}/memory", target.store),
         _ => target.store.clone(),
@@ -239,12 +220,12 @@ fn cell(suite: &str, target: Target, workload: Workload, row: &str) -> Cell {
         id: format!(
             "{suite}/{place}/{}/{}/t{}/b{}/{}",
             target.store,
-            level(&target),
+            level.durability_word(),
             workload.threads,
             workload.batch,
             row.replace(' ', "-")
         ),
-        table: format!("{suite}: {}, {access}", durability(&target)),
+        table: format!("{suite}: {}, {access}", level.durability_words()),
         row: row.into(),
         column,
         reference: reference::is_reference(&target.store),
