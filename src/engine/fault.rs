@@ -118,6 +118,10 @@ impl Engine for Faulty {
         self.engine.disk_size()
     }
 
+    fn compact(self: Box<Self>) -> Result<()> {
+        self.engine.compact()
+    }
+
     fn close(&self) -> Result<()> {
         self.engine.close()
     }

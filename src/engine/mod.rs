@@ -88,6 +88,15 @@ pub trait Engine: Send + Sync {
         Err(Error::Unsupported { engine, what: "has no append-only file to rewrite".into() })
     }
 
+    /// Makes the files as small as this engine can, then closes it. What is in it stays the same, also
+    /// when that fails. An engine without files, or without a way to shrink them, closes and returns
+    /// [`Error::Unsupported`].
+    fn compact(self: Box<Self>) -> Result<()> {
+        self.close()?;
+        let engine = self.info().name;
+        Err(Error::Unsupported { engine, what: "has no way to compact its files".into() })
+    }
+
     /// Syncs and closes. No other call may follow; dropping without it behaves like a kill, except
     /// that the engine's own destructor runs.
     fn close(&self) -> Result<()>;

@@ -233,6 +233,18 @@ impl Engine for Redb {
         self.path.as_deref().map_or(Ok(0), path::disk_size)
     }
 
+    fn compact(self: Box<Self>) -> Result<()> {
+        if self.path.is_none() {
+            return Err(Error::no_files(NAME));
+        }
+        let Self { latest, mut db, path, .. } = *self;
+        // A reader that redb would not compact under.
+        drop(latest);
+        // It begins with a synced commit, which makes all before it durable too.
+        db.compact().map_err(|error| fail(error, path.as_deref()))?;
+        Ok(())
+    }
+
     fn close(&self) -> Result<()> {
         self.sync()
     }

@@ -5,8 +5,8 @@ use super::{
     Result, VisitPair, VisitValue, path,
 };
 use rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompressionType, Env, Options, ReadOptions, WriteBatch,
-    WriteBufferManager, WriteOptions,
+    BlockBasedOptions, BottommostLevelCompaction, Cache, CompactOptions, DB, DBCompressionType, Env, Options,
+    ReadOptions, WriteBatch, WriteBufferManager, WriteOptions, properties::BACKGROUND_ERRORS,
 };
 use std::{
     env,
@@ -243,6 +243,22 @@ impl Engine for RocksDb {
 
     fn disk_size(&self) -> Result<u64> {
         self.path.as_deref().map_or(Ok(0), path::disk_size)
+    }
+
+    fn compact(self: Box<Self>) -> Result<()> {
+        if self.path.is_none() {
+            return Err(Error::no_files(NAME));
+        }
+        // The memtable too goes through the compaction; this tells of errors, which that does not.
+        self.db.flush().map_err(|error| self.fail(error))?;
+        let mut options = CompactOptions::default();
+        options.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
+        self.db.compact_range_opt(None::<&[u8]>, None::<&[u8]>, &options);
+        let errors = self.db.property_int_value(BACKGROUND_ERRORS).map_err(|error| self.fail(error))?;
+        if let Some(errors @ 1..) = errors {
+            return Err(Error::library(NAME, format!("{errors} errors of background work; see its LOG")));
+        }
+        self.close()
     }
 
     fn close(&self) -> Result<()> {
