@@ -195,6 +195,7 @@ fn change(first: &Run, second: &Run, cell: &Cell) -> CellChange {
 fn faulty(run: &Run, id: &str) -> bool {
     run.samples.iter().filter(|sample| sample.cell == id).any(|sample| match &sample.outcome {
         Outcome::Failed(_) => true,
+        Outcome::Unsupported(_) => false,
         Outcome::Measured(measurement) => !measurement.is_sound(),
     })
 }

@@ -1,5 +1,7 @@
 //! Cells in process: the driver's threads call the engine.
 
+mod ending;
+
 use super::{
     data::Data,
     driver::{Bench, Phase},
@@ -11,6 +13,7 @@ use super::{
     result::{Cell, Measurement, Operation, Outcome, Step, Target, Workload},
 };
 use crate::engine::{Compression, Durability, Engine, Error, Fsync, Location, OpenOptions};
+use ending::{End, Size};
 use std::{hint, path::Path, sync::Arc, time::Instant};
 
 /// Measures the cells of a job; the text of an error that leaves none of them measured.
@@ -28,16 +31,84 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
         || reference::open(&first.target.store, &options, &data).map_err(|error| format!("open: {error}"));
     let engine = open()?;
     let load_seconds = load(&*engine, &data, &live, &first.workload)?;
-    let mut measurements = Vec::new();
+    let mut session =
+        Session { engine, open: &open, data: &data, live: &live, outcomes: Vec::new(), uncompacted: None };
     for cells in job.steps() {
-        measurements.extend(step(&*engine, &data, &live, cells)?);
+        session = session.step(cells, &job.cells)?;
     }
-    let end = End::of(engine, &live, open)?;
-    for (measurement, cell) in measurements.iter_mut().zip(&job.cells) {
+    let Session { engine, mut outcomes, .. } = session;
+    let end = End::of(engine, &live, &open)?;
+    for (measurement, cell) in measured(&mut outcomes, &job.cells) {
         measurement.load_seconds = load_seconds;
         end.add_to(measurement, cell);
     }
-    Ok(measurements.into_iter().map(Outcome::Measured).collect())
+    Ok(outcomes)
+}
+
+/// Opens the store of a job, for the first time or again.
+type Open<'s> = &'s dyn Fn() -> Result<Box<dyn Engine>, String>;
+
+/// An engine in the middle of a job.
+struct Session<'s> {
+    engine: Box<dyn Engine>,
+    open: Open<'s>,
+    data: &'s Data,
+    live: &'s Live,
+    /// Of the cells so far.
+    outcomes: Vec<Outcome>,
+    /// Why the files are not compacted, after a cell that should have done it.
+    uncompacted: Option<String>,
+}
+
+impl Session<'_> {
+    /// Measures the cells that run at the same time, of `all` of the job.
+    fn step(mut self, cells: &[Cell], all: &[Cell]) -> Result<Self, String> {
+        let Some(first) = cells.first() else { return Ok(self) };
+        match first.workload.step {
+            Step::Operations => {
+                let measurements = operations(&*self.engine, self.data, self.live, cells);
+                self.outcomes.extend(measurements.into_iter().map(Outcome::Measured));
+            }
+            Step::Count => self.outcomes.push(Outcome::Measured(count(&*self.engine, self.live))),
+            Step::SourceScan => return Err("a file is scanned beside no store".into()),
+            Step::DiskSize => {
+                let size = Size::of(&*self.engine, self.live)?;
+                self.outcomes.push(match &self.uncompacted {
+                    Some(reason) => Outcome::Unsupported(reason.clone()),
+                    None => {
+                        let mut measurement = once(1, Instant::now());
+                        size.charge(&mut measurement, first);
+                        Outcome::Measured(measurement)
+                    }
+                });
+            }
+            Step::Compact => return self.compact(all),
+        }
+        Ok(self)
+    }
+
+    fn compact(mut self, all: &[Cell]) -> Result<Self, String> {
+        // The cells before it are charged with what they left.
+        let size = Size::of(&*self.engine, self.live)?;
+        measured(&mut self.outcomes, all).for_each(|(measurement, cell)| size.charge(measurement, cell));
+        let (outcome, engine) = ending::compact(self.engine, self.live, self.open)?;
+        if let Outcome::Unsupported(reason) = &outcome {
+            self.uncompacted = Some(reason.clone());
+        }
+        self.outcomes.push(outcome);
+        Ok(Self { engine, ..self })
+    }
+}
+
+/// The measurements so far, each with its cell.
+fn measured<'o>(
+    outcomes: &'o mut [Outcome],
+    cells: &'o [Cell],
+) -> impl Iterator<Item = (&'o mut Measurement, &'o Cell)> {
+    outcomes.iter_mut().zip(cells).filter_map(|(outcome, cell)| match outcome {
+        Outcome::Measured(measurement) => Some((measurement, cell)),
+        Outcome::Failed(_) | Outcome::Unsupported(_) => None,
+    })
 }
 
 fn in_file(workload: &Workload, error: &dyn std::fmt::Display) -> String {
@@ -86,14 +157,8 @@ fn load(engine: &dyn Engine, data: &Data, live: &Live, workload: &Workload) -> R
     Ok(Some(begin.elapsed().as_secs_f64()))
 }
 
-/// Measures the cells that run at the same time.
-fn step(engine: &dyn Engine, data: &Data, live: &Live, cells: &[Cell]) -> Result<Vec<Measurement>, String> {
-    let Some(first) = cells.first() else { return Ok(Vec::new()) };
-    match first.workload.step {
-        Step::Operations => {}
-        Step::Count => return Ok(vec![count(engine, live)]),
-        Step::DiskSize | Step::SourceScan => return Ok(vec![once(1, Instant::now())]),
-    }
+fn operations(engine: &dyn Engine, data: &Data, live: &Live, cells: &[Cell]) -> Vec<Measurement> {
+    let Some(first) = cells.first() else { return Vec::new() };
     let mut bench = Bench::new(engine, data, live);
     bench.sync = fsync(&first.target) == Fsync::Always;
     bench.sync_every_second = fsync(&first.target) == Fsync::EverySec;
@@ -113,7 +178,7 @@ fn step(engine: &dyn Engine, data: &Data, live: &Live, cells: &[Cell]) -> Result
             measurement.written_bytes = None;
         }
     }
-    Ok(measurements)
+    measurements
 }
 
 /// The numbers of a phase, of `concurrent` that ran at the same time.
@@ -143,6 +208,12 @@ fn count(engine: &dyn Engine, live: &Live) -> Measurement {
     let begin = Instant::now();
     let counted = engine.count();
     let mut measurement = once(1, begin);
+    compare_count(&mut measurement, counted, live);
+    measurement
+}
+
+/// Counts a fault when the engine does not have so many keys as it should.
+fn compare_count(measurement: &mut Measurement, counted: Result<u64, Error>, live: &Live) {
     match counted {
         Ok(keys) if keys == live.count() => {}
         Ok(keys) => {
@@ -154,7 +225,6 @@ fn count(engine: &dyn Engine, live: &Live) -> Measurement {
             measurement.first_fault = Some(format!("count: {error}"));
         }
     }
-    measurement
 }
 
 fn once(operations: u64, begin: Instant) -> Measurement {
@@ -174,60 +244,4 @@ fn source_scan(workload: &Workload) -> Result<Measurement, String> {
         hint::black_box((&key, &value));
     }
     Ok(once(data.capacity(), begin))
-}
-
-/// What the engine's end has shown.
-struct End {
-    disk_bytes: u64,
-    close_seconds: f64,
-    reopen_seconds: Option<f64>,
-    fault: Option<String>,
-    live: u64,
-}
-
-impl End {
-    /// Closes the engine. Opens it again where it has files, to see how long that takes and whether the
-    /// keys are still there.
-    fn of(
-        engine: Box<dyn Engine>,
-        live: &Live,
-        open: impl FnOnce() -> Result<Box<dyn Engine>, String>,
-    ) -> Result<Self, String> {
-        let words = |error: Error| format!("close: {error}");
-        let persistent = !engine.is_memory_only();
-        let disk_bytes = engine.disk_size().map_err(words)?;
-        let begin = Instant::now();
-        engine.close().map_err(words)?;
-        drop(engine);
-        let close_seconds = begin.elapsed().as_secs_f64();
-        let mut end =
-            Self { disk_bytes, close_seconds, reopen_seconds: None, fault: None, live: live.count() };
-        if persistent {
-            let begin = Instant::now();
-            let engine = open().map_err(|error| format!("again, {error}"))?;
-            end.reopen_seconds = Some(begin.elapsed().as_secs_f64());
-            let keys = engine.count().map_err(words)?;
-            if keys != end.live {
-                end.fault = Some(format!("opened again, it has {keys} keys; {} were there", end.live));
-            }
-            engine.close().map_err(words)?;
-        }
-        Ok(end)
-    }
-
-    fn add_to(&self, measurement: &mut Measurement, cell: &Cell) {
-        measurement.close_seconds = Some(self.close_seconds);
-        measurement.reopen_seconds = self.reopen_seconds;
-        if cell.target.persistent {
-            measurement.disk_bytes = Some(self.disk_bytes);
-            let alive = self.live as f64 * cell.workload.pair_bytes();
-            measurement.space_amplification = (alive > 0.0).then(|| self.disk_bytes as f64 / alive);
-        }
-        // A write that failed may or may not be there: it is counted already.
-        let exact = measurement.errors == 0 && cell.workload.has_exact_keys();
-        if let Some(fault) = self.fault.as_ref().filter(|_| exact) {
-            measurement.misses += 1;
-            measurement.first_fault.get_or_insert_with(|| fault.clone());
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! A run's tables as text, in the layout of the suite's model.
 
-use super::result::{Cell, Figure, Measurement, Run};
+use super::result::{Cell, Figure, Measurement, Run, Step};
 use std::fmt::Write;
 
 /// All tables but those of reference cells; then what the harness itself costs.
@@ -16,7 +16,10 @@ pub fn text(run: &Run) -> String {
             render(&mut text, run, &cells, &run.row_heading, &|cell| mean_ns(run, cell));
         }
     }
-    for cell in run.cells.iter().filter(|cell| cell.reference) {
+    for lack in &run.left_out {
+        let _ = writeln!(text, "\nleft out: {lack}");
+    }
+    for cell in run.cells.iter().filter(|cell| cell.reference && run.unsupported(&cell.id).is_none()) {
         // The floor itself is one cell; a suite over the reference has several.
         let row = if cell.table == "harness floor" { String::new() } else { format!(", {}", cell.row) };
         let _ = writeln!(text, "\nharness floor{row}: {} ns an operation", mean_ns(run, cell));
@@ -39,11 +42,20 @@ fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &d
         let mut line = parts(row);
         line.extend(columns.iter().map(|column| {
             let cell = cells.iter().find(|cell| cell.row == row && cell.column == *column);
-            cell.map_or("n/a".into(), |cell| if is_complete(run, cell) { show(cell) } else { "-".into() })
+            // There is no such thing as this row of this column.
+            let Some(cell) = cell else { return String::new() };
+            match run.unsupported(&cell.id) {
+                Some(_) => "n/a".into(),
+                None if is_complete(run, cell) => show(cell),
+                None => "-".into(),
+            }
         }));
         lines.push(line);
     }
     align(text, &lines, labels);
+    for reason in distinct(cells.iter().filter_map(|cell| run.unsupported(&cell.id))) {
+        let _ = writeln!(text, "n/a: {reason}");
+    }
 }
 
 fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
@@ -90,9 +102,11 @@ fn figure(run: &Run, cell: &Cell) -> String {
 }
 
 fn mean_ns(run: &Run, cell: &Cell) -> String {
-    // A step that is no operation has no latency.
-    let mean = |measurement: &Measurement| Some(measurement.latency.mean_us * 1e3).filter(|mean| *mean > 0.0);
-    median(run, cell, mean).map_or("n/a".into(), |number| format!("{number:.0}"))
+    if cell.workload.step != Step::Operations {
+        return String::new();
+    }
+    let mean = |measurement: &Measurement| Some(measurement.latency.mean_us * 1e3);
+    median(run, cell, mean).map_or("failed".into(), |number| format!("{number:.0}"))
 }
 
 /// The median over all repetitions, if each of them is sound.

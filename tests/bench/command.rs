@@ -38,7 +38,7 @@ pub fn stderr(output: &Output) -> String {
 pub fn measurement(outcome: &Outcome) -> &Measurement {
     match outcome {
         Outcome::Measured(measurement) => measurement,
-        Outcome::Failed(text) => panic!("{text}"),
+        Outcome::Failed(text) | Outcome::Unsupported(text) => panic!("{text}"),
     }
 }
 

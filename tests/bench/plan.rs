@@ -1,11 +1,11 @@
 //! What a run does in which order.
 
-use crate::command::{bench, measurement, read, result_of, stderr};
+use crate::command::{bench, measurement, result_of, stderr};
 use kvbench::{
     bench::{
         files,
         options::{Custom, Durability, Options, Suite},
-        result::{Cell, Operation, Order, Size, Step},
+        result::{Cell, Operation, Order, Outcome, Size},
         run,
         suites::{self, Plan},
     },
@@ -199,27 +199,11 @@ fn cells_have_names_of_their_own_and_tables_one_durability() {
             assert!(job.len() == 1 || job.iter().all(|cell| cell.group == job[0].group));
         }
         assert_eq!(run.samples.len(), run.cells.len());
-        assert!(run.samples.iter().all(|sample| measurement(&sample.outcome).is_sound()), "{suite:?}");
+        let sound = |outcome: &Outcome| match outcome {
+            Outcome::Unsupported(_) => true,
+            other => measurement(other).is_sound(),
+        };
+        assert!(run.samples.iter().all(|sample| sound(&sample.outcome)), "{suite:?}");
         std::fs::remove_file(dir.path().join("result.json")).unwrap();
     }
-}
-
-#[test]
-fn redbs_rows_count_what_they_say() {
-    let dir = tempfile::tempdir().unwrap();
-    result_of(dir.path(), &["--suite", "redb", "--keys", "5000", "--stores", "btree"]);
-    let run = read(dir.path());
-    let operations = |row: &str| {
-        let cell = run.cells.iter().find(|cell| cell.row == row && !cell.reference).unwrap();
-        let sample = run.samples.iter().find(|sample| sample.cell == cell.id).unwrap();
-        measurement(&sample.outcome).operations
-    };
-    assert_eq!(operations("bulk load"), 5000);
-    assert_eq!(operations("random reads"), 1000);
-    assert_eq!(operations("random reads (8 threads)"), 1000);
-    assert_eq!(operations("random range reads"), 500);
-    assert_eq!(operations("removals"), 2500);
-    let size = run.cells.iter().find(|cell| cell.workload.step == Step::DiskSize).unwrap();
-    let sample = run.samples.iter().find(|sample| sample.cell == size.id).unwrap();
-    assert!(measurement(&sample.outcome).disk_bytes.unwrap() > 5000 * 174);
 }

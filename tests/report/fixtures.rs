@@ -43,6 +43,7 @@ pub fn run(suite: &str, repetitions: u32) -> Run {
         },
         row_heading: String::new(),
         cells: Vec::new(),
+        left_out: Vec::new(),
         repetitions,
         samples: Vec::new(),
         finished: true,

@@ -1,7 +1,7 @@
 //! Markdown, CSV and the text of the page.
 
 use crate::{fixtures, kvbench, report, text};
-use kvbench::bench::result::{Access, Operation, SCHEMA_VERSION};
+use kvbench::bench::result::{Access, Operation, Outcome, SCHEMA_VERSION, Sample};
 use std::fs;
 
 #[test]
@@ -74,6 +74,29 @@ fn a_table_that_mixes_levels_is_split() {
     }
     // One cell a level: nobody to be compared with.
     assert_eq!(markdown.matches("and no other was measured").count(), 4);
+}
+
+#[test]
+fn what_cannot_be_measured_is_shown_with_the_reason() {
+    let with_reason = || {
+        let mut run = fixtures::small();
+        run.samples.retain(|sample| !sample.cell.starts_with("set/lmdb"));
+        let cell = run.cells.iter().find(|cell| cell.id.starts_with("set/lmdb")).unwrap().id.clone();
+        let outcome = Outcome::Unsupported("lmdb has <no> such thing".to_owned());
+        run.samples.push(Sample { cell, repetition: 0, outcome });
+        run.left_out = vec!["sled in memory: it keeps its data in files".to_owned()];
+        run
+    };
+    let (_dir, markdown) = report(&[with_reason()], "report.md");
+    assert!(markdown.contains("| set      |  n/a[^1-3] |"), "{markdown}");
+    assert!(markdown.contains("[^1-3]: n/a: lmdb has &lt;no&gt; such thing."), "{markdown}");
+    assert!(markdown.contains("- Left out: sled in memory"), "{markdown}");
+    assert!(!markdown.contains("Failed: lmdb"), "{markdown}");
+    let (_dir, csv) = report(&[with_reason()], "report.csv");
+    assert!(csv.contains(",0,unsupported,lmdb has <no> such thing,"), "{csv}");
+    let (_dir, page) = report(&[with_reason()], "report.html");
+    assert!(page.contains("<span class=\"instead\">n/a</span>"), "{page}");
+    assert!(page.contains("n/a: lmdb has &#60;no&#62; such thing."), "{page}");
 }
 
 #[test]

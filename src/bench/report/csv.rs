@@ -52,6 +52,7 @@ fn row(table: &Table<'_>, entry: &Entry<'_>) -> Vec<String> {
     let (state, fault) = match &entry.state {
         State::Sound => ("sound", ""),
         State::Faulty(fault) => ("faulty", fault.as_str()),
+        State::Unsupported(reason) => ("unsupported", reason.as_str()),
         State::Missing => ("missing", ""),
     };
     fields.extend([entry.samples().to_string(), state.to_owned(), fault.to_owned()]);

@@ -113,7 +113,7 @@ fn cell(entry: &Entry<'_>, show: impl Fn(&Entry<'_>) -> Option<String>) -> Strin
     match entry.state {
         State::Sound => show(entry).unwrap_or_else(|| "-".to_owned()),
         State::Faulty(_) => "**failed**".to_owned(),
-        State::Missing => "not measured".to_owned(),
+        State::Unsupported(_) | State::Missing => entry.state.without_figure().to_owned(),
     }
 }
 

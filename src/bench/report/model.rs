@@ -73,6 +73,8 @@ pub enum State {
     Sound,
     /// An operation did not do what it should, so none of its figures means anything.
     Faulty(String),
+    /// The target has no such thing.
+    Unsupported(String),
     /// Nothing was measured.
     Missing,
 }
@@ -83,6 +85,7 @@ impl State {
         match self {
             Self::Sound => "\u{2013}",
             Self::Faulty(_) => "failed",
+            Self::Unsupported(_) => "n/a",
             Self::Missing => "not measured",
         }
     }
@@ -92,10 +95,11 @@ impl<'a> Entry<'a> {
     fn new(run: &'a Run, cell: &'a Cell, group: usize, place: (usize, usize)) -> Self {
         let outcomes = || run.samples.iter().filter(|sample| sample.cell == cell.id).map(|s| &s.outcome);
         let measurements: Vec<_> = run.measurements(&cell.id).collect();
-        let state = match outcomes().find_map(fault) {
-            Some(fault) => State::Faulty(fault),
-            None if measurements.is_empty() => State::Missing,
-            None => State::Sound,
+        let state = match (outcomes().find_map(fault), run.unsupported(&cell.id)) {
+            (Some(fault), _) => State::Faulty(fault),
+            (None, Some(reason)) => State::Unsupported(reason.to_owned()),
+            (None, None) if measurements.is_empty() => State::Missing,
+            (None, None) => State::Sound,
         };
         // Sound repetitions beside a faulty one are dropped: the engine that sometimes errs is not fast.
         let measurements = if state == State::Sound { measurements } else { Vec::new() };
@@ -134,6 +138,9 @@ impl<'a> Entry<'a> {
         if let State::Faulty(fault) = &self.state {
             remarks.push(format!("{}: {fault}", self.cell.id));
         }
+        if let State::Unsupported(reason) = &self.state {
+            remarks.push(format!("n/a: {reason}."));
+        }
         let wanted = usize::try_from(self.run.repetitions).unwrap_or(usize::MAX);
         if self.state == State::Sound && self.samples() < wanted {
             remarks.push(format!("{} of {wanted} repetitions so far.", self.samples()));
@@ -153,6 +160,7 @@ fn concurrent(run: &Run, cell: &Cell) -> bool {
 fn fault(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Failed(reason) => Some(reason.clone()),
+        Outcome::Unsupported(_) => None,
         Outcome::Measured(measurement) if measurement.is_sound() => None,
         Outcome::Measured(m) if m.operations == 0 && m.errors + m.misses + m.wrong_values == 0 => {
             Some("no operation ended in the measured time".to_owned())

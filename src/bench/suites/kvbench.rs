@@ -1,7 +1,7 @@
 //! The table of tidwall's KVBench: SET and GET with `redis-benchmark`'s keys and values, for every store,
 //! pipeline depth, number of clients and durability. Over the wire by nature.
 
-use super::{Maker, Plan, USUAL, cell, group};
+use super::{Maker, Rows, cell, group};
 use crate::{
     bench::{
         level::Level,
@@ -17,15 +17,15 @@ const LOADS: [(u32, u32); 4] = [(1, 1), (1, 256), (256, 1), (256, 256)];
 /// synced write with one client would take many minutes for.
 const SECONDS: f64 = 10.0;
 
-pub(super) fn plan(maker: &Maker<'_>) -> Plan {
+pub(super) fn cells(maker: &Maker<'_>) -> Rows {
     let mut cells = Vec::new();
-    let targets = maker.targets(Access::Wire, &USUAL);
+    let targets = maker.targets(Access::Wire);
     for (pipeline, clients) in LOADS {
         for target in &targets {
             cells.extend(pair(maker, target, pipeline, clients));
         }
     }
-    Plan { row_heading: "Store | Pipeline | Clients | Persist | Fsync".into(), cells }
+    ("Store | Pipeline | Clients | Persist | Fsync", cells)
 }
 
 /// SET and GET of one row. The GETs find what was loaded: the seed's random GETs of a partly filled store

@@ -7,6 +7,7 @@ mod smallnest;
 mod ycsb;
 
 use super::{
+    ability,
     level::Level,
     options::{Durability, Foreign, Options, PlanError, Suite},
     reference,
@@ -22,23 +23,27 @@ pub struct Plan {
     pub row_heading: String,
     /// The cells, in the order of tables and of measuring.
     pub cells: Vec<Cell>,
+    /// Stores without cells at some level, each with the reason.
+    pub left_out: Vec<String>,
 }
 
 /// The cells that options ask for.
 pub fn plan(options: &Options) -> Result<Plan, PlanError> {
     let maker = Maker { options };
     maker.check_stores()?;
-    let mut plan = match options.suite {
-        None => custom::plan(&maker)?,
-        Some(Suite::Kvbench) => kvbench::plan(&maker),
-        Some(Suite::Smallnest) => smallnest::plan(&maker),
+    let (row_heading, cells) = match options.suite {
+        None => custom::cells(&maker)?,
+        Some(Suite::Kvbench) => kvbench::cells(&maker),
+        Some(Suite::Smallnest) => smallnest::cells(&maker),
         Some(Suite::Xdag) => smallnest::xdag(&maker)?,
-        Some(Suite::Ycsb) => ycsb::plan(&maker),
-        Some(Suite::Redb) => redb::plan(&maker)?,
+        Some(Suite::Ycsb) => ycsb::cells(&maker),
+        Some(Suite::Redb) => redb::cells(&maker)?,
     };
-    if !plan.cells.iter().any(|cell| !cell.reference || is_asked_for(options)) {
+    let wanted = |cell: &&Cell| !cell.reference || is_asked_for(options);
+    if cells.iter().filter(wanted).all(|cell| ability::obstacle(cell).is_some()) {
         return Err(PlanError::Nothing);
     }
+    let mut plan = Plan { row_heading: row_heading.into(), cells, left_out: maker.left_out() };
     plan.cells.iter_mut().for_each(|cell| cell.workload.seed = options.seed);
     Ok(plan)
 }
@@ -47,14 +52,13 @@ fn is_asked_for(options: &Options) -> bool {
     options.stores.iter().any(|store| reference::is_reference(store))
 }
 
+/// Heading of the rows, and the cells.
+type Rows = (&'static str, Vec<Cell>);
+
 /// What the suites share.
 struct Maker<'o> {
     options: &'o Options,
 }
-
-/// The durabilities that seeds compare.
-const USUAL: [Durability; 3] =
-    [Durability::Files(Fsync::Always), Durability::Files(Fsync::No), Durability::Memory];
 
 impl Maker<'_> {
     fn check_stores(&self) -> Result<(), PlanError> {
@@ -79,10 +83,15 @@ impl Maker<'_> {
         }
     }
 
-    fn durabilities<'d>(&'d self, usual: &'d [Durability]) -> &'d [Durability] {
-        match self.options.durabilities.as_slice() {
-            [] => usual,
-            asked => asked,
+    /// The durabilities to compare: without a choice of the user, those of the suite's model.
+    fn durabilities(&self) -> &[Durability] {
+        const ALWAYS: Durability = Durability::Files(Fsync::Always);
+        const NO: Durability = Durability::Files(Fsync::No);
+        match (self.options.durabilities.as_slice(), self.options.suite) {
+            ([], None) => &[NO],
+            ([], Some(Suite::Redb)) => &[ALWAYS],
+            ([], Some(_)) => &[ALWAYS, NO, Durability::Memory],
+            (asked, _) => asked,
         }
     }
 
@@ -103,22 +112,45 @@ impl Maker<'_> {
 
     /// Every store at every durability it has, each once: a word may be given twice, and to the reference
     /// all durabilities are one. A foreign server stands for all of them.
-    fn targets(&self, access: Access, usual: &[Durability]) -> Vec<Target> {
+    fn targets(&self, access: Access) -> Vec<Target> {
         if let Some(foreign) = &self.options.target {
             return vec![self.foreign(foreign)];
         }
         let mut targets = Vec::new();
-        for durability in self.durabilities(usual) {
+        for durability in self.durabilities() {
             for info in self.stores() {
                 let target = self.target(info, access, *durability);
-                let able = info.in_memory || target.persistent;
-                let compresses = info.compression.contains(&self.options.compression);
-                if able && compresses && !targets.contains(&target) {
+                if self.lack(info, *durability).is_none() && !targets.contains(&target) {
                     targets.push(target);
                 }
             }
         }
         targets
+    }
+
+    /// Why a store cannot be opened as it is asked for.
+    fn lack(&self, info: &Info, durability: Durability) -> Option<String> {
+        let (store, compression) = (info.name, self.options.compression);
+        if !info.compression.contains(&compression) {
+            return Some(format!("{store}: it does not compress with {compression}"));
+        }
+        let homeless = durability == Durability::Memory && !info.in_memory;
+        homeless.then(|| format!("{store} in memory: it keeps its data in files"))
+    }
+
+    fn left_out(&self) -> Vec<String> {
+        let mut lacks = Vec::new();
+        if self.options.target.is_some() {
+            return lacks;
+        }
+        for durability in self.durabilities() {
+            for lack in self.stores().into_iter().filter_map(|info| self.lack(info, *durability)) {
+                if !lacks.contains(&lack) {
+                    lacks.push(lack);
+                }
+            }
+        }
+        lacks
     }
 
     fn target(&self, info: &Info, access: Access, durability: Durability) -> Target {

@@ -1,7 +1,7 @@
 //! The cases of smallnest's kvbench and of its XDAG fork: set, get, get with one setter beside it, delete,
 //! each by time; and sets in batches of 1000.
 
-use super::{Maker, Plan, USUAL, cell, group};
+use super::{Maker, Rows, cell, group};
 use crate::bench::{
     data::{self, RECORD_KEY, RECORD_VALUE},
     options::{PlanError, Suite},
@@ -15,7 +15,7 @@ const SECONDS: f64 = 60.0;
 /// memory within its minute.
 const KEYS: u64 = 1_000_000;
 
-pub(super) fn plan(maker: &Maker<'_>) -> Plan {
+pub(super) fn cells(maker: &Maker<'_>) -> Rows {
     let shape = |workload: Workload| Workload {
         key_bytes: Size::Fixed(9),
         value_bytes: Size::Fixed(256),
@@ -24,11 +24,11 @@ pub(super) fn plan(maker: &Maker<'_>) -> Plan {
         ..workload
     };
     let cells = cases(maker, "smallnest", maker.access(), SECONDS, &shape);
-    Plan { row_heading: "Case".into(), cells: cells.into_iter().chain(maker.floor()).collect() }
+    ("Case", cells.into_iter().chain(maker.floor()).collect())
 }
 
 /// The same over pairs read from a file; first, how fast one thread reads them without any store.
-pub(super) fn xdag(maker: &Maker<'_>) -> Result<Plan, PlanError> {
+pub(super) fn xdag(maker: &Maker<'_>) -> Result<Rows, PlanError> {
     maker.is_in_process(Suite::Xdag)?;
     let data = maker.options.data.as_ref().ok_or(PlanError::NoData)?;
     let pairs = data::pairs(data).map_err(|source| PlanError::BadData { path: data.clone(), source })?;
@@ -53,7 +53,8 @@ pub(super) fn xdag(maker: &Maker<'_>) -> Result<Plan, PlanError> {
         let (table, column) = (store.table.clone(), "XDAG".into());
         cells.push(Cell { table, column, ..cell("xdag", target, workload, "source scan") });
     }
-    Ok(Plan { row_heading: "Case".into(), cells: cells.into_iter().chain(stores).collect() })
+    cells.extend(stores);
+    Ok(("Case", cells))
 }
 
 fn cases(
@@ -64,7 +65,7 @@ fn cases(
     shape: &dyn Fn(Workload) -> Workload,
 ) -> Vec<Cell> {
     let mut cells = Vec::new();
-    for target in maker.targets(access, &USUAL) {
+    for target in maker.targets(access) {
         let make = |name: &str, operation: Operation| {
             let workload = shape(maker.workload(name, &[(operation, 1.0)], seconds));
             cell(suite, target.clone(), workload, name)
