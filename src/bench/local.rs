@@ -76,7 +76,7 @@ impl Session<'_> {
                 self.outcomes.push(match &self.uncompacted {
                     Some(reason) => Outcome::Unsupported(reason.clone()),
                     None => {
-                        let mut measurement = once(1, Instant::now());
+                        let mut measurement = once(Instant::now());
                         size.charge(&mut measurement, first);
                         Outcome::Measured(measurement)
                     }
@@ -207,7 +207,7 @@ pub(super) fn measurement(phase: Phase, workload: &Workload, concurrent: usize) 
 fn count(engine: &dyn Engine, live: &Live) -> Measurement {
     let begin = Instant::now();
     let counted = engine.count();
-    let mut measurement = once(1, begin);
+    let mut measurement = once(begin);
     compare_count(&mut measurement, counted, live);
     measurement
 }
@@ -227,10 +227,9 @@ fn compare_count(measurement: &mut Measurement, counted: Result<u64, Error>, liv
     }
 }
 
-fn once(operations: u64, begin: Instant) -> Measurement {
-    let seconds = begin.elapsed().as_secs_f64();
-    let throughput = if seconds > 0.0 { operations as f64 / seconds } else { 0.0 };
-    Measurement { operations, seconds, throughput, ..Measurement::default() }
+/// A step, which took until now. What is done once has no throughput.
+fn once(begin: Instant) -> Measurement {
+    Measurement { operations: 1, seconds: begin.elapsed().as_secs_f64(), ..Measurement::default() }
 }
 
 fn source_scan(workload: &Workload) -> Result<Measurement, String> {
@@ -243,5 +242,6 @@ fn source_scan(workload: &Workload) -> Result<Measurement, String> {
         data.value(index, 0, &mut value);
         hint::black_box((&key, &value));
     }
-    Ok(once(data.capacity(), begin))
+    let scanned = Measurement { operations: data.capacity(), ..once(begin) };
+    Ok(Measurement { throughput: scanned.operations as f64 / scanned.seconds, ..scanned })
 }

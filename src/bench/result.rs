@@ -292,7 +292,7 @@ pub struct Measurement {
     pub operations: u64,
     /// Measured time.
     pub seconds: f64,
-    /// Operations in each second.
+    /// Operations in each second; 0 of a step that is done once.
     pub throughput: f64,
     /// Operations that ended in an error.
     pub errors: u64,

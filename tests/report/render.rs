@@ -41,6 +41,25 @@ fn page_is_well_formed_and_names_no_other_place() {
 }
 
 #[test]
+fn mixed_operations_are_drawn_by_their_kind() {
+    let (_dir, page) = report(&[fixtures::in_process()], "report.html");
+    // Two mixed workloads at two levels, each with a chart of throughput and one of latency.
+    assert_eq!(page.matches("aria-label=\"Latency p50 / p99 by kind of ").count(), 4);
+    assert_eq!(page.matches("aria-label=\"Throughput by kind of ").count(), 4);
+    let words = |start: &str| {
+        let (_, rest) = page.split_once(start).unwrap();
+        rest.split_once('"').unwrap().0.to_owned()
+    };
+    let latency = words("Latency p50 / p99 by kind of mixed: ");
+    assert!(latency.starts_with("50% get: map ") && latency.contains("; 50% update: map "), "{latency}");
+    // What failed has no figure here either.
+    let scan = words("Throughput by kind of scan, higher is better: ");
+    assert!(scan.contains("5% insert: ") && !scan.contains("map"), "{scan}");
+    let (_dir, page) = report(&[fixtures::small()], "report.html");
+    assert!(!page.contains("By kind of operation"));
+}
+
+#[test]
 fn names_and_errors_from_outside_stay_text() {
     let runs = [fixtures::in_process(), fixtures::over_the_wire()];
     for file in ["report.html", "report.md"] {

@@ -43,7 +43,7 @@ pub(super) fn compact(
 ) -> Result<(Outcome, Box<dyn Engine>), String> {
     let begin = Instant::now();
     let compacted = engine.compact();
-    let mut measurement = once(1, begin);
+    let mut measurement = once(begin);
     let engine = open().map_err(|error| format!("after the compaction, {error}"))?;
     let outcome = match compacted {
         Err(error @ Error::Unsupported { .. }) => Outcome::Unsupported(error.to_string()),

@@ -11,6 +11,7 @@ mod environment;
 mod html;
 mod markdown;
 mod model;
+mod panels;
 
 use super::files::{self, ReadError};
 use model::Report;

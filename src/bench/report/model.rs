@@ -118,7 +118,12 @@ impl<'a> Entry<'a> {
 
     /// A figure over the repetitions, where it was measured and can be trusted.
     pub fn spread(&self, measure: &Measure) -> Option<Spread> {
-        Spread::of(self.measurements.iter().filter_map(|measurement| (measure.of)(measurement)))
+        self.spread_of(measure.of)
+    }
+
+    /// The same of a figure that is no measure of its own.
+    pub fn spread_of(&self, figure: impl Fn(&Measurement) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.measurements.iter().filter_map(|measurement| figure(measurement)))
     }
 
     /// How many repetitions there are.
