@@ -2,7 +2,8 @@
 
 use super::{
     contest::{Contest, contests},
-    model::{Entry, Report, State},
+    entry::{Entry, State},
+    model::Report,
 };
 use crate::bench::{
     level::Level,

@@ -1,6 +1,6 @@
 //! Charts, drawn as SVG when the page is written: they need no script, and print.
 
-use super::{contest::Contest, model::Entry};
+use super::{contest::Contest, entry::Entry};
 use crate::bench::{
     measure::{Measure, Unit},
     numbers,

@@ -1,6 +1,6 @@
 //! Which cells can be compared: those that did the same work, at the same level, on the same machine.
 
-use super::model::Entry;
+use super::entry::Entry;
 use crate::bench::{
     level::Level,
     measure::Measure,

@@ -1,6 +1,9 @@
 //! One row a cell, for spreadsheets and scripts. Figures are in the unit that the column's name ends with.
 
-use super::model::{Entry, Report, State, Table};
+use super::{
+    entry::{Entry, State},
+    model::{Report, Table},
+};
 use crate::bench::{level::Level, measure, numbers};
 
 const HEAD: [&str; 25] = [

@@ -4,8 +4,9 @@ use super::{
     answers::{self, Answer},
     charts::{Style, Styles},
     contest::{Contest, contests},
+    entry::{Entry, State},
     environment::{self, Described},
-    model::{Entry, Head, Report, State, Table},
+    model::{Head, Report, Table},
     panels::{self, ChartGroup},
 };
 use crate::bench::{

@@ -2,8 +2,9 @@
 
 use super::{
     answers::{self, Finding},
+    entry::{Entry, State},
     environment,
-    model::{Entry, Head, Report, State, Table},
+    model::{Head, Report, Table},
 };
 use crate::bench::{
     measure::{self, Measure, P50, P99, THROUGHPUT},

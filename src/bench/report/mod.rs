@@ -1,12 +1,13 @@
 //! `kvbench report`: what runs say, for people (`markdown`, `html`) and for programs (`csv`).
 //!
-//! `model` arranges the cells of the runs as tables, `contest` tells which of them can be compared,
+//! `model` arranges the cells of the runs (`entry`) as tables, `contest` tells which of them can be compared,
 //! `answers` compares them. The three renderings only choose words and shapes.
 
 mod answers;
 mod charts;
 mod contest;
 mod csv;
+mod entry;
 mod environment;
 mod html;
 mod markdown;

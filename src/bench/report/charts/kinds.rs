@@ -5,7 +5,7 @@ use crate::bench::{
     measure::{Better, Unit},
     numbers,
     recorder::OPERATIONS,
-    report::{contest::Contest, model::Entry},
+    report::{contest::Contest, entry::Entry},
     result::{Latency, Measurement, Operation},
     spread::Spread,
 };
