@@ -21,7 +21,9 @@ pub fn obstacle(cell: &Cell) -> Option<String> {
         Step::Operations | Step::SourceScan => None,
         Step::Count if reference::is_reference(store) => Some("nothing is there to be counted".into()),
         Step::Count => None,
-        Step::DiskSize | Step::Compact if !target.persistent => Some(format!("{store} has no files here")),
+        Step::DiskSize | Step::Compact if !target.persistent => {
+            Some(format!("{store} in memory has no files"))
+        }
         Step::DiskSize | Step::Compact => None,
     }
 }

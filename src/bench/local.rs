@@ -195,6 +195,14 @@ pub(super) fn measurement(phase: Phase, workload: &Workload, concurrent: usize) 
         let user_bytes = measurement.user_bytes as f64;
         measurement.write_amplification = measurement.written_bytes.map(|bytes| bytes as f64 / user_bytes);
     }
+    // An operation under way ends after the time; one that takes so much longer is no normal one.
+    if let Some(seconds) = workload.seconds.filter(|seconds| measurement.seconds > 2.0 * seconds + 1.0) {
+        measurement.warnings.push(format!(
+            "{seconds} s were asked for, but its last operation ended after {:.1}: the store, or the machine, \
+             stood still",
+            measurement.seconds
+        ));
+    }
     if let Some(rate) = workload.rate.filter(|rate| measurement.throughput < 0.98 * rate) {
         measurement.warnings.push(format!(
             "{rate} operations in a second were asked for, {:.0} were done: latency is that of a queue that grows",
@@ -244,4 +252,28 @@ fn source_scan(workload: &Workload) -> Result<Measurement, String> {
     }
     let scanned = Measurement { operations: data.capacity(), ..once(begin) };
     Ok(Measurement { throughput: scanned.operations as f64 / scanned.seconds, ..scanned })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{process::Usage, recorder::Recorder};
+    use std::time::Duration;
+
+    /// Warnings of a measurement that was to take a second and took `seconds`.
+    fn warnings(seconds: u64) -> Vec<String> {
+        let mut recorder = Recorder::new(0, Duration::from_millis(100));
+        recorder.success(Operation::Get, 0, seconds * 1_000_000_000);
+        let json = r#"{"name": "get", "mix": {"get": 1}, "keys": 1, "key_bytes": {"fixed": 1},
+            "value_bytes": {"fixed": 1}, "order": "uniform", "threads": 1, "batch": 1, "seconds": 1.0,
+            "operations": null, "warmup_seconds": 0, "rate": null, "scan_length": 1, "seed": 1}"#;
+        let phase = Phase { recorder, start: 0, usage: Usage::default() };
+        measurement(phase, &serde_json::from_str(json).unwrap(), 1).warnings
+    }
+
+    #[test]
+    fn a_standstill_is_warned_of() {
+        assert_eq!(warnings(2), [""; 0]);
+        assert!(warnings(20).concat().contains("ended after 20.0"), "{:?}", warnings(20));
+    }
 }

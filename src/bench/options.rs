@@ -143,6 +143,6 @@ pub enum PlanError {
     ShortKeys { bytes: u32, keys: u64, least: u32 },
     #[error("--keys 0: --mix {0} needs keys to work on")]
     NoKeys(&'static str),
-    #[error("nothing to measure: no store of --stores has the --fsync, --mix and --compression asked for")]
-    Nothing,
+    #[error("nothing to measure with these --stores: {0}")]
+    Nothing(String),
 }

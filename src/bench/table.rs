@@ -16,15 +16,31 @@ pub fn text(run: &Run) -> String {
             render(&mut text, run, &cells, &run.row_heading, &|cell| mean_ns(run, cell));
         }
     }
-    for lack in &run.left_out {
-        let _ = writeln!(text, "\nleft out: {lack}");
+    paragraph(&mut text, "left out: ", run.left_out.iter().map(String::as_str).collect());
+    text.push_str(&floor(run));
+    text
+}
+
+/// What the harness itself costs: one cell of a run of engines, or a suite over the reference.
+fn floor(run: &Run) -> String {
+    let cells: Vec<_> = run.cells.iter().filter(|cell| cell.reference).collect();
+    if let [cell] = cells.as_slice() {
+        return format!("\nharness floor: {} ns an operation\n", mean_ns(run, cell));
     }
-    for cell in run.cells.iter().filter(|cell| cell.reference && run.unsupported(&cell.id).is_none()) {
-        // The floor itself is one cell; a suite over the reference has several.
-        let row = if cell.table == "harness floor" { String::new() } else { format!(", {}", cell.row) };
-        let _ = writeln!(text, "\nharness floor{row}: {} ns an operation", mean_ns(run, cell));
+    let mut text = String::new();
+    if !cells.is_empty() {
+        text.push_str("\nharness floor: mean latency, ns\n\n");
+        render(&mut text, run, &cells, &run.row_heading, &|cell| mean_ns(run, cell));
     }
     text
+}
+
+/// Lines below a table.
+fn paragraph(text: &mut String, start: &str, lines: Vec<&str>) {
+    for (number, line) in lines.into_iter().enumerate() {
+        let blank = if number == 0 { "\n" } else { "" };
+        let _ = writeln!(text, "{blank}{start}{line}");
+    }
 }
 
 fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &dyn Fn(&Cell) -> String) {
@@ -53,9 +69,7 @@ fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &d
         lines.push(line);
     }
     align(text, &lines, labels);
-    for reason in distinct(cells.iter().filter_map(|cell| run.unsupported(&cell.id))) {
-        let _ = writeln!(text, "n/a: {reason}");
-    }
+    paragraph(text, "n/a: ", distinct(cells.iter().filter_map(|cell| run.unsupported(&cell.id))));
 }
 
 fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {

@@ -45,8 +45,12 @@ fn what_a_store_cannot_do_is_shown_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let suite = |arguments: &[&str]| {
         let _ = std::fs::remove_file(dir.path().join("result.json"));
-        let flags = ["--keys", "1000", "--stores", "map", "--seconds", "0.05"];
-        let output = bench(dir.path(), &[arguments, &flags].concat());
+        let flags = ["--keys", "1000", "--seconds", "0.05"];
+        let flags = match arguments.contains(&"--stores") {
+            true => flags.to_vec(),
+            false => [&flags[..], &["--stores", "map"]].concat(),
+        };
+        let output = bench(dir.path(), &[arguments, &flags[..]].concat());
         assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
         (read(dir.path()), String::from_utf8(output.stdout).unwrap())
     };
@@ -68,6 +72,13 @@ fn what_a_store_cannot_do_is_shown_with_the_reason() {
     let rows: Vec<_> = fileless.iter().map(|(row, _)| *row).collect();
     assert_eq!(rows, ["uncompacted size", "compaction", "compacted size"]);
     assert!(!text.contains("failed"), "{text}");
+
+    let (run, text) = suite(&["--suite", "redb", "--stores", "nothing"]);
+    assert!(run.cells.iter().all(|cell| cell.reference));
+    assert!(
+        text.starts_with("\nharness floor: mean latency, ns\n") && text.contains("\nremovals "),
+        "{text}"
+    );
 
     let (run, _) = suite(&["--suite", "ycsb", "--fsync", "no"]);
     assert_eq!(unsupported(&run), [("e", unordered)]);

@@ -39,11 +39,18 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
         Some(Suite::Ycsb) => ycsb::cells(&maker),
         Some(Suite::Redb) => redb::cells(&maker)?,
     };
+    let mut reasons = maker.left_out();
+    let mut plan = Plan { row_heading: row_heading.into(), cells, left_out: reasons.clone() };
     let wanted = |cell: &&Cell| !cell.reference || is_asked_for(options);
-    if cells.iter().filter(wanted).all(|cell| ability::obstacle(cell).is_some()) {
-        return Err(PlanError::Nothing);
+    let obstacles: Vec<_> = plan.cells.iter().filter(wanted).map(ability::obstacle).collect();
+    if obstacles.iter().all(Option::is_some) {
+        for obstacle in obstacles.into_iter().flatten() {
+            if !reasons.contains(&obstacle) {
+                reasons.push(obstacle);
+            }
+        }
+        return Err(PlanError::Nothing(reasons.join("; ")));
     }
-    let mut plan = Plan { row_heading: row_heading.into(), cells, left_out: maker.left_out() };
     plan.cells.iter_mut().for_each(|cell| cell.workload.seed = options.seed);
     Ok(plan)
 }
@@ -131,6 +138,9 @@ impl Maker<'_> {
     /// Why a store cannot be opened as it is asked for.
     fn lack(&self, info: &Info, durability: Durability) -> Option<String> {
         let (store, compression) = (info.name, self.options.compression);
+        if reference::is_reference(store) && self.options.suite == Some(Suite::Xdag) {
+            return Some(format!("{store}: it makes its values, and has none of a file"));
+        }
         if !info.compression.contains(&compression) {
             return Some(format!("{store}: it does not compress with {compression}"));
         }

@@ -42,8 +42,7 @@ pub(super) fn xdag(maker: &Maker<'_>) -> Result<Rows, PlanError> {
     let mut cells = Vec::new();
     let stores = cases(maker, "xdag", Access::InProcess, 10.0, &shape);
     let mut tables = HashSet::new();
-    // A table that has nothing but the reference is not shown.
-    for store in stores.iter().filter(|cell| !cell.reference) {
+    for store in &stores {
         if !tables.insert(&store.table) {
             continue;
         }
