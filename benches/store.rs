@@ -8,7 +8,8 @@ mod support;
 use criterion::{Criterion, Throughput};
 use kvbench::{
     engine::{
-        Batch, Compression, Engine, Family, Fsync, Info, KeyRange, Loss, Result, VisitPair, VisitValue,
+        Batch, Caveat, Compression, Engine, Family, Fsync, Info, KeyRange, Loss, Result, VisitPair,
+        VisitValue,
     },
     store::{CommitQueue, Error, Store, Txn, Work},
 };
@@ -35,7 +36,7 @@ static INFO: Info = Info {
     compression: &[Compression::None],
     cache: "none",
     loss: [NOTHING; 3],
-    caveats: &["Keeps nothing."],
+    caveats: &[Caveat::new("Keeps nothing.")],
 };
 
 /// An engine that only counts the writes it is given.

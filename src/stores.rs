@@ -51,7 +51,7 @@ fn describe_one(info: &Info, text: &mut String) -> fmt::Result {
         )?;
     }
     for caveat in info.caveats {
-        writeln!(text, "  * {caveat}")?;
+        writeln!(text, "  * {}", caveat.text)?;
     }
     writeln!(text)
 }

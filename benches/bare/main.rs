@@ -29,7 +29,7 @@ use support::{Key, Rng, Values};
 /// Bytes of a value.
 const VALUE: usize = 256;
 
-/// Puts in a batch.
+/// Puts or gets in a batch.
 const BATCH: usize = 256;
 
 /// Keys that are there: few, so that both sides stay in the cache of one core. What does not fit
@@ -73,15 +73,17 @@ fn main() {
 #[derive(Clone, Copy)]
 enum Case {
     GetHit,
+    GetBatch,
     PutBatch,
 }
 
 impl Case {
-    const ALL: [Self; 2] = [Self::GetHit, Self::PutBatch];
+    const ALL: [Self; 3] = [Self::GetHit, Self::GetBatch, Self::PutBatch];
 
     fn id(self, engine: &str) -> String {
         let name = match self {
             Self::GetHit => "get/hit",
+            Self::GetBatch => "get/batch of 256",
             Self::PutBatch => "put/batch of 256",
         };
         format!("bare/{engine}/{name}")
@@ -90,7 +92,7 @@ impl Case {
     /// Keys of a burst.
     fn burst(self) -> usize {
         match self {
-            Self::GetHit => 65_536,
+            Self::GetHit | Self::GetBatch => 65_536,
             Self::PutBatch => 8 * BATCH,
         }
     }
@@ -102,6 +104,10 @@ impl Case {
         let start = Instant::now();
         match self {
             Self::GetHit => assert_eq!(side.get_each(&keys, &mut reply), keys.len() * VALUE, "bytes read"),
+            Self::GetBatch => {
+                let bytes: usize = keys.chunks(BATCH).map(|batch| side.get_batch(batch)).sum();
+                assert_eq!(bytes, keys.len() * VALUE, "bytes read");
+            }
             Self::PutBatch => pairs.chunks(BATCH).for_each(|batch| side.put_batch(batch)),
         }
         start.elapsed().as_nanos() as f64 / pairs.len() as f64

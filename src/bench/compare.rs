@@ -58,6 +58,8 @@ pub enum CellChange {
     Mended,
     /// Neither run has figures, or the second has not measured it.
     NoFigures,
+    /// One of the runs tells that there is no such thing.
+    Unsupported,
     /// The same id, but other work.
     OtherWork,
 }
@@ -139,7 +141,7 @@ impl CellChange {
                 all.into_iter().flatten().any(|change| change.verdict(Some(limit)) == Verdict::TooSlow)
             }
             Self::FailsNow => true,
-            Self::Mended | Self::NoFigures | Self::OtherWork => false,
+            Self::Mended | Self::NoFigures | Self::Unsupported | Self::OtherWork => false,
         }
     }
 }
@@ -184,6 +186,7 @@ fn change(first: &Run, second: &Run, cell: &Cell) -> CellChange {
         (true, true) => CellChange::NoFigures,
         (false, true) => CellChange::FailsNow,
         (true, false) => CellChange::Mended,
+        _ if first.unsupported(id).or(second.unsupported(id)).is_some() => CellChange::Unsupported,
         (false, false) => match between(measure::of_figure(cell.figure)) {
             Some(figure) => CellChange::Figures { figure, p99: between(&P99) },
             None => CellChange::NoFigures,
@@ -195,6 +198,7 @@ fn change(first: &Run, second: &Run, cell: &Cell) -> CellChange {
 fn faulty(run: &Run, id: &str) -> bool {
     run.samples.iter().filter(|sample| sample.cell == id).any(|sample| match &sample.outcome {
         Outcome::Failed(_) => true,
+        Outcome::Unsupported(_) => false,
         Outcome::Measured(measurement) => !measurement.is_sound(),
     })
 }

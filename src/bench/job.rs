@@ -5,7 +5,7 @@
 //! for each cell. The child ends when that input does, so that no child outlives a killed parent.
 
 use super::{
-    local,
+    ability, local,
     result::{Access, Cell, Outcome, Step},
     wire,
 };
@@ -52,6 +52,20 @@ pub struct Report {
 impl Job {
     /// Measures in this process.
     fn measure(&self) -> Vec<Report> {
+        // What cannot be done is not tried: not even the keys are loaded for it.
+        let able = self.cells.iter().filter(|cell| ability::obstacle(cell).is_none()).cloned().collect();
+        let mut outcomes = Self { cells: able, ..self.clone() }.outcomes();
+        let mut report = |cell: &Cell| Report {
+            cell: cell.id.clone(),
+            outcome: match ability::obstacle(cell) {
+                Some(reason) => Outcome::Unsupported(reason),
+                None => outcomes.pop_front().unwrap_or_else(|| Outcome::Failed("not measured".into())),
+            },
+        };
+        self.cells.iter().map(&mut report).collect()
+    }
+
+    fn outcomes(&self) -> VecDeque<Outcome> {
         let outcomes = match fs::create_dir_all(&self.directory) {
             Err(error) => Err(format!("cannot create {}: {error}", self.directory.display())),
             Ok(()) => match self.cells.first().map(|cell| cell.target.access) {
@@ -60,15 +74,10 @@ impl Job {
                 None => Ok(Vec::new()),
             },
         };
-        let mut outcomes = match outcomes {
-            Ok(outcomes) => VecDeque::from(outcomes),
+        match outcomes {
+            Ok(outcomes) => outcomes.into(),
             Err(text) => self.cells.iter().map(|_| Outcome::Failed(text.clone())).collect(),
-        };
-        let report = |cell: &Cell| Report {
-            cell: cell.id.clone(),
-            outcome: outcomes.pop_front().unwrap_or_else(|| Outcome::Failed("not measured".into())),
-        };
-        self.cells.iter().map(report).collect()
+        }
     }
 
     /// The cells by what runs at the same time.

@@ -1,15 +1,19 @@
 //! Cells in process: the driver's threads call the engine.
 
+mod ending;
+
 use super::{
     data::Data,
     driver::{Bench, Phase},
     job::Job,
+    level::Level,
     live::Live,
     process::Usage,
     reference,
     result::{Cell, Measurement, Operation, Outcome, Step, Target, Workload},
 };
-use crate::engine::{Compression, Engine, Error, Fsync, Location, OpenOptions};
+use crate::engine::{Compression, Durability, Engine, Error, Fsync, Location, OpenOptions};
+use ending::{End, Size};
 use std::{hint, path::Path, sync::Arc, time::Instant};
 
 /// Measures the cells of a job; the text of an error that leaves none of them measured.
@@ -27,16 +31,84 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
         || reference::open(&first.target.store, &options, &data).map_err(|error| format!("open: {error}"));
     let engine = open()?;
     let load_seconds = load(&*engine, &data, &live, &first.workload)?;
-    let mut measurements = Vec::new();
+    let mut session =
+        Session { engine, open: &open, data: &data, live: &live, outcomes: Vec::new(), uncompacted: None };
     for cells in job.steps() {
-        measurements.extend(step(&*engine, &data, &live, cells)?);
+        session = session.step(cells, &job.cells)?;
     }
-    let end = End::of(engine, &live, open)?;
-    for (measurement, cell) in measurements.iter_mut().zip(&job.cells) {
+    let Session { engine, mut outcomes, .. } = session;
+    let end = End::of(engine, &live, &open)?;
+    for (measurement, cell) in measured(&mut outcomes, &job.cells) {
         measurement.load_seconds = load_seconds;
         end.add_to(measurement, cell);
     }
-    Ok(measurements.into_iter().map(Outcome::Measured).collect())
+    Ok(outcomes)
+}
+
+/// Opens the store of a job, for the first time or again.
+type Open<'s> = &'s dyn Fn() -> Result<Box<dyn Engine>, String>;
+
+/// An engine in the middle of a job.
+struct Session<'s> {
+    engine: Box<dyn Engine>,
+    open: Open<'s>,
+    data: &'s Data,
+    live: &'s Live,
+    /// Of the cells so far.
+    outcomes: Vec<Outcome>,
+    /// Why the files are not compacted, after a cell that should have done it.
+    uncompacted: Option<String>,
+}
+
+impl Session<'_> {
+    /// Measures the cells that run at the same time, of `all` of the job.
+    fn step(mut self, cells: &[Cell], all: &[Cell]) -> Result<Self, String> {
+        let Some(first) = cells.first() else { return Ok(self) };
+        match first.workload.step {
+            Step::Operations => {
+                let measurements = operations(&*self.engine, self.data, self.live, cells);
+                self.outcomes.extend(measurements.into_iter().map(Outcome::Measured));
+            }
+            Step::Count => self.outcomes.push(Outcome::Measured(count(&*self.engine, self.live))),
+            Step::SourceScan => return Err("a file is scanned beside no store".into()),
+            Step::DiskSize => {
+                let size = Size::of(&*self.engine, self.live)?;
+                self.outcomes.push(match &self.uncompacted {
+                    Some(reason) => Outcome::Unsupported(reason.clone()),
+                    None => {
+                        let mut measurement = once(Instant::now());
+                        size.charge(&mut measurement, first);
+                        Outcome::Measured(measurement)
+                    }
+                });
+            }
+            Step::Compact => return self.compact(all),
+        }
+        Ok(self)
+    }
+
+    fn compact(mut self, all: &[Cell]) -> Result<Self, String> {
+        // The cells before it are charged with what they left.
+        let size = Size::of(&*self.engine, self.live)?;
+        measured(&mut self.outcomes, all).for_each(|(measurement, cell)| size.charge(measurement, cell));
+        let (outcome, engine) = ending::compact(self.engine, self.live, self.open)?;
+        if let Outcome::Unsupported(reason) = &outcome {
+            self.uncompacted = Some(reason.clone());
+        }
+        self.outcomes.push(outcome);
+        Ok(Self { engine, ..self })
+    }
+}
+
+/// The measurements so far, each with its cell.
+fn measured<'o>(
+    outcomes: &'o mut [Outcome],
+    cells: &'o [Cell],
+) -> impl Iterator<Item = (&'o mut Measurement, &'o Cell)> {
+    outcomes.iter_mut().zip(cells).filter_map(|(outcome, cell)| match outcome {
+        Outcome::Measured(measurement) => Some((measurement, cell)),
+        Outcome::Failed(_) | Outcome::Unsupported(_) => None,
+    })
 }
 
 fn in_file(workload: &Workload, error: &dyn std::fmt::Display) -> String {
@@ -60,9 +132,12 @@ fn open_options(job: &Job, target: &Target) -> Result<OpenOptions, String> {
     })
 }
 
+/// The policy it is opened with; in memory there is nothing to sync.
 fn fsync(target: &Target) -> Fsync {
-    let named = |fsync: &Fsync| target.fsync.as_deref() == Some(fsync.as_str());
-    Fsync::ALL.into_iter().find(named).unwrap_or(Fsync::No)
+    match Level::of(target).durability {
+        Some(Durability::Files(fsync)) => fsync,
+        Some(Durability::Memory) | None => Fsync::No,
+    }
 }
 
 /// Loads the keys that the first cell wants, unsynced until its end. The time it took, if there are any.
@@ -82,17 +157,11 @@ fn load(engine: &dyn Engine, data: &Data, live: &Live, workload: &Workload) -> R
     Ok(Some(begin.elapsed().as_secs_f64()))
 }
 
-/// Measures the cells that run at the same time.
-fn step(engine: &dyn Engine, data: &Data, live: &Live, cells: &[Cell]) -> Result<Vec<Measurement>, String> {
-    let Some(first) = cells.first() else { return Ok(Vec::new()) };
-    match first.workload.step {
-        Step::Operations => {}
-        Step::Count => return Ok(vec![count(engine, live)]),
-        Step::DiskSize | Step::SourceScan => return Ok(vec![once(1, Instant::now())]),
-    }
+fn operations(engine: &dyn Engine, data: &Data, live: &Live, cells: &[Cell]) -> Vec<Measurement> {
+    let Some(first) = cells.first() else { return Vec::new() };
     let mut bench = Bench::new(engine, data, live);
-    bench.sync = fsync(&first.target) == Fsync::Always && first.target.persistent;
-    bench.sync_every_second = fsync(&first.target) == Fsync::EverySec && first.target.persistent;
+    bench.sync = fsync(&first.target) == Fsync::Always;
+    bench.sync_every_second = fsync(&first.target) == Fsync::EverySec;
     let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
     let phases = bench.run(&workloads, Usage::of_self);
     let mut measurements: Vec<_> = phases
@@ -109,7 +178,7 @@ fn step(engine: &dyn Engine, data: &Data, live: &Live, cells: &[Cell]) -> Result
             measurement.written_bytes = None;
         }
     }
-    Ok(measurements)
+    measurements
 }
 
 /// The numbers of a phase, of `concurrent` that ran at the same time.
@@ -126,6 +195,14 @@ pub(super) fn measurement(phase: Phase, workload: &Workload, concurrent: usize) 
         let user_bytes = measurement.user_bytes as f64;
         measurement.write_amplification = measurement.written_bytes.map(|bytes| bytes as f64 / user_bytes);
     }
+    // An operation under way ends after the time; one that takes so much longer is no normal one.
+    if let Some(seconds) = workload.seconds.filter(|seconds| measurement.seconds > 2.0 * seconds + 1.0) {
+        measurement.warnings.push(format!(
+            "{seconds} s were asked for, but its last operation ended after {:.1}: the store, or the machine, \
+             stood still",
+            measurement.seconds
+        ));
+    }
     if let Some(rate) = workload.rate.filter(|rate| measurement.throughput < 0.98 * rate) {
         measurement.warnings.push(format!(
             "{rate} operations in a second were asked for, {:.0} were done: latency is that of a queue that grows",
@@ -138,7 +215,13 @@ pub(super) fn measurement(phase: Phase, workload: &Workload, concurrent: usize) 
 fn count(engine: &dyn Engine, live: &Live) -> Measurement {
     let begin = Instant::now();
     let counted = engine.count();
-    let mut measurement = once(1, begin);
+    let mut measurement = once(begin);
+    compare_count(&mut measurement, counted, live);
+    measurement
+}
+
+/// Counts a fault when the engine does not have so many keys as it should.
+fn compare_count(measurement: &mut Measurement, counted: Result<u64, Error>, live: &Live) {
     match counted {
         Ok(keys) if keys == live.count() => {}
         Ok(keys) => {
@@ -150,13 +233,11 @@ fn count(engine: &dyn Engine, live: &Live) -> Measurement {
             measurement.first_fault = Some(format!("count: {error}"));
         }
     }
-    measurement
 }
 
-fn once(operations: u64, begin: Instant) -> Measurement {
-    let seconds = begin.elapsed().as_secs_f64();
-    let throughput = if seconds > 0.0 { operations as f64 / seconds } else { 0.0 };
-    Measurement { operations, seconds, throughput, ..Measurement::default() }
+/// A step, which took until now. What is done once has no throughput.
+fn once(begin: Instant) -> Measurement {
+    Measurement { operations: 1, seconds: begin.elapsed().as_secs_f64(), ..Measurement::default() }
 }
 
 fn source_scan(workload: &Workload) -> Result<Measurement, String> {
@@ -169,61 +250,30 @@ fn source_scan(workload: &Workload) -> Result<Measurement, String> {
         data.value(index, 0, &mut value);
         hint::black_box((&key, &value));
     }
-    Ok(once(data.capacity(), begin))
+    let scanned = Measurement { operations: data.capacity(), ..once(begin) };
+    Ok(Measurement { throughput: scanned.operations as f64 / scanned.seconds, ..scanned })
 }
 
-/// What the engine's end has shown.
-struct End {
-    disk_bytes: u64,
-    close_seconds: f64,
-    reopen_seconds: Option<f64>,
-    fault: Option<String>,
-    live: u64,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{process::Usage, recorder::Recorder};
+    use std::time::Duration;
 
-impl End {
-    /// Closes the engine. Opens it again where it has files, to see how long that takes and whether the
-    /// keys are still there.
-    fn of(
-        engine: Box<dyn Engine>,
-        live: &Live,
-        open: impl FnOnce() -> Result<Box<dyn Engine>, String>,
-    ) -> Result<Self, String> {
-        let words = |error: Error| format!("close: {error}");
-        let persistent = !engine.is_memory_only();
-        let disk_bytes = engine.disk_size().map_err(words)?;
-        let begin = Instant::now();
-        engine.close().map_err(words)?;
-        drop(engine);
-        let close_seconds = begin.elapsed().as_secs_f64();
-        let mut end =
-            Self { disk_bytes, close_seconds, reopen_seconds: None, fault: None, live: live.count() };
-        if persistent {
-            let begin = Instant::now();
-            let engine = open().map_err(|error| format!("again, {error}"))?;
-            end.reopen_seconds = Some(begin.elapsed().as_secs_f64());
-            let keys = engine.count().map_err(words)?;
-            if keys != end.live {
-                end.fault = Some(format!("opened again, it has {keys} keys; {} were there", end.live));
-            }
-            engine.close().map_err(words)?;
-        }
-        Ok(end)
+    /// Warnings of a measurement that was to take a second and took `seconds`.
+    fn warnings(seconds: u64) -> Vec<String> {
+        let mut recorder = Recorder::new(0, Duration::from_millis(100));
+        recorder.success(Operation::Get, 0, seconds * 1_000_000_000);
+        let json = r#"{"name": "get", "mix": {"get": 1}, "keys": 1, "key_bytes": {"fixed": 1},
+            "value_bytes": {"fixed": 1}, "order": "uniform", "threads": 1, "batch": 1, "seconds": 1.0,
+            "operations": null, "warmup_seconds": 0, "rate": null, "scan_length": 1, "seed": 1}"#;
+        let phase = Phase { recorder, start: 0, usage: Usage::default() };
+        measurement(phase, &serde_json::from_str(json).unwrap(), 1).warnings
     }
 
-    fn add_to(&self, measurement: &mut Measurement, cell: &Cell) {
-        measurement.close_seconds = Some(self.close_seconds);
-        measurement.reopen_seconds = self.reopen_seconds;
-        if cell.target.persistent {
-            measurement.disk_bytes = Some(self.disk_bytes);
-            let alive = self.live as f64 * cell.workload.pair_bytes();
-            measurement.space_amplification = (alive > 0.0).then(|| self.disk_bytes as f64 / alive);
-        }
-        // A write that failed may or may not be there: it is counted already.
-        let exact = measurement.errors == 0 && cell.workload.has_exact_keys();
-        if let Some(fault) = self.fault.as_ref().filter(|_| exact) {
-            measurement.misses += 1;
-            measurement.first_fault.get_or_insert_with(|| fault.clone());
-        }
+    #[test]
+    fn a_standstill_is_warned_of() {
+        assert_eq!(warnings(2), [""; 0]);
+        assert!(warnings(20).concat().contains("ended after 20.0"), "{:?}", warnings(20));
     }
 }

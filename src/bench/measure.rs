@@ -80,15 +80,22 @@ fn bytes(value: Option<u64>) -> Option<f64> {
     value.map(|value| value as f64)
 }
 
+/// A latency; a step that is done once has none.
+fn latency(measurement: &Measurement, value: f64) -> Option<f64> {
+    (measurement.latency.count > 0).then_some(value)
+}
+
 /// Operations each second.
 pub static THROUGHPUT: Measure =
-    Measure::new("throughput_per_second", "Throughput", Unit::PerSecond, true, |m| Some(m.throughput));
+    Measure::new("throughput_per_second", "Throughput", Unit::PerSecond, true, |m| {
+        (m.throughput > 0.0).then_some(m.throughput)
+    });
 /// Median latency.
 pub static P50: Measure =
-    Measure::new("p50_us", "Latency p50", Unit::Microseconds, true, |m| Some(m.latency.p50_us));
+    Measure::new("p50_us", "Latency p50", Unit::Microseconds, true, |m| latency(m, m.latency.p50_us));
 /// 99th percentile.
 pub static P99: Measure =
-    Measure::new("p99_us", "Latency p99", Unit::Microseconds, true, |m| Some(m.latency.p99_us));
+    Measure::new("p99_us", "Latency p99", Unit::Microseconds, true, |m| latency(m, m.latency.p99_us));
 /// Size on disk.
 pub static DISK: Measure = Measure::new("disk_bytes", "Disk", Unit::Bytes, true, |m| bytes(m.disk_bytes));
 /// Bytes written by byte asked for.
@@ -105,17 +112,17 @@ pub static MEMORY: Measure =
 pub static DURATION: Measure = Measure::new("seconds", "Duration", Unit::Seconds, false, |m| Some(m.seconds));
 
 static P999: Measure =
-    Measure::new("p999_us", "Latency p99.9", Unit::Microseconds, true, |m| Some(m.latency.p999_us));
+    Measure::new("p999_us", "Latency p99.9", Unit::Microseconds, true, |m| latency(m, m.latency.p999_us));
 static CPU: Measure =
     Measure::new("cpu_us_per_operation", "CPU an operation", Unit::Microseconds, true, |m| {
         m.cpu_us_per_operation
     });
 static MEAN: Measure =
-    Measure::new("mean_us", "Mean latency", Unit::Microseconds, false, |m| Some(m.latency.mean_us));
+    Measure::new("mean_us", "Mean latency", Unit::Microseconds, false, |m| latency(m, m.latency.mean_us));
 static P90: Measure =
-    Measure::new("p90_us", "Latency p90", Unit::Microseconds, false, |m| Some(m.latency.p90_us));
+    Measure::new("p90_us", "Latency p90", Unit::Microseconds, false, |m| latency(m, m.latency.p90_us));
 static MAX: Measure =
-    Measure::new("max_us", "Largest latency", Unit::Microseconds, false, |m| Some(m.latency.max_us));
+    Measure::new("max_us", "Largest latency", Unit::Microseconds, false, |m| latency(m, m.latency.max_us));
 static WRITTEN: Measure =
     Measure::new("written_bytes", "Written", Unit::Bytes, false, |m| bytes(m.written_bytes));
 static LOAD: Measure = Measure::new("load_seconds", "Load", Unit::Seconds, true, |m| m.load_seconds);

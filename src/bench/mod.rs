@@ -3,6 +3,7 @@
 //! In the order in which a run passes them:
 //!
 //! - [`options`] and [`suites`]: what the user wants, as cells.
+//! - [`level`]: which figures may be compared at all; [`ability`]: which there cannot be.
 //! - [`run`]: goes over the cells, keeps the result file; [`environment`] says where.
 //! - [`job`]: a process of its own for each group of cells; [`process`] says what that used.
 //! - `local` and `wire`: the cells of a job in process, and over a connection.
@@ -13,6 +14,7 @@
 //!   [`report`] (tables, charts, answers) and [`compare`] (two runs, cell by cell) tell what they mean.
 //! - [`mod@reference`]: the engine that does nothing, for the price of the harness.
 
+pub mod ability;
 pub mod compare;
 pub mod data;
 pub mod driver;
@@ -20,6 +22,7 @@ pub mod environment;
 pub mod files;
 pub mod job;
 pub mod keys;
+pub mod level;
 pub mod live;
 mod local;
 pub mod measure;

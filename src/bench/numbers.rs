@@ -66,20 +66,26 @@ pub fn length(size: Size) -> String {
 
 /// Parts of operations in percent.
 pub fn mix(mix: &BTreeMap<Operation, f64>) -> String {
+    mix.keys().map(|kind| share(*kind, mix)).collect::<Vec<_>>().join(" + ")
+}
+
+/// The part of one kind of operation in percent; of the only one, its name.
+pub fn share(kind: Operation, mix: &BTreeMap<Operation, f64>) -> String {
     let all: f64 = mix.values().sum();
-    let part = |(kind, weight): (&Operation, &f64)| {
-        let kind = match kind {
-            Operation::Get => "get",
-            Operation::GetMiss => "get-miss",
-            Operation::Update => "update",
-            Operation::Insert => "insert",
-            Operation::ReadModifyWrite => "read-modify-write",
-            Operation::Scan => "scan",
-            Operation::Delete => "delete",
-        };
-        if *weight == all { kind.to_owned() } else { format!("{:.3}% {kind}", weight / all * 100.0) }
+    let weight = mix.get(&kind).copied().unwrap_or_default();
+    let name = match kind {
+        Operation::Get => "get",
+        Operation::GetMiss => "get-miss",
+        Operation::Update => "update",
+        Operation::Insert => "insert",
+        Operation::ReadModifyWrite => "read-modify-write",
+        Operation::Scan => "scan",
+        Operation::Delete => "delete",
     };
-    mix.iter().map(part).collect::<Vec<_>>().join(" + ").replace(".000%", "%")
+    if weight == all {
+        return name.to_owned();
+    }
+    format!("{:.3}% {name}", weight / all * 100.0).replace(".000%", "%")
 }
 
 /// How keys are chosen.

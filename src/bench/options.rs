@@ -1,7 +1,8 @@
 //! What a user can ask of a run, typed; and the errors of plans that cannot be measured.
 
 use super::result::{Operation, Order, Size, Target};
-use crate::engine::{Compression, Fsync};
+use crate::engine::Compression;
+pub use crate::engine::Durability;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -122,31 +123,14 @@ impl Suite {
     }
 }
 
-/// Where acknowledged writes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// In files, synced as the policy says.
-    Files(Fsync),
-    /// In memory only.
-    Memory,
-}
-
-impl Durability {
-    /// The word of the command line and of cell names.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Files(fsync) => fsync.as_str(),
-            Self::Memory => "memory",
-        }
-    }
-}
-
 /// Requests that cannot be measured. Each text names the flag and what to do.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum PlanError {
     #[error("--stores {name}: this build has {able}")]
     UnknownStore { name: String, able: String },
+    #[error("--stores nothing: it is no server; leave it out, or --wire and --suite kvbench")]
+    ReferenceOverWire,
     #[error("--suite {0} is measured in process only; leave out --wire and --target")]
     InProcessOnly(&'static str),
     #[error("--suite xdag needs --data FILE; --generate-data FILE makes one")]
@@ -159,6 +143,6 @@ pub enum PlanError {
     ShortKeys { bytes: u32, keys: u64, least: u32 },
     #[error("--keys 0: --mix {0} needs keys to work on")]
     NoKeys(&'static str),
-    #[error("nothing to measure: no store of --stores takes the --fsync and --mix asked for")]
-    Nothing,
+    #[error("nothing to measure with these --stores: {0}")]
+    Nothing(String),
 }

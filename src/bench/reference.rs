@@ -2,8 +2,8 @@
 
 use super::data::Data;
 use crate::engine::{
-    Batch, Compression, Engine, Error, Family, Info, KeyRange, Kind, Loss, OpenOptions, Result, VisitPair,
-    VisitValue,
+    Batch, Caveat, Compression, Engine, Error, Family, Info, KeyRange, Kind, Loss, OpenOptions, Result,
+    VisitPair, VisitValue,
 };
 use std::{cell::RefCell, sync::Arc};
 
@@ -20,7 +20,9 @@ static INFO: Info = Info {
     compression: &[Compression::None],
     cache: "not used",
     loss: [Loss { kill: "everything", power_cut: "everything" }; 3],
-    caveats: &["stores nothing: it answers a read with the value that the harness expects, made on the spot"],
+    caveats: &[Caveat::new(
+        "stores nothing: it answers a read with the value that the harness expects, made on the spot",
+    )],
 };
 
 /// Whether `store` measures the harness.

@@ -9,8 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the format. A reader refuses a file of a higher one.
-pub const SCHEMA_VERSION: u32 = 1;
+/// Version of the format. A reader refuses a file of a higher one. Since 2 an outcome can be `unsupported`,
+/// and a step `compact`.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// One run of `kvbench bench`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +33,9 @@ pub struct Run {
     pub row_heading: String,
     /// Everything that is to be measured, in the order of the tables. Known before the first measurement.
     pub cells: Vec<Cell>,
+    /// Stores that were asked for but have no cells at some level, each with the reason.
+    #[serde(default)]
+    pub left_out: Vec<String>,
     /// How often each cell is measured.
     pub repetitions: u32,
     /// What has been measured so far, in the order it was.
@@ -203,8 +207,10 @@ pub enum Step {
     Operations,
     /// Counts the keys once.
     Count,
-    /// Nothing: its number is what the cells before it left on disk.
+    /// Syncs: its number is what the cells before it left on disk.
     DiskSize,
+    /// Makes the files as small as the engine can, and closes them; the cells after it find them so.
+    Compact,
     /// Reads the file of pairs into memory with one thread, without an engine.
     SourceScan,
 }
@@ -275,6 +281,8 @@ pub enum Outcome {
     Measured(Measurement),
     /// None, and why.
     Failed(String),
+    /// None, since the target has no such thing: which, in words. That is no failure.
+    Unsupported(String),
 }
 
 /// The numbers.
@@ -284,7 +292,7 @@ pub struct Measurement {
     pub operations: u64,
     /// Measured time.
     pub seconds: f64,
-    /// Operations in each second.
+    /// Operations in each second; 0 of a step that is done once.
     pub throughput: f64,
     /// Operations that ended in an error.
     pub errors: u64,
@@ -360,6 +368,15 @@ impl Run {
                 Outcome::Measured(measurement) if measurement.is_sound() => Some(measurement),
                 _ => None,
             }
+        })
+    }
+
+    /// Why a cell cannot be measured, if it is so.
+    pub fn unsupported(&self, cell: &str) -> Option<&str> {
+        let mut outcomes = self.samples.iter().filter(|sample| sample.cell == cell).map(|s| &s.outcome);
+        outcomes.find_map(|outcome| match outcome {
+            Outcome::Unsupported(reason) => Some(reason.as_str()),
+            _ => None,
         })
     }
 

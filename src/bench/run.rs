@@ -76,6 +76,7 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
         environment: environment::describe(&options.directory, &plan.cells),
         row_heading: plan.row_heading,
         cells: plan.cells,
+        left_out: plan.left_out,
         repetitions: options.repetitions,
         samples: Vec::new(),
         finished: false,
@@ -183,6 +184,7 @@ fn complain(sample: &Sample) -> bool {
             measurement.first_fault.as_deref().unwrap_or("nothing was done")
         ),
         Outcome::Failed(text) => text.clone(),
+        Outcome::Unsupported(_) => return false,
     };
     eprintln!("kvbench: {}, repetition {}: {text}", sample.cell, sample.repetition + 1);
     true

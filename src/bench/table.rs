@@ -1,6 +1,6 @@
 //! A run's tables as text, in the layout of the suite's model.
 
-use super::result::{Cell, Figure, Measurement, Run};
+use super::result::{Cell, Figure, Measurement, Run, Step};
 use std::fmt::Write;
 
 /// All tables but those of reference cells; then what the harness itself costs.
@@ -16,10 +16,31 @@ pub fn text(run: &Run) -> String {
             render(&mut text, run, &cells, &run.row_heading, &|cell| mean_ns(run, cell));
         }
     }
-    for cell in run.cells.iter().filter(|cell| cell.reference) {
-        let _ = writeln!(text, "\nharness floor: {} ns an operation", mean_ns(run, cell));
+    paragraph(&mut text, "left out: ", run.left_out.iter().map(String::as_str).collect());
+    text.push_str(&floor(run));
+    text
+}
+
+/// What the harness itself costs: one cell of a run of engines, or a suite over the reference.
+fn floor(run: &Run) -> String {
+    let cells: Vec<_> = run.cells.iter().filter(|cell| cell.reference).collect();
+    if let [cell] = cells.as_slice() {
+        return format!("\nharness floor: {} ns an operation\n", mean_ns(run, cell));
+    }
+    let mut text = String::new();
+    if !cells.is_empty() {
+        text.push_str("\nharness floor: mean latency, ns\n\n");
+        render(&mut text, run, &cells, &run.row_heading, &|cell| mean_ns(run, cell));
     }
     text
+}
+
+/// Lines below a table.
+fn paragraph(text: &mut String, start: &str, lines: Vec<&str>) {
+    for (number, line) in lines.into_iter().enumerate() {
+        let blank = if number == 0 { "\n" } else { "" };
+        let _ = writeln!(text, "{blank}{start}{line}");
+    }
 }
 
 fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &dyn Fn(&Cell) -> String) {
@@ -37,11 +58,18 @@ fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &d
         let mut line = parts(row);
         line.extend(columns.iter().map(|column| {
             let cell = cells.iter().find(|cell| cell.row == row && cell.column == *column);
-            cell.map_or("n/a".into(), |cell| if is_complete(run, cell) { show(cell) } else { "-".into() })
+            // There is no such thing as this row of this column.
+            let Some(cell) = cell else { return String::new() };
+            match run.unsupported(&cell.id) {
+                Some(_) => "n/a".into(),
+                None if is_complete(run, cell) => show(cell),
+                None => "-".into(),
+            }
         }));
         lines.push(line);
     }
     align(text, &lines, labels);
+    paragraph(text, "n/a: ", distinct(cells.iter().filter_map(|cell| run.unsupported(&cell.id))));
 }
 
 fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
@@ -88,9 +116,11 @@ fn figure(run: &Run, cell: &Cell) -> String {
 }
 
 fn mean_ns(run: &Run, cell: &Cell) -> String {
-    // A step that is no operation has no latency.
-    let mean = |measurement: &Measurement| Some(measurement.latency.mean_us * 1e3).filter(|mean| *mean > 0.0);
-    median(run, cell, mean).map_or("n/a".into(), |number| format!("{number:.0}"))
+    if cell.workload.step != Step::Operations {
+        return String::new();
+    }
+    let mean = |measurement: &Measurement| Some(measurement.latency.mean_us * 1e3);
+    median(run, cell, mean).map_or("failed".into(), |number| format!("{number:.0}"))
 }
 
 /// The median over all repetitions, if each of them is sound.

@@ -53,6 +53,11 @@ impl Error {
         Self::Library { engine, message }
     }
 
+    /// A compaction of what is in memory.
+    pub(crate) fn no_files(engine: &'static str) -> Self {
+        Self::Unsupported { engine, what: "in memory has no files to compact".into() }
+    }
+
     /// Shorthand for `map_err(Error::io("open", path))`.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();

@@ -1,7 +1,9 @@
 //! Engines that fail on purpose, now and then, to see that a benchmark notices: `failing` returns errors,
 //! `wrong-value` returns values that nobody wrote. Otherwise they are `btree`.
 
-use super::{Batch, Engine, Error, Info, KeyRange, Kind, OpenOptions, Result, VisitPair, VisitValue, btree};
+use super::{
+    Batch, Caveat, Engine, Error, Info, KeyRange, Kind, OpenOptions, Result, VisitPair, VisitValue, btree,
+};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Every so many calls of one kind are wrong.
@@ -23,8 +25,12 @@ pub const WRONG_VALUE: Kind = Kind {
     recognise: btree::KIND.recognise,
 };
 
-static FAILING_INFO: Info =
-    Info { name: "failing", library: "none", caveats: &["fails on purpose"], ..*btree::KIND.info };
+static FAILING_INFO: Info = Info {
+    name: "failing",
+    library: "none",
+    caveats: &[Caveat::new("fails on purpose")],
+    ..*btree::KIND.info
+};
 
 static WRONG_INFO: Info = Info { name: "wrong-value", ..FAILING_INFO };
 
@@ -110,6 +116,10 @@ impl Engine for Faulty {
 
     fn disk_size(&self) -> Result<u64> {
         self.engine.disk_size()
+    }
+
+    fn compact(self: Box<Self>) -> Result<()> {
+        self.engine.compact()
     }
 
     fn close(&self) -> Result<()> {

@@ -34,6 +34,25 @@ impl fmt::Display for Fsync {
     }
 }
 
+/// Where acknowledged writes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// In files, synced as the policy says.
+    Files(Fsync),
+    /// In memory only.
+    Memory,
+}
+
+impl Durability {
+    /// The word of the command line and of cell names.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Files(fsync) => fsync.as_str(),
+            Self::Memory => "memory",
+        }
+    }
+}
+
 /// Block compression (`--compression`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compression {
@@ -95,6 +114,60 @@ pub struct Loss {
     pub power_cut: &'static str,
 }
 
+/// A sentence that travels with results, and the durabilities at which it is true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caveat {
+    /// The sentence.
+    pub text: &'static str,
+    at: At,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    All,
+    Files,
+    Memory,
+    Unsynced,
+    Policy(Fsync),
+}
+
+impl Caveat {
+    /// True of files and in memory.
+    pub const fn new(text: &'static str) -> Self {
+        Self { text, at: At::All }
+    }
+
+    /// True of files.
+    pub const fn in_files(text: &'static str) -> Self {
+        Self { text, at: At::Files }
+    }
+
+    /// True in memory.
+    pub const fn in_memory(text: &'static str) -> Self {
+        Self { text, at: At::Memory }
+    }
+
+    /// True of files under `everysec` and `no`.
+    pub const fn unsynced(text: &'static str) -> Self {
+        Self { text, at: At::Unsynced }
+    }
+
+    /// True of files under one policy.
+    pub const fn under(fsync: Fsync, text: &'static str) -> Self {
+        Self { text, at: At::Policy(fsync) }
+    }
+
+    /// Whether it is true at a durability.
+    pub fn holds(&self, durability: Durability) -> bool {
+        match (self.at, durability) {
+            (At::All, _) | (At::Memory, Durability::Memory) | (At::Files, Durability::Files(_)) => true,
+            (At::Unsynced, Durability::Files(fsync)) => fsync != Fsync::Always,
+            (At::Policy(policy), Durability::Files(fsync)) => policy == fsync,
+            _ => false,
+        }
+    }
+}
+
 /// An engine, described.
 #[derive(Debug)]
 pub struct Info {
@@ -116,11 +189,16 @@ pub struct Info {
     pub cache: &'static str,
     /// Losses under `always`, `everysec` and `no`.
     pub loss: [Loss; 3],
-    /// Sentences that travel with every result.
-    pub caveats: &'static [&'static str],
+    /// Sentences that travel with the results they are true of.
+    pub caveats: &'static [Caveat],
 }
 
 impl Info {
+    /// The caveats of a durability.
+    pub fn caveats_at(&self, durability: Durability) -> impl Iterator<Item = &'static str> {
+        self.caveats.iter().filter(move |caveat| caveat.holds(durability)).map(|caveat| caveat.text)
+    }
+
     /// What `fsync` loses.
     pub fn loss(&self, fsync: Fsync) -> Loss {
         let [always, everysec, no] = self.loss;

@@ -1,22 +1,23 @@
 //! `lmdb`: LMDB through heed. A memory-mapped copy-on-write B+ tree in one file.
 
+mod file;
 mod growth;
 
 use super::{
-    Batch, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss, Op, OpenOptions,
-    Result, VisitPair, VisitValue, path,
+    Batch, Caveat, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss, Op,
+    OpenOptions, Result, VisitPair, VisitValue, path,
 };
 use growth::Growth;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, MdbError, WithTls, types::Bytes};
 use std::{
-    fs::{File, TryLockError},
+    fs::File,
     io,
     ops::{Bound, ControlFlow},
     path::{Path, PathBuf},
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind = Kind { info: &INFO, open: Lmdb::open, recognise };
+pub const KIND: Kind = Kind { info: &INFO, open: Lmdb::open, recognise: file::recognise };
 
 const NAME: &str = "lmdb";
 
@@ -42,26 +43,26 @@ static INFO: Info = Info {
         },
     ],
     caveats: &[
-        "Under everysec and no LMDB runs with MDB_NOSYNC: a power cut may leave a file that cannot be opened, \
-         unless the file system keeps the order of writes.",
-        "The data can grow to --map-size; a write beyond it fails as a whole. The file never shrinks: freed \
-         pages are used again.",
-        "Every commit copies the path of pages from root to leaf of each key it changes, so small batches \
-         write many times their size.",
-        "A value that does not fit half a page takes whole pages of its own.",
-        "Keys have 1 to 1982 bytes with 4 KiB pages (the build raises LMDB's default of 511).",
+        Caveat::unsynced(
+            "Under everysec and no LMDB runs with MDB_NOSYNC: a power cut may leave a file that cannot be opened, \
+             unless the file system keeps the order of writes.",
+        ),
+        Caveat::new(
+            "The data can grow to --map-size; a write beyond it fails as a whole. The file does not shrink by itself: \
+             freed pages are used again.",
+        ),
+        Caveat::new(
+            "Every commit copies the path of pages from root to leaf of each key it changes, so small batches \
+             write many times their size.",
+        ),
+        Caveat::new("A value that does not fit half a page takes whole pages of its own."),
+        Caveat::new("Keys have 1 to 1982 bytes with 4 KiB pages (the build raises LMDB's default of 511)."),
     ],
 };
 
 /// Reader slots. Each thread that ever read keeps one until it ends, so there must be more than
 /// threads that read; a slot costs 64 bytes of the lock file.
 const MAX_READERS: u32 = 4096;
-
-const DATA_FILE: &str = "data.mdb";
-
-fn recognise(path: &Path) -> bool {
-    path.join(DATA_FILE).is_file()
-}
 
 struct Lmdb {
     /// Closed before the lock is let go, hence before it here. Its readers are tied to threads: to
@@ -81,7 +82,8 @@ impl Lmdb {
             return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
         };
         path::create_dir(path)?;
-        let lock = lock(path)?;
+        let lock = file::lock(path)?;
+        file::remove_leftover(path)?;
         let env = open_env(path, options)?;
         let fail = |error| fail(error, path, options.map_size);
         let db = env
@@ -118,24 +120,6 @@ impl Lmdb {
     }
 }
 
-/// Takes the data for this process. LMDB itself lets any number of processes in, each of which
-/// would believe that no one else writes. The lock is on the data file, where LMDB takes none.
-fn lock(path: &Path) -> Result<File> {
-    let file_path = path.join(DATA_FILE);
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&file_path)
-        .map_err(Error::io("open", &file_path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.into() }),
-        Err(TryLockError::Error(source)) => Err(Error::io("lock", file_path)(source)),
-    }
-}
-
 fn open_env(path: &Path, options: &OpenOptions) -> Result<Env<WithTls>> {
     let map_size = whole_pages(options.map_size);
     let mut env = EnvOpenOptions::new();
@@ -148,7 +132,7 @@ fn open_env(path: &Path, options: &OpenOptions) -> Result<Env<WithTls>> {
         }
     }
     #[expect(unsafe_code, reason = "the map is undefined when someone else changes the file")]
-    // SAFETY: `lock` has shut out every other kvbench, and the file is changed through LMDB alone,
+    // SAFETY: `file::lock` has shut out every other kvbench, and the file is changed through LMDB alone,
     // which keeps its own processes apart.
     let env = unsafe { env.open(path) };
     env.map_err(|error| fail(error, path, options.map_size))
@@ -262,6 +246,15 @@ impl Engine for Lmdb {
 
     fn disk_size(&self) -> Result<u64> {
         path::disk_size(&self.path)
+    }
+
+    fn compact(self: Box<Self>) -> Result<()> {
+        // Under the policies without syncs, the old file would not be whole after a power cut.
+        self.sync()?;
+        // The lock is held to the end: nobody opens either file meanwhile.
+        let Self { env, path, _lock, .. } = *self;
+        let map_size = env.info().map_size as u64;
+        file::compact(env, &path, |error| fail(error, &path, map_size))
     }
 
     fn close(&self) -> Result<()> {

@@ -93,6 +93,10 @@ impl<T: Table> Memory<T> {
     fn stop_rewriter(&self) {
         let Some(log) = &self.shared.log else { return };
         log.cancel_rewrite();
+        self.join_rewriter();
+    }
+
+    fn join_rewriter(&self) {
         if let Some(thread) = self.rewriter().take()
             && thread.join().is_err()
         {
@@ -147,16 +151,19 @@ impl<T: Table> Shared<T> {
         apply(&mut *self.table_mut(), batch)
     }
 
-    /// Rewrites the log. Runs on a thread of its own.
-    fn rewrite(&self, log: &Aof) {
+    fn rewrite(&self, log: &Aof) -> Result<()> {
         let mut position = T::Position::default();
-        let result = log.rewrite(|buffer| {
+        log.rewrite(|buffer| {
             self.table().walk(&mut position, &mut |key, value| {
                 aof::encode_set(key, value, buffer);
                 if buffer.len() < aof::STEP { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })
-        });
-        match result {
+        })
+    }
+
+    /// Rewrites the log on a thread of its own, where nobody waits for the outcome.
+    fn rewrite_beside(&self, log: &Aof) {
+        match self.rewrite(log) {
             Ok(()) => {}
             Err(error @ Error::Unsupported { .. }) => log::info!("{error}"),
             Err(error) => log::error!("{}: the append-only file stays as it is: {error}", self.info.name),
@@ -227,10 +234,20 @@ impl<T: Table> Engine for Memory<T> {
             return Err(Error::Unsupported { engine, what });
         }
         let shared = Arc::clone(&self.shared);
-        let work = move || shared.log.iter().for_each(|log| shared.rewrite(log));
+        let work = move || shared.log.iter().for_each(|log| shared.rewrite_beside(log));
         let thread = thread::Builder::new().name("aof-rewrite".into()).spawn(work);
         *rewriter = Some(thread.map_err(Error::io("start a thread to rewrite", log.path()))?);
         Ok(())
+    }
+
+    fn compact(self: Box<Self>) -> Result<()> {
+        let Some(log) = &self.shared.log else {
+            return Err(Error::no_files(self.shared.info.name));
+        };
+        // One that runs may have begun before the last deletes.
+        self.join_rewriter();
+        let rewritten = self.shared.rewrite(log);
+        rewritten.and(self.close())
     }
 
     fn close(&self) -> Result<()> {

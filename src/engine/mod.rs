@@ -29,7 +29,7 @@ use std::{
 
 pub use batch::{Batch, Op};
 pub use error::{Error, Result};
-pub use info::{Compression, Family, Fsync, Info, Loss};
+pub use info::{Caveat, Compression, Durability, Family, Fsync, Info, Loss};
 
 /// Called with the index of a key and its value, or `None` when it is absent. The value is lent
 /// from the engine's own memory for the time of the call.
@@ -86,6 +86,15 @@ pub trait Engine: Send + Sync {
     fn rewrite(&self) -> Result<()> {
         let engine = self.info().name;
         Err(Error::Unsupported { engine, what: "has no append-only file to rewrite".into() })
+    }
+
+    /// Makes the files as small as this engine can, then closes it. What is in it stays the same, also
+    /// when that fails. An engine without files, or without a way to shrink them, closes and returns
+    /// [`Error::Unsupported`].
+    fn compact(self: Box<Self>) -> Result<()> {
+        self.close()?;
+        let engine = self.info().name;
+        Err(Error::Unsupported { engine, what: "has no way to compact its files".into() })
     }
 
     /// Syncs and closes. No other call may follow; dropping without it behaves like a kill, except

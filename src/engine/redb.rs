@@ -1,8 +1,8 @@
 //! `redb`: a copy-on-write B+ tree in one file, in Rust.
 
 use super::{
-    Batch, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location, Loss, Op, OpenOptions, Result,
-    VisitPair, VisitValue, path,
+    Batch, Caveat, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss, Op,
+    OpenOptions, Result, VisitPair, VisitValue, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use redb::{
@@ -41,15 +41,26 @@ static INFO: Info = Info {
         Loss { kill: "everything since the start", power_cut: "everything since the start" },
     ],
     caveats: &[
-        "Under everysec and no redb keeps commits in its own memory until the next synced one, so a killed \
-         process loses them too: under no, all since it was started.",
-        "After a kill the next start walks the whole file to repair it; redb's quick repair would spare that, \
-         but syncs every commit twice, and is off.",
-        "The once-a-second sync of everysec is a commit of its own: writes wait while it writes the second's \
-         pages and syncs them.",
-        "After any failed read, write or sync (a full disk too) redb refuses everything until a restart.",
-        "Every commit copies the path of pages from root to leaf of each key it changes, so small batches \
-         write many times their size.",
+        Caveat::unsynced(
+            "Under everysec and no redb keeps commits in its own memory until the next synced one, so a killed \
+             process loses them too: under no, all since it was started.",
+        ),
+        Caveat::in_files(
+            "After a kill the next start walks the whole file to repair it; redb's quick repair would spare that, \
+             but syncs every commit twice, and is off.",
+        ),
+        Caveat::under(
+            Fsync::EverySec,
+            "The once-a-second sync of everysec is a commit of its own: writes wait while it writes the second's \
+             pages and syncs them.",
+        ),
+        Caveat::in_files(
+            "After any failed read, write or sync (a full disk too) redb refuses everything until a restart.",
+        ),
+        Caveat::new(
+            "Every commit copies the path of pages from root to leaf of each key it changes, so small batches \
+             write many times their size.",
+        ),
     ],
 };
 
@@ -220,6 +231,18 @@ impl Engine for Redb {
 
     fn disk_size(&self) -> Result<u64> {
         self.path.as_deref().map_or(Ok(0), path::disk_size)
+    }
+
+    fn compact(self: Box<Self>) -> Result<()> {
+        if self.path.is_none() {
+            return Err(Error::no_files(NAME));
+        }
+        let Self { latest, mut db, path, .. } = *self;
+        // A reader that redb would not compact under.
+        drop(latest);
+        // It begins with a synced commit, which makes all before it durable too.
+        db.compact().map_err(|error| fail(error, path.as_deref()))?;
+        Ok(())
     }
 
     fn close(&self) -> Result<()> {

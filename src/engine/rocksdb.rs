@@ -1,12 +1,12 @@
 //! `rocksdb`: RocksDB, a log-structured merge tree in C++.
 
 use super::{
-    Batch, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location, Loss, Op, OpenOptions, Result,
-    VisitPair, VisitValue, path,
+    Batch, Caveat, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location, Loss, Op, OpenOptions,
+    Result, VisitPair, VisitValue, path,
 };
 use rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompressionType, Env, Options, ReadOptions, WriteBatch,
-    WriteBufferManager, WriteOptions,
+    BlockBasedOptions, BottommostLevelCompaction, Cache, CompactOptions, DB, DBCompressionType, Env, Options,
+    ReadOptions, WriteBatch, WriteBufferManager, WriteOptions, properties::BACKGROUND_ERRORS,
 };
 use std::{
     env,
@@ -35,11 +35,19 @@ static INFO: Info = Info {
         Loss { kill: "nothing", power_cut: "what the OS had not written" },
     ],
     caveats: &[
-        "Flushes and compactions run on two background threads, beside the load that is measured.",
-        "Writes that outrun compaction are slowed down, then stopped, until it catches up.",
-        "Bloom filters of 10 bits a key are on: they spare reads of absent keys most of the table files.",
-        "Clearing writes one mark over all keys; the files shrink when compaction comes to them.",
-        "In memory RocksDB runs over its own in-memory file system: the same log and table files, no disk.",
+        Caveat::new(
+            "Flushes and compactions run on two background threads, beside the load that is measured.",
+        ),
+        Caveat::new("Writes that outrun compaction are slowed down, then stopped, until it catches up."),
+        Caveat::new(
+            "Bloom filters of 10 bits a key are on: they spare reads of absent keys most of the table files.",
+        ),
+        Caveat::new(
+            "Clearing writes one mark over all keys; the files shrink when compaction comes to them.",
+        ),
+        Caveat::in_memory(
+            "In memory RocksDB runs over its own in-memory file system: the same log and table files, no disk.",
+        ),
     ],
 };
 
@@ -235,6 +243,22 @@ impl Engine for RocksDb {
 
     fn disk_size(&self) -> Result<u64> {
         self.path.as_deref().map_or(Ok(0), path::disk_size)
+    }
+
+    fn compact(self: Box<Self>) -> Result<()> {
+        if self.path.is_none() {
+            return Err(Error::no_files(NAME));
+        }
+        // The memtable too goes through the compaction; this tells of errors, which that does not.
+        self.db.flush().map_err(|error| self.fail(error))?;
+        let mut options = CompactOptions::default();
+        options.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
+        self.db.compact_range_opt(None::<&[u8]>, None::<&[u8]>, &options);
+        let errors = self.db.property_int_value(BACKGROUND_ERRORS).map_err(|error| self.fail(error))?;
+        if let Some(errors @ 1..) = errors {
+            return Err(Error::library(NAME, format!("{errors} errors of background work; see its LOG")));
+        }
+        self.close()
     }
 
     fn close(&self) -> Result<()> {

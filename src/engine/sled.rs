@@ -1,8 +1,8 @@
 //! `sled`: sled 0.34. A latch-free B+ tree over a log of page changes.
 
 use super::{
-    Batch, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss, Op, OpenOptions,
-    Result, VisitPair, VisitValue, path,
+    Batch, Caveat, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss, Op,
+    OpenOptions, Result, VisitPair, VisitValue, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use std::{
@@ -40,14 +40,21 @@ static INFO: Info = Info {
         },
     ],
     caveats: &[
-        "Under always readers see a batch before it is synced: sled applies and syncs in two steps.",
-        "sled's own flush() does not reach stable storage; kvbench syncs its files itself.",
-        "Setting a key to the value it already has writes nothing, so a load of identical values measures no \
-         writes.",
-        "sled has no snapshots: a scan or a read of several keys holds writes back while it runs.",
-        "Values above about 128 KiB become files of their own; a synced commit lists them all.",
-        "Clearing collects every key in memory first, because sled's own clear is not atomic.",
-        "Its last release is of 2021.",
+        Caveat::under(
+            Fsync::Always,
+            "Under always readers see a batch before it is synced: sled applies and syncs in two steps.",
+        ),
+        Caveat::new("sled's own flush() does not reach stable storage; kvbench syncs its files itself."),
+        Caveat::new(
+            "Setting a key to the value it already has writes nothing, so a load of identical values measures no \
+             writes.",
+        ),
+        Caveat::new(
+            "sled has no snapshots: a scan or a read of several keys holds writes back while it runs.",
+        ),
+        Caveat::new("Values above about 128 KiB become files of their own; a synced commit lists them all."),
+        Caveat::new("Clearing collects every key in memory first, because sled's own clear is not atomic."),
+        Caveat::new("Its last release is of 2021."),
     ],
 };
 

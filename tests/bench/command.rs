@@ -38,7 +38,7 @@ pub fn stderr(output: &Output) -> String {
 pub fn measurement(outcome: &Outcome) -> &Measurement {
     match outcome {
         Outcome::Measured(measurement) => measurement,
-        Outcome::Failed(text) => panic!("{text}"),
+        Outcome::Failed(text) | Outcome::Unsupported(text) => panic!("{text}"),
     }
 }
 
@@ -52,7 +52,8 @@ fn wrong_flags_are_refused_by_name() {
         (&["--suite", "nonsense"], "--suite"),
         (&["--mix", "get=0.5,fetch=0.5"], "--mix"),
         (&["--mix", "scan=1", "--wire"], "--mix"),
-        (&["--mix", "scan=1", "--stores", "map"], "--stores"),
+        (&["--mix", "scan=1", "--stores", "map"], "--stores: map has no order of keys"),
+        (&["--compression", "lz4", "--stores", "map"], "map: it does not compress with lz4"),
         (&["--mix", "get=1", "--keys", "0"], "--keys"),
         (&["--order", "zipfian:1.5"], "--order"),
         (&["--key-bytes", "4"], "--key-bytes"),

@@ -19,5 +19,6 @@ mod faults;
 mod format;
 mod plan;
 mod resume;
+mod rows;
 mod values;
 mod wire;

@@ -85,7 +85,7 @@ fn stores_lists_every_engine_with_what_each_fsync_word_loses() {
             assert!(line.contains(loss.kill) && line.contains(loss.power_cut), "{line}");
         }
         for caveat in info.caveats {
-            assert!(section.contains(caveat), "{store}: {caveat}");
+            assert!(section.contains(caveat.text), "{store}: {}", caveat.text);
         }
     }
 }

@@ -109,11 +109,21 @@ impl Open {
     /// Drops the engine, after a `close()` if so asked, and opens it again.
     pub fn reopen(&mut self, close: bool) {
         self.shut(close);
+        self.open_again();
+    }
+
+    /// Opens the engine that was shut or taken.
+    pub fn open_again(&mut self) {
         self.engine = Some(self.cell.kind.open(&self.options).unwrap());
     }
 
+    /// The engine itself, for a call that ends it.
+    pub fn take(&mut self) -> Box<dyn Engine> {
+        self.engine.take().unwrap()
+    }
+
     pub fn shut(&mut self, close: bool) {
-        let engine = self.engine.take().unwrap();
+        let engine = self.take();
         if close {
             engine.close().unwrap();
         }

@@ -1,6 +1,6 @@
 //! What the engines say of themselves.
 
-use kvbench::engine::{Compression, Fsync, KINDS, Kind};
+use kvbench::engine::{Compression, Durability, Fsync, KINDS, Kind};
 
 const LOCK: &str = include_str!("../../Cargo.lock");
 
@@ -34,5 +34,25 @@ fn every_engine_stores_plain_and_loses_nothing_under_always() {
         assert_eq!(kind.info.compression.first(), Some(&Compression::None), "{}", kind.info.name);
         let loss = kind.info.loss(Fsync::Always);
         assert_eq!((loss.kill, loss.power_cut), ("nothing", "nothing"), "{}", kind.info.name);
+    }
+}
+
+#[test]
+fn every_caveat_is_true_somewhere_and_none_of_memory_is_said_of_files() {
+    for kind in KINDS {
+        let info = kind.info;
+        let files = Fsync::ALL.map(Durability::Files);
+        let memory = info.in_memory.then_some(Durability::Memory);
+        for caveat in info.caveats {
+            let places: Vec<_> = files.into_iter().chain(memory).filter(|at| caveat.holds(*at)).collect();
+            assert!(!places.is_empty(), "{}: nobody is told {:?}", info.name, caveat.text);
+        }
+        for durability in files {
+            let memory = info.caveats_at(durability).find(|text| {
+                let text = text.to_lowercase();
+                text.contains(":memory:") || text.contains("in-memory file system")
+            });
+            assert_eq!(memory, None, "{} under {}", info.name, durability.word());
+        }
     }
 }

@@ -10,6 +10,7 @@
 )]
 
 mod cells;
+mod compaction;
 mod concurrency;
 mod contract;
 mod durability;

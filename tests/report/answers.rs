@@ -1,7 +1,7 @@
 //! The answers at the top of the report.
 
 use crate::{fixtures, report};
-use kvbench::bench::result::{Operation, Outcome, Run};
+use kvbench::bench::result::{Measurement, Operation, Outcome, Run};
 
 /// Two stores that only get.
 fn duel(first: &[f64], second: &[f64]) -> Run {
@@ -50,6 +50,36 @@ fn what_nothing_fits_is_not_measured() {
         let answer = answer(duel(&[200.0; 3], &[100.0; 3]), question);
         assert!(answer.contains(": not measured"), "{answer}");
     }
+}
+
+/// The cells of a group leave one set of files, which is one footprint.
+#[test]
+fn a_group_has_one_footprint() {
+    let grouped = |kinds: &[Operation]| {
+        let mut run = duel(&[200.0; 3], &[100.0; 3]);
+        run.cells.clear();
+        run.samples.clear();
+        for store in ["lmdb", "redb"] {
+            for kind in kinds {
+                let row = format!("{kind:?}");
+                let work = fixtures::workload(&row, &[(*kind, 1.0)]);
+                let mut cell = fixtures::cell("duel", &row, store, fixtures::target(store, "no"), work);
+                cell.group = Some(store.to_owned());
+                let space = if store == "lmdb" { 2.0 } else { 3.0 };
+                let measured =
+                    Measurement { space_amplification: Some(space), ..fixtures::measurement(100.0) };
+                fixtures::add_outcomes(&mut run, cell, vec![Outcome::Measured(measured); 3]);
+            }
+        }
+        run
+    };
+    use Operation::{Delete, Get, Insert, Update};
+    let found = answer(grouped(&[Insert, Get, Update]), "Smallest footprint");
+    assert!(found.contains("**lmdb**. Insert: 1.50\u{d7} better than the next"), "{found}");
+    assert!(!found.contains("workloads"), "{found}");
+    // What is left after deletes is some rest, and its size by byte alive says nothing.
+    let found = answer(grouped(&[Insert, Get, Delete]), "Smallest footprint");
+    assert!(found.contains(": not measured"), "{found}");
 }
 
 #[test]

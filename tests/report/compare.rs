@@ -95,6 +95,17 @@ fn a_cell_that_fails_now_fails_it() {
 }
 
 #[test]
+fn what_a_store_cannot_do_is_no_failure() {
+    let (first, mut second) = (run(&[("x", CALM)]), run(&[("x", CALM)]));
+    second.samples[0].outcome = Outcome::Unsupported("no such thing".to_owned());
+    for (one, other) in [(&first, &second), (&second, &first), (&second, &second)] {
+        let (code, output) = compare(one, other, &["--fail-above", "10%"]);
+        assert_eq!(code, Some(0), "{output}");
+        assert!(output.contains("n/a") && output.contains("0 cells compared"), "{output}");
+    }
+}
+
+#[test]
 fn other_work_under_the_same_id_is_not_compared() {
     let (first, mut second) = (run(&[("x", CALM)]), run(&[("x", &[1.0; 3])]));
     second.cells[0].workload.keys += 1;

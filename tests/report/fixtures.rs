@@ -43,6 +43,7 @@ pub fn run(suite: &str, repetitions: u32) -> Run {
         },
         row_heading: String::new(),
         cells: Vec::new(),
+        left_out: Vec::new(),
         repetitions,
         samples: Vec::new(),
         finished: true,
@@ -217,6 +218,22 @@ fn full_measurement(throughput: f64, space: f64, writes: bool, noise: &mut Noise
 /// Name, mix, operations each second.
 type Case = (&'static str, Vec<(Operation, f64)>, f64);
 
+/// Splits a measurement by the mix; writes take longer.
+fn by_kind(mut measurement: Measurement, mix: &[(Operation, f64)]) -> Measurement {
+    for (place, (operation, part)) in mix.iter().enumerate() {
+        let factor = 1.0 + 3.0 * place as f64;
+        let all = &measurement.latency;
+        let latency = Latency {
+            count: (all.count as f64 * part) as u64,
+            p50_us: all.p50_us * factor,
+            p99_us: all.p99_us * factor,
+            ..all.clone()
+        };
+        measurement.by_operation.insert(*operation, latency);
+    }
+    measurement
+}
+
 /// What a store is made to do.
 fn cases(profile: &Profile, fsync: &str) -> Vec<Case> {
     use Operation::{Delete, Get, Insert, Scan, Update};
@@ -245,7 +262,7 @@ pub fn in_process() -> Run {
                 let cell = cell(&table, row, profile.0, target, workload(row, &mix));
                 let mut outcomes: Vec<_> = (0..3)
                     .map(|_| full_measurement(throughput, profile.5, row != "get", &mut noise))
-                    .map(Outcome::Measured)
+                    .map(|measurement| Outcome::Measured(by_kind(measurement, &mix)))
                     .collect();
                 match (position, row, fsync) {
                     (4, "del", "always") => {

@@ -1,7 +1,7 @@
 //! Markdown, CSV and the text of the page.
 
 use crate::{fixtures, kvbench, report, text};
-use kvbench::bench::result::{Access, Operation, SCHEMA_VERSION};
+use kvbench::bench::result::{Access, Operation, Outcome, SCHEMA_VERSION, Sample};
 use std::fs;
 
 #[test]
@@ -41,6 +41,25 @@ fn page_is_well_formed_and_names_no_other_place() {
 }
 
 #[test]
+fn mixed_operations_are_drawn_by_their_kind() {
+    let (_dir, page) = report(&[fixtures::in_process()], "report.html");
+    // Two mixed workloads at two levels, each with a chart of throughput and one of latency.
+    assert_eq!(page.matches("aria-label=\"Latency p50 / p99 by kind of ").count(), 4);
+    assert_eq!(page.matches("aria-label=\"Throughput by kind of ").count(), 4);
+    let words = |start: &str| {
+        let (_, rest) = page.split_once(start).unwrap();
+        rest.split_once('"').unwrap().0.to_owned()
+    };
+    let latency = words("Latency p50 / p99 by kind of mixed: ");
+    assert!(latency.starts_with("50% get: map ") && latency.contains("; 50% update: map "), "{latency}");
+    // What failed has no figure here either.
+    let scan = words("Throughput by kind of scan, higher is better: ");
+    assert!(scan.contains("5% insert: ") && !scan.contains("map"), "{scan}");
+    let (_dir, page) = report(&[fixtures::small()], "report.html");
+    assert!(!page.contains("By kind of operation"));
+}
+
+#[test]
 fn names_and_errors_from_outside_stay_text() {
     let runs = [fixtures::in_process(), fixtures::over_the_wire()];
     for file in ["report.html", "report.md"] {
@@ -74,6 +93,29 @@ fn a_table_that_mixes_levels_is_split() {
     }
     // One cell a level: nobody to be compared with.
     assert_eq!(markdown.matches("and no other was measured").count(), 4);
+}
+
+#[test]
+fn what_cannot_be_measured_is_shown_with_the_reason() {
+    let with_reason = || {
+        let mut run = fixtures::small();
+        run.samples.retain(|sample| !sample.cell.starts_with("set/lmdb"));
+        let cell = run.cells.iter().find(|cell| cell.id.starts_with("set/lmdb")).unwrap().id.clone();
+        let outcome = Outcome::Unsupported("lmdb has <no> such thing".to_owned());
+        run.samples.push(Sample { cell, repetition: 0, outcome });
+        run.left_out = vec!["sled in memory: it keeps its data in files".to_owned()];
+        run
+    };
+    let (_dir, markdown) = report(&[with_reason()], "report.md");
+    assert!(markdown.contains("| set      |  n/a[^1-3] |"), "{markdown}");
+    assert!(markdown.contains("[^1-3]: n/a: lmdb has &lt;no&gt; such thing."), "{markdown}");
+    assert!(markdown.contains("- Left out: sled in memory"), "{markdown}");
+    assert!(!markdown.contains("Failed: lmdb"), "{markdown}");
+    let (_dir, csv) = report(&[with_reason()], "report.csv");
+    assert!(csv.contains(",0,unsupported,lmdb has <no> such thing,"), "{csv}");
+    let (_dir, page) = report(&[with_reason()], "report.html");
+    assert!(page.contains("<span class=\"instead\">n/a</span>"), "{page}");
+    assert!(page.contains("n/a: lmdb has &#60;no&#62; such thing."), "{page}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! LMDB through heed, with the settings of `engine/lmdb.rs` under `no`.
 
-use super::{Side, answer};
+use super::{Side, answer, length};
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, WithTls, types::Bytes};
 use std::{fs, path::Path};
 
@@ -33,6 +33,11 @@ impl Side for Bare {
             bytes += answer(reply, self.db.get(&txn, key).expect("reads"));
         }
         bytes
+    }
+
+    fn get_batch(&mut self, keys: &[&[u8]]) -> usize {
+        let txn = self.env.read_txn().expect("begins");
+        keys.iter().map(|key| length(self.db.get(&txn, key).expect("reads"))).sum()
     }
 
     fn put_batch(&mut self, pairs: &[(&[u8], &[u8])]) {

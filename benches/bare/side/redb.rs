@@ -1,6 +1,6 @@
 //! redb, with the settings of `engine/redb.rs` under `no`.
 
-use super::{Side, answer};
+use super::{Side, answer, length};
 use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, TableDefinition};
 use std::path::Path;
 
@@ -33,6 +33,11 @@ impl Side for Bare {
             bytes += answer(reply, value.as_ref().map(|value| value.value()));
         }
         bytes
+    }
+
+    fn get_batch(&mut self, keys: &[&[u8]]) -> usize {
+        let value = |key: &&[u8]| self.table.get(*key).expect("reads");
+        keys.iter().map(|key| length(value(key).as_ref().map(|value| value.value()))).sum()
     }
 
     fn put_batch(&mut self, pairs: &[(&[u8], &[u8])]) {

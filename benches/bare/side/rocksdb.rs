@@ -1,8 +1,9 @@
 //! RocksDB, with the settings of `engine/rocksdb.rs`.
 
-use super::{Side, answer};
+use super::{Side, answer, length};
 use rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompressionType, Options, WriteBatch, WriteBufferManager, WriteOptions,
+    BlockBasedOptions, Cache, DB, DBCompressionType, Options, ReadOptions, WriteBatch, WriteBufferManager,
+    WriteOptions,
 };
 use std::path::Path;
 
@@ -42,6 +43,14 @@ impl Side for Bare {
             bytes += answer(reply, value.as_deref());
         }
         bytes
+    }
+
+    fn get_batch(&mut self, keys: &[&[u8]]) -> usize {
+        let snapshot = self.0.snapshot();
+        let mut options = ReadOptions::default();
+        options.set_snapshot(&snapshot);
+        let value = |key: &&[u8]| self.0.get_pinned_opt(key, &options).expect("reads");
+        keys.iter().map(|key| length(value(key).as_deref())).sum()
     }
 
     fn put_batch(&mut self, pairs: &[(&[u8], &[u8])]) {

@@ -79,6 +79,7 @@ fn line(id: &str, change: &CellChange, limit: Option<f64>) -> [String; 6] {
         CellChange::FailsNow => say("FAILS NOW"),
         CellChange::Mended => say("failed before"),
         CellChange::NoFigures => say("no figures"),
+        CellChange::Unsupported => say("n/a"),
         CellChange::OtherWork => say("other work under the same id"),
     }
 }

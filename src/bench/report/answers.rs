@@ -2,13 +2,14 @@
 
 use super::{
     contest::{Contest, contests},
-    level::Level,
-    model::{Entry, Report, State},
+    entry::{Entry, State},
+    model::Report,
+    questions::{QUESTIONS, Question},
 };
 use crate::bench::{
-    measure::{Measure, SPACE_AMPLIFICATION, THROUGHPUT},
+    level::Level,
+    measure::Measure,
     numbers,
-    result::{Operation, Step},
     spread::{ENOUGH, Spread},
 };
 use std::collections::BTreeMap;
@@ -35,79 +36,6 @@ pub struct Finding {
     pub details: Vec<String>,
     /// What a reader must know of the engine in the headline.
     pub caveats: Vec<String>,
-}
-
-struct Question {
-    text: &'static str,
-    scope: &'static str,
-    measure: &'static Measure,
-    fits: fn(&Entry<'_>) -> bool,
-}
-
-/// Share from which a workload counts as one kind of operation only.
-const MOSTLY: f64 = 0.9;
-
-const QUESTIONS: [Question; 6] = [
-    Question {
-        text: "Read-heavy",
-        scope: "at least 90% reads of single keys",
-        measure: &THROUGHPUT,
-        fits: |entry| reads(entry) >= MOSTLY && !entry.concurrent,
-    },
-    Question {
-        text: "Write-heavy",
-        scope: "at least 90% writes, not synced one by one",
-        measure: &THROUGHPUT,
-        fits: |entry| writes(entry) >= MOSTLY && !entry.concurrent && !is_durable(entry),
-    },
-    Question {
-        text: "Mixed",
-        scope: "more than 10% reads and more than 10% writes, or one beside the other",
-        measure: &THROUGHPUT,
-        fits: |entry| entry.concurrent || (reads(entry) > 1.0 - MOSTLY && writes(entry) > 1.0 - MOSTLY),
-    },
-    Question {
-        text: "Durable writes",
-        scope: "at least 90% writes, each on stable storage before it is acknowledged",
-        measure: &THROUGHPUT,
-        fits: |entry| writes(entry) >= MOSTLY && !entry.concurrent && is_durable(entry),
-    },
-    Question {
-        text: "Scans",
-        scope: "at least 90% scans",
-        measure: &THROUGHPUT,
-        fits: |entry| share(entry, &[Operation::Scan]) >= MOSTLY,
-    },
-    Question {
-        text: "Smallest footprint",
-        scope: "bytes on disk for each byte of keys and values",
-        measure: &SPACE_AMPLIFICATION,
-        fits: |entry| entry.cell.target.persistent,
-    },
-];
-
-fn is_durable(entry: &Entry<'_>) -> bool {
-    Level::of(&entry.cell.target).is_durable()
-}
-
-fn reads(entry: &Entry<'_>) -> f64 {
-    share(entry, &[Operation::Get, Operation::GetMiss])
-}
-
-fn writes(entry: &Entry<'_>) -> f64 {
-    share(entry, &[Operation::Update, Operation::Insert, Operation::Delete, Operation::ReadModifyWrite])
-}
-
-/// The part of some kinds of operation in all. A step that is not made of operations has no part of any.
-fn share(entry: &Entry<'_>, kinds: &[Operation]) -> f64 {
-    let work = &entry.cell.workload;
-    if work.step != Step::Operations {
-        return 0.0;
-    }
-    let mix = &work.mix;
-    let all: f64 = mix.values().sum();
-    let part: f64 = kinds.iter().filter_map(|kind| mix.get(kind)).sum();
-    if all > 0.0 { part / all } else { 0.0 }
 }
 
 /// Answers all questions.

@@ -1,6 +1,6 @@
 //! Charts, drawn as SVG when the page is written: they need no script, and print.
 
-use super::{contest::Contest, model::Entry};
+use super::{contest::Contest, entry::Entry};
 use crate::bench::{
     measure::{Measure, Unit},
     numbers,
@@ -9,6 +9,7 @@ use crate::bench::{
 use askama::Template;
 
 mod axis;
+pub mod kinds;
 mod lines;
 
 pub use lines::{latency, timeline};
@@ -70,7 +71,14 @@ struct Bars {
     height: f64,
     /// What is drawn, in words.
     words: String,
+    headings: Vec<Heading>,
     bars: Vec<Bar>,
+}
+
+/// What the rows below it have in common.
+struct Heading {
+    y: f64,
+    text: String,
 }
 
 struct Bar {
@@ -113,7 +121,7 @@ pub fn bars(
     let said: Vec<_> = bars.iter().map(|bar| format!("{} {}", bar.full_label, bar.text)).collect();
     let words =
         format!("{} of {}, {}: {}.", measure.title, contest.title, measure.better.words(), said.join("; "));
-    Some(Bars { width: WIDTH, height: y + 2.0, words, bars }.render())
+    Some(Bars { width: WIDTH, height: y + 2.0, words, headings: Vec::new(), bars }.render())
 }
 
 fn bar(entry: &Entry<'_>, spread: Option<&Spread>, unit: Unit, scale: f64, y: f64, styles: &Styles) -> Bar {

@@ -1,7 +1,8 @@
 //! Which cells can be compared: those that did the same work, at the same level, on the same machine.
 
-use super::{level::Level, model::Entry};
+use super::entry::Entry;
 use crate::bench::{
+    level::Level,
     measure::Measure,
     numbers,
     result::{Access, Target, Workload},

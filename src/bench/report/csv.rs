@@ -1,10 +1,10 @@
 //! One row a cell, for spreadsheets and scripts. Figures are in the unit that the column's name ends with.
 
 use super::{
-    level::Level,
-    model::{Entry, Report, State, Table},
+    entry::{Entry, State},
+    model::{Report, Table},
 };
-use crate::bench::{measure, numbers};
+use crate::bench::{level::Level, measure, numbers};
 
 const HEAD: [&str; 25] = [
     "run",
@@ -55,6 +55,7 @@ fn row(table: &Table<'_>, entry: &Entry<'_>) -> Vec<String> {
     let (state, fault) = match &entry.state {
         State::Sound => ("sound", ""),
         State::Faulty(fault) => ("faulty", fault.as_str()),
+        State::Unsupported(reason) => ("unsupported", reason.as_str()),
         State::Missing => ("missing", ""),
     };
     fields.extend([entry.samples().to_string(), state.to_owned(), fault.to_owned()]);
@@ -78,8 +79,8 @@ fn origin(table: &Table<'_>, entry: &Entry<'_>) -> Vec<String> {
         cell.column.clone(),
         cell.id.clone(),
         cell.target.store.clone(),
-        level.access().to_owned(),
-        level.durability(),
+        level.access_words().to_owned(),
+        level.durability_words(),
         cell.target.cache_bytes.to_string(),
         cell.target.compression.clone(),
     ]

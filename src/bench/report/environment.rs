@@ -36,7 +36,7 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
     let unknown = || "unknown".to_owned();
     let text = |value: &Option<String>| value.clone().unwrap_or_else(unknown);
     let libraries = place.libraries.iter().map(|(engine, library)| format!("{engine} ({library})"));
-    vec![
+    let mut facts = vec![
         ("File", file.path.file_name().map_or_else(unknown, |name| name.to_string_lossy().into_owned())),
         ("Processor", text(&place.cpu)),
         ("Cores", place.cores.to_string()),
@@ -55,7 +55,11 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
         ("Compiler", text(&place.rustc)),
         ("Libraries", libraries.collect::<Vec<_>>().join(", ")),
         ("Repetitions", run.repetitions.to_string()),
-    ]
+    ];
+    if !run.left_out.is_empty() {
+        facts.push(("Left out", run.left_out.join("; ")));
+    }
+    facts
 }
 
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]

@@ -2,13 +2,15 @@
 
 use super::{
     answers::{self, Answer},
-    charts::{self, Style, Styles},
+    charts::{Style, Styles},
     contest::{Contest, contests},
+    entry::{Entry, State},
     environment::{self, Described},
-    model::{Entry, Head, Report, State, Table},
+    model::{Head, Report, Table},
+    panels::{self, ChartGroup},
 };
 use crate::bench::{
-    measure::{self, Better, DISK, MEMORY, Measure, SPACE_AMPLIFICATION, THROUGHPUT, WRITE_AMPLIFICATION},
+    measure::{self, Better, Measure},
     numbers,
 };
 use askama::Template;
@@ -67,7 +69,8 @@ impl Section<'_> {
     /// Whether the title of the table tells its level already.
     fn titled_by_level(&self) -> bool {
         let level = &self.table.level;
-        self.table.title.contains(level.access()) && self.table.title.contains(&level.durability())
+        self.table.title.contains(level.access_words())
+            && self.table.title.contains(&level.durability_words())
     }
 }
 
@@ -86,19 +89,6 @@ struct Figure {
     range: String,
     best: bool,
     hidden: bool,
-}
-
-struct ChartGroup {
-    title: &'static str,
-    about: &'static str,
-    open: bool,
-    has_legend: bool,
-    charts: Vec<Chart>,
-}
-
-struct Chart {
-    title: String,
-    svg: String,
 }
 
 /// The page.
@@ -156,7 +146,7 @@ fn section<'a>(number: usize, table: &'a Table<'a>, styles: &Styles) -> Result<S
         rows: rows.collect(),
         tabs,
         legend,
-        charts: chart_groups(&contests, styles)?,
+        charts: panels::groups(&contests, styles)?,
     })
 }
 
@@ -208,56 +198,4 @@ fn place<'a>(entry: &'a Entry<'a>, tabs: &[Tab], contests: &[Contest<'a, 'a>]) -
         state: &entry.state,
         notes: &entry.notes,
     }
-}
-
-type Drawn = Option<Result<String, askama::Error>>;
-
-fn chart_groups(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<ChartGroup>, askama::Error> {
-    let bars = |measure: &'static Measure| move |one: &Contest<'_, '_>| charts::bars(one, measure, styles);
-    let mut sizes = Vec::new();
-    for measure in [&DISK, &SPACE_AMPLIFICATION, &WRITE_AMPLIFICATION, &MEMORY] {
-        let name = |title: &str| format!("{}: {title}", measure.title);
-        sizes.extend(draw(contests, bars(measure), name)?);
-    }
-    let plain = |title: &str| title.to_owned();
-    let groups = [
-        ChartGroup {
-            title: "Throughput",
-            about: "Operations each second: the median, and the range of the repetitions as a whisker.",
-            open: true,
-            has_legend: false,
-            charts: draw(contests, bars(&THROUGHPUT), plain)?,
-        },
-        ChartGroup {
-            title: "Latency percentiles",
-            about: "Of the repetition with the median throughput; the scale is logarithmic.",
-            open: true,
-            has_legend: true,
-            charts: draw(contests, |one| charts::latency(one, styles), plain)?,
-        },
-        ChartGroup {
-            title: "Throughput over time",
-            about: "Of the repetition with the median throughput. A dip may be a flush, a compaction or a rewrite.",
-            open: false,
-            has_legend: true,
-            charts: draw(contests, |one| charts::timeline(one, styles), plain)?,
-        },
-        ChartGroup {
-            title: "Size and amplification",
-            about: "Lower is better.",
-            open: false,
-            has_legend: false,
-            charts: sizes,
-        },
-    ];
-    Ok(groups.into_iter().filter(|group| !group.charts.is_empty()).collect())
-}
-
-fn draw(
-    contests: &[Contest<'_, '_>],
-    chart: impl Fn(&Contest<'_, '_>) -> Drawn,
-    name: impl Fn(&str) -> String,
-) -> Result<Vec<Chart>, askama::Error> {
-    let drawn = contests.iter().filter_map(|one| Some((name(&one.title), chart(one)?)));
-    drawn.map(|(title, svg)| Ok(Chart { title, svg: svg? })).collect()
 }

@@ -2,8 +2,9 @@
 
 use super::{
     answers::{self, Finding},
+    entry::{Entry, State},
     environment,
-    model::{Entry, Head, Report, State, Table},
+    model::{Head, Report, Table},
 };
 use crate::bench::{
     measure::{self, Measure, P50, P99, THROUGHPUT},
@@ -113,7 +114,7 @@ fn cell(entry: &Entry<'_>, show: impl Fn(&Entry<'_>) -> Option<String>) -> Strin
     match entry.state {
         State::Sound => show(entry).unwrap_or_else(|| "-".to_owned()),
         State::Faulty(_) => "**failed**".to_owned(),
-        State::Missing => "not measured".to_owned(),
+        State::Unsupported(_) | State::Missing => entry.state.without_figure().to_owned(),
     }
 }
 

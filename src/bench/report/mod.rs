@@ -1,17 +1,19 @@
 //! `kvbench report`: what runs say, for people (`markdown`, `html`) and for programs (`csv`).
 //!
-//! `model` arranges the cells of the runs as tables, `contest` tells which of them can be compared,
-//! `answers` compares them. The three renderings only choose words and shapes.
+//! `model` arranges the cells of the runs (`entry`) as tables, `contest` tells which of them can be compared,
+//! `answers` compares them, by the `questions` that people have. The three renderings only choose words and shapes.
 
 mod answers;
 mod charts;
 mod contest;
 mod csv;
+mod entry;
 mod environment;
 mod html;
-mod level;
 mod markdown;
 mod model;
+mod panels;
+mod questions;
 
 use super::files::{self, ReadError};
 use model::Report;

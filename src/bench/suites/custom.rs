@@ -1,14 +1,12 @@
 //! A workload made of flags, for every store.
 
-use super::{Maker, Plan, cell};
+use super::{Maker, Rows, cell};
 use crate::bench::{
-    options::{Durability, PlanError},
-    reference,
-    result::{Access, Operation, Order, Size, Workload},
+    options::PlanError,
+    result::{Access, Cell, Operation, Order, Size, Workload},
 };
-use crate::engine::Fsync;
 
-pub(super) fn plan(maker: &Maker<'_>) -> Result<Plan, PlanError> {
+pub(super) fn cells(maker: &Maker<'_>) -> Result<Rows, PlanError> {
     let (custom, access) = (&maker.options.custom, maker.access());
     let mix: Vec<_> = custom.mix.iter().map(|(operation, part)| (*operation, *part)).collect();
     let workload = Workload {
@@ -23,18 +21,11 @@ pub(super) fn plan(maker: &Maker<'_>) -> Result<Plan, PlanError> {
         ..maker.workload(&custom.name, &mix, 10.0)
     };
     check(&workload, access)?;
-    let scans = workload.kinds().any(|kind| kind == Operation::Scan);
-    let mut cells = Vec::new();
-    for target in maker.targets(access, &[Durability::Files(Fsync::No)]) {
-        let ordered = reference::info(&target.store).is_some_and(|info| info.ordered);
-        if !scans || ordered {
-            let mut cell = cell("custom", target, workload.clone(), &custom.name);
-            // Asked for by name, the reference is no longer aside.
-            cell.reference = false;
-            cells.push(cell);
-        }
-    }
-    Ok(Plan { row_heading: "Workload".into(), cells: cells.into_iter().chain(maker.floor()).collect() })
+    let cells = maker.targets(access).into_iter().map(|target| {
+        // Asked for by name, the reference is no longer aside.
+        Cell { reference: false, ..cell("custom", target, workload.clone(), &custom.name) }
+    });
+    Ok(("Workload", cells.chain(maker.floor()).collect()))
 }
 
 fn check(workload: &Workload, access: Access) -> Result<(), PlanError> {

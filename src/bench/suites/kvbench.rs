@@ -1,8 +1,15 @@
 //! The table of tidwall's KVBench: SET and GET with `redis-benchmark`'s keys and values, for every store,
 //! pipeline depth, number of clients and durability. Over the wire by nature.
 
-use super::{Maker, Plan, USUAL, cell, group, level};
-use crate::bench::result::{Access, Cell, Operation, Size, Target, Workload};
+use super::{Maker, Rows, cell, group};
+use crate::{
+    bench::{
+        level::Level,
+        options::Durability,
+        result::{Access, Cell, Operation, Size, Target, Workload},
+    },
+    engine::Fsync,
+};
 
 /// Requests in a pipeline, and clients.
 const LOADS: [(u32, u32); 4] = [(1, 1), (1, 256), (256, 1), (256, 256)];
@@ -10,24 +17,25 @@ const LOADS: [(u32, u32); 4] = [(1, 1), (1, 256), (256, 1), (256, 256)];
 /// synced write with one client would take many minutes for.
 const SECONDS: f64 = 10.0;
 
-pub(super) fn plan(maker: &Maker<'_>) -> Plan {
+pub(super) fn cells(maker: &Maker<'_>) -> Rows {
     let mut cells = Vec::new();
-    let targets = maker.targets(Access::Wire, &USUAL);
+    let targets = maker.targets(Access::Wire);
     for (pipeline, clients) in LOADS {
         for target in &targets {
             cells.extend(pair(maker, target, pipeline, clients));
         }
     }
-    Plan { row_heading: "Store | Pipeline | Clients | Persist | Fsync".into(), cells }
+    ("Store | Pipeline | Clients | Persist | Fsync", cells)
 }
 
 /// SET and GET of one row. The GETs find what was loaded: the seed's random GETs of a partly filled store
 /// count a miss as a success.
 fn pair(maker: &Maker<'_>, target: &Target, pipeline: u32, clients: u32) -> Vec<Cell> {
-    let yes = |yes: bool| if yes { "yes" } else { "no" };
-    let (persist, fsync) = match level(target) {
-        "unknown" => ("?", "?"),
-        word => (yes(target.persistent), if word == "everysec" { word } else { yes(word == "always") }),
+    let (persist, fsync) = match Level::of(target).durability {
+        None => ("?", "?"),
+        Some(Durability::Memory) => ("no", "no"),
+        Some(Durability::Files(Fsync::Always)) => ("yes", "yes"),
+        Some(Durability::Files(fsync)) => ("yes", fsync.as_str()),
     };
     let row = format!("{} | {pipeline} | {clients} | {persist} | {fsync}", target.store);
     let make = |name: &str, operation| {

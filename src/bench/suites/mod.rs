@@ -7,6 +7,8 @@ mod smallnest;
 mod ycsb;
 
 use super::{
+    ability,
+    level::Level,
     options::{Durability, Foreign, Options, PlanError, Suite},
     reference,
     result::{Access, Cell, Figure, Operation, Order, Size, Step, Target, Workload},
@@ -21,22 +23,33 @@ pub struct Plan {
     pub row_heading: String,
     /// The cells, in the order of tables and of measuring.
     pub cells: Vec<Cell>,
+    /// Stores without cells at some level, each with the reason.
+    pub left_out: Vec<String>,
 }
 
 /// The cells that options ask for.
 pub fn plan(options: &Options) -> Result<Plan, PlanError> {
     let maker = Maker { options };
     maker.check_stores()?;
-    let mut plan = match options.suite {
-        None => custom::plan(&maker)?,
-        Some(Suite::Kvbench) => kvbench::plan(&maker),
-        Some(Suite::Smallnest) => smallnest::plan(&maker),
+    let (row_heading, cells) = match options.suite {
+        None => custom::cells(&maker)?,
+        Some(Suite::Kvbench) => kvbench::cells(&maker),
+        Some(Suite::Smallnest) => smallnest::cells(&maker),
         Some(Suite::Xdag) => smallnest::xdag(&maker)?,
-        Some(Suite::Ycsb) => ycsb::plan(&maker),
-        Some(Suite::Redb) => redb::plan(&maker)?,
+        Some(Suite::Ycsb) => ycsb::cells(&maker),
+        Some(Suite::Redb) => redb::cells(&maker)?,
     };
-    if !plan.cells.iter().any(|cell| !cell.reference || is_asked_for(options)) {
-        return Err(PlanError::Nothing);
+    let mut reasons = maker.left_out();
+    let mut plan = Plan { row_heading: row_heading.into(), cells, left_out: reasons.clone() };
+    let wanted = |cell: &&Cell| !cell.reference || is_asked_for(options);
+    let obstacles: Vec<_> = plan.cells.iter().filter(wanted).map(ability::obstacle).collect();
+    if obstacles.iter().all(Option::is_some) {
+        for obstacle in obstacles.into_iter().flatten() {
+            if !reasons.contains(&obstacle) {
+                reasons.push(obstacle);
+            }
+        }
+        return Err(PlanError::Nothing(reasons.join("; ")));
     }
     plan.cells.iter_mut().for_each(|cell| cell.workload.seed = options.seed);
     Ok(plan)
@@ -46,14 +59,13 @@ fn is_asked_for(options: &Options) -> bool {
     options.stores.iter().any(|store| reference::is_reference(store))
 }
 
+/// Heading of the rows, and the cells.
+type Rows = (&'static str, Vec<Cell>);
+
 /// What the suites share.
 struct Maker<'o> {
     options: &'o Options,
 }
-
-/// The durabilities that seeds compare.
-const USUAL: [Durability; 3] =
-    [Durability::Files(Fsync::Always), Durability::Files(Fsync::No), Durability::Memory];
 
 impl Maker<'_> {
     fn check_stores(&self) -> Result<(), PlanError> {
@@ -61,6 +73,10 @@ impl Maker<'_> {
             if reference::info(name).is_none() {
                 let able = KINDS.iter().map(|kind| kind.info.name).collect::<Vec<_>>().join(", ");
                 return Err(PlanError::UnknownStore { name: name.clone(), able });
+            }
+            let over_wire = self.access() == Access::Wire || self.options.suite == Some(Suite::Kvbench);
+            if over_wire && self.options.target.is_none() && reference::is_reference(name) {
+                return Err(PlanError::ReferenceOverWire);
             }
         }
         Ok(())
@@ -74,10 +90,15 @@ impl Maker<'_> {
         }
     }
 
-    fn durabilities(&self, usual: &[Durability]) -> Vec<Durability> {
-        match self.options.durabilities.as_slice() {
-            [] => usual.to_vec(),
-            asked => asked.to_vec(),
+    /// The durabilities to compare: without a choice of the user, those of the suite's model.
+    fn durabilities(&self) -> &[Durability] {
+        const ALWAYS: Durability = Durability::Files(Fsync::Always);
+        const NO: Durability = Durability::Files(Fsync::No);
+        match (self.options.durabilities.as_slice(), self.options.suite) {
+            ([], None) => &[NO],
+            ([], Some(Suite::Redb)) => &[ALWAYS],
+            ([], Some(_)) => &[ALWAYS, NO, Durability::Memory],
+            (asked, _) => asked,
         }
     }
 
@@ -96,30 +117,59 @@ impl Maker<'_> {
         }
     }
 
-    /// Every store at every durability it has; a foreign server stands for all of them.
-    fn targets(&self, access: Access, usual: &[Durability]) -> Vec<Target> {
+    /// Every store at every durability it has, each once: a word may be given twice, and to the reference
+    /// all durabilities are one. A foreign server stands for all of them.
+    fn targets(&self, access: Access) -> Vec<Target> {
         if let Some(foreign) = &self.options.target {
             return vec![self.foreign(foreign)];
         }
         let mut targets = Vec::new();
-        for durability in self.durabilities(usual) {
+        for durability in self.durabilities() {
             for info in self.stores() {
-                let able = durability != Durability::Memory || info.in_memory;
-                let compresses = info.compression.contains(&self.options.compression);
-                if able && compresses {
-                    targets.push(self.target(info, access, durability));
+                let target = self.target(info, access, *durability);
+                if self.lack(info, *durability).is_none() && !targets.contains(&target) {
+                    targets.push(target);
                 }
             }
         }
         targets
     }
 
+    /// Why a store cannot be opened as it is asked for.
+    fn lack(&self, info: &Info, durability: Durability) -> Option<String> {
+        let (store, compression) = (info.name, self.options.compression);
+        if reference::is_reference(store) && self.options.suite == Some(Suite::Xdag) {
+            return Some(format!("{store}: it makes its values, and has none of a file"));
+        }
+        if !info.compression.contains(&compression) {
+            return Some(format!("{store}: it does not compress with {compression}"));
+        }
+        let homeless = durability == Durability::Memory && !info.in_memory;
+        homeless.then(|| format!("{store} in memory: it keeps its data in files"))
+    }
+
+    fn left_out(&self) -> Vec<String> {
+        let mut lacks = Vec::new();
+        if self.options.target.is_some() {
+            return lacks;
+        }
+        for durability in self.durabilities() {
+            for lack in self.stores().into_iter().filter_map(|info| self.lack(info, *durability)) {
+                if !lacks.contains(&lack) {
+                    lacks.push(lack);
+                }
+            }
+        }
+        lacks
+    }
+
     fn target(&self, info: &Info, access: Access, durability: Durability) -> Target {
-        let persistent = durability != Durability::Memory && !reference::is_reference(info.name);
+        // Nothing that is not stored can be lost.
+        let durability = if reference::is_reference(info.name) { Durability::Memory } else { durability };
         Target {
             access,
             store: info.name.into(),
-            persistent,
+            persistent: durability != Durability::Memory,
             fsync: Some(match durability {
                 Durability::Files(fsync) => fsync.to_string(),
                 Durability::Memory => Fsync::No.to_string(),
@@ -127,7 +177,7 @@ impl Maker<'_> {
             cache_bytes: self.options.cache_bytes,
             compression: self.options.compression.to_string(),
             address: None,
-            caveats: info.caveats.iter().map(ToString::to_string).collect(),
+            caveats: info.caveats_at(durability).map(Into::into).collect(),
         }
     }
 
@@ -199,30 +249,10 @@ impl Maker<'_> {
     }
 }
 
-/// How a table names a target's durability.
-fn durability(target: &Target) -> String {
-    match (&target.fsync, target.persistent) {
-        (None, _) => "durability unknown".into(),
-        (Some(_), false) => "in memory".into(),
-        (Some(fsync), true) => format!("fsync {fsync}"),
-    }
-}
-
-/// The same as a part of a cell's name.
-fn level(target: &Target) -> &str {
-    match (&target.fsync, target.persistent) {
-        (None, _) => "unknown",
-        (Some(_), false) => "memory",
-        (Some(fsync), true) => fsync,
-    }
-}
-
 /// A cell of `suite` in the row `row` of its store's column.
 fn cell(suite: &str, target: Target, workload: Workload, row: &str) -> Cell {
-    let access = match target.access {
-        Access::InProcess => "in process",
-        Access::Wire => "over the wire",
-    };
+    let level = Level::of(&target);
+    let access = level.access_words();
     let column = match (target.persistent, &target.address) {
         (false, None) if !reference::is_reference(&target.store) => format!("{}/memory", target.store),
         _ => target.store.clone(),
@@ -232,12 +262,12 @@ fn cell(suite: &str, target: Target, workload: Workload, row: &str) -> Cell {
         id: format!(
             "{suite}/{place}/{}/{}/t{}/b{}/{}",
             target.store,
-            level(&target),
+            level.durability_word(),
             workload.threads,
             workload.batch,
             row.replace(' ', "-")
         ),
-        table: format!("{suite}: {}, {access}", durability(&target)),
+        table: format!("{suite}: {}, {access}", level.durability_words()),
         row: row.into(),
         column,
         reference: reference::is_reference(&target.store),

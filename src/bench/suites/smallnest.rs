@@ -1,12 +1,13 @@
 //! The cases of smallnest's kvbench and of its XDAG fork: set, get, get with one setter beside it, delete,
 //! each by time; and sets in batches of 1000.
 
-use super::{Maker, Plan, USUAL, cell, group};
+use super::{Maker, Rows, cell, group};
 use crate::bench::{
     data::{self, RECORD_KEY, RECORD_VALUE},
     options::{PlanError, Suite},
     result::{Access, Cell, Operation, Order, Size, Step, Target, Workload},
 };
+use std::collections::HashSet;
 
 /// Length of a case where the options give none, as in the seed.
 const SECONDS: f64 = 60.0;
@@ -14,7 +15,7 @@ const SECONDS: f64 = 60.0;
 /// memory within its minute.
 const KEYS: u64 = 1_000_000;
 
-pub(super) fn plan(maker: &Maker<'_>) -> Plan {
+pub(super) fn cells(maker: &Maker<'_>) -> Rows {
     let shape = |workload: Workload| Workload {
         key_bytes: Size::Fixed(9),
         value_bytes: Size::Fixed(256),
@@ -23,11 +24,11 @@ pub(super) fn plan(maker: &Maker<'_>) -> Plan {
         ..workload
     };
     let cells = cases(maker, "smallnest", maker.access(), SECONDS, &shape);
-    Plan { row_heading: "Case".into(), cells: cells.into_iter().chain(maker.floor()).collect() }
+    ("Case", cells.into_iter().chain(maker.floor()).collect())
 }
 
 /// The same over pairs read from a file; first, how fast one thread reads them without any store.
-pub(super) fn xdag(maker: &Maker<'_>) -> Result<Plan, PlanError> {
+pub(super) fn xdag(maker: &Maker<'_>) -> Result<Rows, PlanError> {
     maker.is_in_process(Suite::Xdag)?;
     let data = maker.options.data.as_ref().ok_or(PlanError::NoData)?;
     let pairs = data::pairs(data).map_err(|source| PlanError::BadData { path: data.clone(), source })?;
@@ -40,15 +41,19 @@ pub(super) fn xdag(maker: &Maker<'_>) -> Result<Plan, PlanError> {
     };
     let mut cells = Vec::new();
     let stores = cases(maker, "xdag", Access::InProcess, 10.0, &shape);
-    let mut tables: Vec<_> = stores.iter().map(|cell| (cell.table.clone(), cell.target.clone())).collect();
-    tables.dedup_by(|next, first| next.0 == first.0);
-    for (table, target) in tables {
+    let mut tables = HashSet::new();
+    for store in &stores {
+        if !tables.insert(&store.table) {
+            continue;
+        }
         let workload =
             Workload { threads: 1, step: Step::SourceScan, ..shape(maker.workload("source-scan", &[], 1.0)) };
-        let target = Target { store: "file".into(), caveats: Vec::new(), ..target };
-        cells.push(Cell { table, column: "XDAG".into(), ..cell("xdag", target, workload, "source scan") });
+        let target = Target { store: "file".into(), caveats: Vec::new(), ..store.target.clone() };
+        let (table, column) = (store.table.clone(), "XDAG".into());
+        cells.push(Cell { table, column, ..cell("xdag", target, workload, "source scan") });
     }
-    Ok(Plan { row_heading: "Case".into(), cells: cells.into_iter().chain(stores).collect() })
+    cells.extend(stores);
+    Ok(("Case", cells))
 }
 
 fn cases(
@@ -59,7 +64,7 @@ fn cases(
     shape: &dyn Fn(Workload) -> Workload,
 ) -> Vec<Cell> {
     let mut cells = Vec::new();
-    for target in maker.targets(access, &USUAL) {
+    for target in maker.targets(access) {
         let make = |name: &str, operation: Operation| {
             let workload = shape(maker.workload(name, &[(operation, 1.0)], seconds));
             cell(suite, target.clone(), workload, name)

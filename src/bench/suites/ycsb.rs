@@ -1,14 +1,10 @@
 //! YCSB's core workloads (Cooper et al., "Benchmarking cloud serving systems with YCSB", SoCC 2010), with
 //! its record of 1000 bytes in one value, and scans of 50 records, the mean of its 1 to 100.
 
-use super::{Maker, Plan, USUAL, cell};
-use crate::bench::{
-    reference,
-    result::{
-        Access,
-        Operation::{self, Get, Insert, ReadModifyWrite, Scan, Update},
-        Order, Size, Workload,
-    },
+use super::{Maker, Rows, cell};
+use crate::bench::result::{
+    Operation::{self, Get, Insert, ReadModifyWrite, Scan, Update},
+    Order, Size, Workload,
 };
 
 const KEYS: u64 = 1_000_000;
@@ -31,11 +27,9 @@ const CORES: [Core; 6] = [
     Core { name: "f", mix: &[(Get, 0.5), (ReadModifyWrite, 0.5)], order: ZIPFIAN },
 ];
 
-pub(super) fn plan(maker: &Maker<'_>) -> Plan {
+pub(super) fn cells(maker: &Maker<'_>) -> Rows {
     let mut cells = Vec::new();
-    let access = maker.access();
-    for target in maker.targets(access, &USUAL) {
-        let ordered = reference::info(&target.store).is_some_and(|info| info.ordered);
+    for target in maker.targets(maker.access()) {
         let shape = |workload: Workload| Workload {
             key_bytes: Size::Fixed(24),
             value_bytes: Size::Fixed(1000),
@@ -47,14 +41,10 @@ pub(super) fn plan(maker: &Maker<'_>) -> Plan {
             Workload { key_limit: Some(keys), ..shape(maker.workload("load", &[(Insert, 1.0)], SECONDS)) };
         cells.push(cell("ycsb", target.clone(), load, "load"));
         for core in CORES {
-            // A hash table has no order to scan in, nor has any RESP server a command for it.
-            if core.name == "e" && (!ordered || access == Access::Wire) {
-                continue;
-            }
             let workload = shape(maker.workload(&format!("ycsb-{}", core.name), core.mix, SECONDS));
             let workload = Workload { keys, order: core.order, ..workload };
             cells.push(cell("ycsb", target.clone(), workload, core.name));
         }
     }
-    Plan { row_heading: "Workload".into(), cells: cells.into_iter().chain(maker.floor()).collect() }
+    ("Workload", cells.into_iter().chain(maker.floor()).collect())
 }

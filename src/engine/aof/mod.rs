@@ -18,7 +18,7 @@ mod rewrite;
 #[cfg(test)]
 mod tests;
 
-use super::{Batch, Error, Loss, Result, path};
+use super::{Batch, Caveat, Error, Loss, Result, path};
 use file::Storage;
 use std::{
     fs::{self, File},
@@ -42,11 +42,13 @@ pub(super) const LOSS: [Loss; 3] = [
 ];
 
 /// What one should know of an engine with this log.
-pub(super) const CAVEATS: &[&str] = &[
-    "all data must fit in memory",
-    "opening it replays the whole file",
-    "a rewrite of the file (automatic at twice its size and 64 MiB) needs room for a second one",
-    "with --path :memory: everything is lost with the process, whatever --fsync says",
+pub(super) const CAVEATS: &[Caveat] = &[
+    Caveat::new("all data must fit in memory"),
+    Caveat::in_files("opening it replays the whole file"),
+    Caveat::in_files(
+        "a rewrite of the file (automatic at twice its size and 64 MiB) needs room for a second one",
+    ),
+    Caveat::in_memory("with --path :memory: everything is lost with the process, whatever --fsync says"),
 ];
 
 /// The file is rewritten by itself when it is this large, and twice what it was at first.

@@ -154,7 +154,7 @@ fn series(label: &str, styles: &Styles, mut marks: Vec<Mark>, every: usize) -> S
 }
 
 /// A round value without the digits that say nothing.
-fn tick(unit: Unit, value: f64) -> String {
+pub(super) fn tick(unit: Unit, value: f64) -> String {
     let text = numbers::short(unit, value);
     match text.split_once(['.', ' ', '/']) {
         Some((whole, rest)) if text.get(whole.len()..).is_some_and(|tail| tail.starts_with('.')) => {

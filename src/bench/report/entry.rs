@@ -1,0 +1,142 @@
+//! A cell of a report and what was measured of it.
+
+use crate::bench::{
+    measure::Measure,
+    result::{Cell, Measurement, Outcome, Run},
+    spread::Spread,
+};
+
+/// A cell and what was measured of it.
+pub struct Entry<'a> {
+    /// The run it is of.
+    pub run: &'a Run,
+    /// The cell.
+    pub cell: &'a Cell,
+    /// Runs with the same number were made by the same program on the same machine.
+    pub group: usize,
+    /// Row and column, from 0.
+    pub place: (usize, usize),
+    /// Whether it has figures.
+    pub state: State,
+    /// Whether another cell ran at the same time.
+    pub concurrent: bool,
+    /// Its footnotes.
+    pub notes: Vec<usize>,
+    measurements: Vec<&'a Measurement>,
+}
+
+/// Whether a cell has figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It has, and they can be trusted.
+    Sound,
+    /// An operation did not do what it should, so none of its figures means anything.
+    Faulty(String),
+    /// The target has no such thing.
+    Unsupported(String),
+    /// Nothing was measured.
+    Missing,
+}
+
+impl State {
+    /// What stands where a figure would.
+    pub fn without_figure(&self) -> &'static str {
+        match self {
+            Self::Sound => "\u{2013}",
+            Self::Faulty(_) => "failed",
+            Self::Unsupported(_) => "n/a",
+            Self::Missing => "not measured",
+        }
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// A cell of a run, at its place.
+    pub fn new(run: &'a Run, cell: &'a Cell, group: usize, place: (usize, usize)) -> Self {
+        let outcomes = || run.samples.iter().filter(|sample| sample.cell == cell.id).map(|s| &s.outcome);
+        let measurements: Vec<_> = run.measurements(&cell.id).collect();
+        let state = match (outcomes().find_map(fault), run.unsupported(&cell.id)) {
+            (Some(fault), _) => State::Faulty(fault),
+            (None, Some(reason)) => State::Unsupported(reason.to_owned()),
+            (None, None) if measurements.is_empty() => State::Missing,
+            (None, None) => State::Sound,
+        };
+        // Sound repetitions beside a faulty one are dropped: the engine that sometimes errs is not fast.
+        let measurements = if state == State::Sound { measurements } else { Vec::new() };
+        let concurrent = concurrent(run, cell);
+        Self { run, cell, group, place, state, concurrent, notes: Vec::new(), measurements }
+    }
+
+    /// What is measured, as charts and answers call it.
+    pub fn label(&self) -> String {
+        let target = &self.cell.target;
+        match target.compression.as_str() {
+            "none" | "" => target.store.clone(),
+            compression => format!("{}/{compression}", target.store),
+        }
+    }
+
+    /// A figure over the repetitions, where it was measured and can be trusted.
+    pub fn spread(&self, measure: &Measure) -> Option<Spread> {
+        self.spread_of(measure.of)
+    }
+
+    /// The same of a figure that is no measure of its own.
+    pub fn spread_of(&self, figure: impl Fn(&Measurement) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.measurements.iter().filter_map(|measurement| figure(measurement)))
+    }
+
+    /// How many repetitions there are.
+    pub fn samples(&self) -> usize {
+        self.measurements.len()
+    }
+
+    /// The repetition in the middle by throughput, for what has no median of its own.
+    pub fn typical(&self) -> Option<&'a Measurement> {
+        let mut sorted = self.measurements.clone();
+        sorted.sort_by(|a, b| a.throughput.total_cmp(&b.throughput));
+        sorted.get(sorted.len().saturating_sub(1) / 2).copied()
+    }
+
+    /// What its footnotes say of its measurements.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if let State::Faulty(fault) = &self.state {
+            remarks.push(format!("{}: {fault}", self.cell.id));
+        }
+        if let State::Unsupported(reason) = &self.state {
+            remarks.push(format!("n/a: {reason}."));
+        }
+        let wanted = usize::try_from(self.run.repetitions).unwrap_or(usize::MAX);
+        if self.state == State::Sound && self.samples() < wanted {
+            remarks.push(format!("{} of {wanted} repetitions so far.", self.samples()));
+        }
+        remarks.extend(self.measurements.iter().flat_map(|measurement| measurement.warnings.iter().cloned()));
+        remarks
+    }
+}
+
+/// A cell that runs together with others says so of itself, but for the first of them.
+fn concurrent(run: &Run, cell: &Cell) -> bool {
+    let after = run.cells.iter().skip_while(|other| other.id != cell.id).nth(1);
+    cell.together || after.is_some_and(|next| next.together)
+}
+
+/// Why an outcome makes its cell worthless.
+fn fault(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Failed(reason) => Some(reason.clone()),
+        Outcome::Unsupported(_) => None,
+        Outcome::Measured(measurement) if measurement.is_sound() => None,
+        Outcome::Measured(m) if m.operations == 0 && m.errors + m.misses + m.wrong_values == 0 => {
+            Some("no operation ended in the measured time".to_owned())
+        }
+        Outcome::Measured(m) => Some(format!(
+            "{} errors, {} misses, {} wrong values; the first: {}",
+            m.errors,
+            m.misses,
+            m.wrong_values,
+            m.first_fault.as_deref().unwrap_or("not recorded")
+        )),
+    }
+}

@@ -1,0 +1,120 @@
+//! The charts of a table, in groups.
+
+use super::{
+    charts::{self, Styles},
+    contest::Contest,
+};
+use crate::bench::measure::{
+    self, DISK, MEMORY, Measure, SPACE_AMPLIFICATION, THROUGHPUT, WRITE_AMPLIFICATION,
+};
+
+/// Charts of one kind.
+pub struct ChartGroup {
+    /// Its heading.
+    pub title: &'static str,
+    /// How to read it.
+    pub about: &'static str,
+    /// Whether it is shown at first.
+    pub open: bool,
+    /// Whether its charts need the legend of the stores.
+    pub has_legend: bool,
+    /// The charts.
+    pub charts: Vec<Chart>,
+}
+
+/// A chart.
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// The picture.
+    pub svg: String,
+}
+
+type Drawn = Option<Result<String, askama::Error>>;
+
+/// The charts of a table. Groups without any are left out.
+pub fn groups(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<ChartGroup>, askama::Error> {
+    let bars = |measure: &'static Measure| move |one: &Contest<'_, '_>| charts::bars(one, measure, styles);
+    let mut sizes = Vec::new();
+    for measure in [&DISK, &SPACE_AMPLIFICATION, &WRITE_AMPLIFICATION, &MEMORY] {
+        let name = |title: &str| format!("{}: {title}", measure.title);
+        sizes.extend(draw(contests, bars(measure), name)?);
+    }
+    let plain = |title: &str| title.to_owned();
+    let mut kinds = Vec::new();
+    for one in contests {
+        let both = [
+            ("throughput", charts::kinds::throughput(one, styles)),
+            ("latency p50 / p99", charts::kinds::latency(one, styles)),
+        ];
+        for (what, svg) in both {
+            kinds.extend(svg.transpose()?.map(|svg| Chart { title: format!("{}: {what}", one.title), svg }));
+        }
+    }
+    let groups = [
+        results(contests, styles)?,
+        ChartGroup {
+            title: "Latency percentiles",
+            about: "Of the repetition with the median throughput; the scale is logarithmic.",
+            open: true,
+            has_legend: true,
+            charts: draw(contests, |one| charts::latency(one, styles), plain)?,
+        },
+        ChartGroup {
+            title: "By kind of operation",
+            about: "Where operations are mixed, each kind by itself: operations each second, and latency from the \
+                    median to the 99th percentile on a logarithmic scale. Medians of the repetitions.",
+            open: true,
+            has_legend: false,
+            charts: kinds,
+        },
+        ChartGroup {
+            title: "Throughput over time",
+            about: "Of the repetition with the median throughput. A dip may be a flush, a compaction or a rewrite.",
+            open: false,
+            has_legend: true,
+            charts: draw(contests, |one| charts::timeline(one, styles), plain)?,
+        },
+        ChartGroup {
+            title: "Size and amplification",
+            about: "Lower is better.",
+            open: false,
+            has_legend: false,
+            charts: sizes,
+        },
+    ];
+    Ok(groups.into_iter().filter(|group| !group.charts.is_empty()).collect())
+}
+
+/// What each cell is about, mostly operations each second.
+fn results(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<ChartGroup, askama::Error> {
+    let measure = |one: &Contest<'_, '_>| {
+        one.entries.first().map_or(&THROUGHPUT, |entry| measure::of_figure(entry.cell.figure))
+    };
+    let alike = contests.iter().all(|one| std::ptr::eq(measure(one), &THROUGHPUT));
+    let (title, about) = match alike {
+        true => (
+            "Throughput",
+            "Operations each second: the median, and the range of the repetitions as a whisker.",
+        ),
+        false => ("Results", "Medians, each in its unit, and the range of the repetitions as a whisker."),
+    };
+    let mut charts = Vec::new();
+    for one in contests {
+        let measure = measure(one);
+        let what = if alike { String::new() } else { format!(": {}", measure.title.to_lowercase()) };
+        if let Some(svg) = charts::bars(one, measure, styles).transpose()? {
+            charts.push(Chart { title: format!("{}{what}", one.title), svg });
+        }
+    }
+    Ok(ChartGroup { title, about, open: true, has_legend: false, charts })
+}
+
+fn draw(
+    contests: &[Contest<'_, '_>],
+    chart: impl Fn(&Contest<'_, '_>) -> Drawn,
+    name: impl Fn(&str) -> String,
+) -> Result<Vec<Chart>, askama::Error> {
+    let drawn = contests.iter().filter_map(|one| Some((name(&one.title), chart(one)?)));
+    drawn.map(|(title, svg)| Ok(Chart { title, svg: svg? })).collect()
+}

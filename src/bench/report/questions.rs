@@ -1,0 +1,102 @@
+//! The questions that a report answers.
+
+use super::entry::Entry;
+use crate::bench::{
+    level::Level,
+    measure::{Measure, SPACE_AMPLIFICATION, THROUGHPUT},
+    result::{Operation, Step},
+};
+
+/// A question, and which cells can answer it.
+pub struct Question {
+    /// The question.
+    pub text: &'static str,
+    /// Which workloads count, in words.
+    pub scope: &'static str,
+    /// By what cells are compared.
+    pub measure: &'static Measure,
+    /// Which workloads count.
+    pub fits: fn(&Entry<'_>) -> bool,
+}
+
+/// Share from which a workload counts as one kind of operation only.
+const MOSTLY: f64 = 0.9;
+
+/// All questions, in their order.
+pub const QUESTIONS: [Question; 6] = [
+    Question {
+        text: "Read-heavy",
+        scope: "at least 90% reads of single keys",
+        measure: &THROUGHPUT,
+        fits: |entry| reads(entry) >= MOSTLY && !entry.concurrent,
+    },
+    Question {
+        text: "Write-heavy",
+        scope: "at least 90% writes, not synced one by one",
+        measure: &THROUGHPUT,
+        fits: |entry| writes(entry) >= MOSTLY && !entry.concurrent && !is_durable(entry),
+    },
+    Question {
+        text: "Mixed",
+        scope: "more than 10% reads and more than 10% writes, or one beside the other",
+        measure: &THROUGHPUT,
+        fits: |entry| entry.concurrent || (reads(entry) > 1.0 - MOSTLY && writes(entry) > 1.0 - MOSTLY),
+    },
+    Question {
+        text: "Durable writes",
+        scope: "at least 90% writes, each on stable storage before it is acknowledged",
+        measure: &THROUGHPUT,
+        fits: |entry| writes(entry) >= MOSTLY && !entry.concurrent && is_durable(entry),
+    },
+    Question {
+        text: "Scans",
+        scope: "at least 90% scans",
+        measure: &THROUGHPUT,
+        fits: |entry| share(entry, &[Operation::Scan]) >= MOSTLY,
+    },
+    Question {
+        text: "Smallest footprint",
+        scope: "bytes on disk for each byte of keys and values",
+        measure: &SPACE_AMPLIFICATION,
+        fits: |entry| entry.cell.target.persistent && tells_size(entry),
+    },
+];
+
+fn is_durable(entry: &Entry<'_>) -> bool {
+    Level::of(&entry.cell.target).is_durable()
+}
+
+fn reads(entry: &Entry<'_>) -> f64 {
+    share(entry, &[Operation::Get, Operation::GetMiss])
+}
+
+fn writes(entry: &Entry<'_>) -> f64 {
+    share(entry, &[Operation::Update, Operation::Insert, Operation::Delete, Operation::ReadModifyWrite])
+}
+
+/// The part of some kinds of operation in all. A step that is not made of operations has no part of any.
+fn share(entry: &Entry<'_>, kinds: &[Operation]) -> f64 {
+    let work = &entry.cell.workload;
+    if work.step != Step::Operations {
+        return 0.0;
+    }
+    let mix = &work.mix;
+    let all: f64 = mix.values().sum();
+    let part: f64 = kinds.iter().filter_map(|kind| mix.get(kind)).sum();
+    if all > 0.0 { part / all } else { 0.0 }
+}
+
+/// Whether the size on disk is this cell's own. The cells of a group leave one set of files: its steps that
+/// measure them count, else its first cell, unless another one deletes: what is alive is then some rest.
+fn tells_size(entry: &Entry<'_>) -> bool {
+    let cell = entry.cell;
+    if cell.group.is_none() {
+        return true;
+    }
+    let group = || entry.run.cells.iter().filter(|other| other.group == cell.group);
+    if group().any(|other| other.workload.step == Step::DiskSize) {
+        return cell.workload.step == Step::DiskSize;
+    }
+    let deletes = group().any(|other| other.workload.kinds().any(|kind| kind == Operation::Delete));
+    !deletes && group().next().is_some_and(|first| first.id == cell.id)
+}

@@ -1,0 +1,121 @@
+//! What the rows of suites hold.
+
+use crate::command::{bench, measurement, read, result_of, stderr};
+use kvbench::bench::result::{Cell, Outcome, Run, Step};
+
+#[test]
+fn redbs_rows_count_what_they_say() {
+    let dir = tempfile::tempdir().unwrap();
+    result_of(dir.path(), &["--suite", "redb", "--keys", "5000", "--stores", "btree"]);
+    let run = read(dir.path());
+    let operations = |row: &str| {
+        let cell = run.cells.iter().find(|cell| cell.row == row && !cell.reference).unwrap();
+        measurement(outcome(&run, cell)).operations
+    };
+    assert_eq!(operations("bulk load"), 5000);
+    assert_eq!(operations("random reads"), 1000);
+    assert_eq!(operations("random reads (8 threads)"), 1000);
+    assert_eq!(operations("random range reads"), 500);
+    assert_eq!(operations("removals"), 2500);
+    let sizes: Vec<_> = run.cells.iter().filter(|cell| cell.workload.step == Step::DiskSize).collect();
+    let size = |cell: &Cell| measurement(outcome(&run, cell)).disk_bytes.unwrap();
+    assert_eq!(
+        sizes.iter().map(|cell| cell.row.as_str()).collect::<Vec<_>>(),
+        ["uncompacted size", "compacted size"]
+    );
+    assert!(size(sizes[0]) > 5000 * 174);
+    // Half of the pairs are left, and little of what was beside them.
+    assert!((2000 * 174..4000 * 174).contains(&size(sizes[1])), "{}", size(sizes[1]));
+    let loaded = run.cells.iter().find(|cell| cell.row == "bulk load").unwrap();
+    assert_eq!(size(loaded), size(sizes[0]), "charged with what it left");
+}
+
+fn outcome<'r>(run: &'r Run, cell: &Cell) -> &'r Outcome {
+    &run.samples.iter().find(|sample| sample.cell == cell.id).unwrap().outcome
+}
+
+/// Rows of the cells that have no number, and the reasons.
+fn unsupported(run: &Run) -> Vec<(&str, &str)> {
+    let cells = run.cells.iter().filter(|cell| !cell.reference);
+    cells.filter_map(|cell| Some((cell.row.as_str(), run.unsupported(&cell.id)?))).collect()
+}
+
+#[test]
+fn what_a_store_cannot_do_is_shown_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let suite = |arguments: &[&str]| {
+        let _ = std::fs::remove_file(dir.path().join("result.json"));
+        let flags = ["--keys", "1000", "--seconds", "0.05"];
+        let flags = match arguments.contains(&"--stores") {
+            true => flags.to_vec(),
+            false => [&flags[..], &["--stores", "map"]].concat(),
+        };
+        let output = bench(dir.path(), &[arguments, &flags[..]].concat());
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        (read(dir.path()), String::from_utf8(output.stdout).unwrap())
+    };
+    let unordered = "map has no order of keys to scan in";
+    let (run, text) = suite(&["--suite", "redb"]);
+    assert_eq!(
+        unsupported(&run),
+        [("random range reads", unordered), ("random range reads (2nd)", unordered)]
+    );
+    assert!(
+        text.lines().any(|line| line.starts_with("random range reads ") && line.ends_with(" n/a")),
+        "{text}"
+    );
+    assert!(text.contains(&format!("n/a: {unordered}\n")), "{text}");
+
+    let (run, text) = suite(&["--suite", "redb", "--fsync", "memory"]);
+    let fileless: Vec<_> =
+        unsupported(&run).into_iter().filter(|(_, why)| why.contains("no files")).collect();
+    let rows: Vec<_> = fileless.iter().map(|(row, _)| *row).collect();
+    assert_eq!(rows, ["uncompacted size", "compaction", "compacted size"]);
+    assert!(!text.contains("failed"), "{text}");
+
+    let (run, text) = suite(&["--suite", "redb", "--stores", "nothing"]);
+    assert!(run.cells.iter().all(|cell| cell.reference));
+    assert!(
+        text.starts_with("\nharness floor: mean latency, ns\n") && text.contains("\nremovals "),
+        "{text}"
+    );
+
+    let (run, _) = suite(&["--suite", "ycsb", "--fsync", "no"]);
+    assert_eq!(unsupported(&run), [("e", unordered)]);
+    let (run, _) = suite(&["--suite", "ycsb", "--fsync", "no", "--wire"]);
+    assert_eq!(unsupported(&run), [("e", "no Redis command scans a range of keys")]);
+}
+
+#[test]
+#[cfg(feature = "sled")]
+fn an_engine_without_compaction_has_no_compacted_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = result_of(dir.path(), &["--suite", "redb", "--keys", "1000", "--stores", "sled"]);
+    let why = "sled has no way to compact its files";
+    assert_eq!(unsupported(&run), [("compaction", why), ("compacted size", why)]);
+}
+
+#[test]
+#[cfg(all(feature = "lmdb", feature = "sled"))]
+fn stores_without_a_level_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["--stores", "map,lmdb,sled", "--fsync", "memory", "--operations", "10", "--keys", "10"];
+    let output = bench(dir.path(), &arguments);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for store in ["lmdb", "sled"] {
+        let left_out = format!("left out: {store} in memory: it keeps its data in files\n");
+        assert!(text.contains(&left_out), "{text}");
+    }
+    assert_eq!(read(dir.path()).left_out.len(), 2);
+}
+
+/// redb keeps unsynced commits to itself: without a sync, its file looks empty.
+#[test]
+#[cfg(feature = "redb")]
+fn a_size_on_disk_is_that_of_all_that_was_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["--stores", "redb", "--fsync", "no", "--mix", "insert", "--keys", "0"];
+    let run = result_of(dir.path(), &[&arguments[..], &["--operations", "5000"]].concat());
+    let measured = measurement(outcome(&run, &run.cells[0]));
+    assert!(measured.disk_bytes.unwrap() > 5000 * 116, "{:?}", measured.disk_bytes);
+}
