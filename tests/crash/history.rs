@@ -32,6 +32,8 @@ pub struct History {
     ahead: State,
     sent: Vec<Vec<Change>>,
     pub acknowledged: usize,
+    /// Whether the client also flushes the store, of which it must be the only one then.
+    pub flushes: bool,
 }
 
 impl History {
@@ -43,6 +45,7 @@ impl History {
             ahead: State::new(),
             sent: Vec::new(),
             acknowledged: 0,
+            flushes: false,
         }
     }
 
@@ -56,6 +59,7 @@ impl History {
     pub fn send(&mut self, rng: &mut StdRng) -> Request {
         self.sequence += 1;
         let request = match rng.random_range(0..100) {
+            _ if self.flushes && rng.random_range(0..500) == 0 => self.flush(),
             0..50 => self.set(rng),
             50..70 => self.mset(rng),
             70..85 => self.incr(),
@@ -116,6 +120,11 @@ impl History {
         args.extend(keys.iter().map(|key| key.clone().into()));
         let changes = keys.into_iter().map(|key| (key, None)).collect();
         Request { args, expected: OwnedFrame::Integer(deleted as i64), changes }
+    }
+
+    fn flush(&self) -> Request {
+        let changes = self.ahead.keys().map(|key| (key.clone(), None)).collect();
+        Request { args: vec![b"FLUSHDB".to_vec()], expected: ok(), changes }
     }
 
     /// A value that tells who wrote it and when.

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-const CLIENTS: usize = 16;
+pub const CLIENTS: usize = 16;
 
 /// Kills of one data directory.
 const ROUNDS: usize = 8;
@@ -24,21 +24,21 @@ const ROUNDS: usize = 8;
 #[test]
 fn under_always_a_kill_loses_nothing_on_any_store() {
     for store in stores() {
-        Killing::new(store, Fsync::Always).run(true);
+        Killing::new(store, Fsync::Always, CLIENTS).run(true);
     }
 }
 
 #[test]
 fn a_kill_loses_nothing_under_everysec_where_the_store_says_so() {
     for store in stores().filter(|store| loses_nothing(store, Fsync::EverySec)) {
-        Killing::new(store, Fsync::EverySec).run(true);
+        Killing::new(store, Fsync::EverySec, CLIENTS).run(true);
     }
 }
 
 #[test]
 fn a_kill_loses_nothing_under_no_where_the_store_says_so() {
     for store in stores().filter(|store| loses_nothing(store, Fsync::No)) {
-        Killing::new(store, Fsync::No).run(true);
+        Killing::new(store, Fsync::No, CLIENTS).run(true);
     }
 }
 
@@ -46,7 +46,7 @@ fn a_kill_loses_nothing_under_no_where_the_store_says_so() {
 fn a_kill_loses_only_the_last_writes_where_the_store_keeps_them_in_the_process() {
     for fsync in [Fsync::EverySec, Fsync::No] {
         for store in stores().filter(|store| !loses_nothing(store, fsync)) {
-            Killing::new(store, fsync).run(false);
+            Killing::new(store, fsync, CLIENTS).run(false);
         }
     }
 }
@@ -55,8 +55,8 @@ fn a_kill_loses_only_the_last_writes_where_the_store_keeps_them_in_the_process()
 fn an_orderly_end_loses_nothing_under_any_policy() {
     for fsync in Fsync::ALL {
         for store in stores() {
-            let mut run = Killing::new(store, fsync);
-            let server = start(run.dir.path(), store, fsync);
+            let mut run = Killing::new(store, fsync, CLIENTS);
+            let server = run.start();
             let end = |server: Server| assert!(server.terminate().success());
             write_until(server, &mut run.histories, &mut run.rngs, 1000, end);
             run.check(true);
@@ -102,26 +102,30 @@ fn start(dir: &Path, store: &str, fsync: Fsync) -> Server {
 }
 
 /// Rounds of writing and killing on one data directory.
-struct Killing {
-    store: &'static str,
+pub struct Killing {
+    pub store: &'static str,
     fsync: Fsync,
-    dir: tempfile::TempDir,
-    rng: StdRng,
-    histories: Vec<History>,
-    rngs: Vec<StdRng>,
+    pub dir: tempfile::TempDir,
+    pub rng: StdRng,
+    pub histories: Vec<History>,
+    pub rngs: Vec<StdRng>,
 }
 
 impl Killing {
-    fn new(store: &'static str, fsync: Fsync) -> Self {
+    pub fn new(store: &'static str, fsync: Fsync, clients: usize) -> Self {
         let mut rng = StdRng::seed_from_u64(seed());
         Self {
             store,
             fsync,
             dir: tempfile::tempdir().unwrap(),
-            histories: (0..CLIENTS).map(History::new).collect(),
-            rngs: (0..CLIENTS).map(|_| StdRng::from_rng(&mut rng)).collect(),
+            histories: (0..clients).map(History::new).collect(),
+            rngs: (0..clients).map(|_| StdRng::from_rng(&mut rng)).collect(),
             rng,
         }
+    }
+
+    pub fn start(&self) -> Server {
+        start(self.dir.path(), self.store, self.fsync)
     }
 
     /// `kept`: whether what was acknowledged must be there.
@@ -129,7 +133,7 @@ impl Killing {
         for round in 0..ROUNDS {
             let enough = self.rng.random_range(200..10_000);
             eprintln!("{} {}: round {round}, a kill after {enough} writes", self.store, self.fsync);
-            let server = start(self.dir.path(), self.store, self.fsync);
+            let server = self.start();
             write_until(server, &mut self.histories, &mut self.rngs, enough, Server::kill);
             if round % 2 == 1 {
                 self.kill_while_it_opens();
@@ -139,7 +143,7 @@ impl Killing {
     }
 
     /// A kill may also hit the repair of what the kill before it left.
-    fn kill_while_it_opens(&mut self) {
+    pub fn kill_while_it_opens(&mut self) {
         let mut process = Command::new(KVBENCH)
             .current_dir(&self.dir)
             .args(["--store", self.store, "--path", "data", "--fsync", self.fsync.as_str()])
@@ -153,8 +157,8 @@ impl Killing {
     }
 
     /// Looks at what is there, also through a count: nobody else wrote.
-    fn check(&mut self, kept: bool) {
-        let server = start(self.dir.path(), self.store, self.fsync);
+    pub fn check(&mut self, kept: bool) {
+        let server = self.start();
         let mut client = server.connect();
         let mut keys = 0;
         for history in &mut self.histories {

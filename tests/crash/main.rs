@@ -15,6 +15,7 @@ mod client;
 mod faults;
 mod history;
 mod kill;
+mod rewriting;
 #[cfg(target_os = "linux")]
 mod syncs;
 #[cfg(target_os = "linux")]
