@@ -116,7 +116,7 @@ fn redis_loads_our_append_only_file() {
         };
         client.call(&["SET", "last", &"v".repeat(100_000)]);
         let ours = all(&mut client);
-        assert!(ours.len() > 10, "{} keys", ours.len());
+        assert!(ours.len() > 1, "the stream left {} keys", ours.len());
         client.send("SHUTDOWN\r\n");
         assert!(running.server.wait().success());
         let redis = Redis::start_on(Some(&running.data()));

@@ -136,8 +136,8 @@ impl Aof {
     pub(super) fn append<R>(&self, batch: &Batch<'_>, sync: bool, apply: impl FnOnce() -> R) -> Result<R> {
         let mut writer = self.lock_writer()?;
         let Writer { buffer, prepared } = &mut *writer;
-        buffer.shrink_to(KEPT_BUFFER);
         checked::begin(buffer);
+        buffer.shrink_to(KEPT_BUFFER);
         record::encode(batch, buffer);
         let over_zeros = checked::seal(buffer) && sync;
         let storage = self.storage();

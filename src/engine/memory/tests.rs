@@ -214,7 +214,7 @@ fn one_rewrite_at_a_time<T: Table>(info: &'static Info) {
     let engine = Memory::<T>::open_as(info, &Location::Path(path.clone())).unwrap();
     let mut batch = Batch::default();
     batch.put(b"k", b"v");
-    engine.write(&batch, true).unwrap();
+    engine.write(&batch, false).unwrap();
     let before = fs::read(&path).unwrap();
     std::thread::scope(|scope| {
         let guard = hold(&engine);

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""How long a server keeps its clients waiting while it has something large to do.
+
+usage: stalls.py grow    'kvbench --path :memory: --port {port}'                [--keys 10000000]
+       stalls.py rewrite 'kvbench --path {dir}/d --fsync everysec --port {port}' [--seconds 20]
+       stalls.py cold    'kvbench --store lmdb --path {dir}/d --port {port}'     [--keys 1000000]
+
+grow: one client sends GETs one by one while others SET keys that are new, up to --keys; printed is the
+longest time that a GET took, and for comparison that of as many GETs while the others only overwrite.
+rewrite: the same beside SETs while the append-only file is rewritten again and again (BGREWRITEAOF).
+cold: --keys values of 1 KiB are stored, the server is restarted, the page cache dropped (needs root),
+then one client GETs 100 keys again and again, first alone, then beside clients that GET all keys at
+random; printed are the median and the 99th percentile of its GETs. Start the server with a --cache-size
+below the data.
+
+Server and clients are not pinned. What this machine adds shows in the line `idle`: GETs while nothing else
+is done.
+"""
+import argparse, multiprocessing, os, random, shlex, shutil, signal, socket, subprocess, tempfile, threading, time
+
+ap = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__)
+ap.add_argument("what", choices=["grow", "rewrite", "cold"])
+ap.add_argument("server", help="command line with {port} and {dir}")
+ap.add_argument("--keys", type=int, help="number of keys")
+ap.add_argument("--seconds", type=float, default=20)
+a = ap.parse_args()
+port = 7390
+directory = tempfile.mkdtemp(dir=os.environ.get("BENCH_DIR", "/var/tmp"))
+
+
+def start():
+    process = subprocess.Popen(shlex.split(a.server.format(port=port, dir=directory)), stdout=subprocess.DEVNULL)
+    while True:
+        try:
+            return process, socket.create_connection(("127.0.0.1", port))
+        except OSError:
+            if process.poll() is not None:
+                raise SystemExit("the server does not start")
+            time.sleep(0.05)
+
+
+def request(*words):
+    words = [w.encode() if isinstance(w, str) else w for w in words]
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words)
+
+
+def call(connection, *words):
+    connection.sendall(request(*words))
+    reply = connection.recv(65536)
+    if reply.startswith(b"-"):
+        raise SystemExit(f"{words[0]}: {reply}")
+    return reply
+
+
+def load(connection, first, last, value):
+    for low in range(first, last, 1000):
+        numbers = range(low, min(low + 1000, last))
+        connection.sendall(b"".join(request("SET", "key:%012d" % n, value) for n in numbers))
+        left = 5 * len(numbers)
+        while left:
+            left -= len(connection.recv(min(left, 65536)))
+
+
+def benchmark(*arguments):
+    return subprocess.Popen(["redis-benchmark", "-p", str(port), "-q", *map(str, arguments)], stdout=subprocess.DEVNULL)
+
+
+def watch(label, until, keys=1):
+    """GETs one by one until `until()`; prints how long they took, in milliseconds."""
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    times = []
+    while not until():
+        before = time.perf_counter()
+        call(connection, "GET", "key:%012d" % random.randrange(keys))
+        times.append(time.perf_counter() - before)
+    times.sort()
+    at = lambda part: times[min(len(times) - 1, int(len(times) * part))] * 1e3
+    print(f"{label:28} {len(times):8} GETs: median {at(0.5):7.3f}  99% {at(0.99):7.3f}  longest {at(1):7.2f} ms", flush=True)
+
+
+def seconds(length):
+    end = time.monotonic() + length
+    return lambda: time.monotonic() > end
+
+
+process, connection = start()
+others = []
+try:
+    call(connection, "SET", "key:%012d" % 0, "v")
+    watch("idle", seconds(2))
+    if a.what == "grow":
+        keys = a.keys or 10_000_000
+        # redis-benchmark's keys are random, so that the last new ones come slowly.
+        count = lambda: int(call(connection, "DBSIZE")[1:])
+        others = [benchmark("-t", "set", "-n", keys * 4, "-r", keys * 2, "-c", 16, "-P", 64)]
+        state = {"count": 0}
+        def poll():
+            while state["count"] < keys and others[0].poll() is None:
+                state["count"] = count()
+                time.sleep(0.2)
+        poller = threading.Thread(target=poll)
+        poller.start()
+        watch(f"growing to {keys} keys", lambda: not poller.is_alive())
+        others[0].kill()
+        others = [benchmark("-t", "set", "-n", 10**9, "-r", 1000, "-c", 16, "-P", 64)]
+        time.sleep(1)
+        watch("overwriting", seconds(5))
+    elif a.what == "rewrite":
+        load(connection, 0, 500_000, b"v" * 100)
+        others = [benchmark("-t", "set", "-n", 10**9, "-r", 1_000_000, "-c", 50, "-P", 16, "-d", 100)]
+        time.sleep(1)
+        watch("beside SETs", seconds(a.seconds / 2))
+        ended = seconds(a.seconds)
+        rewrites = [0]
+        def rewrite():
+            own = socket.create_connection(("127.0.0.1", port))
+            while not ended():
+                own.sendall(request("BGREWRITEAOF"))
+                rewrites[0] += own.recv(1000).startswith(b"+")
+                time.sleep(0.05)
+        thread = threading.Thread(target=rewrite)
+        thread.start()
+        watch("beside SETs and rewrites", ended)
+        thread.join()
+        print(f"{rewrites[0]} rewrites")
+    else:
+        keys = a.keys or 1_000_000
+        load(connection, 0, keys, b"v" * 1024)
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        subprocess.run(["sync"], check=True)
+        with open("/proc/sys/vm/drop_caches", "w") as drop:
+            drop.write("1")
+        process, connection = start()
+        watch("hot keys (warming up)", seconds(1), 100)
+        watch("hot keys alone", seconds(5), 100)
+        reads = multiprocessing.Value("q", 0)
+        def read():
+            own = socket.create_connection(("127.0.0.1", port))
+            while True:
+                call(own, "GET", "key:%012d" % random.randrange(keys))
+                with reads.get_lock():
+                    reads.value += 1
+        # Processes: threads would wait for one another and not for the server.
+        others = [multiprocessing.Process(target=read, daemon=True) for _ in range(4)]
+        for other in others:
+            other.start()
+        time.sleep(1)
+        watch("hot keys beside cold ones", seconds(8), 100)
+        print(f"{reads.value} reads of any key, {keys} keys in all")
+finally:
+    for other in others:
+        other.kill()
+    process.kill()
+    process.wait()
+    shutil.rmtree(directory, ignore_errors=True)
