@@ -59,7 +59,7 @@ impl Default for Map {
 fn part_of(hash: u64) -> usize {
     // About PARTS * log2(1 + x), where x is in 0..1, as a parabola.
     let x = (hash >> 41) & 0xffff;
-    let bent = x + (((x * (0x1_0000 - x)) >> 16) * 0x5555 >> 16);
+    let bent = x + ((((x * (0x1_0000 - x)) >> 16) * 0x5555) >> 16);
     (bent as usize * PARTS) >> 16
 }
 

@@ -135,7 +135,7 @@ impl<'b> Cursor<'b> {
             let byte = self.bytes.get(self.at).ok_or(Stop::Incomplete { need: self.at + 1 })?;
             let detail = "a checksum must be eight hexadecimal digits";
             let digit = char::from(*byte).to_digit(16).ok_or(Stop::Malformed { at: self.at, detail })?;
-            value = value << 4 | digit;
+            value = (value << 4) | digit;
             self.at += 1;
         }
         Ok(value)

@@ -63,8 +63,10 @@ impl Redis {
         if TcpStream::connect(self.address).is_err() {
             return false;
         }
-        let info = crate::frames::ask(&mut self.connect(), &["INFO", "server"]);
-        String::from_utf8_lossy(&info).contains(&format!("process_id:{}\r\n", self.process.id()))
+        let info = crate::frames::ask(&mut self.connect(), &["INFO"]);
+        let info = String::from_utf8_lossy(&info);
+        let process = format!("process_id:{}\r\n", self.process.id());
+        info.contains(&process) && info.contains("loading:0\r\n")
     }
 
     pub fn connect(&self) -> Client {
