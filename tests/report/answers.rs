@@ -45,6 +45,16 @@ fn few_repetitions_are_said_to_be_few() {
 }
 
 #[test]
+fn nine_tenths_of_one_kind_are_not_mixed() {
+    let mut run = duel(&[200.0; 3], &[100.0; 3]);
+    for cell in &mut run.cells {
+        cell.workload.mix = [(Operation::Get, 0.9), (Operation::Update, 0.1)].into();
+    }
+    assert!(answer(run.clone(), "Read-heavy").contains("**lmdb**"));
+    assert!(answer(run, "Mixed").contains("not measured"));
+}
+
+#[test]
 fn what_nothing_fits_is_not_measured() {
     for question in ["Write-heavy", "Mixed", "Durable writes", "Scans", "Smallest footprint"] {
         let answer = answer(duel(&[200.0; 3], &[100.0; 3]), question);

@@ -2,7 +2,7 @@
 
 use crate::bench::{
     measure::Measure,
-    result::{Cell, Measurement, Outcome, Run},
+    result::{Cell, Measurement, Operation, Outcome, Run, Step},
     spread::Spread,
 };
 
@@ -96,6 +96,32 @@ impl<'a> Entry<'a> {
         let mut sorted = self.measurements.clone();
         sorted.sort_by(|a, b| a.throughput.total_cmp(&b.throughput));
         sorted.get(sorted.len().saturating_sub(1) / 2).copied()
+    }
+
+    /// Whether the size on disk is this cell's own. The cells of a group leave one set of files: its steps
+    /// that measure them count, else its first cell.
+    pub fn tells_size(&self) -> bool {
+        let measures = |cell: &Cell| cell.workload.step == Step::DiskSize;
+        self.cell.target.persistent
+            && (self.cell.group.is_none()
+                || measures(self.cell)
+                || (!self.group_cells().any(measures)
+                    && self.group_cells().next().is_some_and(|first| first.id == self.cell.id)))
+    }
+
+    /// Whether that size by byte alive says something of the store: what deletes of another cell leave
+    /// alive is some rest.
+    pub fn tells_space(&self) -> bool {
+        let deletes = |cell: &Cell| cell.workload.kinds().any(|kind| kind == Operation::Delete);
+        self.tells_size()
+            && (self.cell.group.is_none()
+                || self.cell.workload.step == Step::DiskSize
+                || !self.group_cells().any(deletes))
+    }
+
+    /// The cells that work on the same files.
+    fn group_cells(&self) -> impl Iterator<Item = &'a Cell> {
+        self.run.cells.iter().filter(|other| other.group == self.cell.group)
     }
 
     /// What its footnotes say of its measurements.

@@ -3,6 +3,7 @@
 use super::{
     charts::{self, Styles},
     contest::Contest,
+    entry::Entry,
 };
 use crate::bench::measure::{
     self, DISK, MEMORY, Measure, SPACE_AMPLIFICATION, THROUGHPUT, WRITE_AMPLIFICATION,
@@ -34,23 +35,7 @@ type Drawn = Option<Result<String, askama::Error>>;
 
 /// The charts of a table. Groups without any are left out.
 pub fn groups(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<ChartGroup>, askama::Error> {
-    let bars = |measure: &'static Measure| move |one: &Contest<'_, '_>| charts::bars(one, measure, styles);
-    let mut sizes = Vec::new();
-    for measure in [&DISK, &SPACE_AMPLIFICATION, &WRITE_AMPLIFICATION, &MEMORY] {
-        let name = |title: &str| format!("{}: {title}", measure.title);
-        sizes.extend(draw(contests, bars(measure), name)?);
-    }
     let plain = |title: &str| title.to_owned();
-    let mut kinds = Vec::new();
-    for one in contests {
-        let both = [
-            ("throughput", charts::kinds::throughput(one, styles)),
-            ("latency p50 / p99", charts::kinds::latency(one, styles)),
-        ];
-        for (what, svg) in both {
-            kinds.extend(svg.transpose()?.map(|svg| Chart { title: format!("{}: {what}", one.title), svg }));
-        }
-    }
     let groups = [
         results(contests, styles)?,
         ChartGroup {
@@ -66,7 +51,7 @@ pub fn groups(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart
                     median to the 99th percentile on a logarithmic scale. Medians of the repetitions.",
             open: true,
             has_legend: false,
-            charts: kinds,
+            charts: kinds(contests, styles)?,
         },
         ChartGroup {
             title: "Throughput over time",
@@ -80,7 +65,7 @@ pub fn groups(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart
             about: "Lower is better.",
             open: false,
             has_legend: false,
-            charts: sizes,
+            charts: sizes(contests, styles)?,
         },
     ];
     Ok(groups.into_iter().filter(|group| !group.charts.is_empty()).collect())
@@ -108,6 +93,41 @@ fn results(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<ChartGroup, 
         }
     }
     Ok(ChartGroup { title, about, open: true, has_legend: false, charts })
+}
+
+fn kinds(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {
+    let mut found = Vec::new();
+    for one in contests {
+        let both = [
+            ("throughput", charts::kinds::throughput(one, styles)),
+            ("latency p50 / p99", charts::kinds::latency(one, styles)),
+        ];
+        for (what, svg) in both {
+            found.extend(svg.transpose()?.map(|svg| Chart { title: format!("{}: {what}", one.title), svg }));
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a cell has a figure of its own, not that of its group.
+type Owns = fn(&Entry<'_>) -> bool;
+
+fn sizes(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {
+    let measures: [(&'static Measure, Owns); 4] = [
+        (&DISK, |entry| entry.tells_size()),
+        (&SPACE_AMPLIFICATION, |entry| entry.tells_space()),
+        (&WRITE_AMPLIFICATION, |_| true),
+        (&MEMORY, |_| true),
+    ];
+    let mut found = Vec::new();
+    for (measure, owns) in measures {
+        let chart = |one: &Contest<'_, '_>| {
+            let fits = one.entries.iter().any(|entry| owns(entry));
+            fits.then(|| charts::bars(one, measure, styles)).flatten()
+        };
+        found.extend(draw(contests, chart, |title| format!("{}: {title}", measure.title))?);
+    }
+    Ok(found)
 }
 
 fn draw(

@@ -22,6 +22,10 @@ pub struct Question {
 /// Share from which a workload counts as one kind of operation only.
 const MOSTLY: f64 = 0.9;
 
+/// Share above which a kind of operation counts beside others: a little more than the rest of [`MOSTLY`],
+/// since nine tenths of one kind and one of another have no exact fractions.
+const SOME: f64 = 0.100_001;
+
 /// All questions, in their order.
 pub const QUESTIONS: [Question; 6] = [
     Question {
@@ -40,7 +44,7 @@ pub const QUESTIONS: [Question; 6] = [
         text: "Mixed",
         scope: "more than 10% reads and more than 10% writes, or one beside the other",
         measure: &THROUGHPUT,
-        fits: |entry| entry.concurrent || (reads(entry) > 1.0 - MOSTLY && writes(entry) > 1.0 - MOSTLY),
+        fits: |entry| entry.concurrent || (reads(entry) > SOME && writes(entry) > SOME),
     },
     Question {
         text: "Durable writes",
@@ -58,7 +62,7 @@ pub const QUESTIONS: [Question; 6] = [
         text: "Smallest footprint",
         scope: "bytes on disk for each byte of keys and values",
         measure: &SPACE_AMPLIFICATION,
-        fits: |entry| entry.cell.target.persistent && tells_size(entry),
+        fits: |entry| entry.tells_space(),
     },
 ];
 
@@ -84,19 +88,4 @@ fn share(entry: &Entry<'_>, kinds: &[Operation]) -> f64 {
     let all: f64 = mix.values().sum();
     let part: f64 = kinds.iter().filter_map(|kind| mix.get(kind)).sum();
     if all > 0.0 { part / all } else { 0.0 }
-}
-
-/// Whether the size on disk is this cell's own. The cells of a group leave one set of files: its steps that
-/// measure them count, else its first cell, unless another one deletes: what is alive is then some rest.
-fn tells_size(entry: &Entry<'_>) -> bool {
-    let cell = entry.cell;
-    if cell.group.is_none() {
-        return true;
-    }
-    let group = || entry.run.cells.iter().filter(|other| other.group == cell.group);
-    if group().any(|other| other.workload.step == Step::DiskSize) {
-        return cell.workload.step == Step::DiskSize;
-    }
-    let deletes = group().any(|other| other.workload.kinds().any(|kind| kind == Operation::Delete));
-    !deletes && group().next().is_some_and(|first| first.id == cell.id)
 }
