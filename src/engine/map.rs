@@ -32,6 +32,9 @@ static INFO: Info = Info {
 /// stay in the processor's nearest cache.
 const PARTS: usize = 1 << 8;
 
+/// Fewer keys than this are taken to be in the processor's caches, where fetching costs more than it saves.
+const CACHED: usize = 8 << 10;
+
 /// Keys whose memory is fetched together.
 const TOGETHER: usize = 32;
 
@@ -74,6 +77,9 @@ impl Map {
     /// step for all of them, where no result decides what comes next, the processor waits side by side.
     #[inline]
     fn fetch(&self, hashes: &[u64]) {
+        if self.len < CACHED {
+            return;
+        }
         let mut entries = [None; TOGETHER];
         for (entry, hash) in entries.iter_mut().zip(hashes) {
             *entry = self.parts.get(part_of(*hash)).and_then(|part| part.iter_hash(*hash).next());
