@@ -44,9 +44,9 @@ pub type VisitPair<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 /// thread at a time (the store sees to it), also while `read`, `scan` and `sync` run.
 ///
 /// Threads that end must have been joined before the engine is dropped: LMDB touches its lock file in
-/// the last moments of each thread that has read, and crashes when that is unmapped meanwhile. The end
-/// of a [`std::thread::scope`] does not wait for those moments, [`std::thread::ScopedJoinHandle::join`]
-/// does.
+/// the last moments of each thread that has read. When that is unmapped meanwhile, the process crashes;
+/// when the next one is mapped at the same place, a reader of that loses its slot. The end of a
+/// [`std::thread::scope`] does not wait for those moments, [`std::thread::ScopedJoinHandle::join`] does.
 pub trait Engine: Send + Sync {
     /// What this engine is and promises.
     fn info(&self) -> &'static Info;

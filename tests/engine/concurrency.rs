@@ -7,6 +7,7 @@ use std::{
     ops::ControlFlow,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
+    time::Duration,
 };
 
 /// Keys that every batch writes, all with one value.
@@ -69,6 +70,9 @@ fn no_reader_sees_half_a_batch() {
             // Both have looked, however slow the machine is.
             while reads.load(Ordering::Relaxed) == 0 || scans.load(Ordering::Relaxed) == 0 {
                 write(batches(cell));
+                // LMDB uses no page again while a snapshot may need it: writes without a pause fill
+                // its map when a reader is kept off the processor in the midst of a read.
+                thread::sleep(Duration::from_millis(1));
             }
             done.store(true, Ordering::Relaxed);
             // Left to the scope's end they could outlive the engine: see `Engine`.
