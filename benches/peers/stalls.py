@@ -24,7 +24,9 @@ ap.add_argument("server", help="command line with {port} and {dir}")
 ap.add_argument("--keys", type=int, help="number of keys")
 ap.add_argument("--seconds", type=float, default=20)
 a = ap.parse_args()
-port = 7390
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    port = free.getsockname()[1]
 directory = tempfile.mkdtemp(dir=os.environ.get("BENCH_DIR", "/var/tmp"))
 
 

@@ -1,7 +1,12 @@
 //! Checks of a data path that every engine shares.
 
 use super::{Error, KINDS, Kind, Result};
-use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
+use std::{
+    fs::{self, File, TryLockError},
+    io,
+    os::unix::fs::MetadataExt,
+    path::Path,
+};
 
 /// Fails when `path` holds data that `kind` does not recognise as its own: opening it could destroy
 /// them. An absent path, an empty file and an empty directory are free to use.
@@ -36,6 +41,41 @@ pub(super) fn create_dir(path: &Path) -> Result<()> {
         Ok(()) => sync_dir(parent(path)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => Err(Error::io("create", path)(error)),
+    }
+}
+
+/// Opens or creates the file at `path` and locks it for this process, as a part of the data at `data`.
+pub(super) fn open_locked(path: &Path, data: &Path) -> Result<File> {
+    loop {
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(path).map_err(Error::io("open", path))?;
+        lock(&file, data)?;
+        // Whoever had it open may have put another file in its place after we opened the old one, and
+        // let go of that before we locked it: then what we hold is nobody's data.
+        let held = file.metadata().map_err(Error::io("open", path))?;
+        match fs::metadata(path) {
+            Ok(now) if (now.dev(), now.ino()) == (held.dev(), held.ino()) => return Ok(file),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::io("open", path)(error)),
+        }
+    }
+}
+
+/// Locks an open file of the data at `data`.
+pub(super) fn lock(file: &File, data: &Path) -> Result<()> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => Error::Locked { path: data.into() },
+        TryLockError::Error(source) => Error::Io { action: "lock", path: data.into(), source },
+    })
+}
+
+/// Removes a file that work which did not finish may have left.
+pub(super) fn remove_leftover(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
+        _ => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@
 //! and not only the first few. Such a batch was not acknowledged, and must neither be taken for whole nor
 //! for damage that needs a person.
 
-use super::record::{Cursor, Stop};
+use super::record::{Cursor, NO_ANNOTATION, Stop};
 use std::{io::Write, ops::Range};
 
 /// Length of the line.
@@ -54,9 +54,9 @@ pub(super) fn check(bytes: &[u8]) -> Result<usize, Stop> {
 /// The checksum, and where the records are.
 fn read_line(bytes: &[u8]) -> Result<(u32, Range<usize>), Stop> {
     let mut cursor = Cursor::new(bytes);
-    cursor.expect(START, "neither a command nor a #TS: or #CRC: line")?;
+    cursor.literal(START, NO_ANNOTATION)?;
     let sum = cursor.hexadecimal()?;
-    cursor.expect(b":", "a checksum must be followed by a length")?;
+    cursor.literal(b":", "a checksum must be followed by a length")?;
     let length = cursor.number(MAX_CHECKED)?;
     Ok((sum, cursor.at..cursor.at + length))
 }
@@ -85,6 +85,6 @@ fn lacks_a_sector(rest: &[u8], offset: u64) -> bool {
 }
 
 fn holds_a_batch(rest: &[u8]) -> bool {
-    let starts = rest.windows(START.len()).enumerate().filter(|(_, window)| *window == START);
-    starts.into_iter().any(|(at, _)| check(rest.get(at..).unwrap_or_default()).is_ok())
+    let is_whole = |at: usize| check(rest.get(at..).unwrap_or_default()).is_ok();
+    rest.windows(START.len()).enumerate().any(|(at, window)| window == START && is_whole(at))
 }

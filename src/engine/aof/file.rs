@@ -1,11 +1,11 @@
 //! The log's file: what is asked of it, its lock, and the directory around it. Written for Unix,
 //! where a file can be renamed over one that is open.
 
-use super::super::{Error, Result};
+use super::super::{Error, Result, path};
 use std::{
-    fs::{self, File, TryLockError},
+    fs::{self, File},
     io,
-    os::unix::fs::{FileExt, MetadataExt},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
@@ -52,52 +52,24 @@ impl Storage for File {
 /// Opens or creates the log at `path` and locks it. Returns also its path without symbolic links:
 /// a rewrite puts a new file in the log's place, which must not be that of a link to it.
 pub(super) fn open_locked(path: &Path, engine: &'static str) -> Result<(File, PathBuf)> {
-    loop {
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false);
-        let file = options.open(path).map_err(Error::io("open", path))?;
-        let metadata = file.metadata().map_err(Error::io("open", path))?;
-        if !metadata.is_file() {
-            let found = "something that is no regular file".into();
-            return Err(Error::Foreign { path: path.into(), engine, found });
-        }
-        lock(&file, path)?;
-        // Whoever had the log open may have put a rewritten one in its place after we opened the
-        // old one, and let go of that before we locked it: then what we hold is nobody's log.
-        let real = path.canonicalize().map_err(Error::io("open", path))?;
-        match fs::metadata(&real) {
-            Ok(now) if (now.dev(), now.ino()) == (metadata.dev(), metadata.ino()) => return Ok((file, real)),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::io("open", path)(error)),
-        }
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        let found = "something that is no regular file".into();
+        return Err(Error::Foreign { path: path.into(), engine, found });
     }
+    let file = path::open_locked(path, path)?;
+    let real = path.canonicalize().map_err(Error::io("open", path))?;
+    Ok((file, real))
 }
 
 /// Creates the file of a rewrite and locks it: before it gets the log's name, so that there is no
 /// moment at which another process could open it.
 pub(super) fn create_locked(path: &Path) -> Result<File> {
-    remove_leftover(path)?;
+    path::remove_leftover(path)?;
     let mut options = File::options();
     let file =
         options.read(true).write(true).create_new(true).open(path).map_err(Error::io("create", path))?;
-    lock(&file, path)?;
+    path::lock(&file, path)?;
     Ok(file)
-}
-
-fn lock(file: &File, path: &Path) -> Result<()> {
-    file.try_lock().map_err(|error| match error {
-        TryLockError::WouldBlock => Error::Locked { path: path.into() },
-        TryLockError::Error(source) => Error::Io { action: "lock", path: path.into(), source },
-    })
-}
-
-/// Removes what a rewrite left that did not finish.
-pub(super) fn remove_leftover(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
-        _ => Ok(()),
-    }
 }
 
 /// `<path>.rewrite`

@@ -1,7 +1,7 @@
 //! The append-only file: how a table in memory outlives its process.
 //!
 //! One file of RESP commands, as Redis writes them: `SET`, `DEL` and `FLUSHDB`, a batch of several
-//! between `MULTI` and `EXEC`. People can read it, `redis-cli --pipe` can load it, and `map` and
+//! between `MULTI` and `EXEC`. People can read it, `redis-server` can load it, and `map` and
 //! `btree` can open each other's. Unlike Redis' it has checksums, in lines that Redis skips. A rewrite
 //! works in `<path>.rewrite` beside it; what is left there after a crash is removed at the next open.
 //!
@@ -81,7 +81,6 @@ pub(super) struct Aof {
     cancelled: AtomicBool,
 }
 
-#[derive(Default)]
 struct Writer {
     /// The batch as bytes.
     buffer: Vec<u8>,
@@ -106,7 +105,7 @@ impl Aof {
     ) -> Result<Self> {
         let (file, path) = file::open_locked(path, engine)?;
         let leftover = file::rewrite_path(&path);
-        if let Err(error) = file::remove_leftover(&leftover) {
+        if let Err(error) = path::remove_leftover(&leftover) {
             log::warn!("{engine}: {error}");
         }
         let len = load(&file, (engine, &path), restore)?;

@@ -62,11 +62,11 @@ pub(super) fn decode(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<usiz
     }
     let mut cursor = Cursor::new(bytes);
     if bytes.first() == Some(&b'#') {
-        cursor.expect(b"#TS:", "neither a command nor a #TS: or #CRC: line")?;
+        cursor.literal(b"#TS:", NO_ANNOTATION)?;
         cursor.number(MAX_TIME)?;
         return Ok(cursor.at);
     }
-    cursor.expect(b"*", "a command must begin with '*'")?;
+    cursor.literal(b"*", "a command must begin with '*'")?;
     let count = cursor.number(MAX_WORDS)?;
     if count == 0 {
         // The offending byte is the zero before the line's end.
@@ -77,6 +77,9 @@ pub(super) fn decode(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<usiz
     }
     Ok(cursor.at)
 }
+
+/// What is wrong with another line that begins with `#`.
+pub(super) const NO_ANNOTATION: &str = "neither a command nor a #TS: or #CRC: line";
 
 /// As Redis has it.
 const MAX_WORDS: usize = i32::MAX as usize;
@@ -96,7 +99,7 @@ impl<'b> Cursor<'b> {
         Self { bytes, at: 0 }
     }
 
-    pub(super) fn expect(&mut self, wanted: &[u8], detail: &'static str) -> Result<(), Stop> {
+    pub(super) fn literal(&mut self, wanted: &[u8], detail: &'static str) -> Result<(), Stop> {
         for byte in wanted {
             match self.bytes.get(self.at) {
                 Some(found) if found == byte => self.at += 1,
@@ -124,7 +127,7 @@ impl<'b> Cursor<'b> {
             }
             self.at += 1;
         }
-        self.expect(b"\r\n", "a length must end with CR LF")?;
+        self.literal(b"\r\n", "a length must end with CR LF")?;
         Ok(value)
     }
 
@@ -143,11 +146,11 @@ impl<'b> Cursor<'b> {
 
     #[inline]
     fn bulk(&mut self) -> Result<Range<usize>, Stop> {
-        self.expect(b"$", "a word must begin with '$'")?;
+        self.literal(b"$", "a word must begin with '$'")?;
         let length = self.number(MAX_LENGTH)?;
         let start = self.at;
         self.at += length;
-        self.expect(b"\r\n", "a word must end with CR LF where its length says")?;
+        self.literal(b"\r\n", "a word must end with CR LF where its length says")?;
         Ok(start..start + length)
     }
 }

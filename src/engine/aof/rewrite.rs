@@ -174,6 +174,6 @@ impl Drop for Fresh<'_> {
     fn drop(&mut self) {
         // After a success the name is gone already; otherwise it is best effort, the next open
         // tries again.
-        let _gone = file::remove_leftover(&self.path);
+        let _gone = path::remove_leftover(&self.path);
     }
 }

@@ -3,9 +3,7 @@
 use super::super::{Error, Result, path};
 use heed::{CompactionOption, Env, WithTls};
 use std::{
-    fs::{self, File, TryLockError},
-    io,
-    os::unix::fs::MetadataExt,
+    fs::{self, File},
     path::Path,
 };
 
@@ -21,40 +19,12 @@ pub(super) fn recognise(path: &Path) -> bool {
 /// Takes the data for this process. LMDB itself lets any number of processes in, each of which
 /// would believe that no one else writes. The lock is on the data file, where LMDB takes none.
 pub(super) fn lock(path: &Path) -> Result<File> {
-    let file_path = path.join(DATA);
-    loop {
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&file_path)
-            .map_err(Error::io("open", &file_path))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(Error::Locked { path: path.into() }),
-            Err(TryLockError::Error(source)) => return Err(Error::io("lock", file_path)(source)),
-        }
-        // Who had the data open may have put a compacted file in its place after we opened the old
-        // one, and let go of that before we locked it: then what we hold is nobody's data.
-        let held = file.metadata().map_err(Error::io("open", &file_path))?;
-        match fs::metadata(&file_path) {
-            Ok(now) if (now.dev(), now.ino()) == (held.dev(), held.ino()) => return Ok(file),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::io("open", file_path)(error));
-            }
-            _ => {}
-        }
-    }
+    path::open_locked(&path.join(DATA), path)
 }
 
 /// Removes a copy that a crash has left. It may be torn, and the data file is whole.
 pub(super) fn remove_leftover(path: &Path) -> Result<()> {
-    let copy = path.join(COPY);
-    match fs::remove_file(&copy) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", copy)(error)),
-        _ => Ok(()),
-    }
+    path::remove_leftover(&path.join(COPY))
 }
 
 /// Replaces the data file by a compacted copy, and closes the environment. A crash leaves the one or
