@@ -66,7 +66,8 @@ impl Redis {
         let info = crate::frames::ask(&mut self.connect(), &["INFO"]);
         let info = String::from_utf8_lossy(&info);
         let process = format!("process_id:{}\r\n", self.process.id());
-        info.contains(&process) && info.contains("loading:0\r\n")
+        // From the line's begin: there is an `async_loading` too.
+        info.contains(&process) && info.contains("\nloading:0\r\n")
     }
 
     pub fn connect(&self) -> Client {
