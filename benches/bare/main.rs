@@ -34,7 +34,7 @@ const BATCH: usize = 256;
 
 /// Keys that are there: few, so that both sides stay in the cache of one core. What does not fit
 /// there measures the neighbours of this machine before it measures the trait.
-const KEYS: usize = 2_000;
+const KEYS: usize = 1_000;
 
 /// Beyond this the trait, or its adapter, costs something that the crate alone does not.
 const LIMIT: f64 = 1.25;
@@ -92,7 +92,7 @@ impl Case {
     /// Keys of a burst.
     fn burst(self) -> usize {
         match self {
-            Self::GetHit | Self::GetBatch => 65_536,
+            Self::GetHit | Self::GetBatch => 8_192,
             Self::PutBatch => 8 * BATCH,
         }
     }

@@ -68,9 +68,29 @@ impl Entry {
         self.pair().0
     }
 
+    /// Whether this is the entry of `key`.
     #[inline]
-    pub(super) fn value(&self) -> &[u8] {
-        self.pair().1
+    pub(super) fn is_of(&self, key: &[u8]) -> bool {
+        if key.len() >= usize::from(LONG) {
+            return self.key() == key;
+        }
+        // SAFETY: an entry has at least five bytes.
+        let length = unsafe { self.0.add(START).read() };
+        if usize::from(length) != key.len() {
+            return false;
+        }
+        // SAFETY: the key stands behind its length.
+        let own = unsafe { slice::from_raw_parts(self.0.add(START + 1).as_ptr(), key.len()) };
+        same_length_equal(own, key)
+    }
+
+    /// The value of an entry whose key has `length` bytes.
+    #[inline]
+    pub(super) fn value_behind(&self, length: usize) -> &[u8] {
+        // SAFETY: as in `pair`.
+        let bytes: &[u8] = unsafe { self.bytes().as_ref() };
+        let start = START + if length >= usize::from(LONG) { 5 } else { 1 } + length;
+        bytes.get(start..).unwrap_or_default()
     }
 
     /// The first byte, to fetch the memory.
@@ -94,6 +114,21 @@ impl Entry {
         if let Some(place) = bytes.get_mut(start..) {
             place.copy_from_slice(value);
         }
+    }
+}
+
+/// Whether two slices of one length are equal. A call of `memcmp` takes longer than all else for a short key.
+#[inline]
+fn same_length_equal(a: &[u8], b: &[u8]) -> bool {
+    /// Compares the first and the last `N` bytes: all of them, in slices of `N` to `2 * N`.
+    #[inline]
+    fn ends<const N: usize>(a: &[u8], b: &[u8]) -> bool {
+        a.first_chunk::<N>() == b.first_chunk() && a.last_chunk::<N>() == b.last_chunk()
+    }
+    match a.len() {
+        8..=16 => ends::<8>(a, b),
+        17..=32 => ends::<16>(a, b),
+        _ => a == b,
     }
 }
 
