@@ -77,9 +77,9 @@ impl<W: Work> CommitQueue<W> {
         // Where workers and this thread share a core, let them go first for as long as that makes the
         // group larger: what they add now would cost a sync of its own, and wake-ups in the middle of
         // this group's commit. On a core of its own this thread goes on at once. But with everybody in
-        // one group the workers have nothing to do while it is synced. From a third of the clients on two
+        // one group the workers have nothing to do while it is synced. From a quarter of the clients on two
         // groups take turns; from half on, the smaller of the two would wait and join the larger.
-        let (mut seen, enough) = (0, clients() / 3);
+        let (mut seen, enough) = (0, clients() / 4);
         while state.waiting.len() > seen && state.waiting.len() < enough {
             seen = state.waiting.len();
             drop(state);
