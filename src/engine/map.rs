@@ -172,7 +172,7 @@ impl Map {
 }
 
 impl Table for Map {
-    /// The part to go on with. `Clear` brings other hashes, but then nothing was there all the time.
+    /// The part of [`PARTS`] to go on with. `Clear` brings other hashes, but then nothing was there all the time.
     type Position = usize;
 
     #[inline(always)]
@@ -217,19 +217,35 @@ impl Table for Map {
     }
 
     fn walk(&self, position: &mut usize, visit: &mut VisitPair<'_>) -> bool {
-        while let Some(part) = self.parts.get(*position) {
-            *position += 1;
-            // A part is visited to its end: where its entries are changes as it grows.
-            let mut go_on = true;
-            for (key, value) in part.iter().map(Entry::pair) {
-                go_on &= visit(key, value).is_continue();
+        if self.is_large() {
+            while let Some(part) = self.parts.get(*position) {
+                *position += 1;
+                if !visit_part(part, visit) {
+                    break;
+                }
             }
-            if !go_on {
-                break;
+            return *position < PARTS;
+        }
+        // By the parts that the entries will be in, so that a walk may go on after the split.
+        let parts = self.parts.iter().flatten().map(|entry| (part_of(self.hash(entry.key())), entry));
+        let mut rest: Vec<_> = parts.filter(|(part, _)| part >= position).collect();
+        rest.sort_unstable_by_key(|(part, _)| *part);
+        for part in rest.chunk_by(|(one, _), (next, _)| one == next) {
+            *position = part.first().map_or(PARTS, |(part, _)| part + 1);
+            if !visit_part(part.iter().map(|(_, entry)| *entry), visit) {
+                return true;
             }
         }
-        *position < self.parts.len()
+        *position = PARTS;
+        false
     }
+}
+
+/// Visits a part to its end, since where its entries are changes as it grows. Returns whether to go on.
+fn visit_part<'e>(part: impl IntoIterator<Item = &'e Entry>, visit: &mut VisitPair<'_>) -> bool {
+    part.into_iter()
+        .map(Entry::pair)
+        .fold(true, |go_on, (key, value)| go_on & visit(key, value).is_continue())
 }
 
 #[cfg(test)]
@@ -290,18 +306,8 @@ mod tests {
         let mut map = Map::default();
         add(&mut map, 0..LARGE - 1);
         assert_eq!(map.parts.len(), 1);
-        // A walk that begins before the split.
-        let (mut position, mut walked) = (0, HashSet::new());
-        let mut visit = |key: &[u8], value: &[u8]| {
-            assert_eq!(key, value);
-            walked.insert(key.to_vec());
-            ControlFlow::Continue(())
-        };
-        map.walk(&mut position, &mut visit);
         add(&mut map, LARGE - 1..LARGE * 2);
         assert_eq!(map.parts.len(), PARTS);
-        while map.walk(&mut position, &mut visit) {}
-        assert!((0..LARGE - 1).all(|number| walked.contains(&number.to_be_bytes()[..])));
         // Back to its size at the split, and over it again.
         for number in 0..=LARGE {
             map.write(&[Op::Delete { key: &number.to_be_bytes() }]);
@@ -311,6 +317,32 @@ mod tests {
         for number in (0..LARGE).chain(LARGE + 1..LARGE * 2) {
             let key = number.to_be_bytes();
             assert_eq!(map.get(map.hash(&key), &key), Some(&key[..]));
+        }
+    }
+
+    /// Each step of a walk is one read lock and one buffer, so it must end soon after it was told to.
+    #[test]
+    fn a_walk_takes_small_steps_and_goes_on_over_the_split() {
+        for count in [LARGE - 1, LARGE] {
+            let mut map = Map::default();
+            add(&mut map, 0..count);
+            let (mut position, mut walked) = (0, HashSet::new());
+            for step in 0.. {
+                let before = walked.len();
+                let go_on = map.walk(&mut position, &mut |key, value| {
+                    assert_eq!(key, value);
+                    walked.insert(key.to_vec());
+                    ControlFlow::Break(())
+                });
+                assert!(walked.len() - before < LARGE / 32, "{} in one step", walked.len() - before);
+                if !go_on {
+                    break;
+                }
+                if step == PARTS / 2 {
+                    add(&mut map, count..count + LARGE);
+                }
+            }
+            assert!((0..count).all(|number| walked.contains(&number.to_be_bytes()[..])));
         }
     }
 

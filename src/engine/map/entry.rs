@@ -16,6 +16,18 @@ const LONG: u8 = u8::MAX;
 /// Bytes before the key's length.
 const START: usize = size_of::<u32>();
 
+/// Whether a key's length takes five bytes, not one.
+#[inline]
+fn is_long(key: usize) -> bool {
+    key >= usize::from(LONG)
+}
+
+/// Where a key of this length begins.
+#[inline]
+fn start_of_key(key: usize) -> usize {
+    START + if is_long(key) { 1 + size_of::<u32>() } else { 1 }
+}
+
 // SAFETY: the bytes are the entry's own, as a `Box<[u8]>`'s are.
 unsafe impl Send for Entry {}
 // SAFETY: as above; they change through `&mut` only.
@@ -24,12 +36,11 @@ unsafe impl Sync for Entry {}
 impl Entry {
     /// The engine takes neither keys nor values of more than 512 MiB, so all lengths fit 32 bits.
     pub(super) fn new(key: &[u8], value: &[u8]) -> Self {
-        let long = key.len() >= usize::from(LONG);
-        let length = START + if long { 5 } else { 1 } + key.len() + value.len();
+        let length = start_of_key(key.len()) + key.len() + value.len();
         assert!(u32::try_from(length).is_ok(), "the unsafe code below relies on it");
         let mut bytes = Vec::with_capacity(length);
         bytes.extend_from_slice(&to_u32(length).to_le_bytes());
-        if long {
+        if is_long(key.len()) {
             bytes.push(LONG);
             bytes.extend_from_slice(&to_u32(key.len()).to_le_bytes());
         } else {
@@ -71,7 +82,7 @@ impl Entry {
     /// Whether this is the entry of `key`.
     #[inline]
     pub(super) fn is_of(&self, key: &[u8]) -> bool {
-        if key.len() >= usize::from(LONG) {
+        if is_long(key.len()) {
             return self.key() == key;
         }
         // SAFETY: an entry has at least five bytes.
@@ -80,7 +91,7 @@ impl Entry {
             return false;
         }
         // SAFETY: the key stands behind its length.
-        let own = unsafe { slice::from_raw_parts(self.0.add(START + 1).as_ptr(), key.len()) };
+        let own = unsafe { slice::from_raw_parts(self.0.add(start_of_key(key.len())).as_ptr(), key.len()) };
         same_length_equal(own, key)
     }
 
@@ -89,8 +100,7 @@ impl Entry {
     pub(super) fn value_behind(&self, length: usize) -> &[u8] {
         // SAFETY: as in `pair`.
         let bytes: &[u8] = unsafe { self.bytes().as_ref() };
-        let start = START + if length >= usize::from(LONG) { 5 } else { 1 } + length;
-        bytes.get(start..).unwrap_or_default()
+        bytes.get(start_of_key(length) + length..).unwrap_or_default()
     }
 
     /// The first byte, to fetch the memory.
