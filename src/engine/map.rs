@@ -7,7 +7,10 @@ use super::{
     memory::{Memory, Table},
 };
 use entry::Entry;
-use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry as Slot};
+use hashbrown::{
+    DefaultHashBuilder, HashTable,
+    hash_table::{Entry as Slot, IterHash},
+};
 use std::{
     hash::{BuildHasher, Hasher},
     hint::black_box,
@@ -115,9 +118,13 @@ impl Map {
         if !self.is_large() {
             return;
         }
+        let mut tags: [Option<IterHash<'_, Entry>>; TOGETHER] = [const { None }; TOGETHER];
+        for (tags, hash) in tags.iter_mut().zip(hashes) {
+            *tags = self.parts.get(part_of(*hash)).map(|part| part.iter_hash(*hash));
+        }
         let mut entries = [None; TOGETHER];
-        for (entry, hash) in entries.iter_mut().zip(hashes) {
-            *entry = self.parts.get(part_of(*hash)).and_then(|part| part.iter_hash(*hash).next());
+        for (entry, tags) in entries.iter_mut().zip(&mut tags) {
+            *entry = tags.as_mut().and_then(Iterator::next);
         }
         black_box(entries.iter().flatten().fold(0, |sum, entry| sum ^ entry.first()));
     }
