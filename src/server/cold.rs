@@ -1,54 +1,125 @@
-//! Tells reads that waited for a device from reads that were long, or whose thread was kept waiting by
-//! another one.
+//! Where a client's reads run: on its worker while they are short, and on a thread for blocking work, at the
+//! price of a thread hop, while some of them hold up the worker's other clients.
 
 use std::time::{Duration, Instant};
 
-/// A read of one request that takes no longer than this has not waited for a device.
-const SUSPECT: Duration = Duration::from_micros(100);
+/// A read of one request that takes no longer than this holds nobody up.
+const LONG: Duration = Duration::from_micros(100);
 
-/// So many read runs in a row must be warm before a client that met a cold one reads on its worker again.
-const DISTRUST: u8 = 64;
+/// Most read runs in a row that are off the worker after a cold one.
+const DISTRUST: u8 = 250;
 
-/// What is known of one client's reads.
+/// How many of one client's next read runs are to be off its worker.
 #[derive(Default)]
 pub(super) struct Temperature(u8);
 
 impl Temperature {
-    /// Whether its next read is expected to wait for a device.
+    /// Whether its next reads are to be off the worker.
     pub fn is_cold(&self) -> bool {
         self.0 > 0
     }
 
-    /// Learns from a read run.
+    /// Learns from a read run. One that took long by chance costs little; a client of whose reads a few in a
+    /// hundred are cold is soon off the worker, and stays off it.
     pub fn note(&mut self, cold: bool) {
-        self.0 = if cold { DISTRUST } else { self.0.saturating_sub(1) };
+        self.0 = if cold {
+            self.0.saturating_mul(8).saturating_add(1).min(DISTRUST)
+        } else {
+            self.0.saturating_sub(1)
+        };
     }
 }
 
-/// Runs `read`, which answers some number of requests, and tells whether it waited for a device.
-pub(super) fn is_cold(read: impl FnOnce() -> usize) -> bool {
+/// Runs `read`, which answers some number of requests, and tells whether it took long. That it costs two
+/// looks at the clock only, counts on a worker; a thread that had to give up its core is taken for a cold one.
+pub(super) fn is_long(read: impl FnOnce() -> usize) -> bool {
     let begin = Instant::now();
     let requests = read();
-    let each = begin.elapsed() / u32::try_from(requests).unwrap_or(u32::MAX).max(1);
-    each > SUSPECT && device_reads_have_grown()
+    each(begin.elapsed(), requests) > LONG
 }
 
-/// Whether this thread has caused device reads (of files, or of pages of a memory map) since the last
-/// call on it. Asked only after a long read, so that a warm one pays for two looks at the clock.
+/// Tells whether `read` waited for a device or computed for long, as an engine does that reads a page from
+/// the system's cache and decodes it. How long other threads had the core makes no difference.
 #[cfg(target_os = "linux")]
-fn device_reads_have_grown() -> bool {
-    use nix::sys::resource::{UsageWho, getrusage};
-    use std::cell::Cell;
-    thread_local! {
-        static SEEN: Cell<i64> = const { Cell::new(0) };
-    }
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) else { return true };
-    let reads = usage.block_reads() + usage.major_page_faults();
-    SEEN.replace(reads) != reads
+pub(super) fn is_cold(read: impl FnOnce() -> usize) -> bool {
+    let (Some((begin, seen)), requests, Some((end, reads))) = (usage(), read(), usage()) else { return true };
+    reads != seen || each(end.saturating_sub(begin), requests) > LONG
 }
 
-/// Elsewhere a long read counts as a cold one: at worst some warm reads pay a thread hop.
+/// Without a count of device reads, a long read is a cold one.
 #[cfg(not(target_os = "linux"))]
-fn device_reads_have_grown() -> bool {
-    true
+pub(super) use is_long as is_cold;
+
+fn each(time: Duration, requests: usize) -> Duration {
+    time / u32::try_from(requests).unwrap_or(u32::MAX).max(1)
+}
+
+/// Processor time of this thread, and its device reads: of files, or of pages of a memory map.
+#[cfg(target_os = "linux")]
+fn usage() -> Option<(Duration, i64)> {
+    use nix::{
+        sys::resource::{UsageWho, getrusage},
+        time::{ClockId, clock_gettime},
+    };
+    let usage = getrusage(UsageWho::RUSAGE_THREAD).ok()?;
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok()?;
+    Some((time.into(), usage.block_reads() + usage.major_page_faults()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+
+    /// The share of 100,000 read runs that are on the worker, when `percent` of them are cold.
+    fn on_worker(percent: u32) -> f64 {
+        let mut random = StdRng::seed_from_u64(7);
+        let mut temperature = Temperature::default();
+        let mut count = 0;
+        for _ in 0..100_000 {
+            count += u32::from(!temperature.is_cold());
+            temperature.note(random.random_range(0..100) < percent);
+        }
+        f64::from(count) / 100_000.0
+    }
+
+    #[test]
+    fn cold_clients_leave_the_worker_and_others_stay() {
+        assert_eq!(on_worker(0), 1.0);
+        assert!(on_worker(1) > 0.9, "{}", on_worker(1));
+        assert!(on_worker(10) < 0.01, "{}", on_worker(10));
+        assert!(on_worker(100) < 0.01, "{}", on_worker(100));
+    }
+
+    #[test]
+    fn a_client_that_warms_up_comes_back() {
+        let mut temperature = Temperature::default();
+        (0..1000).for_each(|_| temperature.note(true));
+        let mut runs = 0;
+        while temperature.is_cold() {
+            temperature.note(false);
+            runs += 1;
+        }
+        assert_eq!(runs, DISTRUST);
+    }
+
+    #[test]
+    fn long_reads_are_told_from_short_ones() {
+        let spin = |time: Duration| {
+            let begin = Instant::now();
+            while begin.elapsed() < time {}
+        };
+        assert!(is_long(|| {
+            spin(LONG * 2);
+            1
+        }));
+        assert!(is_cold(|| {
+            spin(LONG * 200);
+            1
+        }));
+        assert!(!is_cold(|| {
+            spin(LONG * 2);
+            1000
+        }));
+    }
 }

@@ -199,7 +199,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             })
             .await?;
         } else {
-            cold = cold::is_cold(|| exchange.read(store));
+            cold = cold::is_long(|| exchange.read(store));
         }
         self.temperature.note(cold);
         Ok(exchange)
