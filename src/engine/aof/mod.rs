@@ -19,6 +19,7 @@ mod rewrite;
 mod tests;
 
 use super::{Batch, Caveat, Error, Loss, Result, path};
+use checked::{HEADER, MAX_CHECKED};
 use file::Storage;
 use std::{
     fs::{self, File},
@@ -58,7 +59,7 @@ const REWRITE_SIZE: u64 = 64 << 20;
 const PREPARED: RangeInclusive<usize> = 64 << 10..=1 << 20;
 
 /// Capacity of the write buffer that is kept from batch to batch.
-const KEPT_BUFFER: usize = 1 << 20;
+const KEPT_BUFFER: usize = 2 * MAX_CHECKED;
 
 /// An open append-only file.
 pub(super) struct Aof {
@@ -86,6 +87,50 @@ struct Writer {
     buffer: Vec<u8>,
     /// Where the file ends: from `Aof::len` on there are zeros.
     prepared: u64,
+}
+
+/// A batch on its way into the file.
+struct Appending<'a> {
+    storage: &'a dyn Storage,
+    /// Where the batch begins.
+    begin: u64,
+    /// Up to where it is written.
+    end: u64,
+    /// [`Writer::prepared`]
+    prepared: u64,
+}
+
+impl Appending<'_> {
+    /// Writes what is encoded, when that is enough. A large batch in one piece would be in no cache when it is
+    /// copied, and in memory that is new to the process.
+    fn write_piece(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
+        if buffer.len() <= HEADER + MAX_CHECKED {
+            return Ok(());
+        }
+        // Without a checksum, there is no use for the room before the first piece.
+        let start = if self.end == self.begin { HEADER } else { 0 };
+        self.write(buffer.get(start..).unwrap_or_default(), false)?;
+        buffer.clear();
+        Ok(())
+    }
+
+    /// Writes what is left. Returns whether it went over zeros.
+    fn write_rest(&mut self, buffer: &mut Vec<u8>, sync: bool) -> io::Result<bool> {
+        // Only of one checked batch can be told after a power cut that it is not whole.
+        let over_zeros = self.end == self.begin && checked::seal(buffer) && sync;
+        self.write(buffer, over_zeros)?;
+        Ok(over_zeros)
+    }
+
+    fn write(&mut self, bytes: &[u8], over_zeros: bool) -> io::Result<()> {
+        if !over_zeros && self.prepared > self.end {
+            self.storage.set_len(self.end)?;
+            self.prepared = self.end;
+        }
+        self.storage.write_all_at(bytes, self.end)?;
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
 }
 
 /// Whether `path` looks like an append-only file, of either engine or of Redis.
@@ -137,22 +182,20 @@ impl Aof {
         let Writer { buffer, prepared } = &mut *writer;
         checked::begin(buffer);
         buffer.shrink_to(KEPT_BUFFER);
-        record::encode(batch, buffer);
-        let over_zeros = checked::seal(buffer) && sync;
         let storage = self.storage();
         let len = self.len();
-        let end = len + buffer.len() as u64;
-        let write = || {
-            // Only of one checked batch can be told after a power cut that it is not whole.
-            if !over_zeros && *prepared > len {
-                storage.set_len(len)?;
+        let mut appending = Appending { storage: &*storage, begin: len, end: len, prepared: *prepared };
+        let written = record::encode(batch, buffer, |buffer| appending.write_piece(buffer))
+            .and_then(|()| appending.write_rest(buffer, sync));
+        let end = appending.end;
+        *prepared = appending.prepared;
+        let over_zeros = match written {
+            Ok(over_zeros) => over_zeros,
+            Err(error) => {
+                *prepared = len;
+                return Err(self.undo(&*storage, len, error));
             }
-            storage.write_all_at(buffer, len)
         };
-        if let Err(error) = write() {
-            *prepared = len;
-            return Err(self.undo(&*storage, len, error));
-        }
         if over_zeros && end > *prepared {
             *prepared = prepare(&*storage, end, buffer.len());
         }

@@ -6,9 +6,13 @@ use super::{
 };
 use std::ops::Range;
 
-/// Appends the records of `batch` to `out`. More than one write goes between `MULTI` and `EXEC`:
-/// replay takes such a group whole or not at all.
-pub(super) fn encode(batch: &Batch<'_>, out: &mut Vec<u8>) {
+/// Appends the records of `batch` to `out`, and calls `written` after each, which may empty it. More than
+/// one write goes between `MULTI` and `EXEC`: replay takes such a group whole or not at all.
+pub(super) fn encode<E>(
+    batch: &Batch<'_>,
+    out: &mut Vec<u8>,
+    mut written: impl FnMut(&mut Vec<u8>) -> Result<(), E>,
+) -> Result<(), E> {
     let group = batch.len() > 1;
     if group {
         out.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
@@ -22,10 +26,12 @@ pub(super) fn encode(batch: &Batch<'_>, out: &mut Vec<u8>) {
             }
             Op::Clear => out.extend_from_slice(b"*1\r\n$7\r\nFLUSHDB\r\n"),
         }
+        written(out)?;
     }
     if group {
         out.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
     }
+    Ok(())
 }
 
 /// Appends a `SET` record to `out`.

@@ -4,8 +4,8 @@ mod damage;
 mod faults;
 mod rewriting;
 
-use super::{super::Op, checked::MAX_CHECKED, *};
-use std::{collections::BTreeMap, sync::atomic::AtomicUsize};
+use super::{super::Op, *};
+use std::{collections::BTreeMap, convert::Infallible, sync::atomic::AtomicUsize};
 
 type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -60,7 +60,7 @@ fn encode(batch: &Batch<'_>, checked: bool) -> Vec<u8> {
     if checked {
         checked::begin(&mut bytes);
     }
-    record::encode(batch, &mut bytes);
+    record::encode::<Infallible>(batch, &mut bytes, |_| Ok(())).unwrap();
     assert!(!checked || checked::seal(&mut bytes));
     bytes
 }
