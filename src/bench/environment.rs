@@ -116,7 +116,9 @@ fn warnings(environment: &Environment, cells: &[Cell]) -> Vec<String> {
             gib(largest), gib(total as f64)
         ));
     }
-    let cache = cells.iter().filter(|cell| cell.target.persistent).map(|cell| cell.target.cache_bytes).max();
+    // Of a server that was running already, nobody knows the cache.
+    let ours = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
+    let cache = ours.map(|cell| cell.target.cache_bytes).max();
     if let Some(cache) = cache.filter(|cache| largest > *cache as f64) {
         warnings.push(format!(
             "the data ({:.2} GiB) are larger than the engines' cache ({:.2} GiB): reads depend on the system's page \

@@ -40,6 +40,9 @@ impl Error {
 /// Measures what the options ask for, and returns the tables as text.
 pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<(), Error> {
     let plan = suites::plan(options)?;
+    if !options.resume && fs::exists(&options.output).is_ok_and(|exists| exists) {
+        return Err(Error::Exists(options.output.clone()));
+    }
     let directory = &options.directory;
     fs::create_dir_all(directory).map_err(Error::file(directory))?;
     let mut run = match options.resume {
@@ -64,9 +67,6 @@ pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<(), Error> 
 }
 
 fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
-    if fs::exists(&options.output).is_ok_and(|exists| exists) {
-        return Err(Error::Exists(options.output.clone()));
-    }
     Ok(Run {
         schema: SCHEMA_VERSION,
         version: env!("CARGO_PKG_VERSION").into(),

@@ -60,3 +60,15 @@ fn another_command_does_not_complete_it() {
     assert!(stderr(&output).contains("--resume"), "{}", stderr(&output));
     assert_eq!(fs::read(dir.path().join("result.json")).unwrap(), before);
 }
+
+#[test]
+fn a_result_is_not_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("result.json"), "precious").unwrap();
+    let output = bench(dir.path(), RUN);
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("there is a result already"), "{}", stderr(&output));
+    // Nor is anything left beside it.
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert_eq!(fs::read(dir.path().join("result.json")).unwrap(), b"precious");
+}

@@ -60,8 +60,13 @@ fn another_server_is_a_target_but_must_be_empty() {
     client.expect("$1\r\n1\r\n");
 
     std::fs::remove_file(dir.path().join("result.json")).unwrap();
-    assert!(bench(dir.path(), &[&target[..], &["--flush-target"]].concat()).status.success());
-    assert!(read(dir.path()).finished);
+    let flush = [&target[..], &["--flush-target", "--target-fsync", "no"]].concat();
+    assert!(bench(dir.path(), &flush).status.success());
+    let run = read(dir.path());
+    assert!(run.finished);
+    // Nothing is known of its cache.
+    let of_cache = |warning: &String| warning.contains("cache");
+    assert!(!run.environment.warnings.iter().any(of_cache), "{:?}", run.environment.warnings);
 }
 
 #[test]
