@@ -40,11 +40,6 @@ impl Error {
 /// Measures what the options ask for, and returns the tables as text.
 pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<(), Error> {
     let plan = suites::plan(options)?;
-    if !options.resume && fs::exists(&options.output).is_ok_and(|exists| exists) {
-        return Err(Error::Exists(options.output.clone()));
-    }
-    let directory = &options.directory;
-    fs::create_dir_all(directory).map_err(Error::file(directory))?;
     let mut run = match options.resume {
         true => resume(options, plan)?,
         false => begin(options, plan)?,
@@ -57,7 +52,7 @@ pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<(), Error> 
     run.finished = true;
     save(&run, &options.output)?;
     // Only where nothing else is in it.
-    let _ = fs::remove_dir(directory);
+    let _ = fs::remove_dir(&options.directory);
     print(&table::text(&run));
     print(&format!("\nresult: {}\n", options.output.display()));
     match run.samples.iter().filter(|sample| complain(sample)).count() {
@@ -67,13 +62,18 @@ pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<(), Error> 
 }
 
 fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
+    if fs::exists(&options.output).is_ok_and(|exists| exists) {
+        return Err(Error::Exists(options.output.clone()));
+    }
+    let directory = &options.directory;
+    fs::create_dir_all(directory).map_err(Error::file(directory))?;
     Ok(Run {
         schema: SCHEMA_VERSION,
         version: env!("CARGO_PKG_VERSION").into(),
         started: now(),
         command: options.command.clone(),
         suite: options.suite.map(|suite| suite.name().into()),
-        environment: environment::describe(&options.directory, &plan.cells),
+        environment: environment::describe(directory, &plan.cells),
         row_heading: plan.row_heading,
         cells: plan.cells,
         left_out: plan.left_out,

@@ -104,22 +104,25 @@ mod tests {
     }
 
     #[test]
-    fn long_reads_are_told_from_short_ones() {
-        let spin = |time: Duration| {
-            let begin = Instant::now();
-            while begin.elapsed() < time {}
+    fn a_thread_without_the_core_is_long_but_not_cold() {
+        let sleep = || {
+            std::thread::sleep(LONG * 2);
+            1
         };
-        assert!(is_long(|| {
-            spin(LONG * 2);
-            1
-        }));
-        assert!(is_cold(|| {
-            spin(LONG * 200);
-            1
-        }));
-        assert!(!is_cold(|| {
-            spin(LONG * 2);
-            1000
-        }));
+        assert!(is_long(sleep));
+        // Elsewhere than on Linux a thread's time without the core counts.
+        assert_eq!(is_cold(sleep), cfg!(not(target_os = "linux")));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn computing_is_cold_when_it_is_long_for_a_request() {
+        let compute = |requests: usize| {
+            let begin = usage().unwrap().0;
+            while usage().unwrap().0 - begin < LONG * 2 {}
+            requests
+        };
+        assert!(is_cold(|| compute(1)));
+        assert!(!is_cold(|| compute(1000)));
     }
 }

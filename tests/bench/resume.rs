@@ -71,4 +71,8 @@ fn a_result_is_not_overwritten() {
     // Nor is anything left beside it.
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     assert_eq!(fs::read(dir.path().join("result.json")).unwrap(), b"precious");
+
+    let output = bench(dir.path(), &[RUN, &["--resume"]].concat());
+    assert!(!output.status.success());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }

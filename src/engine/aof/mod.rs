@@ -97,7 +97,7 @@ struct Appending<'a> {
     /// Up to where it is written.
     end: u64,
     /// [`Writer::prepared`]
-    prepared: u64,
+    prepared: &'a mut u64,
 }
 
 impl Appending<'_> {
@@ -123,9 +123,9 @@ impl Appending<'_> {
     }
 
     fn write(&mut self, bytes: &[u8], over_zeros: bool) -> io::Result<()> {
-        if !over_zeros && self.prepared > self.end {
+        if !over_zeros && *self.prepared > self.end {
             self.storage.set_len(self.end)?;
-            self.prepared = self.end;
+            *self.prepared = self.end;
         }
         self.storage.write_all_at(bytes, self.end)?;
         self.end += bytes.len() as u64;
@@ -184,11 +184,10 @@ impl Aof {
         buffer.shrink_to(KEPT_BUFFER);
         let storage = self.storage();
         let len = self.len();
-        let mut appending = Appending { storage: &*storage, begin: len, end: len, prepared: *prepared };
+        let mut appending = Appending { storage: &*storage, begin: len, end: len, prepared };
         let written = record::encode(batch, buffer, |buffer| appending.write_piece(buffer))
             .and_then(|()| appending.write_rest(buffer, sync));
         let end = appending.end;
-        *prepared = appending.prepared;
         let over_zeros = match written {
             Ok(over_zeros) => over_zeros,
             Err(error) => {

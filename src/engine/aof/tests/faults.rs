@@ -102,6 +102,33 @@ fn a_full_disk_undoes_the_batch_and_no_more() {
     }
 }
 
+/// A batch too long for a checksum is written piece by piece; none of them stays.
+#[test]
+fn a_disk_that_fills_up_between_two_pieces_undoes_the_batch() {
+    let (_directory, path) = scratch();
+    let (log, faulty) = open_faulty(&path, usize::MAX, ErrorKind::StorageFull);
+    append(&log, &batch(&[put(b"a", b"1")]), true).0.unwrap();
+    let mut before = fs::read(&path).unwrap();
+    before.truncate(log.len() as usize);
+    let (value, keys) = (vec![b'v'; 1000], (0..4000u32).map(u32::to_be_bytes).collect::<Vec<_>>());
+    let large: Vec<_> = keys.iter().map(|key| put(key, &value)).collect();
+    *faulty.room.lock().unwrap() = MAX_CHECKED * 2;
+    let (result, applied) = append(&log, &batch(&large), true);
+    assert!(result.unwrap_err().is_undone() && !applied);
+    assert_eq!(fs::read(&path).unwrap(), before);
+
+    *faulty.room.lock().unwrap() = usize::MAX;
+    append(&log, &batch(&large), true).0.unwrap();
+    append(&log, &batch(&[put(b"b", b"2")]), true).0.unwrap();
+    log.close().unwrap();
+    let state = open(&path).unwrap().1;
+    assert_eq!(state.len(), 4002);
+    assert!(keys.iter().all(|key| state[&key[..]] == value));
+    // As if it had been written in one piece.
+    let bytes = [before, encode(&batch(&large), false), encode(&batch(&[put(b"b", b"2")]), true)].concat();
+    assert!(fs::read(&path).unwrap() == bytes);
+}
+
 /// Zeros are written ahead where there is room for them; where there is not, batches still are.
 #[test]
 fn a_disk_without_room_for_zeros_takes_batches() {
