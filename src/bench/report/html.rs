@@ -15,8 +15,8 @@ use crate::bench::{
 };
 use askama::Template;
 
-const STYLE_SHEET: &str = include_str!("../../../templates/report.css");
-const SCRIPT: &str = include_str!("../../../templates/report.js");
+const STYLE_SHEET: &str = include_str!("templates/report.css");
+const SCRIPT: &str = include_str!("templates/report.js");
 
 #[derive(Template)]
 #[template(path = "report.html")]
