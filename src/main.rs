@@ -3,7 +3,7 @@
 use anyhow::Context;
 use clap::Parser;
 use kvbench::{
-    bench::{self, compare, data, job, report, run},
+    bench::{self, compare, data, report, run},
     cli::{Bench, Cli, Command, Compare, Report, Serve},
     failure, server,
     store::Store,
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         None => serve(cli.serve),
         Some(Command::Serve(options)) => serve(*options),
         Some(Command::Bench(options)) => measure(*options),
-        Some(Command::MeasureJob) => job::child().map_err(Into::into),
+        Some(Command::MeasureJob) => run::child::serve().map_err(Into::into),
         Some(Command::ResultSchema) => print(&bench::schema()),
         Some(Command::Stores { markdown: true }) => print(&stores::markdown()),
         Some(Command::Stores { markdown: false }) => print(&stores::describe()),
@@ -56,8 +56,11 @@ fn measure(options: Bench) -> anyhow::Result<()> {
     if let Some((path, keys, seed)) = options.generate() {
         return data::generate(path, keys, seed).with_context(|| format!("cannot write {}", path.display()));
     }
+    let options = options.options();
+    let run = run::run(&options)?;
     // A reader that closed standard output has seen enough; the result is in its file.
-    Ok(run::run(&options.options(), &mut |text| drop(print(text)))?)
+    let _ = print(&format!("{}\nresult: {}\n", report::table::text(&run), options.output.display()));
+    Ok(run::verdict(&run)?)
 }
 
 fn report(options: &Report) -> anyhow::Result<()> {

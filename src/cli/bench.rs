@@ -3,7 +3,7 @@
 use super::CompressionWord;
 use crate::{
     bench::{
-        options::{Custom, Durability, Foreign, Options, Suite},
+        plan::options::{Custom, Durability, Foreign, Options, Suite},
         result::{Operation, Order, Size, Target},
     },
     engine::{Compression, Fsync},

@@ -17,6 +17,7 @@ mod memory;
 mod path;
 #[cfg(feature = "redb")]
 mod redb;
+pub mod reference;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
 #[cfg(feature = "sled")]

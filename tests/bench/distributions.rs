@@ -1,7 +1,7 @@
 //! The key choosers' distributions, with bounds so loose that a seeded sequence never meets them by chance.
 
 use kvbench::bench::{
-    keys::{Chooser, Keys, mix, unmix},
+    data::keys::{Chooser, Keys, mix, unmix},
     result::{Order, Size},
 };
 use std::collections::HashSet;

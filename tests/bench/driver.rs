@@ -2,11 +2,9 @@
 
 use kvbench::{
     bench::{
-        data::Data,
-        driver::Bench,
-        live::Live,
-        process::Usage,
+        data::{Data, live::Live},
         result::{Measurement, Operation, Order, Size, Step, Workload},
+        run::{driver::Bench, process::Usage},
     },
     engine::{
         Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, Result, VisitPair, VisitValue,

@@ -3,11 +3,12 @@
 use crate::command::{bench, measurement, result_of, stderr};
 use kvbench::{
     bench::{
-        files,
-        options::{Custom, Durability, Options, Suite},
-        result::{Cell, Operation, Order, Outcome, Size},
+        plan::{
+            options::{Custom, Durability, Options, Suite},
+            suites::{self, Plan},
+        },
+        result::{Cell, Operation, Order, Outcome, Size, files},
         run,
-        suites::{self, Plan},
     },
     engine::{Compression, Fsync},
 };

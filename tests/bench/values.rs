@@ -1,8 +1,7 @@
 //! Values are checked as a whole.
 
 use kvbench::bench::{
-    data::{Data, Values},
-    keys::Keys,
+    data::{Data, Values, keys::Keys},
     result::Size,
 };
 

@@ -8,7 +8,7 @@
 //! is nearly the smallest by the largest to the largest by the smallest, so it errs on the side of
 //! "no change".
 
-use crate::bench::spread::median_of_sorted;
+use crate::bench::result::spread::median_of_sorted;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
 const RESAMPLES: usize = 10_000;

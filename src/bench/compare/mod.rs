@@ -10,10 +10,10 @@
 mod bootstrap;
 mod text;
 
-use super::{
+use crate::bench::result::{
+    Cell, Outcome, Run,
     files::{self, ReadError},
     measure::{self, Better, Measure, P99},
-    result::{Cell, Outcome, Run},
     spread::ENOUGH,
 };
 use std::path::Path;

@@ -1,7 +1,10 @@
 //! A comparison as text for a terminal or the log of a build.
 
 use super::{CellChange, Change, Comparison, Verdict};
-use crate::bench::{measure::Unit, numbers, spread::ENOUGH};
+use crate::bench::{
+    result::numbers,
+    result::{measure::Unit, spread::ENOUGH},
+};
 use std::fmt;
 
 const HEAD: [&str; 6] = ["cell", "median", "ratio (95%)", "", "p99 ratio (95%)", ""];

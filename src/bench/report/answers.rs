@@ -7,10 +7,12 @@ use super::{
     questions::{QUESTIONS, Question},
 };
 use crate::bench::{
-    level::Level,
-    measure::Measure,
-    numbers,
-    spread::{ENOUGH, Spread},
+    result::numbers,
+    result::{
+        level::Level,
+        measure::Measure,
+        spread::{ENOUGH, Spread},
+    },
 };
 use std::collections::BTreeMap;
 

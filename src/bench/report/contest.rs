@@ -2,10 +2,8 @@
 
 use super::entry::Entry;
 use crate::bench::{
-    level::Level,
-    measure::Measure,
-    numbers,
-    result::{Access, Target, Workload},
+    result::numbers,
+    result::{Access, Target, Workload, level::Level, measure::Measure},
 };
 
 /// Cells that did the same work.

@@ -4,7 +4,10 @@ use super::{
     entry::{Entry, State},
     model::{Report, Table},
 };
-use crate::bench::{level::Level, measure, numbers};
+use crate::bench::{
+    result::numbers,
+    result::{level::Level, measure},
+};
 
 const HEAD: [&str; 25] = [
     "run",

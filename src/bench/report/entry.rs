@@ -1,9 +1,7 @@
 //! A cell of a report and what was measured of it.
 
-use crate::bench::{
-    measure::Measure,
-    result::{Cell, Measurement, Operation, Outcome, Run, Step},
-    spread::Spread,
+use crate::bench::result::{
+    Cell, Measurement, Operation, Outcome, Run, Step, measure::Measure, spread::Spread,
 };
 
 /// A cell and what was measured of it.

@@ -1,6 +1,9 @@
 //! Where and with what a run was made.
 
-use crate::bench::{files::RunFile, measure::Unit, numbers};
+use crate::bench::{
+    result::numbers,
+    result::{files::RunFile, measure::Unit},
+};
 
 /// A run's surroundings, in words.
 pub struct Described<'a> {

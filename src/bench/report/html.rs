@@ -10,8 +10,8 @@ use super::{
     panels::{self, ChartGroup},
 };
 use crate::bench::{
-    measure::{self, Better, Measure},
-    numbers,
+    result::measure::{self, Better, Measure},
+    result::numbers,
 };
 use askama::Template;
 

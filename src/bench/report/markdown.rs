@@ -7,8 +7,8 @@ use super::{
     model::{Head, Report, Table},
 };
 use crate::bench::{
-    measure::{self, Measure, P50, P99, THROUGHPUT},
-    numbers,
+    result::measure::{self, Measure, P50, P99, THROUGHPUT},
+    result::numbers,
 };
 
 /// The Markdown.

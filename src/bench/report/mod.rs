@@ -14,8 +14,9 @@ mod markdown;
 mod model;
 mod panels;
 mod questions;
+pub mod table;
 
-use super::files::{self, ReadError};
+use crate::bench::result::files::{self, ReadError};
 use model::Report;
 use std::{
     fs, io,

@@ -1,11 +1,11 @@
 //! Runs arranged as tables.
 
 use super::entry::Entry;
-use crate::bench::{
+use crate::bench::result::{
+    Cell, Run,
     files::RunFile,
     level::Level,
     measure::{self, Measure},
-    result::{Cell, Run},
 };
 
 /// Everything that is reported.

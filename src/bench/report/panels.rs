@@ -5,7 +5,7 @@ use super::{
     contest::Contest,
     entry::Entry,
 };
-use crate::bench::measure::{
+use crate::bench::result::measure::{
     self, DISK, MEMORY, Measure, SPACE_AMPLIFICATION, THROUGHPUT, WRITE_AMPLIFICATION,
 };
 

@@ -1,10 +1,10 @@
 //! The questions that a report answers.
 
 use super::entry::Entry;
-use crate::bench::{
+use crate::bench::result::{
+    Operation, Step,
     level::Level,
     measure::{Measure, SPACE_AMPLIFICATION, THROUGHPUT},
-    result::{Operation, Step},
 };
 
 /// A question, and which cells can answer it.

@@ -2,12 +2,13 @@
 
 use super::{BAR_STEP, BARS_WIDTH, Bars, Heading, Style, Styles, WIDTH, axis::Axis, bar, cut, lines::tick};
 use crate::bench::{
-    measure::{Better, Unit},
-    numbers,
-    recorder::OPERATIONS,
     report::{contest::Contest, entry::Entry},
-    result::{Latency, Measurement, Operation},
-    spread::Spread,
+    result::numbers,
+    result::{
+        Latency, Measurement, OPERATIONS, Operation,
+        measure::{Better, Unit},
+        spread::Spread,
+    },
 };
 use askama::Template;
 

@@ -1,7 +1,11 @@
 //! Charts with a line for each store.
 
 use super::{Style, Styles, WIDTH, axis::Axis};
-use crate::bench::{measure::Unit, numbers, report::contest::Contest, result::Measurement};
+use crate::bench::{
+    report::contest::Contest,
+    result::numbers,
+    result::{Measurement, measure::Unit},
+};
 use askama::Template;
 
 #[derive(Template)]

@@ -2,9 +2,11 @@
 
 use super::{contest::Contest, entry::Entry};
 use crate::bench::{
-    measure::{Measure, Unit},
-    numbers,
-    spread::Spread,
+    result::numbers,
+    result::{
+        measure::{Measure, Unit},
+        spread::Spread,
+    },
 };
 use askama::Template;
 

@@ -1,0 +1,234 @@
+//! Which key an operation touches, and what its bytes are.
+
+use crate::bench::result::{Order, Size};
+use rand::{RngCore, SeedableRng, rngs::SmallRng};
+
+/// A bijection of 64-bit numbers that leaves no visible order: the finalizer of SplitMix64 (Steele, Lea
+/// and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+#[inline]
+pub fn mix(number: u64) -> u64 {
+    let z = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The inverse of [`mix`].
+#[inline]
+pub fn unmix(number: u64) -> u64 {
+    let z = (number ^ (number >> 31) ^ (number >> 62)).wrapping_mul(0x3196_42b2_d24d_8ec3);
+    let z = (z ^ (z >> 27) ^ (z >> 54)).wrapping_mul(0x96de_1b17_3f11_9089);
+    z ^ (z >> 30) ^ (z >> 60)
+}
+
+/// The length that `size` gives to the key or value with this number: the same at every call, so that
+/// a reader knows what to expect.
+#[inline]
+pub fn length(size: Size, index: u64) -> usize {
+    match size {
+        Size::Fixed(bytes) => bytes as usize,
+        Size::Uniform(low, high) => {
+            let choices = u64::from(high.saturating_sub(low)) + 1;
+            low as usize + below(mix(index ^ 0x5eed), choices) as usize
+        }
+    }
+}
+
+/// Scales a random number to less than `end` (Lemire, "Fast random integer generation in an interval",
+/// 2019, without his correction: its bias is below 2^-30 for the key counts of a benchmark).
+#[inline]
+fn below(random: u64, end: u64) -> u64 {
+    ((u128::from(random) * u128::from(end)) >> 64) as u64
+}
+
+/// Key numbers to key bytes and back.
+///
+/// The first 8 bytes (all of a shorter key) are the number in big-endian order, or its [`mix`]; the rest
+/// is derived from the number, so that no engine gains from a constant part.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    size: Size,
+    hashed: bool,
+}
+
+impl Keys {
+    /// Keys of a length, spread over all byte strings (`hashed`, from 8 bytes on) or in the order of
+    /// their numbers.
+    pub fn new(size: Size, hashed: bool) -> Self {
+        Self { size, hashed }
+    }
+
+    /// Bytes that tell keys apart.
+    fn width(&self) -> usize {
+        let (Size::Fixed(least) | Size::Uniform(least, _)) = self.size;
+        (least as usize).min(8)
+    }
+
+    /// How many keys there can be.
+    pub fn capacity(&self) -> u64 {
+        1u64.checked_shl(8 * self.width() as u32).unwrap_or(u64::MAX)
+    }
+
+    /// A number that no loaded or inserted key has: the upper half is never written.
+    #[inline]
+    pub fn absent(&self, random: u64) -> u64 {
+        let half = self.capacity() / 2;
+        half + random % half
+    }
+
+    /// Writes the key with this number.
+    #[inline]
+    pub fn write(&self, index: u64, key: &mut Vec<u8>) {
+        let number = if self.hashed { mix(index) } else { index };
+        let bytes = number.to_be_bytes();
+        key.clear();
+        key.extend_from_slice(bytes.get(8 - self.width()..).unwrap_or(&bytes));
+        let length = length(self.size, index);
+        let mut rest = number;
+        while key.len() < length {
+            rest = mix(rest.wrapping_add(0x9e37_79b9_7f4a_7c15));
+            let filler = rest.to_be_bytes();
+            key.extend_from_slice(filler.get(..(length - key.len()).min(8)).unwrap_or(&filler));
+        }
+    }
+
+    /// The number of a key that is one of ours.
+    #[inline]
+    pub fn number(&self, key: &[u8]) -> Option<u64> {
+        let number = match key.first_chunk::<8>().filter(|_| self.width() == 8) {
+            Some(bytes) => u64::from_be_bytes(*bytes),
+            None => key.get(..self.width())?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)),
+        };
+        Some(if self.hashed { unmix(number) } else { number })
+    }
+
+    /// The number of a key, or `None` when no key has these bytes. `scratch` is overwritten.
+    pub fn index(&self, key: &[u8], scratch: &mut Vec<u8>) -> Option<u64> {
+        let index = self.number(key)?;
+        self.write(index, scratch);
+        (scratch.as_slice() == key).then_some(index)
+    }
+
+    /// The part of the key space, from 0 to 1, that lies after the key with this number.
+    pub fn share_after(&self, index: u64) -> f64 {
+        1.0 - mix(index) as f64 / u64::MAX as f64
+    }
+
+    /// Whether keys are spread over all byte strings.
+    pub fn is_hashed(&self) -> bool {
+        self.hashed
+    }
+}
+
+/// Ranks from 0, the k-th with a probability proportional to `1 / (k+1)^theta` (Gray et al., "Quickly
+/// generating billion-record synthetic databases", SIGMOD 1994; the generator of YCSB).
+#[derive(Clone, Debug)]
+struct Zipfian {
+    theta: f64,
+    items: u64,
+    zeta: f64,
+    eta: f64,
+    /// What the first two items take of `zeta`.
+    two: f64,
+}
+
+impl Zipfian {
+    fn new(theta: f64, items: u64) -> Self {
+        let two = 1.0 + 0.5f64.powf(theta);
+        let mut zipfian = Self { theta, items: 0, zeta: 0.0, eta: 0.0, two };
+        zipfian.grow(items.max(1));
+        zipfian
+    }
+
+    /// Makes room for more items; costs what is new, as inserts come one by one.
+    fn grow(&mut self, items: u64) {
+        self.zeta += (self.items + 1..=items).map(|item| (item as f64).powf(-self.theta)).sum::<f64>();
+        self.items = items;
+        self.eta = (1.0 - (2.0 / items as f64).powf(1.0 - self.theta)) / (1.0 - self.two / self.zeta);
+    }
+
+    fn rank(&self, random: u64) -> u64 {
+        let uniform = (random >> 11) as f64 / (1u64 << 53) as f64;
+        let area = uniform * self.zeta;
+        if area < 1.0 {
+            return 0;
+        }
+        if area < self.two {
+            return 1;
+        }
+        let share = (self.eta * uniform - self.eta + 1.0).powf(1.0 / (1.0 - self.theta));
+        ((self.items as f64 * share) as u64).min(self.items - 1)
+    }
+}
+
+/// Chooses key numbers from a range that may move between calls.
+#[derive(Clone, Debug)]
+pub struct Chooser {
+    order: Order,
+    random: SmallRng,
+    zipfian: Option<Zipfian>,
+    next: u64,
+    stride: u64,
+}
+
+impl Chooser {
+    /// The chooser of the first of `threads` threads, for some `keys` keys. The others get clones of it
+    /// ([`Chooser::for_thread`]): the sums of a zipfian distribution take long to make.
+    pub fn new(order: Order, keys: u64, seed: u64, threads: u64) -> Self {
+        let zipfian = match order {
+            Order::Zipfian(theta) => Some(Zipfian::new(theta, keys)),
+            Order::Latest => Some(Zipfian::new(0.99, keys)),
+            Order::Sequential | Order::Uniform | Order::HotSet(..) => None,
+        };
+        Self { order, random: SmallRng::seed_from_u64(seed), zipfian, next: 0, stride: threads.max(1) }
+    }
+
+    /// The chooser of thread number `thread`, independent of the others.
+    pub fn for_thread(&self, thread: u64, seed: u64) -> Self {
+        let random = SmallRng::seed_from_u64(mix(seed).wrapping_add(thread));
+        Self { random, next: thread, ..self.clone() }
+    }
+
+    /// A random number.
+    #[inline]
+    pub fn random(&mut self) -> u64 {
+        self.random.next_u64()
+    }
+
+    /// A number of `first..end`, or `None` when there is none.
+    #[inline]
+    pub fn choose(&mut self, first: u64, end: u64) -> Option<u64> {
+        let keys = end.checked_sub(first).filter(|&keys| keys > 0)?;
+        let offset = match self.order {
+            Order::Uniform => below(self.random.next_u64(), keys),
+            Order::Sequential => {
+                let next = self.next;
+                self.next += self.stride;
+                next % keys
+            }
+            Order::HotSet(part, operations) => self.hot(keys, part, operations),
+            // Scrambled, so that the favourites do not lie side by side; as in YCSB, two ranks may fall
+            // on the same key.
+            Order::Zipfian(_) => mix(self.rank(None)) % keys,
+            Order::Latest => keys - 1 - self.rank(Some(keys)) % keys,
+        };
+        Some(first + offset)
+    }
+
+    fn rank(&mut self, items: Option<u64>) -> u64 {
+        let random = self.random.next_u64();
+        let Some(zipfian) = &mut self.zipfian else { return 0 };
+        if let Some(items) = items.filter(|&items| items > zipfian.items) {
+            zipfian.grow(items);
+        }
+        zipfian.rank(random)
+    }
+
+    fn hot(&mut self, keys: u64, part: f64, operations: f64) -> u64 {
+        let hot = ((keys as f64 * part) as u64).clamp(1, keys);
+        let toss = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        match keys - hot {
+            cold if toss >= operations && cold > 0 => hot + below(self.random.next_u64(), cold),
+            _ => below(self.random.next_u64(), hot),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The pairs of a workload: every value can be made again from its key's number, so that every read is
+//! checked against what was written.
+
+pub mod keys;
+pub mod live;
+
+use crate::bench::result::{Size, Workload};
+use keys::{Keys, length, mix};
+use rand::{RngCore, SeedableRng, rngs::SmallRng};
+use std::{fs, io, path::Path};
+
+/// Key bytes in a record of a data file.
+pub const RECORD_KEY: usize = 32;
+/// Value bytes in a record of a data file.
+pub const RECORD_VALUE: usize = 512;
+const RECORD: usize = RECORD_KEY + RECORD_VALUE;
+
+/// Random bytes that values are cut from. Large enough that an engine's compression finds little twice
+/// in a block, small enough for the processor's second-level cache.
+const POOL: usize = 256 << 10;
+
+/// A source of pairs.
+#[derive(Debug)]
+pub enum Data {
+    /// Made from numbers.
+    Made(Keys, Values),
+    /// Read from a file.
+    Records(Vec<u8>),
+}
+
+impl Data {
+    /// The pairs of a workload; reads its file, if it has one.
+    pub fn new(workload: &Workload) -> io::Result<Self> {
+        match &workload.data {
+            Some(path) => Self::read(Path::new(path)),
+            None => Ok(Self::Made(
+                Keys::new(workload.key_bytes, workload.hashed_keys),
+                Values::new(workload.value_bytes, workload.seed),
+            )),
+        }
+    }
+
+    /// Reads a file of records.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        pairs(path)?;
+        fs::read(path).map(Self::Records)
+    }
+
+    /// How many pairs there can be.
+    pub fn capacity(&self) -> u64 {
+        match self {
+            Self::Made(keys, _) => keys.capacity() / 2,
+            Self::Records(records) => (records.len() / RECORD) as u64,
+        }
+    }
+
+    /// Writes a key.
+    #[inline]
+    pub fn key(&self, index: u64, key: &mut Vec<u8>) {
+        match self {
+            Self::Made(keys, _) => keys.write(index, key),
+            Self::Records(records) => {
+                key.clear();
+                match record(records, index) {
+                    Some((found, _)) => key.extend_from_slice(found),
+                    // Such a number was asked for as one that is absent.
+                    None => (0..4u64).for_each(|part| key.extend(mix(index ^ part << 60).to_be_bytes())),
+                }
+            }
+        }
+    }
+
+    /// Writes version `version` of a value.
+    #[inline]
+    pub fn value(&self, index: u64, version: u32, value: &mut Vec<u8>) {
+        match self {
+            Self::Made(_, values) => values.write(index, version, value),
+            Self::Records(records) => {
+                value.clear();
+                value.extend_from_slice(record(records, index).map(|(_, value)| value).unwrap_or_default());
+            }
+        }
+    }
+
+    /// The version of a value, or `None` when nobody wrote such a value for this key.
+    #[inline]
+    pub fn check(&self, index: u64, value: &[u8]) -> Option<u32> {
+        match self {
+            Self::Made(_, values) => values.check(index, value),
+            Self::Records(records) => (record(records, index)?.1 == value).then_some(0),
+        }
+    }
+
+    /// The number of a key, when keys are made. `scratch` is overwritten.
+    pub fn index(&self, key: &[u8], scratch: &mut Vec<u8>) -> Option<u64> {
+        match self {
+            Self::Made(keys, _) => keys.index(key, scratch),
+            Self::Records(_) => None,
+        }
+    }
+
+    /// A number that no pair has.
+    #[inline]
+    pub fn absent(&self, random: u64) -> u64 {
+        match self {
+            Self::Made(keys, _) => keys.absent(random),
+            Self::Records(_) => random | 1 << 63,
+        }
+    }
+
+    /// How keys are made, if they are.
+    pub fn keys(&self) -> Option<&Keys> {
+        match self {
+            Self::Made(keys, _) => Some(keys),
+            Self::Records(_) => None,
+        }
+    }
+}
+
+/// How many pairs a data file has.
+pub fn pairs(path: &Path) -> io::Result<u64> {
+    let bytes = fs::metadata(path)?.len();
+    if bytes == 0 || !bytes.is_multiple_of(RECORD as u64) {
+        let text = format!(
+            "{bytes} bytes are no multiple of a {RECORD_KEY}-byte key and a {RECORD_VALUE}-byte value"
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    Ok(bytes / RECORD as u64)
+}
+
+fn record(records: &[u8], index: u64) -> Option<(&[u8], &[u8])> {
+    let start = usize::try_from(index).ok()?.checked_mul(RECORD)?;
+    records.get(start..start.checked_add(RECORD)?)?.split_at_checked(RECORD_KEY)
+}
+
+/// Writes a data file of `keys` records of the shape that [`Data::read`] takes.
+pub fn generate(path: &Path, keys: u64, seed: u64) -> io::Result<()> {
+    let made = Data::Made(
+        Keys::new(Size::Fixed(RECORD_KEY as u32), true),
+        Values::new(Size::Fixed(RECORD_VALUE as u32), seed),
+    );
+    let mut file = io::BufWriter::with_capacity(1 << 20, fs::File::create(path)?);
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    for index in 0..keys {
+        made.key(index, &mut key);
+        made.value(index, 0, &mut value);
+        io::Write::write_all(&mut file, &key)?;
+        io::Write::write_all(&mut file, &value)?;
+    }
+    io::Write::flush(&mut file)
+}
+
+/// Values: 4 bytes of version, 4 bytes that only this key, version and seed give, the rest a slice of a
+/// random pool that begins where they say. All of it is compared at every read. Shorter than 8 bytes, a
+/// value is the same in all its versions.
+#[derive(Debug)]
+pub struct Values {
+    size: Size,
+    seed: u64,
+    pool: Box<[u8]>,
+}
+
+impl Values {
+    /// Values of a length.
+    pub fn new(size: Size, seed: u64) -> Self {
+        let (Size::Fixed(longest) | Size::Uniform(_, longest)) = size;
+        let mut pool = vec![0; POOL + longest as usize].into_boxed_slice();
+        SmallRng::seed_from_u64(seed).fill_bytes(&mut pool);
+        Self { size, seed: mix(seed), pool }
+    }
+
+    #[inline]
+    fn tag(&self, index: u64, version: u32) -> u64 {
+        mix((index ^ self.seed).wrapping_add(u64::from(version) << 32))
+    }
+
+    /// Body of a value of `length` bytes.
+    #[inline]
+    fn body(&self, tag: u64, length: usize) -> &[u8] {
+        let start = tag as usize % POOL;
+        self.pool.get(start..start + length.saturating_sub(8)).unwrap_or_default()
+    }
+
+    #[inline]
+    fn write(&self, index: u64, version: u32, value: &mut Vec<u8>) {
+        value.clear();
+        let length = length(self.size, index);
+        if length < 8 {
+            value.extend_from_slice(self.tag(index, 0).to_le_bytes().get(..length).unwrap_or_default());
+            return;
+        }
+        let tag = self.tag(index, version);
+        value.extend_from_slice(&version.to_le_bytes());
+        value.extend_from_slice(&((tag >> 32) as u32).to_le_bytes());
+        value.extend_from_slice(self.body(tag, length));
+    }
+
+    #[inline]
+    fn check(&self, index: u64, value: &[u8]) -> Option<u32> {
+        let length = length(self.size, index);
+        if length < 8 {
+            let tag = self.tag(index, 0).to_le_bytes();
+            return (tag.get(..length) == Some(value)).then_some(0);
+        }
+        let (version, rest) = value.split_first_chunk::<4>()?;
+        let (high, body) = rest.split_first_chunk::<4>()?;
+        let version = u32::from_le_bytes(*version);
+        let tag = self.tag(index, version);
+        let right = value.len() == length
+            && u32::from_le_bytes(*high) == (tag >> 32) as u32
+            && body == self.body(tag, length);
+        right.then_some(version)
+    }
+}

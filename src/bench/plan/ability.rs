@@ -1,0 +1,29 @@
+//! What cannot be measured of a target, because it has no such thing.
+
+use crate::{
+    bench::result::{Access, Cell, Operation, Step},
+    engine::reference,
+};
+
+/// Why a cell has no number, where that is known before it is tried.
+pub fn obstacle(cell: &Cell) -> Option<String> {
+    let (target, work) = (&cell.target, &cell.workload);
+    let store = &target.store;
+    match work.step {
+        Step::Operations if work.kinds().any(|kind| kind == Operation::Scan) => {
+            let ordered = reference::info(store).is_none_or(|info| info.ordered);
+            match target.access {
+                Access::Wire => Some("no Redis command scans a range of keys".into()),
+                Access::InProcess if !ordered => Some(format!("{store} has no order of keys to scan in")),
+                Access::InProcess => None,
+            }
+        }
+        Step::Operations | Step::SourceScan => None,
+        Step::Count if reference::is_reference(store) => Some("nothing is there to be counted".into()),
+        Step::Count => None,
+        Step::DiskSize | Step::Compact if !target.persistent => {
+            Some(format!("{store} in memory has no files"))
+        }
+        Step::DiskSize | Step::Compact => None,
+    }
+}

@@ -1,0 +1,150 @@
+//! What a user can ask of a run, typed; and the errors of plans that cannot be measured.
+
+pub use crate::engine::Durability;
+use crate::{
+    bench::result::{Operation, Order, Size, Target},
+    engine::Compression,
+};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+/// Everything `kvbench bench` can be told. An absent value is the suite's to choose.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `--suite`
+    pub suite: Option<Suite>,
+    /// `--stores`; empty for all of this build.
+    pub stores: Vec<String>,
+    /// `--fsync`; empty for the suite's.
+    pub durabilities: Vec<Durability>,
+    /// `--wire`: our own server for each cell.
+    pub wire: bool,
+    /// `--target`: a server that is running.
+    pub target: Option<Foreign>,
+    /// `--seconds`
+    pub seconds: Option<f64>,
+    /// `--operations`
+    pub operations: Option<u64>,
+    /// `--keys`
+    pub keys: Option<u64>,
+    /// `--threads`
+    pub threads: Option<u32>,
+    /// `--warm-up`, in seconds.
+    pub warmup_seconds: f64,
+    /// `--repetitions`
+    pub repetitions: u32,
+    /// `--seed`
+    pub seed: u64,
+    /// `--data`
+    pub data: Option<PathBuf>,
+    /// The workload of a run without a suite.
+    pub custom: Custom,
+    /// `--dir`: where stores are made.
+    pub directory: PathBuf,
+    /// `--output`: the result file.
+    pub output: PathBuf,
+    /// `--resume`
+    pub resume: bool,
+    /// `--cache-size`, in bytes.
+    pub cache_bytes: u64,
+    /// `--map-size`, in bytes.
+    pub map_bytes: u64,
+    /// `--compression`
+    pub compression: Compression,
+    /// The command line, without what resumes it.
+    pub command: Vec<String>,
+    /// The arguments that serve a target's store in a directory, on a free port.
+    pub server_arguments: fn(&Target, &Path, u64) -> Vec<String>,
+}
+
+/// A workload made of flags.
+#[derive(Clone, Debug)]
+pub struct Custom {
+    /// `--name`
+    pub name: String,
+    /// `--mix`
+    pub mix: BTreeMap<Operation, f64>,
+    /// `--key-bytes`
+    pub key_bytes: Size,
+    /// `--value-bytes`
+    pub value_bytes: Size,
+    /// `--order`
+    pub order: Order,
+    /// `--batch`
+    pub batch: u32,
+    /// `--rate`
+    pub rate: Option<f64>,
+    /// `--scan-length`
+    pub scan_length: u32,
+    /// `--ordered-keys`
+    pub ordered_keys: bool,
+}
+
+/// A server that is running already.
+#[derive(Clone, Debug)]
+pub struct Foreign {
+    /// `--target`
+    pub address: String,
+    /// `--target-name`
+    pub name: String,
+    /// `--target-fsync`
+    pub durability: Option<Durability>,
+    /// `--target-pid`
+    pub pid: Option<u32>,
+    /// `--flush-target`
+    pub flush: bool,
+}
+
+/// The suites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suite {
+    /// SET and GET over the wire.
+    Kvbench,
+    /// Set, get, both, delete, batch, by time.
+    Smallnest,
+    /// The same over a file of pairs.
+    Xdag,
+    /// YCSB's core workloads.
+    Ycsb,
+    /// The rows of redb's table.
+    Redb,
+}
+
+impl Suite {
+    /// Its name, as in result files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kvbench => "kvbench",
+            Self::Smallnest => "smallnest",
+            Self::Xdag => "xdag",
+            Self::Ycsb => "ycsb",
+            Self::Redb => "redb",
+        }
+    }
+}
+
+/// Requests that cannot be measured. Each text names the flag and what to do.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum PlanError {
+    #[error("--stores {name}: this build has {able}")]
+    UnknownStore { name: String, able: String },
+    #[error("--stores nothing: it is no server; leave it out, or --wire and --suite kvbench")]
+    ReferenceOverWire,
+    #[error("--suite {0} is measured in process only; leave out --wire and --target")]
+    InProcessOnly(&'static str),
+    #[error("--suite xdag needs --data FILE; --generate-data FILE makes one")]
+    NoData,
+    #[error("--data {}: {source}", .path.display())]
+    BadData { path: PathBuf, source: std::io::Error },
+    #[error("--mix scan: no Redis command scans a range of keys; leave out --wire and --target")]
+    ScanOverWire,
+    #[error("--key-bytes {bytes}: too short for {keys} different keys; at least {least} bytes")]
+    ShortKeys { bytes: u32, keys: u64, least: u32 },
+    #[error("--keys 0: --mix {0} needs keys to work on")]
+    NoKeys(&'static str),
+    #[error("nothing to measure with these --stores: {0}")]
+    Nothing(String),
+}

@@ -1,0 +1,54 @@
+//! A workload made of flags, for every store.
+
+use super::maker::{Maker, Rows, cell};
+use crate::bench::{
+    plan::options::PlanError,
+    result::{Access, Cell, Operation, Order, Size, Workload},
+};
+
+pub(super) fn cells(maker: &Maker<'_>) -> Result<Rows, PlanError> {
+    let (custom, access) = (&maker.options.custom, maker.access());
+    let mix: Vec<_> = custom.mix.iter().map(|(operation, part)| (*operation, *part)).collect();
+    let workload = Workload {
+        keys: maker.options.keys.unwrap_or(1_000_000),
+        key_bytes: custom.key_bytes,
+        value_bytes: custom.value_bytes,
+        order: custom.order,
+        batch: custom.batch,
+        rate: custom.rate,
+        scan_length: custom.scan_length,
+        hashed_keys: !custom.ordered_keys && custom.order != Order::Sequential,
+        ..maker.workload(&custom.name, &mix, 10.0)
+    };
+    check(&workload, access)?;
+    let cells = maker.targets(access).into_iter().map(|target| {
+        // Asked for by name, the reference is no longer aside.
+        Cell { reference: false, ..cell("custom", target, workload.clone(), &custom.name) }
+    });
+    Ok(("Workload", cells.chain(maker.floor()).collect()))
+}
+
+fn check(workload: &Workload, access: Access) -> Result<(), PlanError> {
+    let (Size::Fixed(bytes) | Size::Uniform(bytes, _)) = workload.key_bytes;
+    // Half of all byte strings stay free for reads that find nothing, another half for inserts.
+    let bits = (workload.keys.max(1) * 4).ilog2() + 1;
+    let least = if workload.hashed_keys { 8 } else { bits.div_ceil(8) };
+    if bytes < least {
+        return Err(PlanError::ShortKeys { bytes, keys: workload.keys, least });
+    }
+    for kind in workload.kinds() {
+        let name = match kind {
+            Operation::Scan if access == Access::Wire => return Err(PlanError::ScanOverWire),
+            Operation::Get => "get",
+            Operation::Update => "update",
+            Operation::ReadModifyWrite => "read-modify-write",
+            Operation::Scan => "scan",
+            Operation::Delete => "delete",
+            Operation::GetMiss | Operation::Insert => continue,
+        };
+        if workload.keys == 0 {
+            return Err(PlanError::NoKeys(name));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! What the suites share: stores, targets and cells as the options want them.
+
+use crate::{
+    bench::{
+        plan::options::{Durability, Foreign, Options, PlanError, Suite},
+        result::{Access, Cell, Figure, Operation, Order, Size, Step, Target, Workload, level::Level},
+    },
+    engine::{Fsync, Info, KINDS, reference},
+};
+use std::thread;
+
+pub(super) fn is_asked_for(options: &Options) -> bool {
+    options.stores.iter().any(|store| reference::is_reference(store))
+}
+
+/// Heading of the rows, and the cells.
+pub(super) type Rows = (&'static str, Vec<Cell>);
+
+/// What the suites share.
+pub(super) struct Maker<'o> {
+    pub options: &'o Options,
+}
+
+impl Maker<'_> {
+    pub fn check_stores(&self) -> Result<(), PlanError> {
+        for name in &self.options.stores {
+            if reference::info(name).is_none() {
+                let able = KINDS.iter().map(|kind| kind.info.name).collect::<Vec<_>>().join(", ");
+                return Err(PlanError::UnknownStore { name: name.clone(), able });
+            }
+            let over_wire = self.access() == Access::Wire || self.options.suite == Some(Suite::Kvbench);
+            if over_wire && self.options.target.is_none() && reference::is_reference(name) {
+                return Err(PlanError::ReferenceOverWire);
+            }
+        }
+        Ok(())
+    }
+
+    /// The stores to compare.
+    fn stores(&self) -> Vec<&'static Info> {
+        match self.options.stores.as_slice() {
+            [] => KINDS.iter().map(|kind| kind.info).collect(),
+            names => names.iter().filter_map(|name| reference::info(name)).collect(),
+        }
+    }
+
+    /// The durabilities to compare: without a choice of the user, those of the suite's model.
+    fn durabilities(&self) -> &[Durability] {
+        const ALWAYS: Durability = Durability::Files(Fsync::Always);
+        const NO: Durability = Durability::Files(Fsync::No);
+        match (self.options.durabilities.as_slice(), self.options.suite) {
+            ([], None) => &[NO],
+            ([], Some(Suite::Redb)) => &[ALWAYS],
+            ([], Some(_)) => &[ALWAYS, NO, Durability::Memory],
+            (asked, _) => asked,
+        }
+    }
+
+    /// In process, unless the options say otherwise.
+    pub fn access(&self) -> Access {
+        match self.options.wire || self.options.target.is_some() {
+            true => Access::Wire,
+            false => Access::InProcess,
+        }
+    }
+
+    pub fn is_in_process(&self, suite: Suite) -> Result<(), PlanError> {
+        match self.access() {
+            Access::InProcess => Ok(()),
+            Access::Wire => Err(PlanError::InProcessOnly(suite.name())),
+        }
+    }
+
+    /// Every store at every durability it has, each once: a word may be given twice, and to the reference
+    /// all durabilities are one. A foreign server stands for all of them.
+    pub fn targets(&self, access: Access) -> Vec<Target> {
+        if let Some(foreign) = &self.options.target {
+            return vec![self.foreign(foreign)];
+        }
+        let mut targets = Vec::new();
+        for durability in self.durabilities() {
+            for info in self.stores() {
+                let target = self.target(info, access, *durability);
+                if self.lack(info, *durability).is_none() && !targets.contains(&target) {
+                    targets.push(target);
+                }
+            }
+        }
+        targets
+    }
+
+    /// Why a store cannot be opened as it is asked for.
+    fn lack(&self, info: &Info, durability: Durability) -> Option<String> {
+        let (store, compression) = (info.name, self.options.compression);
+        if reference::is_reference(store) && self.options.suite == Some(Suite::Xdag) {
+            return Some(format!("{store}: it makes its values, and has none of a file"));
+        }
+        if !info.compression.contains(&compression) {
+            return Some(format!("{store}: it does not compress with {compression}"));
+        }
+        let homeless = durability == Durability::Memory && !info.in_memory;
+        homeless.then(|| format!("{store} in memory: it keeps its data in files"))
+    }
+
+    pub fn left_out(&self) -> Vec<String> {
+        let mut lacks = Vec::new();
+        if self.options.target.is_some() {
+            return lacks;
+        }
+        for durability in self.durabilities() {
+            for lack in self.stores().into_iter().filter_map(|info| self.lack(info, *durability)) {
+                if !lacks.contains(&lack) {
+                    lacks.push(lack);
+                }
+            }
+        }
+        lacks
+    }
+
+    fn target(&self, info: &Info, access: Access, durability: Durability) -> Target {
+        // Nothing that is not stored can be lost.
+        let durability = if reference::is_reference(info.name) { Durability::Memory } else { durability };
+        Target {
+            access,
+            store: info.name.into(),
+            persistent: durability != Durability::Memory,
+            fsync: Some(match durability {
+                Durability::Files(fsync) => fsync.to_string(),
+                Durability::Memory => Fsync::No.to_string(),
+            }),
+            cache_bytes: self.options.cache_bytes,
+            compression: self.options.compression.to_string(),
+            address: None,
+            caveats: info.caveats_at(durability).map(Into::into).collect(),
+        }
+    }
+
+    fn foreign(&self, foreign: &Foreign) -> Target {
+        Target {
+            access: Access::Wire,
+            store: foreign.name.clone(),
+            persistent: foreign.durability.is_some_and(|durability| durability != Durability::Memory),
+            fsync: match foreign.durability {
+                Some(Durability::Files(fsync)) => Some(fsync.to_string()),
+                Some(Durability::Memory) => Some(Fsync::No.to_string()),
+                None => None,
+            },
+            cache_bytes: 0,
+            compression: "none".into(),
+            address: Some(foreign.address.clone()),
+            caveats: match foreign.durability {
+                Some(_) => vec!["its durability is what the user said, not what was seen".into()],
+                None => vec!["its durability is not known".into()],
+            },
+        }
+    }
+
+    /// A workload with the options' limits, or `seconds` when they have none.
+    pub fn workload(&self, name: &str, mix: &[(Operation, f64)], seconds: f64) -> Workload {
+        let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        Workload {
+            name: name.into(),
+            mix: mix.iter().copied().collect(),
+            keys: 0,
+            key_bytes: Size::Fixed(16),
+            value_bytes: Size::Fixed(100),
+            order: Order::Uniform,
+            threads: self.options.threads.unwrap_or(cores),
+            batch: 1,
+            seconds: match (self.options.seconds, self.options.operations) {
+                (None, None) => Some(seconds),
+                (seconds, _) => seconds,
+            },
+            operations: self.options.operations,
+            warmup_seconds: self.options.warmup_seconds,
+            rate: None,
+            scan_length: 1,
+            seed: self.options.seed,
+            step: Step::Operations,
+            hashed_keys: true,
+            key_limit: None,
+            data: None,
+        }
+    }
+
+    /// What the harness costs: gets of one thread from an engine that does nothing.
+    pub fn floor(&self) -> Option<Cell> {
+        if self.access() == Access::Wire || is_asked_for(self.options) {
+            return None;
+        }
+        let info = reference::info(reference::NOTHING)?;
+        let mut workload = self.workload("floor", &[(Operation::Get, 1.0)], 1.0);
+        workload.keys = self.options.keys.unwrap_or(1_000_000).clamp(1, 1_000_000);
+        workload.threads = 1;
+        // Long enough whatever the others have: the first tenth of a second meets cold memory.
+        (workload.warmup_seconds, workload.seconds) = (0.1, Some(0.5));
+        workload.operations = None;
+        let target = self.target(info, Access::InProcess, Durability::Memory);
+        let mut cell = cell("harness", target, workload, "get");
+        cell.table = "harness floor".into();
+        cell.reference = true;
+        Some(cell)
+    }
+}
+
+/// A cell of `suite` in the row `row` of its store's column.
+pub(super) fn cell(suite: &str, target: Target, workload: Workload, row: &str) -> Cell {
+    let level = Level::of(&target);
+    let access = level.access_words();
+    let column = match (target.persistent, &target.address) {
+        (false, None) if !reference::is_reference(&target.store) => format!("{}/memory", target.store),
+        _ => target.store.clone(),
+    };
+    let place = access.replace(' ', "-");
+    Cell {
+        id: format!(
+            "{suite}/{place}/{}/{}/t{}/b{}/{}",
+            target.store,
+            level.durability_word(),
+            workload.threads,
+            workload.batch,
+            row.replace(' ', "-")
+        ),
+        table: format!("{suite}: {}, {access}", level.durability_words()),
+        row: row.into(),
+        column,
+        reference: reference::is_reference(&target.store),
+        target,
+        workload,
+        group: None,
+        together: false,
+        figure: Figure::Throughput,
+    }
+}
+
+/// Makes cells a group: measured in one process, in their order.
+pub(super) fn group(mut cells: Vec<Cell>) -> Vec<Cell> {
+    let name = cells.first().map(|cell| cell.id.clone());
+    cells.iter_mut().for_each(|cell| cell.group.clone_from(&name));
+    cells
+}

@@ -1,0 +1,54 @@
+//! The suites: each turns options into the cells that reproduce one published benchmark.
+
+mod custom;
+mod kvbench;
+mod maker;
+mod redb;
+mod smallnest;
+mod ycsb;
+
+use super::{
+    ability,
+    options::{Options, PlanError, Suite},
+};
+use crate::bench::result::Cell;
+use maker::{Maker, is_asked_for};
+
+/// What a run measures.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Heading of the row names.
+    pub row_heading: String,
+    /// The cells, in the order of tables and of measuring.
+    pub cells: Vec<Cell>,
+    /// Stores without cells at some level, each with the reason.
+    pub left_out: Vec<String>,
+}
+
+/// The cells that options ask for.
+pub fn plan(options: &Options) -> Result<Plan, PlanError> {
+    let maker = Maker { options };
+    maker.check_stores()?;
+    let (row_heading, cells) = match options.suite {
+        None => custom::cells(&maker)?,
+        Some(Suite::Kvbench) => kvbench::cells(&maker),
+        Some(Suite::Smallnest) => smallnest::cells(&maker),
+        Some(Suite::Xdag) => smallnest::xdag(&maker)?,
+        Some(Suite::Ycsb) => ycsb::cells(&maker),
+        Some(Suite::Redb) => redb::cells(&maker)?,
+    };
+    let mut reasons = maker.left_out();
+    let mut plan = Plan { row_heading: row_heading.into(), cells, left_out: reasons.clone() };
+    let wanted = |cell: &&Cell| !cell.reference || is_asked_for(options);
+    let obstacles: Vec<_> = plan.cells.iter().filter(wanted).map(ability::obstacle).collect();
+    if obstacles.iter().all(Option::is_some) {
+        for obstacle in obstacles.into_iter().flatten() {
+            if !reasons.contains(&obstacle) {
+                reasons.push(obstacle);
+            }
+        }
+        return Err(PlanError::Nothing(reasons.join("; ")));
+    }
+    plan.cells.iter_mut().for_each(|cell| cell.workload.seed = options.seed);
+    Ok(plan)
+}

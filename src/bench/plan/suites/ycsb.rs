@@ -1,0 +1,50 @@
+//! YCSB's core workloads (Cooper et al., "Benchmarking cloud serving systems with YCSB", SoCC 2010), with
+//! its record of 1000 bytes in one value, and scans of 50 records, the mean of its 1 to 100.
+
+use super::maker::{Maker, Rows, cell};
+use crate::bench::result::{
+    Operation::{self, Get, Insert, ReadModifyWrite, Scan, Update},
+    Order, Size, Workload,
+};
+
+const KEYS: u64 = 1_000_000;
+const SECONDS: f64 = 10.0;
+const SCAN: u32 = 50;
+
+struct Core {
+    name: &'static str,
+    mix: &'static [(Operation, f64)],
+    order: Order,
+}
+
+const ZIPFIAN: Order = Order::Zipfian(0.99);
+const CORES: [Core; 6] = [
+    Core { name: "a", mix: &[(Get, 0.5), (Update, 0.5)], order: ZIPFIAN },
+    Core { name: "b", mix: &[(Get, 0.95), (Update, 0.05)], order: ZIPFIAN },
+    Core { name: "c", mix: &[(Get, 1.0)], order: ZIPFIAN },
+    Core { name: "d", mix: &[(Get, 0.95), (Insert, 0.05)], order: Order::Latest },
+    Core { name: "e", mix: &[(Scan, 0.95), (Insert, 0.05)], order: ZIPFIAN },
+    Core { name: "f", mix: &[(Get, 0.5), (ReadModifyWrite, 0.5)], order: ZIPFIAN },
+];
+
+pub(super) fn cells(maker: &Maker<'_>) -> Rows {
+    let mut cells = Vec::new();
+    for target in maker.targets(maker.access()) {
+        let shape = |workload: Workload| Workload {
+            key_bytes: Size::Fixed(24),
+            value_bytes: Size::Fixed(1000),
+            scan_length: SCAN,
+            ..workload
+        };
+        let keys = maker.options.keys.unwrap_or(KEYS).max(1);
+        let load =
+            Workload { key_limit: Some(keys), ..shape(maker.workload("load", &[(Insert, 1.0)], SECONDS)) };
+        cells.push(cell("ycsb", target.clone(), load, "load"));
+        for core in CORES {
+            let workload = shape(maker.workload(&format!("ycsb-{}", core.name), core.mix, SECONDS));
+            let workload = Workload { keys, order: core.order, ..workload };
+            cells.push(cell("ycsb", target.clone(), workload, core.name));
+        }
+    }
+    ("Workload", cells.into_iter().chain(maker.floor()).collect())
+}

@@ -1,0 +1,94 @@
+//! A workload as its threads use it: which operation is next, how many there are, when all of it ends.
+
+use crate::bench::result::{OPERATIONS, Operation, Size, Workload};
+use std::time::Duration;
+
+/// Chooses the kind of each operation by its part of the mix.
+#[derive(Clone, Debug)]
+pub struct Mix {
+    only: Option<Operation>,
+    /// Kinds with the sum of the parts up to theirs, as a share of 2^64.
+    bounds: Vec<(u64, Operation)>,
+}
+
+impl Mix {
+    /// The mix of a workload; `None` when no part is above zero.
+    pub fn new(workload: &Workload) -> Option<Self> {
+        let parts: Vec<_> = workload.mix.iter().filter(|(_, part)| **part > 0.0).collect();
+        let total: f64 = parts.iter().map(|(_, part)| **part).sum();
+        let mut sum = 0.0;
+        let bounds = parts.iter().map(|(operation, part)| {
+            sum += **part / total;
+            ((sum * u64::MAX as f64) as u64, **operation)
+        });
+        let bounds: Vec<_> = bounds.collect();
+        let (_, last) = *bounds.last()?;
+        Some(Self { only: (bounds.len() == 1).then_some(last), bounds })
+    }
+
+    /// The next kind. The random number is only drawn where there is a choice.
+    #[inline]
+    pub fn pick(&self, random: impl FnOnce() -> u64) -> Operation {
+        if let Some(only) = self.only {
+            return only;
+        }
+        let random = random();
+        let found = self.bounds.iter().find(|(bound, _)| random < *bound).or(self.bounds.last());
+        found.map_or(Operation::Get, |(_, operation)| *operation)
+    }
+}
+
+impl Workload {
+    /// Length of the timeline's slices.
+    pub fn slice(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds.map_or(0.1, |seconds| (seconds / 60.0).max(0.01)))
+    }
+
+    /// Nanoseconds of measured time, if it ends by time.
+    pub fn nanoseconds(&self) -> Option<u64> {
+        self.seconds.map(|seconds| (seconds * 1e9) as u64)
+    }
+
+    /// Operations of thread `thread`, if it ends by count.
+    pub fn share(&self, thread: u32) -> Option<u64> {
+        let operations = self.operations?;
+        let threads = u64::from(self.threads.max(1));
+        Some(operations / threads + u64::from(u64::from(thread) < operations % threads))
+    }
+
+    /// Mean bytes of a key and its value.
+    pub fn pair_bytes(&self) -> f64 {
+        let mean = |size| match size {
+            Size::Fixed(bytes) => f64::from(bytes),
+            Size::Uniform(low, high) => (f64::from(low) + f64::from(high)) / 2.0,
+        };
+        mean(self.key_bytes) + mean(self.value_bytes)
+    }
+
+    /// The load before the measured operations: every key once, by one thread, in large batches.
+    pub fn load(&self) -> Workload {
+        Workload {
+            name: "load".into(),
+            mix: [(Operation::Insert, 1.0)].into(),
+            threads: 1,
+            batch: 1000,
+            seconds: None,
+            operations: Some(self.keys),
+            warmup_seconds: 0.0,
+            rate: None,
+            ..self.clone()
+        }
+    }
+
+    /// Whether the keys that are there at the end are known. An update of a key that another thread is
+    /// deleting may bring it back.
+    pub fn has_exact_keys(&self) -> bool {
+        let does = |kind| self.kinds().any(|done| done == kind);
+        !(does(Operation::Delete) && (does(Operation::Update) || does(Operation::ReadModifyWrite)))
+    }
+
+    /// The kinds of operation that it does.
+    pub fn kinds(&self) -> impl Iterator<Item = Operation> + '_ {
+        OPERATIONS.into_iter().filter(|kind| self.mix.get(kind).is_some_and(|part| *part > 0.0))
+    }
+}

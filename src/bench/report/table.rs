@@ -1,0 +1,137 @@
+//! A run's tables as text, in the layout of the suite's model.
+
+use crate::bench::result::{Cell, Figure, Measurement, Run, Step};
+use std::fmt::Write;
+
+/// All tables but those of reference cells; then what the harness itself costs.
+pub fn text(run: &Run) -> String {
+    let mut text = String::new();
+    let names = run.cells.iter().filter(|cell| !cell.reference).map(|cell| cell.table.as_str());
+    for name in distinct(names) {
+        let cells: Vec<_> = run.cells.iter().filter(|cell| !cell.reference && cell.table == name).collect();
+        let _ = writeln!(text, "\n{name}\n");
+        render(&mut text, run, &cells, &run.row_heading, &|cell| figure(run, cell));
+        if run.suite.as_deref().is_some_and(|suite| matches!(suite, "smallnest" | "xdag")) {
+            let _ = writeln!(text, "\n{name}: mean latency, ns\n");
+            render(&mut text, run, &cells, &run.row_heading, &|cell| mean_ns(run, cell));
+        }
+    }
+    paragraph(&mut text, "left out: ", run.left_out.iter().map(String::as_str).collect());
+    text.push_str(&floor(run));
+    text
+}
+
+/// What the harness itself costs: one cell of a run of engines, or a suite over the reference.
+fn floor(run: &Run) -> String {
+    let cells: Vec<_> = run.cells.iter().filter(|cell| cell.reference).collect();
+    if let [cell] = cells.as_slice() {
+        return format!("\nharness floor: {} ns an operation\n", mean_ns(run, cell));
+    }
+    let mut text = String::new();
+    if !cells.is_empty() {
+        text.push_str("\nharness floor: mean latency, ns\n\n");
+        render(&mut text, run, &cells, &run.row_heading, &|cell| mean_ns(run, cell));
+    }
+    text
+}
+
+/// Lines below a table.
+fn paragraph(text: &mut String, start: &str, lines: Vec<&str>) {
+    for (number, line) in lines.into_iter().enumerate() {
+        let blank = if number == 0 { "\n" } else { "" };
+        let _ = writeln!(text, "{blank}{start}{line}");
+    }
+}
+
+fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &dyn Fn(&Cell) -> String) {
+    let columns = distinct(cells.iter().map(|cell| cell.column.as_str()));
+    // The column with the most rows has them in their right order.
+    let rows_of = |column: &str| cells.iter().filter(|cell| cell.column == column).count();
+    let fullest = columns.iter().rev().max_by_key(|column| rows_of(column));
+    let (first, others): (Vec<&Cell>, Vec<&Cell>) =
+        cells.iter().partition(|cell| fullest.is_some_and(|column| cell.column == *column));
+    let rows = distinct(first.into_iter().chain(others).map(|cell| cell.row.as_str()));
+    let parts = |name: &str| name.split(" | ").map(str::to_owned).collect::<Vec<_>>();
+    let labels = parts(heading).len();
+    let mut lines = vec![[parts(heading), columns.iter().map(ToString::to_string).collect()].concat()];
+    for row in rows {
+        let mut line = parts(row);
+        line.extend(columns.iter().map(|column| {
+            let cell = cells.iter().find(|cell| cell.row == row && cell.column == *column);
+            // There is no such thing as this row of this column.
+            let Some(cell) = cell else { return String::new() };
+            match run.unsupported(&cell.id) {
+                Some(_) => "n/a".into(),
+                None if is_complete(run, cell) => show(cell),
+                None => "-".into(),
+            }
+        }));
+        lines.push(line);
+    }
+    align(text, &lines, labels);
+    paragraph(text, "n/a: ", distinct(cells.iter().filter_map(|cell| run.unsupported(&cell.id))));
+}
+
+fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut found = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+/// Words to the left, numbers to the right.
+fn align(text: &mut String, lines: &[Vec<String>], labels: usize) {
+    let width = |column: usize| {
+        lines.iter().filter_map(|line| line.get(column)).map(|part| part.chars().count()).max().unwrap_or(0)
+    };
+    for line in lines {
+        let cells = line.iter().enumerate().map(|(column, part)| match column < labels {
+            true => format!("{part:<width$}", width = width(column)),
+            false => format!("{part:>width$}", width = width(column)),
+        });
+        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join(" | ").trim_end());
+    }
+}
+
+fn is_complete(run: &Run, cell: &Cell) -> bool {
+    (0..run.repetitions).all(|repetition| run.has(&cell.id, repetition))
+}
+
+/// The figure of a cell; no number where an operation went wrong.
+fn figure(run: &Run, cell: &Cell) -> String {
+    median(run, cell, |measurement| match cell.figure {
+        Figure::Throughput => Some(measurement.throughput),
+        Figure::Milliseconds => Some(measurement.seconds * 1e3),
+        Figure::DiskBytes => measurement.disk_bytes.map(|bytes| bytes as f64),
+    })
+    .map_or("failed".into(), |number| match cell.figure {
+        Figure::Throughput => format!("{number:.0}"),
+        Figure::Milliseconds if number < 10.0 => format!("{number:.2}ms"),
+        Figure::Milliseconds => format!("{number:.0}ms"),
+        Figure::DiskBytes => format!("{:.2} MiB", number / f64::from(1 << 20)),
+    })
+}
+
+fn mean_ns(run: &Run, cell: &Cell) -> String {
+    if cell.workload.step != Step::Operations {
+        return String::new();
+    }
+    let mean = |measurement: &Measurement| Some(measurement.latency.mean_us * 1e3);
+    median(run, cell, mean).map_or("failed".into(), |number| format!("{number:.0}"))
+}
+
+/// The median over all repetitions, if each of them is sound.
+fn median(run: &Run, cell: &Cell, number: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
+    let mut numbers: Vec<f64> = run.measurements(&cell.id).filter_map(number).collect();
+    if numbers.len() < run.repetitions as usize {
+        return None;
+    }
+    numbers.sort_by(f64::total_cmp);
+    let middle = numbers.len() / 2;
+    let upper = *numbers.get(middle)?;
+    let lower = if numbers.len().is_multiple_of(2) { *numbers.get(middle - 1)? } else { upper };
+    Some(f64::midpoint(lower, upper))
+}

@@ -1,0 +1,62 @@
+//! What a figure may be compared with: cells that are reached in the same way and promise the same.
+
+use super::{Access, Target};
+use crate::engine::{Durability, Fsync};
+use std::fmt;
+
+/// Access and durability of a cell. Figures of different levels answer different questions, so they are
+/// never compared and never share a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// How operations reach the engine.
+    pub access: Access,
+    /// What a write promises; `None` of a server that cannot be asked.
+    pub durability: Option<Durability>,
+}
+
+impl Level {
+    /// The level of a target.
+    pub fn of(target: &Target) -> Self {
+        let named = |fsync: &Fsync| target.fsync.as_deref() == Some(fsync.as_str());
+        let durability = match Fsync::ALL.into_iter().find(named) {
+            None => None,
+            // A store without files keeps no promise, whatever its `--fsync` says.
+            Some(_) if !target.persistent => Some(Durability::Memory),
+            Some(fsync) => Some(Durability::Files(fsync)),
+        };
+        Self { access: target.access, durability }
+    }
+
+    /// Whether an acknowledged write is on stable storage.
+    pub fn is_durable(self) -> bool {
+        self.durability == Some(Durability::Files(Fsync::Always))
+    }
+
+    /// How operations reach the engine, for people.
+    pub fn access_words(self) -> &'static str {
+        match self.access {
+            Access::InProcess => "in process",
+            Access::Wire => "over the wire",
+        }
+    }
+
+    /// What a write promises, for people.
+    pub fn durability_words(self) -> String {
+        match self.durability {
+            Some(Durability::Memory) => "in memory".into(),
+            Some(Durability::Files(fsync)) => format!("fsync {fsync}"),
+            None => "durability unknown".into(),
+        }
+    }
+
+    /// What a write promises, as a part of a cell's id.
+    pub fn durability_word(self) -> &'static str {
+        self.durability.map_or("unknown", Durability::word)
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.access_words(), self.durability_words())
+    }
+}

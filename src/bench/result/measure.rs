@@ -1,0 +1,160 @@
+//! What is reported of a measurement: one list for tables, charts and CSV.
+
+use super::{Figure, Measurement};
+use std::cmp::Ordering;
+
+/// One figure of a measurement.
+#[derive(Debug)]
+pub struct Measure {
+    /// Name for programs, with the unit: a column of the CSV.
+    pub name: &'static str,
+    /// Name for people.
+    pub title: &'static str,
+    /// Unit of the value.
+    pub unit: Unit,
+    /// Which way is better.
+    pub better: Better,
+    /// Whether the page offers it in its tables; the CSV has all.
+    pub in_tables: bool,
+    /// The value, where it was measured.
+    pub of: fn(&Measurement) -> Option<f64>,
+}
+
+/// Units of figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Operations each second.
+    PerSecond,
+    /// Microseconds.
+    Microseconds,
+    /// Seconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// So many times something.
+    Times,
+}
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More.
+    Higher,
+    /// Less.
+    Lower,
+}
+
+impl Better {
+    /// For people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Higher => "higher is better",
+            Self::Lower => "lower is better",
+        }
+    }
+
+    /// The better value first.
+    pub fn order(self, a: f64, b: f64) -> Ordering {
+        match self {
+            Self::Higher => b.total_cmp(&a),
+            Self::Lower => a.total_cmp(&b),
+        }
+    }
+}
+
+impl Measure {
+    const fn new(
+        name: &'static str,
+        title: &'static str,
+        unit: Unit,
+        in_tables: bool,
+        of: fn(&Measurement) -> Option<f64>,
+    ) -> Self {
+        let better = if matches!(unit, Unit::PerSecond) { Better::Higher } else { Better::Lower };
+        Self { name, title, unit, better, in_tables, of }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures have three digits")]
+fn bytes(value: Option<u64>) -> Option<f64> {
+    value.map(|value| value as f64)
+}
+
+/// A latency; a step that is done once has none.
+fn latency(measurement: &Measurement, value: f64) -> Option<f64> {
+    (measurement.latency.count > 0).then_some(value)
+}
+
+/// Operations each second.
+pub static THROUGHPUT: Measure =
+    Measure::new("throughput_per_second", "Throughput", Unit::PerSecond, true, |m| {
+        (m.throughput > 0.0).then_some(m.throughput)
+    });
+/// Median latency.
+pub static P50: Measure =
+    Measure::new("p50_us", "Latency p50", Unit::Microseconds, true, |m| latency(m, m.latency.p50_us));
+/// 99th percentile.
+pub static P99: Measure =
+    Measure::new("p99_us", "Latency p99", Unit::Microseconds, true, |m| latency(m, m.latency.p99_us));
+/// Size on disk.
+pub static DISK: Measure = Measure::new("disk_bytes", "Disk", Unit::Bytes, true, |m| bytes(m.disk_bytes));
+/// Bytes written by byte asked for.
+pub static WRITE_AMPLIFICATION: Measure =
+    Measure::new("write_amplification", "Write amplification", Unit::Times, true, |m| m.write_amplification);
+/// Bytes on disk by byte alive.
+pub static SPACE_AMPLIFICATION: Measure =
+    Measure::new("space_amplification", "Space amplification", Unit::Times, true, |m| m.space_amplification);
+/// Largest resident memory.
+pub static MEMORY: Measure =
+    Measure::new("peak_memory_bytes", "Peak memory", Unit::Bytes, true, |m| bytes(m.peak_memory_bytes));
+
+/// How long it took.
+pub static DURATION: Measure = Measure::new("seconds", "Duration", Unit::Seconds, false, |m| Some(m.seconds));
+
+static P999: Measure =
+    Measure::new("p999_us", "Latency p99.9", Unit::Microseconds, true, |m| latency(m, m.latency.p999_us));
+static CPU: Measure =
+    Measure::new("cpu_us_per_operation", "CPU an operation", Unit::Microseconds, true, |m| {
+        m.cpu_us_per_operation
+    });
+static MEAN: Measure =
+    Measure::new("mean_us", "Mean latency", Unit::Microseconds, false, |m| latency(m, m.latency.mean_us));
+static P90: Measure =
+    Measure::new("p90_us", "Latency p90", Unit::Microseconds, false, |m| latency(m, m.latency.p90_us));
+static MAX: Measure =
+    Measure::new("max_us", "Largest latency", Unit::Microseconds, false, |m| latency(m, m.latency.max_us));
+static WRITTEN: Measure =
+    Measure::new("written_bytes", "Written", Unit::Bytes, false, |m| bytes(m.written_bytes));
+static LOAD: Measure = Measure::new("load_seconds", "Load", Unit::Seconds, true, |m| m.load_seconds);
+static CLOSE: Measure = Measure::new("close_seconds", "Close", Unit::Seconds, false, |m| m.close_seconds);
+static REOPEN: Measure = Measure::new("reopen_seconds", "Reopen", Unit::Seconds, true, |m| m.reopen_seconds);
+
+/// What a table shows of a cell before anything else.
+pub fn of_figure(figure: Figure) -> &'static Measure {
+    match figure {
+        Figure::Throughput => &THROUGHPUT,
+        Figure::Milliseconds => &DURATION,
+        Figure::DiskBytes => &DISK,
+    }
+}
+
+/// All of them, in the order of the CSV.
+pub static ALL: [&Measure; 17] = [
+    &THROUGHPUT,
+    &DURATION,
+    &MEAN,
+    &P50,
+    &P90,
+    &P99,
+    &P999,
+    &MAX,
+    &CPU,
+    &MEMORY,
+    &DISK,
+    &WRITTEN,
+    &WRITE_AMPLIFICATION,
+    &SPACE_AMPLIFICATION,
+    &LOAD,
+    &CLOSE,
+    &REOPEN,
+];

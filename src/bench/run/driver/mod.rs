@@ -1,0 +1,133 @@
+//! The driver: operating system threads that call an engine.
+
+mod target;
+mod worker;
+
+use super::{
+    pace::Pace,
+    phase::Phase,
+    process::Usage,
+    recorder::{Clock, Recorder},
+};
+use crate::bench::{plan::workload::Mix, result::Workload};
+use std::{
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+pub use target::Bench;
+use worker::{End, Worker};
+
+/// What the threads of a phase share.
+struct Shared<'b> {
+    bench: &'b Bench<'b>,
+    clock: Clock,
+    barrier: Barrier,
+    /// Threads of the first workload that still run.
+    leaders: AtomicU32,
+    /// Set when they have ended.
+    stop: AtomicBool,
+}
+
+impl Bench<'_> {
+    /// Runs workloads at the same time, until the first of them ends. `usage` reads what the process has
+    /// used so far.
+    pub fn run(&self, workloads: &[&Workload], usage: impl Fn() -> Usage) -> Vec<Phase> {
+        let threads: u32 = workloads.iter().map(|workload| workload.threads).sum();
+        let shared = Shared {
+            bench: self,
+            clock: Clock::start(),
+            barrier: Barrier::new(threads as usize + 1),
+            leaders: AtomicU32::new(workloads.first().map_or(0, |first| first.threads)),
+            stop: AtomicBool::new(false),
+        };
+        thread::scope(|scope| {
+            let spawn = |place: usize, workload| {
+                let prototype = Worker::prototype(&shared, workload);
+                let start = |thread| {
+                    let (worker, shared) = (prototype.for_thread(thread), &shared);
+                    scope.spawn(move || shared.drive(worker, workload, thread, place == 0))
+                };
+                (0..workload.threads).map(start).collect::<Vec<_>>()
+            };
+            let handles: Vec<_> =
+                workloads.iter().enumerate().map(|(place, workload)| spawn(place, *workload)).collect();
+            if self.sync_every_second {
+                scope.spawn(|| shared.sync_every_second());
+            }
+            // Warm-up lies between the first and the second meeting of all threads, measured time after
+            // the third: what the process has used is read while nobody works.
+            shared.barrier.wait();
+            shared.barrier.wait();
+            let before = usage();
+            shared.barrier.wait();
+            let recorders: Vec<Vec<_>> = handles
+                .into_iter()
+                .map(|threads| threads.into_iter().filter_map(|thread| thread.join().ok()).collect())
+                .collect();
+            let usage = usage().since(&before);
+            recorders.into_iter().filter_map(|parts| Phase::sum(parts, &usage)).collect()
+        })
+    }
+}
+
+impl Shared<'_> {
+    /// One thread's life. Returns when its measured time began, and what it measured.
+    fn drive(
+        &self,
+        mut worker: Worker<'_>,
+        workload: &Workload,
+        thread: u32,
+        leads: bool,
+    ) -> (u64, Recorder) {
+        let warmup = (workload.warmup_seconds * 1e9) as u64;
+        self.barrier.wait();
+        if warmup > 0 {
+            let start = self.clock.now();
+            worker.pace = Pace::new(workload.rate, start, thread, workload.threads);
+            worker.run(End { time: start + warmup, operations: u64::MAX, stop: None });
+        }
+        self.barrier.wait();
+        self.barrier.wait();
+        let start = self.clock.now();
+        worker.pace = Pace::new(workload.rate, start, thread, workload.threads);
+        worker.recorder = Recorder::new(start, workload.slice());
+        // A workload that accompanies another ends with it.
+        let end = match leads {
+            true => End {
+                time: workload.nanoseconds().map_or(u64::MAX, |length| start + length),
+                operations: workload.share(thread).unwrap_or(u64::MAX),
+                stop: None,
+            },
+            false => End { time: u64::MAX, operations: u64::MAX, stop: Some(&self.stop) },
+        };
+        worker.run(end);
+        if leads && self.leaders.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.stop.store(true, Ordering::SeqCst);
+        }
+        (start, worker.recorder)
+    }
+
+    fn sync_every_second(&self) {
+        let mut next = self.clock.now() + 1_000_000_000;
+        while !self.stop.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(20));
+            if self.clock.now() >= next {
+                next += 1_000_000_000;
+                // An engine that cannot sync fails the measurement when it is closed.
+                let _ = self.bench.engine.sync();
+            }
+        }
+    }
+}
+
+impl<'s> Worker<'s> {
+    /// The worker that those of all threads are copies of. A mix of nothing does nothing.
+    fn prototype(shared: &'s Shared<'s>, workload: &'s Workload) -> Self {
+        let mix = Mix::new(workload);
+        Self::new(shared.bench, shared.clock.clone(), workload, mix)
+    }
+}

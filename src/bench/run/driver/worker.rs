@@ -1,0 +1,364 @@
+//! One thread of the driver.
+
+use super::target::Bench;
+use crate::{
+    bench::{
+        data::keys::Chooser,
+        plan::workload::Mix,
+        result::{Operation, Workload},
+        run::{
+            pace::Pace,
+            recorder::{Clock, Fault, Recorder},
+        },
+    },
+    engine::{self, Batch, KeyRange, Op},
+};
+use std::{
+    mem,
+    ops::{Bound, ControlFlow},
+    sync::{
+        PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// When a thread stops, whichever comes first.
+pub(super) struct End<'s> {
+    /// Nanoseconds of the clock.
+    pub time: u64,
+    pub operations: u64,
+    pub stop: Option<&'s AtomicBool>,
+}
+
+/// A write that waits for its batch to be full. Reused, with its memory.
+#[derive(Clone, Default)]
+struct Write {
+    key: Vec<u8>,
+    /// `None` deletes.
+    value: Option<Vec<u8>>,
+    start: u64,
+    ticket: Option<u64>,
+}
+
+pub(super) struct Worker<'b> {
+    bench: &'b Bench<'b>,
+    clock: Clock,
+    workload: &'b Workload,
+    mix: Option<Mix>,
+    chooser: Chooser,
+    pub pace: Pace,
+    pub recorder: Recorder,
+    key: Vec<u8>,
+    scratch: Vec<u8>,
+    /// Those from `waiting` on are spare.
+    writes: Vec<Write>,
+    waiting: usize,
+    batch: Batch<'static>,
+}
+
+/// What a read has found.
+#[derive(Clone, Copy, PartialEq)]
+enum Found {
+    Nothing,
+    Right(u32),
+    Wrong,
+}
+
+impl<'b> Worker<'b> {
+    pub fn new(bench: &'b Bench<'b>, clock: Clock, workload: &'b Workload, mix: Option<Mix>) -> Self {
+        let (first, end) = bench.live.range();
+        let keys = end.saturating_sub(first).max(1);
+        Self {
+            bench,
+            clock,
+            workload,
+            mix,
+            chooser: Chooser::new(workload.order, keys, workload.seed, u64::from(workload.threads)),
+            pace: Pace::new(None, 0, 0, 1),
+            recorder: Recorder::new(0, workload.slice()),
+            key: Vec::new(),
+            scratch: Vec::new(),
+            writes: vec![Write::default(); workload.batch.max(1) as usize],
+            waiting: 0,
+            batch: Batch::default(),
+        }
+    }
+
+    /// A copy for a thread, with its own random numbers.
+    pub fn for_thread(&self, thread: u32) -> Self {
+        // Names tell workloads of one cell group apart, so that a reader does not follow a writer's steps.
+        let salt = self.workload.name.bytes().fold(0u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
+        let chooser = self.chooser.for_thread(u64::from(thread), self.workload.seed.wrapping_add(salt));
+        let mut copy = Self::new(self.bench, self.clock.clone(), self.workload, self.mix.clone());
+        copy.chooser = chooser;
+        copy
+    }
+
+    pub fn run(&mut self, end: End<'_>) {
+        let Some(mix) = self.mix.clone() else { return };
+        let mut left = end.operations;
+        let mut now = self.clock.now();
+        while left > 0 && now < end.time && !self.recorder.is_lost() {
+            if end.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                break;
+            }
+            let start = self.pace.next(now);
+            if start > now {
+                if start >= end.time {
+                    break;
+                }
+                Pace::wait(&self.clock, start);
+            }
+            left -= 1;
+            let operation = mix.pick(|| self.chooser.random());
+            // No key is left to work on.
+            let Some(time) = self.perform(operation, start) else { break };
+            now = time;
+        }
+        self.commit();
+        self.recorder.end = self.recorder.end.max(self.clock.now());
+    }
+
+    /// Does one operation, and returns the time after it.
+    #[inline]
+    fn perform(&mut self, operation: Operation, start: u64) -> Option<u64> {
+        match operation {
+            Operation::Get => {
+                let index = self.choose()?;
+                Some(self.get(index, start))
+            }
+            Operation::GetMiss => Some(self.get_miss(start)),
+            Operation::Update => {
+                let index = self.choose()?;
+                Some(self.put(index, None, start))
+            }
+            Operation::Insert => {
+                let (ticket, index) = self.bench.live.insert();
+                Some(self.put(index, Some(ticket), start))
+            }
+            Operation::ReadModifyWrite => {
+                let index = self.choose()?;
+                Some(self.read_modify_write(index, start))
+            }
+            Operation::Scan => {
+                let index = self.choose()?;
+                Some(self.scan(index, start))
+            }
+            Operation::Delete => self.delete(start),
+        }
+    }
+
+    #[inline]
+    fn choose(&mut self) -> Option<u64> {
+        let (first, end) = self.bench.live.range();
+        self.chooser.choose(first, end)
+    }
+
+    #[inline]
+    fn get(&mut self, index: u64, start: u64) -> u64 {
+        let found = self.look_up(index);
+        let now = self.clock.now();
+        match found {
+            Ok(Found::Right(_)) => self.recorder.success(Operation::Get, start, now),
+            // A delete of another thread was faster.
+            Ok(Found::Nothing) if self.bench.live.is_deleted(index) => {
+                self.recorder.success(Operation::Get, start, now);
+            }
+            other => self.bad_read("get", index, other),
+        }
+        now
+    }
+
+    fn get_miss(&mut self, start: u64) -> u64 {
+        let index = self.bench.data.absent(self.chooser.random());
+        let found = self.look_up(index);
+        let now = self.clock.now();
+        match found {
+            Ok(Found::Nothing) => self.recorder.success(Operation::GetMiss, start, now),
+            Ok(_) => {
+                let key = self.key.escape_ascii();
+                self.recorder.fault(Fault::Wrong(format!("get of {key} found a value that nobody wrote")));
+            }
+            Err(error) => self.recorder.fault(Fault::Error(format!("get: {error}"))),
+        }
+        now
+    }
+
+    #[inline]
+    fn look_up(&mut self, index: u64) -> engine::Result<Found> {
+        let data = self.bench.data;
+        data.key(index, &mut self.key);
+        let mut found = Found::Nothing;
+        self.bench.engine.read(&[&self.key], &mut |_, value| {
+            if let Some(value) = value {
+                found = data.check(index, value).map_or(Found::Wrong, Found::Right);
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
+    }
+
+    #[cold]
+    fn bad_read(&mut self, what: &str, index: u64, found: engine::Result<Found>) {
+        let key = format!("key {index} ({})", self.key.escape_ascii());
+        self.recorder.fault(match found {
+            Ok(Found::Nothing) => Fault::Miss(format!("{what} of {key} found nothing")),
+            Ok(_) => Fault::Wrong(format!("{what} of {key} found another value than was written")),
+            Err(error) => Fault::Error(format!("{what}: {error}")),
+        });
+    }
+
+    fn put(&mut self, index: u64, ticket: Option<u64>, start: u64) -> u64 {
+        let version = self.chooser.random() as u32;
+        if let Some(write) = self.writes.get_mut(self.waiting) {
+            self.bench.data.key(index, &mut write.key);
+            self.bench.data.value(index, version, write.value.get_or_insert_default());
+            (write.start, write.ticket) = (start, ticket);
+            self.waiting += 1;
+        }
+        self.commit_when_full(start)
+    }
+
+    fn delete(&mut self, start: u64) -> Option<u64> {
+        let index = self.bench.live.delete()?;
+        if let Some(write) = self.writes.get_mut(self.waiting) {
+            self.bench.data.key(index, &mut write.key);
+            write.value = None;
+            (write.start, write.ticket) = (start, None);
+            self.waiting += 1;
+        }
+        Some(self.commit_when_full(start))
+    }
+
+    fn commit_when_full(&mut self, start: u64) -> u64 {
+        if self.waiting < self.writes.len() {
+            // It ends with its batch, and the next one starts when it has joined.
+            return if self.workload.rate.is_some() { start } else { self.clock.now() };
+        }
+        self.commit()
+    }
+
+    /// Writes what waits as one batch. Each write took from its own start until now.
+    fn commit(&mut self) -> u64 {
+        let writes = self.writes.get(..mem::take(&mut self.waiting)).unwrap_or_default();
+        if writes.is_empty() {
+            return self.clock.now();
+        }
+        let mut batch = mem::take(&mut self.batch).recycle();
+        for write in writes {
+            batch.push(match &write.value {
+                Some(value) => Op::Put { key: &write.key, value },
+                None => Op::Delete { key: &write.key },
+            });
+        }
+        let outcome = {
+            let _turn = self.bench.commits.lock().unwrap_or_else(PoisonError::into_inner);
+            self.bench.engine.write(&batch, self.bench.sync)
+        };
+        let now = self.clock.now();
+        match outcome {
+            Ok(()) => {
+                self.recorder.wrote(batch.bytes());
+                for write in writes {
+                    write.ticket.into_iter().for_each(|ticket| self.bench.live.inserted(ticket));
+                    let kind = kind(write);
+                    self.recorder.success(kind, write.start, now);
+                }
+            }
+            Err(error) => {
+                writes.iter().for_each(|_| self.recorder.fault(Fault::Error(format!("write: {error}"))))
+            }
+        }
+        self.batch = batch.recycle();
+        now
+    }
+
+    /// Nobody writes between its read and its write.
+    fn read_modify_write(&mut self, index: u64, start: u64) -> u64 {
+        self.commit();
+        let bench = self.bench;
+        let turn = bench.commits.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.look_up(index);
+        let Ok(Found::Right(version)) = found else {
+            drop(turn);
+            self.bad_read("read-modify-write", index, found);
+            return self.clock.now();
+        };
+        bench.data.value(index, version.wrapping_add(1), &mut self.scratch);
+        let mut batch = Batch::with_capacity(1);
+        batch.put(&self.key, &self.scratch);
+        let outcome = bench.engine.write(&batch, bench.sync);
+        drop(turn);
+        let now = self.clock.now();
+        match outcome {
+            Ok(()) => {
+                self.recorder.wrote(batch.bytes());
+                self.recorder.success(Operation::ReadModifyWrite, start, now);
+            }
+            Err(error) => self.recorder.fault(Fault::Error(format!("read-modify-write: {error}"))),
+        }
+        now
+    }
+
+    /// Visits pairs from a key on, and checks each: its value, its place after the one before, and that
+    /// the scan does not end before it should.
+    fn scan(&mut self, index: u64, start: u64) -> u64 {
+        let (data, length) = (self.bench.data, self.workload.scan_length.max(1));
+        data.key(index, &mut self.key);
+        let range = KeyRange { start: Bound::Included(&self.key), end: Bound::Unbounded };
+        let mut last: Vec<u8> = mem::take(&mut self.scratch);
+        last.clear();
+        let (mut visited, mut fault) = (0, None);
+        let mut scratch = Vec::new();
+        let outcome = self.bench.engine.scan(range, &mut |key, value| {
+            let right = match visited {
+                0 => key == self.key.as_slice(),
+                _ => key > last.as_slice(),
+            };
+            let checked = data.index(key, &mut scratch).and_then(|index| data.check(index, value));
+            if !right || checked.is_none() {
+                fault = Some(format!("scan from key {index} visited {} wrongly", key.escape_ascii()));
+                return ControlFlow::Break(());
+            }
+            last.clear();
+            last.extend_from_slice(key);
+            visited += 1;
+            if visited < length { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        self.scratch = last;
+        let now = self.clock.now();
+        match (outcome, fault) {
+            (Err(error), _) => self.recorder.fault(Fault::Error(format!("scan: {error}"))),
+            (Ok(()), Some(fault)) => self.recorder.fault(Fault::Wrong(fault)),
+            (Ok(()), None) if visited < length && !self.may_end(index, visited) => {
+                self.recorder
+                    .fault(Fault::Miss(format!("scan from key {index} ended after {visited} pairs")));
+            }
+            (Ok(()), None) => self.recorder.success(Operation::Scan, start, now),
+        }
+        now
+    }
+
+    /// Whether a scan may find only `visited` pairs. With hashed keys how many follow is known roughly.
+    fn may_end(&self, index: u64, visited: u32) -> bool {
+        let (first, end) = self.bench.live.range();
+        if self.bench.live.is_deleted(index) {
+            return true;
+        }
+        match self.bench.data.keys() {
+            Some(keys) if keys.is_hashed() => {
+                let expected = keys.share_after(index) * end.saturating_sub(first) as f64;
+                f64::from(visited) + 10.0 * (expected + 10.0).sqrt() >= expected
+            }
+            _ => index + u64::from(visited) >= end,
+        }
+    }
+}
+
+fn kind(write: &Write) -> Operation {
+    match (&write.value, write.ticket) {
+        (None, _) => Operation::Delete,
+        (Some(_), Some(_)) => Operation::Insert,
+        (Some(_), None) => Operation::Update,
+    }
+}

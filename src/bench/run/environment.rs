@@ -1,0 +1,148 @@
+//! Where a run takes place, as far as it can be known without asking anyone, and what makes its numbers
+//! doubtful.
+
+use super::process::field;
+use crate::{
+    bench::result::{Cell, Environment},
+    engine::reference,
+};
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::Path,
+    thread,
+    time::Instant,
+};
+
+/// Appends that the sync latency is the median of.
+const SYNCS: usize = 50;
+
+/// The machine, and what the cells' directory is like.
+pub fn describe(directory: &Path, cells: &[Cell]) -> Environment {
+    let read = |path: &str| fs::read_to_string(path).ok();
+    let line = |path: &str| read(path).map(|text| text.trim().to_owned());
+    let mount =
+        fs::canonicalize(directory).ok().and_then(|path| mount(&read("/proc/self/mountinfo")?, &path));
+    let (file_system, device) = mount.unzip();
+    let mut environment = Environment {
+        cpu: read("/proc/cpuinfo").as_deref().and_then(cpu),
+        cores: thread::available_parallelism().map_or(1, usize::from),
+        memory_bytes: read("/proc/meminfo").and_then(|text| field(&text, "MemTotal:")).map(|kib| kib << 10),
+        system: format!(
+            "{} {}",
+            std::env::consts::OS,
+            line("/proc/sys/kernel/osrelease").unwrap_or_default()
+        ),
+        governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        directory: directory.display().to_string(),
+        file_system,
+        device,
+        fsync_us: fsync_us(&directory.join("fsync-latency")).ok(),
+        load_average: read("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
+        commit: option_env!("KVBENCH_COMMIT").map(Into::into),
+        rustc: option_env!("KVBENCH_RUSTC").map(Into::into),
+        libraries: libraries(cells),
+        warnings: Vec::new(),
+    };
+    environment.warnings = warnings(&environment, cells);
+    environment
+}
+
+fn libraries(cells: &[Cell]) -> std::collections::BTreeMap<String, String> {
+    let stores = cells.iter().map(|cell| cell.target.store.as_str());
+    stores.filter_map(|store| Some((store.into(), reference::info(store)?.library.into()))).collect()
+}
+
+fn cpu(text: &str) -> Option<String> {
+    let named = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.split_once(": "));
+    named("model name").or_else(|| named("Hardware")).map(|(_, model)| model.trim().to_owned())
+}
+
+/// Type and device of the file system that a path is on: that of the longest mount point above it.
+fn mount(mounts: &str, path: &Path) -> Option<(String, String)> {
+    let above = mounts.lines().filter_map(|line| {
+        // "36 35 98:0 /root /mount/point options optional... - type device options"
+        let (mount, kind) = line.split_once(" - ")?;
+        let point = mount.split(' ').nth(4)?.replace("\\040", " ");
+        let mut kind = kind.split(' ');
+        let described = (kind.next()?.to_owned(), kind.next()?.to_owned());
+        path.starts_with(&point).then_some((point.len(), described))
+    });
+    above.max_by_key(|(length, _)| *length).map(|(_, described)| described)
+}
+
+fn fsync_us(path: &Path) -> io::Result<f64> {
+    let mut file = File::create(path)?;
+    let mut times = Vec::with_capacity(SYNCS);
+    let outcome = (0..SYNCS).try_for_each(|_| {
+        let begin = Instant::now();
+        file.write_all(&[0x55; 4096])?;
+        file.sync_data()?;
+        times.push(begin.elapsed().as_secs_f64() * 1e6);
+        Ok(())
+    });
+    fs::remove_file(path)?;
+    times.sort_by(f64::total_cmp);
+    outcome.map(|()| times.get(SYNCS / 2).copied().unwrap_or_default())
+}
+
+fn warnings(environment: &Environment, cells: &[Cell]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let cores = environment.cores;
+    if let Some(load) = environment.load_average.filter(|load| *load > cores as f64 * 0.25) {
+        warnings.push(format!(
+            "the machine was busy at the start: load {load:.1} on {cores} cores; stop other work"
+        ));
+    }
+    if let Some(governor) = environment.governor.as_deref().filter(|governor| *governor != "performance") {
+        warnings.push(format!(
+            "the processor's clock changes with load (governor {governor}); `cpupower frequency-set -g performance`"
+        ));
+    }
+    let memory = environment.file_system.as_deref().is_some_and(|kind| matches!(kind, "tmpfs" | "ramfs"));
+    if memory && cells.iter().any(|cell| cell.target.persistent) {
+        warnings.push(format!(
+            "{} is in memory: syncs cost nothing; choose --dir on a disk",
+            environment.directory
+        ));
+    }
+    let bytes = |cell: &Cell| {
+        cell.workload.keys.max(cell.workload.key_limit.unwrap_or(0)) as f64 * cell.workload.pair_bytes()
+    };
+    let largest = cells.iter().map(bytes).fold(0.0, f64::max);
+    if let Some(total) = environment.memory_bytes.filter(|total| largest > 0.5 * *total as f64) {
+        warnings.push(format!(
+            "the data ({:.1} GiB) take more than half of the memory ({:.1} GiB); fewer --keys, unless that is the point",
+            gib(largest), gib(total as f64)
+        ));
+    }
+    // Of a server that was running already, nobody knows the cache.
+    let ours = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
+    let cache = ours.map(|cell| cell.target.cache_bytes).max();
+    if let Some(cache) = cache.filter(|cache| largest > *cache as f64) {
+        warnings.push(format!(
+            "the data ({:.2} GiB) are larger than the engines' cache ({:.2} GiB): reads depend on the system's page \
+             cache; larger --cache-size, unless that is the point",
+            gib(largest), gib(cache as f64)
+        ));
+    }
+    warnings
+}
+
+fn gib(bytes: f64) -> f64 {
+    bytes / f64::from(1 << 30)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_mount_point_wins() {
+        let mounts =
+            "22 1 8:1 / / rw - ext4 /dev/root rw\n23 22 0:1 / /data\\040x rw,a shared:1 - xfs /dev/sdb rw\n";
+        let at = |path: &str| mount(mounts, Path::new(path));
+        assert_eq!(at("/data x/y"), Some(("xfs".into(), "/dev/sdb".into())));
+        assert_eq!(at("/data"), Some(("ext4".into(), "/dev/root".into())));
+    }
+}

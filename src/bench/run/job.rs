@@ -1,0 +1,38 @@
+//! What a process of its own measures: the cells of one group.
+
+use crate::bench::result::{Cell, Outcome};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// What a child process measures.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// The cells, in order.
+    pub cells: Vec<Cell>,
+    /// A directory of its own, which it makes and removes.
+    pub directory: PathBuf,
+    /// Largest size of LMDB's data file, in bytes.
+    pub map_size: u64,
+    /// Arguments that make this program serve the store that is measured over the wire.
+    pub server_arguments: Vec<String>,
+    /// Whether a foreign server that holds keys is emptied first.
+    pub flush_target: bool,
+    /// Process of a foreign server of this machine.
+    pub target_pid: Option<u32>,
+}
+
+/// What came of one cell.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// [`Cell::id`].
+    pub cell: String,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+impl Job {
+    /// The cells by what runs at the same time.
+    pub fn steps(&self) -> impl Iterator<Item = &[Cell]> {
+        self.cells.chunk_by(|_, next| next.together)
+    }
+}

@@ -1,0 +1,212 @@
+//! Cells in process: the driver's threads call the engine.
+
+mod ending;
+
+use super::{driver::Bench, job::Job, process::Usage};
+use crate::{
+    bench::{
+        data::{Data, live::Live},
+        result::{Cell, Measurement, Operation, Outcome, Step, Target, Workload, level::Level},
+    },
+    engine::{
+        Compression, Durability, Engine, Fsync, Location, OpenOptions,
+        reference::{self, Expected},
+    },
+};
+use ending::{End, Open, Size, compare_count, once};
+use std::{hint, path::Path, sync::Arc, time::Instant};
+
+/// Measures the cells of a job; the text of an error that leaves none of them measured.
+pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
+    let Some(first) = job.cells.first() else { return Ok(Vec::new()) };
+    let data = Data::new(&first.workload).map_err(|error| in_file(&first.workload, &error))?;
+    let data = Arc::new(data);
+    if first.workload.step == Step::SourceScan {
+        return Ok(vec![Outcome::Measured(source_scan(&first.workload)?)]);
+    }
+    let limit = first.workload.key_limit.unwrap_or(u64::MAX).min(data.capacity());
+    let live = Live::new(limit);
+    let options = open_options(job, &first.target)?;
+    let expected = expected(&data);
+    let open = || {
+        reference::open(&first.target.store, &options, &expected).map_err(|error| format!("open: {error}"))
+    };
+    let engine = open()?;
+    let load_seconds = load(&*engine, &data, &live, &first.workload)?;
+    let mut session =
+        Session { engine, open: &open, data: &data, live: &live, outcomes: Vec::new(), uncompacted: None };
+    for cells in job.steps() {
+        session = session.step(cells, &job.cells)?;
+    }
+    let Session { engine, mut outcomes, .. } = session;
+    let end = End::of(engine, &live, &open)?;
+    for (measurement, cell) in measured(&mut outcomes, &job.cells) {
+        measurement.load_seconds = load_seconds;
+        end.add_to(measurement, cell);
+    }
+    Ok(outcomes)
+}
+
+/// An engine in the middle of a job.
+struct Session<'s> {
+    engine: Box<dyn Engine>,
+    open: Open<'s>,
+    data: &'s Data,
+    live: &'s Live,
+    /// Of the cells so far.
+    outcomes: Vec<Outcome>,
+    /// Why the files are not compacted, after a cell that should have done it.
+    uncompacted: Option<String>,
+}
+
+impl Session<'_> {
+    /// Measures the cells that run at the same time, of `all` of the job.
+    fn step(mut self, cells: &[Cell], all: &[Cell]) -> Result<Self, String> {
+        let Some(first) = cells.first() else { return Ok(self) };
+        match first.workload.step {
+            Step::Operations => {
+                let measurements = operations(&*self.engine, self.data, self.live, cells);
+                self.outcomes.extend(measurements.into_iter().map(Outcome::Measured));
+            }
+            Step::Count => self.outcomes.push(Outcome::Measured(count(&*self.engine, self.live))),
+            Step::SourceScan => return Err("a file is scanned beside no store".into()),
+            Step::DiskSize => {
+                let size = Size::of(&*self.engine, self.live)?;
+                self.outcomes.push(match &self.uncompacted {
+                    Some(reason) => Outcome::Unsupported(reason.clone()),
+                    None => {
+                        let mut measurement = once(Instant::now());
+                        size.charge(&mut measurement, first);
+                        Outcome::Measured(measurement)
+                    }
+                });
+            }
+            Step::Compact => return self.compact(all),
+        }
+        Ok(self)
+    }
+
+    fn compact(mut self, all: &[Cell]) -> Result<Self, String> {
+        // The cells before it are charged with what they left.
+        let size = Size::of(&*self.engine, self.live)?;
+        measured(&mut self.outcomes, all).for_each(|(measurement, cell)| size.charge(measurement, cell));
+        let (outcome, engine) = ending::compact(self.engine, self.live, self.open)?;
+        if let Outcome::Unsupported(reason) = &outcome {
+            self.uncompacted = Some(reason.clone());
+        }
+        self.outcomes.push(outcome);
+        Ok(Self { engine, ..self })
+    }
+}
+
+/// The value that a key has before it is updated: what the engine that does nothing answers.
+fn expected(data: &Arc<Data>) -> Expected {
+    let data = Arc::clone(data);
+    Arc::new(move |key, value| {
+        let index = data.keys().and_then(|keys| keys.number(key)).filter(|&index| index < data.capacity());
+        index.inspect(|&index| data.value(index, 0, value)).is_some()
+    })
+}
+
+/// The measurements so far, each with its cell.
+fn measured<'o>(
+    outcomes: &'o mut [Outcome],
+    cells: &'o [Cell],
+) -> impl Iterator<Item = (&'o mut Measurement, &'o Cell)> {
+    outcomes.iter_mut().zip(cells).filter_map(|(outcome, cell)| match outcome {
+        Outcome::Measured(measurement) => Some((measurement, cell)),
+        Outcome::Failed(_) | Outcome::Unsupported(_) => None,
+    })
+}
+
+fn in_file(workload: &Workload, error: &dyn std::fmt::Display) -> String {
+    format!("cannot read {}: {error}", workload.data.as_deref().unwrap_or("the data"))
+}
+
+fn open_options(job: &Job, target: &Target) -> Result<OpenOptions, String> {
+    Ok(OpenOptions {
+        location: match target.persistent {
+            true => Location::Path(job.directory.join("store")),
+            false => Location::Memory,
+        },
+        fsync: fsync(target),
+        cache_size: target.cache_bytes,
+        map_size: job.map_size,
+        compression: match target.compression.as_str() {
+            "none" => Compression::None,
+            "lz4" => Compression::Lz4,
+            other => return Err(format!("no compression {other}")),
+        },
+    })
+}
+
+/// The policy it is opened with; in memory there is nothing to sync.
+fn fsync(target: &Target) -> Fsync {
+    match Level::of(target).durability {
+        Some(Durability::Files(fsync)) => fsync,
+        Some(Durability::Memory) | None => Fsync::No,
+    }
+}
+
+/// Loads the keys that the first cell wants, unsynced until its end. The time it took, if there are any.
+fn load(engine: &dyn Engine, data: &Data, live: &Live, workload: &Workload) -> Result<Option<f64>, String> {
+    if workload.keys == 0 {
+        return Ok(None);
+    }
+    let (load, begin) = (workload.load(), Instant::now());
+    let phases = Bench::new(engine, data, live).run(&[&load], Usage::default);
+    for phase in phases {
+        let measurement = phase.recorder.measurement(phase.start);
+        if let Some(fault) = measurement.first_fault {
+            return Err(format!("load: {fault}"));
+        }
+    }
+    engine.sync().map_err(|error| format!("load: {error}"))?;
+    Ok(Some(begin.elapsed().as_secs_f64()))
+}
+
+fn operations(engine: &dyn Engine, data: &Data, live: &Live, cells: &[Cell]) -> Vec<Measurement> {
+    let Some(first) = cells.first() else { return Vec::new() };
+    let mut bench = Bench::new(engine, data, live);
+    bench.sync = fsync(&first.target) == Fsync::Always;
+    bench.sync_every_second = fsync(&first.target) == Fsync::EverySec;
+    let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
+    let phases = bench.run(&workloads, Usage::of_self);
+    let mut measurements: Vec<_> = phases
+        .into_iter()
+        .zip(cells)
+        .map(|(phase, cell)| phase.measurement(&cell.workload, cells.len()))
+        .collect();
+    for (cell, measurement) in cells.iter().zip(&mut measurements) {
+        let wrote = cell
+            .workload
+            .kinds()
+            .any(|kind| !matches!(kind, Operation::Get | Operation::GetMiss | Operation::Scan));
+        if wrote && !first.target.persistent {
+            measurement.written_bytes = None;
+        }
+    }
+    measurements
+}
+
+fn count(engine: &dyn Engine, live: &Live) -> Measurement {
+    let begin = Instant::now();
+    let counted = engine.count();
+    let mut measurement = once(begin);
+    compare_count(&mut measurement, counted, live);
+    measurement
+}
+
+fn source_scan(workload: &Workload) -> Result<Measurement, String> {
+    let path = workload.data.as_deref().ok_or("no file of pairs to scan")?;
+    let begin = Instant::now();
+    let data = Data::read(Path::new(path)).map_err(|error| in_file(workload, &error))?;
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    for index in 0..data.capacity() {
+        data.key(index, &mut key);
+        data.value(index, 0, &mut value);
+        hint::black_box((&key, &value));
+    }
+    let scanned = Measurement { operations: data.capacity(), ..once(begin) };
+    Ok(Measurement { throughput: scanned.operations as f64 / scanned.seconds, ..scanned })
+}

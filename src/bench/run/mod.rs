@@ -1,0 +1,222 @@
+//! A run: every cell so often as asked for, interleaved, with the result file written after each job.
+
+pub mod child;
+pub mod driver;
+pub mod environment;
+pub mod job;
+mod local;
+pub mod pace;
+pub mod phase;
+pub mod process;
+pub mod recorder;
+mod wire;
+
+use crate::bench::{
+    plan::{
+        options::Options,
+        suites::{self, Plan},
+    },
+    result::{Cell, Outcome, Run, SCHEMA_VERSION, Sample},
+};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use job::Job;
+use std::{
+    fs::{self, File},
+    io::{self, BufReader, IsTerminal, Write},
+    path::{Path, PathBuf},
+};
+
+/// Why a run ended without sound numbers.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum Error {
+    #[error(transparent)]
+    Plan(#[from] crate::bench::plan::options::PlanError),
+    #[error("{}: {source}", .path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error("--output {}: there is a result already; --resume completes it, another name keeps it", .0.display())]
+    Exists(PathBuf),
+    #[error("--resume {}: it is the result of another {what}; start a new one with another --output", .path.display())]
+    Differs { path: PathBuf, what: &'static str },
+    #[error("{unsound} of {all} measurements are not sound; no number of theirs is shown")]
+    Unsound { unsound: usize, all: usize },
+}
+
+impl Error {
+    fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File { path: path.into(), source }
+    }
+}
+
+/// Measures what the options ask for.
+pub fn run(options: &Options) -> Result<Run, Error> {
+    let plan = suites::plan(options)?;
+    let mut run = match options.resume {
+        true => resume(options, plan)?,
+        false => begin(options, plan)?,
+    };
+    for warning in &run.environment.warnings {
+        eprintln!("kvbench: warning: {warning}");
+    }
+    save(&run, &options.output)?;
+    measure(options, &mut run)?;
+    run.finished = true;
+    save(&run, &options.output)?;
+    // Only where nothing else is in it.
+    let _ = fs::remove_dir(&options.directory);
+    Ok(run)
+}
+
+/// An error when some of what was measured is not sound; says what, on standard error.
+pub fn verdict(run: &Run) -> Result<(), Error> {
+    match run.samples.iter().filter(|sample| complain(sample)).count() {
+        0 => Ok(()),
+        unsound => Err(Error::Unsound { unsound, all: run.samples.len() }),
+    }
+}
+
+fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
+    if fs::exists(&options.output).is_ok_and(|exists| exists) {
+        return Err(Error::Exists(options.output.clone()));
+    }
+    let directory = &options.directory;
+    fs::create_dir_all(directory).map_err(Error::file(directory))?;
+    Ok(Run {
+        schema: SCHEMA_VERSION,
+        version: env!("CARGO_PKG_VERSION").into(),
+        started: now(),
+        command: options.command.clone(),
+        suite: options.suite.map(|suite| suite.name().into()),
+        environment: environment::describe(directory, &plan.cells),
+        row_heading: plan.row_heading,
+        cells: plan.cells,
+        left_out: plan.left_out,
+        repetitions: options.repetitions,
+        samples: Vec::new(),
+        finished: false,
+    })
+}
+
+/// The run that a file holds, if it is this one: numbers of another plan, command or build do not belong
+/// into one result.
+fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
+    let path = &options.output;
+    let file = File::open(path).map_err(Error::file(path))?;
+    let mut run: Run = serde_json::from_reader(BufReader::new(file))
+        .map_err(|error| Error::File { path: path.clone(), source: error.into() })?;
+    let differs = |what| Err(Error::Differs { path: path.clone(), what });
+    if run.schema != SCHEMA_VERSION || run.version != env!("CARGO_PKG_VERSION") {
+        return differs("version of kvbench");
+    }
+    if run.environment.commit.as_deref() != option_env!("KVBENCH_COMMIT") {
+        return differs("build of kvbench");
+    }
+    if run.command != options.command {
+        return differs("command line");
+    }
+    if run.cells != plan.cells || run.repetitions != options.repetitions {
+        return differs("plan");
+    }
+    run.finished = false;
+    Ok(run)
+}
+
+/// Goes over all jobs once in each repetition, so that what changes on the machine in the course of the
+/// run (heat, another process, a disk that fills) meets all engines alike.
+fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
+    let jobs: Vec<Vec<Cell>> = jobs(&run.cells);
+    let bar = bar(u64::from(run.repetitions) * jobs.len() as u64);
+    for repetition in 0..run.repetitions {
+        for cells in &jobs {
+            let Some(first) = cells.first() else { continue };
+            bar.set_message(first.id.clone());
+            if !cells.iter().all(|cell| run.has(&cell.id, repetition)) {
+                let reports = job(options, cells).run();
+                // What a stopped run has of a group was not measured on the same data.
+                run.samples.retain(|sample| {
+                    sample.repetition != repetition || !cells.iter().any(|cell| cell.id == sample.cell)
+                });
+                let samples = reports.into_iter().map(|report| Sample {
+                    cell: report.cell,
+                    repetition,
+                    outcome: report.outcome,
+                });
+                run.samples.extend(samples);
+                save(run, &options.output)?;
+            }
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// The cells by the process they are measured in.
+pub fn jobs(cells: &[Cell]) -> Vec<Vec<Cell>> {
+    let together = |first: &Cell, next: &Cell| first.group.is_some() && first.group == next.group;
+    cells.chunk_by(together).map(<[Cell]>::to_vec).collect()
+}
+
+fn job(options: &Options, cells: &[Cell]) -> Job {
+    let directory = options.directory.join(format!("job-{}", std::process::id()));
+    let foreign = options.target.as_ref();
+    let arguments =
+        |cell: &Cell| (options.server_arguments)(&cell.target, &directory.join("store"), options.map_bytes);
+    Job {
+        cells: cells.to_vec(),
+        map_size: options.map_bytes,
+        server_arguments: cells.first().map(arguments).unwrap_or_default(),
+        flush_target: foreign.is_some_and(|foreign| foreign.flush),
+        target_pid: foreign.and_then(|foreign| foreign.pid),
+        directory,
+    }
+}
+
+/// Replaces the file as a whole, so that a kill leaves the one before or the one after.
+fn save(run: &Run, path: &Path) -> Result<(), Error> {
+    let temporary = path.with_extension("json.new");
+    let write = || {
+        let mut file = File::create(&temporary)?;
+        serde_json::to_writer_pretty(io::BufWriter::new(&file), run)?;
+        writeln!(file)?;
+        file.sync_data()?;
+        fs::rename(&temporary, path)
+    };
+    write().map_err(Error::file(path))
+}
+
+/// One line for a measurement that is not sound.
+fn complain(sample: &Sample) -> bool {
+    let text = match &sample.outcome {
+        Outcome::Measured(measurement) if measurement.is_sound() => return false,
+        Outcome::Measured(measurement) => format!(
+            "{} errors, {} misses, {} wrong values, {} good; first: {}",
+            measurement.errors,
+            measurement.misses,
+            measurement.wrong_values,
+            measurement.operations,
+            measurement.first_fault.as_deref().unwrap_or("nothing was done")
+        ),
+        Outcome::Failed(text) => text.clone(),
+        Outcome::Unsupported(_) => return false,
+    };
+    eprintln!("kvbench: {}, repetition {}: {text}", sample.cell, sample.repetition + 1);
+    true
+}
+
+fn bar(length: u64) -> ProgressBar {
+    let target = match io::stderr().is_terminal() {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    };
+    let bar = ProgressBar::with_draw_target(Some(length), target);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} (left: {eta}) {msg}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(std::time::Duration::from_millis(500));
+    bar
+}
+
+fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

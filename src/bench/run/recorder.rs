@@ -1,0 +1,195 @@
+//! What one thread has measured, and the sum over all threads.
+
+use crate::bench::result::{Latency, Measurement, OPERATIONS, Operation};
+use hdrhistogram::Histogram;
+use std::{collections::BTreeMap, time::Duration};
+
+/// Latencies above are counted as this one: ten minutes, in nanoseconds.
+const LONGEST: u64 = 600_000_000_000;
+/// Most slices of a timeline in a result.
+const SLICES: usize = 100;
+/// A thread stops after so many faults: the measurement is lost, and an engine that fails at once would
+/// only fill the time with errors.
+const FAULTS: u64 = 1000;
+
+/// Time since a common start, in nanoseconds. Read after every operation, so it has to be cheap: the
+/// processor's own counter where that is steady, else the system's clock, which takes three times as long.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    counter: quanta::Clock,
+    start: u64,
+}
+
+impl Clock {
+    /// Starts now.
+    pub fn start() -> Self {
+        let counter = quanta::Clock::new();
+        let start = counter.raw();
+        Self { counter, start }
+    }
+
+    /// Nanoseconds since the start.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.counter.delta_as_nanos(self.start, self.counter.raw())
+    }
+}
+
+/// What was wrong with an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It ended in an error.
+    Error(String),
+    /// What was written is not there.
+    Miss(String),
+    /// Something else is there.
+    Wrong(String),
+}
+
+/// Histograms, a timeline and faults.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    histograms: [Option<Histogram<u64>>; OPERATIONS.len()],
+    timeline: Vec<u64>,
+    slice: u64,
+    slice_end: u64,
+    errors: u64,
+    misses: u64,
+    wrong: u64,
+    first_fault: Option<String>,
+    user_bytes: u64,
+    /// Nanoseconds of the clock: the end of the last operation.
+    pub end: u64,
+}
+
+impl Recorder {
+    /// Nothing yet. Time is counted from `start`, in slices of `slice`.
+    pub fn new(start: u64, slice: Duration) -> Self {
+        let slice = (slice.as_nanos() as u64).max(1);
+        Self {
+            histograms: [const { None }; OPERATIONS.len()],
+            timeline: vec![0],
+            slice,
+            slice_end: start + slice,
+            errors: 0,
+            misses: 0,
+            wrong: 0,
+            first_fault: None,
+            user_bytes: 0,
+            end: start,
+        }
+    }
+
+    /// Counts an operation that did what it should.
+    #[inline]
+    pub fn success(&mut self, operation: Operation, start: u64, end: u64) {
+        if let Some(histogram) = self.histograms.get_mut(operation as usize) {
+            // Three digits up to LONGEST are bounds that the constructor takes.
+            let new = || Histogram::new_with_bounds(1, LONGEST, 3).ok();
+            if histogram.is_none() {
+                *histogram = new();
+            }
+            if let Some(histogram) = histogram {
+                histogram.saturating_record(end.saturating_sub(start).max(1));
+            }
+        }
+        while end >= self.slice_end {
+            self.slice_end += self.slice;
+            self.timeline.push(0);
+        }
+        if let Some(slice) = self.timeline.last_mut() {
+            *slice += 1;
+        }
+        self.end = end;
+    }
+
+    /// Counts bytes of keys and values that were written.
+    #[inline]
+    pub fn wrote(&mut self, bytes: usize) {
+        self.user_bytes += bytes as u64;
+    }
+
+    /// Counts an operation that did not.
+    #[cold]
+    pub fn fault(&mut self, fault: Fault) {
+        let (count, text) = match fault {
+            Fault::Error(text) => (&mut self.errors, text),
+            Fault::Miss(text) => (&mut self.misses, text),
+            Fault::Wrong(text) => (&mut self.wrong, text),
+        };
+        *count += 1;
+        self.first_fault.get_or_insert(text);
+    }
+
+    /// Whether going on is of no use.
+    #[inline]
+    pub fn is_lost(&self) -> bool {
+        self.errors + self.misses + self.wrong >= FAULTS
+    }
+
+    /// Adds what another thread has measured.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, part) in self.histograms.iter_mut().zip(&other.histograms) {
+            match (sum.as_mut(), part) {
+                // Both have the same bounds.
+                (Some(sum), Some(part)) => sum.add(part).unwrap_or_default(),
+                (None, Some(_)) => *sum = part.clone(),
+                (_, None) => {}
+            }
+        }
+        self.timeline.resize(self.timeline.len().max(other.timeline.len()), 0);
+        self.timeline.iter_mut().zip(&other.timeline).for_each(|(sum, part)| *sum += part);
+        self.errors += other.errors;
+        self.misses += other.misses;
+        self.wrong += other.wrong;
+        self.user_bytes += other.user_bytes;
+        self.first_fault = self.first_fault.take().or_else(|| other.first_fault.clone());
+        self.end = self.end.max(other.end);
+    }
+
+    /// The numbers. What the process and the engine have to add is absent.
+    pub fn measurement(self, start: u64) -> Measurement {
+        let seconds = self.end.saturating_sub(start) as f64 / 1e9;
+        let mut all: Option<Histogram<u64>> = None;
+        let mut by_operation = BTreeMap::new();
+        for (operation, histogram) in OPERATIONS.iter().zip(&self.histograms) {
+            let Some(histogram) = histogram else { continue };
+            by_operation.insert(*operation, latency(histogram));
+            match &mut all {
+                None => all = Some(histogram.clone()),
+                Some(all) => all.add(histogram).unwrap_or_default(),
+            }
+        }
+        let latency = all.as_ref().map(latency).unwrap_or_default();
+        let operations = latency.count;
+        let joined = self.timeline.len().div_ceil(SLICES);
+        Measurement {
+            operations,
+            seconds,
+            throughput: if seconds > 0.0 { operations as f64 / seconds } else { 0.0 },
+            errors: self.errors,
+            misses: self.misses,
+            wrong_values: self.wrong,
+            first_fault: self.first_fault,
+            latency,
+            by_operation,
+            timeline: self.timeline.chunks(joined).map(|slices| slices.iter().sum()).collect(),
+            timeline_slice_seconds: (self.slice * joined as u64) as f64 / 1e9,
+            user_bytes: self.user_bytes,
+            ..Measurement::default()
+        }
+    }
+}
+
+fn latency(histogram: &Histogram<u64>) -> Latency {
+    let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+    Latency {
+        count: histogram.len(),
+        mean_us: histogram.mean() / 1e3,
+        p50_us: at(0.5),
+        p90_us: at(0.9),
+        p99_us: at(0.99),
+        p999_us: at(0.999),
+        max_us: histogram.max() as f64 / 1e3,
+    }
+}

@@ -1,0 +1,363 @@
+//! One client: sends pipelines of requests and checks every reply. RESP comes from `redis-protocol`, so
+//! that the server's own encoder and decoder are not measured against themselves.
+
+use super::shared::{Bench, End, Role, Shared};
+use crate::bench::{
+    data::keys::Chooser,
+    plan::workload::Mix,
+    result::{Operation, Workload},
+    run::{
+        pace::Pace,
+        recorder::{Fault, Recorder},
+    },
+};
+use redis_protocol::resp2::{
+    decode::{decode, decode_range},
+    encode::encode_borrowed,
+    types::{BorrowedFrame, OwnedFrame, RangeFrame},
+};
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpStream as Blocking},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    task::yield_now,
+    time::sleep,
+};
+
+/// How long a server may be silent in a call that is not measured.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A request whose reply is awaited.
+struct Request {
+    operation: Operation,
+    index: u64,
+    start: u64,
+    /// Of an insert.
+    ticket: Option<u64>,
+    /// Bytes of key and value that it writes.
+    bytes: usize,
+    /// The second half of a read-modify-write.
+    writes_back: bool,
+}
+
+/// The parts of a client that all clients of a workload begin with.
+#[derive(Clone)]
+pub(super) struct Prototype {
+    mix: Option<Mix>,
+    chooser: Chooser,
+    depth: usize,
+    seed: u64,
+}
+
+pub(super) struct Client {
+    stream: TcpStream,
+    mix: Option<Mix>,
+    chooser: Chooser,
+    depth: usize,
+    pub pace: Pace,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    output: Vec<u8>,
+    input: Vec<u8>,
+    waiting: VecDeque<Request>,
+    /// Read-modify-writes whose read has come: key number, version, start.
+    to_write_back: VecDeque<(u64, u32, u64)>,
+    /// Taken from the pace but not yet due.
+    due: Option<u64>,
+}
+
+impl Client {
+    pub fn prototype(bench: &Bench, workload: &Workload) -> Prototype {
+        let (first, end) = bench.live.range();
+        let keys = end.saturating_sub(first).max(1);
+        let salt = workload.name.bytes().fold(0u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
+        Prototype {
+            mix: Mix::new(workload),
+            chooser: Chooser::new(workload.order, keys, workload.seed, u64::from(workload.threads)),
+            depth: workload.batch.max(1) as usize,
+            seed: workload.seed.wrapping_add(salt),
+        }
+    }
+
+    pub async fn connect(address: SocketAddr, prototype: &Prototype, number: u32) -> io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            mix: prototype.mix.clone(),
+            chooser: prototype.chooser.for_thread(u64::from(number), prototype.seed),
+            depth: prototype.depth,
+            pace: Pace::new(None, 0, 0, 1),
+            key: Vec::new(),
+            value: Vec::new(),
+            output: Vec::new(),
+            input: Vec::with_capacity(64 << 10),
+            waiting: VecDeque::new(),
+            to_write_back: VecDeque::new(),
+            due: None,
+        })
+    }
+
+    /// Works until its end; a connection that breaks ends it with an error.
+    pub async fn run(&mut self, shared: &Shared, recorder: &RefCell<Recorder>, end: End) {
+        let mut left = end.operations;
+        let outcome = async {
+            while self.fill(shared, recorder, end, &mut left).await {
+                self.exchange(shared, recorder).await?;
+            }
+            io::Result::Ok(())
+        };
+        if let Err(error) = outcome.await {
+            recorder.borrow_mut().fault(Fault::Error(format!("connection: {error}")));
+        }
+    }
+
+    /// Puts requests that are due into the pipeline, waiting for one if need be. False at the end.
+    async fn fill(
+        &mut self,
+        shared: &Shared,
+        recorder: &RefCell<Recorder>,
+        end: End,
+        left: &mut u64,
+    ) -> bool {
+        while let Some((index, version, start)) = self.to_write_back.pop_front() {
+            self.set(&shared.bench, Operation::ReadModifyWrite, index, version.wrapping_add(1), start, None);
+        }
+        while self.waiting.len() < self.depth {
+            let now = shared.clock.now();
+            let stopped =
+                end.role == Role::Follower && shared.stop.load(std::sync::atomic::Ordering::Relaxed);
+            if *left == 0 || now >= end.time || stopped || recorder.borrow().is_lost() {
+                break;
+            }
+            let start = self.due.take().unwrap_or_else(|| self.pace.next(now));
+            if start > now {
+                if start >= end.time {
+                    break;
+                }
+                self.due = Some(start);
+                if !self.waiting.is_empty() {
+                    break;
+                }
+                wait(start - now).await;
+                continue;
+            }
+            *left -= 1;
+            if !self.request(&shared.bench, start) {
+                *left = 0;
+            }
+        }
+        !self.waiting.is_empty()
+    }
+
+    /// Adds the next request of the mix. False when no key is left to work on.
+    fn request(&mut self, bench: &Bench, start: u64) -> bool {
+        let Some(mix) = &self.mix else { return false };
+        let operation = mix.pick(|| self.chooser.random());
+        let (first, last) = bench.live.range();
+        let ticket = (operation == Operation::Insert).then(|| bench.live.insert());
+        let index = match operation {
+            Operation::Get | Operation::Update | Operation::ReadModifyWrite => {
+                self.chooser.choose(first, last)
+            }
+            Operation::GetMiss => Some(bench.data.absent(self.chooser.random())),
+            Operation::Insert => ticket.map(|(_, index)| index),
+            Operation::Delete => bench.live.delete(),
+            // No command of Redis scans a range of keys; the plan has refused it.
+            Operation::Scan => None,
+        };
+        let Some(index) = index else { return false };
+        match operation {
+            Operation::Update | Operation::Insert => {
+                let version = self.chooser.random() as u32;
+                self.set(bench, operation, index, version, start, ticket.map(|(ticket, _)| ticket));
+            }
+            _ => {
+                bench.data.key(index, &mut self.key);
+                let name: &[u8] = if operation == Operation::Delete { b"DEL" } else { b"GET" };
+                encode(&mut self.output, &[name, &self.key]);
+                let bytes = if operation == Operation::Delete { self.key.len() } else { 0 };
+                self.waiting.push_back(Request {
+                    operation,
+                    index,
+                    start,
+                    ticket: None,
+                    bytes,
+                    writes_back: false,
+                });
+            }
+        }
+        true
+    }
+
+    fn set(
+        &mut self,
+        bench: &Bench,
+        operation: Operation,
+        index: u64,
+        version: u32,
+        start: u64,
+        ticket: Option<u64>,
+    ) {
+        bench.data.key(index, &mut self.key);
+        bench.data.value(index, version, &mut self.value);
+        encode(&mut self.output, &[b"SET", &self.key, &self.value]);
+        let writes_back = operation == Operation::ReadModifyWrite;
+        let bytes = self.key.len() + self.value.len();
+        self.waiting.push_back(Request { operation, index, start, ticket, bytes, writes_back });
+    }
+
+    /// Sends the pipeline and takes all its replies. Both at once: a server may answer before it has read
+    /// everything, and stop reading until the answers are taken.
+    async fn exchange(&mut self, shared: &Shared, recorder: &RefCell<Recorder>) -> io::Result<()> {
+        let (mut reader, mut writer) = self.stream.split();
+        let (input, waiting, to_write_back) = (&mut self.input, &mut self.waiting, &mut self.to_write_back);
+        let read = async {
+            while !waiting.is_empty() {
+                if reader.read_buf(input).await? == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                let now = shared.clock.now();
+                let mut recorder = recorder.borrow_mut();
+                let mut taken = 0;
+                while let Some((frame, length)) = next(input.get(taken..).unwrap_or_default())? {
+                    let bytes = input.get(taken..taken + length).unwrap_or_default();
+                    let Some(request) = waiting.pop_front() else {
+                        return Err(io::Error::other("a reply that nobody asked for"));
+                    };
+                    let back = settle(&shared.bench, &request, &frame, bytes, now, &mut recorder);
+                    to_write_back.extend(back.map(|version| (request.index, version, request.start)));
+                    taken += length;
+                }
+                input.drain(..taken);
+            }
+            Ok(())
+        };
+        tokio::try_join!(writer.write_all(&self.output), read)?;
+        self.output.clear();
+        Ok(())
+    }
+}
+
+/// Sleeps about so many nanoseconds. The runtime's timer has steps of a millisecond.
+async fn wait(nanoseconds: u64) {
+    match nanoseconds {
+        0..2_000_000 => yield_now().await,
+        _ => sleep(Duration::from_nanos(nanoseconds - 1_500_000)).await,
+    }
+}
+
+fn next(bytes: &[u8]) -> io::Result<Option<(RangeFrame, usize)>> {
+    match bytes {
+        [] => Ok(None),
+        _ => decode_range(bytes).map_err(io::Error::other),
+    }
+}
+
+/// Checks a reply and counts its operation. The version that was read, when it is now to be written back.
+fn settle(
+    bench: &Bench,
+    request: &Request,
+    frame: &RangeFrame,
+    bytes: &[u8],
+    now: u64,
+    recorder: &mut Recorder,
+) -> Option<u32> {
+    let part = |range: &(usize, usize)| bytes.get(range.0..range.1).unwrap_or_default();
+    let (operation, index) = (request.operation, request.index);
+    let reads = !request.writes_back
+        && matches!(operation, Operation::Get | Operation::GetMiss | Operation::ReadModifyWrite);
+    let fault = match frame {
+        RangeFrame::Error(range) => Fault::Error(format!("{operation:?}: {}", part(range).escape_ascii())),
+        RangeFrame::BulkString(range) if reads && operation != Operation::GetMiss => {
+            match bench.data.check(index, part(range)) {
+                Some(version) if operation == Operation::ReadModifyWrite => return Some(version),
+                Some(_) => return count(bench, request, now, recorder),
+                None => Fault::Wrong(format!("GET of key {index} found another value than was written")),
+            }
+        }
+        RangeFrame::Null if reads => match operation {
+            Operation::GetMiss => return count(bench, request, now, recorder),
+            _ if bench.live.is_deleted(index) => return count(bench, request, now, recorder),
+            _ => Fault::Miss(format!("GET of key {index} found nothing")),
+        },
+        RangeFrame::SimpleString(range) if !reads && part(range) == b"OK" => {
+            return count(bench, request, now, recorder);
+        }
+        RangeFrame::Integer(1) if operation == Operation::Delete => {
+            return count(bench, request, now, recorder);
+        }
+        RangeFrame::Integer(0) if operation == Operation::Delete => {
+            Fault::Miss(format!("DEL of key {index} found nothing"))
+        }
+        other => Fault::Wrong(format!("{operation:?} of key {index} was answered with {other:?}")),
+    };
+    recorder.fault(fault);
+    None
+}
+
+fn count(bench: &Bench, request: &Request, now: u64, recorder: &mut Recorder) -> Option<u32> {
+    request.ticket.into_iter().for_each(|ticket| bench.live.inserted(ticket));
+    recorder.wrote(request.bytes);
+    recorder.success(request.operation, request.start, now);
+    None
+}
+
+/// Appends a request.
+fn encode(output: &mut Vec<u8>, parts: &[&[u8]]) {
+    let mut frames = [const { BorrowedFrame::Null }; 3];
+    for (frame, part) in frames.iter_mut().zip(parts) {
+        *frame = BorrowedFrame::BulkString(part);
+    }
+    let request = BorrowedFrame::Array(frames.get(..parts.len()).unwrap_or_default());
+    let start = output.len();
+    output.resize(start + request.encode_len(false), 0);
+    if let Some(place) = output.get_mut(start..) {
+        // The room is what it asked for.
+        let _ = encode_borrowed(place, &request, false);
+    }
+}
+
+/// One request and its reply, outside of the measured time.
+fn call(address: SocketAddr, parts: &[&[u8]]) -> io::Result<OwnedFrame> {
+    let mut stream = Blocking::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+    encode(&mut bytes, parts);
+    stream.write_all(&bytes)?;
+    bytes.clear();
+    loop {
+        let length = stream.read(&mut piece)?;
+        bytes.extend_from_slice(piece.get(..length).unwrap_or_default());
+        match decode(&bytes).map_err(io::Error::other)? {
+            Some((OwnedFrame::Error(text), _)) => return Err(io::Error::other(text)),
+            Some((frame, _)) => return Ok(frame),
+            None if length == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            None => {}
+        }
+    }
+}
+
+/// How many keys the server holds.
+pub(super) fn count_keys(address: SocketAddr) -> io::Result<u64> {
+    match call(address, &[b"DBSIZE"])? {
+        OwnedFrame::Integer(keys) => u64::try_from(keys).map_err(io::Error::other),
+        other => Err(io::Error::other(format!("DBSIZE was answered with {other:?}"))),
+    }
+}
+
+/// Removes every key.
+pub(super) fn flush(address: SocketAddr) -> io::Result<()> {
+    call(address, &[b"FLUSHDB"]).map(drop)
+}
+
+/// Asks the server to end; it may do so without a reply.
+pub(super) fn shut_down(address: SocketAddr) {
+    let _ = call(address, &[b"SHUTDOWN"]);
+}

@@ -1,0 +1,88 @@
+//! Cells over the wire: our own load generator against a server process, ours or any other that speaks
+//! RESP.
+
+mod client;
+mod load;
+mod server;
+mod shared;
+
+use super::{job::Job, process::Usage};
+use crate::bench::{
+    data::{Data, live::Live},
+    result::{Cell, Measurement, Outcome, Step, Workload},
+};
+use server::Server;
+pub(super) use server::stop_server;
+use shared::Bench;
+use std::{io, sync::Arc, time::Instant};
+
+/// Requests in a pipeline, and clients, while keys are loaded.
+const LOAD_PIPELINE: u32 = 256;
+const LOAD_CLIENTS: u32 = 8;
+
+/// Measures the cells of a job; the text of an error that leaves none of them measured.
+pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
+    let Some(first) = job.cells.first() else { return Ok(Vec::new()) };
+    let data = Data::new(&first.workload).map_err(|error| format!("cannot read the data: {error}"))?;
+    let data = Arc::new(data);
+    let live = Arc::new(Live::new(first.workload.key_limit.unwrap_or(u64::MAX).min(data.capacity())));
+    let server = Server::start(job, &first.target)?;
+    let bench = Bench { address: server.address, data, live: Arc::clone(&live) };
+    let usage = || server.pid.map(Usage::of).unwrap_or_default();
+    let load_seconds = bench.load(&first.workload)?;
+    let mut measurements: Vec<Measurement> = Vec::new();
+    for cells in job.steps() {
+        if cells.iter().any(|cell| cell.workload.step != Step::Operations) {
+            return Err("over the wire there are operations only".into());
+        }
+        let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
+        let phases = bench.run(&workloads, &usage)?;
+        let numbers = phases.into_iter().zip(cells);
+        measurements.extend(numbers.map(|(phase, cell)| phase.measurement(&cell.workload, cells.len())));
+    }
+    let keys = client::count_keys(server.address);
+    let (close_seconds, disk_bytes) = server.stop()?;
+    for (measurement, cell) in measurements.iter_mut().zip(&job.cells) {
+        measurement.load_seconds = load_seconds;
+        measurement.close_seconds = close_seconds;
+        measurement.disk_bytes = disk_bytes;
+        let alive = live.count() as f64 * cell.workload.pair_bytes();
+        measurement.space_amplification =
+            disk_bytes.filter(|_| alive > 0.0).map(|bytes| bytes as f64 / alive);
+        compare_count(measurement, cell, &keys, live.count());
+    }
+    Ok(measurements.into_iter().map(Outcome::Measured).collect())
+}
+
+/// Counts a fault when the server does not hold so many keys as it acknowledged.
+fn compare_count(measurement: &mut Measurement, cell: &Cell, keys: &io::Result<u64>, live: u64) {
+    match keys {
+        Ok(keys) if *keys == live || measurement.errors > 0 => {}
+        Ok(_) if !cell.workload.has_exact_keys() => {}
+        Ok(keys) => {
+            measurement.misses += 1;
+            let text = format!("the server counts {keys} keys, but {live} are there");
+            measurement.first_fault.get_or_insert(text);
+        }
+        Err(error) => {
+            measurement.errors += 1;
+            measurement.first_fault.get_or_insert_with(|| format!("DBSIZE: {error}"));
+        }
+    }
+}
+
+impl Bench {
+    fn load(&self, workload: &Workload) -> Result<Option<f64>, String> {
+        if workload.keys == 0 {
+            return Ok(None);
+        }
+        let load = Workload { threads: LOAD_CLIENTS, batch: LOAD_PIPELINE, ..workload.load() };
+        let begin = Instant::now();
+        for phase in self.run(&[&load], &Usage::default)? {
+            if let Some(fault) = phase.recorder.measurement(phase.start).first_fault {
+                return Err(format!("load: {fault}"));
+            }
+        }
+        Ok(Some(begin.elapsed().as_secs_f64()))
+    }
+}

@@ -1,0 +1,106 @@
+//! The server that is measured: a child process of ours, or one that was running already.
+
+use super::client;
+use crate::bench::{
+    result::Target,
+    run::{job::Job, process},
+};
+use std::{
+    env, fs,
+    io::{BufRead, BufReader},
+    net::{SocketAddr, ToSocketAddrs},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::{Mutex, PoisonError},
+    time::Instant,
+};
+
+/// The server that this process has started, if any.
+static SERVER: Mutex<Option<Child>> = Mutex::new(None);
+
+/// Keeps a server, to end it when this process ends before its time.
+fn keep_server(server: Child) {
+    *SERVER.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
+}
+
+/// Takes back the server that was kept.
+fn take_server() -> Option<Child> {
+    SERVER.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+pub(in crate::bench::run) fn stop_server() {
+    if let Some(mut server) = take_server() {
+        let _ = server.kill();
+        let _ = server.wait();
+    }
+}
+
+pub(super) struct Server {
+    pub address: SocketAddr,
+    pub pid: Option<u32>,
+    /// Where our own server's store is.
+    store: Option<PathBuf>,
+}
+
+impl Server {
+    pub fn start(job: &Job, target: &Target) -> Result<Self, String> {
+        match &target.address {
+            Some(address) => Self::foreign(job, address),
+            None => Self::own(job),
+        }
+    }
+
+    /// A server that holds keys is not ours to fill and empty, unless the user says so.
+    fn foreign(job: &Job, name: &str) -> Result<Self, String> {
+        let mut addresses = name.to_socket_addrs().map_err(|error| format!("{name}: {error}"))?;
+        let address = addresses.next().ok_or_else(|| format!("{name} has no address"))?;
+        let error = |error| format!("{name}: {error}");
+        if job.flush_target {
+            client::flush(address).map_err(error)?;
+        }
+        match client::count_keys(address).map_err(error)? {
+            0 => Ok(Self { address, pid: job.target_pid, store: None }),
+            keys => Err(format!("the server at {name} holds {keys} keys; empty it, or allow the run to")),
+        }
+    }
+
+    fn own(job: &Job) -> Result<Self, String> {
+        let program = env::current_exe().map_err(|error| error.to_string())?;
+        let mut child = Command::new(program)
+            .args(&job.server_arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("cannot start the server: {error}"))?;
+        let pid = child.id();
+        let stdout = child.stdout.take();
+        keep_server(child);
+        let mut line = String::new();
+        let read = stdout.map(|stdout| BufReader::new(stdout).read_line(&mut line));
+        let address = line.split_whitespace().find_map(|word| word.strip_prefix("address=")?.parse().ok());
+        match (read, address) {
+            (Some(Ok(_)), Some(address)) => {
+                Ok(Self { address, pid: Some(pid), store: Some(job.directory.join("store")) })
+            }
+            _ => Err(format!("the server did not start: {line:?}")),
+        }
+    }
+
+    /// Ends our own server in an orderly way, leaves another one empty. The time it took and the bytes it
+    /// left on disk.
+    pub fn stop(self) -> Result<(Option<f64>, Option<u64>), String> {
+        let Some(store) = self.store else {
+            client::flush(self.address).map_err(|error| format!("FLUSHDB: {error}"))?;
+            return Ok((None, None));
+        };
+        let Some(mut child) = take_server() else { return Ok((None, None)) };
+        let begin = Instant::now();
+        client::shut_down(self.address);
+        let status = child.wait().map_err(|error| format!("the server does not end: {error}"))?;
+        if !status.success() {
+            return Err(format!("the server ended with {status}"));
+        }
+        let disk_bytes = fs::exists(&store).is_ok_and(|exists| exists).then(|| process::disk_bytes(&store));
+        Ok((Some(begin.elapsed().as_secs_f64()), disk_bytes))
+    }
+}

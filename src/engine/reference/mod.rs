@@ -1,0 +1,35 @@
+//! Engines of the measuring itself. They are in no list of stores, but can be asked for by name.
+
+mod nothing;
+
+use super::{Engine, Error, Info, Kind, OpenOptions, Result};
+use std::sync::Arc;
+
+pub use nothing::NOTHING;
+
+/// Makes the value that a key should have: false when there is none. The buffer is overwritten.
+pub type Expected = Arc<dyn Fn(&[u8], &mut Vec<u8>) -> bool + Send + Sync>;
+
+/// Whether `store` measures the harness.
+pub fn is_reference(store: &str) -> bool {
+    store == NOTHING
+}
+
+/// The description of a store of this build or of a reference.
+pub fn info(store: &str) -> Option<&'static Info> {
+    match is_reference(store) {
+        true => Some(&nothing::INFO),
+        false => Kind::find(store).map(|kind| kind.info),
+    }
+}
+
+/// Opens a store of this build or a reference, which answers reads with what is `expected`.
+pub fn open(store: &str, options: &OpenOptions, expected: &Expected) -> Result<Box<dyn Engine>> {
+    if is_reference(store) {
+        return Ok(nothing::open(Arc::clone(expected)));
+    }
+    match Kind::find(store) {
+        Some(kind) => kind.open(options),
+        None => Err(Error::Library { engine: "bench", message: format!("this build has no store {store}") }),
+    }
+}

@@ -1,0 +1,90 @@
+//! The engine that does nothing: what remains of a measurement is the price of the harness.
+
+use super::Expected;
+use crate::engine::{
+    Batch, Caveat, Compression, Engine, Family, Info, KeyRange, Loss, Result, VisitPair, VisitValue,
+};
+use std::cell::RefCell;
+
+/// Its name.
+pub const NOTHING: &str = "nothing";
+
+pub(super) static INFO: Info = Info {
+    name: NOTHING,
+    library: "none",
+    family: Family::HashTable,
+    ordered: false,
+    in_memory: true,
+    constant_count: true,
+    compression: &[Compression::None],
+    cache: "not used",
+    loss: [Loss { kill: "everything", power_cut: "everything" }; 3],
+    caveats: &[Caveat::new(
+        "stores nothing: it answers a read with the value that the harness expects, made on the spot",
+    )],
+};
+
+/// Opens it.
+pub(super) fn open(expected: Expected) -> Box<dyn Engine> {
+    Box::new(Nothing { expected })
+}
+
+struct Nothing {
+    expected: Expected,
+}
+
+thread_local! {
+    /// The value that is being made.
+    static VALUE: RefCell<Vec<u8>> = RefCell::default();
+}
+
+impl Engine for Nothing {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        (0, usize::MAX)
+    }
+
+    fn is_memory_only(&self) -> bool {
+        true
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        VALUE.with_borrow_mut(|value| {
+            for (place, key) in keys.iter().enumerate() {
+                let found = (self.expected)(key, value);
+                let value = found.then_some(value.as_slice());
+                if visit(place, value).is_break() {
+                    break;
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn write(&self, _: &Batch<'_>, _: bool) -> Result<()> {
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn scan(&self, _: KeyRange<'_>, _: &mut VisitPair<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn count(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn disk_size(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}
