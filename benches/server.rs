@@ -8,7 +8,7 @@ mod support;
 use criterion::Throughput;
 use kvbench::{
     config::Config,
-    engine::{Compression, Fsync, Kind, Location},
+    engine::{Compression, Fsync, Kind, Location, ReadAhead},
     server,
     store::Store,
 };
@@ -67,6 +67,7 @@ fn config() -> Config {
         fsync: Fsync::No,
         cache_size: 256 << 20,
         map_size: 1 << 30,
+        read_ahead: ReadAhead::Auto,
         compression: Compression::None,
         bind: Ipv4Addr::LOCALHOST.into(),
         port: 0,

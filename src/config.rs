@@ -1,6 +1,6 @@
 //! Typed options of the server, and the checks of each against the others.
 
-use crate::engine::{Compression, Engine, Fsync, KINDS, Kind, Location, OpenOptions};
+use crate::engine::{Compression, Engine, Fsync, KINDS, Kind, Location, OpenOptions, ReadAhead};
 use std::{net::IpAddr, path::PathBuf};
 
 /// Everything `kvbench serve` can be told.
@@ -16,6 +16,8 @@ pub struct Config {
     pub cache_size: u64,
     /// `--map-size`, in bytes.
     pub map_size: u64,
+    /// `--read-ahead`
+    pub read_ahead: ReadAhead,
     /// `--compression`
     pub compression: Compression,
     /// `--bind`
@@ -61,6 +63,7 @@ impl Config {
             fsync: self.fsync,
             cache_size: self.cache_size,
             map_size: self.map_size,
+            read_ahead: self.read_ahead,
             compression: self.compression,
         })
     }
@@ -93,6 +96,7 @@ impl Config {
             ("maxmemory-policy", "noeviction".into()),
             ("path", self.path()),
             ("port", port.to_string()),
+            ("read-ahead", self.read_ahead.to_string()),
             ("save", String::new()),
             ("store", self.kind.info.name.into()),
             ("threads", self.threads.to_string()),

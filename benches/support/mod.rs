@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark, whose failures shall stop it")]
 
 use criterion::Criterion;
-use kvbench::engine::{Compression, Engine, Fsync, Kind, Location, OpenOptions};
+use kvbench::engine::{Compression, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead};
 use std::{
     env,
     path::{Path, PathBuf},
@@ -47,7 +47,14 @@ pub fn data_dir() -> TempDir {
 /// The options every bench opens engines with: those of the server's defaults, but for LMDB's map,
 /// which has to hold less.
 pub fn options(location: Location, fsync: Fsync) -> OpenOptions {
-    OpenOptions { location, fsync, cache_size: 256 << 20, map_size: 4 << 30, compression: Compression::None }
+    OpenOptions {
+        location,
+        fsync,
+        cache_size: 256 << 20,
+        map_size: 4 << 30,
+        read_ahead: ReadAhead::Auto,
+        compression: Compression::None,
+    }
 }
 
 /// Opens `kind` in `dir`.

@@ -2,7 +2,7 @@
 //! and what was opened once opens again with the same keys.
 #![no_main]
 
-use kvbench::engine::{Compression, Fsync, KeyRange, Kind, Location, OpenOptions};
+use kvbench::engine::{Compression, Fsync, KeyRange, Kind, Location, OpenOptions, ReadAhead};
 use libfuzzer_sys::fuzz_target;
 use std::ops::ControlFlow;
 
@@ -12,6 +12,7 @@ fn pairs(path: &std::path::Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
         fsync: Fsync::No,
         cache_size: 1 << 20,
         map_size: 1 << 20,
+        read_ahead: ReadAhead::Auto,
         compression: Compression::None,
     };
     let engine = (Kind::find("btree").expect("always there").open)(&options).ok()?;

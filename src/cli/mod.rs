@@ -4,7 +4,7 @@ mod bench;
 
 use crate::{
     config::Config,
-    engine::{Compression, FAULTY, Fsync, KINDS, Kind, Location},
+    engine::{Compression, FAULTY, Fsync, KINDS, Kind, Location, ReadAhead},
 };
 use bytesize::ByteSize;
 use clap::{
@@ -137,6 +137,9 @@ pub struct Serve {
     /// Largest size of LMDB's data file; reserves address space, not memory or disk
     #[arg(long, value_name = "SIZE", default_value = "256GiB", help_heading = "Store")]
     map_size: ByteSize,
+    /// Whether the kernel reads ahead in a memory-mapped file (LMDB); auto: while the data fit into memory
+    #[arg(long, value_enum, default_value = "auto", help_heading = "Store")]
+    read_ahead: ReadAheadWord,
     /// Compression of blocks on disk
     #[arg(long, value_enum, default_value = "none", help_heading = "Store")]
     compression: CompressionWord,
@@ -187,6 +190,13 @@ enum CompressionWord {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
+enum ReadAheadWord {
+    Auto,
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum LogLevel {
     Error,
     Warn,
@@ -222,6 +232,11 @@ impl Serve {
             },
             cache_size: self.cache_size.as_u64(),
             map_size: self.map_size.as_u64(),
+            read_ahead: match self.read_ahead {
+                ReadAheadWord::Auto => ReadAhead::Auto,
+                ReadAheadWord::On => ReadAhead::On,
+                ReadAheadWord::Off => ReadAhead::Off,
+            },
             compression: match self.compression {
                 CompressionWord::None => Compression::None,
                 CompressionWord::Lz4 => Compression::Lz4,

@@ -9,6 +9,7 @@ mod btree;
 mod error;
 #[cfg(feature = "fault-injection")]
 mod fault;
+pub mod host;
 mod info;
 #[cfg(feature = "lmdb")]
 mod lmdb;
@@ -24,6 +25,7 @@ mod rocksdb;
 mod sled;
 
 use std::{
+    fmt,
     ops::{Bound, ControlFlow, RangeBounds},
     path::PathBuf,
 };
@@ -123,8 +125,32 @@ pub struct OpenOptions {
     pub cache_size: u64,
     /// Largest size of LMDB's memory map, in bytes.
     pub map_size: u64,
+    /// Whether the kernel reads ahead in a memory map.
+    pub read_ahead: ReadAhead,
     /// Block compression.
     pub compression: Compression,
+}
+
+/// Whether the kernel reads ahead when a page of a memory-mapped file is not in the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadAhead {
+    /// While the data fit into memory.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never.
+    Off,
+}
+
+impl fmt::Display for ReadAhead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Auto => "auto",
+            Self::On => "on",
+            Self::Off => "off",
+        })
+    }
 }
 
 /// One row of the list of engines.

@@ -7,7 +7,8 @@ use kvbench::{
         run::{driver::Bench, process::Usage},
     },
     engine::{
-        Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, Result, VisitPair, VisitValue,
+        Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, ReadAhead, Result, VisitPair,
+        VisitValue,
     },
 };
 use std::{
@@ -46,6 +47,7 @@ fn memory(store: &str) -> Box<dyn Engine> {
         fsync: Fsync::No,
         cache_size: 1 << 20,
         map_size: 1 << 30,
+        read_ahead: ReadAhead::Auto,
         compression: kvbench::engine::Compression::None,
     };
     Kind::find(store).unwrap().open(&options).unwrap()

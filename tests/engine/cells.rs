@@ -1,7 +1,7 @@
 //! The engines and settings under test, and an open engine with its files.
 
 use kvbench::engine::{
-    Batch, Compression, Engine, Fsync, KINDS, KeyRange, Kind, Location, OpenOptions, Result,
+    Batch, Compression, Engine, Fsync, KINDS, KeyRange, Kind, Location, OpenOptions, ReadAhead, Result,
 };
 use std::{
     collections::BTreeSet,
@@ -61,6 +61,7 @@ pub fn options(path: impl Into<PathBuf>, fsync: Fsync) -> OpenOptions {
         fsync,
         cache_size: 16 << 20,
         map_size: 256 << 20,
+        read_ahead: ReadAhead::Auto,
         compression: Compression::None,
     }
 }

@@ -22,6 +22,16 @@ pub(super) fn lock(path: &Path) -> Result<File> {
     path::open_locked(&path.join(DATA), path)
 }
 
+/// Bytes of the data file, 0 before there is one.
+pub(super) fn length(path: &Path) -> Result<u64> {
+    let data = path.join(DATA);
+    match fs::metadata(&data) {
+        Ok(metadata) => Ok(metadata.len()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(Error::io("read", data)(error)),
+    }
+}
+
 /// Removes a copy that a crash has left. It may be torn, and the data file is whole.
 pub(super) fn remove_leftover(path: &Path) -> Result<()> {
     path::remove_leftover(&path.join(COPY))

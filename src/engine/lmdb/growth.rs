@@ -7,6 +7,7 @@
 //! ahead brings them in one by one. So the file is extended (sparse, no blocks are taken) and its end read
 //! ahead, before LMDB writes there.
 
+use super::advice::Advice;
 use heed::{Env, WithTls};
 use std::{
     fs::File,
@@ -23,16 +24,17 @@ const STEP: u64 = 4 << 20;
 pub(super) struct Growth {
     file: File,
     page_size: u64,
+    advice: Advice,
     /// The end of what is cached.
     prepared: Mutex<u64>,
 }
 
 impl Growth {
-    pub(super) fn new(env: &Env<WithTls>) -> heed::Result<Self> {
+    pub(super) fn new(env: &Env<WithTls>, advice: Advice) -> heed::Result<Self> {
         let file = env.try_clone_inner_file()?;
         let prepared = file.metadata()?.len().into();
         let page_size = env.unnamed_database_stat().page_size.into();
-        Ok(Self { file, page_size, prepared })
+        Ok(Self { file, page_size, advice, prepared })
     }
 
     /// Prepares the space behind the pages of the last commit. To be called while a write transaction is
@@ -50,6 +52,12 @@ impl Growth {
             log::debug!("lmdb: cannot extend the file: {error}");
         }
         *prepared = end;
+        self.advice.grown_to(used);
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_limit(&mut self, limit: u64) {
+        self.advice.limit = limit;
     }
 
     fn extend(&self, start: u64, end: u64) -> io::Result<()> {

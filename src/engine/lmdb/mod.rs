@@ -1,12 +1,16 @@
 //! `lmdb`: LMDB through heed. A memory-mapped copy-on-write B+ tree in one file.
 
+mod advice;
 mod file;
 mod growth;
+#[cfg(test)]
+mod tests;
 
 use super::{
     Batch, Caveat, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss, Op,
     OpenOptions, Result, VisitPair, VisitValue, path,
 };
+use advice::Advice;
 use growth::Growth;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, MdbError, WithTls, types::Bytes};
 use std::{
@@ -55,6 +59,10 @@ static INFO: Info = Info {
             "Every commit copies the path of pages from root to leaf of each key it changes, so small batches \
              write many times their size.",
         ),
+        Caveat::in_files(
+            "Data of more than half the memory are read without read-ahead (--read-ahead), as LMDB's documentation \
+             advises: a cold GET then reads the pages it needs, but a cold scan is slower.",
+        ),
         Caveat::new("A value that does not fit half a page takes whole pages of its own."),
         Caveat::new("Keys have 1 to 1982 bytes with 4 KiB pages (the build raises LMDB's default of 511)."),
     ],
@@ -81,10 +89,16 @@ impl Lmdb {
         let Location::Path(path) = &options.location else {
             return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
         };
+        Ok(Box::new(Self::open_here(path, options)?))
+    }
+
+    fn open_here(path: &Path, options: &OpenOptions) -> Result<Self> {
         path::create_dir(path)?;
         let lock = file::lock(path)?;
         file::remove_leftover(path)?;
-        let env = open_env(path, options)?;
+        let limit = advice::limit(options.read_ahead);
+        let is_random = file::length(path)? > limit;
+        let env = open_env(path, options, is_random)?;
         let fail = |error| fail(error, path, options.map_size);
         let db = env
             .write_txn()
@@ -98,8 +112,9 @@ impl Lmdb {
         // The files are new names when the directory was; LMDB does not sync it.
         env.force_sync().map_err(fail)?;
         path::sync_dir(path)?;
-        let growth = Growth::new(&env).map_err(fail)?;
-        Ok(Box::new(Self { env, db, growth, path: path.clone(), fsync: options.fsync, _lock: lock }))
+        let advice = Advice::new(&env, limit, is_random).map_err(fail)?;
+        let growth = Growth::new(&env, advice).map_err(fail)?;
+        Ok(Self { env, db, growth, path: path.into(), fsync: options.fsync, _lock: lock })
     }
 
     fn fail(&self, error: heed::Error) -> Error {
@@ -120,16 +135,17 @@ impl Lmdb {
     }
 }
 
-fn open_env(path: &Path, options: &OpenOptions) -> Result<Env<WithTls>> {
+fn open_env(path: &Path, options: &OpenOptions, is_random: bool) -> Result<Env<WithTls>> {
     let map_size = whole_pages(options.map_size);
     let mut env = EnvOpenOptions::new();
     env.map_size(map_size).max_readers(MAX_READERS);
-    if options.fsync != Fsync::Always {
-        #[expect(unsafe_code, reason = "the flag can cost the data of a power cut, hence unsafe in heed")]
-        // SAFETY: `NO_SYNC` changes nothing about memory; `INFO.caveats` tells what it risks.
-        unsafe {
-            env.flags(EnvFlags::NO_SYNC);
-        }
+    let mut flags = EnvFlags::empty();
+    flags.set(EnvFlags::NO_SYNC, options.fsync != Fsync::Always);
+    flags.set(EnvFlags::NO_READ_AHEAD, is_random);
+    #[expect(unsafe_code, reason = "a flag can cost the data of a power cut, hence unsafe in heed")]
+    // SAFETY: neither changes anything about memory; `INFO.caveats` tells what `NO_SYNC` risks.
+    unsafe {
+        env.flags(flags);
     }
     #[expect(unsafe_code, reason = "the map is undefined when someone else changes the file")]
     // SAFETY: `file::lock` has shut out every other kvbench, and the file is changed through LMDB alone,

@@ -9,7 +9,7 @@ use crate::{
         result::{Cell, Measurement, Operation, Outcome, Step, Target, Workload, level::Level},
     },
     engine::{
-        Compression, Durability, Engine, Fsync, Location, OpenOptions,
+        Compression, Durability, Engine, Fsync, Location, OpenOptions, ReadAhead,
         reference::{self, Expected},
     },
 };
@@ -132,6 +132,7 @@ fn open_options(job: &Job, target: &Target) -> Result<OpenOptions, String> {
         fsync: fsync(target),
         cache_size: target.cache_bytes,
         map_size: job.map_size,
+        read_ahead: ReadAhead::Auto,
         compression: match target.compression.as_str() {
             "none" => Compression::None,
             "lz4" => Compression::Lz4,

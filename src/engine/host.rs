@@ -1,0 +1,56 @@
+//! What the machine, or the container in it, gives this process.
+
+use std::{fs, path::Path};
+
+/// Memory that this process may use, in bytes: the machine's, or the least that a control group above it
+/// allows (see cgroups(7)). `None` where that cannot be known.
+pub fn memory_bytes() -> Option<u64> {
+    let machine = fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(total);
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let limits = groups.lines().filter_map(limit_file).flat_map(|(root, group, file)| {
+        let inside = |path: &Path| path.ancestors().map(|group| group.join(file)).collect::<Vec<_>>();
+        let path = Path::new(root).join(group.trim_start_matches('/'));
+        inside(&path).into_iter().filter(move |path| path.starts_with(root))
+    });
+    limits.filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok()).chain(machine).min()
+}
+
+/// Where the limit of one line of `/proc/self/cgroup` stands: the hierarchy, the group in it, the file.
+fn limit_file(line: &str) -> Option<(&'static str, &str, &'static str)> {
+    let mut parts = line.splitn(3, ':');
+    let (_, controllers, group) = (parts.next()?, parts.next()?, parts.next()?);
+    match controllers {
+        "" => Some(("/sys/fs/cgroup", group, "memory.max")),
+        _ if controllers.split(',').any(|name| name == "memory") => {
+            Some(("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes"))
+        }
+        _ => None,
+    }
+}
+
+fn total(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_of_control_groups_are_found() {
+        assert_eq!(limit_file("0::/user.slice"), Some(("/sys/fs/cgroup", "/user.slice", "memory.max")));
+        let version_1 = ("/sys/fs/cgroup/memory", "/docker/a:b", "memory.limit_in_bytes");
+        assert_eq!(limit_file("4:cpu,memory:/docker/a:b"), Some(version_1));
+        assert_eq!(limit_file("3:cpuset:/"), None);
+        assert_eq!(limit_file(""), None);
+    }
+
+    #[test]
+    fn the_machines_memory_is_read_in_bytes() {
+        assert_eq!(total("MemFree: 1 kB\nMemTotal:       16 kB\n"), Some(16 << 10));
+        assert_eq!(total("MemTotal: 16 pages\n"), None);
+        assert_eq!(total(""), None);
+    }
+}

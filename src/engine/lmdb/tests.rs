@@ -1,0 +1,54 @@
+//! Read-ahead, as the kernel shows it of the map.
+
+#![cfg(target_os = "linux")]
+
+use super::*;
+use crate::engine::ReadAhead;
+use std::{fs, os::unix::fs::MetadataExt};
+
+fn open(path: &Path, read_ahead: ReadAhead) -> Lmdb {
+    let options = OpenOptions {
+        location: Location::Path(path.into()),
+        fsync: Fsync::No,
+        cache_size: 0,
+        map_size: 1 << 30,
+        read_ahead,
+        compression: Compression::None,
+    };
+    Lmdb::open_here(path, &options).unwrap()
+}
+
+/// Whether the kernel brings in single pages of the map (`rr` in proc_pid_smaps(5)).
+fn is_random(path: &Path) -> bool {
+    let inode = fs::metadata(path.join("data.mdb")).unwrap().ino().to_string();
+    let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut of_file = maps.lines().skip_while(|line| line.split_ascii_whitespace().nth(4) != Some(&inode));
+    let flags = of_file.find(|line| line.starts_with("VmFlags:")).unwrap();
+    flags.split(' ').any(|flag| flag == "rr")
+}
+
+#[test]
+fn read_ahead_is_as_chosen() {
+    for (choice, random) in [(ReadAhead::Auto, false), (ReadAhead::On, false), (ReadAhead::Off, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        // The first time there is no file yet.
+        drop(open(dir.path(), choice));
+        let _lmdb = open(dir.path(), choice);
+        assert_eq!(is_random(dir.path()), random, "{choice:?}");
+    }
+}
+
+#[test]
+fn read_ahead_ends_when_the_data_outgrow_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut lmdb = open(dir.path(), ReadAhead::On);
+    lmdb.growth.set_limit(1 << 20);
+    let value = vec![1; 100_000];
+    for key in 0..200u32 {
+        let key = key.to_be_bytes();
+        let mut batch = Batch::default();
+        batch.put(&key, &value);
+        lmdb.write(&batch, false).unwrap();
+    }
+    assert!(is_random(dir.path()));
+}
