@@ -1,4 +1,4 @@
-# kvbench: make run | test | check | bench | setup
+# kvbench: make run | demo | test | check | bench | setup
 #
 # Outside the checkout, so that RocksDB (many minutes of C++) is compiled once and not for every clone.
 CARGO_TARGET_DIR ?= $(HOME)/.cache/kvbench-target
@@ -14,12 +14,21 @@ FEATURES := --no-default-features $(if $(NATIVE),--features $(NATIVE))
 
 ROCKSDB_TAKES_TIME := echo "RocksDB compiles for 10 to 30 minutes, once."
 
-.PHONY: run test check bench setup
+.PHONY: run demo test check bench setup
 
 run:
 	@tools/setup $(STORE)
 	@$(if $(filter rocksdb,$(STORE)),$(ROCKSDB_TAKES_TIME))
 	cargo run --release $(FEATURES) -- --store $(STORE) $(ARGS)
+
+# The engines that build in a minute; with those that are built already, DEMO_FEATURES=rocksdb,lmdb,sled,redb.
+DEMO_FEATURES ?= lmdb,sled,redb
+DEMO ?= kvbench-demo
+
+demo:
+	@tools/setup lmdb
+	cargo build --release --no-default-features --features $(DEMO_FEATURES)
+	@tools/demo $(CARGO_TARGET_DIR)/release/kvbench $(DEMO)
 
 test:
 	@tools/setup test

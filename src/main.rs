@@ -5,7 +5,7 @@ use clap::Parser;
 use kvbench::{
     bench::{self, compare, data, report, run},
     cli::{Bench, Cli, Command, Compare, Report, Serve},
-    failure, server,
+    command, failure, server,
     store::Store,
     stores,
 };
@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Some(Command::ResultSchema) => print(&bench::schema()),
         Some(Command::Stores { markdown: true }) => print(&stores::markdown()),
         Some(Command::Stores { markdown: false }) => print(&stores::describe()),
+        Some(Command::Commands) => print(&command::markdown()),
         Some(Command::Report(options)) => report(&options),
         // 1 says that something got slower, so what went wrong needs another code.
         Some(Command::Compare(options)) => {

@@ -65,6 +65,8 @@ pub enum Command {
         #[arg(long)]
         markdown: bool,
     },
+    /// List the commands that the server knows, as Markdown
+    Commands,
     /// Turn runs of `kvbench bench` into report.md, report.csv and a self-contained report.html
     Report(Report),
     /// Compare two runs cell by cell, with the noise taken into account

@@ -7,6 +7,7 @@ mod connection;
 mod context;
 mod glob;
 mod keyspace;
+mod list;
 mod server;
 mod string;
 mod table;
@@ -17,6 +18,7 @@ use crate::{
 };
 
 pub use context::{After, Context, REDIS_VERSION, Session, Stats};
+pub use list::markdown;
 pub use table::{Lookup, lookup, table};
 
 /// How a command runs.

@@ -11,6 +11,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod docs;
 mod engines;
 mod help;
 mod network;

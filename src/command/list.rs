@@ -1,0 +1,51 @@
+//! The commands as a document for people: `docs/commands.md`.
+
+use super::{Action, Spec, table};
+
+const HEAD: &str = "\
+# Commands
+
+Made by `kvbench commands`; a test compares. Names and options may be in any case. Replies and errors are those of
+redis-server 7, byte for byte, in RESP2 and RESP3. `KEYS` also takes `LIMIT n` and `WITHVALUES`.
+
+Commands that read or write keys are atomic, on every engine. Within a pipeline a read sees the writes before it.
+";
+
+/// The list as Markdown, family by family.
+pub fn markdown() -> String {
+    let rows: Vec<_> = table().collect();
+    let mut text = String::from(HEAD);
+    for family in rows.chunk_by(|one, next| one.group == next.group) {
+        let Some(first) = family.first() else { continue };
+        text.push_str(&format!("\n## {}\n\n| command | arguments | | |\n|---|---|---|---|\n", first.group));
+        for spec in family {
+            let (name, arguments) = (spec.name.to_ascii_uppercase(), arguments(spec.arity));
+            let kind = kind(&spec.action);
+            text.push_str(&format!("| `{name}` | {arguments} | {kind} | {} |\n", summary(spec)));
+        }
+    }
+    text
+}
+
+/// How many arguments follow the name.
+fn arguments(arity: i32) -> String {
+    let least = arity.unsigned_abs().saturating_sub(1);
+    if arity < 0 { format!("{least} or more") } else { least.to_string() }
+}
+
+fn kind(action: &Action) -> &'static str {
+    match action {
+        Action::Read(_) | Action::Query(_) => "reads",
+        Action::Write(_) => "writes",
+        Action::Session(_) => "",
+    }
+}
+
+fn summary(spec: &Spec) -> String {
+    let names: Vec<_> =
+        spec.subcommands.iter().map(|(name, _)| format!("`{}`", name.to_ascii_uppercase())).collect();
+    match names.is_empty() {
+        true => spec.summary.into(),
+        false => format!("{} Subcommands: {}.", spec.summary, names.join(", ")),
+    }
+}
