@@ -7,14 +7,14 @@ mod support;
 
 use criterion::Throughput;
 use kvbench::{
-    config::Config,
+    config::{Config, Network},
     engine::{Compression, Fsync, Kind, Location, ReadAhead},
-    server,
+    server::{self, Access},
     store::Store,
 };
 use std::{
     io::{Read, Write},
-    net::{Ipv4Addr, TcpStream},
+    net::TcpStream,
     sync::mpsc,
     thread::{self, JoinHandle},
 };
@@ -38,7 +38,8 @@ impl Wire {
             let config = config();
             let store = Store::new(config.open().expect("opens"), config.fsync);
             let report = |address: &str| ready.send(address.to_owned()).expect("someone waits");
-            server::serve(store, &config, report).expect("serves until it is told to stop");
+            let access = Access::load(&config).expect("needs no file");
+            server::serve(store, &config, access, report).expect("serves until it is told to stop");
         });
         let address = address.recv().expect("the server starts");
         let stream = TcpStream::connect(address).expect("connects");
@@ -69,11 +70,9 @@ fn config() -> Config {
         map_size: 1 << 30,
         read_ahead: ReadAhead::Auto,
         compression: Compression::None,
-        bind: Ipv4Addr::LOCALHOST.into(),
-        port: 0,
-        unix_socket: None,
+        network: Network::default(),
+        disabled_commands: Vec::new(),
         threads: 1,
-        max_clients: 16,
     }
 }
 

@@ -38,9 +38,10 @@ fn serve(options: Serve) -> anyhow::Result<()> {
     env_logger::Builder::new().filter_level(options.log_level()).init();
     let config = options.config();
     config.check()?;
+    let access = server::Access::load(&config)?;
     let store = config.kind.info.name;
     let engine = config.open().with_context(|| format!("cannot open --store {store}"))?;
-    server::serve(Store::new(engine, config.fsync), &config, |address| {
+    server::serve(Store::new(engine, config.fsync), &config, access, |address| {
         // Whoever started the server may have closed its standard output; that is no reason to stop.
         let _ = print(&format!(
             "kvbench {} store={store} path={} fsync={} address={address} pid={}\n",

@@ -1,6 +1,7 @@
 //! The command line: the only place that knows flag names.
 
 mod bench;
+mod network;
 
 use crate::{
     config::Config,
@@ -11,7 +12,7 @@ use clap::{
     Args, Parser, Subcommand, ValueEnum,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use std::{net::IpAddr, path::PathBuf, thread};
+use std::{path::PathBuf, thread};
 
 pub use bench::Bench;
 
@@ -146,18 +147,9 @@ pub struct Serve {
     #[arg(long, value_enum, default_value = "none", help_heading = "Store")]
     compression: CompressionWord,
 
-    /// TCP port; 0 picks a free one and prints it
-    #[arg(short, long, default_value_t = 6380, help_heading = "Network")]
-    port: u16,
-    /// Address to listen on; there is no password, so think before you open it to a network
-    #[arg(long, default_value = "127.0.0.1", help_heading = "Network")]
-    bind: IpAddr,
-    /// Unix socket to listen on as well
-    #[arg(long, value_name = "PATH", help_heading = "Network")]
-    unixsocket: Option<PathBuf>,
-    /// Most clients at once
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = at_least_one(), help_heading = "Network")]
-    maxclients: u64,
+    /// Sockets, and who may use them.
+    #[command(flatten)]
+    network: network::Network,
 
     /// Worker threads [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Process")]
@@ -165,10 +157,6 @@ pub struct Serve {
     /// What to log to standard error
     #[arg(long, value_enum, default_value = "info", help_heading = "Process")]
     log_level: LogLevel,
-}
-
-fn at_least_one() -> impl TypedValueParser<Value = u64> {
-    clap::value_parser!(u64).range(1..=1_000_000)
 }
 
 fn kind_parser() -> impl TypedValueParser<Value = &'static Kind> {
@@ -223,6 +211,7 @@ impl Serve {
     pub fn config(self) -> Config {
         let path = self.path.unwrap_or_else(|| format!("{}.db", self.store.info.name).into());
         let location = if path.as_os_str() == ":memory:" { Location::Memory } else { Location::Path(path) };
+        let (network, disabled_commands) = self.network.config();
         let cores = || thread::available_parallelism().map_or(1, usize::from);
         Config {
             kind: self.store,
@@ -243,11 +232,9 @@ impl Serve {
                 CompressionWord::None => Compression::None,
                 CompressionWord::Lz4 => Compression::Lz4,
             },
-            bind: self.bind,
-            port: self.port,
-            unix_socket: self.unixsocket,
+            network,
+            disabled_commands,
             threads: self.threads.map_or_else(cores, usize::from),
-            max_clients: usize::try_from(self.maxclients).unwrap_or(usize::MAX),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The connection itself: handshakes, names, ends.
 
 use super::{
-    Action, After, Context, Error, NO_KEY, NOT_AN_INTEGER, REDIS_VERSION, Session, Spec, arity_accepts, table,
+    Action, After, Context, Error, NO_KEY, NOT_AN_INTEGER, REDIS_VERSION, SYNTAX_ERROR, Session, Spec,
+    arity_accepts, table,
 };
 use crate::resp::{Args, Protocol, Reply, parse_integer};
 
@@ -11,12 +12,20 @@ pub(super) const COMMANDS: &[Spec] = &[
     Spec::new("ping", -1, NO_KEY, Action::Session(ping), GROUP, "Answer PONG, or the message."),
     Spec::new("echo", 2, NO_KEY, Action::Session(echo), GROUP, "Answer the message."),
     Spec::new("select", 2, NO_KEY, Action::Session(select), GROUP, "Choose the database; there is only 0."),
-    Spec::new("hello", -1, NO_KEY, Action::Session(hello), GROUP, "Choose the protocol version."),
+    Spec::new("hello", -1, NO_KEY, Action::Session(hello), GROUP, "Choose the protocol version.")
+        .before_auth(),
+    Spec::new("auth", -2, NO_KEY, Action::Session(auth), GROUP, "Give the password.").before_auth(),
     Spec::new("client", -2, NO_KEY, Action::Session(client), GROUP, "Name and describe the connection.")
         .with_subcommands(&[("getname", 2), ("id", 2), ("info", 2), ("setinfo", 4), ("setname", 3)]),
-    Spec::new("quit", -1, NO_KEY, Action::Session(quit), GROUP, "Close the connection."),
+    Spec::new("quit", -1, NO_KEY, Action::Session(quit), GROUP, "Close the connection.").before_auth(),
 ];
 
+const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+const NO_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the default user. \
+                           Are you sure your configuration is correct?";
+const HELLO_BEFORE_AUTH: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise \
+                                 the HELLO AUTH <user> <pass> option can be used to authenticate the client \
+                                 and select the RESP protocol version at the same time";
 const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
 
 fn ping(_: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
@@ -49,48 +58,85 @@ fn quit(session: &mut Session, _: &Context, _: Args<'_>, reply: &mut Reply) {
     reply.ok();
 }
 
-/// HELLO [version [AUTH user password] [SETNAME name]], checked as a whole before it changes anything.
-fn hello(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
-    match parse_hello(args) {
-        Ok((protocol, name)) => {
-            if let Some(protocol) = protocol {
-                reply.set_protocol(protocol);
-            }
-            if let Some(name) = name {
-                session.name = name;
-            }
-            introduce(session, reply);
-        }
-        Err(error) => reply.error(error),
+/// AUTH [user] password. A wrong one takes nothing away from who had given the right one.
+fn auth(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
+    let (user, password) = match args.len() {
+        2 if context.password.is_none() => return reply.error(NO_PASSWORD),
+        2 => (DEFAULT_USER, args.get(1)),
+        3 => (args.get(1), args.get(2)),
+        _ => return reply.error(SYNTAX_ERROR.to_string()),
+    };
+    if is_right(context, user, password) {
+        session.authenticated = true;
+        reply.ok();
+    } else {
+        reply.error(WRONG_PASSWORD);
     }
 }
 
-type Hello = (Option<Protocol>, Option<Box<str>>);
+/// The only user there is.
+const DEFAULT_USER: &[u8] = b"default";
 
-fn parse_hello(args: Args<'_>) -> Result<Hello, Vec<u8>> {
-    let mut words = args.from(1);
-    let Some(version) = words.next() else { return Ok((None, None)) };
-    let protocol = match parse_integer(version) {
-        Some(2) => Protocol::Resp2,
-        Some(3) => Protocol::Resp3,
-        Some(_) => return Err(b"NOPROTO unsupported protocol version".into()),
-        None => return Err(b"ERR Protocol version is not an integer or out of range".into()),
+/// Without a password, any is right, as in Redis.
+fn is_right(context: &Context, user: &[u8], password: &[u8]) -> bool {
+    let right = context.password.as_ref().is_none_or(|right| right.matches(password));
+    right && user == DEFAULT_USER
+}
+
+/// HELLO [version [AUTH user password] [SETNAME name]], checked as a whole before it changes anything.
+fn hello(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
+    let hello = match Hello::parse(context, args) {
+        Ok(hello) => hello,
+        Err(error) => return reply.error(error),
     };
-    let mut name = None;
-    while let Some(option) = words.next() {
-        if option.eq_ignore_ascii_case(b"auth") && words.len() >= 2 {
-            // There are no users and no passwords: the default user may say any.
-            if words.next() != Some(b"default") {
-                return Err(b"WRONGPASS invalid username-password pair or user is disabled.".into());
-            }
-            words.next();
-        } else if option.eq_ignore_ascii_case(b"setname") && words.len() >= 1 {
-            name = Some(words.next().and_then(client_name).ok_or(BAD_NAME)?);
-        } else {
-            return Err([b"ERR Syntax error in HELLO option '", option, b"'"].concat());
-        }
+    if !session.authenticated && !hello.authenticated {
+        return reply.error(HELLO_BEFORE_AUTH);
     }
-    Ok((Some(protocol), name))
+    session.authenticated = true;
+    if let Some(protocol) = hello.protocol {
+        reply.set_protocol(protocol);
+    }
+    if let Some(name) = hello.name {
+        session.name = name;
+    }
+    introduce(session, reply);
+}
+
+/// What HELLO asks for.
+#[derive(Default)]
+struct Hello {
+    protocol: Option<Protocol>,
+    name: Option<Box<str>>,
+    /// Whether it had the right password.
+    authenticated: bool,
+}
+
+impl Hello {
+    fn parse(context: &Context, args: Args<'_>) -> Result<Self, Vec<u8>> {
+        let mut hello = Self::default();
+        let mut words = args.from(1);
+        let Some(version) = words.next() else { return Ok(hello) };
+        hello.protocol = Some(match parse_integer(version) {
+            Some(2) => Protocol::Resp2,
+            Some(3) => Protocol::Resp3,
+            Some(_) => return Err(b"NOPROTO unsupported protocol version".into()),
+            None => return Err(b"ERR Protocol version is not an integer or out of range".into()),
+        });
+        while let Some(option) = words.next() {
+            if option.eq_ignore_ascii_case(b"auth") && words.len() >= 2 {
+                let (user, password) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+                if !is_right(context, user, password) {
+                    return Err(WRONG_PASSWORD.into());
+                }
+                hello.authenticated = true;
+            } else if option.eq_ignore_ascii_case(b"setname") && words.len() >= 1 {
+                hello.name = Some(words.next().and_then(client_name).ok_or(BAD_NAME)?);
+            } else {
+                return Err([b"ERR Syntax error in HELLO option '", option, b"'"].concat());
+            }
+        }
+        Ok(hello)
+    }
 }
 
 /// The reply to HELLO, in Redis' order.
@@ -173,7 +219,7 @@ fn describe(session: &Session, protocol: Protocol) -> String {
 /// The lower-case name of the subcommand in `args`, or Redis' error and `None`.
 pub(super) fn subcommand(command: &str, args: Args<'_>, reply: &mut Reply) -> Option<&'static str> {
     let word = args.get(1);
-    let rows = table::find(command.as_bytes())?.subcommands;
+    let rows = table::find(command)?.subcommands;
     let Some((name, arity)) = rows.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())) else {
         let word = table::quote(word, table::QUOTED);
         let hint = format!("'. Try {} HELP.", command.to_ascii_uppercase());

@@ -1,5 +1,6 @@
 //! What commands see of their connection and of the server.
 
+use super::{Commands, Password};
 use crate::store::Store;
 use crossbeam_utils::CachePadded;
 use std::{
@@ -42,13 +43,15 @@ pub struct Session {
     pub local: Box<str>,
     /// When it connected.
     pub since: Instant,
+    /// Whether it may use all commands: it has given the password, or there is none.
+    pub authenticated: bool,
     /// What follows the current reply.
     pub after: After,
 }
 
 impl Session {
-    /// A new connection between two addresses.
-    pub fn new(id: u64, peer: Box<str>, local: Box<str>) -> Self {
+    /// A new connection between two addresses, to a server with a password or without.
+    pub fn new(id: u64, peer: Box<str>, local: Box<str>, context: &Context) -> Self {
         Self {
             id,
             name: Box::default(),
@@ -57,6 +60,7 @@ impl Session {
             peer,
             local,
             since: Instant::now(),
+            authenticated: context.password.is_none(),
             after: After::Continue,
         }
     }
@@ -94,6 +98,10 @@ impl Stats {
 pub struct Context {
     /// The data.
     pub store: Arc<Store>,
+    /// The commands that are not disabled.
+    pub commands: Commands,
+    /// What clients must give before they may use the rest.
+    pub password: Option<Password>,
     /// Names and values for CONFIG GET, sorted by name.
     pub settings: Vec<(&'static str, String)>,
     /// The TCP port, 0 without one.

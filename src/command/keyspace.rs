@@ -109,7 +109,7 @@ fn keys(context: &Context, args: Args<'_>, reply: &mut Reply) -> Result<(), Erro
         end: end.as_deref().map_or(Bound::Unbounded, Bound::Excluded),
     };
     // The length comes before the elements and is known after them.
-    let mut elements = Reply::default();
+    let mut elements = reply.aside();
     let mut found = 0;
     if options.limit > 0 {
         context.store.scan(range, &mut |key, value| {

@@ -8,6 +8,7 @@ mod context;
 mod glob;
 mod keyspace;
 mod list;
+mod password;
 mod server;
 mod string;
 mod table;
@@ -19,13 +20,17 @@ use crate::{
 
 pub use context::{After, Context, REDIS_VERSION, Session, Stats};
 pub use list::markdown;
-pub use table::{Lookup, lookup, table};
+pub use password::Password;
+pub use table::{Commands, Lookup, find, table};
+
+/// A command that is answered from the connection's and the server's own state.
+pub type SessionCommand = fn(&mut Session, &Context, Args<'_>, &mut Reply);
 
 /// How a command runs.
 #[derive(Clone, Copy)]
 pub enum Action {
     /// Answered from the connection's and the server's own state, at once.
-    Session(fn(&mut Session, &Context, Args<'_>, &mut Reply)),
+    Session(SessionCommand),
     /// Reads values of keys; joins the reads around it under one snapshot.
     Read(Read),
     /// Writes; joins the writes around it in one atomic commit. It may read through the
@@ -76,6 +81,8 @@ pub struct Spec {
     pub summary: &'static str,
     /// Names and arities of subcommands, which are looked up like commands.
     pub subcommands: &'static [(&'static str, i32)],
+    /// Whether a client may use it before it has given the password.
+    pub before_auth: bool,
 }
 
 impl Spec {
@@ -87,11 +94,16 @@ impl Spec {
         group: &'static str,
         summary: &'static str,
     ) -> Self {
-        Self { name, arity, keys, action, group, summary, subcommands: &[] }
+        Self { name, arity, keys, action, group, summary, subcommands: &[], before_auth: false }
     }
 
     const fn with_subcommands(mut self, subcommands: &'static [(&'static str, i32)]) -> Self {
         self.subcommands = subcommands;
+        self
+    }
+
+    const fn before_auth(mut self) -> Self {
+        self.before_auth = true;
         self
     }
 

@@ -1,8 +1,8 @@
 //! The server: what it is, how it is set, its files, its end.
 
 use super::{
-    Action, After, Context, Error, NO_KEY, REDIS_VERSION, SYNTAX_ERROR, Session, Spec,
-    connection::subcommand, glob, table,
+    Action, After, Commands, Context, Error, NO_KEY, REDIS_VERSION, SYNTAX_ERROR, Session, Spec,
+    connection::subcommand, glob,
 };
 use crate::{
     resp::{Args, Reply},
@@ -55,17 +55,17 @@ fn config(_: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply)
     }
 }
 
-fn command(_: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
+fn command(_: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
     if args.len() == 1 {
-        return describe_all(reply);
+        return describe_all(&context.commands, reply);
     }
     match subcommand("command", args, reply) {
-        Some("count") => reply.integer(table::table().count() as i64),
-        Some("docs") => docs(args, reply),
-        Some(_) if args.len() == 2 => describe_all(reply),
+        Some("count") => reply.integer(context.commands.rows().len() as i64),
+        Some("docs") => docs(&context.commands, args, reply),
+        Some(_) if args.len() == 2 => describe_all(&context.commands, reply),
         Some(_) => {
             reply.array(args.len() - 2);
-            args.from(2).for_each(|name| match table::find(name) {
+            args.from(2).for_each(|name| match context.commands.find(name) {
                 Some(spec) => describe(spec, reply),
                 None => reply.null(),
             });
@@ -74,9 +74,9 @@ fn command(_: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
     }
 }
 
-fn describe_all(reply: &mut Reply) {
-    reply.array(table::table().count());
-    table::table().for_each(|spec| describe(spec, reply));
+fn describe_all(commands: &Commands, reply: &mut Reply) {
+    reply.array(commands.rows().len());
+    commands.rows().iter().for_each(|spec| describe(spec, reply));
 }
 
 /// The ten fields of COMMAND INFO.
@@ -111,10 +111,10 @@ fn describe(spec: &Spec, reply: &mut Reply) {
     }
 }
 
-fn docs(args: Args<'_>, reply: &mut Reply) {
-    let wanted: Vec<&Spec> = match args.len() {
-        2 => table::table().collect(),
-        _ => args.from(2).filter_map(table::find).collect(),
+fn docs(commands: &Commands, args: Args<'_>, reply: &mut Reply) {
+    let wanted = match args.len() {
+        2 => commands.rows().to_vec(),
+        _ => args.from(2).filter_map(|name| commands.find(name)).collect(),
     };
     reply.map(wanted.len());
     for spec in wanted {

@@ -3,12 +3,8 @@
 use super::{Spec, connection, keyspace, server, string};
 use crate::resp::{Args, Reply};
 use hashbrown::HashMap;
-use std::sync::LazyLock;
 
 const FAMILIES: &[&[Spec]] = &[string::COMMANDS, keyspace::COMMANDS, connection::COMMANDS, server::COMMANDS];
-
-static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Spec>> =
-    LazyLock::new(|| table().map(|spec| (spec.name.as_bytes(), spec)).collect());
 
 /// Longest name the table can hold.
 const MAX_NAME: usize = 32;
@@ -29,28 +25,53 @@ pub enum Lookup {
     Unknown,
 }
 
-/// Finds a command by name, in any mix of cases.
-pub fn find(name: &[u8]) -> Option<&'static Spec> {
-    let mut lower = [0; MAX_NAME];
-    let lower = lower.get_mut(..name.len())?;
-    lower.copy_from_slice(name);
-    lower.make_ascii_lowercase();
-    BY_NAME.get(&*lower).copied()
+/// The command of that name, in any mix of cases.
+pub fn find(name: &str) -> Option<&'static Spec> {
+    table().find(|spec| spec.name.eq_ignore_ascii_case(name))
 }
 
-/// Finds the row for a request. `last` is the row of the request before, which in a pipeline is
-/// nearly always this one's too.
-#[inline]
-pub fn lookup(args: Args<'_>, last: Option<&'static Spec>) -> Lookup {
-    let name = args.get(0);
-    let known = match last {
-        Some(spec) if name.eq_ignore_ascii_case(spec.name.as_bytes()) => Some(spec),
-        _ => find(name),
-    };
-    match known {
-        Some(spec) if spec.accepts(args.len()) => Lookup::Known(spec),
-        Some(spec) => Lookup::Arity(spec),
-        None => Lookup::Unknown,
+/// The commands that one server has.
+pub struct Commands {
+    rows: Vec<&'static Spec>,
+    by_name: HashMap<&'static [u8], &'static Spec>,
+}
+
+impl Commands {
+    /// All commands but those `disabled` by name.
+    pub fn without(disabled: &[&str]) -> Self {
+        let rows: Vec<_> = table().filter(|spec| !disabled.contains(&spec.name)).collect();
+        let by_name = rows.iter().map(|spec| (spec.name.as_bytes(), *spec)).collect();
+        Self { rows, by_name }
+    }
+
+    /// Family by family.
+    pub fn rows(&self) -> &[&'static Spec] {
+        &self.rows
+    }
+
+    /// Finds a command by name, in any mix of cases.
+    pub fn find(&self, name: &[u8]) -> Option<&'static Spec> {
+        let mut lower = [0; MAX_NAME];
+        let lower = lower.get_mut(..name.len())?;
+        lower.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        self.by_name.get(&*lower).copied()
+    }
+
+    /// Finds the row for a request. `last` is the row of the request before, which in a pipeline is
+    /// nearly always this one's too.
+    #[inline]
+    pub fn lookup(&self, args: Args<'_>, last: Option<&'static Spec>) -> Lookup {
+        let name = args.get(0);
+        let known = match last {
+            Some(spec) if name.eq_ignore_ascii_case(spec.name.as_bytes()) => Some(spec),
+            _ => self.find(name),
+        };
+        match known {
+            Some(spec) if spec.accepts(args.len()) => Lookup::Known(spec),
+            Some(spec) => Lookup::Arity(spec),
+            None => Lookup::Unknown,
+        }
     }
 }
 

@@ -5,12 +5,14 @@
 //! and their quotes, and which lengths it takes.
 
 mod decoder;
+mod foreign;
 mod inline;
 mod input;
 mod integer;
 mod reply;
 
 pub use decoder::{Decoder, Limits, ProtocolError};
+pub use foreign::Foreign;
 pub use input::Input;
 pub use integer::parse_integer;
 pub use reply::{Protocol, Reply};

@@ -25,6 +25,10 @@ impl Protocol {
 pub struct Reply {
     buf: Vec<u8>,
     protocol: Protocol,
+    /// Most bytes that may wait; 0 is no limit.
+    limit: usize,
+    /// Whether more came, all of which is lost.
+    overflowed: bool,
 }
 
 impl Reply {
@@ -36,6 +40,22 @@ impl Reply {
     /// Changes the protocol version of the replies that follow.
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
+    }
+
+    /// Bounds what may wait. It is looked at when the memory has to grow, which costs a short reply nothing;
+    /// only bulk strings make a reply long.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Whether a reply grew beyond the limit. It is not there then: there is nothing left to send.
+    pub fn has_overflowed(&self) -> bool {
+        self.overflowed
+    }
+
+    /// An empty one under the same rules, for what is written apart.
+    pub fn aside(&self) -> Self {
+        Self { buf: Vec::new(), protocol: self.protocol, limit: self.limit, overflowed: false }
     }
 
     /// The bytes to send.
@@ -64,7 +84,10 @@ impl Reply {
 
     /// Appends replies that were written apart.
     pub fn append(&mut self, other: &Reply) {
-        self.buf.extend_from_slice(&other.buf);
+        self.overflowed |= other.overflowed;
+        if self.make_room(other.buf.len()) {
+            self.buf.extend_from_slice(&other.buf);
+        }
     }
 
     /// Memory held, in bytes.
@@ -101,10 +124,31 @@ impl Reply {
     /// A bulk string.
     #[inline]
     pub fn bulk(&mut self, value: &[u8]) {
-        self.buf.reserve(value.len() + 32);
+        if !self.make_room(value.len() + 32) {
+            return;
+        }
         self.header(b'$', value.len());
         self.buf.extend_from_slice(value);
         self.buf.extend_from_slice(b"\r\n");
+    }
+
+    #[inline]
+    fn make_room(&mut self, more: usize) -> bool {
+        self.buf.capacity() - self.buf.len() >= more || self.grow(more)
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize) -> bool {
+        let len = self.buf.len() + more;
+        if self.overflowed || self.limit > 0 && len > self.limit {
+            self.overflowed = true;
+            self.buf = Vec::new();
+            return false;
+        }
+        let doubled = self.buf.capacity() * 2;
+        let wanted = if self.limit > 0 { doubled.min(self.limit) } else { doubled };
+        self.buf.reserve_exact(wanted.max(len) - self.buf.len());
+        true
     }
 
     /// A bulk string, or null.

@@ -3,12 +3,13 @@
 use super::{
     cold::{self, Temperature},
     exchange::{Exchange, Home, REPLY_SIZE, Run},
+    idle::Idle,
     pool,
     worker::Local,
 };
 use crate::{
-    command::{After, Session},
-    resp::{Decoder, Limits, Partial, Protocol},
+    command::{After, Lookup, Session, SessionCommand},
+    resp::{Decoder, Foreign, Limits, Partial, Protocol, ProtocolError},
 };
 use std::{
     future::poll_fn,
@@ -17,7 +18,7 @@ use std::{
     rc::Rc,
     slice,
     sync::atomic::Ordering,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
@@ -27,6 +28,19 @@ use tokio::{
 
 /// Longest incomplete request that an idle connection keeps outside the read buffer.
 const PARTIAL_SIZE: usize = 16 << 10;
+
+/// Why a connection ended before the client or the server wanted it to.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("nothing has moved for as long as --timeout")]
+    Idle,
+    #[error("its replies grew beyond --client-output-buffer-limit")]
+    Overflow,
+    #[error("it speaks {0}, not the Redis protocol; perhaps a web page tries to use this port")]
+    Foreign(Foreign),
+}
 
 pub(super) struct Connection<S> {
     stream: S,
@@ -39,11 +53,14 @@ pub(super) struct Connection<S> {
     /// The beginning of a small request, the rest of which has not arrived.
     partial: Option<Box<Partial>>,
     temperature: Temperature,
+    /// Ends it when nothing moves, if that is wanted.
+    idle: Option<Idle>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub fn new(stream: S, local: Rc<Local>, session: Session) -> Self {
-        let decoder = Decoder::new(Limits::default());
+        let decoder = Decoder::new(limits(&local, &session));
+        let idle = local.shared.limits.idle.map(Idle::new);
         Self {
             stream,
             local,
@@ -53,23 +70,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             held: None,
             partial: None,
             temperature: Temperature::default(),
+            idle,
         }
     }
 
     /// Serves until the client or the server ends it.
     pub async fn serve(mut self) {
         if let Err(error) = self.try_serve().await {
-            log::debug!("client {} ({}): {error}", self.session.id, self.session.peer);
+            let level = match error {
+                Ended::Io(_) | Ended::Idle => log::Level::Debug,
+                Ended::Overflow | Ended::Foreign(_) => log::Level::Warn,
+            };
+            log::log!(level, "client {} ({}) closed: {error}", self.session.id, self.session.peer);
         }
         if self.session.after == After::Shutdown {
             self.local.shared.request_shutdown();
         }
     }
 
-    async fn try_serve(&mut self) -> io::Result<()> {
+    async fn try_serve(&mut self) -> Result<(), Ended> {
         while let Some(mut exchange) = poll_fn(|cx| self.poll_receive(cx)).await? {
             let full = exchange.input.is_full();
             exchange.reply.set_protocol(self.protocol);
+            exchange.reply.set_limit(self.local.shared.limits.output);
             exchange = self.answer(exchange).await?;
             self.send(&mut exchange).await?;
             self.protocol = exchange.reply.protocol();
@@ -87,13 +110,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Reads once. `None` at the end of the stream, or when the server stops and nothing is left.
-    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Box<Exchange>>>> {
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Box<Exchange>>, Ended>> {
+        if self.local.is_closed() {
+            return Poll::Ready(Ok(None));
+        }
         let mut exchange = self.held.take().unwrap_or_else(pool::take);
         if let Some(partial) = self.partial.take() {
             exchange.restore(*partial);
         }
         let mut space = ReadBuf::new(exchange.input.space());
-        match Pin::new(&mut self.stream).poll_read(cx, &mut space) {
+        let read = Pin::new(&mut self.stream).poll_read(cx, &mut space);
+        match moved(&mut self.idle, cx, read) {
             Poll::Pending if self.local.is_stopping() => Poll::Ready(Ok(None)),
             Poll::Pending => {
                 self.park(exchange);
@@ -122,14 +149,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Answers every complete request of the buffer.
-    async fn answer(&mut self, mut exchange: Box<Exchange>) -> io::Result<Box<Exchange>> {
+    async fn answer(&mut self, mut exchange: Box<Exchange>) -> Result<Box<Exchange>, Ended> {
         loop {
             let decoded = self.decoder.decode(&mut exchange.input, &mut exchange.requests);
             let full = self.decoder.is_full(&exchange.requests);
-            exchange.resolve();
+            exchange.resolve(&self.local.shared.context.commands);
             self.local.stats().commands.fetch_add(exchange.requests.len() as u64, Ordering::Relaxed);
-            while let Some(run) = exchange.next_run() {
+            while let Some(run) = self.next_run(&mut exchange) {
                 exchange = self.run(exchange, run).await?;
+                if exchange.reply.has_overflowed() {
+                    return Err(Ended::Overflow);
+                }
                 if exchange.reply.len() >= REPLY_SIZE {
                     self.send(&mut exchange).await?;
                 }
@@ -139,6 +169,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             self.decoder.retire(&mut exchange.input, &mut exchange.requests);
             if let Err(error) = decoded {
+                if let ProtocolError::Foreign(foreign) = error {
+                    self.send(&mut exchange).await?;
+                    return Err(Ended::Foreign(foreign));
+                }
                 exchange.reply.error(format!("ERR {error}"));
                 self.session.after = After::Close;
                 return Ok(exchange);
@@ -149,7 +183,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    async fn run(&mut self, mut exchange: Box<Exchange>, run: Run) -> io::Result<Box<Exchange>> {
+    fn next_run(&self, exchange: &mut Exchange) -> Option<Run> {
+        if self.session.authenticated { exchange.next_run() } else { exchange.next_run_before_auth() }
+    }
+
+    async fn run(&mut self, mut exchange: Box<Exchange>, run: Run) -> Result<Box<Exchange>, Ended> {
         let shared = &self.local.shared;
         match run {
             Run::Read => self.read(exchange).await,
@@ -161,30 +199,47 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 let (connection, committed) = oneshot::channel();
                 exchange.home = Some(Home { worker: self.local.index, connection });
                 self.local.submit(exchange);
-                committed.await.map_err(|_| io::Error::other("the committing thread is gone"))
+                let committed = self.local.promise(committed).await;
+                Ok(committed.map_err(|_| io::Error::other("the committing thread is gone"))?)
             }
             Run::Session(run) => {
-                exchange.answer_one(|_, args, reply| run(&mut self.session, &shared.context, args, reply));
+                self.run_session(&mut exchange, run);
                 Ok(exchange)
             }
             Run::Query(run) => {
                 let context = shared.context.clone();
-                Ok(spawn_blocking(move || {
+                let query = spawn_blocking(move || {
                     exchange.query(&context, run);
                     exchange
-                })
-                .await?)
+                });
+                Ok(self.local.promise(query).await.map_err(io::Error::from)?)
             }
             Run::Refused => {
-                exchange.answer_one(|found, args, reply| found.refuse(args, reply));
+                let mut is_http = false;
+                exchange.answer_one(|found, args, reply| {
+                    is_http = matches!(found, Lookup::Unknown) && Foreign::is_http_word(args.get(0));
+                    found.refuse(args, reply);
+                });
+                if is_http { Err(Ended::Foreign(Foreign::Http)) } else { Ok(exchange) }
+            }
+            Run::Locked => {
+                exchange.answer_one(|_, _, reply| reply.error("NOAUTH Authentication required."));
                 Ok(exchange)
             }
         }
     }
 
+    fn run_session(&mut self, exchange: &mut Exchange, run: SessionCommand) {
+        let (context, locked) = (&self.local.shared.context, !self.session.authenticated);
+        exchange.answer_one(|_, args, reply| run(&mut self.session, context, args, reply));
+        if locked && self.session.authenticated {
+            self.decoder.set_limits(limits(&self.local, &self.session));
+        }
+    }
+
     /// Reads on the worker while this client's reads are warm, because a thread hop costs more than
     /// such a read; on a blocking thread after a cold one, because that would hold up everybody.
-    async fn read(&mut self, mut exchange: Box<Exchange>) -> io::Result<Box<Exchange>> {
+    async fn read(&mut self, mut exchange: Box<Exchange>) -> Result<Box<Exchange>, Ended> {
         let store = &self.local.shared.context.store;
         if !store.reads_may_wait() {
             exchange.read(store);
@@ -193,11 +248,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let cold;
         if self.temperature.is_cold() {
             let store = store.clone();
-            (exchange, cold) = spawn_blocking(move || {
+            let read = spawn_blocking(move || {
                 let cold = cold::is_cold(|| exchange.read(&store));
                 (exchange, cold)
-            })
-            .await?;
+            });
+            (exchange, cold) = self.local.promise(read).await.map_err(io::Error::from)?;
         } else {
             cold = cold::is_long(|| exchange.read(store));
         }
@@ -206,19 +261,51 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Sends the replies. A client that does not read them is not read from either.
-    async fn send(&mut self, exchange: &mut Exchange) -> io::Result<()> {
+    async fn send(&mut self, exchange: &mut Exchange) -> Result<(), Ended> {
+        let Self { stream, idle, local, .. } = self;
         let mut sent = 0;
         while sent < exchange.reply.len() {
             let rest = exchange.reply.bytes().get(sent..).unwrap_or_default();
-            let len =
-                poll_fn(|cx| Poll::Ready(ready!(Pin::new(&mut self.stream).poll_write(cx, rest)))).await?;
+            let len = poll_fn(|cx| {
+                let written = Pin::new(&mut *stream).poll_write(cx, rest);
+                moved(idle, cx, written)
+            });
+            let len = len.await?;
             if len == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
+                return Err(io::Error::from(io::ErrorKind::WriteZero).into());
             }
+            local.stats().sent.fetch_add(len as u64, Ordering::Relaxed);
             sent += len;
         }
-        self.local.stats().sent.fetch_add(sent as u64, Ordering::Relaxed);
+        // What TLS has taken may still be with it.
+        poll_fn(|cx| {
+            let flushed = Pin::new(&mut *stream).poll_flush(cx);
+            moved(idle, cx, flushed)
+        })
+        .await?;
         exchange.reply.truncate(0);
         Ok(())
+    }
+}
+
+/// What a client may send.
+fn limits(local: &Local, session: &Session) -> Limits {
+    let limits = Limits { query_buffer: local.shared.limits.query, ..Limits::default() };
+    if session.authenticated { limits } else { limits.before_auth() }
+}
+
+/// Passes on whether something moved, and fails when nothing has for too long.
+fn moved<T>(
+    idle: &mut Option<Idle>,
+    cx: &mut Context<'_>,
+    poll: Poll<io::Result<T>>,
+) -> Poll<Result<T, Ended>> {
+    match (poll, idle) {
+        (Poll::Pending, Some(idle)) => idle.poll(cx).map(|()| Err(Ended::Idle)),
+        (Poll::Pending, None) => Poll::Pending,
+        (Poll::Ready(outcome), idle) => {
+            idle.as_mut().map(Idle::reset);
+            Poll::Ready(outcome.map_err(Ended::Io))
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! One batch: what a connection received, what its requests are, and the replies.
 
 use crate::{
-    command::{Action, Context, Lookup, Read, Session, Spec, lookup},
+    command::{Action, Commands, Context, Lookup, Read, SessionCommand, Spec},
     resp::{Args, Input, Partial, Reply, Requests},
     store::{self, Store, Txn, Work},
 };
@@ -45,7 +45,7 @@ pub(super) struct Home {
 /// What comes next in a batch.
 pub(super) enum Run {
     /// A request that is answered at once.
-    Session(fn(&mut Session, &Context, Args<'_>, &mut Reply)),
+    Session(SessionCommand),
     /// Reads, under one snapshot.
     Read,
     /// Writes and the reads between them, in one commit.
@@ -54,6 +54,8 @@ pub(super) enum Run {
     Query(fn(&Context, Args<'_>, &mut Reply) -> Result<(), crate::command::Error>),
     /// No command; its error is the reply.
     Refused,
+    /// A command for clients that have given the password.
+    Locked,
 }
 
 impl Exchange {
@@ -77,13 +79,13 @@ impl Exchange {
     }
 
     /// Looks up the commands of newly decoded requests.
-    pub fn resolve(&mut self) {
+    pub fn resolve(&mut self, commands: &Commands) {
         self.lookups.clear();
         self.next = 0;
         let mut last = None;
         for index in 0..self.requests.len() {
             let Some(args) = self.requests.get(index, self.input.bytes()) else { break };
-            let found = lookup(args, last);
+            let found = commands.lookup(args, last);
             if let Lookup::Known(spec) | Lookup::Arity(spec) = found {
                 last = Some(spec);
             }
@@ -113,6 +115,15 @@ impl Exchange {
                 self.end = self.extend(joins, |action| matches!(action, Action::Write(_)));
                 Run::Write
             }
+        })
+    }
+
+    /// The same for a client that has not given the password: one request at a time.
+    pub fn next_run_before_auth(&self) -> Option<Run> {
+        Some(match *self.lookups.get(self.next)? {
+            Lookup::Known(Spec { action: Action::Session(run), before_auth: true, .. }) => Run::Session(*run),
+            Lookup::Known(_) => Run::Locked,
+            Lookup::Arity(_) | Lookup::Unknown => Run::Refused,
         })
     }
 

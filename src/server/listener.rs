@@ -1,8 +1,9 @@
 //! Accepting connections, and knowing when to stop.
 
-use super::{Error, Inlets, Shared, worker::Incoming};
-use crate::config::Config;
+use super::{Error, Inlets, Shared, access::DENIED, sockets, worker::Incoming};
+use crate::config::{Network, Ports};
 use std::{
+    future::pending,
     io::{self, Write},
     net::SocketAddr,
     path::PathBuf,
@@ -21,49 +22,39 @@ const OWN_FILES: u64 = 64;
 
 /// The sockets that take connections.
 pub(super) struct Listener {
-    tcp: TcpListener,
-    address: SocketAddr,
+    tcp: Option<(TcpListener, SocketAddr)>,
+    tls: Option<(TcpListener, SocketAddr)>,
     unix: Option<(UnixListener, PathBuf)>,
 }
 
 impl Listener {
-    pub fn bind(config: &Config) -> Result<Self, Error> {
-        let address = SocketAddr::new(config.bind, config.port);
-        let listen = |address: String| {
-            move |source: io::Error| {
-                let hint = match source.kind() {
-                    io::ErrorKind::AddrInUse => "; stop what listens there or choose another --port",
-                    io::ErrorKind::AddrNotAvailable => "; choose an address of this machine for --bind",
-                    io::ErrorKind::PermissionDenied => {
-                        "; ports below 1024 need privileges, choose another --port"
-                    }
-                    _ => "",
-                };
-                Error::Listen { address, source, hint }
-            }
+    pub fn bind(config: &Network) -> Result<Self, Error> {
+        let bind = |port, flag| {
+            let listener = sockets::bind_tcp(config, port, flag)?;
+            let address = listener.local_addr().map_err(Error::Address)?;
+            Ok((listener, address))
         };
-        let tcp = std::net::TcpListener::bind(address)
-            .and_then(|tcp| tcp.set_nonblocking(true).map(|()| tcp))
-            .and_then(TcpListener::from_std)
-            .map_err(listen(address.to_string()))?;
-        let address = tcp.local_addr().map_err(listen(address.to_string()))?;
+        let tcp = config.port.map(|port| bind(port, "--port")).transpose()?;
+        let tls = config.tls.as_ref().map(|tls| bind(tls.port, "--tls-port")).transpose()?;
         let unix = match &config.unix_socket {
-            Some(path) => Some((bind_unix(path)?, path.clone())),
+            Some(path) => Some((sockets::bind_unix(path, config)?, path.clone())),
             None => None,
         };
-        Ok(Self { tcp, address, unix })
+        Ok(Self { tcp, tls, unix })
     }
 
-    pub fn port(&self) -> u16 {
-        self.address.port()
+    pub fn ports(&self) -> Ports {
+        let port =
+            |listener: &Option<(_, SocketAddr)>| listener.as_ref().map_or(0, |(_, address)| address.port());
+        Ports { plain: port(&self.tcp), tls: port(&self.tls) }
     }
 
     /// The addresses, for people.
     pub fn address(&self) -> String {
-        match &self.unix {
-            Some((_, path)) => format!("{} and {}", self.address, path.display()),
-            None => self.address.to_string(),
-        }
+        let tcp = self.tcp.iter().map(|(_, address)| address.to_string());
+        let tls = self.tls.iter().map(|(_, address)| format!("tls://{address}"));
+        let unix = self.unix.iter().map(|(_, path)| path.display().to_string());
+        tcp.chain(tls).chain(unix).collect::<Vec<_>>().join(" and ")
     }
 
     /// Hands each connection to the worker that has the fewest, until `stop` is done.
@@ -77,20 +68,30 @@ impl Listener {
         tokio::pin!(stop);
         // Numbered in the order in which they came; workers take them up in any.
         let mut id = 0;
+        let mut failing = false;
         loop {
             let accepted = tokio::select! {
                 () = &mut stop => return,
                 accepted = self.accept() => accepted,
             };
             match accepted {
-                Ok(incoming) if shared.context.connections() >= max_clients => refuse(incoming),
                 Ok(incoming) => {
-                    id += 1;
-                    assign(id, incoming, shared, inlets);
+                    failing = false;
+                    match refusal(&incoming, shared, max_clients) {
+                        Some(reason) => refuse(incoming, reason),
+                        None => {
+                            id += 1;
+                            assign(id, incoming, shared, inlets);
+                        }
+                    }
                 }
                 Err(error) => {
-                    // Out of files, most likely: connections that end will free some.
-                    log::warn!("cannot accept a connection: {error}");
+                    // Out of files, most likely: connections that end will free some. Until then whoever wants
+                    // to connect waits, and a line for each try would only fill the log.
+                    if !failing {
+                        log::warn!("cannot accept a connection, and try again until one ends: {error}");
+                    }
+                    failing = true;
                     sleep(Duration::from_millis(100)).await;
                 }
             }
@@ -98,20 +99,26 @@ impl Listener {
     }
 
     async fn accept(&self) -> io::Result<Incoming> {
-        let tcp = async {
-            let (stream, peer) = self.tcp.accept().await?;
-            Ok(Incoming::Tcp(stream.into_std()?, peer))
-        };
-        match &self.unix {
-            None => tcp.await,
-            Some((unix, path)) => tokio::select! {
-                tcp = tcp => tcp,
-                accepted = unix.accept() => {
-                    Ok(Incoming::Unix(accepted?.0.into_std()?, path.display().to_string().into()))
-                }
-            },
+        tokio::select! {
+            tcp = accept_tcp(self.tcp.as_ref()) => tcp.map(|(stream, peer)| Incoming::Tcp(stream, peer)),
+            tls = accept_tcp(self.tls.as_ref()) => tls.map(|(stream, peer)| Incoming::Tls(stream, peer)),
+            unix = accept_unix(self.unix.as_ref()) => unix,
         }
     }
+}
+
+async fn accept_tcp(
+    listener: Option<&(TcpListener, SocketAddr)>,
+) -> io::Result<(std::net::TcpStream, SocketAddr)> {
+    let Some((listener, _)) = listener else { return pending().await };
+    let (stream, peer) = listener.accept().await?;
+    Ok((stream.into_std()?, peer))
+}
+
+async fn accept_unix(listener: Option<&(UnixListener, PathBuf)>) -> io::Result<Incoming> {
+    let Some((listener, path)) = listener else { return pending().await };
+    let (stream, _) = listener.accept().await?;
+    Ok(Incoming::Unix(stream.into_std()?, path.display().to_string().into()))
 }
 
 impl Drop for Listener {
@@ -138,33 +145,30 @@ fn assign(id: u64, incoming: Incoming, shared: &Shared, inlets: &Inlets) {
     }
 }
 
-/// Tells a client in excess why it is not served.
-fn refuse(incoming: Incoming) {
-    const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
+/// Why a client is not served, in Redis' words.
+fn refusal(incoming: &Incoming, shared: &Shared, max_clients: usize) -> Option<&'static str> {
+    if shared.context.connections() >= max_clients {
+        return Some("-ERR max number of clients reached\r\n");
+    }
+    match incoming {
+        Incoming::Tcp(_, peer) | Incoming::Tls(_, peer) if shared.access.denies(peer.ip()) => {
+            log::debug!("protected mode turns {peer} away");
+            Some(DENIED)
+        }
+        _ => None,
+    }
+}
+
+/// Tells a client why it is not served, unless it would have to be told in TLS.
+fn refuse(incoming: Incoming, reason: &str) {
     let outcome = match incoming {
-        Incoming::Tcp(mut stream, _) => stream.write_all(TOO_MANY),
-        Incoming::Unix(mut stream, _) => stream.write_all(TOO_MANY),
+        Incoming::Tcp(mut stream, _) => stream.write_all(reason.as_bytes()),
+        Incoming::Tls(..) => Ok(()),
+        Incoming::Unix(mut stream, _) => stream.write_all(reason.as_bytes()),
     };
     if let Err(error) = outcome {
         log::debug!("cannot refuse a client: {error}");
     }
-}
-
-/// Binds the Unix socket. A socket file that nobody listens on is left over from a process that was
-/// killed, and replaced.
-fn bind_unix(path: &std::path::Path) -> Result<UnixListener, Error> {
-    use std::os::unix::{fs::FileTypeExt, net::UnixStream};
-    let listen = |source| Error::Listen { address: path.display().to_string(), source, hint: "" };
-    if let Ok(metadata) = std::fs::symlink_metadata(path) {
-        if !metadata.file_type().is_socket() {
-            return Err(Error::NotASocket(path.into()));
-        }
-        if UnixStream::connect(path).is_ok() {
-            return Err(listen(io::ErrorKind::AddrInUse.into()));
-        }
-        std::fs::remove_file(path).map_err(listen)?;
-    }
-    UnixListener::bind(path).map_err(listen)
 }
 
 /// Lets the process open a file for each of `max_clients`, or tells how many clients it can have.

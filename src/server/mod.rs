@@ -1,15 +1,21 @@
 //! The server: listeners, workers, the committing thread, and an orderly end.
 
+mod access;
 mod cold;
 mod connection;
 mod exchange;
+mod idle;
 mod listener;
 mod pool;
+mod sockets;
+mod tls;
 mod worker;
 
+pub use access::{Access, AccessError};
+
 use crate::{
-    command::{Context, Stats},
-    config::Config,
+    command::{Commands, Context, Stats},
+    config::{ClientLimits, Config},
     engine::Fsync,
     store::{self, CommitQueue, Store},
 };
@@ -33,7 +39,9 @@ use worker::{Inbox, Incoming};
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
     #[error("cannot listen on {address}: {source}{hint}")]
-    Listen { address: String, source: io::Error, hint: &'static str },
+    Listen { address: String, source: io::Error, hint: String },
+    #[error("cannot tell the address of a socket: {0}")]
+    Address(#[source] io::Error),
     #[error("{} is not a socket; choose another --unixsocket", .0.display())]
     NotASocket(PathBuf),
     #[error("cannot start a thread: {0}")]
@@ -49,6 +57,9 @@ pub enum Error {
 /// What all threads of a server see.
 struct Shared {
     context: Arc<Context>,
+    access: Access,
+    limits: ClientLimits,
+    keepalive: Option<Duration>,
     queue: CommitQueue<Box<Exchange>>,
     inboxes: Vec<Inbox>,
     shutdown: Notify,
@@ -75,28 +86,25 @@ impl Shared {
 
 /// Serves `store` until SHUTDOWN, SIGINT or SIGTERM; then answers what was received, syncs and
 /// closes. `ready` is called with the TCP address once connections are accepted.
-pub fn serve(store: Store, config: &Config, ready: impl FnOnce(&str)) -> Result<(), Error> {
+pub fn serve(store: Store, config: &Config, access: Access, ready: impl FnOnce(&str)) -> Result<(), Error> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Thread)?;
     let (listener, max_clients) = runtime.block_on(async {
-        let max_clients = listener::raise_file_limit(config.max_clients);
-        Listener::bind(config).map(|listener| (listener, max_clients))
+        let max_clients = listener::raise_file_limit(config.network.max_clients);
+        Listener::bind(&config.network).map(|listener| (listener, max_clients))
     })?;
-    let context = Arc::new(Context {
-        store: Arc::new(store),
-        settings: config.settings(listener.port(), max_clients),
-        port: listener.port(),
-        started: Instant::now(),
-        stats: (0..config.threads).map(|_| Stats::new().into()).collect(),
-    });
+    access.announce(&config.network);
     let shared = Arc::new(Shared {
-        context,
+        context: Arc::new(context(store, config, &access, &listener, max_clients)),
+        access,
+        limits: config.network.client,
+        keepalive: config.network.keepalive,
         queue: CommitQueue::default(),
         inboxes: (0..config.threads).map(|_| Inbox::default()).collect(),
         shutdown: Notify::new(),
     });
     let writers = Writers::spawn(&shared)?;
-    let (inlets, workers) = spawn_workers(&shared, config.threads)?;
+    let (inlets, workers) = spawn_workers(&shared, config.threads, config.network.shutdown_timeout)?;
     let outcome = runtime.block_on(async {
         let signals = listener::Signals::new().map_err(Error::Signal)?;
         ready(&listener.address());
@@ -115,15 +123,39 @@ pub fn serve(store: Store, config: &Config, ready: impl FnOnce(&str)) -> Result<
     outcome.and(closed).and(store.fault().map_or(Ok(()), |fault| Err(Error::Fault(fault.into()))))
 }
 
+/// What commands see of the server.
+fn context(
+    store: Store,
+    config: &Config,
+    access: &Access,
+    listener: &Listener,
+    max_clients: usize,
+) -> Context {
+    let ports = listener.ports();
+    Context {
+        store: Arc::new(store),
+        commands: Commands::without(&config.disabled_commands),
+        password: access.password.clone(),
+        settings: config.settings(ports, max_clients),
+        port: ports.plain,
+        started: Instant::now(),
+        stats: (0..config.threads).map(|_| Stats::new().into()).collect(),
+    }
+}
+
 type Inlets = Vec<mpsc::UnboundedSender<(u64, Incoming)>>;
 
-fn spawn_workers(shared: &Arc<Shared>, count: usize) -> Result<(Inlets, Vec<JoinHandle<()>>), Error> {
+fn spawn_workers(
+    shared: &Arc<Shared>,
+    count: usize,
+    patience: Duration,
+) -> Result<(Inlets, Vec<JoinHandle<()>>), Error> {
     let (mut inlets, mut workers) = (Vec::new(), Vec::new());
     for index in 0..count {
         let (inlet, incoming) = mpsc::unbounded_channel();
         let shared = shared.clone();
         let run = move || {
-            if let Err(error) = worker::run(index, shared.clone(), incoming) {
+            if let Err(error) = worker::run(index, shared.clone(), incoming, patience) {
                 log::error!("worker {index}: {error}");
                 shared.request_shutdown();
             }

@@ -1,7 +1,7 @@
 //! A worker: one thread with its own event loop and its own connections. Nothing on the path of a
 //! read is shared between workers but the engine.
 
-use super::{Shared, connection::Connection, exchange::Exchange};
+use super::{Shared, connection::Connection, exchange::Exchange, sockets};
 use crate::command::{Session, Stats};
 use std::{
     cell::{Cell, RefCell},
@@ -9,6 +9,7 @@ use std::{
     future::poll_fn,
     io,
     net::SocketAddr,
+    pin::pin,
     rc::Rc,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     task::{Poll, Waker},
@@ -19,16 +20,22 @@ use tokio::{
     runtime,
     sync::{Notify, mpsc},
     task::spawn_local,
-    time::sleep,
+    time::{Instant, sleep, timeout},
 };
 
-/// How long connections may take to finish when the server stops.
+/// When the server stops: how long clients may go on sending, and how long one may take nothing of what it
+/// has asked for.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// How long a client may take for the handshake of TLS.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// A connection on its way to its worker.
 pub(super) enum Incoming {
     /// Accepted over TCP.
     Tcp(std::net::TcpStream, SocketAddr),
+    /// Accepted on the port for TLS.
+    Tls(std::net::TcpStream, SocketAddr),
     /// Accepted on the Unix socket, whose path it is.
     Unix(std::os::unix::net::UnixStream, Box<str>),
 }
@@ -57,6 +64,10 @@ pub(super) struct Local {
     pub index: usize,
     pub shared: Arc<Shared>,
     stopping: Cell<bool>,
+    /// Whether nothing more is received, also of what has arrived.
+    closed: Cell<bool>,
+    /// Batches that other threads work on.
+    promised: Cell<usize>,
     /// How to wake each connection when the server stops.
     wakers: RefCell<HashMap<u64, Waker>>,
     /// Asks for a kick of the committing thread.
@@ -66,6 +77,18 @@ pub(super) struct Local {
 impl Local {
     pub fn is_stopping(&self) -> bool {
         self.stopping.get()
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// Waits for `work` of another thread, which at the end of the server is waited for as well.
+    pub async fn promise<T>(&self, work: impl Future<Output = T>) -> T {
+        self.promised.set(self.promised.get() + 1);
+        let done = work.await;
+        self.promised.set(self.promised.get() - 1);
+        done
     }
 
     pub fn stats(&self) -> &Stats {
@@ -113,14 +136,8 @@ impl Local {
         let guard = Guard { local: self.clone(), id };
         let outcome = match incoming {
             Incoming::Tcp(stream, peer) => self.serve_tcp(id, stream, peer).await,
-            Incoming::Unix(stream, path) => match tokio::net::UnixStream::from_std(stream) {
-                Ok(stream) => {
-                    let session = Session::new(id, format!("{path}:0").into(), format!("{path}:0").into());
-                    self.serve_stream(stream, session).await;
-                    Ok(())
-                }
-                Err(error) => Err(error),
-            },
+            Incoming::Tls(stream, peer) => self.serve_tls(id, stream, peer).await,
+            Incoming::Unix(stream, path) => self.serve_unix(id, stream, &path).await,
         };
         if let Err(error) = outcome {
             log::warn!("cannot serve client {id}: {error}");
@@ -134,16 +151,102 @@ impl Local {
         stream: std::net::TcpStream,
         peer: SocketAddr,
     ) -> io::Result<()> {
+        let (stream, session) = self.open(id, stream, peer)?;
+        self.serve_stream(stream, session).await;
+        Ok(())
+    }
+
+    async fn serve_tls(
+        self: &Rc<Self>,
+        id: u64,
+        stream: std::net::TcpStream,
+        peer: SocketAddr,
+    ) -> io::Result<()> {
+        let Some(acceptor) = &self.shared.access.tls else { return Ok(()) };
+        let (stream, session) = self.open(id, stream, peer)?;
+        let mut handshake = pin!(timeout(HANDSHAKE, acceptor.accept(stream)));
+        let done = poll_fn(|cx| match handshake.as_mut().poll(cx) {
+            Poll::Pending if self.is_stopping() => Poll::Ready(None),
+            other => other.map(Some),
+        });
+        match done.await {
+            Some(Ok(Ok(stream))) => self.serve_stream(stream, session).await,
+            Some(Ok(Err(error))) => log::info!("client {id} ({peer}) closed: no TLS with it: {error}"),
+            Some(Err(_)) => {
+                log::info!("client {id} ({peer}) closed: it does not finish the handshake of TLS")
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// A stream with its options set, and the state of its client.
+    fn open(
+        &self,
+        id: u64,
+        stream: std::net::TcpStream,
+        peer: SocketAddr,
+    ) -> io::Result<(tokio::net::TcpStream, Session)> {
         // Replies are whole batches already; waiting for more to send only delays them.
         stream.set_nodelay(true)?;
-        let local = stream.local_addr()?;
-        let session = Session::new(id, peer.to_string().into(), local.to_string().into());
-        self.serve_stream(tokio::net::TcpStream::from_std(stream)?, session).await;
+        if let Some(time) = self.shared.keepalive {
+            sockets::keep_alive(&stream, time)?;
+        }
+        let local = stream.local_addr()?.to_string().into();
+        let session = Session::new(id, peer.to_string().into(), local, &self.shared.context);
+        Ok((tokio::net::TcpStream::from_std(stream)?, session))
+    }
+
+    async fn serve_unix(
+        self: &Rc<Self>,
+        id: u64,
+        stream: std::os::unix::net::UnixStream,
+        path: &str,
+    ) -> io::Result<()> {
+        let stream = tokio::net::UnixStream::from_std(stream)?;
+        let name = || format!("{path}:0").into();
+        self.serve_stream(stream, Session::new(id, name(), name(), &self.shared.context)).await;
         Ok(())
     }
 
     async fn serve_stream<S: AsyncRead + AsyncWrite + Unpin>(self: &Rc<Self>, stream: S, session: Session) {
         Connection::new(stream, self.clone(), session).serve().await;
+    }
+}
+
+impl Local {
+    /// Lets the connections answer what they have received. Clients that only go on sending are cut off
+    /// after [`GRACE`], and those that do not read; commits that clients wait for have `patience`.
+    async fn finish(&self, patience: Duration) {
+        let stats = self.stats();
+        let sent = || stats.sent.load(Ordering::Relaxed);
+        let begin = Instant::now();
+        let mut last = (begin, sent());
+        while stats.connections.load(Ordering::Relaxed) > 0 {
+            let now = Instant::now();
+            if self.promised.get() > 0 || sent() != last.1 {
+                last = (now, sent());
+            }
+            if now - begin >= patience {
+                return self.give_up(patience);
+            }
+            self.closed.set(now - begin >= GRACE);
+            if now - last.0 >= GRACE {
+                return;
+            }
+            sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    fn give_up(&self, patience: Duration) {
+        let promised = self.promised.get();
+        if promised > 0 {
+            log::warn!(
+                "{promised} clients get no reply: their requests were not done within --shutdown-timeout of {} \
+                 seconds; writes among them are still being committed",
+                patience.as_secs()
+            );
+        }
     }
 }
 
@@ -177,11 +280,13 @@ fn wake_without_preempting() {
     }
 }
 
-/// Serves the connections that come through `incoming` until it closes, then those that are left.
+/// Serves the connections that come through `incoming` until it closes, then those that are left, for
+/// `patience` at most.
 pub(super) fn run(
     index: usize,
     shared: Arc<Shared>,
     mut incoming: mpsc::UnboundedReceiver<(u64, Incoming)>,
+    patience: Duration,
 ) -> io::Result<()> {
     if !shared.context.store.is_memory_only() {
         wake_without_preempting();
@@ -196,6 +301,8 @@ pub(super) fn run(
             index,
             shared,
             stopping: Cell::new(false),
+            closed: Cell::new(false),
+            promised: Cell::new(0),
             wakers: RefCell::default(),
             submitted: Notify::new(),
         });
@@ -206,11 +313,7 @@ pub(super) fn run(
         }
         local.stopping.set(true);
         local.wakers.borrow().values().for_each(Waker::wake_by_ref);
-        let deadline = tokio::time::Instant::now() + GRACE;
-        while local.stats().connections.load(Ordering::Relaxed) > 0 && tokio::time::Instant::now() < deadline
-        {
-            sleep(Duration::from_millis(2)).await;
-        }
+        local.finish(patience).await;
     });
     runtime.shutdown_timeout(GRACE);
     Ok(())

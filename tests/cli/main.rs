@@ -11,6 +11,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod access;
 mod docs;
 mod engines;
 mod help;
@@ -18,4 +19,5 @@ mod network;
 mod options;
 mod paths;
 mod program;
+mod sockets;
 mod stopping;

@@ -1,4 +1,5 @@
-"""A session of redis-py with a server: session.py PORT PROTOCOL. Ends with an error at a wrong reply."""
+"""A session of redis-py with a server: session.py PORT PROTOCOL [PASSWORD CA]. With a CA it speaks TLS.
+Ends with an error at a wrong reply."""
 
 import sys
 
@@ -23,8 +24,10 @@ def text(value):
     return value.decode() if isinstance(value, bytes) else value
 
 
-port, protocol = int(sys.argv[1]), int(sys.argv[2])
-r = redis.Redis(port=port, protocol=protocol, client_name="python")
+options = {"port": int(sys.argv[1]), "protocol": int(sys.argv[2])}
+if len(sys.argv) > 3:
+    options |= {"password": sys.argv[3], "ssl": True, "ssl_ca_certs": sys.argv[4]}
+r = redis.Redis(**options, client_name="python")
 r.flushdb()
 
 check(r.ping(), True)
@@ -75,7 +78,7 @@ check(r.info()["redis_version"], "7.0.15")
 check(r.info("server")["redis_mode"], "standalone")
 check(r.config_get("databases"), {"databases": "1"})
 check(r.command_count() > 20, True)
-decoded = redis.Redis(port=port, protocol=protocol, decode_responses=True)
+decoded = redis.Redis(**options, decode_responses=True)
 check(decoded.get("x"), "text")
 check(r.flushdb(), True)
 check(r.dbsize(), 0)

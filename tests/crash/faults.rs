@@ -1,15 +1,13 @@
 //! A write that failed is never acknowledged, and nothing that was acknowledged suffers from it.
 
+#[cfg(target_os = "linux")]
+use crate::{injected::Injected, support::PATIENCE};
 use crate::{
     kill,
     support::{Client, KVBENCH, Server, request, stores},
 };
-#[cfg(target_os = "linux")]
-use crate::{support::PATIENCE, trace::strace};
 use kvbench::engine::Fsync;
 use redis_protocol::resp2::types::OwnedFrame;
-#[cfg(target_os = "linux")]
-use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
     path::Path,
@@ -17,7 +15,6 @@ use std::{
 };
 #[cfg(target_os = "linux")]
 use std::{
-    path::PathBuf,
     thread,
     time::{Duration, Instant},
 };
@@ -58,7 +55,8 @@ fn after_a_failed_sync_writes_are_refused_until_a_restart() {
         for fsync in [Fsync::Always, Fsync::EverySec] {
             let dir = tempfile::tempdir().unwrap();
             fill(dir.path(), store, fsync, 0..1);
-            let mut failing = FailingSyncs::start(dir.path(), store, fsync);
+            // The first sync of each thread.
+            let mut failing = Injected::start(dir.path(), &args(store, fsync), "error=EIO:when=1");
             let mut client = failing.server.connect();
             failing.begin();
             wait_for_misconf(&mut client, store, fsync);
@@ -205,51 +203,5 @@ fn wait_for_misconf(client: &mut Client, store: &str, fsync: Fsync) {
         assert!(is_error(&reply) || fsync != Fsync::Always, "{store}: {reply:?}, though the sync failed");
         assert!(Instant::now() < deadline, "{store} {fsync}: writes go on after a failed sync");
         thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// A server whose threads' first syncs fail, from `begin` on. strace does that, as the server's
-/// parent, because some systems let a process look only at its own children.
-#[cfg(target_os = "linux")]
-struct FailingSyncs {
-    server: Server,
-    dir: PathBuf,
-}
-
-#[cfg(target_os = "linux")]
-impl FailingSyncs {
-    fn start(dir: &Path, store: &str, fsync: Fsync) -> Self {
-        drop(strace());
-        let script = "\"$@\" 2>kvbench.err & pid=$!; until [ -e go ]; do sleep 0.02; done; \
-                      exec strace -f -p $pid -o trace.out -e trace=fsync,fdatasync \
-                      -e inject=fsync,fdatasync:error=EIO:when=1 2>strace.err";
-        let mut command = Command::new("bash");
-        command.current_dir(dir).args(["-c", script, "bash", KVBENCH]).args(args(store, fsync));
-        Self { server: Server::start_command(&mut command), dir: dir.into() }
-    }
-
-    fn begin(&self) {
-        fs::write(self.dir.join("go"), "").unwrap();
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let said = fs::read_to_string(self.dir.join("strace.err")).unwrap_or_default();
-            if said.contains("attached") {
-                return;
-            }
-            assert!(Instant::now() < deadline, "strace does not attach: {said}");
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-/// The server is not the process that was started, but its child.
-#[cfg(target_os = "linux")]
-impl Drop for FailingSyncs {
-    fn drop(&mut self) {
-        let pid = self.server.start_line.split_once("pid=").and_then(|(_, pid)| pid.trim().parse().ok());
-        // Only while its parent is there can the number not be another process's.
-        if let (Some(pid), Ok(None)) = (pid.and_then(Pid::from_raw), self.server.process.try_wait()) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
     }
 }

@@ -12,8 +12,12 @@
 mod support;
 
 mod client;
+#[cfg(target_os = "linux")]
+mod ending;
 mod faults;
 mod history;
+#[cfg(target_os = "linux")]
+mod injected;
 mod kill;
 mod rewriting;
 #[cfg(target_os = "linux")]

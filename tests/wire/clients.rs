@@ -1,7 +1,7 @@
 //! Programs and libraries as people use them, with the handshakes they make by default.
 
 use crate::{
-    every_store::{Running, on_every_store},
+    every_store::{Running, in_memory, on_every_store},
     support::request,
 };
 use std::{
@@ -9,12 +9,13 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::Mutex,
 };
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
 
 /// Runs `command` to its end and returns what it printed.
-fn output(command: &mut Command, input: &[u8]) -> String {
+pub fn output(command: &mut Command, input: &[u8]) -> String {
     let mut process = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -47,18 +48,31 @@ fn port(running: &Running) -> String {
     running.server.address.port().to_string()
 }
 
-#[test]
-fn redis_py_runs_its_session_in_both_protocols() {
+/// A Python that has redis-py. Several tests use it, one of which installs it.
+pub fn python() -> PathBuf {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap();
     let dir = installed("clients-python", "requirements.txt", |dir| {
         output(Command::new("python3").args(["-m", "venv", "."]).current_dir(dir), b"");
         let install = ["-m", "pip", "install", "--quiet", "-r", "requirements.txt"];
         output(Command::new(dir.join("bin/python")).args(install).current_dir(dir), b"");
     });
+    dir.join("bin/python")
+}
+
+/// The session of redis-py.
+pub fn session_py() -> String {
+    format!("{SOURCES}/session.py")
+}
+
+#[test]
+fn redis_py_runs_its_session_in_both_protocols() {
+    let python = python();
     on_every_store(|running| {
         for protocol in ["2", "3"] {
             println!("protocol {protocol}");
-            let mut session = Command::new(dir.join("bin/python"));
-            session.arg(Path::new(SOURCES).join("session.py")).args([&port(running), protocol]);
+            let mut session = Command::new(&python);
+            session.args([&*session_py(), &port(running), protocol]);
             assert_eq!(output(&mut session, b""), "done\n");
         }
     });
@@ -97,6 +111,24 @@ fn redis_cli_runs_a_session_in_both_protocols() {
             assert_eq!(printed, [START, settings, END].concat(), "redis-cli {flag}");
         }
     });
+}
+
+#[test]
+fn redis_cli_runs_a_session_with_a_password() {
+    let running = in_memory(&["--requirepass", "a long secret"]);
+    let session = |flags: &[&str]| {
+        let mut cli = Command::new("redis-cli");
+        cli.args(["--no-raw", "--no-auth-warning", "-p", &port(&running)]).args(flags);
+        output(&mut cli, b"set k v\nget k\ndel k\n").replace("\n\n", "\n")
+    };
+    let served = "OK\n\"v\"\n(integer) 1\n";
+    assert_eq!(session(&["-a", "a long secret"]), served);
+    assert_eq!(session(&["-3", "-a", "a long secret"]), served);
+    assert_eq!(session(&["--user", "default", "--pass", "a long secret"]), served);
+    let refused = "(error) NOAUTH Authentication required.\n";
+    assert_eq!(session(&[]), refused.repeat(3));
+    let wrong = session(&["-a", "a long secre"]);
+    assert!(wrong.ends_with(&refused.repeat(3)), "{wrong}");
 }
 
 #[test]

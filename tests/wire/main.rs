@@ -11,11 +11,15 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod browsers;
 mod clients;
 mod commands;
 mod differential;
 mod every_store;
 mod frames;
+mod idle;
 mod limits;
 mod pipelines;
 mod shutdown;
+#[cfg(feature = "tls")]
+mod tls;

@@ -1,7 +1,7 @@
 //! Incremental request decoder: it never looks twice at bytes it has understood, allocates nothing
 //! per request and does not recurse.
 
-use super::{Input, Requests, Span, inline, parse_integer};
+use super::{Foreign, Input, Requests, Span, inline, parse_integer};
 
 /// What a client may send. The defaults are those of redis-server 7.0.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +16,16 @@ pub struct Limits {
     pub query_buffer: usize,
     /// Most requests of one batch; the rest waits in the buffer.
     pub batch: usize,
+    /// Whether the client may send requests of any size, because it has authenticated.
+    pub authenticated: bool,
+}
+
+impl Limits {
+    /// What Redis takes from a client that has not authenticated. Its requests come one by one, because
+    /// each may be the one after which these limits end.
+    pub fn before_auth(self) -> Self {
+        Self { bulk: 16 << 10, args: 10, batch: 1, authenticated: false, ..self }
+    }
 }
 
 impl Default for Limits {
@@ -26,6 +36,7 @@ impl Default for Limits {
             args: i32::MAX as usize,
             query_buffer: 1 << 30,
             batch: 16 << 10,
+            authenticated: true,
         }
     }
 }
@@ -53,6 +64,13 @@ pub enum ProtocolError {
     NoCrlf,
     #[error("Protocol error: request larger than the query buffer limit")]
     QueryTooLong,
+    #[error("Protocol error: unauthenticated multibulk length")]
+    CountBeforeAuth,
+    #[error("Protocol error: unauthenticated bulk length")]
+    LengthBeforeAuth,
+    /// It gets no answer.
+    #[error("it speaks {0}, not the Redis protocol")]
+    Foreign(Foreign),
 }
 
 /// A step of decoding: the bytes seen so far do not complete it.
@@ -77,6 +95,11 @@ impl Decoder {
     /// A decoder at the start of a stream.
     pub fn new(limits: Limits) -> Self {
         Self { limits, at: 0, start: 0, missing: 0, bulk: None, searched: 0 }
+    }
+
+    /// Changes what the client may send from the next request on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
     }
 
     /// Appends the complete requests of `input` to `requests`, up to `Limits::batch`. On an error
@@ -127,7 +150,8 @@ impl Decoder {
         };
         self.missing = usize::try_from(count).unwrap_or(0);
         if self.missing > self.limits.args {
-            return Err(ProtocolError::Count);
+            let absurd = self.limits.authenticated || self.missing > Limits::default().args;
+            return Err(if absurd { ProtocolError::Count } else { ProtocolError::CountBeforeAuth });
         }
         if self.missing == 0 {
             self.start = self.at;
@@ -152,7 +176,9 @@ impl Decoder {
                         let Some(len) = line else { return Ok(Err(Incomplete)) };
                         let len = usize::try_from(len).map_err(|_| ProtocolError::Length)?;
                         if len > self.limits.bulk {
-                            return Err(ProtocolError::Length);
+                            let absurd = self.limits.authenticated || len > Limits::default().bulk;
+                            let before_auth = ProtocolError::LengthBeforeAuth;
+                            return Err(if absurd { ProtocolError::Length } else { before_auth });
                         }
                         *self.bulk.insert(len)
                     }
@@ -213,6 +239,9 @@ impl Decoder {
         input: &mut Input,
         requests: &mut Requests,
     ) -> Result<Result<(), Incomplete>, ProtocolError> {
+        if input.bytes().get(self.at..).is_some_and(Foreign::begins_with_tls) {
+            return Err(ProtocolError::Foreign(Foreign::Tls));
+        }
         let Some(newline) = self.find(input.bytes(), b'\n', ProtocolError::InlineTooLong)? else {
             return Ok(Err(Incomplete));
         };
@@ -225,6 +254,11 @@ impl Decoder {
         inline::split(data, self.at, end, &mut requests.spans).ok_or(ProtocolError::Quotes)?;
         if requests.spans.len() > before {
             requests.ends.push(requests.spans.len() as u32);
+            let last = requests.get(requests.len() - 1, data);
+            if last.is_some_and(Foreign::is_http) {
+                requests.ends.pop();
+                return Err(ProtocolError::Foreign(Foreign::Http));
+            }
         }
         self.at = newline + 1;
         self.start = self.at;

@@ -2,6 +2,7 @@
 //!
 //! `KVBENCH_SEED=<number>` replays one stream of a failure.
 
+mod access;
 mod redis;
 mod stream;
 
@@ -119,7 +120,7 @@ fn redis_loads_our_append_only_file() {
         assert!(ours.len() > 1, "the stream left {} keys", ours.len());
         client.send("SHUTDOWN\r\n");
         assert!(running.server.wait().success());
-        let redis = Redis::start_on(Some(&running.data()));
+        let redis = Redis::start_on(Some(&running.data()), &[]);
         assert_eq!(all(&mut redis.connect()), ours, "{store}");
     }
 }

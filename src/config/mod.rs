@@ -1,7 +1,10 @@
 //! Typed options of the server, and the checks of each against the others.
 
+mod network;
+
 use crate::engine::{Compression, Engine, Fsync, KINDS, Kind, Location, OpenOptions, ReadAhead};
-use std::{net::IpAddr, path::PathBuf};
+
+pub use network::{AuthClients, ClientLimits, Network, Tls};
 
 /// Everything `kvbench serve` can be told.
 #[derive(Clone, Debug)]
@@ -20,16 +23,21 @@ pub struct Config {
     pub read_ahead: ReadAhead,
     /// `--compression`
     pub compression: Compression,
-    /// `--bind`
-    pub bind: IpAddr,
-    /// `--port`; 0 picks a free one.
-    pub port: u16,
-    /// `--unixsocket`
-    pub unix_socket: Option<PathBuf>,
+    /// Sockets, and who may use them.
+    pub network: Network,
+    /// `--disable-command`: names of rows of the command table.
+    pub disabled_commands: Vec<&'static str>,
     /// `--threads`: workers, at least 1.
     pub threads: usize,
-    /// `--maxclients`, at least 1.
-    pub max_clients: usize,
+}
+
+/// The ports a server has, 0 for none.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports {
+    /// Plain TCP.
+    pub plain: u16,
+    /// TLS.
+    pub tls: u16,
 }
 
 /// Options that do not go together. Each text names the flag and what to choose instead.
@@ -40,6 +48,10 @@ pub enum Error {
     NoMemory { store: &'static str, able: String },
     #[error("--compression {compression} does not work with --store {store}; stores that can: {able}")]
     NoCompression { store: &'static str, compression: Compression, able: String },
+    #[error("--port off leaves no way in; add --tls-port or --unixsocket")]
+    NoWayIn,
+    #[error("--tls-auth-clients {0} needs --tls-ca, the certificate that signs those of clients")]
+    NoClientCa(&'static str),
 }
 
 impl Config {
@@ -53,7 +65,20 @@ impl Config {
             let able = names(|kind| kind.info.compression.contains(&self.compression));
             return Err(Error::NoCompression { store: info.name, compression: self.compression, able });
         }
-        Ok(())
+        self.check_network()
+    }
+
+    fn check_network(&self) -> Result<(), Error> {
+        let Network { port, tls, unix_socket, .. } = &self.network;
+        if port.is_none() && tls.is_none() && unix_socket.is_none() {
+            return Err(Error::NoWayIn);
+        }
+        match tls {
+            Some(Tls { ca: None, auth_clients, .. }) if *auth_clients != AuthClients::No => {
+                Err(Error::NoClientCa(auth_clients.word()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Opens the store's engine.
@@ -77,16 +102,15 @@ impl Config {
     }
 
     /// CONFIG GET's names and values: Redis' where it has one for the thing, else our flag's name.
-    pub fn settings(&self, port: u16, max_clients: usize) -> Vec<(&'static str, String)> {
+    pub fn settings(&self, ports: Ports, max_clients: usize) -> Vec<(&'static str, String)> {
         let logged = match self.location {
             Location::Memory => "no",
             Location::Path(_) => "yes",
         };
-        let unix_socket = self.unix_socket.as_ref().map(|path| path.display().to_string());
-        let mut settings = vec![
+        let mut settings = self.network.settings();
+        settings.extend([
             ("appendfsync", self.fsync.to_string()),
             ("appendonly", logged.into()),
-            ("bind", self.bind.to_string()),
             ("cache-size", self.cache_size.to_string()),
             ("compression", self.compression.to_string()),
             ("databases", "1".into()),
@@ -95,14 +119,13 @@ impl Config {
             ("maxmemory", "0".into()),
             ("maxmemory-policy", "noeviction".into()),
             ("path", self.path()),
-            ("port", port.to_string()),
+            ("port", ports.plain.to_string()),
             ("read-ahead", self.read_ahead.to_string()),
             ("save", String::new()),
             ("store", self.kind.info.name.into()),
             ("threads", self.threads.to_string()),
-            ("timeout", "0".into()),
-            ("unixsocket", unix_socket.unwrap_or_default()),
-        ];
+            ("tls-port", ports.tls.to_string()),
+        ]);
         settings.sort_unstable();
         settings
     }

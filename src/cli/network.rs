@@ -1,0 +1,195 @@
+//! The flags of `serve` about sockets, and who may use them.
+
+use crate::{
+    command::{self, Password},
+    config::{self, AuthClients, ClientLimits},
+};
+use bytesize::ByteSize;
+use clap::{
+    Args, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
+
+/// Options of `kvbench serve`.
+#[derive(Args, Debug)]
+pub(super) struct Network {
+    /// TCP port; 0 picks a free one and prints it, off is none (with --tls-port or --unixsocket)
+    #[arg(short, long, default_value = "6380", value_parser = port, help_heading = "Network")]
+    port: Port,
+    /// Address to listen on; see --protected-mode before you open it to a network
+    #[arg(long, default_value = "127.0.0.1", help_heading = "Network")]
+    bind: IpAddr,
+    /// Unix socket to listen on as well
+    #[arg(long, value_name = "PATH", help_heading = "Network")]
+    unixsocket: Option<PathBuf>,
+    /// Permissions of the Unix socket, such as 700 [default: what the umask leaves]
+    #[arg(long, alias = "unixsocketperm", value_name = "MODE", value_parser = mode, requires = "unixsocket", help_heading = "Network")]
+    unixsocket_perm: Option<u32>,
+    /// Most clients at once
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000), help_heading = "Network")]
+    maxclients: u64,
+    /// Connections that may wait to be accepted; the system may have a lower limit
+    #[arg(long, visible_alias = "backlog", value_name = "N", default_value_t = 511, value_parser = clap::value_parser!(u32).range(1..=65_535), help_heading = "Network")]
+    tcp_backlog: u32,
+    /// Ask a silent client's machine after so many seconds whether it is still there; 0 is never
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = seconds(), help_heading = "Network")]
+    tcp_keepalive: u64,
+    /// Close a connection on which nothing has moved for so many seconds; 0 is never
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = seconds(), help_heading = "Network")]
+    timeout: u64,
+    /// Close a client whose request grows beyond this before it is complete
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = query_limit, help_heading = "Network")]
+    client_query_buffer_limit: ByteSize,
+    /// Close a client when the replies that wait for it grow beyond this, as one of KEYS may; 0 is no limit
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", help_heading = "Network")]
+    client_output_buffer_limit: ByteSize,
+    /// Wait no longer than this at the end for commits that clients were promised
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = seconds(), help_heading = "Network")]
+    shutdown_timeout: u64,
+
+    /// Password that clients must give (AUTH). Everybody on this machine can read it in the list of
+    /// processes: --password-file is safer
+    #[arg(long, value_name = "PASSWORD", value_parser = password, help_heading = "Access")]
+    requirepass: Option<Password>,
+    /// File with that password, which only its owner can read
+    #[arg(long, value_name = "FILE", conflicts_with = "requirepass", help_heading = "Access")]
+    password_file: Option<PathBuf>,
+    /// Without a password, serve clients of this machine only, whatever --bind says
+    #[arg(long, value_enum, value_name = "YES|NO", default_value = "yes", help_heading = "Access")]
+    protected_mode: YesNo,
+    /// Command that clients shall not have; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = command_parser(), ignore_case = true, hide_possible_values = true, help_heading = "Access")]
+    disable_command: Vec<&'static str>,
+    /// Port for TLS; 0 picks a free one and prints it
+    #[arg(long, value_name = "PORT", requires = "tls_cert", requires = "tls_key", help_heading = "Access")]
+    tls_port: Option<u16>,
+    /// The server's certificate, in PEM, and those that lead to one that clients trust
+    #[arg(
+        long,
+        alias = "tls-cert-file",
+        value_name = "FILE",
+        requires = "tls_port",
+        help_heading = "Access"
+    )]
+    tls_cert: Option<PathBuf>,
+    /// The key of that certificate, in PEM
+    #[arg(long, alias = "tls-key-file", value_name = "FILE", requires = "tls_port", help_heading = "Access")]
+    tls_key: Option<PathBuf>,
+    /// Certificates of those who sign the certificates of clients, in PEM
+    #[arg(
+        long,
+        alias = "tls-ca-cert-file",
+        value_name = "FILE",
+        requires = "tls_port",
+        help_heading = "Access"
+    )]
+    tls_ca: Option<PathBuf>,
+    /// Whether clients need a certificate [default: yes with --tls-ca, else no]
+    #[arg(long, value_enum, value_name = "YES|NO|OPTIONAL", requires = "tls_port", help_heading = "Access")]
+    tls_auth_clients: Option<AuthClientsWord>,
+}
+
+/// `--port`
+#[derive(Clone, Copy, Debug)]
+struct Port(Option<u16>);
+
+fn port(text: &str) -> Result<Port, String> {
+    match text {
+        "off" => Ok(Port(None)),
+        _ => text.parse().map(|port| Port(Some(port))).map_err(|_| "write 0 to 65535, or off".into()),
+    }
+}
+
+fn mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode @ 0..=0o777) => Ok(mode),
+        _ => Err("write up to three octal digits, such as 700".into()),
+    }
+}
+
+fn seconds() -> impl TypedValueParser<Value = u64> {
+    clap::value_parser!(u64).range(0..=31_536_000)
+}
+
+/// Redis' smallest, and what positions of 32 bits can tell apart.
+fn query_limit(text: &str) -> Result<ByteSize, String> {
+    let size: ByteSize = text.parse()?;
+    match (1 << 20..1 << 32).contains(&size.as_u64()) {
+        true => Ok(size),
+        false => Err("choose 1 MiB at least, and less than 4 GiB".into()),
+    }
+}
+
+fn password(text: &str) -> Result<Password, String> {
+    Password::new(text.as_bytes()).ok_or_else(|| "it is empty; leave the flag out for no password".into())
+}
+
+fn command_parser() -> impl TypedValueParser<Value = &'static str> {
+    PossibleValuesParser::new(command::table().map(|spec| spec.name))
+        .try_map(|name| command::find(&name).map(|spec| spec.name).ok_or("there is no such command"))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum YesNo {
+    Yes,
+    No,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum AuthClientsWord {
+    Yes,
+    No,
+    Optional,
+}
+
+fn duration(seconds: u64) -> Option<Duration> {
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}
+
+fn bytes(size: ByteSize) -> usize {
+    usize::try_from(size.as_u64()).unwrap_or(usize::MAX)
+}
+
+impl Network {
+    /// The typed options, and the commands that are disabled.
+    pub(super) fn config(self) -> (config::Network, Vec<&'static str>) {
+        let tls = self.tls();
+        let network = config::Network {
+            bind: self.bind,
+            port: self.port.0,
+            tls,
+            unix_socket: self.unixsocket,
+            unix_mode: self.unixsocket_perm,
+            backlog: self.tcp_backlog,
+            keepalive: duration(self.tcp_keepalive),
+            max_clients: usize::try_from(self.maxclients).unwrap_or(usize::MAX),
+            password: self.requirepass,
+            password_file: self.password_file,
+            protected_mode: self.protected_mode == YesNo::Yes,
+            client: ClientLimits {
+                query: bytes(self.client_query_buffer_limit),
+                output: bytes(self.client_output_buffer_limit),
+                idle: duration(self.timeout),
+            },
+            shutdown_timeout: Duration::from_secs(self.shutdown_timeout),
+        };
+        (network, self.disable_command)
+    }
+
+    fn tls(&self) -> Option<config::Tls> {
+        Some(config::Tls {
+            port: self.tls_port?,
+            cert: self.tls_cert.clone()?,
+            key: self.tls_key.clone()?,
+            ca: self.tls_ca.clone(),
+            auth_clients: match self.tls_auth_clients {
+                Some(AuthClientsWord::Yes) => AuthClients::Yes,
+                Some(AuthClientsWord::Optional) => AuthClients::Optional,
+                Some(AuthClientsWord::No) => AuthClients::No,
+                None if self.tls_ca.is_some() => AuthClients::Yes,
+                None => AuthClients::No,
+            },
+        })
+    }
+}

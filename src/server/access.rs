@@ -1,0 +1,130 @@
+//! Who may come in: what is read from files before anything else happens, and the rules that follow.
+
+use super::tls::Acceptor;
+use crate::{
+    command::Password,
+    config::{self, Config},
+};
+use std::{
+    fs::File,
+    io::{self, Read},
+    net::IpAddr,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+/// Redis' words to a client from elsewhere.
+pub(super) const DENIED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled \
+    and no password is set for the default user. In this mode connections are only accepted from the loopback \
+    interface. If you want to connect from external computers to Redis you may adopt one of the following \
+    solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the \
+    loopback interface by connecting to Redis from the same host the server is running, however MAKE SURE \
+    Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change \
+    permanent. 2) Alternatively you can just disable the protected mode by editing the Redis configuration \
+    file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started \
+    the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a an \
+    authentication password for the default user. NOTE: You only need to do one of the above things in \
+    order for the server to start accepting connections from the outside.\r\n";
+
+/// Longest password, in bytes: what a client may send before it has given it.
+const LONGEST: u64 = 16 << 10;
+
+/// Why nobody could be let in safely. Each text names the flag and what to do.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum AccessError {
+    #[error("cannot read --password-file {}: {source}", .path.display())]
+    PasswordFile { path: PathBuf, source: io::Error },
+    #[error("--password-file {} can be read by others (mode {mode:o}); chmod 600 it", .path.display())]
+    PasswordShared { path: PathBuf, mode: u32 },
+    #[error("--password-file {} holds no password of 1 to {LONGEST} bytes", .0.display())]
+    PasswordLength(PathBuf),
+    #[error("cannot use {flag} {}: {reason}", .path.display())]
+    Certificate { flag: &'static str, path: PathBuf, reason: String },
+    #[error("--tls-port does not work in this build; build it with --features tls")]
+    NoTls,
+}
+
+/// Who may come in.
+pub struct Access {
+    pub(super) password: Option<Password>,
+    pub(super) tls: Option<Acceptor>,
+    /// Whether only clients of this machine are served.
+    local_only: bool,
+}
+
+impl Access {
+    /// Reads the password and the certificates that `config` names.
+    pub fn load(config: &Config) -> Result<Self, AccessError> {
+        let config = &config.network;
+        let password = match &config.password_file {
+            Some(path) => Some(read_password(path)?),
+            None => config.password.clone(),
+        };
+        let tls = config.tls.as_ref().map(Acceptor::load).transpose()?;
+        Ok(Self { local_only: config.protected_mode && password.is_none(), password, tls })
+    }
+
+    /// Whether a client from `peer` is to be turned away.
+    pub(super) fn denies(&self, peer: IpAddr) -> bool {
+        self.local_only && !peer.to_canonical().is_loopback()
+    }
+
+    /// Says what a network that can reach this machine can do.
+    pub(super) fn announce(&self, config: &config::Network) {
+        if config.bind.is_loopback() || self.password.is_some() {
+            return;
+        }
+        let bind = config.bind;
+        if self.local_only {
+            log::warn!(
+                "--bind {bind} without a password: protected mode turns away clients of other machines; set \
+                 --password-file, or --protected-mode no"
+            );
+        } else {
+            log::warn!("--bind {bind} without a password: whoever reaches this machine can read and write");
+        }
+    }
+}
+
+/// The password in a file, less the newline at its end.
+fn read_password(path: &Path) -> Result<Password, AccessError> {
+    let failed = |source| AccessError::PasswordFile { path: path.into(), source };
+    let file = File::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(AccessError::PasswordShared { path: path.into(), mode });
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST + 3).read_to_end(&mut bytes).map_err(failed)?;
+    let text = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+    let text = text.strip_suffix(b"\r").unwrap_or(text);
+    let short_enough = text.len() as u64 <= LONGEST;
+    Password::new(text).filter(|_| short_enough).ok_or_else(|| AccessError::PasswordLength(path.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(local_only: bool) -> Access {
+        Access { password: None, tls: None, local_only }
+    }
+
+    #[test]
+    fn protected_mode_knows_this_machine_by_its_loopback_addresses() {
+        for (peer, local) in [
+            ("127.0.0.1", true),
+            ("127.3.2.1", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("192.0.2.1", false),
+            ("::ffff:192.0.2.1", false),
+            ("2001:db8::1", false),
+        ] {
+            let peer = peer.parse().unwrap();
+            assert_eq!(access(true).denies(peer), !local, "{peer}");
+            assert!(!access(false).denies(peer), "{peer}");
+        }
+    }
+}

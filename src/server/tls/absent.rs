@@ -1,0 +1,18 @@
+//! A build without TLS.
+
+use crate::{config::Tls, server::AccessError};
+use std::io;
+use tokio::net::TcpStream;
+
+/// There is none.
+pub enum Acceptor {}
+
+impl Acceptor {
+    pub fn load(_: &Tls) -> Result<Self, AccessError> {
+        Err(AccessError::NoTls)
+    }
+
+    pub async fn accept(&self, _: TcpStream) -> io::Result<TcpStream> {
+        match *self {}
+    }
+}

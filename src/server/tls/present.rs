@@ -1,0 +1,78 @@
+//! TLS by rustls.
+
+use crate::{
+    config::{AuthClients, Tls},
+    server::AccessError,
+};
+use std::{io, path::Path, sync::Arc};
+use tokio::net::TcpStream;
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        self, RootCertStore, ServerConfig,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+        server::{WebPkiClientVerifier, danger::ClientCertVerifier},
+    },
+    server::TlsStream,
+};
+
+/// Takes up encrypted connections.
+pub struct Acceptor(TlsAcceptor);
+
+impl Acceptor {
+    /// Reads the certificates.
+    pub fn load(options: &Tls) -> Result<Self, AccessError> {
+        let cert = |reason: rustls::Error| refused("--tls-cert", &options.cert, reason);
+        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(cert)?;
+        let builder = match client_verifier(options)? {
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
+            None => builder.with_no_client_auth(),
+        };
+        let key = PrivateKeyDer::from_pem_file(&options.key)
+            .map_err(|reason| refused("--tls-key", &options.key, reason))?;
+        let config =
+            builder.with_single_cert(certificates("--tls-cert", &options.cert)?, key).map_err(cert)?;
+        Ok(Self(TlsAcceptor::from(Arc::new(config))))
+    }
+
+    /// The handshake.
+    pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        self.0.accept(stream).await
+    }
+}
+
+fn refused(flag: &'static str, path: &Path, reason: impl ToString) -> AccessError {
+    AccessError::Certificate { flag, path: path.into(), reason: reason.to_string() }
+}
+
+/// The certificates of a PEM file, of which there must be one.
+fn certificates(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, AccessError> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match read {
+        Ok(found) if found.is_empty() => Err(refused(flag, path, "it holds no certificate in PEM")),
+        Ok(found) => Ok(found),
+        Err(reason) => Err(refused(flag, path, reason)),
+    }
+}
+
+/// What looks at the certificates of clients, if any of them has to or may show one.
+fn client_verifier(options: &Tls) -> Result<Option<Arc<dyn ClientCertVerifier>>, AccessError> {
+    let Some(path) = options.ca.as_deref().filter(|_| options.auth_clients != AuthClients::No) else {
+        return Ok(None);
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates("--tls-ca", path)? {
+        roots.add(certificate).map_err(|reason| refused("--tls-ca", path, reason))?;
+    }
+    let provider = Arc::new(ring::default_provider());
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let builder = match options.auth_clients {
+        AuthClients::Optional => builder.allow_unauthenticated(),
+        AuthClients::Yes | AuthClients::No => builder,
+    };
+    let verifier = builder.build().map_err(|reason| refused("--tls-ca", path, reason))?;
+    Ok(Some(verifier))
+}

@@ -1,0 +1,52 @@
+//! The end of a server whose disk is slow.
+
+use crate::{injected::Injected, support::Server};
+use rustix::process::Signal;
+
+/// The first sync of each thread takes longer than clients that do nothing are waited for.
+const SLOW: &str = "delay_enter=6s:when=1";
+
+fn start(dir: &std::path::Path, more: &[&str]) -> Injected {
+    let args = ["--store", "map", "--path", "data", "--fsync", "always", "--threads", "1"];
+    Injected::start(dir, &[&args[..], more].concat(), SLOW)
+}
+
+#[test]
+fn a_slow_sync_at_the_end_drops_no_reply() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut slow = start(dir.path(), &[]);
+    let mut client = slow.server.connect();
+    client.send("PING\r\n");
+    client.expect("+PONG\r\n");
+    slow.begin();
+    client.send("SET k v\r\n");
+    slow.signal(Signal::TERM);
+    client.expect("+OK\r\n");
+    client.expect_closed();
+    slow.server.wait();
+    let again = Server::start(dir.path(), &["--store", "map", "--path", "data"]);
+    let mut client = again.connect();
+    client.send("GET k\r\n");
+    client.expect("$1\r\nv\r\n");
+}
+
+#[test]
+fn a_sync_that_is_too_slow_is_given_up_and_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut slow = start(dir.path(), &["--shutdown-timeout", "1"]);
+    let mut client = slow.server.connect();
+    client.send("PING\r\n");
+    client.expect("+PONG\r\n");
+    slow.begin();
+    client.send("SET k v\r\n");
+    slow.signal(Signal::TERM);
+    client.expect_closed();
+    slow.server.wait();
+    let log = slow.log();
+    assert!(log.contains("1 clients get no reply") && log.contains("--shutdown-timeout"), "{log}");
+    // What nobody was told is there all the same.
+    let again = Server::start(dir.path(), &["--store", "map", "--path", "data"]);
+    let mut client = again.connect();
+    client.send("GET k\r\n");
+    client.expect("$1\r\nv\r\n");
+}

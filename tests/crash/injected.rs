@@ -1,0 +1,69 @@
+//! A server whose system calls strace meddles with, from some moment on.
+
+use crate::{
+    support::{KVBENCH, PATIENCE, Server},
+    trace::strace,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// strace does it as the server's parent, because some systems let a process look only at its own children.
+pub struct Injected {
+    pub server: Server,
+    dir: PathBuf,
+}
+
+impl Injected {
+    /// Starts `kvbench args`, whose syncs will be dealt with as `fault` says (strace's `inject`).
+    pub fn start(dir: &Path, args: &[&str], fault: &str) -> Self {
+        drop(strace());
+        let script = format!(
+            "\"$@\" 2>kvbench.err & pid=$!; until [ -e go ]; do sleep 0.02; done; \
+             exec strace -f -p $pid -o trace.out -e trace=fsync,fdatasync \
+             -e inject=fsync,fdatasync:{fault} 2>strace.err"
+        );
+        let mut command = Command::new("bash");
+        command.current_dir(dir).args(["-c", &script, "bash", KVBENCH]).args(args);
+        Self { server: Server::start_command(&mut command), dir: dir.into() }
+    }
+
+    /// Begins with it.
+    pub fn begin(&self) {
+        fs::write(self.dir.join("go"), "").unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let said = fs::read_to_string(self.dir.join("strace.err")).unwrap_or_default();
+            if said.contains("attached") {
+                return;
+            }
+            assert!(Instant::now() < deadline, "strace does not attach: {said}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What the server has written to standard error.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.dir.join("kvbench.err")).unwrap()
+    }
+
+    /// Sends the server a signal. It is not the process that was started, but its child.
+    pub fn signal(&mut self, signal: Signal) {
+        let pid = self.server.start_line.split_once("pid=").and_then(|(_, pid)| pid.trim().parse().ok());
+        // Only while its parent is there can the number not be another process's.
+        if let (Some(pid), Ok(None)) = (pid.and_then(Pid::from_raw), self.server.process.try_wait()) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+impl Drop for Injected {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}

@@ -1,0 +1,168 @@
+//! Passwords, protected mode and commands that are switched off: byte for byte as Redis does it.
+
+use super::{
+    redis::{PASSWORD, Redis},
+    rest,
+};
+use crate::{every_store::in_memory, support::Client};
+use std::net::{IpAddr, Shutdown, SocketAddr, UdpSocket};
+
+/// What is sent on a connection of its own, `%` for the password, before QUIT.
+const CONVERSATIONS: &[&str] = &[
+    "GET k",
+    "PING",
+    "SET k v",
+    "COMMAND",
+    "CONFIG GET *",
+    "FLUSHDB",
+    "SHUTDOWN",
+    "CLIENT SETNAME me",
+    "AUTH",
+    "AUTH wrong",
+    "AUTH \"\"",
+    "AUTH \"a long secre\"",
+    "AUTH \"a long secret \"",
+    "AUTH %",
+    "AUTH %\r\nGET k",
+    "auth % \r\nSET k v\r\nGET k\r\nDEL k",
+    "AUTH default %\r\nGET k",
+    "AUTH Default %\r\nGET k",
+    "AUTH other %\r\nGET k",
+    "AUTH default wrong\r\nGET k",
+    "AUTH a b c",
+    "AUTH wrong\r\nAUTH %\r\nAUTH wrong\r\nGET k",
+    "HELLO",
+    "HELLO 2",
+    "HELLO 3",
+    "HELLO 9",
+    "HELLO x",
+    "HELLO 3 bogus",
+    "HELLO 3 SETNAME me",
+    "HELLO 2 SETNAME \"a b\"",
+    "HELLO 3 AUTH default",
+    "HELLO 2 AUTH default wrong\r\nGET k",
+    "HELLO 3 AUTH default wrong bogus\r\nGET k",
+    "HELLO 3 AUTH other %\r\nGET k",
+    "HELLO 2 AUTH default %\r\nGET k",
+    "HELLO 3 AUTH default %\r\nGET k\r\nHELLO",
+    "HELLO 2 SETNAME me AUTH default %\r\nCLIENT GETNAME",
+    "HELLO 2 AUTH default % SETNAME you\r\nCLIENT GETNAME",
+    "NOSUCH a b",
+    "GET",
+    "ECHO a b",
+    "CLIENT",
+    "QUIT now",
+    "*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nECHO\r\n$2\r\nhi",
+    // More and longer than a stranger may send.
+    "*10\r\n$3\r\nDEL\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n$1\r\ne\r\n$1\r\nf\r\n$1\r\ng\r\n$1\r\nh\r\n$1\r\ni",
+    "*11\r\n",
+    "*2147483648\r\n",
+    "*2\r\n$4\r\nECHO\r\n$16385\r\n",
+    "*2\r\n$4\r\nECHO\r\n$536870913\r\n",
+    "AUTH wrong\r\n*11\r\n",
+    // Not after the password, in the same pipeline.
+    "AUTH %\r\n*12\r\n$3\r\nDEL\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n$1\r\ne\r\n$1\r\nf\r\n$1\r\ng\r\n$1\r\nh\r\n$1\r\ni\
+     \r\n$1\r\nj\r\n$1\r\nk",
+    // HTTP gets no answer.
+    "POST / HTTP/1.1\r\nHost: localhost",
+    "post",
+    "Host: localhost",
+    "HOST: a b c d e f",
+    "*1\r\n$4\r\nPoSt",
+    "*2\r\n$5\r\nhost:\r\n$1\r\nx",
+    "GET / HTTP/1.1\r\nHost: localhost\r\n",
+    "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n",
+    "POSTS",
+    "Hosts:",
+];
+
+/// Replies with the numbers of connections left out.
+fn converse(address: SocketAddr, conversation: &str) -> String {
+    let mut client = Client::connect(address);
+    client.send(format!("{}\r\nQUIT\r\n", conversation.replace('%', &format!("\"{PASSWORD}\""))));
+    // Who waits for more than was sent learns that no more comes.
+    client.stream.shutdown(Shutdown::Write).unwrap();
+    let said = rest(&mut client);
+    let mut parts = said.split("id\\r\\n:");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |said, part| said + "id" + part.trim_start_matches(|c: char| c.is_ascii_digit()))
+}
+
+fn compare(args: &[&str]) {
+    let (redis, running) = (Redis::start_with(args), in_memory(args));
+    for conversation in CONVERSATIONS {
+        // What describes either server, and that Redis has more settings, is another matter.
+        let describes = ["COMMAND", "CONFIG GET *"].contains(conversation);
+        if describes && args.is_empty() || args.is_empty() && *conversation == "SHUTDOWN" {
+            continue;
+        }
+        let ours = converse(running.server.address, conversation);
+        assert_eq!(ours, converse(redis.address, conversation), "{conversation:?}");
+    }
+}
+
+#[test]
+fn passwords_are_asked_for_as_by_redis() {
+    compare(&["--requirepass", PASSWORD]);
+}
+
+#[test]
+fn a_server_without_a_password_answers_auth_as_redis_does() {
+    compare(&[]);
+}
+
+/// A value and a request beyond what strangers may send, right behind the password.
+#[test]
+fn the_limits_of_strangers_end_within_a_pipeline() {
+    let args = ["--requirepass", PASSWORD];
+    let (redis, running) = (Redis::start_with(&args), in_memory(&args));
+    let value = "v".repeat(100_000);
+    let conversation = format!("AUTH %\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n{value}\r\nGET k");
+    let ours = converse(running.server.address, &conversation);
+    assert_eq!(ours, converse(redis.address, &conversation));
+    assert!(ours.contains(&value));
+}
+
+#[test]
+fn a_command_that_is_switched_off_is_unknown_as_in_redis() {
+    let redis = Redis::start_with(&["--rename-command", "FLUSHDB", "", "--rename-command", "MSET", ""]);
+    let running = in_memory(&["--disable-command", "flushdb", "--disable-command", "MSET"]);
+    for conversation in ["FLUSHDB", "flushdb async", "MSET a b", "SET k v\r\nMSET a\r\nGET k", "MGET k none"]
+    {
+        let ours = converse(running.server.address, conversation);
+        assert_eq!(ours, converse(redis.address, conversation), "{conversation:?}");
+    }
+}
+
+/// An address of this machine that is not loopback. Nothing is sent to find it.
+fn outer_address() -> IpAddr {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    // An address of documentation, which is reached as any other is.
+    socket.connect("198.51.100.1:9").expect("this test needs an address that is not loopback: a network");
+    let address = socket.local_addr().unwrap().ip();
+    assert!(!address.is_loopback(), "this test needs an address that is not loopback");
+    address
+}
+
+#[test]
+fn protected_mode_turns_other_machines_away_as_redis_does() {
+    let outer = outer_address();
+    let open = ["--bind", "0.0.0.0"];
+    let words = |address: SocketAddr, ip: IpAddr| {
+        let mut client = Client::connect(SocketAddr::new(ip, address.port()));
+        // It may be gone already.
+        let _ = std::io::Write::write_all(&mut client.stream, b"PING\r\nQUIT\r\n");
+        rest(&mut client)
+    };
+    let denied = words(Redis::start_with(&open).address, outer);
+    assert!(denied.starts_with("-DENIED Redis is running in protected mode"), "{denied}");
+    let running = in_memory(&open);
+    assert_eq!(words(running.server.address, outer), denied);
+    let local = [127, 0, 0, 1].into();
+    assert_eq!(words(running.server.address, local), "+PONG\\r\\n+OK\\r\\n");
+    for args in [["--protected-mode", "no"], ["--requirepass", PASSWORD]] {
+        let args = [&open[..], &args].concat();
+        let redis = words(Redis::start_with(&args).address, outer);
+        assert_eq!(words(in_memory(&args).server.address, outer), redis);
+    }
+}
