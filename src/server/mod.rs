@@ -8,7 +8,6 @@ mod idle;
 mod listener;
 mod pool;
 mod sockets;
-mod tls;
 mod worker;
 
 pub use access::{Access, AccessError};

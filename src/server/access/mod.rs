@@ -1,17 +1,17 @@
 //! Who may come in: what is read from files before anything else happens, and the rules that follow.
 
-use super::tls::Acceptor;
+mod error;
+mod tls;
+
 use crate::{
     command::Password,
     config::{self, Config},
 };
-use std::{
-    fs::File,
-    io::{self, Read},
-    net::IpAddr,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-};
+use error::LONGEST;
+use std::{fs::File, io::Read, net::IpAddr, os::unix::fs::PermissionsExt, path::Path};
+use tls::Acceptor;
+
+pub use error::AccessError;
 
 /// Redis' words to a client from elsewhere.
 pub(super) const DENIED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled \
@@ -25,25 +25,6 @@ pub(super) const DENIED: &str = "-DENIED Redis is running in protected mode beca
     the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a an \
     authentication password for the default user. NOTE: You only need to do one of the above things in \
     order for the server to start accepting connections from the outside.\r\n";
-
-/// Longest password, in bytes: what a client may send before it has given it.
-const LONGEST: u64 = 16 << 10;
-
-/// Why nobody could be let in safely. Each text names the flag and what to do.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
-pub enum AccessError {
-    #[error("cannot read --password-file {}: {source}", .path.display())]
-    PasswordFile { path: PathBuf, source: io::Error },
-    #[error("--password-file {} can be read by others (mode {mode:o}); chmod 600 it", .path.display())]
-    PasswordShared { path: PathBuf, mode: u32 },
-    #[error("--password-file {} holds no password of 1 to {LONGEST} bytes", .0.display())]
-    PasswordLength(PathBuf),
-    #[error("cannot use {flag} {}: {reason}", .path.display())]
-    Certificate { flag: &'static str, path: PathBuf, reason: String },
-    #[error("--tls-port does not work in this build; build it with --features tls")]
-    NoTls,
-}
 
 /// Who may come in.
 pub struct Access {

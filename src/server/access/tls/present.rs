@@ -2,7 +2,7 @@
 
 use crate::{
     config::{AuthClients, Tls},
-    server::AccessError,
+    server::access::error::AccessError,
 };
 use std::{io, path::Path, sync::Arc};
 use tokio::net::TcpStream;
