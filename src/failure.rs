@@ -10,7 +10,7 @@ pub fn tell(error: &anyhow::Error, code: u8) -> ExitCode {
 
 /// The error and its causes in one line. Most of ours tell their cause already, in the place where it
 /// reads best.
-fn line(error: &anyhow::Error) -> String {
+pub fn line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if !line.contains(&cause) {

@@ -9,6 +9,7 @@
 //! - [`store`]: which reads and writes run together, when they are synced, when writing stops.
 //! - [`engine`]: the storage engines behind one trait.
 //! - [`mod@bench`]: measures them, in process or through the server.
+//! - [`mod@check`]: whether data are sound, and repairs.
 //! - [`stores`]: describes the engines to people.
 //! - [`failure`]: tells people what went wrong.
 //!
@@ -18,6 +19,7 @@
 compile_error!("kvbench needs Unix: files that are replaced while they are open, and Unix sockets");
 
 pub mod bench;
+pub mod check;
 pub mod cli;
 pub mod command;
 pub mod config;

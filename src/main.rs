@@ -4,6 +4,8 @@ use anyhow::Context;
 use clap::Parser;
 use kvbench::{
     bench::{self, compare, data, report, run},
+    bench::{self, compare, data, job, report, run},
+    check::{self, Verdict},
     cli::{Bench, Cli, Command, Compare, Report, Serve},
     command, failure, server,
     store::Store,
@@ -11,6 +13,7 @@ use kvbench::{
 };
 use std::{
     io::{self, Write},
+    path::Path,
     process::ExitCode,
 };
 
@@ -25,6 +28,12 @@ fn main() -> ExitCode {
         Some(Command::Stores { markdown: true }) => print(&stores::markdown()),
         Some(Command::Stores { markdown: false }) => print(&stores::describe()),
         Some(Command::Commands) => print(&command::markdown()),
+        Some(Command::Check { path }) => return tell(&path, &check::check(&path)),
+        Some(Command::CheckHere { store, path }) => {
+            let verdict = check::check_here(&store, &path);
+            return print(verdict.text()).map_or(ExitCode::from(3), |()| ExitCode::from(verdict.code()));
+        }
+        Some(Command::Repair { path }) => check::repair(&path).and_then(|text| print(&text)),
         Some(Command::Report(options)) => report(&options),
         // 1 says that something got slower, so what went wrong needs another code.
         Some(Command::Compare(options)) => {
@@ -74,6 +83,12 @@ fn compare(options: &Compare) -> anyhow::Result<ExitCode> {
     let comparison = compare::compare(&options.first, &options.second, options.fail_above)?;
     print(&comparison.to_string())?;
     Ok(ExitCode::from(u8::from(comparison.failed())))
+}
+
+fn tell(path: &Path, verdict: &Verdict) -> ExitCode {
+    // Whoever closed standard output may still want the code.
+    let _ = print(&format!("{}: {}\n", path.display(), verdict.text()));
+    ExitCode::from(verdict.code())
 }
 
 fn print(text: &str) -> anyhow::Result<()> {

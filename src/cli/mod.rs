@@ -33,6 +33,17 @@ Exit code: 0, or 1 when --fail-above is exceeded, or 2 when a run cannot be read
 The interval beside a ratio is a 95% bootstrap interval over the repetitions; a cell counts as slower
 when all of the interval does. With fewer than three repetitions no verdict is given.";
 
+const CHECK_HELP: &str = "\
+Exit code: 0 when the data are sound, 1 when they are damaged, 2 when they cannot be checked.
+
+No server may have the data open. All but append-only files are copied first, to TMPDIR, and the copy is
+opened.";
+
+const REPAIR_HELP: &str = "\
+What is cut off goes to a new file PATH.removed-1 (or -2, ...) before it is cut off.
+
+Exit code: 0 when the file opens now, 1 when it could not be repaired.";
+
 /// One Redis-protocol server in front of many embedded key-value engines.
 #[derive(Debug, Parser)]
 #[command(name = "kvbench", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
@@ -68,6 +79,26 @@ pub enum Command {
     },
     /// List the commands that the server knows, as Markdown
     Commands,
+    /// Look for damage in the data of any store, and change nothing
+    #[command(after_help = CHECK_HELP)]
+    Check {
+        /// The file or directory that --path named
+        path: PathBuf,
+    },
+    /// Check in this process (started by check)
+    #[command(hide = true)]
+    CheckHere {
+        /// The store
+        store: String,
+        /// A copy of its data
+        path: PathBuf,
+    },
+    /// Cut a damaged append-only file (map, btree) before the damage, and keep the rest in a file beside it
+    #[command(after_help = REPAIR_HELP)]
+    Repair {
+        /// The append-only file
+        path: PathBuf,
+    },
     /// Turn runs of `kvbench bench` into report.md, report.csv and a self-contained report.html
     Report(Report),
     /// Compare two runs cell by cell, with the noise taken into account

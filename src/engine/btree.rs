@@ -1,15 +1,19 @@
 //! `btree`: the standard library's B-tree in memory, an append-only file on disk.
 
 use super::{
-    Compression, Family, Info, KeyRange, Kind, Op, VisitPair, VisitValue, aof,
+    Check, Compression, Family, Info, KeyRange, Kind, Op, VisitPair, VisitValue, aof,
     memory::{Memory, Table},
 };
 use smallvec::SmallVec;
 use std::{collections::BTreeMap, ops::Bound};
 
 /// The engine's row in the list.
-pub const KIND: Kind =
-    Kind { info: &INFO, open: |options| Memory::<BTree>::open(&INFO, options), recognise: aof::recognise };
+pub const KIND: Kind = Kind {
+    info: &INFO,
+    open: |options| Memory::<BTree>::open(&INFO, options),
+    recognise: aof::recognise,
+    check: Check::Reading(aof::check),
+};
 
 static INFO: Info = Info {
     name: "btree",

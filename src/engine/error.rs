@@ -18,7 +18,11 @@ pub enum Error {
     #[error("{} holds {found}, not data of {engine}; choose another --path", .path.display())]
     Foreign { path: PathBuf, engine: &'static str, found: String },
     /// The data are damaged; nothing was changed.
-    #[error("{} is corrupt at byte {offset}: {detail}; nothing was changed", .path.display())]
+    #[error(
+        "{path} is corrupt at byte {offset}: {detail}; nothing was changed; restore a backup, or cut off what is \
+         behind with `kvbench repair {path}`, which keeps it in a file beside",
+        path = .path.display()
+    )]
     Corrupt { path: PathBuf, offset: u64, detail: String },
     /// The operating system refused.
     #[error("cannot {action} {}: {source}", .path.display())]

@@ -16,6 +16,7 @@ pub const FAILING: Kind = Kind {
     info: &FAILING_INFO,
     open: |options| open(&FAILING_INFO, false, options),
     recognise: btree::KIND.recognise,
+    check: btree::KIND.check,
 };
 
 /// Returns wrong values.
@@ -23,6 +24,7 @@ pub const WRONG_VALUE: Kind = Kind {
     info: &WRONG_INFO,
     open: |options| open(&WRONG_INFO, true, options),
     recognise: btree::KIND.recognise,
+    check: btree::KIND.check,
 };
 
 static FAILING_INFO: Info = Info {

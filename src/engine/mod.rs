@@ -6,6 +6,7 @@
 mod aof;
 mod batch;
 mod btree;
+mod check;
 mod error;
 #[cfg(feature = "fault-injection")]
 mod fault;
@@ -30,7 +31,9 @@ use std::{
     path::PathBuf,
 };
 
+pub use aof::{Repaired, repair_log};
 pub use batch::{Batch, Op};
+pub use check::{Check, Sound};
 pub use error::{Error, Result};
 pub use info::{Caveat, Compression, Durability, Family, Fsync, Info, Loss};
 
@@ -162,6 +165,8 @@ pub struct Kind {
     pub open: fn(&OpenOptions) -> Result<Box<dyn Engine>>,
     /// Whether the files at a path look like this engine's.
     pub recognise: fn(&std::path::Path) -> bool,
+    /// Looks for damage in them.
+    pub check: Check,
 }
 
 /// The engines of this build.

@@ -1,8 +1,8 @@
 //! `redb`: a copy-on-write B+ tree in one file, in Rust.
 
 use super::{
-    Batch, Caveat, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss, Op,
-    OpenOptions, Result, VisitPair, VisitValue, path,
+    Batch, Caveat, Check, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss,
+    Op, OpenOptions, Result, Sound, VisitPair, VisitValue, check, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use redb::{
@@ -22,7 +22,8 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind = Kind { info: &INFO, open: Redb::open, recognise };
+pub const KIND: Kind =
+    Kind { info: &INFO, open: Redb::open, recognise, check: Check::OpeningACopy(check_copy) };
 
 const NAME: &str = "redb";
 
@@ -160,6 +161,18 @@ fn create_table(db: &Database) -> Result<Table, redb::Error> {
     txn.open_table(TABLE)?;
     txn.commit()?;
     Ok(db.begin_read()?.open_table(TABLE)?)
+}
+
+/// redb has a check of its own: every page against its checksum, and what it believes of free pages.
+fn check_copy(path: &Path) -> Result<Sound> {
+    let fail = |error: redb::DatabaseError| fail(error, Some(path));
+    let mut db = Database::builder().open(path).map_err(fail)?;
+    if !db.check_integrity().map_err(fail)? {
+        let message = "its check of itself found faults".into();
+        return Err(Error::Library { engine: NAME, message });
+    }
+    drop(db);
+    check::scan(Redb::open(&check::options(path))?)
 }
 
 fn fail(error: impl Into<redb::Error>, path: Option<&Path>) -> Error {

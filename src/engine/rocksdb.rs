@@ -1,12 +1,13 @@
 //! `rocksdb`: RocksDB, a log-structured merge tree in C++.
 
 use super::{
-    Batch, Caveat, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location, Loss, Op, OpenOptions,
-    Result, VisitPair, VisitValue, path,
+    Batch, Caveat, Check, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location, Loss, Op,
+    OpenOptions, Result, Sound, VisitPair, VisitValue, check, path,
 };
 use rocksdb::{
-    BlockBasedOptions, BottommostLevelCompaction, Cache, CompactOptions, DB, DBCompressionType, Env, Options,
-    ReadOptions, WriteBatch, WriteBufferManager, WriteOptions, properties::BACKGROUND_ERRORS,
+    BlockBasedOptions, BottommostLevelCompaction, Cache, CompactOptions, DB, DBCompressionType,
+    DBRecoveryMode, Env, Options, ReadOptions, WriteBatch, WriteBufferManager, WriteOptions,
+    properties::BACKGROUND_ERRORS,
 };
 use std::{
     env,
@@ -15,7 +16,8 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind = Kind { info: &INFO, open: RocksDb::open, recognise };
+pub const KIND: Kind =
+    Kind { info: &INFO, open: RocksDb::open, recognise, check: Check::OpeningACopy(check_copy) };
 
 const NAME: &str = "rocksdb";
 
@@ -140,6 +142,17 @@ fn db_options(options: &OpenOptions) -> Options {
     // Its text log, one file a start.
     result.set_keep_log_file_num(4);
     result
+}
+
+/// A scan reads every block that holds a pair, and RocksDB compares it with its checksum. Damage in the midst of
+/// the write-ahead log, which a server takes for its end, is an error here.
+fn check_copy(path: &Path) -> Result<Sound> {
+    let mut options = db_options(&check::options(path));
+    options.create_if_missing(false);
+    options.set_paranoid_checks(true);
+    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+    let db = DB::open(&options, path).map_err(|error| fail(error, Some(path)))?;
+    check::scan(Box::new(RocksDb { db, path: Some(path.into()) }))
 }
 
 fn fail(error: rocksdb::Error, path: Option<&Path>) -> Error {

@@ -1,8 +1,8 @@
 //! `sled`: sled 0.34. A latch-free B+ tree over a log of page changes.
 
 use super::{
-    Batch, Caveat, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss, Op,
-    OpenOptions, Result, VisitPair, VisitValue, path,
+    Batch, Caveat, Check, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss,
+    Op, OpenOptions, Result, Sound, VisitPair, VisitValue, check, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use std::{
@@ -18,7 +18,8 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind = Kind { info: &INFO, open: Sled::open, recognise };
+pub const KIND: Kind =
+    Kind { info: &INFO, open: Sled::open, recognise, check: Check::OpeningACopy(check_copy) };
 
 const NAME: &str = "sled";
 
@@ -180,6 +181,13 @@ impl Sled {
 
 /// sled keeps the first error of its log and answers all later writes with it, so no error leaves
 /// an engine that could go on.
+/// sled compares each record of its log with its checksum when it reads it.
+fn check_copy(path: &Path) -> Result<Sound> {
+    let remark = "sled takes damage near the end of its log for the end, as after a crash; it cannot be told";
+    let sound = check::scan(Sled::open(&check::options(path))?)?;
+    Ok(Sound { remark: Some(remark.into()), ..sound })
+}
+
 fn fail(error: sled::Error, path: &Path) -> Error {
     match error {
         sled::Error::Io(source) if source.to_string().starts_with("could not acquire lock") => {

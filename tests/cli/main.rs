@@ -13,6 +13,7 @@ mod support;
 
 mod access;
 mod docs;
+mod check;
 mod engines;
 mod help;
 mod network;

@@ -2,7 +2,8 @@
 //!
 //! One file of RESP commands, as Redis writes them: `SET`, `DEL` and `FLUSHDB`, a batch of several
 //! between `MULTI` and `EXEC`. People can read it, `redis-server` can load it, and `map` and
-//! `btree` can open each other's. Unlike Redis' it has checksums, in lines that Redis skips. A rewrite
+//! `btree` can open each other's. Unlike Redis' it has checksums, and tells up to where it was on stable
+//! storage, in lines that Redis skips: see [`frame`] and docs/durability-log.md. A rewrite
 //! works in `<path>.rewrite` beside it; what is left there after a crash is removed at the next open.
 //!
 //! A write goes to the file, with `sync` to stable storage, and only then to the table: readers see
@@ -10,29 +11,33 @@
 //! the file too, or else the log refuses all further writes: a disk that failed once may have
 //! dropped pages that a second `fsync` does not report.
 
-mod checked;
+mod append;
+mod check;
 mod file;
+mod frame;
+mod open;
+mod plain;
 mod record;
 mod replay;
 mod rewrite;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use super::{Batch, Caveat, Error, Loss, Result, path};
-use checked::{HEADER, MAX_CHECKED};
+use append::{Appending, prepare};
+pub use check::{Repaired, repair_log};
 use file::Storage;
+use frame::{Chain, HEADER, PIECE};
 use std::{
-    fs::{self, File},
-    io::{self, Read, Seek},
-    ops::RangeInclusive,
+    io,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Instant,
 };
-pub(super) use {record::encode_set, rewrite::STEP};
+pub(super) use {check::check, open::recognise, record::encode_set, rewrite::STEP};
 
 /// What an engine with this log loses. A write is in the kernel's hands before it is acknowledged,
 /// so a killed process loses nothing whatever the policy.
@@ -55,11 +60,8 @@ pub(super) const CAVEATS: &[Caveat] = &[
 /// The file is rewritten by itself when it is this large, and twice what it was at first.
 const REWRITE_SIZE: u64 = 64 << 20;
 
-/// Bytes of zeros that are written at a time behind a synced batch.
-const PREPARED: RangeInclusive<usize> = 64 << 10..=1 << 20;
-
 /// Capacity of the write buffer that is kept from batch to batch.
-const KEPT_BUFFER: usize = 2 * MAX_CHECKED;
+const KEPT_BUFFER: usize = 2 * PIECE;
 
 /// An open append-only file.
 pub(super) struct Aof {
@@ -68,11 +70,11 @@ pub(super) struct Aof {
     /// Held for the whole of a write, its batch's way into the table included: between two holders
     /// the file and the table hold the same.
     writer: Mutex<Writer>,
-    /// The file now. Locked only to clone or to replace it, so a sync can run beside writes.
-    storage: Mutex<Arc<dyn Storage>>,
+    /// The file now. Locked only to look at it or to replace it, so a sync can run beside writes.
+    current: Mutex<Current>,
     /// Held during a sync.
     syncing: Mutex<()>,
-    /// Bytes of whole batches in the file. Changes only under `writer`.
+    /// Bytes of whole batches in the file. Changes only under `writer`, and with the file under both locks.
     len: AtomicU64,
     /// `len` after the open or the last rewrite.
     base: AtomicU64,
@@ -83,129 +85,99 @@ pub(super) struct Aof {
 }
 
 struct Writer {
-    /// The batch as bytes.
+    /// A frame as bytes.
     buffer: Vec<u8>,
-    /// Where the file ends: from `Aof::len` on there are zeros.
+    /// What the next frame goes on from; `None` in a log without frames so far.
+    chain: Option<Chain>,
+    /// Where the file ends: from `Aof::len` on there are a mark or filler.
     prepared: u64,
+    /// Whether there are records of which the log does not say itself that they are on stable storage.
+    unmarked: bool,
+    /// Where the last mark behind the log's end is, if it still is there.
+    mark: u64,
 }
 
-/// A batch on its way into the file.
-struct Appending<'a> {
-    storage: &'a dyn Storage,
-    /// Where the batch begins.
-    begin: u64,
-    /// Up to where it is written.
-    end: u64,
-    /// [`Writer::prepared`]
-    prepared: &'a mut u64,
-}
-
-impl Appending<'_> {
-    /// Writes what is encoded, when that is enough. A large batch in one piece would be in no cache when it is
-    /// copied, and in memory that is new to the process.
-    fn write_piece(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
-        if buffer.len() <= HEADER + MAX_CHECKED {
-            return Ok(());
+impl Writer {
+    /// Writes behind the log's end that all before it is on stable storage. The next frame, which says so too,
+    /// goes over it. No more than a help against bit rot: a sync of its own it does not get.
+    fn mark(&mut self, storage: &dyn Storage, end: u64) {
+        let Some(chain) = self.chain.filter(|_| self.unmarked && self.mark != end) else { return };
+        if storage.write_all_at(&chain.mark(end), end).is_ok() {
+            self.mark = end;
+            self.prepared = self.prepared.max(end + HEADER as u64);
+        } else {
+            let _best_effort = storage.set_len(self.prepared);
         }
-        // Without a checksum, there is no use for the room before the first piece.
-        let start = if self.end == self.begin { HEADER } else { 0 };
-        self.write(buffer.get(start..).unwrap_or_default(), false)?;
-        buffer.clear();
-        Ok(())
-    }
-
-    /// Writes what is left. Returns whether it went over zeros.
-    fn write_rest(&mut self, buffer: &mut Vec<u8>, sync: bool) -> io::Result<bool> {
-        // Only of one checked batch can be told after a power cut that it is not whole.
-        let over_zeros = self.end == self.begin && checked::seal(buffer) && sync;
-        self.write(buffer, over_zeros)?;
-        Ok(over_zeros)
-    }
-
-    fn write(&mut self, bytes: &[u8], over_zeros: bool) -> io::Result<()> {
-        if !over_zeros && *self.prepared > self.end {
-            self.storage.set_len(self.end)?;
-            *self.prepared = self.end;
-        }
-        self.storage.write_all_at(bytes, self.end)?;
-        self.end += bytes.len() as u64;
-        Ok(())
     }
 }
 
-/// Whether `path` looks like an append-only file, of either engine or of Redis.
-pub(super) fn recognise(path: &Path) -> bool {
-    let mut start = Vec::new();
-    let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
-    let read = is_file.then(|| File::open(path).and_then(|file| file.take(4).read_to_end(&mut start)));
-    matches!(read, Some(Ok(_))) && matches!(start.as_slice(), [b'*', b'0'..=b'9', ..] | b"#TS:" | b"#CRC")
+#[derive(Clone)]
+struct Current {
+    storage: Arc<dyn Storage>,
+    /// Up to where it is known to be on stable storage.
+    synced: u64,
 }
 
 impl Aof {
-    /// Opens or creates the log at `path` and hands what it holds to `restore`, a `Clear` first.
-    pub(super) fn open(
-        path: &Path,
-        engine: &'static str,
-        restore: &mut impl FnMut(&Batch<'_>),
-    ) -> Result<Self> {
-        let (file, path) = file::open_locked(path, engine)?;
-        let leftover = file::rewrite_path(&path);
-        if let Err(error) = path::remove_leftover(&leftover) {
-            log::warn!("{engine}: {error}");
-        }
-        let len = load(&file, (engine, &path), restore)?;
-        // A killed process may have left bytes, or the name of a rewritten file, in the kernel's hands
-        // only. They are about to be shown to readers, so a power cut must not take them back.
-        file.sync_data().map_err(Error::io("sync", &path))?;
-        path::sync_dir(path::parent(&path))?;
-        Ok(Self {
-            engine,
-            path,
-            writer: Mutex::new(Writer { prepared: len, buffer: Vec::new() }),
-            storage: Mutex::new(Arc::new(file)),
-            syncing: Mutex::default(),
-            len: len.into(),
-            base: len.into(),
-            refusal: OnceLock::new(),
-            cancelled: AtomicBool::new(false),
-        })
-    }
-
     /// Appends the batch, with `sync` to stable storage, then calls `apply`. On an error it was not
     /// called, and the batch is not in the file (after a failed sync: as far as that can be said).
     ///
     /// To sync a batch that made the file longer, a file system commits its journal too: twice the time
     /// and the work of a sync of some blocks that were there (measured on ext4: 280 against 150 us). So a
-    /// synced batch is followed by zeros now and then, which the next ones are written over.
+    /// synced batch is followed by filler now and then, which the next ones are written over.
     pub(super) fn append<R>(&self, batch: &Batch<'_>, sync: bool, apply: impl FnOnce() -> R) -> Result<R> {
         let mut writer = self.lock_writer()?;
-        let Writer { buffer, prepared } = &mut *writer;
-        checked::begin(buffer);
-        buffer.shrink_to(KEPT_BUFFER);
-        let storage = self.storage();
-        let len = self.len();
-        let mut appending = Appending { storage: &*storage, begin: len, end: len, prepared };
-        let written = record::encode(batch, buffer, |buffer| appending.write_piece(buffer))
-            .and_then(|()| appending.write_rest(buffer, sync));
-        let end = appending.end;
-        let over_zeros = match written {
-            Ok(over_zeros) => over_zeros,
-            Err(error) => {
-                *prepared = len;
-                return Err(self.undo(&*storage, len, error));
-            }
+        let storage = self.current().storage;
+        let chain = match writer.chain {
+            Some(chain) => chain,
+            None => self.start_section(&mut writer, &*storage)?,
         };
-        if over_zeros && end > *prepared {
-            *prepared = prepare(&*storage, end, buffer.len());
+        let begin = self.len();
+        let Writer { buffer, prepared, .. } = &mut *writer;
+        let over_filler = *prepared > begin + HEADER as u64;
+        let synced = self.current().synced;
+        let mut appending = Appending { storage: &*storage, end: begin, chain, synced, over_filler };
+        let written = appending.write(batch, buffer);
+        buffer.shrink_to(KEPT_BUFFER);
+        let Appending { end, chain, .. } = appending;
+        if let Err(error) = written {
+            *prepared = begin;
+            return Err(self.undo(&*storage, begin, error));
+        }
+        if sync && end + HEADER as u64 > *prepared {
+            *prepared = prepare(&*storage, end, (end - begin) as usize);
         }
         *prepared = end.max(*prepared);
         if sync && let Err(error) = self.sync_storage(&*storage) {
             // The client is told that the write failed: better it does not return with a restart.
-            let _best_effort = storage.set_len(len);
+            let _best_effort = storage.set_len(begin);
             return Err(error);
         }
+        writer.chain = Some(chain);
+        writer.unmarked |= end > begin;
         self.len.store(end, Ordering::Release);
+        if sync {
+            self.lock_current().synced = end;
+            writer.mark(&*storage, end);
+        }
         Ok(apply())
+    }
+
+    /// Goes over to frames, in a log that has none.
+    fn start_section(&self, writer: &mut Writer, storage: &dyn Storage) -> Result<Chain> {
+        let (begin, chain) = (self.len(), Chain::random());
+        if let Err(error) = storage.write_all_at(&chain.start_line(begin), begin) {
+            writer.prepared = begin;
+            return Err(self.undo(storage, begin, error));
+        }
+        // Frames are none without it, so it must be there before they are.
+        self.sync_storage(storage)?;
+        let end = begin + frame::START as u64;
+        writer.chain = Some(chain);
+        writer.prepared = end;
+        self.len.store(end, Ordering::Release);
+        self.lock_current().synced = end;
+        Ok(chain)
     }
 
     /// Cuts off what a failed write may have left. Only where that succeeds, and the cause is a
@@ -224,7 +196,27 @@ impl Aof {
     /// `append`. A rewrite may replace the file meanwhile; but what was in the old file then is in
     /// the new one, and was synced with it before it got the log's name.
     pub(super) fn sync(&self) -> Result<()> {
-        self.sync_storage(&*self.storage())
+        let (Current { storage, .. }, len) = {
+            let current = self.lock_current();
+            (current.clone(), self.len())
+        };
+        self.sync_storage(&*storage)?;
+        {
+            let mut current = self.lock_current();
+            if !Arc::ptr_eq(&current.storage, &storage) {
+                return Ok(());
+            }
+            current.synced = len.max(current.synced);
+        }
+        // Who writes just now will be followed by another write or sync.
+        if let Ok(mut writer) = self.writer.try_lock()
+            && self.len() == len
+            && Arc::ptr_eq(&self.current().storage, &storage)
+            && self.check_usable().is_ok()
+        {
+            writer.mark(&*storage, len);
+        }
+        Ok(())
     }
 
     fn sync_storage(&self, storage: &dyn Storage) -> Result<()> {
@@ -237,22 +229,30 @@ impl Aof {
 
     /// Syncs and lets others open the file. Takes no writes afterwards. A rewrite must not run.
     pub(super) fn close(&self) -> Result<()> {
-        let cut = self.cut_zeros();
-        let synced = cut.and(self.sync());
-        let unlocked = self.storage().unlock().map_err(Error::io("unlock", &self.path));
+        let finished = self.finish();
+        let unlocked = self.current().storage.unlock().map_err(Error::io("unlock", &self.path));
         self.refusal.get_or_init(|| "it is closed".into());
-        synced.and(unlocked)
+        finished.and(unlocked)
     }
 
-    /// Leaves no zeros behind the last batch.
-    fn cut_zeros(&self) -> Result<()> {
+    /// Leaves nothing behind the last batch but a mark that says that all of it is on stable storage, and is
+    /// there itself.
+    fn finish(&self) -> Result<()> {
         let mut writer = self.lock_writer()?;
-        let len = self.len();
+        let (storage, len) = (self.current().storage, self.len());
         if writer.prepared > len {
-            self.storage().set_len(len).map_err(Error::io("truncate", &self.path))?;
+            storage.set_len(len).map_err(Error::io("truncate", &self.path))?;
             writer.prepared = len;
         }
-        Ok(())
+        self.sync_storage(&*storage)?;
+        let Some(chain) = writer.chain.filter(|_| writer.unmarked) else { return Ok(()) };
+        if storage.write_all_at(&chain.mark(len), len).is_err() {
+            // Without room for it, the log is no less whole.
+            return storage.set_len(len).map_err(Error::io("truncate", &self.path));
+        }
+        writer.unmarked = false;
+        self.len.store(len + HEADER as u64, Ordering::Release);
+        self.sync_storage(&*storage)
     }
 
     /// Bytes that the files take on disk, that of a running rewrite included.
@@ -269,9 +269,13 @@ impl Aof {
         self.len.load(Ordering::Acquire)
     }
 
-    fn storage(&self) -> Arc<dyn Storage> {
+    fn current(&self) -> Current {
+        self.lock_current().clone()
+    }
+
+    fn lock_current(&self) -> MutexGuard<'_, Current> {
         // Nothing can panic while it is held.
-        self.storage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the write that runs, and keeps others out.
@@ -295,55 +299,4 @@ impl Aof {
         self.refusal.get_or_init(|| format!("refused since an earlier failure to {action}: {error}"));
         Error::io(action, &self.path)(error)
     }
-}
-
-/// Writes zeros at `end` for some more batches of `length` bytes, and returns where they end.
-fn prepare(storage: &dyn Storage, end: u64, length: usize) -> u64 {
-    const BATCHES: usize = 16;
-    static ZEROS: [u8; *PREPARED.start()] = [0; *PREPARED.start()];
-    let wanted = end + (length * BATCHES).clamp(*PREPARED.start(), *PREPARED.end()) as u64;
-    let mut prepared = end;
-    // Where there is no room for zeros there may be some for the batches; an error that matters shows
-    // at the next sync.
-    while prepared < wanted {
-        if storage.write_all_at(&ZEROS, prepared).is_err() {
-            let _best_effort = storage.set_len(prepared);
-            break;
-        }
-        prepared += ZEROS.len() as u64;
-    }
-    prepared
-}
-
-/// Replays the log, cuts off a torn tail, and returns the log's length.
-fn load(
-    mut file: &File,
-    (engine, path): (&'static str, &Path),
-    restore: &mut impl FnMut(&Batch<'_>),
-) -> Result<u64> {
-    let started = Instant::now();
-    let len = file.metadata().map_err(Error::io("read", path))?.len();
-    let mut clear = Batch::default();
-    clear.clear();
-    restore(&clear);
-    let tail = replay::replay(file, len, (engine, path), restore)?;
-    if tail.overran {
-        // Writes are handed on as they are read, not held back for the end of their group, which
-        // can be of any size. So once in a crash, everything is read twice.
-        restore(&clear);
-        file.rewind().map_err(Error::io("read", path))?;
-        replay::replay(file, tail.end, (engine, path), restore)?;
-    }
-    if tail.end < len {
-        let (cut, at) = (len - tail.end, tail.end);
-        if tail.torn {
-            log::warn!("{engine}: {} is torn: cut the last {cut} bytes, from byte {at}", path.display());
-        }
-        file.set_len(tail.end).map_err(Error::io("truncate", path))?;
-    }
-    if len > 0 {
-        let (records, seconds) = (tail.records, started.elapsed().as_secs_f64());
-        log::info!("{engine}: replayed {records} records of {} in {seconds:.2} s", path.display());
-    }
-    Ok(tail.end)
 }

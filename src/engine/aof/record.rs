@@ -1,38 +1,51 @@
 //! One record of the log: a RESP command, as bytes and back.
 
-use super::{
-    super::{Batch, Op, memory::MAX_LENGTH},
-    checked,
-};
+use super::super::{Batch, Op, memory::MAX_LENGTH};
 use std::ops::Range;
 
-/// Appends the records of `batch` to `out`, and calls `written` after each, which may empty it. More than
-/// one write goes between `MULTI` and `EXEC`: replay takes such a group whole or not at all.
+/// Appends the records of `batch` to `out`, as a group between `MULTI` and `EXEC` if so told: replay takes
+/// such a one whole or not at all. Before each record it calls `ready`, which may empty `out` or add to it,
+/// with the length of the record's head (or a little more): of all of it but the value.
 pub(super) fn encode<E>(
     batch: &Batch<'_>,
+    group: bool,
     out: &mut Vec<u8>,
-    mut written: impl FnMut(&mut Vec<u8>) -> Result<(), E>,
+    mut ready: impl FnMut(&mut Vec<u8>, usize) -> Result<(), E>,
 ) -> Result<(), E> {
-    let group = batch.len() > 1;
     if group {
-        out.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
+        ready(out, MULTI.len())?;
+        out.extend_from_slice(MULTI);
     }
     for op in batch.ops() {
         match op {
-            Op::Put { key, value } => encode_set(key, value, out),
+            Op::Put { key, value } => {
+                ready(out, OVERHEAD + key.len())?;
+                encode_set(key, value, out);
+            }
             Op::Delete { key } => {
+                ready(out, OVERHEAD + key.len())?;
                 out.extend_from_slice(b"*2\r\n$3\r\nDEL\r\n");
                 encode_bulk(key, out);
             }
-            Op::Clear => out.extend_from_slice(b"*1\r\n$7\r\nFLUSHDB\r\n"),
+            Op::Clear => {
+                ready(out, FLUSH.len())?;
+                out.extend_from_slice(FLUSH);
+            }
         }
-        written(out)?;
     }
     if group {
-        out.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
+        ready(out, EXEC.len())?;
+        out.extend_from_slice(EXEC);
     }
     Ok(())
 }
+
+const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+const FLUSH: &[u8] = b"*1\r\n$7\r\nFLUSHDB\r\n";
+
+/// A record of one key and one value has at most so many bytes beside them.
+pub(super) const OVERHEAD: usize = 48;
 
 /// Appends a `SET` record to `out`.
 pub(in super::super) fn encode_set(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
@@ -50,7 +63,7 @@ fn encode_bulk(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Why no record could be read.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// What is there begins a record, which has at least `need` bytes.
     Incomplete { need: usize },
@@ -59,18 +72,18 @@ pub(super) enum Stop {
 }
 
 /// Finds the words of the record that `bytes` begin with: puts where they are into `words`, and
-/// returns the record's length. An annotation line (`#TS:` and a time, or `#CRC:` and the checksum of
-/// what follows, which is checked) has no words.
+/// returns the record's length. An annotation (`#TS:` and a time, or a line of `#`) has no words.
 pub(super) fn decode(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<usize, Stop> {
     words.clear();
-    if bytes.starts_with(b"#C") {
-        return checked::check(bytes);
-    }
     let mut cursor = Cursor::new(bytes);
-    if bytes.first() == Some(&b'#') {
-        cursor.literal(b"#TS:", NO_ANNOTATION)?;
-        cursor.number(MAX_TIME)?;
-        return Ok(cursor.at);
+    match bytes {
+        [b'#', b'#' | b'\n', ..] => return cursor.padding(),
+        [b'#', ..] => {
+            cursor.literal(b"#TS:", NO_ANNOTATION)?;
+            cursor.number(MAX_TIME)?;
+            return Ok(cursor.at);
+        }
+        _ => {}
     }
     cursor.literal(b"*", "a command must begin with '*'")?;
     let count = cursor.number(MAX_WORDS)?;
@@ -85,7 +98,7 @@ pub(super) fn decode(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<usiz
 }
 
 /// What is wrong with another line that begins with `#`.
-pub(super) const NO_ANNOTATION: &str = "neither a command nor a #TS: or #CRC: line";
+pub(super) const NO_ANNOTATION: &str = "neither a command nor a line that is known";
 
 /// As Redis has it.
 const MAX_WORDS: usize = i32::MAX as usize;
@@ -114,6 +127,15 @@ impl<'b> Cursor<'b> {
             }
         }
         Ok(())
+    }
+
+    /// A line of `#`.
+    fn padding(mut self) -> Result<usize, Stop> {
+        while self.bytes.get(self.at) == Some(&b'#') {
+            self.at += 1;
+        }
+        self.literal(b"\n", NO_ANNOTATION)?;
+        Ok(self.at)
     }
 
     /// Decimal digits and the end of the line. `max` is below a tenth of what a `usize` holds.

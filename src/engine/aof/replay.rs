@@ -2,9 +2,10 @@
 
 use super::{
     super::{Batch, Error, Result},
-    PREPARED,
-    checked::{self, HEADER, MAX_CHECKED},
+    frame::{self, Chain, FILLER, HEADER, Header},
+    plain,
     record::{self, Meaning, Stop},
+    window::Window,
 };
 use std::{
     io::{self, Read},
@@ -12,39 +13,63 @@ use std::{
     path::Path,
 };
 
-/// Size of the window at first. It grows only for a record that is longer.
-const WINDOW: usize = 1 << 20;
-
 /// Records are handed on so many at a time: a table can look their keys up together.
 const GATHER: usize = 64;
 
 /// Where a replay ended.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tail {
-    /// End of the last whole record, or group.
+    /// End of the last whole frame, or group.
     pub(super) end: u64,
-    /// Whether what is behind `end` is the begin of another, or what a power cut left of it; otherwise
-    /// nothing or zeros.
+    /// Whether what is behind `end` is the begin of another, or what a crash left of it; otherwise
+    /// nothing, filler or zeros.
     pub(super) torn: bool,
     /// Whether writes from behind `end`, of an unfinished group, went to `sink`.
     pub(super) overran: bool,
     /// Number of records before `end`.
     pub(super) records: u64,
+    /// What a frame at `end` goes on from; `None` in a log without frames.
+    pub(super) chain: Option<Chain>,
+    /// Up to where the log says that it was on stable storage.
+    pub(super) synced: u64,
+    /// Whether there are records of which it does not.
+    pub(super) unmarked: bool,
 }
 
-/// Hands the writes of the first `len` bytes of `source` to `sink`.
-///
-/// A kill cuts a log anywhere, and a power cut can also leave zeros where room had been made for data
-/// that never came. So what begins a record but ends, or turns to zeros up to the end, is a torn tail
-/// and no error, and so is the last checked batch where parts of it are missing: it was not
-/// acknowledged, or not as durable. Anything else that is no record is damage.
+/// Where there is damage, and what is wrong there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Damage {
+    pub(super) offset: u64,
+    pub(super) detail: String,
+}
+
+/// Hands the writes of the first `len` bytes of `source` to `sink`. Damage is an error.
 pub(super) fn replay(
     source: impl Read,
     len: u64,
     (engine, path): (&'static str, &Path),
     sink: &mut impl FnMut(&Batch<'_>),
 ) -> Result<Tail> {
-    let mut window = Window::new(source, len);
+    let (tail, damage) = survey(source, len, (engine, path), sink)?;
+    match damage {
+        None => Ok(tail),
+        Some(Damage { offset, detail }) => Err(Error::Corrupt { path: path.into(), offset, detail }),
+    }
+}
+
+/// Hands the writes of the first `len` bytes of `source` to `sink`, up to the first damage.
+///
+/// What was not on stable storage when the power went may be there or not, in any pieces; so all from the
+/// first hole on is a torn tail, and no damage. But not where a frame, before the hole or behind it, says that
+/// the log was on stable storage beyond it: then what the hole has destroyed may have been acknowledged. Without
+/// frames, an earlier version's rules apply: see [`plain`].
+pub(super) fn survey(
+    source: impl Read,
+    len: u64,
+    (engine, path): (&'static str, &Path),
+    sink: &mut impl FnMut(&Batch<'_>),
+) -> Result<(Tail, Option<Damage>)> {
+    let mut window = Window::new(source, 0, len);
     let mut reader = Reader::default();
     let mut spare = Batch::with_capacity(GATHER);
     loop {
@@ -58,19 +83,10 @@ pub(super) fn replay(
             Halt::At(Stop::Incomplete { need }) if need as u64 <= window.remaining() => {
                 window.fill(need).map_err(Error::io("read", path))?;
             }
-            Halt::At(Stop::Incomplete { .. }) => {
-                return Ok(Tail { torn: len > reader.tail.end, ..reader.tail });
-            }
-            Halt::At(Stop::Malformed { at, detail }) => {
-                let offset = window.offset + at as u64;
-                let between = window.offset == reader.tail.end;
-                if between && window.is_torn_batch().map_err(Error::io("read", path))? {
-                    return Ok(Tail { torn: true, ..reader.tail });
-                }
-                if window.is_zero_from(at).map_err(Error::io("read", path))? {
-                    return Ok(Tail { torn: !between || at > 0, ..reader.tail });
-                }
-                return Err(Error::Corrupt { path: path.into(), offset, detail: detail.into() });
+            Halt::At(stop) => return reader.hole(stop, &mut window).map_err(Error::io("read", path)),
+            Halt::Wrong { at, detail } => {
+                let damage = Damage { offset: window.offset + at as u64, detail: detail.into() };
+                return Ok((reader.tail, Some(damage)));
             }
             Halt::Unknown { command } => {
                 let found = format!("{command} at byte {}", window.offset);
@@ -84,8 +100,10 @@ pub(super) fn replay(
 enum Halt {
     /// They are enough.
     Gathered,
-    /// There is no record next.
+    /// There is no record, or no frame, next.
     At(Stop),
+    /// What is next has its checksum, but was not written like this.
+    Wrong { at: usize, detail: &'static str },
     /// There is one next that a log of these engines cannot hold.
     Unknown { command: String },
 }
@@ -96,6 +114,13 @@ struct Reader {
     words: Vec<Range<usize>>,
     group: bool,
     records: u64,
+    chain: Option<Chain>,
+    /// Bytes of the current frame's records that are still to come, and of what is behind them.
+    left: usize,
+    trailer: usize,
+    synced: u64,
+    /// End of the last frame with records.
+    records_end: u64,
     tail: Tail,
 }
 
@@ -106,35 +131,189 @@ impl Reader {
         let mut used = 0;
         while batch.len() < GATHER {
             let rest = bytes.get(used..).unwrap_or_default();
-            let length = match record::decode(rest, &mut self.words) {
+            let length = match self.step(rest, offset + used as u64, batch) {
                 Ok(length) => length,
-                Err(stop) => return (used, Halt::At(stop)),
+                Err(halt) => return (used, halt),
             };
-            let meaning = record::interpret(rest, &self.words, batch);
-            // Nothing is an annotation, for one, and no record.
-            self.records += u64::from(meaning != Meaning::Nothing);
-            match meaning {
-                Meaning::Writes => self.tail.overran = self.group,
-                Meaning::Nothing => {}
-                Meaning::Multi if !self.group => self.group = true,
-                Meaning::Exec if self.group => self.group = false,
-                Meaning::Multi => return (used, Halt::misplaced("MULTI inside MULTI")),
-                Meaning::Exec => return (used, Halt::misplaced("EXEC without MULTI")),
-                Meaning::Unknown => return (used, Halt::Unknown { command: describe(rest, &self.words) }),
-            }
             used += length;
-            if !self.group {
-                self.tail = Tail { end: offset + used as u64, records: self.records, ..Tail::default() };
+            if self.left == 0 && !self.group {
+                self.note_end(offset + used as u64);
             }
         }
         (used, Halt::Gathered)
     }
+
+    /// Takes what is next, and returns its length.
+    #[inline]
+    fn step<'b>(&mut self, rest: &'b [u8], offset: u64, batch: &mut Batch<'b>) -> Result<usize, Halt> {
+        let Some(chain) = &mut self.chain else { return self.plain(rest, offset, batch) };
+        if self.left > 0 {
+            return self.framed(rest, offset, batch);
+        }
+        let frame = chain.check(rest, offset).map_err(Halt::At)?;
+        self.synced = self.synced.max(frame.synced);
+        (self.left, self.trailer) = (frame.body, frame.trailer());
+        Ok(HEADER)
+    }
+
+    /// A record of the current frame, all of which is in `rest`.
+    #[inline]
+    fn framed<'b>(&mut self, rest: &'b [u8], offset: u64, batch: &mut Batch<'b>) -> Result<usize, Halt> {
+        let body = rest.get(..self.left).unwrap_or_default();
+        let length = record::decode(body, &mut self.words).map_err(|stop| match stop {
+            Stop::Malformed { at, detail } => Halt::Wrong { at, detail },
+            Stop::Incomplete { .. } => Halt::Wrong { at: 0, detail: "a record that its frame cuts off" },
+        })?;
+        let wrong = |detail| Halt::Wrong { at: 0, detail };
+        self.take(body, batch).map_err(|stop| stop.unwrap_or_else(wrong))?;
+        self.left -= length;
+        if self.left > 0 {
+            return Ok(length);
+        }
+        let length = length + self.trailer;
+        self.records_end = offset + length as u64;
+        Ok(length)
+    }
+
+    /// A record, or a line, outside of any frame.
+    fn plain<'b>(&mut self, rest: &'b [u8], offset: u64, batch: &mut Batch<'b>) -> Result<usize, Halt> {
+        if rest.starts_with(b"#K") {
+            let chain = frame::read_start(rest, offset).map_err(Halt::At)?;
+            let end = offset + frame::START as u64;
+            (self.chain, self.synced, self.records_end) = (Some(chain), end, end);
+            return Ok(frame::START);
+        }
+        let decoded = match rest.starts_with(b"#C") {
+            true => plain::check(rest).inspect(|_| self.words.clear()),
+            false => record::decode(rest, &mut self.words),
+        };
+        let length = decoded.map_err(Halt::At)?;
+        let malformed = |detail| Halt::At(Stop::Malformed { at: 0, detail });
+        self.take(rest, batch).map_err(|stop| stop.unwrap_or_else(malformed))?;
+        Ok(length)
+    }
+
+    /// Takes the record whose words were found in `bytes`.
+    #[inline]
+    fn take<'b>(&mut self, bytes: &'b [u8], batch: &mut Batch<'b>) -> Result<(), Misplaced> {
+        let meaning = record::interpret(bytes, &self.words, batch);
+        // Nothing is an annotation, for one, and no record.
+        self.records += u64::from(meaning != Meaning::Nothing);
+        match meaning {
+            Meaning::Writes => self.tail.overran = self.group,
+            Meaning::Nothing => {}
+            Meaning::Multi if !self.group => self.group = true,
+            Meaning::Exec if self.group => self.group = false,
+            Meaning::Multi => return Err(Misplaced::Group("MULTI inside MULTI")),
+            Meaning::Exec => return Err(Misplaced::Group("EXEC without MULTI")),
+            Meaning::Unknown => return Err(Misplaced::Unknown(describe(bytes, &self.words))),
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn note_end(&mut self, end: u64) {
+        let Self { records, chain, synced, .. } = *self;
+        let unmarked = self.records_end > synced;
+        self.tail = Tail { end, records, chain, synced, unmarked, ..Tail::default() };
+    }
+
+    /// What it means that `stop` is at the begin of `window`: a tail, or damage too.
+    fn hole(self, stop: Stop, window: &mut Window<impl Read>) -> io::Result<(Tail, Option<Damage>)> {
+        let (at, detail) = match stop {
+            Stop::Incomplete { .. } => (0, "the log ends in the midst of what begins here"),
+            Stop::Malformed { at, detail } => (at, detail),
+        };
+        let mut damage = Damage { offset: window.offset + at as u64, detail: detail.into() };
+        if window.remaining() == 0 {
+            return Ok((Tail { torn: self.group, ..self.tail }, None));
+        }
+        let Some(chain) = self.chain else { return self.plain_hole(stop, damage, window) };
+        if frame::read_start(window.bytes(), 0).is_ok_and(|other| other.id() != chain.id()) {
+            damage.detail = "another log begins here".into();
+            return Ok((self.tail, Some(damage)));
+        }
+        let blank = window.is_blank_from(0, |byte| byte == FILLER || byte == 0)?;
+        let synced = if blank { 0 } else { latest_mark(window, Some(chain.id()))? }.max(self.synced);
+        if synced > self.tail.end {
+            damage.detail = format!("{detail}; it was on stable storage up to byte {synced}");
+            return Ok((self.tail, Some(damage)));
+        }
+        Ok((Tail { torn: self.group || !blank, ..self.tail }, None))
+    }
+
+    /// The same in a log of an earlier version, or of Redis.
+    fn plain_hole(
+        self,
+        stop: Stop,
+        damage: Damage,
+        window: &mut Window<impl Read>,
+    ) -> io::Result<(Tail, Option<Damage>)> {
+        let (cut, at) = match stop {
+            Stop::Incomplete { .. } => (true, 0),
+            Stop::Malformed { at, .. } => (false, at),
+        };
+        let between = window.offset == self.tail.end;
+        let torn = cut || between && is_torn_batch(window)?;
+        let blank = window.is_blank_from(if torn { 0 } else { at }, |byte| byte == 0)?;
+        // Frames are there only if all before them had been on stable storage.
+        if !blank && latest_mark(window, None)? > self.tail.end || !(torn || blank) {
+            return Ok((self.tail, Some(damage)));
+        }
+        Ok((Tail { torn: torn || !between || at > 0, ..self.tail }, None))
+    }
 }
 
-impl Halt {
-    fn misplaced(detail: &'static str) -> Self {
-        Self::At(Stop::Malformed { at: 0, detail })
+/// A record that is one, but cannot be here.
+enum Misplaced {
+    Group(&'static str),
+    Unknown(String),
+}
+
+impl Misplaced {
+    fn unwrap_or_else(self, group: impl FnOnce(&'static str) -> Halt) -> Halt {
+        match self {
+            Self::Group(detail) => group(detail),
+            Self::Unknown(command) => Halt::Unknown { command },
+        }
     }
+}
+
+/// Whether all that follows is what a power cut left of one batch of an earlier version.
+fn is_torn_batch(window: &mut Window<impl Read>) -> io::Result<bool> {
+    let remaining = window.remaining();
+    if remaining > plain::LONGEST_TAIL {
+        return Ok(false);
+    }
+    window.fill(remaining as usize)?;
+    Ok(plain::is_torn(window.bytes(), window.offset))
+}
+
+/// The furthest place up to which any header that follows says that the log was on stable storage, of the
+/// section `id` or, without one, of any. A start line says it of itself. All of them count only at the place that
+/// they were written for.
+fn latest_mark(window: &mut Window<impl Read>, id: Option<u32>) -> io::Result<u64> {
+    let mut synced = 0;
+    let mut at = 0;
+    while window.find(at, b'#')? {
+        at = 1;
+        let length = window.remaining().min(HEADER as u64) as usize;
+        if window.bytes().len() < length {
+            window.fill(length)?;
+        }
+        let (bytes, offset) = (window.bytes(), window.offset);
+        if bytes.starts_with(frame::TAG) {
+            let header = Header::read(bytes, offset).ok();
+            let ours = header.filter(|header| id.is_none_or(|id| header.id == id));
+            synced = synced.max(ours.map_or(0, |header| header.synced));
+        } else if id.is_none()
+            && bytes.starts_with(frame::START_TAG)
+            && frame::read_start(bytes, offset).is_ok()
+        {
+            synced = synced.max(offset + frame::START as u64);
+        }
+    }
+    Ok(synced)
 }
 
 /// `the command HSET with 3 arguments`
@@ -142,89 +321,4 @@ fn describe(bytes: &[u8], words: &[Range<usize>]) -> String {
     let name = words.first().and_then(|range| bytes.get(range.clone())).unwrap_or_default();
     let shown = name.get(..32).unwrap_or(name).escape_ascii();
     format!("the command {shown} with {} arguments", words.len().saturating_sub(1))
-}
-
-/// The part of the log that is being looked at, from the begin of a record.
-struct Window<R> {
-    source: R,
-    buffer: Vec<u8>,
-    /// What of the buffer is read and not yet consumed.
-    filled: Range<usize>,
-    /// Where in the log `filled` starts.
-    offset: u64,
-    /// Length of the log.
-    len: u64,
-}
-
-impl<R: Read> Window<R> {
-    fn new(source: R, len: u64) -> Self {
-        Self { source, buffer: vec![0; WINDOW], filled: 0..0, offset: 0, len }
-    }
-
-    #[inline]
-    fn bytes(&self) -> &[u8] {
-        self.buffer.get(self.filled.clone()).unwrap_or_default()
-    }
-
-    /// Bytes of the log from the begin of the window.
-    fn remaining(&self) -> u64 {
-        self.len - self.offset
-    }
-
-    fn advance(&mut self, by: usize) {
-        self.filled.start += by;
-        self.offset += by as u64;
-    }
-
-    /// Reads until the window has at least `need` bytes. The caller has seen that the log has them,
-    /// so a length that lies cannot make the buffer larger than the log.
-    fn fill(&mut self, need: usize) -> io::Result<()> {
-        self.buffer.copy_within(self.filled.clone(), 0);
-        self.filled = 0..self.filled.len();
-        if need > self.buffer.len() {
-            // At least twice as much, lest a record of many words be decoded anew for each of them.
-            self.buffer.resize(need.max(self.buffer.len() * 2), 0);
-        }
-        while self.filled.end < need {
-            self.read()?;
-        }
-        Ok(())
-    }
-
-    fn read(&mut self) -> io::Result<()> {
-        let unread = self.remaining() - self.filled.len() as u64;
-        let room = self.buffer.get_mut(self.filled.end..).unwrap_or_default();
-        match (&mut self.source).take(unread).read(room) {
-            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => {
-                self.filled.end += count;
-                Ok(())
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Whether all that follows is what a power cut left of one checked batch.
-    fn is_torn_batch(&mut self) -> io::Result<bool> {
-        let remaining = self.remaining();
-        if remaining > (HEADER + MAX_CHECKED) as u64 + *PREPARED.end() as u64 {
-            return Ok(false);
-        }
-        self.fill(remaining as usize)?;
-        Ok(checked::is_torn(self.bytes(), self.offset))
-    }
-
-    /// Whether nothing but zeros follows from `at` bytes into the window to the end of the log.
-    fn is_zero_from(&mut self, at: usize) -> io::Result<bool> {
-        self.advance(at);
-        while self.bytes().iter().all(|&byte| byte == 0) {
-            self.advance(self.filled.len());
-            if self.remaining() == 0 {
-                return Ok(true);
-            }
-            self.fill(1)?;
-        }
-        Ok(false)
-    }
 }

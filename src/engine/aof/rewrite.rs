@@ -9,18 +9,22 @@
 //!
 //! What the log gained starts between two batches and, at the end, ends between two, so no `MULTI`
 //! is parted from its `EXEC`. Nothing in the middle matters: the file has no name until it is
-//! whole.
+//! whole. It is a section of its own, so what is copied is put into new frames, once those that it is in
+//! were found to be as they were written.
 
 use super::{
     super::{Error, Result, path},
-    Aof, REWRITE_SIZE, checked,
+    Aof, Current, REWRITE_SIZE,
     file::{self, Storage},
+    frame::{self, Chain, HEADER},
+    record::Stop,
+    window::Window,
 };
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Read},
     path::PathBuf,
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Instant,
 };
 
@@ -79,10 +83,9 @@ impl Aof {
         let mut fresh = Fresh::create(self)?;
         let mut buffer = Vec::new();
         loop {
-            checked::begin(&mut buffer);
+            frame::begin(&mut buffer);
             let more = step(&mut buffer);
-            checked::seal(&mut buffer);
-            fresh.append(&buffer)?;
+            fresh.append(&mut buffer)?;
             if !more {
                 break;
             }
@@ -103,26 +106,41 @@ struct Fresh<'a> {
     log: &'a Aof,
     file: Arc<File>,
     path: PathBuf,
+    chain: Chain,
     len: u64,
     synced: u64,
     /// Up to where the new log has what the old one has: at first, in the walk's words.
     copied: u64,
+    /// The old one's, there. `None` when it has no frames before.
+    old_chain: Option<Chain>,
 }
 
 impl<'a> Fresh<'a> {
     fn create(log: &'a Aof) -> Result<Self> {
         let path = file::rewrite_path(&log.path);
         let file = Arc::new(file::create_locked(&path)?);
-        let mut fresh = Self { log, file, path, len: 0, synced: 0, copied: 0 };
+        let chain = Chain::random();
+        let mut fresh = Self { log, file, path, chain, len: 0, synced: 0, copied: 0, old_chain: None };
         let old = fs::metadata(&log.path).map_err(Error::io("read", &log.path))?;
         fresh.file.set_permissions(old.permissions()).map_err(Error::io("create", &fresh.path))?;
+        fresh.write(&chain.start_line(0))?;
         // No write is half-way while this is held, so the table has all that the log has.
-        let _writer = log.lock_writer()?;
-        fresh.copied = log.len();
+        let writer = log.lock_writer()?;
+        (fresh.copied, fresh.old_chain) = (log.len(), writer.chain);
+        drop(writer);
         Ok(fresh)
     }
 
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+    /// Makes a frame of the records that were put behind the room for its header.
+    fn append(&mut self, records: &mut Vec<u8>) -> Result<()> {
+        if records.len() > HEADER {
+            self.chain.seal(records, self.len, self.synced);
+            self.write(records)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
         if self.log.cancelled.load(Ordering::Relaxed) {
             let what = "gave up rewriting its append-only file to close it".into();
             return Err(Error::Unsupported { engine: self.log.engine, what });
@@ -140,16 +158,45 @@ impl<'a> Fresh<'a> {
 
     /// Copies what the log has gained, up to `end`.
     fn copy_gained(&mut self, end: u64) -> Result<()> {
-        let old = self.log.storage();
-        let mut buffer = Vec::new();
-        while self.copied < end {
-            let length = (end - self.copied).min(STEP as u64);
-            buffer.resize(length as usize, 0);
-            old.read_exact_at(&mut buffer, self.copied).map_err(Error::io("read", &self.log.path))?;
-            self.append(&buffer)?;
-            self.copied += length;
+        let old = self.log.current().storage;
+        let mut window = Window::new(From { storage: &*old, offset: self.copied, end }, self.copied, end);
+        let mut records = Vec::new();
+        frame::begin(&mut records);
+        while window.remaining() > 0 {
+            match self.copy_frame(window.bytes(), &mut records) {
+                Ok(length) => {
+                    window.advance(length);
+                    self.copied += length as u64;
+                }
+                Err(Stop::Incomplete { need }) if need as u64 <= window.remaining() => {
+                    window.fill(need).map_err(Error::io("read", &self.log.path))?;
+                }
+                Err(_) => {
+                    let detail = "what was written there is not what is there now".into();
+                    return Err(Error::Corrupt {
+                        path: self.log.path.clone(),
+                        offset: window.offset,
+                        detail,
+                    });
+                }
+            }
+            if records.len() >= STEP || window.remaining() == 0 {
+                self.append(&mut records)?;
+                frame::begin(&mut records);
+            }
         }
         Ok(())
+    }
+
+    /// Adds the records of the old log's next frame, or what is a line of its own. Returns its length.
+    fn copy_frame(&mut self, bytes: &[u8], records: &mut Vec<u8>) -> Result<usize, Stop> {
+        let Some(chain) = &mut self.old_chain else {
+            self.old_chain = Some(frame::read_start(bytes, self.copied)?);
+            return Ok(frame::START);
+        };
+        let frame = chain.check(bytes, self.copied)?;
+        records.extend_from_slice(bytes.get(HEADER..HEADER + frame.body).unwrap_or_default());
+        Ok(frame.len())
     }
 
     /// Puts the new file in the log's place, while no write runs. A crash leaves either the old log
@@ -157,12 +204,16 @@ impl<'a> Fresh<'a> {
     fn replace_log(mut self) -> Result<u64> {
         let mut writer = self.log.lock_writer()?;
         self.copy_gained(self.log.len())?;
+        // It says that all of it is on stable storage before it is; but so is it before it is the log.
+        self.write(&self.chain.mark(self.len))?;
         self.sync()?;
         fs::rename(&self.path, &self.log.path).map_err(Error::io("rename", &self.path))?;
-        *self.log.storage.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&self.file) as _;
+        let mut current = self.log.lock_current();
+        *current = Current { storage: Arc::clone(&self.file) as _, synced: self.len };
         self.log.len.store(self.len, Ordering::Release);
+        drop(current);
         self.log.base.store(self.len, Ordering::Relaxed);
-        writer.prepared = self.len;
+        (writer.chain, writer.prepared, writer.unmarked) = (Some(self.chain), self.len, false);
         // Without this a power cut may bring back the old file, which gets no more writes.
         path::sync_dir(path::parent(&self.log.path))
             .map_err(|error| self.log.refuse("sync", io::Error::other(error)))?;
@@ -175,5 +226,21 @@ impl Drop for Fresh<'_> {
         // After a success the name is gone already; otherwise it is best effort, the next open
         // tries again.
         let _gone = path::remove_leftover(&self.path);
+    }
+}
+
+/// The old log from some place on.
+struct From<'a> {
+    storage: &'a dyn Storage,
+    offset: u64,
+    end: u64,
+}
+
+impl Read for From<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let length = (bytes.len() as u64).min(self.end - self.offset) as usize;
+        self.storage.read_exact_at(bytes.get_mut(..length).unwrap_or_default(), self.offset)?;
+        self.offset += length as u64;
+        Ok(length)
     }
 }

@@ -7,8 +7,8 @@ mod growth;
 mod tests;
 
 use super::{
-    Batch, Caveat, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss, Op,
-    OpenOptions, Result, VisitPair, VisitValue, path,
+    Batch, Caveat, Check, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss,
+    Op, OpenOptions, Result, Sound, VisitPair, VisitValue, check, path,
 };
 use advice::Advice;
 use growth::Growth;
@@ -21,7 +21,12 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind = Kind { info: &INFO, open: Lmdb::open, recognise: file::recognise };
+pub const KIND: Kind = Kind {
+    info: &INFO,
+    open: Lmdb::open,
+    recognise: file::recognise,
+    check: Check::OpeningACopy(check_copy),
+};
 
 const NAME: &str = "lmdb";
 
@@ -71,6 +76,13 @@ static INFO: Info = Info {
 /// Reader slots. Each thread that ever read keeps one until it ends, so there must be more than
 /// threads that read; a slot costs 64 bytes of the lock file.
 const MAX_READERS: u32 = 4096;
+
+/// Walks every page that is in use. LMDB has no checksums: a value that was changed is not seen.
+fn check_copy(path: &Path) -> Result<Sound> {
+    let remark = "LMDB has no checksums: keys and values themselves may be damaged, and it cannot be told";
+    let sound = check::scan(Lmdb::open(&check::options(path))?)?;
+    Ok(Sound { remark: Some(remark.into()), ..sound })
+}
 
 struct Lmdb {
     /// Closed before the lock is let go, hence before it here. Its readers are tied to threads: to

@@ -3,7 +3,7 @@
 mod entry;
 
 use super::{
-    Compression, Family, Info, KeyRange, Kind, Op, VisitPair, VisitValue, aof,
+    Check, Compression, Family, Info, KeyRange, Kind, Op, VisitPair, VisitValue, aof,
     memory::{Memory, Table},
 };
 use entry::Entry;
@@ -18,8 +18,12 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind =
-    Kind { info: &INFO, open: |options| Memory::<Map>::open(&INFO, options), recognise: aof::recognise };
+pub const KIND: Kind = Kind {
+    info: &INFO,
+    open: |options| Memory::<Map>::open(&INFO, options),
+    recognise: aof::recognise,
+    check: Check::Reading(aof::check),
+};
 
 static INFO: Info = Info {
     name: "map",

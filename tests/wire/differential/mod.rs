@@ -3,6 +3,7 @@
 //! `KVBENCH_SEED=<number>` replays one stream of a failure.
 
 mod access;
+mod logs;
 mod redis;
 mod stream;
 
@@ -86,41 +87,5 @@ fn protocol_errors_are_those_of_redis() {
             rest(&mut client)
         });
         assert_eq!(ours, theirs, "{}", bytes[..bytes.len().min(60)].escape_ascii());
-    }
-}
-
-/// Redis skips the lines with checksums.
-#[test]
-fn redis_loads_our_append_only_file() {
-    for store in ["map", "btree"] {
-        let mut running = Running::start(store, "data", &[]);
-        let mut client = running.connect();
-        let mut stream = Stream::new(1, false);
-        let mut sent = 0;
-        while sent < LENGTH {
-            let requests = stream.chunk();
-            sent += requests.len();
-            let bytes: Vec<u8> = requests.iter().flat_map(|request| request.bytes.clone()).collect();
-            exchange(&mut client, &bytes, requests.len());
-        }
-        let all = |client: &mut Client| {
-            let mut pairs = Vec::new();
-            let keys = client.call(&["KEYS", "*"]);
-            let OwnedFrame::Array(keys) = keys else { panic!("{keys:?}") };
-            for key in keys {
-                let OwnedFrame::BulkString(key) = key else { panic!("{key:?}") };
-                let value = client.call(&[b"GET", &key[..]]);
-                pairs.push((key, format!("{value:?}")));
-            }
-            pairs.sort();
-            pairs
-        };
-        client.call(&["SET", "last", &"v".repeat(100_000)]);
-        let ours = all(&mut client);
-        assert!(ours.len() > 1, "the stream left {} keys", ours.len());
-        client.send("SHUTDOWN\r\n");
-        assert!(running.server.wait().success());
-        let redis = Redis::start_on(Some(&running.data()), &[]);
-        assert_eq!(all(&mut redis.connect()), ours, "{store}");
     }
 }

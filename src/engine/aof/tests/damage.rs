@@ -1,115 +1,290 @@
-//! Torn tails are cut off, damage is refused.
+//! Whatever happens to a log's bytes, it opens with all that it says was on stable storage, or not at all.
 
 use super::*;
+use rand::{Rng, SeedableRng, rngs::StdRng};
 
-/// Puts `bytes` at `path`, opens the log, and returns what it holds and the file afterwards.
-fn open_bytes(path: &Path, bytes: &[u8]) -> (State, Vec<u8>) {
-    fs::write(path, bytes).unwrap();
-    let (log, state) = open(path).unwrap();
-    drop(log);
-    (state, fs::read(path).unwrap())
+const SECTOR: usize = 512;
+
+/// Opens `damaged`, of which `bytes` is what was written, and looks at what came of it. Returns whether it was
+/// refused.
+///
+/// It has a whole number of first batches, at least those before the first change, and all that any header says
+/// was on stable storage which is as it was; or it is refused, but only if something was changed that had been
+/// there.
+fn judge(image: &Image, damaged: &[u8], what: &dyn Fn() -> String) -> bool {
+    let changed = damaged.iter().zip(&image.bytes).position(|(one, other)| one != other);
+    let changed = changed.unwrap_or(damaged.len().min(image.bytes.len()));
+    let is_whole = |at: usize| damaged.get(at..at + HEADER) == Some(&image.bytes[at..at + HEADER]);
+    let told = image.headers.iter().filter(|(at, _)| is_whole(*at)).map(|(_, synced)| *synced as usize);
+    let told = told.max().unwrap_or_default();
+    match read(damaged) {
+        Ok((tail, state)) => {
+            let (_, expected) = image
+                .places
+                .iter()
+                .rfind(|(end, _)| *end as u64 <= tail.end)
+                .unwrap_or_else(|| panic!("{}: cut at {}", what(), tail.end));
+            assert!(*expected == state, "{}: no state that there ever was", what());
+            assert!(tail.end as usize >= told, "{}: {told} bytes were synced, {} are left", what(), tail.end);
+            let untouched = image.places.iter().rfind(|(end, _)| *end <= changed).map_or(0, |place| place.0);
+            assert!(tail.end as usize >= untouched, "{}: cut before the damage", what());
+            false
+        }
+        Err(Error::Corrupt { offset, .. }) => {
+            assert!(changed < image.synced as usize, "{}: refused for a torn tail", what());
+            assert!(offset as usize + HEADER + PIECE >= changed, "{}: named byte {offset}", what());
+            true
+        }
+        // Without frames a word of a record may be changed into another.
+        Err(Error::Foreign { .. }) => {
+            assert!(changed < image.places[0].0, "{}", what());
+            true
+        }
+        Err(error) => panic!("{}: {error}", what()),
+    }
 }
 
-/// Opens a log that must be refused, and returns the error's text.
-fn refused(bytes: &[u8]) -> String {
-    let (_directory, path) = scratch();
-    fs::write(&path, bytes).unwrap();
-    let error = open(&path).map(|(_, state)| state).expect_err(&bytes.escape_ascii().to_string());
-    assert!(matches!(error, Error::Corrupt { .. } | Error::Foreign { .. }), "{error}");
-    assert_eq!(fs::read(&path).unwrap(), bytes, "the file was changed");
-    error.to_string().replace(&*path.to_string_lossy(), "LOG")
+/// Images of all kinds: with a mark, without, with filler, of several frames a batch, behind a log of Redis.
+fn images() -> Vec<(&'static str, Image)> {
+    let synced = Image::synced_sample();
+    let mut unmarked = Image::new();
+    for (index, batch) in sample().iter().enumerate() {
+        unmarked.append(batch);
+        if index == 3 {
+            unmarked.sync();
+        }
+    }
+    let mut spread = synced.clone();
+    for size in [700, 1300, 0, 511] {
+        let value = vec![b'v'; size];
+        spread.append(&batch(&[put(b"spread", &value), put(b"other", &value)])).sync();
+    }
+    let mut filled = spread.clone();
+    filled.mark();
+    filled.bytes.resize(filled.bytes.len() + 600, frame::FILLER);
+    let plain = b"*3\r\n$3\r\nSET\r\n$1\r\nr\r\n$5\r\nredis\r\n";
+    let mut upgraded = Image::after(plain, pairs(&[("r", "redis")]));
+    sample().iter().for_each(|batch| upgraded.append(batch).sync());
+    vec![
+        ("synced", synced),
+        ("unmarked", unmarked),
+        ("spread", spread),
+        ("filled", filled),
+        ("upgraded", upgraded),
+    ]
 }
 
 #[test]
-fn a_log_torn_at_any_byte_holds_the_batches_before() {
-    let (_directory, path) = scratch();
-    for (bytes, places) in [sample_log(false), sample_log(true)] {
-        for cut in 0..=bytes.len() {
-            let (end, expected) = places.iter().rfind(|(end, _)| *end <= cut).unwrap();
-            for zeros in [0, 1, 5000] {
-                let mut torn = bytes[..cut].to_vec();
-                torn.resize(cut + zeros, 0);
-                let (state, file) = open_bytes(&path, &torn);
-                assert_eq!(&state, expected, "cut at {cut}, {zeros} zeros");
-                assert_eq!(file, bytes[..*end], "cut at {cut}, {zeros} zeros");
+fn any_changed_bit_is_refused_or_costs_nothing_that_was_synced() {
+    for (name, image) in images() {
+        let mut refused = 0;
+        for (at, bit) in (0..image.bytes.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+            let mut damaged = image.bytes.clone();
+            damaged[at] ^= 1 << bit;
+            refused += usize::from(judge(&image, &damaged, &|| format!("{name}: bit {bit} of byte {at}")));
+        }
+        assert!(refused > image.synced as usize * 4, "{name}: {refused} refused");
+    }
+}
+
+#[test]
+fn any_byte_of_another_value_is_refused_or_costs_nothing_that_was_synced() {
+    for (name, image) in images() {
+        for (at, value) in
+            (0..image.bytes.len()).flat_map(|at| [0, b'#', b'\n', b'0', 0xff].map(|value| (at, value)))
+        {
+            let mut damaged = image.bytes.clone();
+            damaged[at] = value;
+            judge(&image, &damaged, &|| format!("{name}: {value} at byte {at}"));
+        }
+    }
+}
+
+/// With a mark behind them, no byte of the batches can be changed without a refusal.
+#[test]
+fn in_a_log_that_was_closed_no_changed_byte_costs_anything() {
+    let image = Image::synced_sample();
+    let whole = &image.places.last().unwrap().1;
+    for at in frame::START..image.bytes.len() {
+        let mut damaged = image.bytes.clone();
+        damaged[at] ^= 4;
+        let is_mark = at >= image.bytes.len() - HEADER;
+        match read(&damaged) {
+            Ok((_, state)) => assert!(is_mark && state == *whole, "byte {at}"),
+            Err(_) => assert!(!is_mark, "byte {at}"),
+        }
+    }
+}
+
+#[test]
+fn a_log_cut_anywhere_holds_the_batches_before() {
+    for (name, image) in images() {
+        for cut in 0..=image.bytes.len() {
+            let (end, expected) =
+                image.places.iter().rfind(|(end, _)| *end <= cut).unwrap_or(&image.places[0]);
+            for (blank, length) in [(0, 0), (0, 1), (frame::FILLER, 1), (0, 5000), (frame::FILLER, 5000)] {
+                let mut torn = image.bytes[..cut].to_vec();
+                torn.resize(cut + length, blank);
+                if cut < image.places[0].0 && (name == "upgraded" || blank == frame::FILLER) {
+                    continue;
+                }
+                let (tail, state) = read(&torn).unwrap();
+                assert_eq!(&state, expected, "{name}: cut at {cut}");
+                assert!(tail.end == 0 || tail.end as usize >= *end, "{name}: cut at {cut}");
             }
         }
     }
 }
 
-/// Of a batch that was being written over zeros when the power went, any sectors may be there.
 #[test]
-fn a_batch_without_some_of_its_sectors_is_a_torn_tail() {
-    const SECTOR: usize = 512;
-    let (_directory, path) = scratch();
-    let first = encode(&batch(&[put(b"first", &[b'1'; 700])]), true);
-    let (a, b) = ([b'a'; 1500], [b'b'; 3000]);
-    let last = encode(&batch(&[put(b"a", &a), put(b"b", &b), put(b"first", b"")]), true);
-    let whole = [&first[..], &last, &[0; 70_000]].concat();
-    assert_eq!(open_bytes(&path, &whole).0.len(), 3);
-    let end = first.len() + last.len();
-    let sectors: Vec<_> = (first.len() / SECTOR..end.div_ceil(SECTOR)).collect();
-    for lost in 1..1_usize << sectors.len() {
-        let mut bytes = whole.clone();
-        for (bit, sector) in sectors.iter().enumerate() {
-            if lost >> bit & 1 == 1 {
-                bytes[(sector * SECTOR).max(first.len())..(sector + 1) * SECTOR].fill(0);
+fn any_sector_lost_doubled_or_in_anothers_place_is_refused_or_costs_nothing_that_was_synced() {
+    for (name, image) in images() {
+        let count = image.bytes.len().div_ceil(SECTOR);
+        let range = |sector: usize| sector * SECTOR..image.bytes.len().min((sector + 1) * SECTOR);
+        for (one, other) in (0..count).flat_map(|one| (0..count).map(move |other| (one, other))) {
+            for way in ["zeroed", "filled", "doubled", "swapped", "put in", "taken out"] {
+                let mut damaged = image.bytes.clone();
+                let length = range(one).len().min(range(other).len());
+                let (from, to) = (one * SECTOR, other * SECTOR);
+                match way {
+                    "zeroed" => damaged[range(one)].fill(0),
+                    "filled" => damaged[range(one)].fill(frame::FILLER),
+                    "doubled" => damaged.copy_within(from..from + length, to),
+                    "swapped" => (0..length).for_each(|at| damaged.swap(from + at, to + at)),
+                    "put in" => drop(damaged.splice(to..to, image.bytes[range(one)].to_vec())),
+                    _ => drop(damaged.drain(range(one))),
+                }
+                judge(&image, &damaged, &|| format!("{name}: sector {one} {way}, {other}"));
             }
         }
-        let (state, file) = open_bytes(&path, &bytes);
-        assert_eq!(state.keys().collect::<Vec<_>>(), [b"first"], "lost {lost:b}");
-        assert_eq!(state[&b"first"[..]], [b'1'; 700]);
-        assert_eq!(file, first, "lost {lost:b}");
+    }
+}
+
+/// Any of the sectors of what was not synced may be there or not.
+#[test]
+fn of_the_unsynced_tail_any_sectors_may_be_missing() {
+    let mut image = Image::new();
+    image.append(&batch(&[put(b"first", &[b'1'; 700])])).sync();
+    let synced = image.bytes.len();
+    let (a, b) = ([b'a'; 1000], [b'b'; 1500]);
+    image.append(&batch(&[put(b"a", &a), put(b"b", &b)])).append(&batch(&[put(b"c", &a)]));
+    let sectors: Vec<_> = (synced / SECTOR..image.bytes.len().div_ceil(SECTOR)).collect();
+    for lost in 0..1_usize << sectors.len() {
+        for blank in [0, frame::FILLER, b'x'] {
+            let mut damaged = image.bytes.clone();
+            for (bit, sector) in sectors.iter().enumerate().filter(|(bit, _)| lost >> bit & 1 == 1) {
+                let end = damaged.len().min((sector + 1) * SECTOR);
+                damaged[(sector * SECTOR).max(synced)..end].fill(blank);
+                assert!(bit < sectors.len());
+            }
+            assert!(!judge(&image, &damaged, &|| format!("lost {lost:b}")));
+        }
+    }
+}
+
+/// A log of some MiB: batches of one frame and of many, records longer than a piece.
+fn large(rng: &mut StdRng, batches: usize, synced: usize) -> Image {
+    let mut image = Image::new();
+    for number in 0..batches {
+        let keys: Vec<_> =
+            (0..rng.random_range(1..40u32)).map(|_| rng.random::<u64>().to_be_bytes()).collect();
+        let length = match rng.random_range(0..40) {
+            0 => rng.random_range(0..3 << 20),
+            1..4 => rng.random_range(0..100_000),
+            _ => rng.random_range(0..600),
+        };
+        let value: Vec<u8> = (0..length).map(|at| (at * 31 + number) as u8).collect();
+        let count = if length > 100_000 { 1 } else { keys.len() };
+        image.append(&batch(&keys[..count].iter().map(|key| put(key, &value)).collect::<Vec<_>>()));
+        if number < synced && rng.random_bool(0.3) || number == synced {
+            image.sync();
+        }
+        // What no test looks at need not be kept.
+        let last = image.places.len() - 1;
+        image.places.drain(1..last.saturating_sub(batches - synced).max(1));
+    }
+    image
+}
+
+/// What a power cut does to pages that no sync has reached: in any order, older than they should be, torn.
+#[test]
+fn a_large_log_whose_unsynced_tail_is_at_random_holds_a_first_part_of_it() {
+    for seed in 0..6 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let image = large(&mut rng, 60, 40);
+        let synced = image.synced as usize;
+        for round in 0..40 {
+            let mut damaged = image.bytes.clone();
+            let length = rng.random_range(synced..=damaged.len());
+            if rng.random_bool(0.3) {
+                damaged.truncate(length);
+            }
+            for _ in 0..rng.random_range(1..12) {
+                let page = [SECTOR, 4096][rng.random_range(0..2)];
+                let begin = (rng.random_range(synced..=damaged.len()) / page * page).max(synced);
+                let end = damaged.len().min(begin + page * rng.random_range(1..4));
+                match rng.random_range(0..4) {
+                    _ if begin >= end => {}
+                    0 => damaged[begin..end].fill(0),
+                    1 => damaged[begin..end].fill(frame::FILLER),
+                    2 => rng.fill(&mut damaged[begin..end]),
+                    _ => {
+                        let from = rng.random_range(0..begin + 1 - (end - begin).min(begin));
+                        damaged.copy_within(from..(from + end - begin).min(begin), begin);
+                    }
+                }
+            }
+            assert!(!judge(&image, &damaged, &|| format!("seed {seed}, round {round}")));
+        }
     }
 }
 
 #[test]
-fn a_lost_sector_before_a_whole_batch_is_damage() {
-    let first = encode(&batch(&[put(b"a", &[b'a'; 2000])]), true);
-    let second = encode(&batch(&[put(b"b", b"b")]), true);
-    for zeros in [0, 5000] {
-        let mut bytes = [&first[..], &second].concat();
-        bytes.resize(bytes.len() + zeros, 0);
-        bytes[512..1024].fill(0);
-        assert_eq!(
-            refused(&bytes),
-            "LOG is corrupt at byte 24: the records do not have their checksum; nothing was changed"
-        );
-        bytes[..512].fill(0);
-        let text = refused(&bytes);
-        assert!(text.starts_with("LOG is corrupt at byte 0"), "{text}");
+fn a_large_log_with_a_changed_bit_where_it_was_synced_is_refused() {
+    for seed in 0..6 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut image = large(&mut rng, 40, 39);
+        image.mark();
+        for round in 0..40 {
+            let mut damaged = image.bytes.clone();
+            let at = rng.random_range(0..damaged.len() - HEADER);
+            damaged[at] ^= 1 << rng.random_range(0..8);
+            assert!(judge(&image, &damaged, &|| format!("seed {seed}, round {round}, byte {at}")));
+        }
     }
 }
 
-/// What is neither a missing sector nor a missing end is not what a power cut leaves.
 #[test]
-fn a_changed_byte_in_the_last_batch_is_damage() {
-    let mut bytes = encode(&batch(&[put(b"a", &[b'a'; 2000])]), true);
-    bytes.resize(bytes.len() + 5000, 0);
-    bytes[1000] ^= 1;
+fn what_is_behind_another_log_is_refused() {
+    let one = Image::synced_sample();
+    let mut bytes = one.bytes.clone();
+    let mut other = Image::new();
+    other.chain = Chain::new(0x0bad_cafe);
+    other.bytes = other.chain.start_line(0).to_vec();
+    other.append(&batch(&[put(b"k", b"v")]));
+    bytes.extend(other.bytes);
     let text = refused(&bytes);
-    assert!(text.contains("do not have their checksum"), "{text}");
+    let expected = format!("LOG is corrupt at byte {}: another log begins here", one.bytes.len());
+    assert!(text.starts_with(&expected), "{text}");
 }
 
 #[test]
-fn a_batch_that_is_not_checked_may_not_lack_a_sector() {
-    let mut bytes = encode(&batch(&[put(b"a", &[b'a'; 2000]), put(b"b", &vec![b'b'; MAX_CHECKED])]), false);
-    bytes[512..1024].fill(0);
-    assert_eq!(open_bytes(&scratch().1, &bytes).0.len(), 2, "zeros inside of a value are content");
-    let structure = bytes.len() - 20;
-    bytes[structure..].fill(0);
-    bytes.extend([b'x'; 600]);
-    refused(&bytes);
+fn a_log_of_a_later_version_is_refused() {
+    let mut bytes = Image::synced_sample().bytes;
+    bytes[frame::START_TAG.len()] = b'3';
+    let text = refused(&bytes);
+    assert!(text.contains("a format that this version does not know"), "{text}");
 }
 
+/// A log that goes on where its tail was cut off, for each place where it may have been torn.
 #[test]
 fn a_cut_log_can_be_continued() {
     let (_directory, path) = scratch();
-    let (bytes, places) = sample_log(true);
-    for cut in (1..bytes.len()).step_by(7) {
-        fs::write(&path, &bytes[..cut]).unwrap();
+    let image = Image::synced_sample();
+    for cut in (0..image.bytes.len()).step_by(7) {
+        fs::write(&path, &image.bytes[..cut]).unwrap();
         let (log, mut model) = open(&path).unwrap();
-        assert_eq!(model, places.iter().rfind(|(end, _)| *end <= cut).unwrap().1);
+        assert_eq!(model, image.places.iter().rfind(|(end, _)| *end <= cut).unwrap_or(&image.places[0]).1);
         let next = batch(&[put(b"next", b"1"), put(b"and", b"2")]);
         log.append(&next, true, || apply(&mut model, &next)).unwrap();
         drop(log);
@@ -117,143 +292,19 @@ fn a_cut_log_can_be_continued() {
     }
 }
 
+/// What a cut left behind the file's end may come back when the file grows again, frame by frame in its place.
 #[test]
-fn any_changed_byte_is_either_content_or_refused_or_the_tail() {
-    let (_directory, path) = scratch();
-    let (bytes, _) = sample_log(false);
-    let mut refusals = 0;
-    for (at, change) in (0..bytes.len()).flat_map(|at| [1, 0x20, 0x80].map(|change| (at, change))) {
-        let mut damaged = bytes.clone();
-        damaged[at] ^= change;
-        fs::write(&path, &damaged).unwrap();
-        match open(&path) {
-            Ok((log, _)) => {
-                let kept = log.len() as usize;
-                assert!(
-                    kept == bytes.len() || kept <= at,
-                    "lost bytes from {kept}, before the change at {at}"
-                );
-            }
-            Err(Error::Corrupt { offset, .. }) => {
-                refusals += 1;
-                // A wrong length shows where the next word should begin, never before.
-                assert!(offset as usize >= at || bytes[at].is_ascii_uppercase(), "{offset} before {at}");
-                assert_eq!(fs::read(&path).unwrap(), damaged);
-            }
-            Err(Error::Foreign { .. }) => {
-                refusals += 1;
-                assert_eq!(fs::read(&path).unwrap(), damaged);
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
-    assert!(refusals > bytes.len(), "{refusals} of {} changes refused", bytes.len() * 3);
-}
-
-#[test]
-fn with_checksums_any_changed_byte_is_refused_or_the_tail() {
-    let (_directory, path) = scratch();
-    let (bytes, places) = sample_log(true);
-    for (at, change) in (0..bytes.len()).flat_map(|at| [1, 0x20, 0x80].map(|change| (at, change))) {
-        let mut damaged = bytes.clone();
-        damaged[at] ^= change;
-        fs::write(&path, &damaged).unwrap();
-        if let Ok((log, state)) = open(&path) {
-            // The same digit in upper case, or a length that goes beyond the end.
-            let (end, expected) = places.iter().rfind(|(end, _)| *end as u64 <= log.len()).unwrap();
-            assert_eq!(&state, expected);
-            assert!(*end == bytes.len() || *end <= at, "lost bytes from {end}, before the change at {at}");
-            assert!(*end < bytes.len() || damaged[at].eq_ignore_ascii_case(&bytes[at]), "at {at}");
-        }
-    }
-}
-
-#[test]
-fn damage_is_named_with_its_offset() {
-    let good = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".as_slice();
-    let one = good.len();
-    for (middle, offset, detail) in [
-        ("*3\r\n$3\r\nSET\r\n$1\r\nk\r\nX1\r\nv\r\n", 20, "a word must begin with '$'"),
-        ("*3\r\n$3\r\nSET\r\n$2\r\nk\r\n$1\r\nv\r\n", 19, "a word must end with CR LF where its length says"),
-        ("*3\r\n$3\r\nSET\r\n$-1\r\n", 14, "a length must be a number"),
-        ("*3\r\n$3\r\nSET\r\n$536870913\r\n", 22, "a length beyond every limit"),
-        ("*3\r\n$99999999999999999999999\r\n", 13, "a length beyond every limit"),
-        ("*0\r\n", 1, "a command of no words"),
-        ("*\r\n", 1, "a length must be a number"),
-        ("\r\n", 0, "a command must begin with '*'"),
-        ("\0\0\0", 0, "a command must begin with '*'"),
-        ("#TS:12x\r\n", 6, "a length must be a number"),
-        ("#XX\r\n", 1, "neither a command nor a #TS: or #CRC: line"),
-        ("*1\r\n$4\r\nEXEC\r\n", 0, "EXEC without MULTI"),
-        ("*1\r\n$5\r\nMULTI\r\n*1\r\n$5\r\nMULTI\r\n", 15, "MULTI inside MULTI"),
-    ] {
-        let bytes = [good, middle.as_bytes(), good].concat();
-        let at = one + offset;
-        assert_eq!(
-            refused(&bytes),
-            format!("LOG is corrupt at byte {at}: {detail}; nothing was changed"),
-            "{middle:?}"
-        );
-    }
-}
-
-#[test]
-fn a_command_that_is_not_known_is_named_with_its_offset() {
-    let good = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".as_slice();
-    for (command, name) in [
-        ("*4\r\n$4\r\nHSET\r\n$1\r\nh\r\n$1\r\nf\r\n$1\r\nv\r\n", "HSET with 3 arguments"),
-        ("*5\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n$4\r\nPXAT\r\n$1\r\n9\r\n", "SET with 4 arguments"),
-        ("*2\r\n$6\r\nSELECT\r\n$1\r\n1\r\n", "SELECT with 1 arguments"),
-        ("*4\r\n$4\r\nMSET\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "MSET with 3 arguments"),
-        ("*1\r\n$3\r\nDEL\r\n", "DEL with 0 arguments"),
-        ("*1\r\n$3\r\n\x01\r\n\r\n", "\\x01\\r\\n with 0 arguments"),
-    ] {
-        let bytes = [good, command.as_bytes(), good].concat();
-        let expected = format!("LOG holds the command {name} at byte {}, not data of test", good.len());
-        let text = refused(&bytes);
-        assert!(text.starts_with(&expected), "{text}");
-    }
-}
-
-#[test]
-fn a_length_beyond_the_end_is_a_torn_tail() {
-    let (_directory, path) = scratch();
-    let good = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".as_slice();
-    for tail in
-        ["*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\nvvv", "*2147483647\r\n$1\r\nx\r\n", "#TS:17", "#"]
-    {
-        let (state, file) = open_bytes(&path, &[good, tail.as_bytes()].concat());
-        assert_eq!(state.len(), 1);
-        assert_eq!(file, good);
-    }
-}
-
-/// What redis-server 7.0.15 wrote, with `aof-timestamp-enabled yes`.
-const BY_REDIS: &str = "#TS:1795250606\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n\
-    *3\r\n$3\r\nset\r\n$8\r\ngreeting\r\n$5\r\nhello\r\n*3\r\n$3\r\nsEt\r\n$5\r\nMixed\r\n$4\r\ncase\r\n\
-    *7\r\n$4\r\nmset\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n$1\r\nc\r\n$1\r\n3\r\n\
-    *1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$2\r\nin\r\n$5\r\ngroup\r\n\
-    *3\r\n$6\r\nUNLINK\r\n$1\r\na\r\n$1\r\nb\r\n*1\r\n$4\r\nEXEC\r\n";
-
-/// How the same log went on.
-const BY_REDIS_AFTER_FLUSHALL: &str = "*1\r\n$8\r\nflushall\r\n\
-    *3\r\n$3\r\nset\r\n$5\r\nafter\r\n$5\r\nflush\r\n*2\r\n$3\r\ndel\r\n$5\r\nafter\r\n\
-    *5\r\n$4\r\nmset\r\n$1\r\nx\r\n$1\r\n1\r\n$1\r\ny\r\n$1\r\n2\r\n\
-    *3\r\n$6\r\nunlink\r\n$1\r\nx\r\n$4\r\nnope\r\n\
-    #TS:1795250607\r\n*3\r\n$3\r\nset\r\n$6\r\nsp ace\r\n$1\r\nv\r\n";
-
-fn pairs(pairs: &[(&str, &str)]) -> State {
-    pairs.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
-}
-
-#[test]
-fn what_redis_writes_is_understood() {
-    let (_directory, path) = scratch();
-    let (state, file) = open_bytes(&path, BY_REDIS.as_bytes());
-    assert_eq!(state, pairs(&[("Mixed", "case"), ("c", "3"), ("greeting", "hello"), ("in", "group")]));
-    assert_eq!(file, BY_REDIS.as_bytes());
-    let longer = format!("{BY_REDIS}{BY_REDIS_AFTER_FLUSHALL}");
-    assert_eq!(open_bytes(&path, longer.as_bytes()).0, pairs(&[("sp ace", "v"), ("y", "2")]));
-    let flushed = format!("{longer}*2\r\n$7\r\nFLUSHDB\r\n$5\r\nasync\r\n");
-    assert_eq!(open_bytes(&path, flushed.as_bytes()).0, State::new());
+fn frames_of_a_tail_that_was_cut_off_do_not_come_back() {
+    let (one, two, other) = (batch(&[put(b"k", b"1")]), batch(&[put(b"k", b"2")]), batch(&[put(b"k", b"3")]));
+    let mut before = Image::new();
+    before.append(&one).append(&two).append(&one);
+    let mut after = Image::new();
+    after.append(&one).append(&other);
+    let ends = [before.places[2].0, after.places[2].0];
+    assert_eq!(ends[0], ends[1], "the frames fit each other's place");
+    let bytes = [&after.bytes, &before.bytes[ends[0]..]].concat();
+    assert!(headers(&bytes).len() == 3, "the old frame is one by itself");
+    let (tail, state) = read(&bytes).unwrap();
+    assert_eq!((tail.end as usize, tail.torn), (ends[1], true));
+    assert_eq!(state, pairs(&[("k", "3")]));
 }

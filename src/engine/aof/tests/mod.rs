@@ -2,10 +2,19 @@
 
 mod damage;
 mod faults;
+mod marks;
+mod plain;
+mod repair;
+
 mod rewriting;
 
-use super::{super::Op, *};
-use std::{collections::BTreeMap, convert::Infallible, sync::atomic::AtomicUsize};
+use super::{super::Op, append::PREPARED, *};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{Cursor, Read},
+    sync::atomic::AtomicUsize,
+};
 
 type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -54,27 +63,142 @@ fn sample() -> Vec<Batch<'static>> {
     ]
 }
 
-/// The bytes of a batch, `checked` as they are appended, or as Redis and earlier versions wrote them.
-fn encode(batch: &Batch<'_>, checked: bool) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if checked {
-        checked::begin(&mut bytes);
-    }
-    record::encode::<Infallible>(batch, &mut bytes, |_| Ok(())).unwrap();
-    assert!(!checked || checked::seal(&mut bytes));
-    bytes
+/// The id of the sections that tests make.
+const ID: u32 = 0xfeed_beef;
+
+/// A log as bytes, and what it was when.
+#[derive(Clone)]
+struct Image {
+    bytes: Vec<u8>,
+    chain: Chain,
+    /// Up to where the next frame says that the log was synced.
+    synced: u64,
+    /// Length and content before the first batch and after each.
+    places: Vec<(usize, State)>,
+    /// Where the frames' headers are, and up to where they say that the log was synced.
+    headers: Vec<(usize, u64)>,
 }
 
-/// The log of [`sample`], and its length and content after each batch (and before them all).
-fn sample_log(checked: bool) -> (Vec<u8>, Vec<(usize, State)>) {
-    let (mut bytes, mut state) = (Vec::new(), State::new());
-    let mut places = vec![(0, State::new())];
-    for batch in sample() {
-        bytes.extend(encode(&batch, checked));
-        apply(&mut state, &batch);
-        places.push((bytes.len(), state.clone()));
+impl Image {
+    fn new() -> Self {
+        Self::after(&[], State::new())
     }
-    (bytes, places)
+
+    /// One that goes on behind a log without frames.
+    fn after(plain: &[u8], state: State) -> Self {
+        let chain = Chain::new(ID);
+        let bytes = [plain, &chain.start_line(plain.len() as u64)].concat();
+        let synced = bytes.len() as u64;
+        Self { places: vec![(bytes.len(), state)], headers: Vec::new(), chain, synced, bytes }
+    }
+
+    /// Of [`sample`], each batch synced after it was written, and a mark behind them all.
+    fn synced_sample() -> Self {
+        let mut image = Self::new();
+        sample().iter().for_each(|batch| image.append(batch).sync());
+        image.mark();
+        image
+    }
+
+    fn append(&mut self, batch: &Batch<'_>) -> &mut Self {
+        let (mut buffer, mut state) = (Vec::new(), self.places.last().unwrap().1.clone());
+        let (begin, end) = (self.bytes.len() as u64, self.bytes.len());
+        let storage = Buffer(Mutex::new(std::mem::take(&mut self.bytes)));
+        let synced = self.synced;
+        let mut appending =
+            Appending { storage: &storage, end: begin, chain: self.chain, synced, over_filler: false };
+        appending.write(batch, &mut buffer).unwrap();
+        self.chain = appending.chain;
+        self.bytes = storage.0.into_inner().unwrap();
+        self.note_headers(end);
+        apply(&mut state, batch);
+        self.places.push((self.bytes.len(), state));
+        self
+    }
+
+    fn note_headers(&mut self, from: usize) {
+        self.headers.extend(headers_from(&self.bytes, from).map(|(at, header)| (at, header.synced)));
+    }
+
+    /// All so far was synced.
+    fn sync(&mut self) {
+        self.synced = self.bytes.len() as u64;
+    }
+
+    /// The mark that says so; synced itself.
+    fn mark(&mut self) {
+        let at = self.bytes.len();
+        self.bytes.extend(self.chain.mark(at as u64));
+        self.headers.push((at, at as u64));
+        self.sync();
+    }
+}
+
+/// The headers of one frame after the other, and where they are.
+fn headers_from(bytes: &[u8], mut at: usize) -> impl Iterator<Item = (usize, frame::Header)> {
+    std::iter::from_fn(move || {
+        let (here, header) = (at, frame::Header::read(bytes.get(at..)?, at as u64).ok()?);
+        at += header.frame().len();
+        Some((here, header))
+    })
+}
+
+fn headers(bytes: &[u8]) -> Vec<(usize, frame::Header)> {
+    headers_from(bytes, frame::START).collect()
+}
+
+/// A file in memory.
+struct Buffer(Mutex<Vec<u8>>);
+
+impl Storage for Buffer {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let (mut buffer, end) = (self.0.lock().unwrap(), offset as usize + bytes.len());
+        let length = buffer.len().max(end);
+        buffer.resize(length, 0);
+        buffer[offset as usize..end].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        bytes.copy_from_slice(&self.0.lock().unwrap()[offset as usize..][..bytes.len()]);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.lock().unwrap().truncate(len as usize);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a log of these bytes holds.
+fn read(bytes: &[u8]) -> Result<(replay::Tail, State)> {
+    let mut state = State::new();
+    let names = ("test", Path::new("LOG"));
+    let mut restore = |batch: &Batch<'_>| apply(&mut state, batch);
+    let tail = open::replay_whole(&mut Cursor::new(bytes), bytes.len() as u64, names, &mut restore)?;
+    Ok((tail, state))
+}
+
+/// Opens a log that must be refused, and returns the error's text.
+fn refused(bytes: &[u8]) -> String {
+    let (_directory, path) = scratch();
+    fs::write(&path, bytes).unwrap();
+    let error = open(&path).map(|(_, state)| state).expect_err(&bytes.escape_ascii().to_string());
+    assert!(matches!(error, Error::Corrupt { .. } | Error::Foreign { .. }), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), bytes, "the file was changed");
+    error.to_string().replace(&*path.to_string_lossy(), "LOG")
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> State {
+    pairs.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
 }
 
 /// A file of its own for a test.
@@ -86,11 +210,15 @@ fn scratch() -> (tempfile::TempDir, PathBuf) {
 
 #[test]
 fn the_bytes_are_those_of_redis() {
-    let mut bytes = encode(&batch(&[put(b"key", b"value")]), true);
-    bytes.extend(encode(&batch(&[delete(b"key"), Op::Clear]), false));
-    let expected = "#CRC:8470089f:00000033\r\n*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n\
-                    *1\r\n$5\r\nMULTI\r\n*2\r\n$3\r\nDEL\r\n$3\r\nkey\r\n*1\r\n$7\r\nFLUSHDB\r\n*1\r\n$4\r\nEXEC\r\n";
-    assert_eq!(bytes.escape_ascii().to_string(), expected.as_bytes().escape_ascii().to_string());
+    let mut image = Image::new();
+    image.append(&batch(&[put(b"key", b"value")])).append(&batch(&[delete(b"key"), Op::Clear])).sync();
+    image.mark();
+    let expected = "#KVBENCH:2:feedbeef:8790f7d0\r\n\
+                    #F:feedbeef:00000000:00000021:9356cfeb:b87361b0\r\n*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n\
+                    #F:feedbeef:00000052:00000044:90e89b45:6f0a7aa8\r\n\
+                    *1\r\n$5\r\nMULTI\r\n*2\r\n$3\r\nDEL\r\n$3\r\nkey\r\n*1\r\n$7\r\nFLUSHDB\r\n*1\r\n$4\r\nEXEC\r\n\
+                    #F:feedbeef:00000000:00000000:90e89b45:7a4cae59\r\n";
+    assert_eq!(image.bytes.escape_ascii().to_string(), expected.as_bytes().escape_ascii().to_string());
 }
 
 #[test]
@@ -103,9 +231,13 @@ fn what_was_appended_is_there_after_a_reopen() {
         log.append(batch, index % 2 == 0, || apply(&mut model, batch)).unwrap();
         log.append(&Batch::default(), true, || ()).unwrap();
         log.close().unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), log.len());
     }
-    assert_eq!(open(&path).unwrap().1, model);
-    assert_eq!(fs::read(&path).unwrap(), sample_log(true).0);
+    let before = fs::read(&path).unwrap();
+    let (log, state) = open(&path).unwrap();
+    assert_eq!(state, model);
+    log.close().unwrap();
+    assert!(fs::read(&path).unwrap() == before, "an open and a close changed a log that nobody wrote to");
 }
 
 #[test]
@@ -134,7 +266,7 @@ fn how_the_bytes_arrive_does_not_matter() {
             self.0.read(&mut buffer[..len])
         }
     }
-    let (bytes, places) = sample_log(true);
+    let Image { bytes, places, .. } = Image::synced_sample();
     let mut state = State::new();
     let source = Drip(&bytes, AtomicUsize::new(0));
     let tail = replay::replay(source, bytes.len() as u64, ("test", Path::new("")), &mut |batch| {
@@ -144,9 +276,9 @@ fn how_the_bytes_arrive_does_not_matter() {
     assert_eq!(Some(&state), places.last().map(|(_, state)| state));
 }
 
-/// The file while it is open under `always`: batches, then zeros.
+/// The file while it is open under `always`: batches, a mark, then filler.
 #[test]
-fn zeros_follow_a_synced_batch_until_the_log_is_closed() {
+fn filler_follows_a_synced_batch_until_the_log_is_closed() {
     let (_directory, path) = scratch();
     let (log, mut model) = open(&path).unwrap();
     let mut prepared = 0;
@@ -161,23 +293,16 @@ fn zeros_follow_a_synced_batch_until_the_log_is_closed() {
         assert!(log.len() <= prepared && prepared - log.len() <= *PREPARED.end() as u64);
     }
     assert!((2..20).contains(&times), "the file was made longer {times} times for 1000 batches");
-    // Beyond the longest that is checked, and not synced: neither is written over zeros.
-    for (length, sync) in [(MAX_CHECKED + 1, true), (10, true), (10, false)] {
-        let value = vec![b'v'; length];
-        let batch = batch(&[put(b"key", &value)]);
-        log.append(&batch, sync, || apply(&mut model, &batch)).unwrap();
-        let file_len = fs::metadata(&path).unwrap().len();
-        assert_eq!(file_len > log.len(), sync && length == 10);
-    }
-    log.append(&batch(&[put(b"key", b"v")]), true, || apply(&mut model, &batch(&[put(b"key", b"v")])))
-        .unwrap();
     let killed = path.with_extension("copy");
     fs::copy(&path, &killed).unwrap();
+    let rest = fs::read(&path).unwrap().split_off(log.len() as usize);
+    assert!(rest.len() > HEADER && rest[HEADER..].iter().all(|&byte| byte == frame::FILLER));
     log.close().unwrap();
-    assert_eq!(fs::metadata(&path).unwrap().len(), log.len());
     for path in [path, killed] {
         assert!(open(&path).unwrap().1 == model);
-        assert_eq!(fs::metadata(&path).unwrap().len(), log.len());
+        let bytes = fs::read(&path).unwrap();
+        assert_eq!(bytes.len() as u64, log.len(), "cut, but for the mark");
+        assert!(read(&bytes).unwrap().0.synced == log.len() - HEADER as u64);
     }
 }
 
@@ -205,6 +330,12 @@ fn only_a_regular_file_of_commands_is_recognised() {
         ("*3\r\n", true),
         ("#TS:1\r\n*1", true),
         ("#CRC:", true),
+        ("#KVBENCH:2:feedbeef:", true),
+        ("#KV", true),
+        ("#KV\0\0", true),
+        ("\0\0\0", true),
+        ("#KW", false),
+        ("#KV\0\0x", false),
         ("*", false),
         ("*a", false),
         ("REDIS0011", false),

@@ -1,45 +1,32 @@
-//! Batches with a checksum before them, and what a power cut leaves of one.
+//! What earlier versions wrote, and still opens: records without frames, batches with a checksum before them.
 //!
 //! The line `#CRC:`, the CRC-32 (IEEE) of the batch's records in eight hexadecimal digits, `:`, their
-//! length in eight decimal digits, CR LF. To Redis it is an annotation, which it skips.
+//! length in eight decimal digits, CR LF. To Redis it is an annotation, which it skips. Batches above 1 MiB
+//! had none, nor has anything that Redis wrote.
 //!
-//! It is needed because a synced batch is written over zeros that were put there before it (see
-//! [`Aof::append`](super::Aof::append)): a power cut before the sync has ended leaves any of its sectors
-//! and not only the first few. Such a batch was not acknowledged, and must neither be taken for whole nor
-//! for damage that needs a person.
+//! A synced batch was written over zeros that were put there before it: a power cut before the sync had ended
+//! leaves any of its sectors and not only the first few. Such a batch was not acknowledged, and must neither be
+//! taken for whole nor for damage that needs a person.
 
 use super::record::{Cursor, NO_ANNOTATION, Stop};
-use std::{io::Write, ops::Range};
+use std::ops::{Range, RangeInclusive};
 
 /// Length of the line.
-pub(super) const HEADER: usize = 24;
+const HEADER: usize = 24;
 
-/// Longest batch that gets one, in bytes: a replay holds it in memory as a whole before it takes any of it.
-pub(super) const MAX_CHECKED: usize = 1 << 20;
+/// Longest batch that got one, in bytes.
+const MAX_CHECKED: usize = 1 << 20;
+
+/// Bytes of zeros that were written at a time behind a synced batch.
+const PREPARED: RangeInclusive<usize> = 64 << 10..=1 << 20;
+
+/// The longest that a power cut can leave of a batch, with the zeros.
+pub(super) const LONGEST_TAIL: u64 = (HEADER + MAX_CHECKED + *PREPARED.end()) as u64;
 
 const START: &[u8] = b"#CRC:";
 
 /// What a device writes as a whole or not at all.
 const SECTOR: usize = 512;
-
-/// Empties `out` but for the room that [`seal`] needs before the records.
-pub(super) fn begin(out: &mut Vec<u8>) {
-    out.clear();
-    out.resize(HEADER, b' ');
-}
-
-/// Writes the line before the records that were put behind [`begin`]'s room. Returns `false` where they
-/// are too long, or none; the room is gone then.
-pub(super) fn seal(out: &mut Vec<u8>) -> bool {
-    if let Some((mut line, records)) = out.split_at_mut_checked(HEADER)
-        && (1..=MAX_CHECKED).contains(&records.len())
-    {
-        let sum = crc32fast::hash(records);
-        return write!(line, "#CRC:{sum:08x}:{:08}\r\n", records.len()).is_ok();
-    }
-    out.drain(..HEADER.min(out.len()));
-    false
-}
 
 /// Checks the batch whose line `bytes` begin with, and returns the line's length.
 pub(super) fn check(bytes: &[u8]) -> Result<usize, Stop> {

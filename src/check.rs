@@ -1,0 +1,194 @@
+//! `kvbench check` and `kvbench repair`: whether data are sound, and what to do where they are not.
+
+use crate::{
+    engine::{Check, Error, KINDS, Kind, Sound, repair_log},
+    failure,
+};
+use anyhow::{Context, bail};
+use std::{
+    env,
+    fs::{self, File, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    process::{self, Command, Output},
+};
+
+/// What a check came to.
+#[derive(Debug)]
+pub enum Verdict {
+    /// Nothing is wrong.
+    Sound(String),
+    /// Something is.
+    Damaged(String),
+    /// Nobody knows.
+    Unknown(String),
+}
+
+impl Verdict {
+    /// What the program exits with.
+    pub fn code(&self) -> u8 {
+        match self {
+            Self::Sound(_) => 0,
+            Self::Damaged(_) => 1,
+            Self::Unknown(_) => 2,
+        }
+    }
+
+    /// What to tell.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Sound(text) | Self::Damaged(text) | Self::Unknown(text) => text,
+        }
+    }
+
+    fn of(outcome: Result<Sound, Error>) -> Self {
+        match outcome {
+            Ok(Sound { holds, remark: None }) => Self::Sound(format!("sound: {holds}")),
+            Ok(Sound { holds, remark: Some(remark) }) => Self::Sound(format!("sound: {holds}; {remark}")),
+            Err(error) if error.is_damage() => Self::Damaged(format!("damaged: {error}")),
+            Err(error) => Self::Unknown(format!("cannot be checked: {error}")),
+        }
+    }
+}
+
+/// Checks the data at `path`, and changes nothing of them.
+pub fn check(path: &Path) -> Verdict {
+    try_check(path)
+        .unwrap_or_else(|error| Verdict::Unknown(format!("cannot be checked: {}", failure::line(&error))))
+}
+
+fn try_check(path: &Path) -> anyhow::Result<Verdict> {
+    let kind = owner(path)?;
+    match kind.check {
+        Check::Reading(check) => Ok(Verdict::of(check(path))),
+        Check::OpeningACopy(_) => check_a_copy(kind, path),
+    }
+}
+
+fn owner(path: &Path) -> anyhow::Result<&'static Kind> {
+    fs::metadata(path)?;
+    let kind = KINDS.iter().find(|kind| (kind.recognise)(path));
+    kind.context("it is no data of a store of this build (see `kvbench stores`)")
+}
+
+/// Checks the copy in this process, which may not survive it.
+pub fn check_here(store: &str, copy: &Path) -> Verdict {
+    match Kind::find(store).map(|kind| &kind.check) {
+        Some(Check::Reading(check) | Check::OpeningACopy(check)) => Verdict::of(check(copy)),
+        None => Verdict::Unknown(format!("this build has no store {store}")),
+    }
+}
+
+/// Lets another process check a copy: an engine that meets damage may crash.
+fn check_a_copy(kind: &Kind, path: &Path) -> anyhow::Result<Verdict> {
+    let copy = Scratch::create()?;
+    let data = copy.0.join("data");
+    let in_copy = || format!("cannot copy the data to {}; TMPDIR can name another place", copy.0.display());
+    copy_all(path, &data)?.map_err(anyhow::Error::from).with_context(in_copy)?;
+    let output = Command::new(env::current_exe()?)
+        .args(["check-here", kind.info.name])
+        .arg(&data)
+        .output()
+        .context("cannot start a process for the check")?;
+    Ok(verdict_of(&output, kind, &data, path))
+}
+
+fn verdict_of(output: &Output, kind: &Kind, copy: &Path, path: &Path) -> Verdict {
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    // The user knows nothing of the copy.
+    let text = text.replace(&*copy.to_string_lossy(), &path.to_string_lossy());
+    match output.status.code() {
+        Some(0) => Verdict::Sound(text),
+        Some(1) if !text.is_empty() => Verdict::Damaged(text),
+        Some(2) if !text.is_empty() => Verdict::Unknown(text),
+        _ => Verdict::Damaged(format!("damaged: {} crashed on them ({})", kind.info.name, output.status)),
+    }
+}
+
+/// A directory that goes with this.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn create() -> anyhow::Result<Self> {
+        let path = env::temp_dir().join(format!("kvbench-check-{}", process::id()));
+        fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _best_effort = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Copies a file or a directory, while no server has it open. The outer error is of the data, the inner of the
+/// copy.
+fn copy_all(from: &Path, to: &Path) -> anyhow::Result<io::Result<()>> {
+    if !from.is_dir() {
+        let file = File::open(from).with_context(|| format!("cannot open {}", from.display()))?;
+        refuse_locked(&file, from)?;
+        return Ok(fs::copy(from, to).map(drop));
+    }
+    if let Err(error) = fs::create_dir(to) {
+        return Ok(Err(error));
+    }
+    for entry in fs::read_dir(from).with_context(|| format!("cannot open {}", from.display()))? {
+        let name = entry?.file_name();
+        if let Err(error) = copy_all(&from.join(&name), &to.join(&name))? {
+            return Ok(Err(error));
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn refuse_locked(file: &File, path: &Path) -> anyhow::Result<()> {
+    let locked = match file.try_lock_shared() {
+        Ok(()) => has_record_lock(file),
+        Err(TryLockError::WouldBlock) => true,
+        Err(TryLockError::Error(error)) => return Err(error).context("cannot lock it"),
+    };
+    if locked {
+        bail!("{} is in use by another process; stop it first", path.display());
+    }
+    Ok(())
+}
+
+/// RocksDB's kind of lock, of which the other kind knows nothing.
+#[cfg(target_os = "linux")]
+fn has_record_lock(file: &File) -> bool {
+    use nix::fcntl::{FcntlArg, fcntl};
+    let mut lock = libc::flock {
+        l_type: libc::F_RDLCK as _,
+        l_whence: libc::SEEK_SET as _,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    fcntl(file, FcntlArg::F_GETLK(&mut lock)).is_ok() && lock.l_type != libc::F_UNLCK as libc::c_short
+}
+
+#[cfg(not(target_os = "linux"))]
+fn has_record_lock(_: &File) -> bool {
+    false
+}
+
+/// Makes a damaged append-only file one that opens. Returns what to tell.
+pub fn repair(path: &Path) -> anyhow::Result<String> {
+    let kind = owner(path).with_context(|| format!("cannot repair {}", path.display()))?;
+    let shown = path.display();
+    if !matches!(kind.check, Check::Reading(_)) {
+        bail!("{shown} holds data of {}, which kvbench cannot repair; restore a backup", kind.info.name);
+    }
+    let done = repair_log(path)?;
+    let mut text = String::new();
+    for damage in &done.damage {
+        text.push_str(&format!("{shown}: damaged at {damage}\n"));
+    }
+    for file in &done.removed {
+        text.push_str(&format!("{shown}: what was taken out is in {}\n", file.display()));
+    }
+    let (records, len) = (done.records, done.len);
+    let state = if done.removed.is_empty() { "nothing to repair" } else { "repaired" };
+    Ok(format!("{text}{shown}: {state}: {records} records in {len} bytes\n"))
+}

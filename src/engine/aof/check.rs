@@ -1,0 +1,125 @@
+//! Looking at a log without changing it, and cutting off what is damaged.
+
+use super::{
+    super::{Error, Result, Sound, path},
+    frame::{self, Header},
+    replay::{self, Damage, Tail},
+};
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+/// Names the log in errors about what it holds: `check` and `repair` are the same for both engines.
+const ENGINES: &str = "map or btree";
+
+/// Checks every byte of the log at `path`.
+pub(in super::super) fn check(path: &Path) -> Result<Sound> {
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    match file.try_lock_shared() {
+        Ok(()) => {}
+        Err(std::fs::TryLockError::WouldBlock) => return Err(Error::Locked { path: path.into() }),
+        Err(std::fs::TryLockError::Error(error)) => return Err(Error::io("lock", path)(error)),
+    }
+    let len = file.metadata().map_err(Error::io("read", path))?.len();
+    let (tail, damage) = replay::survey(&file, len, (ENGINES, path), &mut |_| ())?;
+    if let Some(Damage { offset, detail }) = damage {
+        let detail = format!("{detail}; {} records in the {} bytes before are whole", tail.records, tail.end);
+        return Err(Error::Corrupt { path: path.into(), offset, detail });
+    }
+    let synced = match tail.chain {
+        None => {
+            "without a word about what was on stable storage: a log of an earlier version, or of Redis".into()
+        }
+        Some(_) => format!("on stable storage up to byte {}", tail.synced),
+    };
+    let remark = tail.torn.then(|| {
+        let torn = len - tail.end;
+        format!("the last {torn} bytes are of a write that a crash cut short; the next start cuts them off")
+    });
+    Ok(Sound { holds: format!("{} records in {} bytes, {synced}", tail.records, tail.end), remark })
+}
+
+/// What a repair did.
+#[derive(Debug)]
+pub struct Repaired {
+    /// Records that are left.
+    pub records: u64,
+    /// Bytes that are left.
+    pub len: u64,
+    /// What was damaged, with its place, where anything was.
+    pub damage: Vec<String>,
+    /// The files with what was taken out of the log.
+    pub removed: Vec<PathBuf>,
+}
+
+/// Makes a damaged log one that opens: with everything before the first damage. What is taken out goes to a new
+/// file beside it first. A first line that is damaged is made anew, if what follows tells how.
+pub fn repair_log(path: &Path) -> Result<Repaired> {
+    let file = File::options().read(true).write(true).open(path).map_err(Error::io("open", path))?;
+    let path = &path.canonicalize().map_err(Error::io("open", path))?;
+    path::lock(&file, path)?;
+    let mut done = Repaired { records: 0, len: 0, damage: Vec::new(), removed: Vec::new() };
+    let (mut len, mut tail, mut damage) = survey(&file, path)?;
+    if let (Some(first), None, 0) = (&damage, tail.chain, tail.end)
+        && let Some(line) = first_line(&file)
+    {
+        done.damage.push(format!("byte {}: {}", first.offset, first.detail));
+        done.removed.push(keep(&file, path, 0, line.len() as u64)?);
+        file.write_all_at(&line, 0).and_then(|()| file.sync_all()).map_err(Error::io("write", path))?;
+        (len, tail, damage) = survey(&file, path)?;
+    }
+    done.damage.extend(damage.map(|damage| format!("byte {}: {}", damage.offset, damage.detail)));
+    // What is not torn is filler.
+    if tail.torn || !done.damage.is_empty() && tail.end < len {
+        done.removed.push(keep(&file, path, tail.end, len)?);
+        file.set_len(tail.end).and_then(|()| file.sync_all()).map_err(Error::io("truncate", path))?;
+    }
+    (done.records, done.len) = (tail.records, tail.end);
+    Ok(done)
+}
+
+fn survey(mut file: &File, path: &Path) -> Result<(u64, Tail, Option<Damage>)> {
+    let len = file.metadata().map_err(Error::io("read", path))?.len();
+    file.rewind().map_err(Error::io("read", path))?;
+    let (tail, damage) = replay::survey(file, len, (ENGINES, path), &mut |_| ())?;
+    Ok((len, tail, damage))
+}
+
+/// The first line as it must have been for the frame behind it.
+fn first_line(file: &File) -> Option<[u8; frame::START]> {
+    let mut header = [0; frame::HEADER];
+    file.read_exact_at(&mut header, frame::START as u64).ok()?;
+    let header = Header::read(&header, frame::START as u64).ok()?;
+    Some(frame::Chain::new(header.id).start_line(0))
+}
+
+/// Copies a part of the log to a new file beside it, which is on stable storage, with its name, before it is
+/// taken out of the log.
+fn keep(mut file: &File, path: &Path, from: u64, to: u64) -> Result<PathBuf> {
+    let (kept, name) = create_beside(path)?;
+    file.seek(SeekFrom::Start(from)).map_err(Error::io("read", path))?;
+    let copied = io::copy(&mut file.take(to - from), &mut &kept).map_err(Error::io("write", &name))?;
+    if copied < to - from {
+        return Err(Error::io("read", path)(io::ErrorKind::UnexpectedEof.into()));
+    }
+    kept.sync_all().map_err(Error::io("sync", &name))?;
+    path::sync_dir(path::parent(path))?;
+    Ok(name)
+}
+
+/// A file `<path>.removed-<number>` that was not there.
+fn create_beside(path: &Path) -> Result<(File, PathBuf)> {
+    let mut number = 1_u32;
+    loop {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".removed-{number}"));
+        match File::create_new(&name) {
+            Ok(file) => return Ok((file, name.into())),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(Error::io("create", name)(error)),
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Frames: the log's records in pieces under checksums. docs/durability-log.md has the whole format, and why
+//! it is so.
+//!
+//! A log is a section: a start line, then frames, each a header line and a body of whole records. The lines
+//! are annotations to Redis, which skips them.
+//!
+//! ```text
+//! #KVBENCH:2:<id>:<check>                               start line
+//! #F:<id>:<behind>:<length>:<sum>:<check>               header; then <length> bytes of records
+//! #P:<sum>                                              after a body longer than a piece, for each but its last
+//! ```
+//!
+//! Numbers are eight hexadecimal digits, lines end with CR LF. There is one running checksum: CRC-32 (IEEE) of
+//! all bodies of the section, begun with its random id; `<sum>` is what it is after the body, so a frame is one
+//! only behind the very frames it was written behind. `<check>` is a CRC-32 of the line's numbers and of its
+//! place in the file. `<behind>` tells how many bytes before the header were not known to be on stable storage
+//! when it was written.
+
+use super::record::Stop;
+use crc32fast::Hasher;
+use std::hash::{BuildHasher, RandomState};
+
+/// Length of a header line.
+pub(super) const HEADER: usize = 49;
+
+/// Length of a start line.
+pub(super) const START: usize = 30;
+
+/// A checksum covers at most so many bytes of a body.
+pub(super) const PIECE: usize = 1 << 20;
+
+/// What one writes where frames will be: to Redis an annotation, however much of it is left.
+pub(super) const FILLER: u8 = b'#';
+
+/// What every start line begins with, of whatever version.
+pub(super) const START_TAG: &[u8] = b"#KVBENCH:";
+
+/// What every header begins with.
+pub(super) const TAG: &[u8; 3] = b"#F:";
+
+/// `<behind>` where it is that or more.
+const FAR_BEHIND: u32 = u32::MAX;
+
+const PIECE_LINE: usize = 13;
+
+/// A place between two frames: what the next one goes on from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Chain {
+    /// The section's, random.
+    id: u32,
+    /// The running checksum.
+    sum: u32,
+}
+
+impl Chain {
+    /// The begin of a section.
+    pub(super) fn new(id: u32) -> Self {
+        Self { id, sum: id }
+    }
+
+    /// The begin of one like no other.
+    pub(super) fn random() -> Self {
+        Self::new(RandomState::new().hash_one(()) as u32)
+    }
+
+    pub(super) fn id(self) -> u32 {
+        self.id
+    }
+
+    fn extend(&mut self, piece: &[u8]) {
+        let mut hasher = Hasher::new_with_initial(self.sum);
+        hasher.update(piece);
+        self.sum = hasher.finalize();
+    }
+
+    /// The start line, for `offset`.
+    pub(super) fn start_line(self, offset: u64) -> [u8; START] {
+        let mut line = *b"#KVBENCH:2:iiiiiiii:cccccccc\r\n";
+        let fields = line.split_at_mut(START_TAG.len() + 2).1;
+        put_numbers(fields, [self.id, check(*b"KVBSTART", [self.id, 0, 0, 0], offset)]);
+        line
+    }
+
+    /// An empty frame, for `offset`: says that all before it is on stable storage.
+    pub(super) fn mark(self, offset: u64) -> [u8; HEADER] {
+        Header { id: self.id, synced: offset, length: 0, sum: self.sum }.line(offset)
+    }
+
+    /// Makes a frame, for `offset`, of the records that were put behind [`begin`]'s room.
+    pub(super) fn seal(&mut self, frame: &mut Vec<u8>, offset: u64, synced: u64) {
+        let Some((room, body)) = frame.split_first_chunk_mut::<HEADER>() else { return };
+        let mut sums = Vec::new();
+        for piece in body.chunks(PIECE) {
+            self.extend(piece);
+            sums.push(self.sum);
+        }
+        // No longer than a key and a value of the longest kind, and a piece.
+        let length = body.len() as u32;
+        *room = Header { id: self.id, synced, length, sum: self.sum }.line(offset);
+        sums.pop();
+        for sum in sums {
+            frame.extend_from_slice(&piece_line(sum));
+        }
+    }
+
+    /// Checks the frame that `bytes`, at `offset`, begin with, and goes on behind it.
+    #[inline]
+    pub(super) fn check(&mut self, bytes: &[u8], offset: u64) -> Result<Frame, Stop> {
+        let header = Header::read(bytes, offset)?;
+        let frame = header.frame();
+        if header.id != self.id {
+            return Err(Stop::Malformed { at: 0, detail: "a frame of another log" });
+        }
+        let Some(rest) = bytes.get(HEADER..frame.len()) else {
+            return Err(Stop::Incomplete { need: frame.len() });
+        };
+        let (body, lines) = rest.split_at_checked(frame.body).unwrap_or_default();
+        let mut next = *self;
+        let mut lines = lines.as_chunks::<PIECE_LINE>().0.iter();
+        let mut checked = HEADER;
+        for piece in body.chunks(PIECE) {
+            next.extend(piece);
+            let expected = match lines.next() {
+                Some(line) => *line == piece_line(next.sum),
+                None => next.sum == header.sum,
+            };
+            if !expected {
+                return Err(Stop::Malformed {
+                    at: checked,
+                    detail: "the records do not have their checksum",
+                });
+            }
+            checked += piece.len();
+        }
+        if next.sum != header.sum {
+            return Err(Stop::Malformed { at: 0, detail: "a frame that does not follow the one before it" });
+        }
+        *self = next;
+        Ok(frame)
+    }
+}
+
+/// A frame that was checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    /// Up to where the log was known to be on stable storage when it was written.
+    pub(super) synced: u64,
+    /// Length of the records, which follow the header.
+    pub(super) body: usize,
+}
+
+impl Frame {
+    /// Length of all of it.
+    pub(super) fn len(self) -> usize {
+        HEADER + self.body + self.trailer()
+    }
+
+    /// Length of what follows the records.
+    pub(super) fn trailer(self) -> usize {
+        self.body.saturating_sub(1) / PIECE * PIECE_LINE
+    }
+}
+
+/// What a header line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) id: u32,
+    /// Up to where the log was known to be on stable storage.
+    pub(super) synced: u64,
+    length: u32,
+    sum: u32,
+}
+
+impl Header {
+    fn line(self, offset: u64) -> [u8; HEADER] {
+        let behind = u32::try_from(offset - self.synced).unwrap_or(FAR_BEHIND);
+        let numbers = [self.id, behind, self.length, self.sum];
+        let mut line = *b"#F:iiiiiiii:bbbbbbbb:llllllll:ssssssss:cccccccc\r\n";
+        let [id, behind, length, sum] = numbers;
+        let fields = line.split_at_mut(TAG.len()).1;
+        put_numbers(fields, [id, behind, length, sum, check(*b"KVBFRAME", numbers, offset)]);
+        line
+    }
+
+    /// The frame that it is the header of.
+    pub(super) fn frame(self) -> Frame {
+        Frame { synced: self.synced, body: self.length as usize }
+    }
+
+    /// Reads the header that `bytes`, at `offset`, begin with. Anything but what [`Header::line`] makes is none.
+    #[inline]
+    pub(super) fn read(bytes: &[u8], offset: u64) -> Result<Self, Stop> {
+        let Some(line) = bytes.first_chunk::<HEADER>() else {
+            return Err(Stop::Incomplete { need: HEADER });
+        };
+        let [id, behind, length, sum] = numbers(line.split_at(TAG.len()).1);
+        let synced = if behind == FAR_BEHIND { 0 } else { offset.saturating_sub(behind.into()) };
+        let header = Self { id, synced, length, sum };
+        // `behind` as it was read, which says the same of all that is further away.
+        if header.line(offset) == *line { Ok(header) } else { Err(NO_HEADER) }
+    }
+}
+
+const NO_HEADER: Stop = Stop::Malformed { at: 0, detail: "the header of a frame is damaged" };
+
+/// Reads the start line that `bytes`, at `offset`, begin with.
+pub(super) fn read_start(bytes: &[u8], offset: u64) -> Result<Chain, Stop> {
+    let line = bytes.get(..START.min(bytes.len())).unwrap_or_default();
+    if let Some(line) = line.first_chunk::<START>() {
+        let [id] = numbers(line.split_at(START_TAG.len() + 2).1);
+        let chain = Chain::new(id);
+        if chain.start_line(offset) == *line {
+            return Ok(chain);
+        }
+    } else if START_TAG.starts_with(line) || line.starts_with(START_TAG) && !line.contains(&0) {
+        return Err(Stop::Incomplete { need: START });
+    }
+    Err(match line.strip_prefix(START_TAG) {
+        Some([version, ..]) if ![b'2', 0].contains(version) => {
+            Stop::Malformed { at: START_TAG.len(), detail: "a format that this version does not know" }
+        }
+        // Zeros are what a first start that was interrupted leaves of its end.
+        _ => {
+            let at = line.iter().position(|&byte| byte == 0).unwrap_or_default();
+            Stop::Malformed { at, detail: DAMAGED_START }
+        }
+    })
+}
+
+const DAMAGED_START: &str = "the first line of a log is damaged";
+
+/// Empties `frame` but for the room of the header.
+pub(super) fn begin(frame: &mut Vec<u8>) {
+    frame.clear();
+    frame.resize(HEADER, FILLER);
+}
+
+fn piece_line(sum: u32) -> [u8; PIECE_LINE] {
+    let mut line = *b"#P:ssssssss\r\n";
+    put_numbers(line.split_at_mut(TAG.len()).1, [sum]);
+    line
+}
+
+/// The checksum of a line: two rounds of sixteen bytes.
+fn check(what: [u8; 8], numbers: [u32; 4], offset: u64) -> u32 {
+    let [a, b, c, d] = numbers;
+    let mut hasher = Hasher::new();
+    let words = [u64::from(a) << 32 | u64::from(b), u64::from(c) << 32 | u64::from(d), offset];
+    let mut bytes = [0; 32];
+    for (to, from) in
+        bytes.as_chunks_mut().0.iter_mut().zip(words.map(u64::to_be_bytes).into_iter().chain([what]))
+    {
+        *to = from;
+    }
+    hasher.update(&bytes);
+    hasher.finalize()
+}
+
+/// Writes `numbers` as fields of nine bytes, of which the last stays.
+#[inline]
+fn put_numbers<const N: usize>(fields: &mut [u8], numbers: [u32; N]) {
+    for (field, number) in fields.as_chunks_mut::<9>().0.iter_mut().zip(numbers) {
+        if let Some(digits) = field.first_chunk_mut() {
+            *digits = to_hexadecimal(number);
+        }
+    }
+}
+
+/// The other way round. What are no digits of ours is some number.
+#[inline]
+fn numbers<const N: usize>(fields: &[u8]) -> [u32; N] {
+    let mut numbers = [0; N];
+    for (number, field) in numbers.iter_mut().zip(fields.as_chunks::<9>().0) {
+        *number = field.first_chunk().map_or(0, |digits| from_hexadecimal(*digits));
+    }
+    numbers
+}
+
+/// Eight digits at once, each in a byte of a word: a log of small batches has little else to decode.
+#[inline]
+fn to_hexadecimal(number: u32) -> [u8; 8] {
+    let mut x = u64::from(number);
+    x = (x | x << 16) & 0x0000_ffff_0000_ffff;
+    x = (x | x << 8) & 0x00ff_00ff_00ff_00ff;
+    x = (x | x << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    let letters = ((x + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
+    (x + 0x3030_3030_3030_3030 + letters * (b'a' - b'0' - 10) as u64).to_be_bytes()
+}
+
+#[inline]
+fn from_hexadecimal(digits: [u8; 8]) -> u32 {
+    let x = u64::from_be_bytes(digits);
+    let letters = (x >> 6) & 0x0101_0101_0101_0101;
+    let mut x = (x & 0x0f0f_0f0f_0f0f_0f0f).wrapping_add(letters * 9) & 0x0f0f_0f0f_0f0f_0f0f;
+    x = (x | x >> 4) & 0x00ff_00ff_00ff_00ff;
+    x = (x | x >> 8) & 0x0000_ffff_0000_ffff;
+    (x | x >> 16) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_those_of_the_standard_library() {
+        for shift in 0..32 {
+            for number in
+                [0x0123_4567, 0x89ab_cdef, 0xffff_ffff, 0, 0x9a9a_a9a9_u32].map(|n: u32| n.rotate_left(shift))
+            {
+                assert_eq!(to_hexadecimal(number), *format!("{number:08x}").as_bytes());
+                assert_eq!(from_hexadecimal(to_hexadecimal(number)), number);
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_says_what_it_was_told_at_its_place_only() {
+        for (offset, synced, told) in [
+            (0, 0, 0),
+            (30, 30, 30),
+            (5000, 30, 30),
+            (1 << 40, (1 << 40) - 7, (1 << 40) - 7),
+            // Further behind than the line can say: then nothing is known.
+            (1 << 40, 30, 0),
+            (u64::from(FAR_BEHIND), 0, 0),
+        ] {
+            let header = Header { id: 0xfeed, synced, length: 77, sum: 0xabcd_ef01 };
+            let line = header.line(offset);
+            assert_eq!(Header::read(&line, offset), Ok(Header { synced: told, ..header }));
+            assert!(Header::read(&line, offset + 1).is_err());
+            for (at, bit) in (0..HEADER).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+                let mut damaged = line;
+                damaged[at] ^= 1 << bit;
+                assert!(Header::read(&damaged, offset).is_err(), "bit {bit} of byte {at}");
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Opening a log.
+
+use super::{
+    super::{Batch, Error, Result, path},
+    Aof, Current, Writer,
+    file::{self, Storage},
+    frame::{self, Chain, Header},
+    replay::{self, Tail},
+};
+use std::{
+    fs::{self, File},
+    io::{Read, Seek},
+    path::Path,
+    sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
+    time::Instant,
+};
+
+/// Longest file of nothing but zeros that is taken for a log: what a power cut can leave of an earlier
+/// version's first batch.
+const LONGEST_BLANK: u64 = super::plain::LONGEST_TAIL;
+
+/// Whether `path` looks like an append-only file, of either engine or of Redis, or like what is left of one
+/// that was never written to.
+pub(in super::super) fn recognise(path: &Path) -> bool {
+    let Ok(metadata) = fs::metadata(path) else { return false };
+    if !metadata.is_file() || metadata.len() == 0 {
+        return false;
+    }
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(LONGEST_START).read_to_end(&mut start));
+    read.is_ok() && (looks_like_a_log(&start) || metadata.len() <= LONGEST_BLANK && is_blank(path))
+}
+
+/// What of a file tells that it is a log.
+const LONGEST_START: u64 = (frame::START + frame::HEADER) as u64;
+
+fn looks_like_a_log(start: &[u8]) -> bool {
+    // Where the first line is damaged, the first frame tells whose it is.
+    let first_frame = || {
+        let rest = start.get(frame::START..).unwrap_or_default();
+        Header::read(rest, frame::START as u64).is_ok()
+    };
+    matches!(start, [b'*', b'0'..=b'9', ..])
+        || [b"#TS:".as_slice(), b"#CRC", frame::START_TAG].iter().any(|tag| start.starts_with(tag))
+        || first_frame()
+}
+
+/// Whether the file is what is left of a log that was never written to: zeros, or the first bytes of one.
+fn is_blank(path: &Path) -> bool {
+    fs::read(path).is_ok_and(|bytes| {
+        let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        frame::START_TAG.starts_with(bytes.get(..end).unwrap_or_default())
+    })
+}
+
+impl Aof {
+    /// Opens or creates the log at `path` and hands what it holds to `restore`, a `Clear` first.
+    pub(in super::super) fn open(
+        path: &Path,
+        engine: &'static str,
+        restore: &mut impl FnMut(&Batch<'_>),
+    ) -> Result<Self> {
+        let (file, path) = file::open_locked(path, engine)?;
+        let leftover = file::rewrite_path(&path);
+        if let Err(error) = path::remove_leftover(&leftover) {
+            log::warn!("{engine}: {error}");
+        }
+        let Tail { mut end, mut chain, unmarked, .. } = load(&file, (engine, &path), restore)?;
+        if end == 0 {
+            let fresh = Chain::random();
+            let line = fresh.start_line(0);
+            Storage::write_all_at(&file, &line, 0).map_err(Error::io("write", &path))?;
+            (end, chain) = (line.len() as u64, Some(fresh));
+        }
+        // A killed process may have left bytes, or the name of a rewritten file, in the kernel's hands
+        // only. They are about to be shown to readers, so a power cut must not take them back.
+        file.sync_data().map_err(Error::io("sync", &path))?;
+        path::sync_dir(path::parent(&path))?;
+        let mut writer = Writer { buffer: Vec::new(), chain, prepared: end, unmarked, mark: 0 };
+        writer.mark(&file, end);
+        Ok(Self {
+            engine,
+            path,
+            writer: Mutex::new(writer),
+            current: Mutex::new(Current { storage: Arc::new(file), synced: end }),
+            syncing: Mutex::default(),
+            len: end.into(),
+            base: end.into(),
+            refusal: OnceLock::new(),
+            cancelled: AtomicBool::new(false),
+        })
+    }
+}
+
+/// Replays the log and cuts off a torn tail.
+fn load(
+    mut file: &File,
+    (engine, path): (&'static str, &Path),
+    restore: &mut impl FnMut(&Batch<'_>),
+) -> Result<Tail> {
+    let started = Instant::now();
+    let len = file.metadata().map_err(Error::io("read", path))?.len();
+    let tail = replay_whole(&mut file, len, (engine, path), restore)?;
+    if tail.end < len {
+        if tail.torn {
+            let (cut, at) = (len - tail.end, tail.end);
+            log::warn!(
+                "{engine}: {} is torn: cut the last {cut} bytes, from byte {at}, which it does not say were on \
+                 stable storage",
+                path.display()
+            );
+        }
+        file.set_len(tail.end).map_err(Error::io("truncate", path))?;
+    }
+    if len > 0 {
+        let (records, seconds) = (tail.records, started.elapsed().as_secs_f64());
+        log::info!("{engine}: replayed {records} records of {} in {seconds:.2} s", path.display());
+    }
+    Ok(tail)
+}
+
+/// Hands what the log holds to `restore`, a `Clear` first.
+pub(super) fn replay_whole(
+    source: &mut (impl Read + Seek),
+    len: u64,
+    (engine, path): (&'static str, &Path),
+    restore: &mut impl FnMut(&Batch<'_>),
+) -> Result<Tail> {
+    let mut clear = Batch::default();
+    clear.clear();
+    restore(&clear);
+    let tail = replay::replay(&mut *source, len, (engine, path), restore)?;
+    if tail.overran {
+        // Writes are handed on as they are read, not held back for the end of their group, which
+        // can be of any size. So once in a crash, everything is read twice.
+        restore(&clear);
+        source.rewind().map_err(Error::io("read", path))?;
+        replay::replay(source, tail.end, (engine, path), restore)?;
+    }
+    Ok(tail)
+}

@@ -1,0 +1,282 @@
+//! Logs of earlier versions and of Redis: torn tails are cut off, damage is refused.
+
+use super::*;
+use std::convert::Infallible;
+
+/// Longest batch that got a checksum.
+const MAX_CHECKED: usize = 1 << 20;
+
+/// The bytes of a batch, `checked` as they were appended, or as Redis and the first version wrote them.
+fn encode(batch: &Batch<'_>, checked: bool) -> Vec<u8> {
+    let mut records = Vec::new();
+    record::encode::<Infallible>(batch, batch.len() > 1, &mut records, |_, _| Ok(())).unwrap();
+    if !checked || records.len() > MAX_CHECKED {
+        return records;
+    }
+    let sum = crc32fast::hash(&records);
+    [format!("#CRC:{sum:08x}:{:08}\r\n", records.len()).as_bytes(), &records].concat()
+}
+
+/// The log of [`sample`], and its length and content after each batch (and before them all).
+fn sample_log(checked: bool) -> (Vec<u8>, Vec<(usize, State)>) {
+    let (mut bytes, mut state) = (Vec::new(), State::new());
+    let mut places = vec![(0, State::new())];
+    for batch in sample() {
+        bytes.extend(encode(&batch, checked));
+        apply(&mut state, &batch);
+        places.push((bytes.len(), state.clone()));
+    }
+    (bytes, places)
+}
+
+/// Whether `file` is what is there after `kept` bytes of a log were: a log of none is begun anew.
+fn is_kept(file: &[u8], kept: &[u8]) -> bool {
+    if kept.is_empty() {
+        frame::read_start(file, 0).is_ok() && file.len() == frame::START
+    } else {
+        file == kept
+    }
+}
+
+/// Puts `bytes` at `path`, opens the log, and returns what it holds and the file afterwards.
+fn open_bytes(path: &Path, bytes: &[u8]) -> (State, Vec<u8>) {
+    fs::write(path, bytes).unwrap();
+    let (log, state) = open(path).unwrap();
+    drop(log);
+    (state, fs::read(path).unwrap())
+}
+
+#[test]
+fn a_log_torn_at_any_byte_holds_the_batches_before() {
+    let (_directory, path) = scratch();
+    for (bytes, places) in [sample_log(false), sample_log(true)] {
+        for cut in 0..=bytes.len() {
+            let (end, expected) = places.iter().rfind(|(end, _)| *end <= cut).unwrap();
+            for zeros in [0, 1, 5000] {
+                let mut torn = bytes[..cut].to_vec();
+                torn.resize(cut + zeros, 0);
+                let (state, file) = open_bytes(&path, &torn);
+                assert_eq!(&state, expected, "cut at {cut}, {zeros} zeros");
+                assert!(is_kept(&file, &bytes[..*end]), "cut at {cut}, {zeros} zeros");
+            }
+        }
+    }
+}
+
+/// Of a batch that was being written over zeros when the power went, any sectors may be there.
+#[test]
+fn a_batch_without_some_of_its_sectors_is_a_torn_tail() {
+    const SECTOR: usize = 512;
+    let (_directory, path) = scratch();
+    let first = encode(&batch(&[put(b"first", &[b'1'; 700])]), true);
+    let (a, b) = ([b'a'; 1500], [b'b'; 3000]);
+    let last = encode(&batch(&[put(b"a", &a), put(b"b", &b), put(b"first", b"")]), true);
+    let whole = [&first[..], &last, &[0; 70_000]].concat();
+    assert_eq!(open_bytes(&path, &whole).0.len(), 3);
+    let end = first.len() + last.len();
+    let sectors: Vec<_> = (first.len() / SECTOR..end.div_ceil(SECTOR)).collect();
+    for lost in 1..1_usize << sectors.len() {
+        let mut bytes = whole.clone();
+        for (bit, sector) in sectors.iter().enumerate() {
+            if lost >> bit & 1 == 1 {
+                bytes[(sector * SECTOR).max(first.len())..(sector + 1) * SECTOR].fill(0);
+            }
+        }
+        let (state, file) = open_bytes(&path, &bytes);
+        assert_eq!(state.keys().collect::<Vec<_>>(), [b"first"], "lost {lost:b}");
+        assert_eq!(state[&b"first"[..]], [b'1'; 700]);
+        assert_eq!(file, first, "lost {lost:b}");
+    }
+}
+
+#[test]
+fn a_lost_sector_before_a_whole_batch_is_damage() {
+    let first = encode(&batch(&[put(b"a", &[b'a'; 2000])]), true);
+    let second = encode(&batch(&[put(b"b", b"b")]), true);
+    for zeros in [0, 5000] {
+        let mut bytes = [&first[..], &second].concat();
+        bytes.resize(bytes.len() + zeros, 0);
+        bytes[512..1024].fill(0);
+        let text = refused(&bytes);
+        assert!(
+            text.starts_with("LOG is corrupt at byte 24: the records do not have their checksum; "),
+            "{text}"
+        );
+        bytes[..512].fill(0);
+        let text = refused(&bytes);
+        assert!(text.starts_with("LOG is corrupt at byte 0"), "{text}");
+    }
+}
+
+/// What is neither a missing sector nor a missing end is not what a power cut leaves.
+#[test]
+fn a_changed_byte_in_the_last_batch_is_damage() {
+    let mut bytes = encode(&batch(&[put(b"a", &[b'a'; 2000])]), true);
+    bytes.resize(bytes.len() + 5000, 0);
+    bytes[1000] ^= 1;
+    let text = refused(&bytes);
+    assert!(text.contains("do not have their checksum"), "{text}");
+}
+
+#[test]
+fn a_batch_that_is_not_checked_may_not_lack_a_sector() {
+    let mut bytes = encode(&batch(&[put(b"a", &[b'a'; 2000]), put(b"b", &vec![b'b'; MAX_CHECKED])]), false);
+    bytes[512..1024].fill(0);
+    assert_eq!(open_bytes(&scratch().1, &bytes).0.len(), 2, "zeros inside of a value are content");
+    let structure = bytes.len() - 20;
+    bytes[structure..].fill(0);
+    bytes.extend([b'x'; 600]);
+    refused(&bytes);
+}
+
+#[test]
+fn a_cut_log_can_be_continued() {
+    let (_directory, path) = scratch();
+    let (bytes, places) = sample_log(true);
+    for cut in (1..bytes.len()).step_by(7) {
+        fs::write(&path, &bytes[..cut]).unwrap();
+        let (log, mut model) = open(&path).unwrap();
+        assert_eq!(model, places.iter().rfind(|(end, _)| *end <= cut).unwrap().1);
+        let next = batch(&[put(b"next", b"1"), put(b"and", b"2")]);
+        log.append(&next, true, || apply(&mut model, &next)).unwrap();
+        drop(log);
+        assert_eq!(open(&path).unwrap().1, model, "cut at {cut}");
+    }
+}
+
+#[test]
+fn any_changed_byte_is_either_content_or_refused_or_the_tail() {
+    let (_directory, path) = scratch();
+    let (bytes, _) = sample_log(false);
+    let mut refusals = 0;
+    for (at, change) in (0..bytes.len()).flat_map(|at| [1, 0x20, 0x80].map(|change| (at, change))) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= change;
+        fs::write(&path, &damaged).unwrap();
+        match open(&path) {
+            Ok((log, _)) => {
+                let kept = log.len() as usize;
+                assert!(
+                    kept == bytes.len() || kept <= at,
+                    "lost bytes from {kept}, before the change at {at}"
+                );
+            }
+            Err(Error::Corrupt { offset, .. }) => {
+                refusals += 1;
+                // A wrong length shows where the next word should begin, never before.
+                assert!(offset as usize >= at || bytes[at].is_ascii_uppercase(), "{offset} before {at}");
+                assert_eq!(fs::read(&path).unwrap(), damaged);
+            }
+            Err(Error::Foreign { .. }) => {
+                refusals += 1;
+                assert_eq!(fs::read(&path).unwrap(), damaged);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(refusals > bytes.len(), "{refusals} of {} changes refused", bytes.len() * 3);
+}
+
+#[test]
+fn with_checksums_any_changed_byte_is_refused_or_the_tail() {
+    let (_directory, path) = scratch();
+    let (bytes, places) = sample_log(true);
+    for (at, change) in (0..bytes.len()).flat_map(|at| [1, 0x20, 0x80].map(|change| (at, change))) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= change;
+        fs::write(&path, &damaged).unwrap();
+        if let Ok((log, state)) = open(&path) {
+            // The same digit in upper case, or a length that goes beyond the end.
+            let (end, expected) = places.iter().rfind(|(end, _)| *end as u64 <= log.len()).unwrap();
+            assert_eq!(&state, expected);
+            assert!(*end == bytes.len() || *end <= at, "lost bytes from {end}, before the change at {at}");
+            assert!(*end < bytes.len() || damaged[at].eq_ignore_ascii_case(&bytes[at]), "at {at}");
+        }
+    }
+}
+
+#[test]
+fn damage_is_named_with_its_offset() {
+    let good = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".as_slice();
+    let one = good.len();
+    for (middle, offset, detail) in [
+        ("*3\r\n$3\r\nSET\r\n$1\r\nk\r\nX1\r\nv\r\n", 20, "a word must begin with '$'"),
+        ("*3\r\n$3\r\nSET\r\n$2\r\nk\r\n$1\r\nv\r\n", 19, "a word must end with CR LF where its length says"),
+        ("*3\r\n$3\r\nSET\r\n$-1\r\n", 14, "a length must be a number"),
+        ("*3\r\n$3\r\nSET\r\n$536870913\r\n", 22, "a length beyond every limit"),
+        ("*3\r\n$99999999999999999999999\r\n", 13, "a length beyond every limit"),
+        ("*0\r\n", 1, "a command of no words"),
+        ("*\r\n", 1, "a length must be a number"),
+        ("\r\n", 0, "a command must begin with '*'"),
+        ("\0\0\0", 0, "a command must begin with '*'"),
+        ("#TS:12x\r\n", 6, "a length must be a number"),
+        ("#XX\r\n", 1, "neither a command nor a line that is known"),
+        ("*1\r\n$4\r\nEXEC\r\n", 0, "EXEC without MULTI"),
+        ("*1\r\n$5\r\nMULTI\r\n*1\r\n$5\r\nMULTI\r\n", 15, "MULTI inside MULTI"),
+    ] {
+        let bytes = [good, middle.as_bytes(), good].concat();
+        let at = one + offset;
+        let text = refused(&bytes);
+        assert!(
+            text.starts_with(&format!("LOG is corrupt at byte {at}: {detail}; nothing was changed")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_command_that_is_not_known_is_named_with_its_offset() {
+    let good = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".as_slice();
+    for (command, name) in [
+        ("*4\r\n$4\r\nHSET\r\n$1\r\nh\r\n$1\r\nf\r\n$1\r\nv\r\n", "HSET with 3 arguments"),
+        ("*5\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n$4\r\nPXAT\r\n$1\r\n9\r\n", "SET with 4 arguments"),
+        ("*2\r\n$6\r\nSELECT\r\n$1\r\n1\r\n", "SELECT with 1 arguments"),
+        ("*4\r\n$4\r\nMSET\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "MSET with 3 arguments"),
+        ("*1\r\n$3\r\nDEL\r\n", "DEL with 0 arguments"),
+        ("*1\r\n$3\r\n\x01\r\n\r\n", "\\x01\\r\\n with 0 arguments"),
+    ] {
+        let bytes = [good, command.as_bytes(), good].concat();
+        let expected = format!("LOG holds the command {name} at byte {}, not data of test", good.len());
+        let text = refused(&bytes);
+        assert!(text.starts_with(&expected), "{text}");
+    }
+}
+
+#[test]
+fn a_length_beyond_the_end_is_a_torn_tail() {
+    let (_directory, path) = scratch();
+    let good = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".as_slice();
+    for tail in
+        ["*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\nvvv", "*2147483647\r\n$1\r\nx\r\n", "#TS:17", "#"]
+    {
+        let (state, file) = open_bytes(&path, &[good, tail.as_bytes()].concat());
+        assert_eq!(state.len(), 1);
+        assert_eq!(file, good);
+    }
+}
+
+/// What redis-server 7.0.15 wrote, with `aof-timestamp-enabled yes`.
+const BY_REDIS: &str = "#TS:1795250606\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n\
+    *3\r\n$3\r\nset\r\n$8\r\ngreeting\r\n$5\r\nhello\r\n*3\r\n$3\r\nsEt\r\n$5\r\nMixed\r\n$4\r\ncase\r\n\
+    *7\r\n$4\r\nmset\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n$1\r\nc\r\n$1\r\n3\r\n\
+    *1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$2\r\nin\r\n$5\r\ngroup\r\n\
+    *3\r\n$6\r\nUNLINK\r\n$1\r\na\r\n$1\r\nb\r\n*1\r\n$4\r\nEXEC\r\n";
+
+/// How the same log went on.
+const BY_REDIS_AFTER_FLUSHALL: &str = "*1\r\n$8\r\nflushall\r\n\
+    *3\r\n$3\r\nset\r\n$5\r\nafter\r\n$5\r\nflush\r\n*2\r\n$3\r\ndel\r\n$5\r\nafter\r\n\
+    *5\r\n$4\r\nmset\r\n$1\r\nx\r\n$1\r\n1\r\n$1\r\ny\r\n$1\r\n2\r\n\
+    *3\r\n$6\r\nunlink\r\n$1\r\nx\r\n$4\r\nnope\r\n\
+    #TS:1795250607\r\n*3\r\n$3\r\nset\r\n$6\r\nsp ace\r\n$1\r\nv\r\n";
+
+#[test]
+fn what_redis_writes_is_understood() {
+    let (_directory, path) = scratch();
+    let (state, file) = open_bytes(&path, BY_REDIS.as_bytes());
+    assert_eq!(state, pairs(&[("Mixed", "case"), ("c", "3"), ("greeting", "hello"), ("in", "group")]));
+    assert_eq!(file, BY_REDIS.as_bytes());
+    let longer = format!("{BY_REDIS}{BY_REDIS_AFTER_FLUSHALL}");
+    assert_eq!(open_bytes(&path, longer.as_bytes()).0, pairs(&[("sp ace", "v"), ("y", "2")]));
+    let flushed = format!("{longer}*2\r\n$7\r\nFLUSHDB\r\n$5\r\nasync\r\n");
+    assert_eq!(open_bytes(&path, flushed.as_bytes()).0, State::new());
+}

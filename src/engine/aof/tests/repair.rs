@@ -1,0 +1,110 @@
+//! What a check says, what a repair does, and what is left of both.
+
+use super::*;
+use crate::engine::aof::check::{check, repair_log};
+
+/// A log file with these bytes.
+fn file(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
+    let (directory, path) = scratch();
+    fs::write(&path, bytes).unwrap();
+    (directory, path)
+}
+
+fn names(directory: &tempfile::TempDir) -> Vec<String> {
+    let names = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_sound_log_is_left_alone() {
+    let mut torn = Image::synced_sample();
+    torn.append(&batch(&[put(b"a", b"b")]));
+    let whole = Image::synced_sample().bytes;
+    for bytes in [&whole[..], &[&whole[..], &[frame::FILLER; 500]].concat(), &torn.bytes] {
+        let (directory, path) = file(bytes);
+        let sound = check(&path).unwrap();
+        assert!(sound.remark.is_none() && sound.holds.contains("records in"), "{sound:?}");
+        assert!(sound.holds.contains("on stable storage up to byte"), "{sound:?}");
+        let done = repair_log(&path).unwrap();
+        assert!(done.damage.is_empty(), "{done:?}");
+        let left = fs::read(&path).unwrap();
+        assert!(bytes.starts_with(&left) && bytes[left.len()..].iter().all(|&byte| byte == frame::FILLER));
+        assert!(done.removed.len() == names(&directory).len() - 1);
+    }
+    let (_directory, path) = file(&torn.bytes[..torn.bytes.len() - 1]);
+    let remark = check(&path).unwrap().remark.unwrap();
+    assert!(remark.contains("the next start cuts them off"), "{remark}");
+}
+
+#[test]
+fn a_log_in_use_is_neither_checked_nor_repaired() {
+    let (_directory, path) = scratch();
+    let (log, _) = open(&path).unwrap();
+    assert!(matches!(check(&path), Err(Error::Locked { .. })));
+    assert!(matches!(repair_log(&path), Err(Error::Locked { .. })));
+    log.close().unwrap();
+    check(&path).unwrap();
+}
+
+/// For damage anywhere: the log opens then with the batches before it, and the two files together are what was
+/// there.
+#[test]
+fn a_repair_keeps_what_it_takes_out() {
+    let image = Image::synced_sample();
+    for at in (frame::START..image.bytes.len() - HEADER).step_by(5) {
+        let mut damaged = image.bytes.clone();
+        damaged[at] ^= 1;
+        let (directory, path) = file(&damaged);
+        let text = check(&path).unwrap_err().to_string();
+        assert!(text.contains("is corrupt at byte") && text.contains("before are whole"), "{text}");
+        assert!(fs::read(&path).unwrap() == damaged && names(&directory).len() == 1);
+        let done = repair_log(&path).unwrap();
+        assert_eq!(names(&directory), ["log.aof", "log.aof.removed-1"]);
+        let [left, removed] = [&path, &done.removed[0]].map(|path| fs::read(path).unwrap());
+        assert!([left, removed].concat() == damaged, "byte {at}");
+        let (_, expected) = image.places.iter().rfind(|(end, _)| *end <= at).unwrap();
+        assert_eq!(&open(&path).unwrap().1, expected, "byte {at}");
+        assert!(repair_log(&path).unwrap().damage.is_empty());
+    }
+}
+
+#[test]
+fn a_repair_overwrites_nothing_of_an_earlier_one() {
+    let image = Image::synced_sample();
+    let (directory, path) = file(&image.bytes);
+    fs::write(path.with_extension("aof.removed-1"), "precious").unwrap();
+    let mut damaged = image.bytes.clone();
+    damaged[100] ^= 1;
+    fs::write(&path, damaged).unwrap();
+    let done = repair_log(&path).unwrap();
+    assert!(done.removed[0].ends_with("log.aof.removed-2"), "{done:?}");
+    assert_eq!(fs::read(directory.path().join("log.aof.removed-1")).unwrap(), b"precious");
+}
+
+#[test]
+fn a_damaged_first_line_costs_nothing() {
+    let image = Image::synced_sample();
+    for at in 0..frame::START {
+        let mut damaged = image.bytes.clone();
+        damaged[at] ^= 0x10;
+        let (_directory, path) = file(&damaged);
+        let done = repair_log(&path).unwrap();
+        assert_eq!((done.damage.len(), done.removed.len()), (1, 1), "byte {at}");
+        assert!(fs::read(&path).unwrap() == image.bytes, "byte {at}");
+        assert_eq!(fs::read(&done.removed[0]).unwrap(), damaged[..frame::START]);
+    }
+}
+
+#[test]
+fn a_log_of_earlier_versions_is_repaired_too() {
+    let good = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".as_slice();
+    let (_directory, path) = file(&[good, b"XX", good].concat());
+    assert!(check(&path).is_err());
+    let done = repair_log(&path).unwrap();
+    assert_eq!((done.records, done.len), (1, good.len() as u64));
+    assert_eq!(fs::read(&path).unwrap(), good);
+    assert_eq!(fs::read(&done.removed[0]).unwrap(), [b"XX", good].concat());
+    assert!(check(&path).unwrap().holds.contains("earlier version"));
+}

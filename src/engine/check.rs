@@ -1,0 +1,67 @@
+//! How the data of an engine are checked.
+
+#[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "sled", feature = "redb"))]
+use super::{Compression, Engine, Fsync, KeyRange, Location, OpenOptions};
+use super::{Error, Result};
+use std::{io, path::Path};
+
+/// How the data at a path are checked, without any change to them.
+#[derive(Debug)]
+pub enum Check {
+    /// By reading them.
+    Reading(fn(&Path) -> Result<Sound>),
+    /// By opening a copy of them: the engine knows no way to look without changing something. It may end the
+    /// process where they are damaged.
+    OpeningACopy(fn(&Path) -> Result<Sound>),
+}
+
+/// Data in which nothing is wrong.
+#[derive(Debug)]
+pub struct Sound {
+    /// What there is, in a few words.
+    pub holds: String,
+    /// What else one should know.
+    pub remark: Option<String>,
+}
+
+impl Error {
+    /// Whether the data are damaged; else it is something else that failed.
+    pub fn is_damage(&self) -> bool {
+        use io::ErrorKind::{InvalidData, UnexpectedEof};
+        match self {
+            Self::Corrupt { .. } | Self::Library { .. } => true,
+            Self::Io { source, .. } => matches!(source.kind(), InvalidData | UnexpectedEof),
+            _ => false,
+        }
+    }
+}
+
+/// How a copy is opened to be checked.
+#[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "sled", feature = "redb"))]
+pub(super) fn options(copy: &Path) -> OpenOptions {
+    OpenOptions {
+        location: Location::Path(copy.into()),
+        fsync: Fsync::No,
+        cache_size: 64 << 20,
+        map_size: 1 << 40,
+        compression: Compression::None,
+    }
+}
+
+/// Visits every pair of the engine, and closes it.
+#[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "sled", feature = "redb"))]
+pub(super) fn scan(engine: Box<dyn Engine>) -> Result<Sound> {
+    let (mut keys, mut bytes) = (0_u64, 0_u64);
+    engine.scan(KeyRange::ALL, &mut |key, value| {
+        keys += 1;
+        bytes += (key.len() + value.len()) as u64;
+        std::ops::ControlFlow::Continue(())
+    })?;
+    let (info, told) = (engine.info(), engine.count()?);
+    engine.close()?;
+    if told != keys {
+        let message = format!("it says that it has {told} keys, and {keys} were found");
+        return Err(Error::Library { engine: info.name, message });
+    }
+    Ok(Sound { holds: format!("{keys} keys, {bytes} bytes of keys and values"), remark: None })
+}

@@ -1,0 +1,146 @@
+//! `kvbench check` and `kvbench repair`: what they find, what they say, and that they spoil nothing.
+
+use crate::{
+    program::{Ended, run, serve},
+    support::stores,
+};
+use std::{collections::BTreeMap, fs, path::Path};
+
+/// Some thousand keys, of which some thousand more were overwritten.
+fn fill(dir: &Path, store: &str) {
+    let server = serve(dir, &["--store", store, "--path", "data"]);
+    let mut client = server.connect();
+    let value = "v".repeat(100);
+    for round in 0..20 {
+        let mut args = vec!["MSET".to_owned()];
+        for key in 0..500 {
+            args.extend([format!("key {round} {key}"), format!("{round} {key} {value}")]);
+        }
+        client.call(&args);
+    }
+    // Some of it is in a file of its own in some stores.
+    client.call(&["SET", "large", &"w".repeat(300_000)]);
+    assert!(server.terminate().success());
+}
+
+/// Every file below `path` with its bytes.
+fn contents(path: &Path) -> BTreeMap<String, Vec<u8>> {
+    if !path.is_dir() {
+        return BTreeMap::from([(path.display().to_string(), fs::read(path).unwrap())]);
+    }
+    fs::read_dir(path).unwrap().flat_map(|entry| contents(&entry.unwrap().path())).collect()
+}
+
+fn check(dir: &Path, path: &str) -> Ended {
+    let before = contents(dir);
+    let ended = run(dir, &["check", path]);
+    assert!(contents(dir) == before, "the check changed something");
+    assert_eq!(ended.stderr, "");
+    assert_eq!(ended.stdout.lines().count(), 1, "{}", ended.stdout);
+    assert!(ended.stdout.starts_with(&format!("{path}: ")), "{}", ended.stdout);
+    ended
+}
+
+fn has_log(store: &str) -> bool {
+    ["map", "btree"].contains(&store)
+}
+
+#[test]
+fn sound_data_of_any_store_are_told_to_be() {
+    for store in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        fill(dir.path(), store);
+        let ended = check(dir.path(), "data");
+        assert_eq!(ended.status.code(), Some(0), "{store}: {}", ended.stdout);
+        let holds = if has_log(store) { "records in" } else { "10001 keys" };
+        assert!(
+            ended.stdout.starts_with("data: sound: ") && ended.stdout.contains(holds),
+            "{}",
+            ended.stdout
+        );
+    }
+}
+
+#[test]
+fn data_in_use_and_what_is_no_data_cannot_be_checked() {
+    for store in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = serve(dir.path(), &["--store", store, "--path", "data"]);
+        server.connect().call(&["SET", "k", "v"]);
+        let ended = run(dir.path(), &["check", "data"]);
+        assert_eq!(ended.status.code(), Some(2), "{store}: {}", ended.stdout);
+        assert!(ended.stdout.contains("in use by another process"), "{}", ended.stdout);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("letter"), "Dear reader,\n").unwrap();
+    for (path, text) in [("letter", "no data of a store"), ("missing", "No such file")] {
+        let ended = check(dir.path(), path);
+        assert_eq!(ended.status.code(), Some(2), "{}", ended.stdout);
+        assert!(ended.stdout.contains(text), "{}", ended.stdout);
+    }
+}
+
+/// The largest file of a store gets a hole in its midst.
+#[test]
+fn damaged_data_of_any_store_are_told_to_be() {
+    // sled takes it for the end of its log, and says of itself that it does.
+    for store in stores().filter(|store| *store != "sled") {
+        let dir = tempfile::tempdir().unwrap();
+        fill(dir.path(), store);
+        let (file, mut bytes) =
+            contents(dir.path()).into_iter().max_by_key(|(_, bytes)| bytes.len()).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle - 40_000..middle + 40_000].fill(0xa5);
+        fs::write(&file, bytes).unwrap();
+        let ended = check(dir.path(), "data");
+        assert_eq!(ended.status.code(), Some(1), "{store}: {}", ended.stdout);
+        assert!(ended.stdout.starts_with("data: damaged: "), "{}", ended.stdout);
+    }
+}
+
+#[test]
+fn a_damaged_append_only_file_is_refused_checked_repaired_and_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path(), "map");
+    let data = dir.path().join("data");
+    let mut bytes = fs::read(&data).unwrap();
+    let place = bytes.len() * 2 / 3;
+    bytes[place] ^= 1;
+    fs::write(&data, &bytes).unwrap();
+
+    let refused = run(dir.path(), &["--store", "map", "--path", "data", "--port", "0"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(refused.stderr.contains("is corrupt at byte"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("restore a backup") && refused.stderr.contains("`kvbench repair "));
+    assert_eq!(check(dir.path(), "data").status.code(), Some(1));
+    assert!(fs::read(&data).unwrap() == bytes);
+
+    let repaired = run(dir.path(), &["repair", "data"]);
+    assert_eq!(repaired.status.code(), Some(0), "{}", repaired.stderr);
+    assert!(repaired.stdout.contains("damaged at byte ") && repaired.stdout.contains("data.removed-1\n"));
+    let [left, removed] = ["data", "data.removed-1"].map(|name| fs::read(dir.path().join(name)).unwrap());
+    assert!([left, removed].concat() == bytes, "nothing is lost");
+    assert_eq!(check(dir.path(), "data").status.code(), Some(0));
+    let server = serve(dir.path(), &["--store", "map", "--path", "data"]);
+    let count = format!("{:?}", server.connect().call(&["DBSIZE"]));
+    assert!(server.terminate().success());
+    assert_ne!(count, "Integer(0)");
+
+    let again = run(dir.path(), &["repair", "data"]);
+    assert_eq!(again.status.code(), Some(0));
+    assert!(again.stdout.contains("nothing to repair"), "{}", again.stdout);
+    assert!(!dir.path().join("data.removed-2").exists());
+}
+
+#[test]
+fn other_stores_are_not_repaired() {
+    for store in stores().filter(|store| !has_log(store)) {
+        let dir = tempfile::tempdir().unwrap();
+        fill(dir.path(), store);
+        let before = contents(dir.path());
+        let ended = run(dir.path(), &["repair", "data"]);
+        assert_eq!(ended.status.code(), Some(1));
+        assert!(ended.stderr.contains("restore a backup"), "{}", ended.stderr);
+        assert!(contents(dir.path()) == before);
+    }
+}

@@ -1,0 +1,127 @@
+//! redis-server loads our append-only file, whatever a kill has left of it.
+
+use super::{LENGTH, redis::Redis, stream::Stream};
+use crate::{
+    every_store::Running,
+    frames::exchange,
+    support::{Client, Server},
+};
+use kvbench::engine::{Batch, Compression, Engine, Fsync, Kind, Location, OpenOptions};
+use redis_protocol::resp2::types::OwnedFrame;
+use std::{collections::BTreeMap, fs, path::Path};
+
+/// All pairs, in order.
+fn all(client: &mut Client) -> Vec<(Vec<u8>, String)> {
+    let mut pairs = Vec::new();
+    let keys = client.call(&["KEYS", "*"]);
+    let OwnedFrame::Array(keys) = keys else { panic!("{keys:?}") };
+    for key in keys {
+        let OwnedFrame::BulkString(key) = key else { panic!("{key:?}") };
+        let value = client.call(&[b"GET", &key[..]]);
+        pairs.push((key, format!("{value:?}")));
+    }
+    pairs.sort();
+    pairs
+}
+
+/// Writes a stream of requests, and returns what is there then.
+fn fill(mut client: Client, length: usize) -> Vec<(Vec<u8>, String)> {
+    let mut stream = Stream::new(1, false);
+    let mut sent = 0;
+    while sent < length {
+        let requests = stream.chunk();
+        sent += requests.len();
+        let bytes: Vec<u8> = requests.iter().flat_map(|request| request.bytes.clone()).collect();
+        exchange(&mut client, &bytes, requests.len());
+    }
+    client.call(&["SET", "last", &"v".repeat(100_000)]);
+    let pairs = all(&mut client);
+    assert!(pairs.len() > 1, "the stream left {} keys", pairs.len());
+    pairs
+}
+
+#[test]
+fn redis_loads_our_append_only_file() {
+    for store in ["map", "btree"] {
+        let mut running = Running::start(store, "data", &[]);
+        let ours = fill(running.connect(), LENGTH);
+        running.connect().send("SHUTDOWN\r\n");
+        assert!(running.server.wait().success());
+        let redis = Redis::start_on(Some(&running.data()));
+        assert_eq!(all(&mut redis.connect()), ours, "{store}");
+    }
+}
+
+#[test]
+fn redis_loads_the_append_only_file_of_a_server_that_was_killed() {
+    for fsync in ["always", "everysec", "no"] {
+        let dir = tempfile::tempdir().unwrap();
+        let server = Server::start(dir.path(), &["--store", "map", "--path", "data", "--fsync", fsync]);
+        let ours = fill(server.connect(), LENGTH);
+        server.kill();
+        let redis = Redis::start_on(Some(&dir.path().join("data")));
+        assert_eq!(all(&mut redis.connect()), ours, "{fsync}");
+    }
+}
+
+/// A kill ends a write between two pages. What is behind is filler then, of which Redis must make nothing.
+#[test]
+fn redis_loads_a_log_whose_last_batch_a_kill_has_torn() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    let engine = open(&path);
+    let mut torn = 0;
+    // A large one is followed by enough filler for all the others.
+    write(&*engine, &[(b"base".to_vec(), vec![b'b'; 60_000])]);
+    for number in 0..6_usize {
+        let before = (fs::read(&path).unwrap(), pairs(&*engine));
+        write(&*engine, &batch(number));
+        let after = fs::read(&path).unwrap();
+        assert_eq!(before.0.len(), after.len(), "written over filler");
+        let first = before.0.iter().zip(&after).position(|(one, other)| one != other).unwrap();
+        let last = before.0.iter().zip(&after).rposition(|(one, other)| one != other).unwrap();
+        for page in first / 4096 + 1..=last / 4096 {
+            let image = [&after[..page * 4096], &before.0[page * 4096..]].concat();
+            let copy = dir.path().join("torn");
+            fs::write(&copy, image).unwrap();
+            let redis = Redis::start_on(Some(&copy));
+            let expected: Vec<_> = before.1.clone().into_iter().collect();
+            assert_eq!(all(&mut redis.connect()), expected, "batch {number}, torn at page {page}");
+            torn += 1;
+        }
+    }
+    assert!(torn > 20, "{torn} torn logs");
+}
+
+fn open(path: &Path) -> Box<dyn Engine> {
+    let options = OpenOptions {
+        location: Location::Path(path.into()),
+        fsync: Fsync::Always,
+        cache_size: 0,
+        map_size: 0,
+        compression: Compression::None,
+    };
+    Kind::find("map").unwrap().open(&options).unwrap()
+}
+
+/// Small records, records of odd sizes, and single ones that cross a page.
+fn batch(number: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let (count, length) = [(400, 0), (1, 9000), (300, 33), (1, 4096), (20, 1001), (2, 12_000)][number];
+    (0..count).map(|key| (format!("key {number} {key}").into_bytes(), vec![b'v'; length])).collect()
+}
+
+fn write(engine: &dyn Engine, pairs: &[(Vec<u8>, Vec<u8>)]) {
+    let mut batch = Batch::default();
+    pairs.iter().for_each(|(key, value)| batch.put(key, value));
+    engine.write(&batch, true).unwrap();
+}
+
+fn pairs(engine: &dyn Engine) -> BTreeMap<Vec<u8>, String> {
+    let mut pairs = BTreeMap::new();
+    let mut visit = |key: &[u8], value: &[u8]| {
+        pairs.insert(key.to_vec(), format!("{:?}", OwnedFrame::BulkString(value.to_vec())));
+        std::ops::ControlFlow::Continue(())
+    };
+    engine.scan(kvbench::engine::KeyRange::ALL, &mut visit).unwrap();
+    pairs
+}
