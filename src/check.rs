@@ -53,8 +53,13 @@ impl Verdict {
 
 /// Checks the data at `path`, and changes nothing of them.
 pub fn check(path: &Path) -> Verdict {
-    try_check(path)
-        .unwrap_or_else(|error| Verdict::Unknown(format!("cannot be checked: {}", failure::line(&error))))
+    let unknown = |error| Verdict::Unknown(format!("cannot be checked: {}", failure::line(&error)));
+    let named = |text| format!("{}: {text}", path.display());
+    match try_check(path).unwrap_or_else(unknown) {
+        Verdict::Sound(text) => Verdict::Sound(named(text)),
+        Verdict::Damaged(text) => Verdict::Damaged(named(text)),
+        Verdict::Unknown(text) => Verdict::Unknown(named(text)),
+    }
 }
 
 fn try_check(path: &Path) -> anyhow::Result<Verdict> {

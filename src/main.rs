@@ -4,7 +4,6 @@ use anyhow::Context;
 use clap::Parser;
 use kvbench::{
     bench::{self, compare, data, report, run},
-    bench::{self, compare, data, job, report, run},
     check::{self, Verdict},
     cli::{Bench, Cli, Command, Compare, Report, Serve},
     command, failure, server,
@@ -13,7 +12,6 @@ use kvbench::{
 };
 use std::{
     io::{self, Write},
-    path::Path,
     process::ExitCode,
 };
 
@@ -28,11 +26,8 @@ fn main() -> ExitCode {
         Some(Command::Stores { markdown: true }) => print(&stores::markdown()),
         Some(Command::Stores { markdown: false }) => print(&stores::describe()),
         Some(Command::Commands) => print(&command::markdown()),
-        Some(Command::Check { path }) => return tell(&path, &check::check(&path)),
-        Some(Command::CheckHere { store, path }) => {
-            let verdict = check::check_here(&store, &path);
-            return print(verdict.text()).map_or(ExitCode::from(3), |()| ExitCode::from(verdict.code()));
-        }
+        Some(Command::Check { path }) => return conclude(&check::check(&path)),
+        Some(Command::CheckHere { store, path }) => return conclude(&check::check_here(&store, &path)),
         Some(Command::Repair { path }) => check::repair(&path).and_then(|text| print(&text)),
         Some(Command::Report(options)) => report(&options),
         // 1 says that something got slower, so what went wrong needs another code.
@@ -85,9 +80,9 @@ fn compare(options: &Compare) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(comparison.failed())))
 }
 
-fn tell(path: &Path, verdict: &Verdict) -> ExitCode {
+fn conclude(verdict: &Verdict) -> ExitCode {
     // Whoever closed standard output may still want the code.
-    let _ = print(&format!("{}: {}\n", path.display(), verdict.text()));
+    let _ = print(&format!("{}\n", verdict.text()));
     ExitCode::from(verdict.code())
 }
 

@@ -1,7 +1,7 @@
 //! How the data of an engine are checked.
 
 #[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "sled", feature = "redb"))]
-use super::{Compression, Engine, Fsync, KeyRange, Location, OpenOptions};
+use super::{Compression, Engine, Fsync, KeyRange, Location, OpenOptions, ReadAhead};
 use super::{Error, Result};
 use std::{io, path::Path};
 
@@ -44,6 +44,7 @@ pub(super) fn options(copy: &Path) -> OpenOptions {
         fsync: Fsync::No,
         cache_size: 64 << 20,
         map_size: 1 << 40,
+        read_ahead: ReadAhead::Auto,
         compression: Compression::None,
     }
 }

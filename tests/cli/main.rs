@@ -12,8 +12,8 @@
 mod support;
 
 mod access;
-mod docs;
 mod check;
+mod docs;
 mod engines;
 mod help;
 mod network;

@@ -114,31 +114,36 @@ impl Chain {
         let Some(rest) = bytes.get(HEADER..frame.len()) else {
             return Err(Stop::Incomplete { need: frame.len() });
         };
-        let (body, lines) = rest.split_at_checked(frame.body).unwrap_or_default();
         let mut next = *self;
-        let mut lines = lines.as_chunks::<PIECE_LINE>().0.iter();
-        let mut checked = HEADER;
-        for piece in body.chunks(PIECE) {
-            next.extend(piece);
-            let expected = match lines.next() {
-                Some(line) => *line == piece_line(next.sum),
-                None => next.sum == header.sum,
-            };
-            if !expected {
-                return Err(Stop::Malformed {
-                    at: checked,
-                    detail: "the records do not have their checksum",
-                });
-            }
-            checked += piece.len();
-        }
+        let checked = if frame.body <= PIECE {
+            next.extend(rest);
+            Ok(())
+        } else {
+            next.check_pieces(rest, frame.body)
+        };
+        checked?;
         if next.sum != header.sum {
-            return Err(Stop::Malformed { at: 0, detail: "a frame that does not follow the one before it" });
+            return Err(Stop::Malformed { at: HEADER, detail: WRONG_SUM });
         }
         *self = next;
         Ok(frame)
     }
+
+    /// Goes over all pieces of a body and the lines behind it, and compares what they say of all but the last.
+    fn check_pieces(&mut self, rest: &[u8], body: usize) -> Result<(), Stop> {
+        let (body, lines) = rest.split_at_checked(body).unwrap_or_default();
+        let mut lines = lines.as_chunks::<PIECE_LINE>().0.iter();
+        for (number, piece) in body.chunks(PIECE).enumerate() {
+            self.extend(piece);
+            if lines.next().is_some_and(|line| *line != piece_line(self.sum)) {
+                return Err(Stop::Malformed { at: HEADER + number * PIECE, detail: WRONG_SUM });
+            }
+        }
+        Ok(())
+    }
 }
+
+const WRONG_SUM: &str = "the records do not have their checksum";
 
 /// A frame that was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

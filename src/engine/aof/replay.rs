@@ -131,91 +131,88 @@ impl Reader {
         let mut used = 0;
         while batch.len() < GATHER {
             let rest = bytes.get(used..).unwrap_or_default();
-            let length = match self.step(rest, offset + used as u64, batch) {
+            if self.left == 0 {
+                match self.line(rest, offset + used as u64) {
+                    Ok(0) => {}
+                    Ok(length) => {
+                        used += length;
+                        if self.left == 0 && !self.group {
+                            self.note_end(offset + used as u64);
+                        }
+                        continue;
+                    }
+                    Err(stop) => return (used, Halt::At(stop)),
+                }
+            }
+            let body = if self.left > 0 { rest.get(..self.left).unwrap_or_default() } else { rest };
+            let length = match record::decode(body, &mut self.words) {
                 Ok(length) => length,
-                Err(halt) => return (used, halt),
+                Err(stop) => return (used, self.stopped(stop)),
             };
+            let meaning = record::interpret(body, &self.words, batch);
+            // Nothing is an annotation, for one, and no record.
+            self.records += u64::from(meaning != Meaning::Nothing);
+            match meaning {
+                Meaning::Writes => self.tail.overran = self.group,
+                Meaning::Nothing => {}
+                Meaning::Multi if !self.group => self.group = true,
+                Meaning::Exec if self.group => self.group = false,
+                Meaning::Multi => return (used, self.stopped(misplaced("MULTI inside MULTI"))),
+                Meaning::Exec => return (used, self.stopped(misplaced("EXEC without MULTI"))),
+                Meaning::Unknown => return (used, Halt::Unknown { command: describe(body, &self.words) }),
+            }
             used += length;
-            if self.left == 0 && !self.group {
+            if self.left > 0 {
+                self.left -= length;
+                if self.left > 0 {
+                    continue;
+                }
+                used += self.trailer;
+                self.records_end = offset + used as u64;
+            }
+            if !self.group {
                 self.note_end(offset + used as u64);
             }
         }
         (used, Halt::Gathered)
     }
 
-    /// Takes what is next, and returns its length.
+    /// Takes what may be before a record: the header of a frame and, in a log without frames, a line that is no
+    /// record. Returns its length; 0 where there is none, nor must be.
     #[inline]
-    fn step<'b>(&mut self, rest: &'b [u8], offset: u64, batch: &mut Batch<'b>) -> Result<usize, Halt> {
-        let Some(chain) = &mut self.chain else { return self.plain(rest, offset, batch) };
-        if self.left > 0 {
-            return self.framed(rest, offset, batch);
+    fn line(&mut self, rest: &[u8], offset: u64) -> Result<usize, Stop> {
+        if let Some(chain) = &mut self.chain {
+            let frame = chain.check(rest, offset)?;
+            self.synced = self.synced.max(frame.synced);
+            (self.left, self.trailer) = (frame.body, frame.trailer());
+            return Ok(HEADER);
         }
-        let frame = chain.check(rest, offset).map_err(Halt::At)?;
-        self.synced = self.synced.max(frame.synced);
-        (self.left, self.trailer) = (frame.body, frame.trailer());
-        Ok(HEADER)
-    }
-
-    /// A record of the current frame, all of which is in `rest`.
-    #[inline]
-    fn framed<'b>(&mut self, rest: &'b [u8], offset: u64, batch: &mut Batch<'b>) -> Result<usize, Halt> {
-        let body = rest.get(..self.left).unwrap_or_default();
-        let length = record::decode(body, &mut self.words).map_err(|stop| match stop {
-            Stop::Malformed { at, detail } => Halt::Wrong { at, detail },
-            Stop::Incomplete { .. } => Halt::Wrong { at: 0, detail: "a record that its frame cuts off" },
-        })?;
-        let wrong = |detail| Halt::Wrong { at: 0, detail };
-        self.take(body, batch).map_err(|stop| stop.unwrap_or_else(wrong))?;
-        self.left -= length;
-        if self.left > 0 {
-            return Ok(length);
+        if rest.starts_with(b"#C") {
+            return plain::check(rest);
         }
-        let length = length + self.trailer;
-        self.records_end = offset + length as u64;
-        Ok(length)
-    }
-
-    /// A record, or a line, outside of any frame.
-    fn plain<'b>(&mut self, rest: &'b [u8], offset: u64, batch: &mut Batch<'b>) -> Result<usize, Halt> {
         if rest.starts_with(b"#K") {
-            let chain = frame::read_start(rest, offset).map_err(Halt::At)?;
+            let chain = frame::read_start(rest, offset)?;
             let end = offset + frame::START as u64;
             (self.chain, self.synced, self.records_end) = (Some(chain), end, end);
             return Ok(frame::START);
         }
-        let decoded = match rest.starts_with(b"#C") {
-            true => plain::check(rest).inspect(|_| self.words.clear()),
-            false => record::decode(rest, &mut self.words),
-        };
-        let length = decoded.map_err(Halt::At)?;
-        let malformed = |detail| Halt::At(Stop::Malformed { at: 0, detail });
-        self.take(rest, batch).map_err(|stop| stop.unwrap_or_else(malformed))?;
-        Ok(length)
+        Ok(0)
     }
 
-    /// Takes the record whose words were found in `bytes`.
-    #[inline]
-    fn take<'b>(&mut self, bytes: &'b [u8], batch: &mut Batch<'b>) -> Result<(), Misplaced> {
-        let meaning = record::interpret(bytes, &self.words, batch);
-        // Nothing is an annotation, for one, and no record.
-        self.records += u64::from(meaning != Meaning::Nothing);
-        match meaning {
-            Meaning::Writes => self.tail.overran = self.group,
-            Meaning::Nothing => {}
-            Meaning::Multi if !self.group => self.group = true,
-            Meaning::Exec if self.group => self.group = false,
-            Meaning::Multi => return Err(Misplaced::Group("MULTI inside MULTI")),
-            Meaning::Exec => return Err(Misplaced::Group("EXEC without MULTI")),
-            Meaning::Unknown => return Err(Misplaced::Unknown(describe(bytes, &self.words))),
+    /// What it means that no record is next: in a frame, which has its checksum, nothing good.
+    fn stopped(&self, stop: Stop) -> Halt {
+        match stop {
+            _ if self.left == 0 => Halt::At(stop),
+            Stop::Malformed { at, detail } => Halt::Wrong { at, detail },
+            Stop::Incomplete { .. } => Halt::Wrong { at: 0, detail: "a record that its frame cuts off" },
         }
-        Ok(())
     }
 
     #[inline]
     fn note_end(&mut self, end: u64) {
-        let Self { records, chain, synced, .. } = *self;
-        let unmarked = self.records_end > synced;
-        self.tail = Tail { end, records, chain, synced, unmarked, ..Tail::default() };
+        let Self { records, chain, synced, records_end, tail, .. } = self;
+        (tail.end, tail.records, tail.chain, tail.synced) = (end, *records, *chain, *synced);
+        (tail.unmarked, tail.overran) = (*records_end > *synced, false);
     }
 
     /// What it means that `stop` is at the begin of `window`: a tail, or damage too.
@@ -257,7 +254,8 @@ impl Reader {
         let torn = cut || between && is_torn_batch(window)?;
         let blank = window.is_blank_from(if torn { 0 } else { at }, |byte| byte == 0)?;
         // Frames are there only if all before them had been on stable storage.
-        if !blank && latest_mark(window, None)? > self.tail.end || !(torn || blank) {
+        let frames_follow = !blank && latest_mark(window, None)? > self.tail.end;
+        if frames_follow || !torn && !blank {
             return Ok((self.tail, Some(damage)));
         }
         Ok((Tail { torn: torn || !between || at > 0, ..self.tail }, None))
@@ -265,18 +263,8 @@ impl Reader {
 }
 
 /// A record that is one, but cannot be here.
-enum Misplaced {
-    Group(&'static str),
-    Unknown(String),
-}
-
-impl Misplaced {
-    fn unwrap_or_else(self, group: impl FnOnce(&'static str) -> Halt) -> Halt {
-        match self {
-            Self::Group(detail) => group(detail),
-            Self::Unknown(command) => Halt::Unknown { command },
-        }
-    }
+fn misplaced(detail: &'static str) -> Stop {
+    Stop::Malformed { at: 0, detail }
 }
 
 /// Whether all that follows is what a power cut left of one batch of an earlier version.

@@ -6,7 +6,7 @@ use crate::{
     frames::exchange,
     support::{Client, Server},
 };
-use kvbench::engine::{Batch, Compression, Engine, Fsync, Kind, Location, OpenOptions};
+use kvbench::engine::{Batch, Compression, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -47,7 +47,7 @@ fn redis_loads_our_append_only_file() {
         let ours = fill(running.connect(), LENGTH);
         running.connect().send("SHUTDOWN\r\n");
         assert!(running.server.wait().success());
-        let redis = Redis::start_on(Some(&running.data()));
+        let redis = Redis::start_on(Some(&running.data()), &[]);
         assert_eq!(all(&mut redis.connect()), ours, "{store}");
     }
 }
@@ -59,7 +59,7 @@ fn redis_loads_the_append_only_file_of_a_server_that_was_killed() {
         let server = Server::start(dir.path(), &["--store", "map", "--path", "data", "--fsync", fsync]);
         let ours = fill(server.connect(), LENGTH);
         server.kill();
-        let redis = Redis::start_on(Some(&dir.path().join("data")));
+        let redis = Redis::start_on(Some(&dir.path().join("data")), &[]);
         assert_eq!(all(&mut redis.connect()), ours, "{fsync}");
     }
 }
@@ -84,7 +84,7 @@ fn redis_loads_a_log_whose_last_batch_a_kill_has_torn() {
             let image = [&after[..page * 4096], &before.0[page * 4096..]].concat();
             let copy = dir.path().join("torn");
             fs::write(&copy, image).unwrap();
-            let redis = Redis::start_on(Some(&copy));
+            let redis = Redis::start_on(Some(&copy), &[]);
             let expected: Vec<_> = before.1.clone().into_iter().collect();
             assert_eq!(all(&mut redis.connect()), expected, "batch {number}, torn at page {page}");
             torn += 1;
@@ -99,6 +99,7 @@ fn open(path: &Path) -> Box<dyn Engine> {
         fsync: Fsync::Always,
         cache_size: 0,
         map_size: 0,
+        read_ahead: ReadAhead::Auto,
         compression: Compression::None,
     };
     Kind::find("map").unwrap().open(&options).unwrap()

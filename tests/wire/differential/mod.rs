@@ -8,13 +8,12 @@ mod redis;
 mod stream;
 
 use crate::{
-    every_store::{Running, in_memory, on_every_store},
+    every_store::{in_memory, on_every_store},
     frames::{ask, exchange, sorted},
     limits::violations,
     support::Client,
 };
 use redis::Redis;
-use redis_protocol::resp2::types::OwnedFrame;
 use std::{env, io::Read};
 use stream::{Request, Stream};
 
