@@ -10,7 +10,7 @@ use kvbench::{
     config::{Config, Network},
     engine::{Compression, Fsync, Kind, Location, ReadAhead},
     server::{self, Access},
-    store::Store,
+    store::{MAX_UNSYNCED, Store},
 };
 use std::{
     io::{Read, Write},
@@ -66,6 +66,7 @@ fn config() -> Config {
         kind: Kind::find("map").expect("always there"),
         location: Location::Memory,
         fsync: Fsync::No,
+        max_unsynced: MAX_UNSYNCED,
         cache_size: 256 << 20,
         map_size: 1 << 30,
         read_ahead: ReadAhead::Auto,

@@ -43,12 +43,13 @@ fn serve(options: Serve) -> anyhow::Result<()> {
     let config = options.config();
     config.check()?;
     let access = server::Access::load(&config)?;
-    let store = config.kind.info.name;
-    let engine = config.open().with_context(|| format!("cannot open --store {store}"))?;
-    server::serve(Store::new(engine, config.fsync), &config, access, |address| {
+    let name = config.kind.info.name;
+    let engine = config.open().with_context(|| format!("cannot open --store {name}"))?;
+    let store = Store::new(engine, config.fsync).with_max_unsynced(config.max_unsynced);
+    server::serve(store, &config, access, |address| {
         // Whoever started the server may have closed its standard output; that is no reason to stop.
         let _ = print(&format!(
-            "kvbench {} store={store} path={} fsync={} address={address} pid={}\n",
+            "kvbench {} store={name} path={} fsync={} address={address} pid={}\n",
             env!("CARGO_PKG_VERSION"),
             config.path(),
             config.fsync,

@@ -6,13 +6,14 @@ mod network;
 use crate::{
     config::Config,
     engine::{Compression, FAULTY, Fsync, KINDS, Kind, Location, ReadAhead},
+    store::MAX_UNSYNCED,
 };
 use bytesize::ByteSize;
 use clap::{
     Args, Parser, Subcommand, ValueEnum,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use std::{path::PathBuf, thread};
+use std::{path::PathBuf, thread, time::Duration};
 
 pub use bench::Bench;
 
@@ -165,6 +166,9 @@ pub struct Serve {
     /// synced within a second (everysec) or when the system likes (no, false)
     #[arg(long, value_enum, default_value = "always", help_heading = "Store")]
     fsync: FsyncWord,
+    /// Under everysec, let writes wait for the disk while one that is this old is not synced
+    #[arg(long, value_name = "SECONDS", default_value_t = MAX_UNSYNCED.as_secs(), value_parser = clap::value_parser!(u64).range(1..=3600), help_heading = "Store")]
+    max_unsynced: u64,
     /// Memory for the engine's cache (see `kvbench stores` for what each makes of it)
     #[arg(long, value_name = "SIZE", default_value = "256MiB", help_heading = "Store")]
     cache_size: ByteSize,
@@ -252,6 +256,7 @@ impl Serve {
                 FsyncWord::Everysec => Fsync::EverySec,
                 FsyncWord::No => Fsync::No,
             },
+            max_unsynced: Duration::from_secs(self.max_unsynced),
             cache_size: self.cache_size.as_u64(),
             map_size: self.map_size.as_u64(),
             read_ahead: match self.read_ahead {

@@ -8,7 +8,10 @@ use crate::{
     resp::{Args, Reply},
     store::Store,
 };
-use std::{fmt::Write, time::Duration};
+use std::{
+    fmt::Write,
+    time::{Duration, SystemTime},
+};
 
 const GROUP: &str = "server";
 
@@ -200,6 +203,12 @@ fn persistence_section(context: &Context, text: &mut String) -> Result<(), Error
     line(text, "loading", 0)?;
     line(text, "fsync", store.fsync())?;
     line(text, "writes_refused", u8::from(store.fault().is_some()))?;
+    if let Some(state) = store.sync_state() {
+        line(text, "oldest_unsynced_ms", state.oldest_unsynced.unwrap_or_default().as_millis())?;
+        let last = state.last_sync.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+        line(text, "last_sync_time", last.unwrap_or_default().as_secs())?;
+        line(text, "writes_delayed_by_sync", state.delays)?;
+    }
     line(text, "disk_bytes", store.disk_size()?)
 }
 

@@ -3,6 +3,7 @@
 mod network;
 
 use crate::engine::{Compression, Engine, Fsync, KINDS, Kind, Location, OpenOptions, ReadAhead};
+use std::{path::PathBuf, time::Duration};
 
 pub use network::{AuthClients, ClientLimits, Network, Tls};
 
@@ -15,6 +16,8 @@ pub struct Config {
     pub location: Location,
     /// `--fsync`
     pub fsync: Fsync,
+    /// `--max-unsynced`
+    pub max_unsynced: Duration,
     /// `--cache-size`, in bytes.
     pub cache_size: u64,
     /// `--map-size`, in bytes.
@@ -115,6 +118,7 @@ impl Config {
             ("compression", self.compression.to_string()),
             ("databases", "1".into()),
             ("map-size", self.map_size.to_string()),
+            ("max-unsynced", self.max_unsynced.as_secs().to_string()),
             ("maxclients", max_clients.to_string()),
             ("maxmemory", "0".into()),
             ("maxmemory-policy", "noeviction".into()),

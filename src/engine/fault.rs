@@ -1,10 +1,17 @@
-//! Engines that fail on purpose, now and then, to see that a benchmark notices: `failing` returns errors,
-//! `wrong-value` returns values that nobody wrote. Otherwise they are `btree`.
+//! Engines that fail on purpose. Two do so now and then, to see that a benchmark notices: `failing` returns
+//! errors, `wrong-value` returns values that nobody wrote. `slow-sync` does not end its syncs while there is
+//! a file `<path>.hold`. Otherwise they are `btree`.
 
 use super::{
-    Batch, Caveat, Engine, Error, Info, KeyRange, Kind, OpenOptions, Result, VisitPair, VisitValue, btree,
+    Batch, Caveat, Engine, Error, Info, KeyRange, Kind, Location, OpenOptions, Result, VisitPair, VisitValue,
+    btree,
 };
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::Duration,
+};
 
 /// Every so many calls of one kind are wrong.
 const EVERY: u64 = 97;
@@ -14,7 +21,7 @@ const LARGE: usize = 100;
 /// Fails reads, scans and small writes.
 pub const FAILING: Kind = Kind {
     info: &FAILING_INFO,
-    open: |options| open(&FAILING_INFO, false, options),
+    open: |options| open(&FAILING_INFO, Fault::Errors, options),
     recognise: btree::KIND.recognise,
     check: btree::KIND.check,
 };
@@ -22,7 +29,20 @@ pub const FAILING: Kind = Kind {
 /// Returns wrong values.
 pub const WRONG_VALUE: Kind = Kind {
     info: &WRONG_INFO,
-    open: |options| open(&WRONG_INFO, true, options),
+    open: |options| open(&WRONG_INFO, Fault::Lies, options),
+    recognise: btree::KIND.recognise,
+};
+
+/// Syncs as slowly as the test wants.
+pub const SLOW_SYNC: Kind = Kind {
+    info: &SLOW_INFO,
+    open: |options| {
+        let hold = match &options.location {
+            Location::Path(path) => path.with_added_extension("hold"),
+            Location::Memory => return Err(Error::no_files(SLOW_INFO.name)),
+        };
+        open(&SLOW_INFO, Fault::SlowSyncs { hold }, options)
+    },
     recognise: btree::KIND.recognise,
     check: btree::KIND.check,
 };
@@ -36,16 +56,26 @@ static FAILING_INFO: Info = Info {
 
 static WRONG_INFO: Info = Info { name: "wrong-value", ..FAILING_INFO };
 
-fn open(info: &'static Info, lies: bool, options: &OpenOptions) -> Result<Box<dyn Engine>> {
+static SLOW_INFO: Info = Info { name: "slow-sync", ..FAILING_INFO };
+
+enum Fault {
+    /// Calls fail.
+    Errors,
+    /// Values are wrong.
+    Lies,
+    /// Syncs wait until this file is gone.
+    SlowSyncs { hold: PathBuf },
+}
+
+fn open(info: &'static Info, fault: Fault, options: &OpenOptions) -> Result<Box<dyn Engine>> {
     let engine = (btree::KIND.open)(options)?;
-    Ok(Box::new(Faulty { engine, info, lies, reads: AtomicU64::new(1), writes: AtomicU64::new(1) }))
+    Ok(Box::new(Faulty { engine, info, fault, reads: AtomicU64::new(1), writes: AtomicU64::new(1) }))
 }
 
 struct Faulty {
     engine: Box<dyn Engine>,
     info: &'static Info,
-    /// Whether values are wrong; else calls fail.
-    lies: bool,
+    fault: Fault,
     reads: AtomicU64,
     writes: AtomicU64,
 }
@@ -56,7 +86,7 @@ impl Faulty {
     }
 
     fn fail(&self, calls: &AtomicU64) -> Result<()> {
-        match !self.lies && Self::is_due(calls) {
+        match matches!(self.fault, Fault::Errors) && Self::is_due(calls) {
             true => Err(Error::Library { engine: self.info.name, message: "failed on purpose".into() }),
             false => Ok(()),
         }
@@ -64,7 +94,7 @@ impl Faulty {
 
     /// The value with its last byte changed, now and then.
     fn distort<R>(&self, value: &[u8], visit: impl FnOnce(&[u8]) -> R) -> R {
-        if !self.lies || !Self::is_due(&self.reads) {
+        if !matches!(self.fault, Fault::Lies) || !Self::is_due(&self.reads) {
             return visit(value);
         }
         let mut wrong = value.to_vec();
@@ -104,6 +134,11 @@ impl Engine for Faulty {
     }
 
     fn sync(&self) -> Result<()> {
+        if let Fault::SlowSyncs { hold } = &self.fault {
+            while hold.exists() {
+                thread::sleep(Duration::from_millis(2));
+            }
+        }
         self.engine.sync()
     }
 

@@ -189,6 +189,8 @@ pub const FAULTY: &[Kind] = &[
     fault::FAILING,
     #[cfg(feature = "fault-injection")]
     fault::WRONG_VALUE,
+    #[cfg(feature = "fault-injection")]
+    fault::SLOW_SYNC,
 ];
 
 impl Kind {

@@ -326,13 +326,19 @@ impl Work for Box<Exchange> {
         }
     }
 
-    fn fail(&mut self, error: &store::Error) {
+    fn rewind(&mut self) {
         let (reply_start, first) = self.begin;
         self.reply.truncate(reply_start);
-        for _ in first..self.next.max(first + 1) {
+        self.next = first;
+    }
+
+    fn fail(&mut self, error: &store::Error) {
+        let end = self.next;
+        self.rewind();
+        while self.next < end.max(self.begin.1 + 1) {
             self.reply.error(error.to_string());
+            self.next += 1;
         }
-        self.next = self.next.max(first + 1);
     }
 
     fn weight(&self) -> usize {

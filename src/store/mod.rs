@@ -2,7 +2,10 @@
 //! is synced, and whether writes are still accepted.
 
 mod queue;
+#[cfg(test)]
+mod tests;
 mod txn;
+mod unsynced;
 
 use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, VisitPair, VisitValue};
 use bumpalo::Bump;
@@ -13,10 +16,13 @@ use std::{
         Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
+use unsynced::Unsynced;
 
 pub use queue::CommitQueue;
 pub use txn::Txn;
+pub use unsynced::SyncState;
 
 use crate::engine;
 
@@ -36,6 +42,9 @@ pub trait Work: Send {
     /// Runs the commands against `txn` and notes their replies, which nobody sees before the commit.
     fn run<'g>(&'g mut self, txn: &mut Txn<'g>);
 
+    /// Takes back the replies noted by `run`, to be run again: nothing of it was committed.
+    fn rewind(&mut self);
+
     /// Replaces the replies noted by `run`: nothing of it was committed.
     fn fail(&mut self, error: &Error);
 
@@ -49,11 +58,17 @@ pub struct Store {
     fsync: Fsync,
     /// Set by the first write or sync that failed in a way that cannot be undone.
     fault: OnceLock<String>,
+    /// Whether the last write found no room; each of those that follow would be a line in the log.
+    is_full: AtomicBool,
     /// Held while a group commits: engines take one batch at a time.
     writer: Mutex<Scratch>,
-    /// Whether something was written since the last sync began.
-    unsynced: AtomicBool,
+    /// What the syncs of `everysec` have not covered.
+    unsynced: Unsynced,
 }
+
+/// Age of the oldest unsynced write from which on further ones wait for the sync under `everysec`, unless
+/// another is set. Redis' figure.
+pub const MAX_UNSYNCED: Duration = Duration::from_secs(2);
 
 /// Memory that one commit after the other uses.
 #[derive(Default)]
@@ -69,9 +84,15 @@ impl Store {
             engine,
             fsync,
             fault: OnceLock::new(),
+            is_full: AtomicBool::new(false),
             writer: Mutex::default(),
-            unsynced: AtomicBool::new(false),
+            unsynced: Unsynced::new(MAX_UNSYNCED),
         }
+    }
+
+    /// The same with another limit than [`MAX_UNSYNCED`].
+    pub fn with_max_unsynced(self, limit: Duration) -> Self {
+        Self { unsynced: Unsynced::new(limit), ..self }
     }
 
     /// What the engine is.
@@ -125,24 +146,41 @@ impl Store {
         Ok(self.engine.rewrite()?)
     }
 
-    /// Runs the group in order and commits all its writes as one atomic batch, synced under
-    /// `always`. When that fails, every part is told.
+    /// Runs the group in order and commits all its writes as one atomic batch, synced under `always`. When
+    /// that fails and the engine is as it was before, the halves of the group are tried, so that at last
+    /// only those parts are told of the error that cannot be written by themselves.
     pub fn commit<W: Work>(&self, group: &mut [W]) {
-        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.try_commit(group)));
-        let error = match outcome {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => error,
-            Err(_) => {
-                Error::Refused(self.fault.get_or_init(|| "the engine panicked (see the log)".into()).clone())
+        let Err(failure) = self.attempt(group) else { return };
+        if failure.is_undone && group.len() > 1 {
+            let (first, second) = group.split_at_mut(group.len() / 2);
+            for half in [first, second] {
+                half.iter_mut().for_each(Work::rewind);
+                self.commit(half);
             }
-        };
-        log::error!("commit failed: {error}");
-        for work in group {
-            work.fail(&error);
+            return;
         }
+        if !failure.is_undone || !self.is_full.swap(failure.is_undone, Ordering::Relaxed) {
+            log::error!("commit failed: {}", failure.error);
+        }
+        group.iter_mut().for_each(|work| work.fail(&failure.error));
+    }
+
+    fn attempt<W: Work>(&self, group: &mut [W]) -> Result<(), Failure> {
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.try_commit(group)));
+        let (error, is_undone) = match outcome {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(Error::Engine(error))) => {
+                let is_undone = error.is_undone();
+                (self.latch(error), is_undone)
+            }
+            Ok(Err(error)) => (error, false),
+            Err(_) => (self.latch_panic(), false),
+        };
+        Err(Failure { error, is_undone })
     }
 
     fn try_commit<W: Work>(&self, group: &mut [W]) -> Result<(), Error> {
+        self.unsynced.wait();
         // A commit that panicked left only scratch memory behind.
         let mut scratch = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let Scratch { arena, batch } = &mut *scratch;
@@ -158,10 +196,13 @@ impl Store {
     }
 
     fn write(&self, batch: &Batch<'_>) -> Result<(), Error> {
-        self.engine.write(batch, self.fsync == Fsync::Always).map_err(|error| self.latch(error))?;
-        // Only what `sync_if_written` reads; a line that is not written stays shared by all cores.
-        if self.fsync == Fsync::EverySec && !self.unsynced.load(Ordering::Relaxed) {
-            self.unsynced.store(true, Ordering::Release);
+        self.engine.write(batch, self.fsync == Fsync::Always)?;
+        // Only read as a rule; a line that is not written stays shared by all cores.
+        if self.is_full.load(Ordering::Relaxed) {
+            self.is_full.store(false, Ordering::Relaxed);
+        }
+        if self.fsync == Fsync::EverySec {
+            self.unsynced.note_write();
         }
         Ok(())
     }
@@ -169,12 +210,21 @@ impl Store {
     /// Makes all that was written so far durable, if anything was since the last call. A failure
     /// ends writing: under `everysec` those writes have been acknowledged.
     pub fn sync_if_written(&self) {
-        if self.unsynced.swap(false, Ordering::AcqRel)
-            && let Err(error) = self.engine.sync()
-        {
-            let error = self.latch(error);
+        let sync = || match panic::catch_unwind(AssertUnwindSafe(|| self.engine.sync())) {
+            Ok(outcome) => outcome.map_err(|error| {
+                let _first = self.fault.set(error.to_string());
+                Error::Engine(error)
+            }),
+            Err(_) => Err(self.latch_panic()),
+        };
+        if let Err(error) = self.unsynced.sync(sync) {
             log::error!("sync failed: {error}");
         }
+    }
+
+    /// Where the syncs stand; `None` unless they are made every second.
+    pub fn sync_state(&self) -> Option<SyncState> {
+        (self.fsync == Fsync::EverySec && !self.is_memory_only()).then(|| self.unsynced.state())
     }
 
     /// Syncs and closes the engine. Nothing may follow.
@@ -184,8 +234,19 @@ impl Store {
 
     fn latch(&self, error: engine::Error) -> Error {
         if !error.is_undone() {
-            let _ = self.fault.set(error.to_string());
+            let _first = self.fault.set(error.to_string());
         }
         Error::Engine(error)
     }
+
+    fn latch_panic(&self) -> Error {
+        Error::Refused(self.fault.get_or_init(|| "the engine panicked (see the log)".into()).clone())
+    }
+}
+
+/// Why a group was not committed.
+struct Failure {
+    error: Error,
+    /// Whether the engine is as it was before, and takes further writes.
+    is_undone: bool,
 }

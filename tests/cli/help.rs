@@ -6,10 +6,11 @@ use crate::{
 };
 use kvbench::engine::{Fsync, Kind};
 
-const FLAGS: [&str; 28] = [
+const FLAGS: [&str; 29] = [
     "--store",
     "--path",
     "--fsync",
+    "--max-unsynced",
     "--cache-size",
     "--map-size",
     "--compression",

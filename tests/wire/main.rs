@@ -16,7 +16,11 @@ mod clients;
 mod commands;
 mod differential;
 mod every_store;
+#[cfg(feature = "fault-injection")]
+mod everysec;
 mod frames;
+#[cfg(feature = "lmdb")]
+mod full;
 mod idle;
 mod limits;
 mod pipelines;

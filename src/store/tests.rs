@@ -1,0 +1,325 @@
+//! Failing writes and slow syncs, over engines made for them.
+
+use super::{CommitQueue, Error, Store, Txn, Work};
+use crate::engine::{
+    self, Batch, Compression, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, VisitPair,
+    VisitValue,
+};
+use std::{
+    ops::ControlFlow,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread,
+    time::Duration,
+};
+
+/// Map in memory, but for what is asked of it.
+struct Limited {
+    engine: Box<dyn Engine>,
+    /// Most bytes of a batch.
+    room: usize,
+    writes: Arc<AtomicUsize>,
+    /// Said at the begin of a sync, which ends when it is told how.
+    syncs: Option<Mutex<(Sender<()>, Receiver<Outcome>)>>,
+}
+
+enum Outcome {
+    Good,
+    Failed,
+    Panicked,
+}
+
+impl Limited {
+    fn new(room: usize) -> Self {
+        let options = OpenOptions {
+            location: Location::Memory,
+            fsync: Fsync::No,
+            cache_size: 0,
+            map_size: 0,
+            compression: Compression::None,
+        };
+        let engine = Kind::find("map").unwrap().open(&options).unwrap();
+        Self { engine, room, writes: Arc::default(), syncs: None }
+    }
+}
+
+impl Engine for Limited {
+    fn info(&self) -> &'static Info {
+        self.engine.info()
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        self.engine.key_limits()
+    }
+
+    fn is_memory_only(&self) -> bool {
+        false
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> engine::Result<()> {
+        self.engine.read(keys, visit)
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> engine::Result<()> {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        if batch.bytes() > self.room {
+            return Err(engine::Error::Full { engine: "limited", detail: "too small".into() });
+        }
+        self.engine.write(batch, sync)
+    }
+
+    fn sync(&self) -> engine::Result<()> {
+        let Some(syncs) = &self.syncs else { return Ok(()) };
+        let syncs = syncs.lock().unwrap();
+        syncs.0.send(()).unwrap();
+        match syncs.1.recv().unwrap() {
+            Outcome::Good => Ok(()),
+            Outcome::Failed => {
+                Err(engine::Error::Library { engine: "limited", message: "the disk is gone".into() })
+            }
+            Outcome::Panicked => panic!("on purpose"),
+        }
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> engine::Result<()> {
+        self.engine.scan(range, visit)
+    }
+
+    fn count(&self) -> engine::Result<u64> {
+        self.engine.count()
+    }
+
+    fn disk_size(&self) -> engine::Result<u64> {
+        self.engine.disk_size()
+    }
+
+    fn close(&self) -> engine::Result<()> {
+        self.engine.close()
+    }
+}
+
+/// Sets one key if it is not there, and tells what became of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct SetNew {
+    key: String,
+    value: Vec<u8>,
+    replies: Vec<Result<bool, String>>,
+}
+
+fn set_new(key: impl Into<String>, len: usize) -> SetNew {
+    SetNew { key: key.into(), value: vec![b'v'; len], replies: Vec::new() }
+}
+
+impl Work for SetNew {
+    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+        let (key, value) = (self.key.as_bytes(), &self.value);
+        let outcome = txn.contains(key).and_then(|is_there| match is_there {
+            true => Ok(false),
+            false => txn.put(key, value).map(|()| true),
+        });
+        self.replies.push(outcome.map_err(|error| error.to_string()));
+    }
+
+    fn rewind(&mut self) {
+        self.replies.pop();
+    }
+
+    fn fail(&mut self, error: &Error) {
+        self.rewind();
+        self.replies.push(Err(error.to_string()));
+    }
+
+    fn weight(&self) -> usize {
+        self.value.len()
+    }
+}
+
+fn value(store: &Store, key: &str) -> Option<usize> {
+    let mut len = None;
+    store
+        .read(&[key.as_bytes()], &mut |_, value| {
+            len = value.map(<[u8]>::len);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    len
+}
+
+#[test]
+fn only_the_part_that_finds_no_room_is_told_so() {
+    for guilty in [0, 1, 9, 19] {
+        let store = Store::new(Box::new(Limited::new(1000)), Fsync::Always);
+        let mut group: Vec<_> = (0..20).map(|n| set_new(format!("key-{n}"), 10)).collect();
+        group[guilty].value = vec![b'v'; 2000];
+        store.commit(&mut group);
+        for (n, part) in group.iter().enumerate() {
+            match part.replies.as_slice() {
+                [Ok(true)] if n != guilty => assert_eq!(value(&store, &part.key), Some(10)),
+                [Err(text)] if n == guilty => {
+                    assert!(text.contains("is full"), "{text}");
+                    assert_eq!(value(&store, &part.key), None);
+                }
+                other => panic!("{n} with {guilty} guilty: {other:?}"),
+            }
+        }
+        assert_eq!(store.fault(), None);
+    }
+}
+
+#[test]
+fn parts_see_what_those_before_them_did_in_the_second_try_only() {
+    let store = Store::new(Box::new(Limited::new(1000)), Fsync::Always);
+    // The second finds no room, so the third is the first to set the key.
+    let mut group = [set_new("other", 1), set_new("key", 2000), set_new("key", 7), set_new("key", 8)];
+    store.commit(&mut group);
+    let replies = group.map(|part| part.replies);
+    assert!(matches!(replies[1].as_slice(), [Err(_)]), "{replies:?}");
+    assert_eq!([&replies[0], &replies[2], &replies[3]], [&[Ok(true)][..], &[Ok(true)], &[Ok(false)]]);
+    assert_eq!(value(&store, "key"), Some(7));
+}
+
+#[test]
+fn a_guilty_part_costs_few_tries() {
+    let engine = Limited::new(30_000);
+    let writes = engine.writes.clone();
+    let store = Store::new(Box::new(engine), Fsync::Always);
+    let mut group: Vec<_> = (0..1024).map(|n| set_new(format!("key-{n}"), 10)).collect();
+    group[700].value = vec![b'v'; 40_000];
+    store.commit(&mut group);
+    assert_eq!(group.iter().filter(|part| part.replies[0].is_err()).count(), 1);
+    assert_eq!(writes.load(Ordering::Relaxed), 1 + 2 * 10);
+}
+
+/// A store under `everysec` whose syncs the test begins and ends, with its committing thread.
+struct Syncing {
+    store: Arc<Store>,
+    queue: Arc<CommitQueue<SetNew>>,
+    committed: Receiver<SetNew>,
+    begun: Receiver<()>,
+    end: Sender<Outcome>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Syncing {
+    fn start(limit: Duration) -> Self {
+        let ((begin, begun), (end, ending)) = (channel(), channel());
+        let mut engine = Limited::new(usize::MAX);
+        engine.syncs = Some(Mutex::new((begin, ending)));
+        let store = Arc::new(Store::new(Box::new(engine), Fsync::EverySec).with_max_unsynced(limit));
+        let queue = Arc::new(CommitQueue::default());
+        let (done, committed) = channel();
+        let (target, source) = (store.clone(), queue.clone());
+        let deliver =
+            move |group: &mut Vec<SetNew>| group.drain(..).for_each(|part| done.send(part).unwrap());
+        let committer = thread::spawn(move || source.run(&target, || 1, deliver));
+        Self { store, queue, committed, begun, end, threads: vec![committer] }
+    }
+
+    fn submit(&self, key: &str) {
+        if self.queue.push(set_new(key, 1)) {
+            self.queue.kick();
+        }
+    }
+
+    fn set(&self, key: &str) -> Vec<Result<bool, String>> {
+        self.submit(key);
+        self.committed.recv().unwrap().replies
+    }
+
+    /// Begins a sync, as the timer does.
+    fn begin(&mut self) {
+        let store = self.store.clone();
+        self.threads.push(thread::spawn(move || store.sync_if_written()));
+        self.begun.recv().unwrap();
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        self.end.send(outcome).unwrap();
+        self.threads.pop().unwrap().join().unwrap();
+    }
+
+    fn wait_until_delayed(&self, times: u64) {
+        while self.store.sync_state().unwrap().delays < times {
+            thread::yield_now();
+        }
+        assert!(self.committed.try_recv().is_err(), "acknowledged though the sync has not ended");
+    }
+
+    fn stop(self) {
+        self.queue.close();
+        self.threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}
+
+#[test]
+fn writes_wait_for_a_sync_that_lasts_too_long() {
+    let mut syncing = Syncing::start(Duration::ZERO);
+    assert!(syncing.store.sync_state().unwrap().oldest_unsynced.is_none());
+    for round in 1..=3 {
+        let [before, during] = ["before", "during"].map(|word| format!("{word}-{round}"));
+        assert_eq!(syncing.set(&before), [Ok(true)]);
+        syncing.begin();
+        let first = syncing.store.sync_state().unwrap().oldest_unsynced.unwrap();
+        syncing.submit(&during);
+        syncing.wait_until_delayed(round);
+        assert_eq!((value(&syncing.store, &before), value(&syncing.store, &during)), (Some(1), None));
+        assert!(syncing.store.sync_state().unwrap().oldest_unsynced.unwrap() > first);
+        syncing.end(Outcome::Good);
+        assert_eq!(syncing.committed.recv().unwrap().replies, [Ok(true)]);
+        // The one that waited is not synced; the next sync begins with it.
+        let state = syncing.store.sync_state().unwrap();
+        assert!(state.oldest_unsynced.is_some() && state.last_sync.is_some(), "{state:?}");
+    }
+    syncing.stop();
+}
+
+#[test]
+fn writes_go_on_beside_a_sync_until_it_lasts_too_long() {
+    let mut syncing = Syncing::start(Duration::MAX);
+    assert_eq!(syncing.set("before"), [Ok(true)]);
+    syncing.begin();
+    for n in 0..100 {
+        assert_eq!(syncing.set(&n.to_string()), [Ok(true)]);
+    }
+    assert_eq!(syncing.store.sync_state().unwrap().delays, 0);
+    syncing.end(Outcome::Good);
+    syncing.stop();
+}
+
+#[test]
+fn whoever_waited_for_a_sync_that_fails_is_refused() {
+    for outcome in [Outcome::Failed, Outcome::Panicked] {
+        let mut syncing = Syncing::start(Duration::ZERO);
+        assert_eq!(syncing.set("before"), [Ok(true)]);
+        syncing.begin();
+        syncing.submit("during");
+        syncing.wait_until_delayed(1);
+        syncing.end(outcome);
+        let replies = syncing.committed.recv().unwrap().replies;
+        assert!(matches!(replies.as_slice(), [Err(text)] if text.starts_with("MISCONF ")), "{replies:?}");
+        assert_eq!(value(&syncing.store, "during"), None);
+        assert!(syncing.store.fault().is_some());
+        syncing.stop();
+    }
+}
+
+#[test]
+fn a_sync_covers_what_was_written_before_it_began() {
+    let mut syncing = Syncing::start(Duration::MAX);
+    // Nothing written, nothing to sync: this returns at once.
+    syncing.store.sync_if_written();
+    assert!(syncing.store.sync_state().unwrap().last_sync.is_none());
+    syncing.set("first");
+    syncing.begin();
+    syncing.set("second");
+    syncing.end(Outcome::Good);
+    assert!(syncing.store.sync_state().unwrap().oldest_unsynced.is_some());
+    syncing.begin();
+    syncing.end(Outcome::Good);
+    assert!(syncing.store.sync_state().unwrap().oldest_unsynced.is_none());
+    syncing.store.sync_if_written();
+    syncing.stop();
+}

@@ -1,0 +1,132 @@
+//! How much `everysec` may lose: how old the oldest write is that no finished sync covers, and that further
+//! writes wait for the sync when it gets too old. Without that, all that is acknowledged while a slow disk
+//! syncs for 20 seconds could be lost with it.
+
+use std::{
+    sync::{
+        Condvar, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant, SystemTime},
+};
+
+/// Times are nanoseconds since `start`; 0 stands for none.
+pub(super) struct Unsynced {
+    start: Instant,
+    limit: Duration,
+    /// When the first write came that no sync has begun to cover. A line that is not written stays shared by
+    /// all cores, so only the first write after the begin of a sync writes it.
+    waiting: AtomicU64,
+    /// When the first write came that the running sync covers.
+    syncing: AtomicU64,
+    /// When the last sync ended well.
+    synced: AtomicU64,
+    /// How often writes had to wait.
+    delays: AtomicU64,
+    ended: (Mutex<()>, Condvar),
+}
+
+/// Where the syncs of `everysec` stand.
+#[derive(Clone, Copy, Debug)]
+pub struct SyncState {
+    /// Age of the oldest write that a power cut could take back; `None` when all are synced.
+    pub oldest_unsynced: Option<Duration>,
+    /// When the last sync ended well; `None` when there was nothing to sync yet.
+    pub last_sync: Option<SystemTime>,
+    /// How often writes had to wait for a sync.
+    pub delays: u64,
+}
+
+impl Unsynced {
+    /// Writes wait when the oldest that is being synced is older than `limit`.
+    pub fn new(limit: Duration) -> Self {
+        Self {
+            start: Instant::now(),
+            limit,
+            waiting: AtomicU64::new(0),
+            syncing: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            delays: AtomicU64::new(0),
+            ended: Default::default(),
+        }
+    }
+
+    /// Notes that something was written.
+    #[inline]
+    pub fn note_write(&self) {
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            self.waiting.store(self.now(), Ordering::Release);
+        }
+    }
+
+    /// Runs `sync` if something was written since the last one began.
+    pub fn sync<E>(&self, sync: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let oldest = self.waiting.load(Ordering::Acquire);
+        if oldest == 0 {
+            return Ok(());
+        }
+        // In this order, so that at no moment there seems to be nothing unsynced.
+        self.syncing.store(oldest, Ordering::Release);
+        self.waiting.swap(0, Ordering::AcqRel);
+        let ended = Ended(self);
+        sync()?;
+        drop(ended);
+        self.synced.store(self.now(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Waits while a sync is running and the oldest write that it covers is too old. Between syncs there is
+    /// nothing to look at: the next begins within a second.
+    #[inline]
+    pub fn wait(&self) {
+        if self.syncing.load(Ordering::Acquire) != 0 && self.is_overdue() {
+            self.wait_for_end();
+        }
+    }
+
+    #[cold]
+    fn wait_for_end(&self) {
+        self.delays.fetch_add(1, Ordering::Relaxed);
+        let (lock, ended) = &self.ended;
+        let mut guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.is_overdue() {
+            guard = ended.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn is_overdue(&self) -> bool {
+        let oldest = self.syncing.load(Ordering::Acquire);
+        oldest != 0 && self.age(oldest) >= self.limit
+    }
+
+    pub fn state(&self) -> SyncState {
+        let [syncing, waiting, synced] =
+            [&self.syncing, &self.waiting, &self.synced].map(|time| time.load(Ordering::Acquire));
+        let oldest = if syncing == 0 { waiting } else { syncing };
+        SyncState {
+            oldest_unsynced: (oldest != 0).then(|| self.age(oldest)),
+            last_sync: (synced != 0).then(|| SystemTime::now() - self.age(synced)),
+            delays: self.delays.load(Ordering::Relaxed),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
+    }
+
+    fn age(&self, time: u64) -> Duration {
+        Duration::from_nanos(self.now().saturating_sub(time))
+    }
+}
+
+/// Lets those go on that wait for the sync, also when it failed or panicked: they find out by themselves.
+struct Ended<'a>(&'a Unsynced);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        let (lock, ended) = &self.0.ended;
+        let _alone = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.syncing.store(0, Ordering::Release);
+        ended.notify_all();
+    }
+}

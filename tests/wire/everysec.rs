@@ -1,0 +1,75 @@
+//! `--fsync everysec` on a slow disk: what may be lost stays bounded.
+
+use crate::support::{Client, PATIENCE, Server, request};
+use std::{
+    fs, io, thread,
+    time::{Duration, Instant},
+};
+
+fn info(client: &mut Client, name: &str) -> u64 {
+    crate::frames::info(client, name)
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Writes once, and tells whether that waits for the sync.
+fn is_delayed(writer: &mut Client, other: &mut Client) -> bool {
+    writer.send("SET late 1\r\n");
+    loop {
+        if info(other, "writes_delayed_by_sync") == 1 {
+            return true;
+        }
+        if has_reply(writer) {
+            writer.expect("+OK\r\n");
+            return false;
+        }
+    }
+}
+
+fn has_reply(client: &mut Client) -> bool {
+    client.stream.set_nonblocking(true).unwrap();
+    let received = client.receive();
+    client.stream.set_nonblocking(false).unwrap();
+    match received {
+        Ok(()) => true,
+        Err(error) => {
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+            false
+        }
+    }
+}
+
+#[test]
+fn writes_wait_for_a_slow_sync_and_others_do_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--store", "slow-sync", "--path", "data", "--fsync", "everysec", "--max-unsynced", "1"];
+    let server = Server::start(dir.path(), &args);
+    let (mut writer, mut other) = (server.connect(), server.connect());
+    assert_eq!(info(&mut other, "last_sync_time"), 0);
+    writer.send("SET first 1\r\n");
+    writer.expect("+OK\r\n");
+    wait_until("the first write is not synced", || info(&mut other, "last_sync_time") > 0);
+    assert_eq!(info(&mut other, "oldest_unsynced_ms"), 0);
+    let hold = dir.path().join("data.hold");
+    fs::write(&hold, "").unwrap();
+    writer.send("SET early 1\r\n");
+    writer.expect("+OK\r\n");
+    // Writes go on until the sync of the early one, which does not end, is late.
+    wait_until("no write waits for the sync", || is_delayed(&mut writer, &mut other));
+    assert!(info(&mut other, "oldest_unsynced_ms") >= 1000);
+    other.send(request(&["SET", "more", "1"]));
+    let mut reader = server.connect();
+    reader.send("GET more\r\nGET early\r\n");
+    reader.expect("$-1\r\n$1\r\n1\r\n");
+    assert!(!has_reply(&mut writer) && !has_reply(&mut other));
+    fs::remove_file(&hold).unwrap();
+    writer.expect("+OK\r\n");
+    other.expect("+OK\r\n");
+    wait_until("the age does not fall", || info(&mut reader, "oldest_unsynced_ms") < 1000);
+}
