@@ -17,6 +17,12 @@ pub enum Error {
     /// The path holds data that this engine did not write.
     #[error("{} holds {found}, not data of {engine}; choose another --path", .path.display())]
     Foreign { path: PathBuf, engine: &'static str, found: String },
+    /// A first start was interrupted, and there is more than it can have made.
+    #[error(
+        "{} holds a first start of {engine} that was interrupted, and {found}, which that did not make; move it \
+         elsewhere, or remove the directory if you need nothing in it", .path.display()
+    )]
+    Interrupted { path: PathBuf, engine: &'static str, found: String },
     /// The data are damaged; nothing was changed.
     #[error(
         "{path} is corrupt at byte {offset}: {detail}; nothing was changed; restore a backup, or cut off what is \

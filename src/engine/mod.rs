@@ -10,6 +10,7 @@ mod check;
 mod error;
 #[cfg(feature = "fault-injection")]
 mod fault;
+mod first;
 pub mod host;
 mod info;
 #[cfg(feature = "lmdb")]

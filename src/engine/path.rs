@@ -1,6 +1,6 @@
-//! Checks of a data path that every engine shares.
+//! What engines share about the path of their data: whose it is, locks, names.
 
-use super::{Error, KINDS, Kind, Result};
+use super::{Error, KINDS, Kind, Result, first};
 use std::{
     fs::{self, File, TryLockError},
     io,
@@ -9,39 +9,26 @@ use std::{
 };
 
 /// Fails when `path` holds data that `kind` does not recognise as its own: opening it could destroy
-/// them. An absent path, an empty file and an empty directory are free to use.
+/// them. An absent path, an empty file and an empty directory are free to use, and so is what the first
+/// start of this engine has left there when it was interrupted.
 pub(super) fn check_owner(path: &Path, kind: &Kind) -> Result<()> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Error::io("open", path)(error)),
     };
-    let empty = if metadata.is_dir() {
-        fs::read_dir(path).map_err(Error::io("open", path))?.next().is_none()
-    } else {
-        metadata.len() == 0
-    };
+    let engine = kind.info.name;
+    let empty = if metadata.is_dir() { first::is_free(path, engine)? } else { metadata.len() == 0 };
     if empty || (kind.recognise)(path) {
         return Ok(());
     }
-    let owners: Vec<_> =
-        KINDS.iter().filter(|other| (other.recognise)(path)).map(|other| other.info.name).collect();
+    let is_of = |other: &&Kind| (other.recognise)(path) || first::is_marked(path, other.info.name);
+    let owners: Vec<_> = KINDS.iter().filter(is_of).map(|other| other.info.name).collect();
     let found = match owners.as_slice() {
         [] => "something else".into(),
         owners => format!("data of {}", owners.join(" or ")),
     };
-    Err(Error::Foreign { path: path.into(), engine: kind.info.name, found })
-}
-
-/// Creates the directory `path` unless it is there; its parent must be. The new name is synced, or
-/// a power cut could take the directory away with everything that was synced inside.
-#[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "sled"))]
-pub(super) fn create_dir(path: &Path) -> Result<()> {
-    match fs::create_dir(path) {
-        Ok(()) => sync_dir(parent(path)),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        Err(error) => Err(Error::io("create", path)(error)),
-    }
+    Err(Error::Foreign { path: path.into(), engine, found })
 }
 
 /// Opens or creates the file at `path` and locks it for this process, as a part of the data at `data`.

@@ -2,7 +2,7 @@
 
 use super::{
     Batch, Caveat, Check, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss,
-    Op, OpenOptions, Result, Sound, VisitPair, VisitValue, check, path,
+    Op, OpenOptions, Result, Sound, VisitPair, VisitValue, check, first::FirstFile, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use redb::{
@@ -98,15 +98,21 @@ impl Redb {
     fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
         let mut builder = Database::builder();
         builder.set_cache_size(usize::try_from(options.cache_size).unwrap_or(usize::MAX));
-        let (db, path) = match &options.location {
-            Location::Memory => (builder.create_with_backend(InMemoryBackend::new()), None),
-            Location::Path(path) => (builder.create(path), Some(path.clone())),
+        let path = match &options.location {
+            Location::Memory => None,
+            Location::Path(path) => Some(path.clone()),
         };
-        let db = db.map_err(|error| fail(error, path.as_deref()))?;
+        let first = path.as_deref().map_or(Ok(None), FirstFile::begin)?;
+        let fail = |error| fail(error, path.as_deref());
+        let db = match first.as_ref().map(FirstFile::path).or(path.as_deref()) {
+            None => builder.create_with_backend(InMemoryBackend::new()),
+            Some(path) => builder.create(path),
+        };
+        let db = db.map_err(|error| fail(error.into()))?;
+        let latest = create_table(&db).map_err(fail)?;
         if let Some(path) = &path {
-            path::sync_dir(path::parent(path))?;
+            first.map_or_else(|| path::sync_dir(path::parent(path)), FirstFile::end)?;
         }
-        let latest = create_table(&db).map_err(|error| fail(error, path.as_deref()))?;
         let latest = ShardedLock::new(Arc::new(latest));
         let (unsynced, syncing) = Default::default();
         Ok(Box::new(Self { latest, db, path, unsynced, syncing }))

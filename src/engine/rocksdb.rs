@@ -2,7 +2,7 @@
 
 use super::{
     Batch, Caveat, Check, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location, Loss, Op,
-    OpenOptions, Result, Sound, VisitPair, VisitValue, check, path,
+    OpenOptions, Result, Sound, VisitPair, VisitValue, check, first::Directory, path,
 };
 use rocksdb::{
     BlockBasedOptions, BottommostLevelCompaction, Cache, CompactOptions, DB, DBCompressionType,
@@ -11,6 +11,7 @@ use rocksdb::{
 };
 use std::{
     env,
+    fs::Metadata,
     ops::{Bound, ControlFlow},
     path::{Path, PathBuf},
 };
@@ -63,6 +64,17 @@ fn recognise(path: &Path) -> bool {
     path.join("CURRENT").is_file()
 }
 
+/// A log with anything in it, or a table, is not of the first start.
+fn is_first(name: &str, metadata: &Metadata) -> bool {
+    let is_log = name.ends_with(".log");
+    let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    metadata.is_file()
+        && (["CURRENT", "IDENTITY", "LOCK", "LOG"].contains(&name)
+            || starts(&["LOG.old.", "MANIFEST-", "OPTIONS-"])
+            || name.ends_with(".dbtmp")
+            || is_log && metadata.len() == 0)
+}
+
 struct RocksDb {
     db: DB,
     /// `None` in memory.
@@ -72,20 +84,18 @@ struct RocksDb {
 impl RocksDb {
     fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
         let mut db_options = db_options(options);
-        let path = match &options.location {
-            Location::Path(path) => {
-                path::create_dir(path)?;
-                Some(path.clone())
-            }
+        let (path, place) = match &options.location {
+            Location::Path(path) => (Some(path.clone()), Some(Directory::begin(path, NAME, is_first)?)),
             Location::Memory => {
                 db_options.set_env(&Env::mem_env().map_err(|error| fail(error, None))?);
-                None
+                (None, None)
             }
         };
         // The crate creates the directory on disk even when RocksDB's files are in memory, hence
         // one that is there.
         let directory = path.clone().unwrap_or_else(env::temp_dir);
         let db = DB::open(&db_options, directory).map_err(|error| fail(error, path.as_deref()))?;
+        place.map_or(Ok(()), Directory::end)?;
         Ok(Box::new(Self { db, path }))
     }
 

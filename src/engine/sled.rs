@@ -2,13 +2,13 @@
 
 use super::{
     Batch, Caveat, Check, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss,
-    Op, OpenOptions, Result, Sound, VisitPair, VisitValue, check, path,
+    Op, OpenOptions, Result, Sound, VisitPair, VisitValue, check, first::Directory, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use std::{
     collections::HashSet,
     ffi::OsString,
-    fs::{self, File},
+    fs::{self, File, Metadata},
     io,
     ops::ControlFlow,
     path::{Path, PathBuf},
@@ -73,6 +73,15 @@ fn recognise(path: &Path) -> bool {
     path.join(CONF_FILE).is_file() && path.join(LOG_FILE).is_file()
 }
 
+/// A log of more than its first segments, or a file for a large record, is not of the first start.
+fn is_first(name: &str, metadata: &Metadata) -> bool {
+    let is_snapshot = name.starts_with("snap.");
+    match metadata.is_dir() {
+        true => name == BLOB_DIR,
+        false => name == CONF_FILE || is_snapshot || name == LOG_FILE && metadata.len() <= 4 << 20,
+    }
+}
+
 struct Sled {
     db: sled::Db,
     path: PathBuf,
@@ -103,7 +112,7 @@ impl Sled {
         let Location::Path(path) = &options.location else {
             return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
         };
-        path::create_dir(path)?;
+        let place = Directory::begin(path, NAME, is_first)?;
         // Under `always` each commit flushes, and a timer would only disturb.
         let flush = if options.fsync == Fsync::EverySec { Some(1000) } else { None };
         let config = sled::Config::new()
@@ -116,6 +125,7 @@ impl Sled {
         let (batch, synced_blobs) = Default::default();
         let engine = Self { db, path: path.clone(), batch, log, synced_blobs };
         engine.sync_new_files()?;
+        place.end()?;
         Ok(Box::new(engine))
     }
 

@@ -3,17 +3,25 @@
 use super::super::{Error, Result, path};
 use heed::{CompactionOption, Env, WithTls};
 use std::{
-    fs::{self, File},
+    fs::{self, File, Metadata},
     path::Path,
 };
 
 const DATA: &str = "data.mdb";
+
+/// LMDB's table of readers.
+const LOCK: &str = "lock.mdb";
 
 /// A compacted copy, until it takes the place of the data file.
 const COPY: &str = "data.mdb.compact";
 
 pub(super) fn recognise(path: &Path) -> bool {
     path.join(DATA).is_file()
+}
+
+/// A data file of more than a few pages is not of the first start.
+pub(super) fn is_first(name: &str, metadata: &Metadata) -> bool {
+    metadata.is_file() && (name == LOCK || name == DATA && metadata.len() <= 1 << 20)
 }
 
 /// Takes the data for this process. LMDB itself lets any number of processes in, each of which

@@ -8,7 +8,7 @@ mod tests;
 
 use super::{
     Batch, Caveat, Check, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss,
-    Op, OpenOptions, Result, Sound, VisitPair, VisitValue, check, path,
+    Op, OpenOptions, Result, Sound, VisitPair, VisitValue, check, first::Directory, path,
 };
 use advice::Advice;
 use growth::Growth;
@@ -105,7 +105,7 @@ impl Lmdb {
     }
 
     fn open_here(path: &Path, options: &OpenOptions) -> Result<Self> {
-        path::create_dir(path)?;
+        let place = Directory::begin(path, NAME, file::is_first)?;
         let lock = file::lock(path)?;
         file::remove_leftover(path)?;
         let limit = advice::limit(options.read_ahead);
@@ -124,6 +124,7 @@ impl Lmdb {
         // The files are new names when the directory was; LMDB does not sync it.
         env.force_sync().map_err(fail)?;
         path::sync_dir(path)?;
+        place.end()?;
         let advice = Advice::new(&env, limit, is_random).map_err(fail)?;
         let growth = Growth::new(&env, advice).map_err(fail)?;
         Ok(Self { env, db, growth, path: path.into(), fsync: options.fsync, _lock: lock })

@@ -1,0 +1,189 @@
+//! The first start on a path. Until the engine has made all its files, nobody can tell what they are: a kill, a
+//! power cut or a full disk would leave a path that no engine takes. So it is known at any moment which files
+//! are those of a first start that has not ended; nobody has written data to them, and the next start removes
+//! them.
+//!
+//! In a directory, a mark does that: a file that is written and synced before the engine makes its first
+//! file, and removed when the engine is open. Data that are one file are made beside their place, and get
+//! their name when they are whole.
+
+use super::{Error, Result, path};
+use std::{
+    fs::{self, File, Metadata},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+/// Says in a directory that the files beside it are those of a first start.
+const MARK: &str = "kvbench-first-start";
+
+/// What a file system has in its own root directory.
+const LOST_AND_FOUND: &str = "lost+found";
+
+/// What the mark says. One with any other text, which may be half of this one, was not followed by any file.
+fn text(engine: &str) -> String {
+    format!(
+        "The first start of kvbench --store {engine} has not ended here.\n\
+         The next one removes what this one has made, and begins again.\n"
+    )
+}
+
+/// Whether an engine may begin in a directory: it holds nothing, or the first start of this engine has begun
+/// there.
+pub(super) fn is_free(path: &Path, engine: &str) -> Result<bool> {
+    Ok(is_marked(path, engine) || entries(path)?.is_empty())
+}
+
+/// Whether the first start of an engine has begun in a directory, and has not ended.
+pub(super) fn is_marked(path: &Path, engine: &str) -> bool {
+    fs::read(path.join(MARK)).is_ok_and(|found| found == text(engine).as_bytes())
+}
+
+/// What a directory holds of any interest.
+fn entries(path: &Path) -> Result<Vec<fs::DirEntry>> {
+    let read = |error| Error::io("read", path)(error);
+    let all: io::Result<Vec<_>> = fs::read_dir(path).map_err(read)?.collect();
+    let mut entries = all.map_err(Error::io("read", path))?;
+    entries.retain(|entry| entry.file_name() != MARK && entry.file_name() != LOST_AND_FOUND);
+    Ok(entries)
+}
+
+/// Tells by name and metadata whether an engine's first start makes such a file, or such an empty directory.
+/// Whatever has data in it is none.
+pub(super) type IsFirst = fn(&str, &Metadata) -> bool;
+
+/// A directory in which an engine is being opened.
+#[must_use = "to be ended when the engine is open"]
+pub(super) struct Directory<'a> {
+    path: &'a Path,
+    /// Locked, while this is a first start.
+    mark: Option<File>,
+}
+
+impl<'a> Directory<'a> {
+    /// Creates the directory unless it is there; its parent must be. Removes what an interrupted first start
+    /// of this engine has left, and marks the directory when nothing else is in it.
+    pub fn begin(path: &'a Path, engine: &'static str, is_first: IsFirst) -> Result<Self> {
+        create_dir(path)?;
+        if !is_free(path, engine)? {
+            return Ok(Self { path, mark: None });
+        }
+        let at = path.join(MARK);
+        let mark = path::open_locked(&at, path)?;
+        // Looked at again, because another process may have had the lock.
+        if is_marked(path, engine) {
+            remove_first_files(path, engine, is_first)?;
+            return Ok(Self { path, mark: Some(mark) });
+        }
+        if !entries(path)?.is_empty() {
+            path::remove_leftover(&at)?;
+            return Ok(Self { path, mark: None });
+        }
+        if let Err(error) = write_mark(&mark, engine) {
+            // Only to leave nothing behind: half a mark means nothing.
+            let _best_effort = path::remove_leftover(&at);
+            return Err(Error::io("write", at)(error));
+        }
+        path::sync_dir(path)?;
+        Ok(Self { path, mark: Some(mark) })
+    }
+
+    /// Ends the first start. The engine's files must be on stable storage; nobody may have written to it: with
+    /// the mark still there, or there again after a power cut, the next start would remove it.
+    pub fn end(self) -> Result<()> {
+        if self.mark.is_some() {
+            let at = self.path.join(MARK);
+            fs::remove_file(&at).map_err(Error::io("remove", at))?;
+            path::sync_dir(self.path)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_mark(mut mark: &File, engine: &str) -> io::Result<()> {
+    mark.set_len(0)?;
+    mark.write_all(text(engine).as_bytes())?;
+    mark.sync_all()
+}
+
+/// Creates the directory `path` unless it is there. The new name is synced, or a power cut could take the
+/// directory away with everything that was synced inside.
+fn create_dir(path: &Path) -> Result<()> {
+    match fs::create_dir(path) {
+        Ok(()) => path::sync_dir(path::parent(path)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(Error::io("create", path)(error)),
+    }
+}
+
+/// Removes the files beside a mark, all or none.
+fn remove_first_files(path: &Path, engine: &'static str, is_first: IsFirst) -> Result<()> {
+    let entries = entries(path)?;
+    for entry in &entries {
+        let name = entry.file_name();
+        let metadata = entry.metadata().map_err(Error::io("read", entry.path()))?;
+        let is_ours = !metadata.is_symlink() && name.to_str().is_some_and(|name| is_first(name, &metadata));
+        if !is_ours {
+            let found = name.to_string_lossy().into_owned();
+            return Err(Error::Interrupted { path: path.into(), engine, found });
+        }
+    }
+    for entry in entries {
+        let at = entry.path();
+        let is_dir = entry.file_type().is_ok_and(|file_type| file_type.is_dir());
+        // A directory that is not empty stays, and so does the mark.
+        let removed = if is_dir { fs::remove_dir(&at) } else { fs::remove_file(&at) };
+        removed.map_err(Error::io("remove", at))?;
+    }
+    path::sync_dir(path)
+}
+
+/// A file that gets its name when it is whole.
+#[must_use = "to be ended when the file is whole"]
+pub(super) struct FirstFile {
+    /// Where it belongs, without symbolic links.
+    place: PathBuf,
+    /// Where it is made.
+    path: PathBuf,
+    /// The empty file in its place, locked against others that would begin there too.
+    _empty: File,
+}
+
+impl FirstFile {
+    /// Begins a file for `path`, where nothing or an empty file is; `None` when there is more.
+    pub fn begin(path: &Path) -> Result<Option<Self>> {
+        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() || metadata.len() > 0) {
+            return Ok(None);
+        }
+        let empty = path::open_locked(path, path)?;
+        let metadata = empty.metadata().map_err(Error::io("open", path))?;
+        if metadata.len() > 0 {
+            return Ok(None);
+        }
+        let place = path.canonicalize().map_err(Error::io("open", path))?;
+        let fresh = place.with_added_extension("first-start");
+        path::remove_leftover(&fresh)?;
+        let file = File::create_new(&fresh).map_err(Error::io("create", &fresh))?;
+        let first = Self { place, path: fresh, _empty: empty };
+        file.set_permissions(metadata.permissions()).map_err(Error::io("create", &first.path))?;
+        Ok(Some(first))
+    }
+
+    /// Where to make it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Puts the file, which must be whole and synced, in its place.
+    pub fn end(self) -> Result<()> {
+        fs::rename(&self.path, &self.place).map_err(Error::io("rename", &self.path))?;
+        path::sync_dir(path::parent(&self.place))
+    }
+}
+
+/// What did not become whole goes away.
+impl Drop for FirstFile {
+    fn drop(&mut self) {
+        let _best_effort = path::remove_leftover(&self.path);
+    }
+}
