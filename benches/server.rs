@@ -36,10 +36,11 @@ impl Wire {
         let (ready, address) = mpsc::channel();
         let server = thread::spawn(move || {
             let config = config();
-            let store = Store::new(config.open().expect("opens"), config.fsync);
+            let store = Store::new(config.open(u64::MAX).expect("opens"), config.fsync);
             let report = |address: &str| ready.send(address.to_owned()).expect("someone waits");
             let access = Access::load(&config).expect("needs no file");
-            server::serve(store, &config, access, report).expect("serves until it is told to stop");
+            let clients = config.network.max_clients;
+            server::serve(store, &config, access, clients, report).expect("serves until it is told to stop");
         });
         let address = address.recv().expect("the server starts");
         let stream = TcpStream::connect(address).expect("connects");

@@ -8,8 +8,8 @@ mod support;
 use criterion::{Criterion, Throughput};
 use kvbench::{
     engine::{
-        Batch, Caveat, Compression, Engine, Family, Fsync, Info, KeyRange, Loss, Result, VisitPair,
-        VisitValue,
+        Batch, Caveat, Compression, Engine, Family, Fsync, Info, KeyRange, Loss, OpenFiles, Result,
+        VisitPair, VisitValue,
     },
     store::{CommitQueue, Error, Store, Txn, Work},
 };
@@ -35,6 +35,7 @@ static INFO: Info = Info {
     constant_count: true,
     compression: &[Compression::None],
     cache: "none",
+    open_files: OpenFiles::always(0),
     loss: [NOTHING; 3],
     caveats: &[Caveat::new("Keeps nothing.")],
 };

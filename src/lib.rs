@@ -3,6 +3,7 @@
 //! The modules, in the order in which a request passes them:
 //!
 //! - [`cli`] and [`config`]: what the user wants, checked.
+//! - [`limits`]: what the operating system allows.
 //! - [`server`]: sockets, workers and connections; an orderly start and end.
 //! - [`resp`]: bytes to requests, replies to bytes.
 //! - [`command`]: the table of commands, and a small function for each.
@@ -25,6 +26,7 @@ pub mod command;
 pub mod config;
 pub mod engine;
 pub mod failure;
+pub mod limits;
 pub mod resp;
 pub mod server;
 pub mod store;

@@ -6,7 +6,7 @@ use kvbench::{
     bench::{self, compare, data, report, run},
     check::{self, Verdict},
     cli::{Bench, Cli, Command, Compare, Report, Serve},
-    command, failure, server,
+    command, failure, limits, server,
     store::Store,
     stores,
 };
@@ -16,6 +16,7 @@ use std::{
 };
 
 fn main() -> ExitCode {
+    limits::survive_large_files();
     let cli = Cli::parse();
     let outcome = match cli.command {
         None => serve(cli.serve),
@@ -43,10 +44,11 @@ fn serve(options: Serve) -> anyhow::Result<()> {
     let config = options.config();
     config.check()?;
     let access = server::Access::load(&config)?;
+    let files = limits::Files::reserve(&config)?;
     let name = config.kind.info.name;
-    let engine = config.open().with_context(|| format!("cannot open --store {name}"))?;
+    let engine = config.open(files.engine).with_context(|| format!("cannot open --store {name}"))?;
     let store = Store::new(engine, config.fsync).with_max_unsynced(config.max_unsynced);
-    server::serve(store, &config, access, |address| {
+    server::serve(store, &config, access, files.clients, |address| {
         // Whoever started the server may have closed its standard output; that is no reason to stop.
         let _ = print(&format!(
             "kvbench {} store={name} path={} fsync={} address={address} pid={}\n",

@@ -53,6 +53,7 @@ pub fn options(location: Location, fsync: Fsync) -> OpenOptions {
         cache_size: 256 << 20,
         map_size: 4 << 30,
         read_ahead: ReadAhead::Auto,
+        max_files: u64::MAX,
         compression: Compression::None,
     }
 }

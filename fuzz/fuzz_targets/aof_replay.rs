@@ -16,6 +16,7 @@ fn open(path: &Path) -> Option<Box<dyn Engine>> {
         cache_size: 1 << 20,
         map_size: 1 << 20,
         read_ahead: ReadAhead::Auto,
+max_files: u64::MAX,
         compression: Compression::None,
     };
     (Kind::find("btree").expect("always there").open)(&options).ok()

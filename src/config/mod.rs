@@ -3,7 +3,7 @@
 mod network;
 
 use crate::engine::{Compression, Engine, Fsync, KINDS, Kind, Location, OpenOptions, ReadAhead};
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 pub use network::{AuthClients, ClientLimits, Network, Tls};
 
@@ -84,8 +84,8 @@ impl Config {
         }
     }
 
-    /// Opens the store's engine.
-    pub fn open(&self) -> crate::engine::Result<Box<dyn Engine>> {
+    /// Opens the store's engine, which may have so many files open.
+    pub fn open(&self, max_files: u64) -> crate::engine::Result<Box<dyn Engine>> {
         self.kind.open(&OpenOptions {
             location: self.location.clone(),
             fsync: self.fsync,
@@ -93,6 +93,7 @@ impl Config {
             map_size: self.map_size,
             read_ahead: self.read_ahead,
             compression: self.compression,
+            max_files,
         })
     }
 

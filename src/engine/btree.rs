@@ -1,7 +1,7 @@
 //! `btree`: the standard library's B-tree in memory, an append-only file on disk.
 
 use super::{
-    Check, Compression, Family, Info, KeyRange, Kind, Op, VisitPair, VisitValue, aof,
+    Check, Compression, Family, Info, KeyRange, Kind, Op, OpenFiles, VisitPair, VisitValue, aof,
     memory::{Memory, Table},
 };
 use smallvec::SmallVec;
@@ -24,6 +24,7 @@ static INFO: Info = Info {
     constant_count: true,
     compression: &[Compression::None],
     cache: "not used: all data are in memory",
+    open_files: OpenFiles::always(8),
     loss: aof::LOSS,
     caveats: aof::CAVEATS,
 };

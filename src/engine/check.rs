@@ -45,6 +45,7 @@ pub(super) fn options(copy: &Path) -> OpenOptions {
         cache_size: 64 << 20,
         map_size: 1 << 40,
         read_ahead: ReadAhead::Auto,
+        max_files: 1 << 16,
         compression: Compression::None,
     }
 }

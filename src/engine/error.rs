@@ -47,6 +47,13 @@ pub enum Error {
     Library { engine: &'static str, message: String },
 }
 
+/// Whether the operating system refused for want of room alone.
+#[cfg(feature = "lmdb")]
+pub(crate) fn is_want_of_room(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
 impl Error {
     /// Whether the engine is as it was before the failed call and may take further writes. After
     /// any other failed write or sync it is unknown what reached the disk (a second fsync may

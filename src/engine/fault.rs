@@ -31,6 +31,7 @@ pub const WRONG_VALUE: Kind = Kind {
     info: &WRONG_INFO,
     open: |options| open(&WRONG_INFO, Fault::Lies, options),
     recognise: btree::KIND.recognise,
+    check: btree::KIND.check,
 };
 
 /// Syncs as slowly as the test wants.

@@ -168,6 +168,24 @@ impl Caveat {
     }
 }
 
+/// The files that an engine may have open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenFiles {
+    /// It cannot do with fewer; those for a moment count too.
+    pub least: u64,
+    /// It has no use for more.
+    pub most: u64,
+    /// In addition, for each read while it runs.
+    pub per_read: u64,
+}
+
+impl OpenFiles {
+    /// The same number whatever the data.
+    pub const fn always(number: u64) -> Self {
+        Self { least: number, most: number, per_read: 0 }
+    }
+}
+
 /// An engine, described.
 #[derive(Debug)]
 pub struct Info {
@@ -187,6 +205,8 @@ pub struct Info {
     pub compression: &'static [Compression],
     /// How it uses `--cache-size`.
     pub cache: &'static str,
+    /// How many files it may have open.
+    pub open_files: OpenFiles,
     /// Losses under `always`, `everysec` and `no`.
     pub loss: [Loss; 3],
     /// Sentences that travel with the results they are true of.

@@ -10,6 +10,10 @@ mod check;
 mod error;
 #[cfg(feature = "fault-injection")]
 mod fault;
+#[cfg_attr(
+    not(all(feature = "redb", any(feature = "rocksdb", feature = "lmdb", feature = "sled"))),
+    allow(dead_code, reason = "one half is for engines of one file, the other for those of a directory")
+)]
 mod first;
 pub mod host;
 mod info;
@@ -36,7 +40,7 @@ pub use aof::{Repaired, repair_log};
 pub use batch::{Batch, Op};
 pub use check::{Check, Sound};
 pub use error::{Error, Result};
-pub use info::{Caveat, Compression, Durability, Family, Fsync, Info, Loss};
+pub use info::{Caveat, Compression, Durability, Family, Fsync, Info, Loss, OpenFiles};
 
 /// Called with the index of a key and its value, or `None` when it is absent. The value is lent
 /// from the engine's own memory for the time of the call.
@@ -133,6 +137,8 @@ pub struct OpenOptions {
     pub read_ahead: ReadAhead,
     /// Block compression.
     pub compression: Compression,
+    /// Files it may have open, at least `Info::open_files.least`.
+    pub max_files: u64,
 }
 
 /// Whether the kernel reads ahead when a page of a memory-mapped file is not in the cache.

@@ -2,7 +2,7 @@
 
 use super::{
     Batch, Caveat, Check, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss,
-    Op, OpenOptions, Result, Sound, VisitPair, VisitValue, check, first::FirstFile, path,
+    Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, check, first::FirstFile, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use redb::{
@@ -36,6 +36,7 @@ static INFO: Info = Info {
     constant_count: true,
     compression: &[Compression::None],
     cache: "page cache of this size, part of it for pages not yet written",
+    open_files: OpenFiles::always(8),
     loss: [
         Loss { kill: "nothing", power_cut: "nothing" },
         Loss { kill: "about a second", power_cut: "about a second" },

@@ -2,7 +2,7 @@
 
 use super::{
     Batch, Caveat, Check, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss,
-    Op, OpenOptions, Result, Sound, VisitPair, VisitValue, check, first::Directory, path,
+    Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, check, first::Directory, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use std::{
@@ -32,6 +32,8 @@ static INFO: Info = Info {
     constant_count: false,
     compression: &[Compression::None],
     cache: "page cache of this size",
+    // A large value is read from a file of its own.
+    open_files: OpenFiles { least: 24, most: 24, per_read: 1 },
     loss: [
         Loss { kill: "nothing", power_cut: "nothing" },
         Loss { kill: "about a second", power_cut: "about two seconds" },
@@ -55,6 +57,7 @@ static INFO: Info = Info {
         ),
         Caveat::new("Values above about 128 KiB become files of their own; a synced commit lists them all."),
         Caveat::new("Clearing collects every key in memory first, because sled's own clear is not atomic."),
+        Caveat::new("After any failed write (a full disk too) sled takes no more until a restart."),
         Caveat::new("Its last release is of 2021."),
     ],
 };
@@ -73,12 +76,12 @@ fn recognise(path: &Path) -> bool {
     path.join(CONF_FILE).is_file() && path.join(LOG_FILE).is_file()
 }
 
-/// A log of more than its first segments, or a file for a large record, is not of the first start.
+/// A log of more than its first record, or a file for a large record, is not of the first start.
 fn is_first(name: &str, metadata: &Metadata) -> bool {
     let is_snapshot = name.starts_with("snap.");
     match metadata.is_dir() {
         true => name == BLOB_DIR,
-        false => name == CONF_FILE || is_snapshot || name == LOG_FILE && metadata.len() <= 4 << 20,
+        false => name == CONF_FILE || is_snapshot || name == LOG_FILE && metadata.len() <= 64 << 10,
     }
 }
 

@@ -17,9 +17,6 @@ use tokio::{
     time::sleep,
 };
 
-/// Files the server needs beside its connections.
-const OWN_FILES: u64 = 64;
-
 /// The sockets that take connections.
 pub(super) struct Listener {
     tcp: Option<(TcpListener, SocketAddr)>,
@@ -168,25 +165,6 @@ fn refuse(incoming: Incoming, reason: &str) {
     };
     if let Err(error) = outcome {
         log::debug!("cannot refuse a client: {error}");
-    }
-}
-
-/// Lets the process open a file for each of `max_clients`, or tells how many clients it can have.
-pub(super) fn raise_file_limit(max_clients: usize) -> usize {
-    let wanted = max_clients as u64 + OWN_FILES;
-    match rlimit::increase_nofile_limit(wanted) {
-        Ok(granted) if granted < wanted => {
-            let clients = granted.saturating_sub(OWN_FILES).max(1) as usize;
-            log::warn!(
-                "--maxclients is {clients}, not {max_clients}: raise the limit of open files (ulimit -n)"
-            );
-            clients
-        }
-        Ok(_) => max_clients,
-        Err(error) => {
-            log::warn!("cannot raise the limit of open files: {error}");
-            max_clients
-        }
     }
 }
 

@@ -83,15 +83,18 @@ impl Shared {
     }
 }
 
-/// Serves `store` until SHUTDOWN, SIGINT or SIGTERM; then answers what was received, syncs and
+/// Serves up to `max_clients` with `store` until SHUTDOWN, SIGINT or SIGTERM; then answers what was received, syncs and
 /// closes. `ready` is called with the TCP address once connections are accepted.
-pub fn serve(store: Store, config: &Config, access: Access, ready: impl FnOnce(&str)) -> Result<(), Error> {
+pub fn serve(
+    store: Store,
+    config: &Config,
+    access: Access,
+    max_clients: usize,
+    ready: impl FnOnce(&str),
+) -> Result<(), Error> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Thread)?;
-    let (listener, max_clients) = runtime.block_on(async {
-        let max_clients = listener::raise_file_limit(config.network.max_clients);
-        Listener::bind(&config.network).map(|listener| (listener, max_clients))
-    })?;
+    let listener = runtime.block_on(async { Listener::bind(&config.network) })?;
     access.announce(&config.network);
     let shared = Arc::new(Shared {
         context: Arc::new(context(store, config, &access, &listener, max_clients)),

@@ -2,7 +2,10 @@
 //! read is shared between workers but the engine.
 
 use super::{Shared, connection::Connection, exchange::Exchange, sockets};
-use crate::command::{Session, Stats};
+use crate::{
+    command::{Session, Stats},
+    limits::BLOCKING_THREADS,
+};
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
@@ -293,8 +296,8 @@ pub(super) fn run(
     }
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
-        // Cold reads and scans; more at once would not make a device faster.
-        .max_blocking_threads(16)
+        // Cold reads and scans.
+        .max_blocking_threads(BLOCKING_THREADS)
         .build_local(runtime::LocalOptions::default())?;
     runtime.block_on(async move {
         let local = Rc::new(Local {

@@ -40,6 +40,8 @@ impl Limited {
             cache_size: 0,
             map_size: 0,
             compression: Compression::None,
+            read_ahead: Default::default(),
+            max_files: u64::MAX,
         };
         let engine = Kind::find("map").unwrap().open(&options).unwrap();
         Self { engine, room, writes: Arc::default(), syncs: None }

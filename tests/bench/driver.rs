@@ -48,6 +48,7 @@ fn memory(store: &str) -> Box<dyn Engine> {
         cache_size: 1 << 20,
         map_size: 1 << 30,
         read_ahead: ReadAhead::Auto,
+        max_files: u64::MAX,
         compression: kvbench::engine::Compression::None,
     };
     Kind::find(store).unwrap().open(&options).unwrap()

@@ -4,11 +4,11 @@ use crate::{injected::Injected, support::Server};
 use rustix::process::Signal;
 
 /// The first sync of each thread takes longer than clients that do nothing are waited for.
-const SLOW: &str = "delay_enter=6s:when=1";
+const SLOW: &str = "-e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_enter=6s:when=1";
 
 fn start(dir: &std::path::Path, more: &[&str]) -> Injected {
     let args = ["--store", "map", "--path", "data", "--fsync", "always", "--threads", "1"];
-    Injected::start(dir, &[&args[..], more].concat(), SLOW)
+    Injected::start(dir, &[&args[..], more].concat())
 }
 
 #[test]
@@ -18,7 +18,7 @@ fn a_slow_sync_at_the_end_drops_no_reply() {
     let mut client = slow.server.connect();
     client.send("PING\r\n");
     client.expect("+PONG\r\n");
-    slow.begin();
+    slow.begin(SLOW);
     client.send("SET k v\r\n");
     slow.signal(Signal::TERM);
     client.expect("+OK\r\n");
@@ -37,7 +37,7 @@ fn a_sync_that_is_too_slow_is_given_up_and_said() {
     let mut client = slow.server.connect();
     client.send("PING\r\n");
     client.expect("+PONG\r\n");
-    slow.begin();
+    slow.begin(SLOW);
     client.send("SET k v\r\n");
     slow.signal(Signal::TERM);
     client.expect_closed();

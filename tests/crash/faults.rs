@@ -22,7 +22,7 @@ use std::{
 const VALUE: usize = 4000;
 
 /// Keys that are there before anything fails.
-const FILLED: usize = 200;
+pub const FILLED: usize = 200;
 
 /// More than the limit on files lets through.
 const TOO_MANY: usize = 20_000;
@@ -55,10 +55,9 @@ fn after_a_failed_sync_writes_are_refused_until_a_restart() {
         for fsync in [Fsync::Always, Fsync::EverySec] {
             let dir = tempfile::tempdir().unwrap();
             fill(dir.path(), store, fsync, 0..1);
-            // The first sync of each thread.
-            let mut failing = Injected::start(dir.path(), &args(store, fsync), "error=EIO:when=1");
+            let mut failing = Injected::start(dir.path(), &args(store, fsync));
             let mut client = failing.server.connect();
-            failing.begin();
+            failing.begin("-e trace=fsync,fdatasync -e inject=fsync,fdatasync:error=EIO:when=1");
             wait_for_misconf(&mut client, store, fsync);
             // The disk is well again, but what the failed sync dropped will not come back.
             thread::sleep(Duration::from_millis(100));
@@ -74,7 +73,47 @@ fn after_a_failed_sync_writes_are_refused_until_a_restart() {
     }
 }
 
-fn args(store: &str, fsync: Fsync) -> [&str; 6] {
+/// Quotas, and devices that break: a write of the store's files fails, with the error of each.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_write_that_fails_is_not_acknowledged_whatever_the_error() {
+    for store in stores() {
+        for error in ["EDQUOT", "EIO", "EROFS", "ENOSPC"] {
+            let dir = tempfile::tempdir().unwrap();
+            fill(dir.path(), store, Fsync::Always, 0..20);
+            let failing = Injected::start(dir.path(), &args(store, Fsync::Always));
+            failing.begin(&failing_writes(&failing.server, dir.path(), error));
+            let mut client = failing.server.connect();
+            for _ in 0..3 {
+                let reply = client.call(&["SET", "failed", "1"]);
+                assert!(is_error(&reply), "{store} {error}: {reply:?}");
+            }
+            (0..20).for_each(|n| reads_right(&mut client, store, n));
+            client.send("SHUTDOWN\r\n");
+            let mut failing = failing;
+            failing.server.wait();
+            everything_is_there(dir.path(), store, Fsync::Always, &(0..20).collect::<Vec<_>>());
+        }
+    }
+}
+
+/// Fails the writes at a place, and those to the log that RocksDB appends to: others of the same kind wake
+/// threads.
+#[cfg(target_os = "linux")]
+fn failing_writes(server: &Server, dir: &Path, error: &str) -> String {
+    let pid = server.start_line.split_once("pid=").unwrap().1.trim().to_owned();
+    let files = fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());
+    let logs: Vec<_> =
+        files.filter(|path| path.starts_with(dir.canonicalize().unwrap().join("data"))).collect();
+    match logs.iter().find(|path| path.extension().is_some_and(|extension| extension == "log")) {
+        Some(log) => format!("-P {} -e trace=write -e inject=write:error={error}", log.display()),
+        None => format!("-e trace=pwrite64 -e inject=pwrite64:error={error}"),
+    }
+}
+
+pub fn args(store: &str, fsync: Fsync) -> [&str; 6] {
     ["--store", store, "--path", "data", "--fsync", fsync.as_str()]
 }
 
@@ -82,25 +121,25 @@ fn start(dir: &Path, store: &str, fsync: Fsync) -> Server {
     Server::start(dir, &args(store, fsync))
 }
 
-/// A server whose files cannot grow beyond `limit` KiB. With the signal ignored, as the server
-/// inherits it, the write fails as it does on a full disk, only with another error number.
+/// A server whose files cannot grow beyond `limit` KiB: the write fails as it does on a full disk, only with
+/// another error number, and with a signal.
 fn start_limited(dir: &Path, store: &str, fsync: Fsync, limit: u64) -> Server {
-    let script = format!("trap '' XFSZ; ulimit -f {limit}; exec \"$@\"");
+    let script = format!("ulimit -f {limit}; exec \"$@\"");
     let mut command = Command::new("bash");
     command.current_dir(dir).args(["-c", &script, "bash", KVBENCH]);
     Server::start_command(command.args(args(store, fsync)).stderr(Stdio::null()))
 }
 
-fn key(n: usize) -> String {
+pub fn key(n: usize) -> String {
     format!("key-{n:06}")
 }
 
 /// Says which key it belongs to, all along.
-fn value(n: usize) -> Vec<u8> {
+pub fn value(n: usize) -> Vec<u8> {
     key(n).into_bytes().into_iter().cycle().take(VALUE).collect()
 }
 
-fn ok() -> OwnedFrame {
+pub fn ok() -> OwnedFrame {
     OwnedFrame::SimpleString(b"OK".to_vec())
 }
 
@@ -112,7 +151,7 @@ fn is_misconf(reply: &OwnedFrame) -> bool {
     matches!(reply, OwnedFrame::Error(text) if text.starts_with("MISCONF "))
 }
 
-fn fill(dir: &Path, store: &str, fsync: Fsync, keys: std::ops::Range<usize>) {
+pub fn fill(dir: &Path, store: &str, fsync: Fsync, keys: std::ops::Range<usize>) {
     let server = start(dir, store, fsync);
     let mut client = server.connect();
     for n in keys {
@@ -130,7 +169,7 @@ fn largest(path: &Path) -> u64 {
 }
 
 /// Sets further keys, eight requests at a time, until an error; tells which keys are acknowledged.
-fn set_until_refused(server: &Server, store: &str) -> Vec<usize> {
+pub fn set_until_refused(server: &Server, store: &str) -> Vec<usize> {
     let mut client = server.connect();
     let mut acknowledged: Vec<usize> = (0..FILLED).collect();
     for first in (FILLED..TOO_MANY).step_by(8) {
@@ -155,7 +194,7 @@ fn set_until_refused(server: &Server, store: &str) -> Vec<usize> {
 
 /// The server lives, takes no more, and says nothing wrong about what it has. Returns whether it
 /// refuses all writes from now on, or only those there is no room for.
-fn still_answers(server: &Server, store: &str, acknowledged: &[usize]) -> bool {
+pub fn still_answers(server: &Server, store: &str, acknowledged: &[usize]) -> bool {
     let mut client = server.connect();
     client.send("PING\r\n");
     client.expect("+PONG\r\n");
@@ -176,7 +215,7 @@ fn reads_right(client: &mut Client, store: &str, n: usize) {
 }
 
 /// A restart finds all keys that were acknowledged, others whole or not at all, and writes again.
-fn everything_is_there(dir: &Path, store: &str, fsync: Fsync, acknowledged: &[usize]) {
+pub fn everything_is_there(dir: &Path, store: &str, fsync: Fsync, acknowledged: &[usize]) {
     let server = start(dir, store, fsync);
     let mut client = server.connect();
     let end = acknowledged.last().unwrap() + 16;

@@ -20,22 +20,21 @@ pub struct Injected {
 }
 
 impl Injected {
-    /// Starts `kvbench args`, whose syncs will be dealt with as `fault` says (strace's `inject`).
-    pub fn start(dir: &Path, args: &[&str], fault: &str) -> Self {
+    /// Starts `kvbench args`.
+    pub fn start(dir: &Path, args: &[&str]) -> Self {
         drop(strace());
-        let script = format!(
-            "\"$@\" 2>kvbench.err & pid=$!; until [ -e go ]; do sleep 0.02; done; \
-             exec strace -f -p $pid -o trace.out -e trace=fsync,fdatasync \
-             -e inject=fsync,fdatasync:{fault} 2>strace.err"
-        );
+        let script = "\"$@\" 2>kvbench.err & pid=$!; until [ -e go ]; do sleep 0.02; done; \
+                      exec strace -f -p $pid -o trace.out $(cat go) 2>strace.err";
         let mut command = Command::new("bash");
-        command.current_dir(dir).args(["-c", &script, "bash", KVBENCH]).args(args);
+        command.current_dir(dir).args(["-c", script, "bash", KVBENCH]).args(args);
         Self { server: Server::start_command(&mut command), dir: dir.into() }
     }
 
-    /// Begins with it.
-    pub fn begin(&self) {
-        fs::write(self.dir.join("go"), "").unwrap();
+    /// Begins with it. `which`: strace's options.
+    pub fn begin(&self, which: &str) {
+        let (new, go) = (self.dir.join("go.new"), self.dir.join("go"));
+        fs::write(&new, which).unwrap();
+        fs::rename(new, go).unwrap();
         let deadline = Instant::now() + PATIENCE;
         loop {
             let said = fs::read_to_string(self.dir.join("strace.err")).unwrap_or_default();

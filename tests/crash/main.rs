@@ -12,14 +12,18 @@
 mod support;
 
 mod client;
+mod descriptors;
+mod disk;
 #[cfg(target_os = "linux")]
 mod ending;
 mod faults;
+mod first_start;
 mod history;
 #[cfg(target_os = "linux")]
 mod injected;
 mod kill;
 mod rewriting;
+mod room;
 #[cfg(target_os = "linux")]
 mod syncs;
 #[cfg(target_os = "linux")]

@@ -62,6 +62,7 @@ pub fn options(path: impl Into<PathBuf>, fsync: Fsync) -> OpenOptions {
         cache_size: 16 << 20,
         map_size: 256 << 20,
         read_ahead: ReadAhead::Auto,
+        max_files: u64::MAX,
         compression: Compression::None,
     }
 }

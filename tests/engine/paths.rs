@@ -155,3 +155,104 @@ fn many_reopens_in_a_row_find_the_lock_free() {
         assert_eq!([all[0].clone(), all[9].clone()].to_vec(), pairs(&[(first, b"value"), (last, b"value")]));
     });
 }
+
+/// What a first start writes before the engine makes a file.
+fn mark(engine: &str) -> String {
+    format!(
+        "The first start of kvbench --store {engine} has not ended here.\n\
+         The next one removes what this one has made, and begins again.\n"
+    )
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// The engines that keep their data in a directory.
+fn directories() -> impl Iterator<Item = &'static Kind> {
+    KINDS.iter().filter(|kind| ["rocksdb", "lmdb", "sled"].contains(&kind.info.name))
+}
+
+const MARK: &str = "kvbench-first-start";
+
+#[test]
+fn a_first_start_removes_nothing_that_is_not_of_one() {
+    for kind in directories() {
+        let stranger = |name: &str, bytes: &[u8]| {
+            let scratch = scratch();
+            fs::write(scratch.path().join(MARK), mark(kind.info.name)).unwrap();
+            fs::write(scratch.path().join(name), bytes).unwrap();
+            let before = names(scratch.path());
+            let error = error_at(kind, scratch.path());
+            let text = error.to_string();
+            assert!(matches!(error, Error::Interrupted { .. }), "{error:?}");
+            assert!(text.contains(name) && !text.contains('\n'), "{text}");
+            assert_eq!(names(scratch.path()), before);
+            assert_eq!(fs::read(scratch.path().join(name)).unwrap(), bytes);
+        };
+        stranger("letter.txt", b"Dear reader,\n");
+        // Large, or filled: data of the engine itself, whatever the mark says.
+        let (name, len) = match kind.info.name {
+            "rocksdb" => ("000123.log", 1),
+            "lmdb" => ("data.mdb", 2 << 20),
+            _ => ("db", 5 << 20),
+        };
+        stranger(name, &vec![1; len]);
+    }
+}
+
+#[test]
+fn data_are_kept_when_a_mark_comes_back() {
+    // As after a power cut that undid its removal, though that is synced before anybody may write.
+    for kind in directories() {
+        let cell = Cell { kind, fsync: Fsync::Always, memory: false };
+        let mut open = cell.open();
+        let value = vec![7; 100_000];
+        (0..100_u32).for_each(|n| open.put(&n.to_be_bytes(), &value));
+        open.shut(false);
+        fs::write(open.path().join(MARK), mark(kind.info.name)).unwrap();
+        let error = error_at(kind, &open.path());
+        assert!(matches!(error, Error::Interrupted { .. }), "{error:?}");
+        fs::remove_file(open.path().join(MARK)).unwrap();
+        open.open_again();
+        assert_eq!(open.count(), 100);
+    }
+}
+
+#[test]
+fn a_mark_that_is_not_whole_means_nothing() {
+    for kind in directories() {
+        let whole = mark(kind.info.name);
+        for len in [0, 10, whole.len() - 1] {
+            let scratch = scratch();
+            fs::write(scratch.path().join(MARK), &whole[..len]).unwrap();
+            fs::write(scratch.path().join("letter.txt"), "Dear reader,\n").unwrap();
+            assert!(matches!(error_at(kind, scratch.path()), Error::Foreign { .. }));
+            fs::remove_file(scratch.path().join("letter.txt")).unwrap();
+            drop(open_at(kind, scratch.path()).unwrap());
+            assert!(!names(scratch.path()).iter().any(|name| name == MARK));
+        }
+    }
+}
+
+#[test]
+fn a_first_start_of_another_engine_is_refused_by_name() {
+    for owner in directories() {
+        let scratch = scratch();
+        fs::write(scratch.path().join(MARK), mark(owner.info.name)).unwrap();
+        fs::write(scratch.path().join("LOCK"), "").unwrap();
+        for kind in directories().filter(|kind| kind.info.name != owner.info.name) {
+            let error = error_at(kind, scratch.path());
+            let Error::Foreign { found, .. } = &error else { panic!("{error:?}") };
+            assert_eq!(found, &format!("data of {}", owner.info.name));
+        }
+        assert_eq!(names(scratch.path()), ["LOCK", MARK]);
+        fs::remove_file(scratch.path().join("LOCK")).unwrap();
+        // Alone it keeps nobody out.
+        let other = directories().find(|kind| kind.info.name != owner.info.name).unwrap();
+        drop(open_at(other, scratch.path()).unwrap());
+    }
+}

@@ -33,6 +33,14 @@ impl Server {
 
     /// Starts a prepared command line, such as `strace ... kvbench ...`, with `--port 0` appended.
     pub fn start_command(command: &mut Command) -> Self {
+        match Self::try_start_command(command) {
+            Ok(server) => server,
+            Err(status) => panic!("{command:?} did not start: {status}"),
+        }
+    }
+
+    /// The same, or how it ended before it served.
+    pub fn try_start_command(command: &mut Command) -> Result<Self, ExitStatus> {
         let mut process = command
             .args(["--port", "0", "--log-level", "warn"])
             .stdin(Stdio::null())
@@ -41,13 +49,10 @@ impl Server {
             .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
         let mut start_line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut start_line).unwrap();
-        let address = start_line
-            .split_whitespace()
-            .find_map(|word| word.strip_prefix("address="))
-            .unwrap_or_else(|| panic!("{command:?} did not start: {start_line:?}, {:?}", process.wait()))
-            .parse()
-            .unwrap();
-        Self { process, address, start_line }
+        match start_line.split_whitespace().find_map(|word| word.strip_prefix("address=")) {
+            Some(address) => Ok(Self { process, address: address.parse().unwrap(), start_line }),
+            None => Err(process.wait().unwrap()),
+        }
     }
 
     /// A new connection.
@@ -152,7 +157,13 @@ impl Client {
     /// Reads once into `buffer`.
     pub fn receive(&mut self) -> io::Result<()> {
         let mut piece = [0; 64 << 10];
-        let len = self.stream.read(&mut piece)?;
+        let len = loop {
+            match self.stream.read(&mut piece) {
+                // A timeout, which this stream has, keeps the kernel from going on by itself.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                outcome => break outcome?,
+            }
+        };
         if len == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

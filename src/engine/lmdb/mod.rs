@@ -8,7 +8,7 @@ mod tests;
 
 use super::{
     Batch, Caveat, Check, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss,
-    Op, OpenOptions, Result, Sound, VisitPair, VisitValue, check, first::Directory, path,
+    Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, check, error, first::Directory, path,
 };
 use advice::Advice;
 use growth::Growth;
@@ -39,6 +39,7 @@ static INFO: Info = Info {
     constant_count: true,
     compression: &[Compression::None],
     cache: "not used: the operating system's page cache holds the map",
+    open_files: OpenFiles::always(16),
     loss: [
         Loss { kill: "nothing", power_cut: "nothing" },
         Loss {
@@ -67,6 +68,9 @@ static INFO: Info = Info {
         Caveat::in_files(
             "Data of more than half the memory are read without read-ahead (--read-ahead), as LMDB's documentation \
              advises: a cold GET then reads the pages it needs, but a cold scan is slower.",
+        ),
+        Caveat::in_files(
+            "A read that the disk fails kills the process (SIGBUS), as of any memory map; a failed write does not.",
         ),
         Caveat::new("A value that does not fit half a page takes whole pages of its own."),
         Caveat::new("Keys have 1 to 1982 bytes with 4 KiB pages (the build raises LMDB's default of 511)."),
@@ -108,6 +112,7 @@ impl Lmdb {
         let place = Directory::begin(path, NAME, file::is_first)?;
         let lock = file::lock(path)?;
         file::remove_leftover(path)?;
+        file::reserve_readers(path, MAX_READERS)?;
         let limit = advice::limit(options.read_ahead);
         let is_random = file::length(path)? > limit;
         let env = open_env(path, options, is_random)?;
@@ -132,6 +137,17 @@ impl Lmdb {
 
     fn fail(&self, error: heed::Error) -> Error {
         fail(error, &self.path, self.env.info().map_size as u64)
+    }
+
+    /// A commit that finds no room on the disk is aborted: its pages belong to nothing, also those that were
+    /// written, and the next transaction begins where this one did.
+    fn fail_write(&self, error: heed::Error) -> Error {
+        match error {
+            heed::Error::Io(source) if error::is_want_of_room(&source) => {
+                Error::Full { engine: NAME, detail: format!("{}: {source}", self.path.display()) }
+            }
+            error => self.fail(error),
+        }
     }
 
     /// `range` as LMDB takes it: without the empty key, which it has no place for. `None` when no
@@ -244,7 +260,7 @@ impl Engine for Lmdb {
             }
             txn.commit()
         };
-        commit().map_err(|error| self.fail(error))?;
+        commit().map_err(|error| self.fail_write(error))?;
         // Under `always` the commit is synced before it is visible. The other policies do not
         // promise that, and ask for no sync.
         if sync && self.fsync != Fsync::Always { self.sync() } else { Ok(()) }

@@ -13,6 +13,7 @@ fn open(path: &Path, read_ahead: ReadAhead) -> Lmdb {
         cache_size: 0,
         map_size: 1 << 30,
         read_ahead,
+        max_files: u64::MAX,
         compression: Compression::None,
     };
     Lmdb::open_here(path, &options).unwrap()

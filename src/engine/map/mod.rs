@@ -3,7 +3,7 @@
 mod entry;
 
 use super::{
-    Check, Compression, Family, Info, KeyRange, Kind, Op, VisitPair, VisitValue, aof,
+    Check, Compression, Family, Info, KeyRange, Kind, Op, OpenFiles, VisitPair, VisitValue, aof,
     memory::{Memory, Table},
 };
 use entry::Entry;
@@ -34,6 +34,7 @@ static INFO: Info = Info {
     constant_count: true,
     compression: &[Compression::None],
     cache: "not used: all data are in memory",
+    open_files: OpenFiles::always(8),
     loss: aof::LOSS,
     caveats: aof::CAVEATS,
 };

@@ -16,6 +16,7 @@ fn options(location: Location) -> OpenOptions {
         cache_size: 0,
         map_size: 0,
         read_ahead: ReadAhead::Auto,
+        max_files: u64::MAX,
         compression: Compression::None,
     }
 }

@@ -2,7 +2,8 @@
 
 use super::Expected;
 use crate::engine::{
-    Batch, Caveat, Compression, Engine, Family, Info, KeyRange, Loss, Result, VisitPair, VisitValue,
+    Batch, Caveat, Compression, Engine, Family, Info, KeyRange, Loss, OpenFiles, Result, VisitPair,
+    VisitValue,
 };
 use std::cell::RefCell;
 
@@ -18,6 +19,7 @@ pub(super) static INFO: Info = Info {
     constant_count: true,
     compression: &[Compression::None],
     cache: "not used",
+    open_files: OpenFiles::always(0),
     loss: [Loss { kill: "everything", power_cut: "everything" }; 3],
     caveats: &[Caveat::new(
         "stores nothing: it answers a read with the value that the harness expects, made on the spot",

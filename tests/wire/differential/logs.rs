@@ -100,6 +100,7 @@ fn open(path: &Path) -> Box<dyn Engine> {
         cache_size: 0,
         map_size: 0,
         read_ahead: ReadAhead::Auto,
+        max_files: u64::MAX,
         compression: Compression::None,
     };
     Kind::find("map").unwrap().open(&options).unwrap()

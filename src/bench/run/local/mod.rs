@@ -133,6 +133,7 @@ fn open_options(job: &Job, target: &Target) -> Result<OpenOptions, String> {
         cache_size: target.cache_bytes,
         map_size: job.map_size,
         read_ahead: ReadAhead::Auto,
+        max_files: u64::MAX,
         compression: match target.compression.as_str() {
             "none" => Compression::None,
             "lz4" => Compression::Lz4,

@@ -1,19 +1,23 @@
 //! `rocksdb`: RocksDB, a log-structured merge tree in C++.
 
+mod stall;
+
 use super::{
     Batch, Caveat, Check, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location, Loss, Op,
-    OpenOptions, Result, Sound, VisitPair, VisitValue, check, first::Directory, path,
+    OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, check, first::Directory, path,
 };
 use rocksdb::{
     BlockBasedOptions, BottommostLevelCompaction, Cache, CompactOptions, DB, DBCompressionType,
     DBRecoveryMode, Env, Options, ReadOptions, WriteBatch, WriteBufferManager, WriteOptions,
     properties::BACKGROUND_ERRORS,
 };
+use stall::Watch;
 use std::{
     env,
     fs::Metadata,
     ops::{Bound, ControlFlow},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// The engine's row in the list.
@@ -32,6 +36,9 @@ static INFO: Info = Info {
     compression: &[Compression::None, Compression::Lz4],
     cache: "one budget: block cache (LRU) with indexes and filters, of which up to half for memtables (at most \
             two of 64 MiB)",
+    // The log, its own text log, the manifest, directories; table files of a compaction; and the more table
+    // files stay open, the fewer reads open one. At 65,536 they have several terabytes.
+    open_files: OpenFiles { least: OWN_FILES + 96, most: 1 << 16, per_read: 0 },
     loss: [
         Loss { kill: "nothing", power_cut: "nothing" },
         Loss { kill: "nothing", power_cut: "about a second" },
@@ -48,6 +55,10 @@ static INFO: Info = Info {
         Caveat::new(
             "Clearing writes one mark over all keys; the files shrink when compaction comes to them.",
         ),
+        Caveat::in_files(
+            "After a failed write (a full disk too) it takes no more until a restart. It reserves room ahead for the \
+             files it writes: with less than about 80 MB free it may fail to write or to start until there is more.",
+        ),
         Caveat::in_memory(
             "In memory RocksDB runs over its own in-memory file system: the same log and table files, no disk.",
         ),
@@ -56,6 +67,9 @@ static INFO: Info = Info {
 
 /// Longest key: what Redis takes. RocksDB's own limit is 4 GiB.
 const MAX_KEY: usize = 512 << 20;
+
+/// Open files that are no tables, or tables while they are written.
+const OWN_FILES: u64 = 32;
 
 /// Largest memtable; RocksDB's default.
 const MEMTABLE: usize = 64 << 20;
@@ -76,7 +90,9 @@ fn is_first(name: &str, metadata: &Metadata) -> bool {
 }
 
 struct RocksDb {
-    db: DB,
+    /// `None` in memory. Dropped before the database, which it looks at.
+    watch: Option<Watch>,
+    db: Arc<DB>,
     /// `None` in memory.
     path: Option<PathBuf>,
 }
@@ -96,7 +112,10 @@ impl RocksDb {
         let directory = path.clone().unwrap_or_else(env::temp_dir);
         let db = DB::open(&db_options, directory).map_err(|error| fail(error, path.as_deref()))?;
         place.map_or(Ok(()), Directory::end)?;
-        Ok(Box::new(Self { db, path }))
+        let db = Arc::new(db);
+        let watch =
+            path.as_ref().map(|path| Watch::start(db.clone()).map_err(Error::io("start a thread for", path)));
+        Ok(Box::new(Self { watch: watch.transpose()?, db, path }))
     }
 
     fn fail(&self, error: rocksdb::Error) -> Error {
@@ -149,6 +168,7 @@ fn db_options(options: &OpenOptions) -> Options {
         Compression::Lz4 => DBCompressionType::Lz4,
     });
     result.set_max_background_jobs(2);
+    result.set_max_open_files(max_open_files(options.max_files));
     // Its text log, one file a start.
     result.set_keep_log_file_num(4);
     result
@@ -163,6 +183,14 @@ fn check_copy(path: &Path) -> Result<Sound> {
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     let db = DB::open(&options, path).map_err(|error| fail(error, Some(path)))?;
     check::scan(Box::new(RocksDb { db, path: Some(path.into()) }))
+}
+
+/// All tables are open from the start where that may be, as is RocksDB's default: a read then looks none up.
+fn max_open_files(allowed: u64) -> i32 {
+    if allowed >= INFO.open_files.most {
+        return -1;
+    }
+    i32::try_from(allowed.saturating_sub(OWN_FILES)).unwrap_or(i32::MAX)
 }
 
 fn fail(error: rocksdb::Error, path: Option<&Path>) -> Error {
@@ -214,7 +242,12 @@ impl Engine for RocksDb {
         // In memory there is nothing to sync, and RocksDB may say it is not supported.
         options.set_sync(sync && self.path.is_some());
         let converted = self.convert(batch)?;
-        self.db.write_opt(converted, &options).map_err(|error| self.fail(error))
+        let write = || self.db.write_opt(converted, &options);
+        let written = match &self.watch {
+            Some(watch) => watch.run(write),
+            None => write(),
+        };
+        written.map_err(|error| self.fail(error))
     }
 
     fn sync(&self) -> Result<()> {

@@ -1,0 +1,138 @@
+//! First starts that are interrupted at any moment, or find no room: the next one works.
+
+#[cfg(target_os = "linux")]
+use crate::trace::strace;
+use crate::{
+    disk::Disk,
+    support::{KVBENCH, Server, stores},
+};
+use redis_protocol::resp2::types::OwnedFrame;
+use std::{
+    fs,
+    os::unix::process::ExitStatusExt,
+    path::Path,
+    process::{Command, ExitStatus, Stdio},
+};
+
+/// The calls that change what is on disk, and the one that tells that the start is over.
+#[cfg(target_os = "linux")]
+const CALLS: [&str; 11] = [
+    "mkdir",
+    "rename",
+    "unlink",
+    "rmdir",
+    "ftruncate",
+    "fallocate",
+    "write",
+    "pwrite64",
+    "fsync",
+    "fdatasync",
+    "sync_file_range",
+];
+
+fn args(store: &str) -> [&str; 4] {
+    ["--store", store, "--path", "data"]
+}
+
+fn try_start(dir: &Path, store: &str) -> Result<Server, ExitStatus> {
+    let mut command = Command::new(KVBENCH);
+    Server::try_start_command(command.current_dir(dir).args(args(store)).stderr(Stdio::null()))
+}
+
+/// Starts the server and kills it before a thread makes a system call for the `n`th time. `false` when it
+/// served before.
+#[cfg(target_os = "linux")]
+fn kill_at(dir: &Path, store: &str, call: &str, n: usize) -> bool {
+    let [trace, inject] = [format!("trace={call}"), format!("inject={call}:signal=KILL:when={n}")];
+    let mut command = strace();
+    command.args(["-D", "-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject]);
+    match Server::try_start_command(command.arg(KVBENCH).args(args(store)).current_dir(dir)) {
+        Ok(server) => {
+            server.kill();
+            false
+        }
+        Err(status) => {
+            assert_eq!(status.signal(), Some(9), "{store}: {status}");
+            true
+        }
+    }
+}
+
+/// The next start serves, and what is written then is there after the one that follows.
+fn expect_start(dir: &Path, store: &str, when: &str) {
+    let start = || try_start(dir, store).unwrap_or_else(|status| panic!("{store}, {when}: {status}"));
+    let server = start();
+    let ok = OwnedFrame::SimpleString(b"OK".to_vec());
+    assert_eq!(server.connect().call(&["SET", "key", "value"]), ok, "{store}, {when}");
+    server.kill();
+    let value = OwnedFrame::BulkString(b"value".to_vec());
+    assert_eq!(start().connect().call(&["GET", "key"]), value, "{store}, {when}");
+    let names: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["data"], "{store}, {when}");
+    assert!(!dir.join("data/kvbench-first-start").exists(), "{store}, {when}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_first_start_may_be_killed_at_any_moment() {
+    for store in stores() {
+        let mut killed = 0;
+        for call in CALLS {
+            for n in 1.. {
+                let dir = tempfile::tempdir().unwrap();
+                if !kill_at(dir.path(), store, call, n) {
+                    break;
+                }
+                killed += 1;
+                // The start that makes it good may be killed too.
+                kill_at(dir.path(), store, "unlink", n);
+                expect_start(dir.path(), store, &format!("killed at {call} {n}"));
+            }
+        }
+        eprintln!("{store}: killed at {killed} system calls");
+        assert!(killed >= 4, "{store}: killed {killed} times");
+    }
+}
+
+#[test]
+fn a_first_start_without_room_is_made_good_by_one_with_room() {
+    for store in stores() {
+        let mut failed = 0;
+        for pages in (1..16).chain([20, 32, 64, 80, 128, 256, 300]) {
+            let Some(disk) = Disk::tmpfs(&format!("{}k", pages * 4)) else { return };
+            match try_start(disk.path(), store) {
+                Ok(server) => server.kill(),
+                Err(status) => {
+                    assert_eq!(status.code(), Some(1), "{store} with {pages} pages: {status}");
+                    failed += 1;
+                }
+            }
+            disk.remount("size=64m");
+            expect_start(disk.path(), store, &format!("after {pages} pages"));
+        }
+        // An append-only file is empty at first.
+        assert_eq!(failed > 0, !["map", "btree"].contains(&store), "{store}");
+    }
+}
+
+#[test]
+fn the_root_of_a_file_system_is_taken() {
+    let Some(disk) = Disk::ext4(256) else { return };
+    for store in ["rocksdb", "lmdb", "sled"].into_iter().filter(|name| stores().any(|store| store == *name)) {
+        let path = disk.path().to_str().unwrap();
+        let start = || Server::start(disk.path(), &["--store", store, "--path", path]);
+        let server = start();
+        let ok = OwnedFrame::SimpleString(b"OK".to_vec());
+        assert_eq!(server.connect().call(&["SET", "key", store]), ok, "{store}");
+        server.kill();
+        let value = OwnedFrame::BulkString(store.as_bytes().to_vec());
+        assert_eq!(start().connect().call(&["GET", "key"]), value);
+        for entry in fs::read_dir(disk.path()).unwrap().map(Result::unwrap) {
+            match entry.file_type().unwrap().is_dir() {
+                true if entry.file_name() == "lost+found" => {}
+                true => fs::remove_dir_all(entry.path()).unwrap(),
+                false => fs::remove_file(entry.path()).unwrap(),
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Disks without room, for real: what fails is not acknowledged, what was acknowledged stays, and once there is
+//! room again, or after a restart, all goes on.
+
+use crate::{
+    disk::Disk,
+    faults::{FILLED, args, everything_is_there, fill, key, ok, set_until_refused, still_answers, value},
+    kill,
+    support::{Client, KVBENCH, Server, stores},
+};
+use kvbench::engine::Fsync;
+use redis_protocol::resp2::types::OwnedFrame;
+use std::{
+    fs::File,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+/// A small cache, so that RocksDB comes to write tables.
+fn start(dir: &Path, store: &str, fsync: Fsync, more: &[&str]) -> Server {
+    let mut command = Command::new(KVBENCH);
+    command.args(args(store, fsync)).args(["--cache-size", "4MiB"]).args(more);
+    Server::start_command(command.current_dir(dir).stderr(Stdio::null()))
+}
+
+#[test]
+fn a_full_disk_costs_nothing_that_was_acknowledged() {
+    for store in stores() {
+        for fsync in Fsync::ALL {
+            for disk in Disk::all(64) {
+                fill(disk.path(), store, fsync, 0..FILLED);
+                // RocksDB moves three of its first tables before the disk is full.
+                let ballast = disk.fill(10 << 20);
+                let server = start(disk.path(), store, fsync, &[]);
+                let mut acknowledged = set_until_refused(&server, store);
+                let refuses = still_answers(&server, store, &acknowledged);
+                ballast.remove();
+                if !refuses {
+                    assert_eq!(server.connect().call(&["SET", "room", "1"]), ok(), "{store} {fsync}");
+                }
+                assert_eq!(server.terminate().success(), !refuses, "{store} {fsync}");
+                if !kill::loses_nothing(store, fsync) {
+                    // Such a store may have kept them in the process, to write them later.
+                    acknowledged.truncate(FILLED);
+                }
+                everything_is_there(disk.path(), store, fsync, &acknowledged);
+            }
+        }
+    }
+}
+
+/// A map that is written to needs room for each of its pages.
+#[test]
+fn many_threads_read_on_a_full_disk() {
+    for store in stores() {
+        for disk in Disk::all(32) {
+            fill(disk.path(), store, Fsync::Always, 0..1);
+            let server = start(disk.path(), store, Fsync::Always, &["--threads", "200"]);
+            disk.fill(0);
+            let mut clients: Vec<Client> = (0..200).map(|_| server.connect()).collect();
+            for client in &mut clients {
+                assert_eq!(client.call(&["GET", &key(0)]), OwnedFrame::BulkString(value(0)), "{store}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_is_read_only_is_named_in_one_line() {
+    for store in stores() {
+        let Some(disk) = Disk::tmpfs("64m") else { return };
+        for filled in [false, true] {
+            if filled {
+                disk.remount("rw");
+                fill(disk.path(), store, Fsync::Always, 0..1);
+            }
+            disk.remount("ro");
+            let mut command = Command::new(KVBENCH);
+            command.args(args(store, Fsync::Always)).args(["--port", "0", "--log-level", "error"]);
+            let output = command.current_dir(disk.path()).output().unwrap();
+            let text = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{store}: {text}");
+            assert!(text.lines().count() == 1 && text.contains("data"), "{store}: {text}");
+            assert!(text.contains("ead-only file system"), "{store}: {text}");
+        }
+        disk.remount("rw");
+        everything_is_there(disk.path(), store, Fsync::Always, &[0]);
+    }
+}
+
+/// A rewrite of the log needs room for a second one; without it, the first goes on.
+#[test]
+fn a_rewrite_without_room_harms_nothing() {
+    for store in ["map", "btree"] {
+        for disk in Disk::all(64) {
+            fill(disk.path(), store, Fsync::Always, 0..2000);
+            let server = start(disk.path(), store, Fsync::Always, &[]);
+            let ballast = disk.fill(1 << 20);
+            let mut client = server.connect();
+            let started = client.call(&["BGREWRITEAOF"]);
+            assert!(matches!(started, OwnedFrame::SimpleString(_)), "{started:?}");
+            // Until it has failed: its file takes the room.
+            let mut refused = 0;
+            for n in 0..200 {
+                match client.call(&[b"SET", format!("more-{n}").as_bytes(), &value(n)]) {
+                    reply if reply == ok() => {}
+                    OwnedFrame::Error(text) => {
+                        assert!(text.contains("is full"), "{text}");
+                        refused += 1;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            eprintln!("{store}: {refused} of 200 writes beside the rewrite found no room");
+            ballast.remove();
+            assert_eq!(client.call(&["SET", "room", "1"]), ok());
+            assert!(server.terminate().success());
+            let acknowledged: Vec<_> = (0..2000).collect();
+            everything_is_there(disk.path(), store, Fsync::Always, &acknowledged);
+            assert!(File::open(disk.path().join("data.rewrite")).is_err());
+        }
+    }
+}
