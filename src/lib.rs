@@ -11,6 +11,8 @@
 //! - [`engine`]: the storage engines behind one trait.
 //! - [`mod@bench`]: measures them, in process or through the server.
 //! - [`mod@check`]: whether data are sound, and repairs.
+//! - `torture` (on Linux): strikes the server under load, and looks for what it acknowledged;
+//!   [`proof`] keeps what came of it.
 //! - [`stores`]: describes the engines to people.
 //! - [`failure`]: tells people what went wrong.
 //!
@@ -27,7 +29,10 @@ pub mod config;
 pub mod engine;
 pub mod failure;
 pub mod limits;
+pub mod proof;
 pub mod resp;
 pub mod server;
 pub mod store;
 pub mod stores;
+#[cfg(all(feature = "torture", target_os = "linux"))]
+pub mod torture;

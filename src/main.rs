@@ -22,6 +22,8 @@ fn main() -> ExitCode {
         None => serve(cli.serve),
         Some(Command::Serve(options)) => serve(*options),
         Some(Command::Bench(options)) => measure(*options),
+        #[cfg(all(feature = "torture", target_os = "linux"))]
+        Some(Command::Torture(options)) => torture(options),
         Some(Command::MeasureJob) => run::child::serve().map_err(Into::into),
         Some(Command::ResultSchema) => print(&bench::schema()),
         Some(Command::Stores { markdown: true }) => print(&stores::markdown()),
@@ -70,6 +72,14 @@ fn measure(options: Bench) -> anyhow::Result<()> {
     // A reader that closed standard output has seen enough; the result is in its file.
     let _ = print(&format!("{}\nresult: {}\n", report::table::text(&run), options.output.display()));
     Ok(run::verdict(&run)?)
+}
+
+#[cfg(all(feature = "torture", target_os = "linux"))]
+fn torture(options: kvbench::cli::Torture) -> anyhow::Result<()> {
+    if let Some(path) = options.table() {
+        return print(&kvbench::proof::Results::read(path)?.markdown());
+    }
+    Ok(kvbench::torture::run(&options.options()?, &mut |text| drop(print(text)))?)
 }
 
 fn report(options: &Report) -> anyhow::Result<()> {

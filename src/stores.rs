@@ -1,14 +1,18 @@
-//! `kvbench stores`: what the engines of this build are and promise.
+//! `kvbench stores`: what the engines of this build are and promise, and what of it was proved.
 
-use crate::engine::{Fsync, Info, KINDS};
+use crate::{
+    engine::{Fsync, Info, KINDS},
+    proof::Results,
+};
 use std::fmt::{self, Write};
 
 /// The list, as text for a terminal.
 pub fn describe() -> String {
     let mut text = String::new();
+    let proved = Results::proved();
     for kind in KINDS {
         // Writing to a String cannot fail.
-        let _ = describe_one(kind.info, &mut text);
+        let _ = describe_one(kind.info, &proved, &mut text);
     }
     text
 }
@@ -36,7 +40,7 @@ fn word(yes: bool) -> &'static str {
     if yes { "yes" } else { "no" }
 }
 
-fn describe_one(info: &Info, text: &mut String) -> fmt::Result {
+fn describe_one(info: &Info, proved: &Results, text: &mut String) -> fmt::Result {
     writeln!(text, "{} - {}, {}", info.name, info.family, info.library)?;
     writeln!(text, "  ordered scans: {}   :memory: {}", word(info.ordered), word(info.in_memory))?;
     let compression: Vec<_> = info.compression.iter().map(ToString::to_string).collect();
@@ -49,6 +53,7 @@ fn describe_one(info: &Info, text: &mut String) -> fmt::Result {
             "  --fsync {fsync:<9} a kill loses {}; a power cut loses {}",
             loss.kill, loss.power_cut
         )?;
+        writeln!(text, "{:19}{}", "", proof(info, fsync, proved))?;
     }
     for caveat in info.caveats {
         writeln!(text, "  * {}", caveat.text)?;
@@ -58,4 +63,13 @@ fn describe_one(info: &Info, text: &mut String) -> fmt::Result {
 
 fn count(info: &Info) -> &'static str {
     if info.constant_count { "known" } else { "scans every key" }
+}
+
+/// How often the losses of a policy were tried.
+fn proof(info: &Info, fsync: Fsync, proved: &Results) -> String {
+    let tried = |mode| proved.rounds(info.name, info.library, fsync.as_str(), mode);
+    match (tried("kill"), tried("power")) {
+        (0, 0) => "not proved: run kvbench torture".into(),
+        (kill, power) => format!("proved in {kill} rounds of kills and {power} of power cuts"),
+    }
 }

@@ -2,6 +2,8 @@
 
 mod bench;
 mod network;
+#[cfg(all(feature = "torture", target_os = "linux"))]
+mod torture;
 
 use crate::{
     config::Config,
@@ -16,6 +18,8 @@ use clap::{
 use std::{path::PathBuf, thread, time::Duration};
 
 pub use bench::Bench;
+#[cfg(all(feature = "torture", target_os = "linux"))]
+pub use torture::Torture;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,6 +28,7 @@ Examples:
   kvbench --store btree --path :memory:            nothing on disk
   kvbench --store lmdb --path /data/l --fsync no   LMDB, synced when the system likes
   kvbench stores                                   the engines, and what they promise
+  kvbench torture --store lmdb --mode power        cut its power, and look for what it acknowledged
   kvbench report results --output report           tables and charts of runs of kvbench bench
   kvbench compare a.json b.json --fail-above 10%   what got slower
   redis-benchmark -p 6380 -t set,get -P 16         drive it";
@@ -66,6 +71,10 @@ pub enum Command {
     /// Measure engines, in process or over the wire
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<Bench>),
+    /// Kill a store under load, or cut its power, and look for what it acknowledged
+    #[cfg(all(feature = "torture", target_os = "linux"))]
+    #[command(after_help = torture::EXAMPLES)]
+    Torture(Torture),
     /// Measure one job (started by bench, for each group of cells)
     #[command(hide = true)]
     MeasureJob,
@@ -208,6 +217,16 @@ enum FsyncWord {
     No,
 }
 
+impl From<FsyncWord> for Fsync {
+    fn from(word: FsyncWord) -> Self {
+        match word {
+            FsyncWord::Always => Self::Always,
+            FsyncWord::Everysec => Self::EverySec,
+            FsyncWord::No => Self::No,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum CompressionWord {
     None,
@@ -251,11 +270,7 @@ impl Serve {
         Config {
             kind: self.store,
             location,
-            fsync: match self.fsync {
-                FsyncWord::Always => Fsync::Always,
-                FsyncWord::Everysec => Fsync::EverySec,
-                FsyncWord::No => Fsync::No,
-            },
+            fsync: self.fsync.into(),
             max_unsynced: Duration::from_secs(self.max_unsynced),
             cache_size: self.cache_size.as_u64(),
             map_size: self.map_size.as_u64(),

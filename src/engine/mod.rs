@@ -15,6 +15,8 @@ mod fault;
     allow(dead_code, reason = "one half is for engines of one file, the other for those of a directory")
 )]
 mod first;
+#[cfg(all(feature = "fault-injection", feature = "sled"))]
+mod flush_only;
 pub mod host;
 mod info;
 #[cfg(feature = "lmdb")]
@@ -198,6 +200,8 @@ pub const FAULTY: &[Kind] = &[
     fault::WRONG_VALUE,
     #[cfg(feature = "fault-injection")]
     fault::SLOW_SYNC,
+    #[cfg(all(feature = "fault-injection", feature = "sled"))]
+    flush_only::KIND,
 ];
 
 impl Kind {

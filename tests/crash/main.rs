@@ -26,6 +26,8 @@ mod rewriting;
 mod room;
 #[cfg(target_os = "linux")]
 mod syncs;
+#[cfg(all(feature = "torture", target_os = "linux"))]
+mod torture;
 #[cfg(target_os = "linux")]
 mod trace;
 

@@ -1,0 +1,235 @@
+//! `kvbench torture`: flags to [`Options`].
+
+use super::{FsyncWord, kind_parser};
+use crate::{
+    engine::{Fsync, Kind},
+    torture::{Mode, Options, Subject, disk::Cut, promise::Promise},
+};
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use std::{
+    env,
+    hash::{BuildHasher, RandomState},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  kvbench torture --store rocksdb --mode kill --rounds 100
+  kvbench torture --store map,lmdb --fsync always,everysec --mode power --output torture.json
+  kvbench torture --mode power -- redis-server --port {port} --dir {dir} --appendonly yes --appendfsync always
+  kvbench torture --table torture.json
+
+Exit code: 0, or 1 when a round failed: a write was lost that the store promises to keep, a group was half
+there, a value was wrong, or the server did not start again. Its directory remains, and the command is
+printed that plays it again: the same seed makes the same plan, but not the same microsecond.
+
+Modes other than kill mount a file system of their own through /dev/fuse, as root or with fusermount3.";
+
+/// Options of `kvbench torture`.
+#[derive(Args, Debug)]
+pub struct Torture {
+    /// Stores, each by itself
+    #[arg(long, value_delimiter = ',', default_value = "map", value_parser = kind_parser())]
+    store: Vec<&'static Kind>,
+    /// Policies, each by itself
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "always")]
+    fsync: Vec<FsyncWord>,
+    /// What strikes: a kill of the process; a power cut; a full disk; failing writes and syncs
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "kill")]
+    mode: Vec<ModeWord>,
+    /// Rounds of each; in a round a new store is struck one to three times, or a few more as it opens
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: u64,
+    /// Start no round of a store, policy and mode later than this
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<u64>,
+    /// Of the first round; the next rounds have the next numbers [default: by chance]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Clients that write
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    clients: u32,
+    /// What a power cut leaves of that which was not synced: nothing (drop), any pages (pages), or torn ones
+    /// as well (torn)
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "drop,pages,torn")]
+    cut: Vec<CutWord>,
+    /// Directory for the rounds
+    #[arg(long, value_name = "DIR", default_value = "kvbench-torture.tmp")]
+    dir: PathBuf,
+    /// Result file; what is in it already is kept, and added to
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print a result file as a Markdown table, and torture nothing
+    #[arg(long, value_name = "FILE")]
+    table: Option<PathBuf>,
+
+    /// What the program may lose
+    #[arg(
+        long,
+        value_enum,
+        default_value = "nothing",
+        requires = "program",
+        help_heading = "Another program"
+    )]
+    promise: PromiseWord,
+    /// What to call it [default: its file name]
+    #[arg(long, requires = "program", help_heading = "Another program")]
+    name: Option<String>,
+    /// A server that speaks RESP, in place of a store; {port} and {dir} are filled in
+    #[arg(last = true, conflicts_with_all = ["store", "fsync"], help_heading = "Another program")]
+    program: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ModeWord {
+    Kill,
+    Power,
+    Full,
+    Eio,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum CutWord {
+    Drop,
+    Pages,
+    Torn,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PromiseWord {
+    /// No acknowledged write
+    Nothing,
+    /// The last 2.5 seconds
+    Second,
+    /// The last writes, however many
+    Tail,
+    /// Everything
+    Anything,
+}
+
+impl Torture {
+    /// The result file to print in place of a torture.
+    pub fn table(&self) -> Option<&Path> {
+        self.table.as_deref()
+    }
+
+    /// The options of the run.
+    pub fn options(self) -> anyhow::Result<Options> {
+        let subjects = match self.program.split_first() {
+            Some((program, arguments)) => vec![self.foreign(program, arguments)],
+            None => self.own()?,
+        };
+        Ok(Options {
+            subjects,
+            modes: self.mode.iter().map(|mode| mode.mode()).collect(),
+            rounds: self.rounds,
+            time: self.seconds.map(Duration::from_secs),
+            // Short, to be typed again.
+            seed: self.seed.unwrap_or_else(|| RandomState::new().hash_one(()) % 1_000_000_000),
+            clients: self.clients,
+            cuts: self.cut.iter().map(|cut| cut.cut()).collect(),
+            directory: self.dir,
+            output: self.output,
+        })
+    }
+
+    /// The flags that a round is played again with, besides those of the subject.
+    fn again(&self) -> String {
+        let cuts: Vec<_> = self.cut.iter().filter_map(ValueEnum::to_possible_value).collect();
+        let cuts: Vec<_> = cuts.iter().map(|cut| cut.get_name()).collect();
+        format!("kvbench torture --clients {} --cut {}", self.clients, cuts.join(","))
+    }
+
+    fn own(&self) -> anyhow::Result<Vec<Subject>> {
+        let program = env::current_exe().context("cannot find this program")?;
+        let subjects = self.store.iter().flat_map(|kind| {
+            let program = &program;
+            self.fsync.iter().map(move |word| {
+                let (name, fsync) = (kind.info.name, Fsync::from(*word));
+                let loss = kind.info.loss(fsync);
+                Subject {
+                    name: name.into(),
+                    library: kind.info.library.into(),
+                    fsync: fsync.to_string(),
+                    program: program.clone(),
+                    arguments: server_arguments(name, fsync),
+                    is_ours: true,
+                    kill: Promise::of(loss.kill),
+                    power_cut: Promise::of(loss.power_cut),
+                    again: format!("{} --store {name} --fsync {fsync}", self.again()),
+                    program_words: String::new(),
+                }
+            })
+        });
+        Ok(subjects.collect())
+    }
+
+    fn foreign(&self, program: &str, arguments: &[String]) -> Subject {
+        let file_name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+        let promise = self.promise.promise();
+        let word = self.promise.to_possible_value();
+        let word = word.as_ref().map_or("nothing", |word| word.get_name());
+        Subject {
+            name: self.name.clone().unwrap_or_else(|| file_name.into_owned()),
+            library: String::new(),
+            fsync: String::new(),
+            program: program.into(),
+            arguments: arguments.to_vec(),
+            is_ours: false,
+            kill: promise,
+            power_cut: promise,
+            again: format!("{} --promise {word}", self.again()),
+            program_words: [program].into_iter().chain(arguments.iter().map(String::as_str)).fold(
+                " --".to_owned(),
+                |line, word| {
+                    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:{}".contains(c);
+                    match !word.is_empty() && word.chars().all(plain) {
+                        true => format!("{line} {word}"),
+                        false => format!("{line} '{word}'"),
+                    }
+                },
+            ),
+        }
+    }
+}
+
+/// Serves a store. With a small cache RocksDB flushes and compacts, and sled writes pages.
+fn server_arguments(store: &str, fsync: Fsync) -> Vec<String> {
+    let words = ["serve", "--store", store, "--path", "{dir}/data", "--fsync", fsync.as_str()];
+    let more = ["--cache-size", "8MiB", "--port", "{port}", "--log-level", "warn"];
+    words.into_iter().chain(more).map(Into::into).collect()
+}
+
+impl ModeWord {
+    fn mode(self) -> Mode {
+        match self {
+            Self::Kill => Mode::Kill,
+            Self::Power => Mode::Power,
+            Self::Full => Mode::Full,
+            Self::Eio => Mode::Eio,
+        }
+    }
+}
+
+impl CutWord {
+    fn cut(self) -> Cut {
+        match self {
+            Self::Drop => Cut::Drop,
+            Self::Pages => Cut::Pages,
+            Self::Torn => Cut::Torn,
+        }
+    }
+}
+
+impl PromiseWord {
+    fn promise(self) -> Promise {
+        match self {
+            Self::Nothing => Promise::Nothing,
+            Self::Second => Promise::of("about a second"),
+            Self::Tail => Promise::Tail,
+            Self::Anything => Promise::Anything,
+        }
+    }
+}

@@ -1,0 +1,567 @@
+//! Files and directories, each as programs see it and as the medium holds it.
+//!
+//! A change of names waits in a journal until one of its directories is synced. A rename is one change,
+//! also between two directories: every journaling file system keeps it whole.
+
+use super::{cut::Keep, file::File};
+use nix::errno::Errno;
+use rand::{Rng, rngs::SmallRng};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ffi::{OsStr, OsString},
+    fs, io,
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+pub(super) type Ino = u64;
+pub(super) type Result<T> = std::result::Result<T, Errno>;
+
+/// The root directory.
+pub(super) const ROOT: Ino = 1;
+
+/// What goes wrong on purpose.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trouble {
+    /// No page more than these can be taken.
+    pub(super) limit: Option<u64>,
+    /// Writes fail.
+    pub writes: bool,
+    /// Syncs fail.
+    pub syncs: bool,
+}
+
+/// A file or directory.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub kind: Kind,
+    pub mode: u32,
+    /// Names that programs see.
+    links: u32,
+    /// Names on the medium.
+    durable_links: u32,
+    /// Names in the journal.
+    pending: u32,
+    opens: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    File(File),
+    Dir(Dir),
+}
+
+/// A directory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Dir {
+    /// Each with the place that a listing can go on from.
+    names: BTreeMap<OsString, (Ino, u64)>,
+    order: BTreeMap<u64, OsString>,
+    durable: BTreeMap<OsString, Ino>,
+}
+
+/// The first places of a listing are those of `.` and `..`.
+const FIRST_PLACE: u64 = 3;
+
+impl Dir {
+    fn set(&mut self, name: &OsStr, target: Option<Ino>) {
+        if let Some((_, place)) = self.names.remove(name) {
+            self.order.remove(&place);
+        }
+        if let Some(ino) = target {
+            let place = self.order.last_key_value().map_or(FIRST_PLACE, |(last, _)| last + 1);
+            self.names.insert(name.into(), (ino, place));
+            self.order.insert(place, name.into());
+        }
+    }
+
+    /// The entries behind a place of the listing.
+    pub fn after(&self, place: u64) -> impl Iterator<Item = (u64, Ino, &OsStr)> {
+        let behind = self.order.range(place + 1..);
+        behind.filter_map(|(place, name)| Some((*place, self.names.get(name)?.0, name.as_os_str())))
+    }
+}
+
+/// A name that comes, or goes.
+#[derive(Clone, Debug)]
+struct Edit {
+    dir: Ino,
+    name: OsString,
+    target: Option<Ino>,
+}
+
+/// The state of the file system.
+#[derive(Clone, Debug)]
+pub(super) struct Image {
+    nodes: HashMap<Ino, Node>,
+    next: Ino,
+    /// Changes of names that no sync has made durable, in their order; each whole or not at all.
+    journal: Vec<Vec<Edit>>,
+    used: u64,
+    pub trouble: Trouble,
+    /// The power is off.
+    pub is_off: bool,
+}
+
+impl Image {
+    pub fn new() -> Self {
+        let kind = Kind::Dir(Dir::default());
+        let root = Node { kind, mode: 0o755, links: 1, durable_links: 1, pending: 0, opens: 0 };
+        let (journal, trouble) = Default::default();
+        let nodes = HashMap::from([(ROOT, root)]);
+        Self { nodes, next: ROOT + 1, journal, used: 0, trouble, is_off: false }
+    }
+
+    pub fn node(&self, ino: Ino) -> Result<&Node> {
+        self.nodes.get(&ino).ok_or(Errno::ENOENT)
+    }
+
+    fn node_mut(&mut self, ino: Ino) -> Result<&mut Node> {
+        self.nodes.get_mut(&ino).ok_or(Errno::ENOENT)
+    }
+
+    pub fn file(&self, ino: Ino) -> Result<&File> {
+        match &self.node(ino)?.kind {
+            Kind::File(file) => Ok(file),
+            Kind::Dir(_) => Err(Errno::EISDIR),
+        }
+    }
+
+    fn file_mut(&mut self, ino: Ino) -> Result<&mut File> {
+        match &mut self.node_mut(ino)?.kind {
+            Kind::File(file) => Ok(file),
+            Kind::Dir(_) => Err(Errno::EISDIR),
+        }
+    }
+
+    pub fn dir(&self, ino: Ino) -> Result<&Dir> {
+        match &self.node(ino)?.kind {
+            Kind::Dir(dir) => Ok(dir),
+            Kind::File(_) => Err(Errno::ENOTDIR),
+        }
+    }
+
+    fn dir_mut(&mut self, ino: Ino) -> Result<&mut Dir> {
+        match &mut self.node_mut(ino)?.kind {
+            Kind::Dir(dir) => Ok(dir),
+            Kind::File(_) => Err(Errno::ENOTDIR),
+        }
+    }
+
+    pub fn lookup(&self, dir: Ino, name: &OsStr) -> Result<Ino> {
+        self.dir(dir)?.names.get(name).map(|(ino, _)| *ino).ok_or(Errno::ENOENT)
+    }
+
+    /// Pages that files take.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// From now on the disk is full.
+    pub fn fill(&mut self) {
+        self.trouble.limit = Some(self.used);
+    }
+
+    fn is_full(&self) -> bool {
+        self.trouble.limit.is_some_and(|limit| self.used >= limit)
+    }
+
+    /// Changes a file, and counts the pages it takes then.
+    fn change<T>(&mut self, ino: Ino, change: impl FnOnce(&mut File) -> T) -> Result<T> {
+        let file = self.file_mut(ino)?;
+        let before = file.used();
+        let outcome = change(file);
+        let after = file.used();
+        self.used = (self.used + after).saturating_sub(before);
+        Ok(outcome)
+    }
+
+    /// Writes what there is room for, and returns how much that was.
+    pub fn write(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
+        if self.trouble.writes {
+            return Err(Errno::EIO);
+        }
+        let mut data = data;
+        if let Some(limit) = self.trouble.limit {
+            let file = self.file(ino)?;
+            while self.used + file.needs(offset, data.len() as u64) > limit {
+                let shorter = data.len().saturating_sub(super::file::PAGE as usize);
+                data = data.get(..shorter).unwrap_or_default();
+                if data.is_empty() {
+                    return Err(Errno::ENOSPC);
+                }
+            }
+        }
+        self.change(ino, |file| file.write(offset, data))?;
+        Ok(data.len())
+    }
+
+    pub fn set_len(&mut self, ino: Ino, len: u64) -> Result<()> {
+        self.change(ino, |file| file.set_len(len))
+    }
+
+    pub fn set_mode(&mut self, ino: Ino, mode: u32) -> Result<()> {
+        self.node_mut(ino)?.mode = mode & 0o7777;
+        Ok(())
+    }
+
+    pub fn zero(&mut self, ino: Ino, offset: u64, len: u64) -> Result<()> {
+        self.change(ino, |file| file.zero(offset, len))
+    }
+
+    /// Room for a range; whether it makes the file longer.
+    pub fn allocate(&mut self, ino: Ino, end: u64, grows: bool) -> Result<()> {
+        if self.is_full() {
+            return Err(Errno::ENOSPC);
+        }
+        if grows && self.file(ino)?.len() < end {
+            return self.set_len(ino, end);
+        }
+        Ok(())
+    }
+
+    pub fn sync(&mut self, ino: Ino) -> Result<()> {
+        let fails = self.trouble.syncs;
+        let file = self.file_mut(ino)?;
+        if fails {
+            file.sync_fails();
+            return Err(Errno::EIO);
+        }
+        file.sync();
+        Ok(())
+    }
+
+    pub fn sync_range(&mut self, ino: Ino, offset: u64, len: u64) -> Result<()> {
+        if self.trouble.syncs {
+            return self.sync(ino);
+        }
+        self.file_mut(ino)?.sync_range(offset, len);
+        Ok(())
+    }
+
+    /// Makes the names of a directory durable, and what they depend on: earlier changes of a directory that
+    /// one of its changes shares.
+    pub fn sync_dir(&mut self, dir: Ino) -> Result<()> {
+        self.dir(dir)?;
+        if self.trouble.syncs {
+            return Err(Errno::EIO);
+        }
+        let mut dirs = BTreeSet::from([dir]);
+        let (mut now, mut later) = (Vec::new(), Vec::new());
+        for change in std::mem::take(&mut self.journal).into_iter().rev() {
+            if change.iter().any(|edit| dirs.contains(&edit.dir)) {
+                dirs.extend(change.iter().map(|edit| edit.dir));
+                now.push(change);
+            } else {
+                later.push(change);
+            }
+        }
+        self.journal = later.into_iter().rev().collect();
+        now.into_iter().rev().for_each(|change| self.apply(&change));
+        Ok(())
+    }
+
+    /// Everything is durable, as after some quiet minutes.
+    pub fn sync_all(&mut self) {
+        std::mem::take(&mut self.journal).iter().for_each(|change| self.apply(change));
+        for node in self.nodes.values_mut() {
+            if let Kind::File(file) = &mut node.kind {
+                file.sync();
+            }
+        }
+    }
+
+    /// Writes a change of names to the medium.
+    fn apply(&mut self, change: &[Edit]) {
+        for Edit { dir, name, target } in change {
+            let Ok(dir) = self.dir_mut(*dir) else { continue };
+            let old = match target {
+                Some(ino) => dir.durable.insert(name.clone(), *ino),
+                None => dir.durable.remove(name),
+            };
+            if let Some(node) = target.and_then(|ino| self.nodes.get_mut(&ino)) {
+                node.durable_links += 1;
+                node.pending = node.pending.saturating_sub(1);
+            }
+            if let Some(ino) = old {
+                if let Some(node) = self.nodes.get_mut(&ino) {
+                    node.durable_links = node.durable_links.saturating_sub(1);
+                }
+                self.forget_unused(ino);
+            }
+        }
+    }
+
+    /// Programs see the change at once; the medium when one of the directories is synced.
+    fn enter(&mut self, change: Vec<Edit>) -> Result<()> {
+        for Edit { dir, name, target } in &change {
+            let old = self.dir(*dir)?.names.get(name).map(|(ino, _)| *ino);
+            self.dir_mut(*dir)?.set(name, *target);
+            if let Some(node) = target.and_then(|ino| self.nodes.get_mut(&ino)) {
+                node.links += 1;
+                node.pending += 1;
+            }
+            if let Some(node) = old.and_then(|ino| self.nodes.get_mut(&ino)) {
+                node.links = node.links.saturating_sub(1);
+            }
+        }
+        self.journal.push(change);
+        Ok(())
+    }
+
+    fn forget_unused(&mut self, ino: Ino) {
+        let unused = |node: &Node| node.links + node.durable_links + node.pending + node.opens == 0;
+        if self.nodes.get(&ino).is_some_and(unused)
+            && let Some(Node { kind: Kind::File(file), .. }) = self.nodes.remove(&ino)
+        {
+            self.used = self.used.saturating_sub(file.used());
+        }
+    }
+
+    pub fn create(&mut self, dir: Ino, name: &OsStr, mode: u32, is_dir: bool) -> Result<Ino> {
+        if self.lookup(dir, name).is_ok() {
+            return Err(Errno::EEXIST);
+        }
+        if self.is_full() {
+            return Err(Errno::ENOSPC);
+        }
+        let kind = if is_dir { Kind::Dir(Dir::default()) } else { Kind::File(File::default()) };
+        let node = Node { kind, mode: mode & 0o7777, links: 0, durable_links: 0, pending: 0, opens: 0 };
+        let ino = self.next;
+        self.next += 1;
+        self.nodes.insert(ino, node);
+        self.enter(vec![Edit { dir, name: name.into(), target: Some(ino) }])?;
+        Ok(ino)
+    }
+
+    pub fn link(&mut self, ino: Ino, dir: Ino, name: &OsStr) -> Result<()> {
+        self.file(ino)?;
+        if self.lookup(dir, name).is_ok() {
+            return Err(Errno::EEXIST);
+        }
+        self.enter(vec![Edit { dir, name: name.into(), target: Some(ino) }])
+    }
+
+    pub fn remove(&mut self, dir: Ino, name: &OsStr, is_dir: bool) -> Result<()> {
+        let ino = self.lookup(dir, name)?;
+        match (&self.node(ino)?.kind, is_dir) {
+            (Kind::Dir(_), false) => return Err(Errno::EISDIR),
+            (Kind::File(_), true) => return Err(Errno::ENOTDIR),
+            (Kind::Dir(dir), true) if !dir.names.is_empty() => return Err(Errno::ENOTEMPTY),
+            _ => {}
+        }
+        self.enter(vec![Edit { dir, name: name.into(), target: None }])?;
+        self.forget_unused(ino);
+        Ok(())
+    }
+
+    pub fn rename(&mut self, from: (Ino, &OsStr), to: (Ino, &OsStr), replace: bool) -> Result<()> {
+        let ino = self.lookup(from.0, from.1)?;
+        let old = self.lookup(to.0, to.1).ok();
+        if old == Some(ino) {
+            return Ok(());
+        }
+        if let Some(old) = old {
+            match (&self.node(old)?.kind, &self.node(ino)?.kind) {
+                _ if !replace => return Err(Errno::EEXIST),
+                (Kind::Dir(dir), Kind::Dir(_)) if !dir.names.is_empty() => return Err(Errno::ENOTEMPTY),
+                (Kind::Dir(_), Kind::File(_)) => return Err(Errno::EISDIR),
+                (Kind::File(_), Kind::Dir(_)) => return Err(Errno::ENOTDIR),
+                _ => {}
+            }
+        }
+        self.enter(vec![
+            Edit { dir: to.0, name: to.1.into(), target: Some(ino) },
+            Edit { dir: from.0, name: from.1.into(), target: None },
+        ])?;
+        old.map_or(Ok(()), |old| {
+            self.forget_unused(old);
+            Ok(())
+        })
+    }
+
+    pub fn open(&mut self, ino: Ino) -> Result<()> {
+        self.node_mut(ino)?.opens += 1;
+        Ok(())
+    }
+
+    pub fn release(&mut self, ino: Ino) {
+        if let Some(node) = self.nodes.get_mut(&ino) {
+            node.opens = node.opens.saturating_sub(1);
+        }
+        self.forget_unused(ino);
+    }
+
+    /// What is there when the power is back. This image serves nobody any more.
+    pub fn cut(&mut self, keep: &Keep, rng: &mut SmallRng) -> Self {
+        self.is_off = true;
+        let mut left = self.clone();
+        let names = if keep.names { rng.random_range(0..=left.journal.len()) } else { 0 };
+        let journal = std::mem::take(&mut left.journal);
+        journal.iter().take(names).for_each(|change| left.apply(change));
+        let mut nodes = HashMap::new();
+        left.keep_reachable(ROOT, &mut nodes, keep, rng);
+        let used = nodes.values().map(|node: &Node| match &node.kind {
+            Kind::File(file) => file.used(),
+            Kind::Dir(_) => 0,
+        });
+        let used = used.sum();
+        Self { nodes, next: self.next, journal: Vec::new(), used, trouble: Trouble::default(), is_off: false }
+    }
+
+    fn keep_reachable(&self, ino: Ino, kept: &mut HashMap<Ino, Node>, keep: &Keep, rng: &mut SmallRng) {
+        let Some(node) = self.nodes.get(&ino) else { return };
+        if let Some(known) = kept.get_mut(&ino) {
+            known.links += 1;
+            known.durable_links += 1;
+            return;
+        }
+        let kind = match &node.kind {
+            Kind::File(file) => Kind::File(file.after_cut(keep, rng)),
+            Kind::Dir(dir) => {
+                let mut left = Dir { durable: dir.durable.clone(), ..Dir::default() };
+                left.durable.retain(|_, target| self.nodes.contains_key(target));
+                left.durable.clone().iter().for_each(|(name, target)| left.set(name, Some(*target)));
+                Kind::Dir(left)
+            }
+        };
+        kept.insert(ino, Node { kind, mode: node.mode, links: 1, durable_links: 1, pending: 0, opens: 0 });
+        if let Kind::Dir(dir) = &node.kind {
+            dir.durable.values().for_each(|target| self.keep_reachable(*target, kept, keep, rng));
+        }
+    }
+
+    /// Writes all of it into a directory of another file system, for people to look at.
+    pub fn export(&self, ino: Ino, path: &Path) -> io::Result<()> {
+        let Some(node) = self.nodes.get(&ino) else { return Ok(()) };
+        match &node.kind {
+            Kind::Dir(dir) => {
+                fs::create_dir_all(path)?;
+                dir.names.iter().try_for_each(|(name, (ino, _))| self.export(*ino, &path.join(name)))
+            }
+            Kind::File(file) => {
+                let copy = fs::File::create(path)?;
+                copy.set_len(file.len())?;
+                file.parts().try_for_each(|(offset, bytes)| copy.write_all_at(bytes, offset))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    fn name(text: &str) -> &OsStr {
+        OsStr::new(text)
+    }
+
+    fn cut(image: &mut Image) -> Image {
+        image.cut(&Keep::NOTHING, &mut SmallRng::seed_from_u64(1))
+    }
+
+    fn listing(image: &Image, dir: Ino) -> Vec<String> {
+        let names = image.dir(dir).unwrap().after(0);
+        names.map(|(_, ino, name)| format!("{}={ino}", name.display())).collect()
+    }
+
+    #[test]
+    fn a_name_needs_a_sync_of_its_directory_not_of_its_file() {
+        let mut image = Image::new();
+        let file = image.create(ROOT, name("a"), 0o644, false).unwrap();
+        image.write(file, 0, b"bytes").unwrap();
+        image.sync(file).unwrap();
+        assert!(listing(&cut(&mut image.clone()), ROOT).is_empty());
+        image.sync_dir(ROOT).unwrap();
+        let left = cut(&mut image);
+        assert_eq!(left.file(file).unwrap().read(0, 9), b"bytes");
+    }
+
+    #[test]
+    fn a_rename_replaces_whole_or_not_at_all() {
+        let mut image = Image::new();
+        let old = image.create(ROOT, name("log"), 0o644, false).unwrap();
+        let new = image.create(ROOT, name("new"), 0o644, false).unwrap();
+        image.sync_dir(ROOT).unwrap();
+        image.rename((ROOT, name("new")), (ROOT, name("log")), true).unwrap();
+        image.release(old);
+        assert_eq!(listing(&image, ROOT), [format!("log={new}")]);
+        let before = cut(&mut image.clone());
+        assert_eq!(listing(&before, ROOT), [format!("log={old}"), format!("new={new}")]);
+        image.sync_dir(ROOT).unwrap();
+        assert_eq!(listing(&cut(&mut image), ROOT), [format!("log={new}")]);
+    }
+
+    #[test]
+    fn a_rename_between_directories_brings_what_was_there_before_it() {
+        let mut image = Image::new();
+        let dir = image.create(ROOT, name("dir"), 0o755, true).unwrap();
+        image.sync_dir(ROOT).unwrap();
+        image.create(dir, name("x"), 0o644, false).unwrap();
+        let file = image.create(ROOT, name("y"), 0o644, false).unwrap();
+        image.rename((ROOT, name("y")), (dir, name("x")), true).unwrap();
+        image.sync_dir(ROOT).unwrap();
+        image.sync_dir(dir).unwrap();
+        let left = cut(&mut image);
+        assert_eq!(
+            (listing(&left, ROOT), listing(&left, dir)),
+            (vec![format!("dir={dir}")], vec![format!("x={file}")])
+        );
+    }
+
+    #[test]
+    fn an_unlinked_file_comes_back_until_its_directory_is_synced() {
+        let mut image = Image::new();
+        let file = image.create(ROOT, name("a"), 0o644, false).unwrap();
+        image.write(file, 0, b"1").unwrap();
+        image.sync(file).unwrap();
+        image.sync_dir(ROOT).unwrap();
+        image.remove(ROOT, name("a"), false).unwrap();
+        assert_eq!(cut(&mut image.clone()).file(file).unwrap().read(0, 9), b"1");
+        image.sync_dir(ROOT).unwrap();
+        assert!(image.file(file).is_err());
+    }
+
+    #[test]
+    fn some_names_are_left_in_their_order() {
+        let mut image = Image::new();
+        for n in 0..20 {
+            image.create(ROOT, name(&format!("{n:02}")), 0o644, false).unwrap();
+        }
+        let mut lengths = BTreeSet::new();
+        for seed in 0..50 {
+            let keep = Keep { pages: 1.0, torn: 0.0, names: true };
+            let left = image.clone().cut(&keep, &mut SmallRng::seed_from_u64(seed));
+            let names = listing(&left, ROOT);
+            assert!(names.iter().enumerate().all(|(n, name)| name.starts_with(&format!("{n:02}"))));
+            lengths.insert(names.len());
+        }
+        assert!(lengths.len() > 10, "{lengths:?}");
+    }
+
+    #[test]
+    fn a_full_disk_takes_what_has_its_room_already() {
+        let mut image = Image::new();
+        let file = image.create(ROOT, name("a"), 0o644, false).unwrap();
+        image.write(file, 0, &[1; 8192]).unwrap();
+        image.fill();
+        assert_eq!(image.write(file, 100, &[2; 100]), Ok(100));
+        assert_eq!(image.write(file, 8190, &[2; 100]), Err(Errno::ENOSPC));
+        assert_eq!(image.write(file, 4096, &[2; 8192]), Ok(4096));
+        assert_eq!(image.create(ROOT, name("b"), 0o644, false), Err(Errno::ENOSPC));
+        image.trouble = Trouble::default();
+        assert_eq!(image.write(file, 8190, &[2; 100]), Ok(100));
+    }
+
+    #[test]
+    fn a_listing_goes_on_where_it_was_though_names_went_meanwhile() {
+        let mut image = Image::new();
+        for n in ["a", "b", "c"] {
+            image.create(ROOT, name(n), 0o644, false).unwrap();
+        }
+        let first = image.dir(ROOT).unwrap().after(0).next().unwrap().0;
+        image.remove(ROOT, name("a"), false).unwrap();
+        assert_eq!(image.dir(ROOT).unwrap().after(first).count(), 2);
+    }
+}

@@ -1,0 +1,260 @@
+//! One round: a store from its first start through some strikes.
+
+use super::{
+    Mode, Options, Subject,
+    client::{self, Connection, Load, Met},
+    disk::Cut,
+    history::History,
+    place::Place,
+    promise::Promise,
+    server::Server,
+};
+use rand::{Rng, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Most strikes of one round.
+const STRIKES: u32 = 3;
+
+/// What came of a round.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub strikes: u64,
+    pub acknowledged: u64,
+    pub refused: u64,
+    pub lost: u64,
+    /// The longest time from the acknowledgement of a lost write to the strike.
+    pub oldest: Option<Duration>,
+    /// How long each start after a strike took.
+    pub reopen: Vec<Duration>,
+    /// What must not be; the round ended there.
+    pub fault: Option<String>,
+}
+
+/// What a store holds after a strike.
+struct Found {
+    /// Of each client.
+    clients: Vec<Vec<Option<Vec<u8>>>>,
+    keys: Option<u64>,
+}
+
+pub(super) struct Round<'a> {
+    options: &'a Options,
+    subject: &'a Subject,
+    mode: Mode,
+    rng: SmallRng,
+    place: Place,
+    log: PathBuf,
+    histories: Vec<History>,
+    /// What the last strike may have taken, and when in the load it came.
+    promise: Promise,
+    struck: Duration,
+    /// How the last strike was, in words.
+    last: String,
+    outcome: Outcome,
+}
+
+/// Plays a round, and leaves its directory when it failed.
+pub(super) fn play(
+    options: &Options,
+    subject: &Subject,
+    mode: Mode,
+    seed: u64,
+    directory: &Path,
+) -> io::Result<Outcome> {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let histories = (0..options.clients).map(|client| History::new(client, rng.random())).collect();
+    let mut round = Round {
+        options,
+        subject,
+        mode,
+        place: Place::new(mode, directory)?,
+        log: directory.join("server.log"),
+        histories,
+        promise: Promise::Nothing,
+        struck: Duration::ZERO,
+        last: "before the first strike".into(),
+        outcome: Outcome::default(),
+        rng,
+    };
+    let ended = round.run();
+    let Round { mut place, mut outcome, last, .. } = round;
+    match ended {
+        Ok(()) => place.remove()?,
+        Err(fault) => {
+            let fault = format!("{last}: {fault}");
+            place.keep()?;
+            std::fs::write(directory.join("fault.txt"), format!("{fault}\n"))?;
+            outcome.fault = Some(fault);
+        }
+    }
+    Ok(outcome)
+}
+
+impl Round<'_> {
+    fn run(&mut self) -> Result<(), String> {
+        for strike in 0..self.rng.random_range(1..=STRIKES) {
+            // A first start, or the repair of what the strike before left, may be struck as well.
+            if self.subject.is_ours && self.rng.random_range(0..3) == 0 {
+                self.strike_while_it_opens()?;
+            }
+            let server = self.start_and_look()?;
+            if strike == 0 && !self.subject.is_ours {
+                self.place.settle();
+            }
+            self.load_and_strike(server)?;
+        }
+        self.start_and_look().map(drop)
+    }
+
+    fn spawn(&self) -> Result<Server, String> {
+        Server::spawn(self.subject, &self.place.data(), &self.log)
+    }
+
+    /// Starts the server and looks at what is there. A store that may lose everything may also not open, or
+    /// not be readable; then it begins again with nothing.
+    fn start_and_look(&mut self) -> Result<Server, String> {
+        let first = self.start().and_then(|server| Ok((self.find(&server)?, server)));
+        let (found, server) = match first {
+            Err(_) if self.promise == Promise::Anything => {
+                self.place.wipe().map_err(|error| error.to_string())?;
+                let server = self.start()?;
+                (self.find(&server)?, server)
+            }
+            first => first?,
+        };
+        self.judge(&found)?;
+        Ok(server)
+    }
+
+    /// Starts the server and waits until it serves.
+    fn start(&mut self) -> Result<Server, String> {
+        let begin = Instant::now();
+        let mut server = self.spawn()?;
+        server.wait_until_ready()?;
+        if self.outcome.strikes > 0 {
+            self.outcome.reopen.push(begin.elapsed());
+        }
+        Ok(server)
+    }
+
+    /// What the store holds of each client, and how many keys it says that it has.
+    fn find(&self, server: &Server) -> Result<Found, String> {
+        let mut connection = Connection::open(server.port).map_err(|error| error.to_string())?;
+        let clients = self.histories.iter().map(|history| client::look(&mut connection, history.client));
+        let clients = clients.collect::<Result<_, _>>()?;
+        Ok(Found { clients, keys: client::count(&mut connection) })
+    }
+
+    /// Compares all keys with what their clients know.
+    fn judge(&mut self, found: &Found) -> Result<(), String> {
+        let (mut keys, mut faults) = (0, Vec::new());
+        for (history, found) in self.histories.iter_mut().zip(&found.clients) {
+            keys += found.iter().flatten().count() as u64;
+            let verdict = history.settle(found, self.promise, self.struck);
+            self.outcome.acknowledged += verdict.acknowledged;
+            self.outcome.lost += verdict.lost;
+            self.outcome.oldest = self.outcome.oldest.max(verdict.oldest);
+            faults.extend(verdict.faults);
+        }
+        if let Some(all) = found.keys
+            && all != keys
+            && self.promise != Promise::Anything
+        {
+            faults.push(format!("DBSIZE says {all} keys, of which the clients know {keys}"));
+        }
+        if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
+    }
+
+    fn strike_while_it_opens(&mut self) -> Result<(), String> {
+        let server = self.spawn()?;
+        let time = Duration::from_micros(self.rng.random_range(500..25_000));
+        thread::sleep(time);
+        self.strike(server, &format!("{} us after a start", time.as_micros()))
+    }
+
+    fn load_and_strike(&mut self, mut server: Server) -> Result<(), String> {
+        let troubled = matches!(self.mode, Mode::Full | Mode::Eio);
+        let load = Load {
+            begin: Instant::now(),
+            struck: AtomicBool::new(false),
+            may_refuse: troubled,
+            may_end: troubled && !self.subject.is_ours,
+        };
+        let rngs: Vec<_> = self.histories.iter().map(|_| SmallRng::from_rng(&mut self.rng)).collect();
+        let mut side = SmallRng::from_rng(&mut self.rng);
+        let mut histories = std::mem::take(&mut self.histories);
+        let port = server.port;
+        let (met, struck) = thread::scope(|scope| {
+            let load = &load;
+            let clients: Vec<_> = histories
+                .iter_mut()
+                .zip(rngs)
+                .map(|(history, mut rng)| scope.spawn(move || client::write(port, history, load, &mut rng)))
+                .collect();
+            scope.spawn(move || client::rewrite(port, load, &mut side));
+            self.let_it_run();
+            let ended = server.ended().filter(|_| !load.may_end);
+            let ended = ended.map(|status| format!("the server ended ({status}): {}", server.last_words()));
+            load.struck.store(true, Ordering::SeqCst);
+            self.struck = load.begin.elapsed();
+            let when = format!("{} ms into the load", self.struck.as_millis());
+            let struck = self.strike(server, &when).and(ended.map_or(Ok(()), Err));
+            let met: Vec<_> = clients.into_iter().map(|client| client.join().unwrap_or_default()).collect();
+            (met, struck)
+        });
+        self.histories = histories;
+        struck?;
+        self.outcome.refused += met.iter().map(|met| met.refused).sum::<u64>();
+        met.into_iter().find_map(|Met { fault, .. }| fault).map_or(Ok(()), Err)
+    }
+
+    /// The time of the load, with what goes wrong in it. To see that a store loses no more than a second,
+    /// it must be longer than that.
+    fn let_it_run(&mut self) {
+        let long = matches!(self.promise_of(self.mode == Mode::Kill), Promise::Within(_));
+        let range = if long { 3000..5000 } else { 20..500 };
+        thread::sleep(Duration::from_millis(self.rng.random_range(range)));
+        if matches!(self.mode, Mode::Kill | Mode::Power) {
+            return;
+        }
+        match self.mode {
+            Mode::Full => self.place.fill(),
+            _ => self.place.fail(&mut self.rng),
+        }
+        thread::sleep(Duration::from_millis(self.rng.random_range(20..300)));
+        self.place.heal();
+        thread::sleep(Duration::from_millis(self.rng.random_range(0..200)));
+    }
+
+    fn promise_of(&self, is_kill: bool) -> Promise {
+        if is_kill { self.subject.kill } else { self.subject.power_cut }
+    }
+
+    /// Ends the process, or its machine.
+    fn strike(&mut self, server: Server, when: &str) -> Result<(), String> {
+        self.outcome.strikes += 1;
+        let number = self.outcome.strikes;
+        let is_kill = match self.mode {
+            Mode::Kill => true,
+            Mode::Power | Mode::Eio => false,
+            Mode::Full => self.rng.random(),
+        };
+        self.promise = self.promise_of(is_kill);
+        if is_kill {
+            self.last = format!("after strike {number}, a kill {when}");
+            drop(server);
+            return Ok(());
+        }
+        let cut = self.options.cuts.choose(&mut self.rng).copied().unwrap_or(Cut::Drop);
+        self.last = format!("after strike {number}, a power cut ({cut:?}) {when}");
+        self.place.cut(cut, &mut self.rng);
+        drop(server);
+        self.place.power_on().map_err(|error| format!("cannot mount the disk again: {error}"))
+    }
+}

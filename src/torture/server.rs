@@ -1,0 +1,109 @@
+//! The server process that is struck.
+
+use super::{Subject, client::Connection};
+use nix::sys::{prctl::set_pdeathsig, signal::Signal};
+use redis_protocol::resp2::types::OwnedFrame;
+use std::{
+    fs::{self, File},
+    io,
+    net::{Ipv4Addr, TcpListener},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long a start may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Ports below those that the system gives to clients.
+const PORTS: std::ops::Range<u16> = 12_000..32_000;
+
+/// A running server; killed when dropped.
+pub(super) struct Server {
+    process: Child,
+    pub port: u16,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts a process over the data in `dir`, and does not wait for it.
+    pub fn spawn(subject: &Subject, dir: &Path, log: &Path) -> Result<Self, String> {
+        let port = free_port()?;
+        let said = |error: io::Error| format!("{}: {error}", log.display());
+        let output = File::options().create(true).append(true).open(log).map_err(said)?;
+        let errors = output.try_clone().map_err(said)?;
+        let words = subject.arguments.iter().map(|word| {
+            word.replace("{dir}", &dir.display().to_string()).replace("{port}", &port.to_string())
+        });
+        let mut command = Command::new(&subject.program);
+        command.args(words).stdin(Stdio::null()).stdout(output).stderr(errors);
+        end_with_us(&mut command);
+        let start = command.spawn();
+        let process =
+            start.map_err(|error| format!("cannot start {}: {error}", subject.program.display()))?;
+        Ok(Self { process, port, log: log.into() })
+    }
+
+    /// Waits until it serves.
+    pub fn wait_until_ready(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let pong = Connection::open(self.port).and_then(|mut connection| connection.call(&["PING"]));
+            if matches!(pong, Ok(OwnedFrame::SimpleString(_))) {
+                return Ok(());
+            }
+            if let Ok(Some(status)) = self.process.try_wait() {
+                return Err(format!("the server does not start ({status}): {}", self.last_words()));
+            }
+            if Instant::now() > deadline {
+                return Err(format!("the server is not ready after {} s", PATIENCE.as_secs()));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// How it ended, if it did so by itself.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.process.try_wait().ok().flatten()
+    }
+
+    /// The end of its log.
+    pub fn last_words(&self) -> String {
+        let log = fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(log.get(log.len().saturating_sub(600)..).unwrap_or_default());
+        let lines: Vec<_> = text.lines().rev().take(3).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The server must not outlive a torture that is killed.
+#[expect(unsafe_code, reason = "what runs between fork and exec")]
+fn end_with_us(command: &mut Command) {
+    // SAFETY: prctl is async-signal-safe, and nothing else happens there.
+    unsafe {
+        command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?));
+    }
+}
+
+fn free_port() -> Result<u16, String> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = (std::process::id() as u16).wrapping_mul(41);
+    for _ in PORTS {
+        let number = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % (PORTS.end - PORTS.start);
+        let port = PORTS.start + number;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    Err(format!("no free port from {} to {}", PORTS.start, PORTS.end))
+}

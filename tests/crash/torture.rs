@@ -1,0 +1,191 @@
+//! `kvbench torture`: that it finds losses where there are some, and none where there are none.
+//!
+//! All but the kills need /dev/fuse, and root or fusermount3; `tools/setup test` sees to the latter.
+
+use crate::{
+    seed,
+    support::{KVBENCH, stores},
+};
+use kvbench::{
+    proof::{Cell, Results},
+    torture::disk::{Cut, Disk, Medium},
+};
+use rand::{SeedableRng, rngs::SmallRng};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+/// Every kind of file that a program may believe to be safe, and some that it may not.
+const WRITES: &str = r#"
+import ctypes, mmap, os, sys
+os.chdir(sys.argv[1])
+libc = ctypes.CDLL(None, use_errno=True)
+NAMES = "plain fsync fdatasync dsync sync rwf mapped msync range truncated".split()
+for name in NAMES:
+    with open(name, "wb") as file:
+        file.write(b"old" * 4096)
+        file.flush()
+        os.fsync(file.fileno())
+os.mkdir("sub")
+open("gone", "wb").close()
+os.link("plain", "second")
+dir = os.open(".", os.O_RDONLY)
+os.fsync(dir)
+def write(name, flags=0):
+    fd = os.open(name, os.O_RDWR | flags)
+    os.pwrite(fd, b"new", 5000)
+    return fd
+write("plain")
+os.fsync(write("fsync"))
+os.fdatasync(write("fdatasync"))
+write("dsync", os.O_DSYNC)
+write("sync", os.O_SYNC)
+os.pwritev(os.open("rwf", os.O_RDWR), [b"new"], 5000, os.RWF_DSYNC)
+fd = write("range")
+assert libc.sync_file_range(fd, ctypes.c_int64(0), ctypes.c_int64(0), 7) == 0
+for name in "mapped", "msync":
+    map = mmap.mmap(os.open(name, os.O_RDWR), 0)
+    map[5000:5003] = b"new"
+    if name == "msync":
+        map.flush()
+os.truncate("truncated", 1)
+# Names that no sync of their directory follows.
+os.rename("plain", "moved")
+os.unlink("gone")
+fd = os.open("created", os.O_CREAT | os.O_WRONLY)
+os.write(fd, b"x")
+os.fsync(fd)
+assert sorted(os.listdir(".")) == sorted([n for n in NAMES if n != "plain"] + ["sub", "second", "moved", "created"])
+"#;
+
+#[test]
+fn the_disk_keeps_what_was_synced_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::mount(Medium::default(), &dir.path().join("mount")).unwrap();
+    let output = Command::new("python3").args(["-c", WRITES]).arg(dir.path().join("mount")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let left = disk.cut(Cut::Drop, &mut SmallRng::seed_from_u64(1));
+    drop(disk);
+    left.export(&dir.path().join("left")).unwrap();
+    let read = |name: &str| fs::read(dir.path().join("left").join(name)).unwrap();
+    for name in ["plain", "second", "mapped", "range", "truncated"] {
+        assert!(read(name) == b"old".repeat(4096), "{name} is as it was");
+    }
+    for name in ["fsync", "fdatasync", "dsync", "sync", "rwf", "msync"] {
+        assert_eq!(read(name)[5000..5003], *b"new", "{name}");
+        assert_eq!(read(name).len(), 3 * 4096, "{name}");
+    }
+    let left = |name: &str| dir.path().join("left").join(name).exists();
+    assert!(left("sub") && left("gone") && !left("moved") && !left("created"));
+}
+
+#[test]
+fn a_kill_costs_no_store_an_acknowledged_write() {
+    for store in stores() {
+        passes("kill", 2, &["--store", store]);
+    }
+}
+
+#[test]
+fn a_power_cut_costs_no_store_an_acknowledged_write() {
+    for store in stores() {
+        passes("power", 2, &["--store", store]);
+    }
+}
+
+#[test]
+fn a_full_disk_costs_no_store_an_acknowledged_write() {
+    for store in stores() {
+        let cell = passes("full", 1, &["--store", store]);
+        assert!(cell.refused > 0, "{store}: the disk was not full");
+    }
+}
+
+#[test]
+fn a_failing_disk_costs_no_store_an_acknowledged_write() {
+    for store in stores() {
+        let cell = passes("eio", 1, &["--store", store]);
+        assert!(cell.refused > 0, "{store}: the disk did not fail");
+    }
+}
+
+/// What is under test from here on is the torture.
+#[test]
+fn a_power_cut_takes_what_was_acknowledged_unsynced() {
+    for store in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cell, output) =
+            torture(dir.path(), "power", 4, &["--store", store, "--fsync", "no", "--cut", "drop"]);
+        assert!(cell.lost > 0, "{store}: {output:?}");
+    }
+}
+
+#[test]
+#[cfg(feature = "sled")]
+fn a_power_cut_finds_out_that_flush_of_sled_is_no_sync() {
+    finds_losses("power", 3, &["--store", "sled-flush-only"]);
+}
+
+#[test]
+fn a_power_cut_takes_from_redis_server_without_appendfsync() {
+    finds_losses("power", 3, &redis("no"));
+}
+
+#[test]
+fn a_power_cut_takes_nothing_from_redis_server_with_appendfsync_always() {
+    passes("power", 3, &redis("always"));
+}
+
+#[test]
+fn a_failed_round_remains_and_tells_how_to_play_it_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cell, output) = torture(dir.path(), "power", 1, &redis("no"));
+    let said = String::from_utf8(output.stdout).unwrap();
+    let again = said.lines().find_map(|line| line.strip_prefix("again: kvbench ")).unwrap();
+    assert!(again.contains(&format!("--seed {} -- redis-server", cell.failed[0])), "{said}");
+    let kept = said.lines().find_map(|line| line.strip_prefix("kept: ")).unwrap();
+    assert!(fs::read_to_string(Path::new(kept).join("fault.txt")).unwrap().contains("are lost"));
+    assert!(Path::new(kept).join("data/appendonlydir").is_dir());
+    // What comes after -- is the program's.
+    let directory = dir.path().join("again");
+    let script = format!("exec \"$0\" {}", again.replacen(" -- ", " --dir \"$1\" -- ", 1));
+    let status = Command::new("sh").args(["-c", &script, KVBENCH]).arg(directory).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+}
+
+fn redis(appendfsync: &str) -> Vec<&str> {
+    // Its log has no checksums: of what was being written, pages that remain are taken for whole.
+    let flags = ["--cut", "drop", "--", "redis-server", "--port", "{port}", "--dir", "{dir}"];
+    let more = ["--save", "", "--appendonly", "yes", "--appendfsync", appendfsync];
+    flags.into_iter().chain(more).collect()
+}
+
+/// Runs rounds in which nothing may be lost.
+fn passes(mode: &str, rounds: u64, args: &[&str]) -> Cell {
+    let dir = tempfile::tempdir().unwrap();
+    let (cell, output) = torture(dir.path(), mode, rounds, args);
+    assert!(output.status.success() && cell.failed.is_empty(), "{output:?}");
+    assert_eq!((cell.rounds, cell.lost), (rounds, 0));
+    assert!(cell.strikes >= rounds && cell.acknowledged > 0, "{cell:?}");
+    cell
+}
+
+/// Runs rounds in which nothing may be lost, and something is.
+fn finds_losses(mode: &str, rounds: u64, args: &[&str]) {
+    let dir = tempfile::tempdir().unwrap();
+    let (cell, output) = torture(dir.path(), mode, rounds, args);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(cell.lost > 0 && !cell.failed.is_empty(), "{cell:?}");
+}
+
+fn torture(dir: &Path, mode: &str, rounds: u64, args: &[&str]) -> (Cell, Output) {
+    let result = dir.join("result.json");
+    let mut command = Command::new(KVBENCH);
+    command.current_dir(dir).args(["torture", "--mode", mode, "--rounds", &rounds.to_string()]);
+    command.args(["--seed", &(seed() as u32).to_string(), "--output"]).arg(&result).args(args);
+    let output = command.output().unwrap();
+    let results = Results::read(&result).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    (results.cells.into_iter().next().unwrap(), output)
+}
