@@ -67,9 +67,10 @@ fn count(info: &Info) -> &'static str {
 
 /// How often the losses of a policy were tried.
 fn proof(info: &Info, fsync: Fsync, proved: &Results) -> String {
-    let tried = |mode| proved.rounds(info.name, info.library, fsync.as_str(), mode);
-    match (tried("kill"), tried("power")) {
-        (0, 0) => "not proved: run kvbench torture".into(),
-        (kill, power) => format!("proved in {kill} rounds of kills and {power} of power cuts"),
-    }
+    let tried = |mode, strikes| match proved.rounds(info.name, info.library, fsync.as_str(), mode) {
+        0 => format!("no {strikes} tried"),
+        1 => format!("1 round of {strikes} without a fault"),
+        rounds => format!("{rounds} rounds of {strikes} without a fault"),
+    };
+    format!("{}, {}", tried("kill", "kills"), tried("power", "power cuts"))
 }

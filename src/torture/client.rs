@@ -124,8 +124,7 @@ pub(super) fn write(port: u16, history: &mut History, load: &Load, rng: &mut Sma
             (0..rng.random_range(1..=depth)).try_for_each(|_| {
                 let reply = connection.reply()?;
                 let request = waiting.pop_front().ok_or(io::ErrorKind::InvalidData)?;
-                take(reply, &request, history, load, &mut met);
-                Ok(())
+                take(reply, &request, history, load, &mut met)
             })
         });
         if let Err(error) = outcome {
@@ -136,19 +135,26 @@ pub(super) fn write(port: u16, history: &mut History, load: &Load, rng: &mut Sma
     met
 }
 
-/// Notes a reply, and checks it.
-fn take(reply: OwnedFrame, request: &Request, history: &mut History, load: &Load, met: &mut Met) {
+/// Notes a reply, and checks it. An error after the strike is the end, as if the connection had broken: what
+/// is answered behind it may rest on what failed.
+fn take(
+    reply: OwnedFrame,
+    request: &Request,
+    history: &mut History,
+    load: &Load,
+    met: &mut Met,
+) -> io::Result<()> {
     // What was sent before an error came was expected without it.
     let expected = if history.is_certain() { request.expected } else { Expected::Any };
     let number = match (&reply, expected) {
-        (OwnedFrame::Error(_), _) if load.is_struck() => return,
+        (OwnedFrame::Error(text), _) if load.is_struck() => return Err(io::Error::other(text.to_string())),
         (OwnedFrame::Error(text), _) => {
             met.refused += 1;
             history.refused(request.write);
             if !load.may_refuse {
                 met.fault.get_or_insert_with(|| format!("{} was refused: {text}", name(request)));
             }
-            return;
+            return Ok(());
         }
         (OwnedFrame::SimpleString(text), Expected::Ok | Expected::Any) if text == b"OK" => 0,
         (OwnedFrame::Integer(number), Expected::Any) => *number,
@@ -160,12 +166,13 @@ fn take(reply: OwnedFrame, request: &Request, history: &mut History, load: &Load
             let text: String = format!("{reply:?}").chars().take(200).collect();
             let fault = format!("{} was answered {text}, not {expected:?}", name(request));
             met.fault.get_or_insert(fault);
-            return;
+            return Ok(());
         }
     };
     if let Some(write) = request.write {
         history.acknowledged(write, number, load.begin.elapsed());
     }
+    Ok(())
 }
 
 fn name(request: &Request) -> String {
