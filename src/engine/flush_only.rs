@@ -3,12 +3,12 @@
 
 use super::{
     Batch, Caveat, Engine, Error, Info, KeyRange, Kind, Location, Op, OpenOptions, Result, VisitPair,
-    VisitValue, path,
+    VisitValue,
 };
 use std::ops::ControlFlow;
 
 /// The engine's row in the list.
-pub const KIND: Kind = Kind { info: &INFO, open, recognise: super::sled::KIND.recognise };
+pub const KIND: Kind = Kind { info: &INFO, open, ..super::sled::KIND };
 
 static INFO: Info = Info {
     name: "sled-flush-only",
@@ -22,7 +22,6 @@ fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
     let Location::Path(path) = &options.location else {
         return Err(Error::Unsupported { engine: INFO.name, what: "needs a --path on disk".into() });
     };
-    path::create_dir(path)?;
     let config = sled::Config::new().path(path).flush_every_ms(None);
     Ok(Box::new(FlushOnly(config.open().map_err(fail)?)))
 }
