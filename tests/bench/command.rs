@@ -59,6 +59,13 @@ fn wrong_flags_are_refused_by_name() {
         (&["--key-bytes", "4"], "--key-bytes"),
         (&["--value-bytes", "9-1"], "--value-bytes"),
         (&["--seconds", "0"], "--seconds"),
+        (&["--mix", "insert=1", "--seconds", "1"], "--seconds"),
+        (&["--mix", "insert=1,delete=1", "--warm-up", "1"], "--warm-up"),
+        (&["--mix", "delete=1", "--keys", "10", "--operations", "11"], "--operations 11"),
+        (
+            &["--mix", "insert=1", "--key-bytes", "2", "--ordered-keys", "--keys", "10"],
+            "--operations 1000000",
+        ),
         (&["--rate", "x"], "--rate"),
         (&["--suite", "ycsb", "--mix", "get=1"], "--mix"),
         (&["--target-name", "redis"], "--target"),

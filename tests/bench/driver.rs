@@ -36,7 +36,6 @@ pub fn workload(mix: &[(Operation, f64)]) -> Workload {
         seed: 3,
         step: Step::Operations,
         hashed_keys: true,
-        key_limit: None,
         data: None,
     }
 }
@@ -57,7 +56,7 @@ fn memory(store: &str) -> Box<dyn Engine> {
 /// Loads, then runs workloads at the same time.
 fn run(engine: &dyn Engine, workloads: &[&Workload]) -> (Vec<Measurement>, u64) {
     let data = Data::new(workloads[0]).unwrap();
-    let live = Live::new(workloads[0].key_limit.unwrap_or(u64::MAX));
+    let live = Live::new(data.capacity());
     let bench = Bench::new(engine, &data, &live);
     let load = workloads[0].load();
     bench.run(&[&load], Usage::default);
@@ -85,8 +84,8 @@ fn a_mix_does_its_parts_of_the_operations_asked_for() {
 }
 
 #[test]
-fn deletes_take_every_key_once_and_then_end() {
-    let mut workload = workload(&[(Operation::Delete, 1.0)]);
+fn deletes_take_every_key_once_and_fail_when_there_are_no_more() {
+    let mut workload = Workload { operations: Some(1000), ..workload(&[(Operation::Delete, 1.0)]) };
     for batch in [1, 7] {
         workload.batch = batch;
         let engine = memory("map");
@@ -94,21 +93,55 @@ fn deletes_take_every_key_once_and_then_end() {
         assert!(measured[0].is_sound(), "{:?}", measured[0].first_fault);
         assert_eq!((measured[0].operations, keys, engine.count().unwrap()), (1000, 0, 0));
     }
+    workload.operations = Some(1001);
+    let (measured, _) = run(&*memory("map"), &[&workload]);
+    let fault = measured[0].first_fault.as_deref().unwrap_or_default();
+    assert!(!measured[0].is_sound() && fault.contains("ran dry: no key is left to delete"), "{fault}");
 }
 
 #[test]
 fn reads_beside_deletes_miss_nothing_that_is_there() {
-    let workload = workload(&[(Operation::Get, 0.95), (Operation::Delete, 0.05)]);
+    let workload = workload(&[(Operation::Get, 0.98), (Operation::Delete, 0.02)]);
     let (measured, _) = run(&*memory("map"), &[&workload]);
     assert!(measured[0].is_sound(), "{:?}", measured[0].first_fault);
 }
 
 #[test]
-fn inserts_start_over_at_their_limit() {
-    let workload = Workload { key_limit: Some(1500), batch: 64, ..workload(&[(Operation::Insert, 1.0)]) };
+fn no_insert_meets_a_key_that_is_there() {
+    // Of two bytes there are 65536 keys, half of them for reads that find nothing.
+    let workload = Workload {
+        key_bytes: Size::Fixed(2),
+        hashed_keys: false,
+        operations: Some(32_768 - 1000),
+        batch: 64,
+        ..workload(&[(Operation::Insert, 1.0)])
+    };
     let engine = memory("map");
     let (measured, keys) = run(&*engine, &[&workload]);
-    assert_eq!((measured[0].operations, keys, engine.count().unwrap()), (20_000, 1500, 1500));
+    assert!(measured[0].is_sound(), "{:?}", measured[0].first_fault);
+    assert_eq!((measured[0].operations, keys, engine.count().unwrap()), (31_768, 32_768, 32_768));
+    let more = Workload { operations: Some(32_768), ..workload };
+    let (measured, _) = run(&*memory("map"), &[&more]);
+    let fault = measured[0].first_fault.as_deref().unwrap_or_default();
+    assert!(!measured[0].is_sound() && fault.contains("ran dry: no key is left to insert"), "{fault}");
+}
+
+#[test]
+fn a_warm_up_takes_and_adds_no_keys() {
+    let mix = [(Operation::Get, 0.5), (Operation::Delete, 0.25), (Operation::Insert, 0.25)];
+    let workload = Workload { warmup_seconds: 0.2, operations: Some(2000), ..workload(&mix) };
+    let engine = memory("map");
+    let (measured, keys) = run(&*engine, &[&workload]);
+    assert!(measured[0].is_sound(), "{:?}", measured[0].first_fault);
+    let count = |kind| measured[0].by_operation[&kind].count;
+    assert_eq!(keys, 1000 + count(Operation::Insert) - count(Operation::Delete));
+    assert_eq!(engine.count().unwrap(), keys);
+    let deletes = Workload {
+        operations: Some(1000),
+        ..Workload { mix: [(Operation::Delete, 1.0)].into(), ..workload }
+    };
+    let (measured, _) = run(&*memory("map"), &[&deletes]);
+    assert!(measured[0].is_sound() && measured[0].operations == 1000, "{:?}", measured[0].first_fault);
 }
 
 #[test]

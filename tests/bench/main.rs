@@ -22,3 +22,4 @@ mod resume;
 mod rows;
 mod values;
 mod wire;
+mod work;

@@ -83,7 +83,6 @@ pub fn workload(name: &str, mix: &[(Operation, f64)]) -> Workload {
         seed: 42,
         step: Step::Operations,
         hashed_keys: false,
-        key_limit: None,
         data: None,
     }
 }

@@ -1,5 +1,5 @@
 //! Which keys are there: what inserts have added and deletes have taken, over all threads and all cells
-//! of a group.
+//! of a group. No key is inserted twice, and none comes back.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use std::{
 /// The numbers of the keys that exist: all of `deleted..inserted`.
 #[derive(Debug)]
 pub struct Live {
-    /// Where numbering starts over.
+    /// How many keys there can be.
     limit: u64,
     /// Numbers handed out for inserts.
     next: AtomicU64,
@@ -25,10 +25,10 @@ pub struct Live {
 }
 
 impl Live {
-    /// No keys; inserts start over after `limit`.
+    /// No keys, and at most `limit` of them to come.
     pub fn new(limit: u64) -> Self {
         Self {
-            limit: limit.max(1),
+            limit,
             next: AtomicU64::new(0),
             inserted: AtomicU64::new(0),
             ahead: Mutex::default(),
@@ -36,18 +36,18 @@ impl Live {
         }
     }
 
-    /// A ticket for the next insert, and the number of its key.
-    pub fn insert(&self) -> (u64, u64) {
-        let ticket = self.next.fetch_add(1, SeqCst);
-        (ticket, ticket % self.limit)
+    /// The number of the next key to insert, if there is one.
+    pub fn insert(&self) -> Option<u64> {
+        let index = self.next.fetch_add(1, SeqCst);
+        (index < self.limit).then_some(index)
     }
 
-    /// Makes the key of a ticket visible to choosers, once all keys before it are.
-    pub fn inserted(&self, ticket: u64) {
+    /// Makes an inserted key visible to choosers, once all keys before it are.
+    pub fn inserted(&self, index: u64) {
         let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
         let mut done = self.inserted.load(SeqCst);
-        if ticket != done {
-            ahead.insert(ticket, ticket + 1);
+        if index != done {
+            ahead.insert(index, index + 1);
             return;
         }
         done += 1;
@@ -76,7 +76,7 @@ impl Live {
 
     #[inline]
     fn end(&self) -> u64 {
-        self.inserted.load(SeqCst).min(self.limit)
+        self.inserted.load(SeqCst)
     }
 
     /// How many keys exist when nothing is under way.

@@ -102,7 +102,7 @@ pub struct Foreign {
 pub enum Suite {
     /// SET and GET over the wire.
     Kvbench,
-    /// Set, get, both, delete, batch, by time.
+    /// Set, get, both, delete, batch.
     Smallnest,
     /// The same over a file of pairs.
     Xdag,
@@ -145,6 +145,18 @@ pub enum PlanError {
     ShortKeys { bytes: u32, keys: u64, least: u32 },
     #[error("--keys 0: --mix {0} needs keys to work on")]
     NoKeys(&'static str),
+    #[error("--seconds: --mix {0} is work by count, the same for every store; --operations says how much")]
+    NotByTime(String),
+    #[error(
+        "--warm-up: it would do what --mix {0} is measured by; leave it out, or add an operation that reads"
+    )]
+    NoWarmUp(String),
+    #[error("--operations {operations}: --mix delete finds {keys} keys only; raise --keys")]
+    RunsDry { operations: u64, keys: u64 },
+    #[error(
+        "--operations {operations}: keys of {bytes} bytes give no more than {most} to insert; raise --key-bytes"
+    )]
+    TooManyInserts { operations: u64, bytes: u32, most: u64 },
     #[error("nothing to measure with these --stores: {0}")]
     Nothing(String),
 }

@@ -80,6 +80,31 @@ impl Workload {
         }
     }
 
+    /// Whether it leaves the store about as it finds it, so that it can go on for any time. What only fills
+    /// or empties a store is work by count: the same for every engine, however fast it is.
+    pub fn is_steady(&self) -> bool {
+        self.kinds().any(|kind| !matches!(kind, Operation::Insert | Operation::Delete))
+    }
+
+    /// What threads do before the measured time: the same, without taking or adding keys that the measured
+    /// operations are to work on. `None` when nothing is left of it.
+    pub fn warm_up(&self) -> Option<Workload> {
+        let mut steady = self.clone();
+        steady.mix.retain(|kind, _| !matches!(kind, Operation::Insert | Operation::Delete));
+        (self.warmup_seconds > 0.0 && steady.kinds().next().is_some()).then_some(steady)
+    }
+
+    /// Whether it adds or takes keys.
+    pub fn changes_keys(&self) -> bool {
+        self.kinds().any(|kind| matches!(kind, Operation::Insert | Operation::Delete))
+    }
+
+    /// Most keys that it can meet, where that is known before.
+    pub fn most_keys(&self) -> u64 {
+        let inserts = self.kinds().any(|kind| kind == Operation::Insert);
+        self.keys + self.operations.filter(|_| inserts && !self.is_steady()).unwrap_or(0)
+    }
+
     /// Whether the keys that are there at the end are known. An update of a key that another thread is
     /// deleting may bring it back.
     pub fn has_exact_keys(&self) -> bool {

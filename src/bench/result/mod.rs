@@ -10,6 +10,7 @@ pub mod level;
 pub mod measure;
 pub mod numbers;
 pub mod spread;
+pub mod work;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -196,9 +197,6 @@ pub struct Workload {
     /// their numbers.
     #[serde(default)]
     pub hashed_keys: bool,
-    /// Where inserts start over with the first key and overwrite. Bounds memory in runs by time.
-    #[serde(default)]
-    pub key_limit: Option<u64>,
     /// File of the pairs, when they are not made: records of one key and one value.
     #[serde(default)]
     pub data: Option<String>,
@@ -311,6 +309,14 @@ pub struct Measurement {
     pub seconds: f64,
     /// Operations in each second; 0 of a step that is done once.
     pub throughput: f64,
+    /// Keys that were there before its first operation; counted in the engine where `keys_after` says so.
+    #[serde(default)]
+    pub keys_before: Option<u64>,
+    /// Keys that were there after its last operation. They are what the driver has written and removed, and
+    /// the engine has been asked for its own count wherever it knows that, or the operations could have
+    /// changed it.
+    #[serde(default)]
+    pub keys_after: Option<u64>,
     /// Operations that ended in an error.
     pub errors: u64,
     /// Reads that did not find what was there.

@@ -106,9 +106,7 @@ fn warnings(environment: &Environment, cells: &[Cell]) -> Vec<String> {
             environment.directory
         ));
     }
-    let bytes = |cell: &Cell| {
-        cell.workload.keys.max(cell.workload.key_limit.unwrap_or(0)) as f64 * cell.workload.pair_bytes()
-    };
+    let bytes = |cell: &Cell| cell.workload.most_keys() as f64 * cell.workload.pair_bytes();
     let largest = cells.iter().map(bytes).fold(0.0, f64::max);
     if let Some(total) = environment.memory_bytes.filter(|total| largest > 0.5 * *total as f64) {
         warnings.push(format!(

@@ -16,7 +16,7 @@ use crate::bench::{
         options::Options,
         suites::{self, Plan},
     },
-    result::{Cell, Outcome, Run, SCHEMA_VERSION, Sample},
+    result::{Cell, Outcome, Run, SCHEMA_VERSION, Sample, work},
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use job::Job;
@@ -40,6 +40,8 @@ pub enum Error {
     Differs { path: PathBuf, what: &'static str },
     #[error("{unsound} of {all} measurements are not sound; no number of theirs is shown")]
     Unsound { unsound: usize, all: usize },
+    #[error("{}", .0.join("\n"))]
+    UnequalWork(Vec<String>),
 }
 
 impl Error {
@@ -70,7 +72,10 @@ pub fn run(options: &Options) -> Result<Run, Error> {
 /// An error when some of what was measured is not sound; says what, on standard error.
 pub fn verdict(run: &Run) -> Result<(), Error> {
     match run.samples.iter().filter(|sample| complain(sample)).count() {
-        0 => Ok(()),
+        0 => match work::unequal(run) {
+            unequal if unequal.is_empty() => Ok(()),
+            unequal => Err(Error::UnequalWork(unequal)),
+        },
         unsound => Err(Error::Unsound { unsound, all: run.samples.len() }),
     }
 }

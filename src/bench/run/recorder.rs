@@ -46,6 +46,18 @@ pub enum Fault {
     Wrong(String),
 }
 
+impl Fault {
+    /// There is no key for an operation. What follows would be done by some engines and not by others.
+    pub fn dry(operation: Operation) -> Self {
+        let work = match operation {
+            Operation::Insert => "no key is left to insert",
+            Operation::Delete => "no key is left to delete",
+            _ => "no key is there to work on",
+        };
+        Self::Error(format!("it ran dry: {work}; raise --keys, or do fewer operations"))
+    }
+}
+
 /// Histograms, a timeline and faults.
 #[derive(Clone, Debug)]
 pub struct Recorder {

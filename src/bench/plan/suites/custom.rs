@@ -2,15 +2,19 @@
 
 use super::maker::{Maker, Rows, cell};
 use crate::bench::{
+    data::keys::Keys,
     plan::options::PlanError,
-    result::{Access, Cell, Operation, Order, Size, Workload},
+    result::{Access, Cell, Operation, Order, Size, Workload, numbers},
 };
+
+/// Keys, and operations of a mix by count, where the options give none.
+const KEYS: u64 = 1_000_000;
 
 pub(super) fn cells(maker: &Maker<'_>) -> Result<Rows, PlanError> {
     let (custom, access) = (&maker.options.custom, maker.access());
     let mix: Vec<_> = custom.mix.iter().map(|(operation, part)| (*operation, *part)).collect();
-    let workload = Workload {
-        keys: maker.options.keys.unwrap_or(1_000_000),
+    let mut workload = Workload {
+        keys: maker.options.keys.unwrap_or(KEYS),
         key_bytes: custom.key_bytes,
         value_bytes: custom.value_bytes,
         order: custom.order,
@@ -21,11 +25,40 @@ pub(super) fn cells(maker: &Maker<'_>) -> Result<Rows, PlanError> {
         ..maker.workload(&custom.name, &mix, 10.0)
     };
     check(&workload, access)?;
+    if !workload.is_steady() {
+        by_count(maker, &mut workload)?;
+    }
     let cells = maker.targets(access).into_iter().map(|target| {
         // Asked for by name, the reference is no longer aside.
         Cell { reference: false, ..cell("custom", target, workload.clone(), &custom.name) }
     });
     Ok(("Workload", cells.chain(maker.floor()).collect()))
+}
+
+/// Makes a mix that only fills or empties the store one of a number of operations.
+fn by_count(maker: &Maker<'_>, workload: &mut Workload) -> Result<(), PlanError> {
+    let mix = || numbers::mix(&workload.mix);
+    if maker.options.seconds.is_some() {
+        return Err(PlanError::NotByTime(mix()));
+    }
+    if workload.warmup_seconds > 0.0 {
+        return Err(PlanError::NoWarmUp(mix()));
+    }
+    let does = |kind| workload.kinds().any(|done| done == kind);
+    let default = if does(Operation::Delete) { workload.keys } else { KEYS };
+    let operations = maker.options.operations.unwrap_or(default);
+    if !does(Operation::Insert) && operations > workload.keys {
+        return Err(PlanError::RunsDry { operations, keys: workload.keys });
+    }
+    // Half of what fits is left for reads that find nothing.
+    let (Size::Fixed(bytes) | Size::Uniform(bytes, _)) = workload.key_bytes;
+    let most =
+        (Keys::new(workload.key_bytes, workload.hashed_keys).capacity() / 2).saturating_sub(workload.keys);
+    if does(Operation::Insert) && operations > most {
+        return Err(PlanError::TooManyInserts { operations, bytes, most });
+    }
+    (workload.seconds, workload.operations) = (None, Some(operations));
+    Ok(())
 }
 
 fn check(workload: &Workload, access: Access) -> Result<(), PlanError> {

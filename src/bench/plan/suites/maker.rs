@@ -3,7 +3,9 @@
 use crate::{
     bench::{
         plan::options::{Durability, Foreign, Options, PlanError, Suite},
-        result::{Access, Cell, Figure, Operation, Order, Size, Step, Target, Workload, level::Level},
+        result::{
+            Access, Cell, Figure, Operation, Order, Size, Step, Target, Workload, level::Level, numbers,
+        },
     },
     engine::{Fsync, Info, KINDS, reference},
 };
@@ -155,6 +157,23 @@ impl Maker<'_> {
         }
     }
 
+    /// How many keys a suite writes or removes one by one, of `keys`: where each of them waits for the disk,
+    /// a part, since the same work for all stores takes the slowest of them so much longer. The user's
+    /// `--keys` hold whatever the durability.
+    pub fn writes(&self, target: &Target, keys: u64) -> u64 {
+        const SYNCED: u64 = 20_000;
+        match self.options.keys {
+            None if Level::of(target).is_durable() => keys.min(SYNCED),
+            _ => keys,
+        }
+    }
+
+    /// Writes or removals of `count` keys, each once: as many for every store, whatever `--seconds`.
+    pub fn by_count(&self, name: &str, operation: Operation, count: u64) -> Workload {
+        let workload = self.workload(name, &[(operation, 1.0)], 0.0);
+        Workload { seconds: None, operations: Some(count), warmup_seconds: 0.0, ..workload }
+    }
+
     /// A workload with the options' limits, or `seconds` when they have none.
     pub fn workload(&self, name: &str, mix: &[(Operation, f64)], seconds: f64) -> Workload {
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
@@ -178,7 +197,6 @@ impl Maker<'_> {
             seed: self.options.seed,
             step: Step::Operations,
             hashed_keys: true,
-            key_limit: None,
             data: None,
         }
     }
@@ -238,4 +256,15 @@ pub(super) fn group(mut cells: Vec<Cell>) -> Vec<Cell> {
     let name = cells.first().map(|cell| cell.id.clone());
     cells.iter_mut().for_each(|cell| cell.group.clone_from(&name));
     cells
+}
+
+/// Says in the heading of the cells' tables how much is done.
+pub(super) fn headed(mut cells: Vec<Cell>, work: &str) -> Vec<Cell> {
+    cells.iter_mut().for_each(|cell| cell.table = format!("{}; {work}", cell.table));
+    cells
+}
+
+/// A number of keys for people.
+pub(super) fn count(keys: u64) -> String {
+    numbers::grouped(keys as f64)
 }

@@ -1,7 +1,8 @@
 //! The cases of smallnest's kvbench and of its XDAG fork: set, get, get with one setter beside it, delete,
-//! each by time; and sets in batches of 1000.
+//! and sets in batches of 1000. The seeds end each of them by the clock; here only those do that read. All
+//! stores are filled and emptied by the same number of keys, and all gets are over the same keys.
 
-use super::maker::{Maker, Rows, cell, group};
+use super::maker::{Maker, Rows, cell, count, group, headed};
 use crate::bench::{
     data::{self, RECORD_KEY, RECORD_VALUE},
     plan::options::{PlanError, Suite},
@@ -9,10 +10,9 @@ use crate::bench::{
 };
 use std::collections::HashSet;
 
-/// Length of a case where the options give none, as in the seed.
+/// Length of a case that reads where the options give none, as in the seed.
 const SECONDS: f64 = 60.0;
-/// Keys where the options give none; sets start over after them, so that a fast store does not fill the
-/// memory within its minute.
+/// Keys where the options give none.
 const KEYS: u64 = 1_000_000;
 
 pub(super) fn cells(maker: &Maker<'_>) -> Rows {
@@ -20,10 +20,11 @@ pub(super) fn cells(maker: &Maker<'_>) -> Rows {
         key_bytes: Size::Fixed(9),
         value_bytes: Size::Fixed(256),
         hashed_keys: false,
-        key_limit: Some(maker.options.keys.unwrap_or(KEYS).max(1)),
         ..workload
     };
-    let cells = cases(maker, "smallnest", maker.access(), SECONDS, &shape);
+    let keys = maker.options.keys.unwrap_or(KEYS).max(1);
+    let cases = Cases { suite: "smallnest", seconds: SECONDS, keys, shape: &shape };
+    let cells = cases.cells(maker, maker.access());
     ("Case", cells.into_iter().chain(maker.floor()).collect())
 }
 
@@ -36,11 +37,12 @@ pub(super) fn xdag(maker: &Maker<'_>) -> Result<Rows, PlanError> {
         key_bytes: Size::Fixed(RECORD_KEY as u32),
         value_bytes: Size::Fixed(RECORD_VALUE as u32),
         data: Some(data.display().to_string()),
-        key_limit: Some(maker.options.keys.unwrap_or(pairs).clamp(1, pairs)),
         ..workload
     };
     let mut cells = Vec::new();
-    let stores = cases(maker, "xdag", Access::InProcess, 10.0, &shape);
+    let keys = maker.options.keys.unwrap_or(pairs).clamp(1, pairs);
+    let cases = Cases { suite: "xdag", seconds: 10.0, keys, shape: &shape };
+    let stores = cases.cells(maker, Access::InProcess);
     let mut tables = HashSet::new();
     for store in &stores {
         if !tables.insert(&store.table) {
@@ -56,32 +58,43 @@ pub(super) fn xdag(maker: &Maker<'_>) -> Result<Rows, PlanError> {
     Ok(("Case", cells))
 }
 
-fn cases(
-    maker: &Maker<'_>,
-    suite: &str,
-    access: Access,
+/// What the two suites have in common.
+struct Cases<'s> {
+    suite: &'s str,
+    /// Length of a case that reads.
     seconds: f64,
-    shape: &dyn Fn(Workload) -> Workload,
-) -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for target in maker.targets(access) {
-        let make = |name: &str, operation: Operation| {
-            let workload = shape(maker.workload(name, &[(operation, 1.0)], seconds));
-            cell(suite, target.clone(), workload, name)
+    keys: u64,
+    shape: &'s dyn Fn(Workload) -> Workload,
+}
+
+impl Cases<'_> {
+    fn cells(&self, maker: &Maker<'_>, access: Access) -> Vec<Cell> {
+        maker.targets(access).iter().flat_map(|target| self.of(maker, target)).collect()
+    }
+
+    /// The cells of one store. `set` and `batch` fill an empty one each; the others find all keys loaded.
+    fn of(&self, maker: &Maker<'_>, target: &Target) -> Vec<Cell> {
+        let writes = maker.writes(target, self.keys);
+        let make =
+            |workload: Workload, row: &str| cell(self.suite, target.clone(), (self.shape)(workload), row);
+        let loaded = |workload| Workload { keys: self.keys, ..workload };
+        let steady = |name: &str, operation| {
+            make(loaded(maker.workload(name, &[(operation, 1.0)], self.seconds)), name)
         };
-        let mut set = make("set", Operation::Insert);
-        // All pairs of a file once, or until the time is over.
-        set.workload.operations = set.workload.data.as_ref().and(set.workload.key_limit);
-        let mut setmixed = make("setmixed", Operation::Update);
+        let mut cells = vec![make(maker.by_count("set", Operation::Insert, writes), "set")];
+        let mut setmixed = steady("setmixed", Operation::Update);
         setmixed.workload.threads = 1;
         setmixed.workload.order = Order::Sequential;
         setmixed.together = true;
-        let getmixed = make("getmixed", Operation::Get);
-        let delete = make("del", Operation::Delete);
-        cells.extend(group(vec![set, make("get", Operation::Get), getmixed, setmixed, delete]));
-        let mut batch = shape(maker.workload("batch", &[(Operation::Insert, 1.0)], seconds));
-        batch.batch = 1000;
-        cells.push(cell(suite, target.clone(), batch, "batch 1000"));
+        let delete = make(loaded(maker.by_count("del", Operation::Delete, writes)), "del");
+        cells.extend(group(vec![
+            steady("get", Operation::Get),
+            steady("getmixed", Operation::Get),
+            setmixed,
+            delete,
+        ]));
+        let batch = Workload { batch: 1000, ..maker.by_count("batch", Operation::Insert, self.keys) };
+        cells.push(make(batch, "batch 1000"));
+        headed(cells, &format!("set and del of {} keys, others over {}", count(writes), count(self.keys)))
     }
-    cells
 }

@@ -1,7 +1,7 @@
 //! YCSB's core workloads (Cooper et al., "Benchmarking cloud serving systems with YCSB", SoCC 2010), with
 //! its record of 1000 bytes in one value, and scans of 50 records, the mean of its 1 to 100.
 
-use super::maker::{Maker, Rows, cell};
+use super::maker::{Maker, Rows, cell, count, headed};
 use crate::bench::result::{
     Operation::{self, Get, Insert, ReadModifyWrite, Scan, Update},
     Order, Size, Workload,
@@ -37,14 +37,16 @@ pub(super) fn cells(maker: &Maker<'_>) -> Rows {
             ..workload
         };
         let keys = maker.options.keys.unwrap_or(KEYS).max(1);
-        let load =
-            Workload { key_limit: Some(keys), ..shape(maker.workload("load", &[(Insert, 1.0)], SECONDS)) };
-        cells.push(cell("ycsb", target.clone(), load, "load"));
+        let loaded = maker.writes(&target, keys);
+        let mut of_target =
+            vec![cell("ycsb", target.clone(), shape(maker.by_count("load", Insert, loaded)), "load")];
         for core in CORES {
             let workload = shape(maker.workload(&format!("ycsb-{}", core.name), core.mix, SECONDS));
             let workload = Workload { keys, order: core.order, ..workload };
-            cells.push(cell("ycsb", target.clone(), workload, core.name));
+            of_target.push(cell("ycsb", target.clone(), workload, core.name));
         }
+        let heading = format!("load of {}, others over {} records", count(loaded), count(keys));
+        cells.extend(headed(of_target, &heading));
     }
     ("Workload", cells.into_iter().chain(maker.floor()).collect())
 }

@@ -83,12 +83,12 @@ impl Shared<'_> {
         thread: u32,
         leads: bool,
     ) -> (u64, Recorder) {
-        let warmup = (workload.warmup_seconds * 1e9) as u64;
         self.barrier.wait();
-        if warmup > 0 {
+        if let Some(steady) = workload.warm_up() {
             let start = self.clock.now();
             worker.pace = Pace::new(workload.rate, start, thread, workload.threads);
-            worker.run(End { time: start + warmup, operations: u64::MAX, stop: None });
+            let time = start + (workload.warmup_seconds * 1e9) as u64;
+            worker.run(Mix::new(&steady), End { time, operations: u64::MAX, stop: None });
         }
         self.barrier.wait();
         self.barrier.wait();
@@ -104,7 +104,7 @@ impl Shared<'_> {
             },
             false => End { time: u64::MAX, operations: u64::MAX, stop: Some(&self.stop) },
         };
-        worker.run(end);
+        worker.run(Mix::new(workload), end);
         if leads && self.leaders.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.stop.store(true, Ordering::SeqCst);
         }
@@ -125,9 +125,8 @@ impl Shared<'_> {
 }
 
 impl<'s> Worker<'s> {
-    /// The worker that those of all threads are copies of. A mix of nothing does nothing.
+    /// The worker that those of all threads are copies of.
     fn prototype(shared: &'s Shared<'s>, workload: &'s Workload) -> Self {
-        let mix = Mix::new(workload);
-        Self::new(shared.bench, shared.clock.clone(), workload, mix)
+        Self::new(shared.bench, shared.clock.clone(), workload)
     }
 }

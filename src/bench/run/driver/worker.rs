@@ -37,14 +37,14 @@ struct Write {
     /// `None` deletes.
     value: Option<Vec<u8>>,
     start: u64,
-    ticket: Option<u64>,
+    index: u64,
+    kind: Option<Operation>,
 }
 
 pub(super) struct Worker<'b> {
     bench: &'b Bench<'b>,
     clock: Clock,
     workload: &'b Workload,
-    mix: Option<Mix>,
     chooser: Chooser,
     pub pace: Pace,
     pub recorder: Recorder,
@@ -65,14 +65,13 @@ enum Found {
 }
 
 impl<'b> Worker<'b> {
-    pub fn new(bench: &'b Bench<'b>, clock: Clock, workload: &'b Workload, mix: Option<Mix>) -> Self {
+    pub fn new(bench: &'b Bench<'b>, clock: Clock, workload: &'b Workload) -> Self {
         let (first, end) = bench.live.range();
         let keys = end.saturating_sub(first).max(1);
         Self {
             bench,
             clock,
             workload,
-            mix,
             chooser: Chooser::new(workload.order, keys, workload.seed, u64::from(workload.threads)),
             pace: Pace::new(None, 0, 0, 1),
             recorder: Recorder::new(0, workload.slice()),
@@ -89,13 +88,14 @@ impl<'b> Worker<'b> {
         // Names tell workloads of one cell group apart, so that a reader does not follow a writer's steps.
         let salt = self.workload.name.bytes().fold(0u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
         let chooser = self.chooser.for_thread(u64::from(thread), self.workload.seed.wrapping_add(salt));
-        let mut copy = Self::new(self.bench, self.clock.clone(), self.workload, self.mix.clone());
+        let mut copy = Self::new(self.bench, self.clock.clone(), self.workload);
         copy.chooser = chooser;
         copy
     }
 
-    pub fn run(&mut self, end: End<'_>) {
-        let Some(mix) = self.mix.clone() else { return };
+    /// Does operations of a mix until the end. A mix of nothing does nothing.
+    pub fn run(&mut self, mix: Option<Mix>, end: End<'_>) {
+        let Some(mix) = mix else { return };
         let mut left = end.operations;
         let mut now = self.clock.now();
         while left > 0 && now < end.time && !self.recorder.is_lost() {
@@ -111,15 +111,17 @@ impl<'b> Worker<'b> {
             }
             left -= 1;
             let operation = mix.pick(|| self.chooser.random());
-            // No key is left to work on.
-            let Some(time) = self.perform(operation, start) else { break };
+            let Some(time) = self.perform(operation, start) else {
+                self.recorder.fault(Fault::dry(operation));
+                break;
+            };
             now = time;
         }
         self.commit();
         self.recorder.end = self.recorder.end.max(self.clock.now());
     }
 
-    /// Does one operation, and returns the time after it.
+    /// Does one operation, and returns the time after it; `None` when no key is left for it.
     #[inline]
     fn perform(&mut self, operation: Operation, start: u64) -> Option<u64> {
         match operation {
@@ -130,11 +132,11 @@ impl<'b> Worker<'b> {
             Operation::GetMiss => Some(self.get_miss(start)),
             Operation::Update => {
                 let index = self.choose()?;
-                Some(self.put(index, None, start))
+                Some(self.put(operation, index, start))
             }
             Operation::Insert => {
-                let (ticket, index) = self.bench.live.insert();
-                Some(self.put(index, Some(ticket), start))
+                let index = self.bench.live.insert()?;
+                Some(self.put(operation, index, start))
             }
             Operation::ReadModifyWrite => {
                 let index = self.choose()?;
@@ -208,12 +210,12 @@ impl<'b> Worker<'b> {
         });
     }
 
-    fn put(&mut self, index: u64, ticket: Option<u64>, start: u64) -> u64 {
+    fn put(&mut self, kind: Operation, index: u64, start: u64) -> u64 {
         let version = self.chooser.random() as u32;
         if let Some(write) = self.writes.get_mut(self.waiting) {
             self.bench.data.key(index, &mut write.key);
             self.bench.data.value(index, version, write.value.get_or_insert_default());
-            (write.start, write.ticket) = (start, ticket);
+            (write.start, write.index, write.kind) = (start, index, Some(kind));
             self.waiting += 1;
         }
         self.commit_when_full(start)
@@ -224,7 +226,7 @@ impl<'b> Worker<'b> {
         if let Some(write) = self.writes.get_mut(self.waiting) {
             self.bench.data.key(index, &mut write.key);
             write.value = None;
-            (write.start, write.ticket) = (start, None);
+            (write.start, write.index, write.kind) = (start, index, Some(Operation::Delete));
             self.waiting += 1;
         }
         Some(self.commit_when_full(start))
@@ -260,8 +262,10 @@ impl<'b> Worker<'b> {
             Ok(()) => {
                 self.recorder.wrote(batch.bytes());
                 for write in writes {
-                    write.ticket.into_iter().for_each(|ticket| self.bench.live.inserted(ticket));
-                    let kind = kind(write);
+                    let Some(kind) = write.kind else { continue };
+                    if kind == Operation::Insert {
+                        self.bench.live.inserted(write.index);
+                    }
                     self.recorder.success(kind, write.start, now);
                 }
             }
@@ -352,13 +356,5 @@ impl<'b> Worker<'b> {
             }
             _ => index + u64::from(visited) >= end,
         }
-    }
-}
-
-fn kind(write: &Write) -> Operation {
-    match (&write.value, write.ticket) {
-        (None, _) => Operation::Delete,
-        (Some(_), Some(_)) => Operation::Insert,
-        (Some(_), None) => Operation::Update,
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn compact(
             Outcome::Measured(measurement)
         }
         Ok(()) => {
-            compare_count(&mut measurement, engine.count(), live);
+            compare_count(&mut measurement, &engine.count(), live.count());
             Outcome::Measured(measurement)
         }
     };
@@ -113,18 +113,19 @@ impl End {
 }
 
 /// Counts a fault when the engine does not have so many keys as it should.
-pub(super) fn compare_count(measurement: &mut Measurement, counted: Result<u64, Error>, live: &Live) {
-    match counted {
-        Ok(keys) if keys == live.count() => {}
+pub(super) fn compare_count(measurement: &mut Measurement, counted: &Result<u64, Error>, expected: u64) {
+    let text = match counted {
+        Ok(keys) if *keys == expected => return,
         Ok(keys) => {
-            measurement.wrong_values = 1;
-            measurement.first_fault = Some(format!("counted {keys} keys, but {} are there", live.count()));
+            measurement.wrong_values += 1;
+            format!("counted {keys} keys, but {expected} are there")
         }
         Err(error) => {
-            measurement.errors = 1;
-            measurement.first_fault = Some(format!("count: {error}"));
+            measurement.errors += 1;
+            format!("count: {error}")
         }
-    }
+    };
+    measurement.first_fault.get_or_insert(text);
 }
 
 /// A step, which took until now. What is done once has no throughput.

@@ -24,8 +24,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     if first.workload.step == Step::SourceScan {
         return Ok(vec![Outcome::Measured(source_scan(&first.workload)?)]);
     }
-    let limit = first.workload.key_limit.unwrap_or(u64::MAX).min(data.capacity());
-    let live = Live::new(limit);
+    let live = Live::new(data.capacity());
     let options = open_options(job, &first.target)?;
     let expected = expected(&data);
     let open = || {
@@ -65,7 +64,7 @@ impl Session<'_> {
         let Some(first) = cells.first() else { return Ok(self) };
         match first.workload.step {
             Step::Operations => {
-                let measurements = operations(&*self.engine, self.data, self.live, cells);
+                let measurements = counted(&*self.engine, self.data, self.live, cells);
                 self.outcomes.extend(measurements.into_iter().map(Outcome::Measured));
             }
             Step::Count => self.outcomes.push(Outcome::Measured(count(&*self.engine, self.live))),
@@ -167,6 +166,29 @@ fn load(engine: &dyn Engine, data: &Data, live: &Live, workload: &Workload) -> R
     Ok(Some(begin.elapsed().as_secs_f64()))
 }
 
+/// Measures cells that run at the same time, with the keys counted before and after.
+fn counted(engine: &dyn Engine, data: &Data, live: &Live, cells: &[Cell]) -> Vec<Measurement> {
+    let real = !cells.iter().any(|cell| cell.reference || reference::is_reference(&cell.target.store));
+    let keys_before = live.count();
+    let before = (real && engine.info().constant_count).then(|| (engine.count(), keys_before));
+    let mut measurements = operations(engine, data, live, cells);
+    // To count is to scan, for some engines: only where the number may have changed.
+    let worth = engine.info().constant_count || cells.iter().any(|cell| cell.workload.changes_keys());
+    let after = (real && worth).then(|| (engine.count(), live.count()));
+    let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
+    for measurement in &mut measurements {
+        (measurement.keys_before, measurement.keys_after) = (Some(keys_before), Some(live.count()));
+        // A write that failed may or may not be there: it is counted already.
+        if !exact || measurement.errors > 0 {
+            continue;
+        }
+        for (found, expected) in before.iter().chain(&after) {
+            compare_count(measurement, found, *expected);
+        }
+    }
+    measurements
+}
+
 fn operations(engine: &dyn Engine, data: &Data, live: &Live, cells: &[Cell]) -> Vec<Measurement> {
     let Some(first) = cells.first() else { return Vec::new() };
     let mut bench = Bench::new(engine, data, live);
@@ -195,7 +217,7 @@ fn count(engine: &dyn Engine, live: &Live) -> Measurement {
     let begin = Instant::now();
     let counted = engine.count();
     let mut measurement = once(begin);
-    compare_count(&mut measurement, counted, live);
+    compare_count(&mut measurement, &counted, live.count());
     measurement
 }
 

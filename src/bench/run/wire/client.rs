@@ -38,8 +38,6 @@ struct Request {
     operation: Operation,
     index: u64,
     start: u64,
-    /// Of an insert.
-    ticket: Option<u64>,
     /// Bytes of key and value that it writes.
     bytes: usize,
     /// The second half of a read-modify-write.
@@ -49,7 +47,6 @@ struct Request {
 /// The parts of a client that all clients of a workload begin with.
 #[derive(Clone)]
 pub(super) struct Prototype {
-    mix: Option<Mix>,
     chooser: Chooser,
     depth: usize,
     seed: u64,
@@ -57,7 +54,6 @@ pub(super) struct Prototype {
 
 pub(super) struct Client {
     stream: TcpStream,
-    mix: Option<Mix>,
     chooser: Chooser,
     depth: usize,
     pub pace: Pace,
@@ -78,7 +74,6 @@ impl Client {
         let keys = end.saturating_sub(first).max(1);
         let salt = workload.name.bytes().fold(0u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
         Prototype {
-            mix: Mix::new(workload),
             chooser: Chooser::new(workload.order, keys, workload.seed, u64::from(workload.threads)),
             depth: workload.batch.max(1) as usize,
             seed: workload.seed.wrapping_add(salt),
@@ -90,7 +85,6 @@ impl Client {
         stream.set_nodelay(true)?;
         Ok(Self {
             stream,
-            mix: prototype.mix.clone(),
             chooser: prototype.chooser.for_thread(u64::from(number), prototype.seed),
             depth: prototype.depth,
             pace: Pace::new(None, 0, 0, 1),
@@ -104,11 +98,11 @@ impl Client {
         })
     }
 
-    /// Works until its end; a connection that breaks ends it with an error.
-    pub async fn run(&mut self, shared: &Shared, recorder: &RefCell<Recorder>, end: End) {
+    /// Works on a mix until its end; a connection that breaks ends it with an error.
+    pub async fn run(&mut self, shared: &Shared, recorder: &RefCell<Recorder>, mix: &Mix, end: End) {
         let mut left = end.operations;
         let outcome = async {
-            while self.fill(shared, recorder, end, &mut left).await {
+            while self.fill(shared, recorder, mix, end, &mut left).await {
                 self.exchange(shared, recorder).await?;
             }
             io::Result::Ok(())
@@ -123,11 +117,12 @@ impl Client {
         &mut self,
         shared: &Shared,
         recorder: &RefCell<Recorder>,
+        mix: &Mix,
         end: End,
         left: &mut u64,
     ) -> bool {
         while let Some((index, version, start)) = self.to_write_back.pop_front() {
-            self.set(&shared.bench, Operation::ReadModifyWrite, index, version.wrapping_add(1), start, None);
+            self.set(&shared.bench, Operation::ReadModifyWrite, index, version.wrapping_add(1), start);
         }
         while self.waiting.len() < self.depth {
             let now = shared.clock.now();
@@ -149,68 +144,52 @@ impl Client {
                 continue;
             }
             *left -= 1;
-            if !self.request(&shared.bench, start) {
+            if let Err(fault) = self.request(&shared.bench, start, mix) {
+                recorder.borrow_mut().fault(fault);
                 *left = 0;
             }
         }
         !self.waiting.is_empty()
     }
 
-    /// Adds the next request of the mix. False when no key is left to work on.
-    fn request(&mut self, bench: &Bench, start: u64) -> bool {
-        let Some(mix) = &self.mix else { return false };
+    /// Adds the next request of the mix. A fault when no key is left for it.
+    fn request(&mut self, bench: &Bench, start: u64, mix: &Mix) -> Result<(), Fault> {
         let operation = mix.pick(|| self.chooser.random());
         let (first, last) = bench.live.range();
-        let ticket = (operation == Operation::Insert).then(|| bench.live.insert());
         let index = match operation {
             Operation::Get | Operation::Update | Operation::ReadModifyWrite => {
                 self.chooser.choose(first, last)
             }
             Operation::GetMiss => Some(bench.data.absent(self.chooser.random())),
-            Operation::Insert => ticket.map(|(_, index)| index),
+            Operation::Insert => bench.live.insert(),
             Operation::Delete => bench.live.delete(),
             // No command of Redis scans a range of keys; the plan has refused it.
             Operation::Scan => None,
         };
-        let Some(index) = index else { return false };
+        let index = index.ok_or_else(|| Fault::dry(operation))?;
         match operation {
             Operation::Update | Operation::Insert => {
                 let version = self.chooser.random() as u32;
-                self.set(bench, operation, index, version, start, ticket.map(|(ticket, _)| ticket));
+                self.set(bench, operation, index, version, start);
             }
             _ => {
                 bench.data.key(index, &mut self.key);
                 let name: &[u8] = if operation == Operation::Delete { b"DEL" } else { b"GET" };
                 encode(&mut self.output, &[name, &self.key]);
                 let bytes = if operation == Operation::Delete { self.key.len() } else { 0 };
-                self.waiting.push_back(Request {
-                    operation,
-                    index,
-                    start,
-                    ticket: None,
-                    bytes,
-                    writes_back: false,
-                });
+                self.waiting.push_back(Request { operation, index, start, bytes, writes_back: false });
             }
         }
-        true
+        Ok(())
     }
 
-    fn set(
-        &mut self,
-        bench: &Bench,
-        operation: Operation,
-        index: u64,
-        version: u32,
-        start: u64,
-        ticket: Option<u64>,
-    ) {
+    fn set(&mut self, bench: &Bench, operation: Operation, index: u64, version: u32, start: u64) {
         bench.data.key(index, &mut self.key);
         bench.data.value(index, version, &mut self.value);
         encode(&mut self.output, &[b"SET", &self.key, &self.value]);
         let writes_back = operation == Operation::ReadModifyWrite;
         let bytes = self.key.len() + self.value.len();
-        self.waiting.push_back(Request { operation, index, start, ticket, bytes, writes_back });
+        self.waiting.push_back(Request { operation, index, start, bytes, writes_back });
     }
 
     /// Sends the pipeline and takes all its replies. Both at once: a server may answer before it has read
@@ -303,7 +282,9 @@ fn settle(
 }
 
 fn count(bench: &Bench, request: &Request, now: u64, recorder: &mut Recorder) -> Option<u32> {
-    request.ticket.into_iter().for_each(|ticket| bench.live.inserted(ticket));
+    if request.operation == Operation::Insert {
+        bench.live.inserted(request.index);
+    }
     recorder.wrote(request.bytes);
     recorder.success(request.operation, request.start, now);
     None

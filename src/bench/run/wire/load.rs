@@ -5,6 +5,7 @@ use super::{
     shared::{Bench, End, Role, Shared},
 };
 use crate::bench::{
+    plan::workload::Mix,
     result::Workload,
     run::{
         pace::Pace,
@@ -92,18 +93,22 @@ impl Shared {
             },
             _ => End { time: u64::MAX, operations: u64::MAX, role: Role::Follower },
         };
-        let (_, recorders) = runtime.block_on(LocalSet::new().run_until(self.round(clients, end)));
+        let mixes: Vec<_> = self.workloads.iter().map(|workload| Mix::new(workload)).collect();
+        let round = self.round(clients, &mixes, end);
+        let (_, recorders) = runtime.block_on(LocalSet::new().run_until(round));
         Ok((start, recorders))
     }
 
     fn warm_up(self: &Arc<Self>, runtime: &Runtime, clients: Vec<Placed>) -> Vec<Placed> {
-        let seconds = self.workloads.first().map_or(0.0, |first| first.warmup_seconds);
-        if seconds <= 0.0 {
+        let steady = self.workloads.iter().map(|workload| workload.warm_up());
+        let mixes: Vec<_> = steady.map(|steady| Mix::new(&steady?)).collect();
+        let Some(first) = self.workloads.first().filter(|_| mixes.iter().any(Option::is_some)) else {
             return clients;
-        }
-        let time = self.clock.now() + (seconds * 1e9) as u64;
+        };
+        let time = self.clock.now() + (first.warmup_seconds * 1e9) as u64;
         let end = End { time, operations: u64::MAX, role: Role::WarmUp };
-        let (clients, _) = runtime.block_on(LocalSet::new().run_until(self.round(clients, |_, _| end)));
+        let round = self.round(clients, &mixes, |_, _| end);
+        let (clients, _) = runtime.block_on(LocalSet::new().run_until(round));
         clients
     }
 
@@ -120,10 +125,11 @@ impl Shared {
         Ok(clients)
     }
 
-    /// Lets clients work until their end.
+    /// Lets clients work until their end, each on the mix of its workload; without one, it waits.
     async fn round(
         self: &Arc<Self>,
         clients: Vec<Placed>,
+        mixes: &[Option<Mix>],
         end: impl Fn(usize, u32) -> End,
     ) -> (Vec<Placed>, Vec<Recorder>) {
         let start = self.clock.now();
@@ -138,9 +144,12 @@ impl Shared {
             };
             placed.client.pace = Pace::new(workload.rate, start, placed.number, workload.threads);
             let end = end(placed.place, placed.number);
+            let mix = mixes.get(placed.place).cloned().flatten();
             let (shared, recorder) = (Arc::clone(self), Rc::clone(recorder));
             tasks.push(spawn_local(async move {
-                placed.client.run(&shared, &recorder, end).await;
+                if let Some(mix) = mix {
+                    placed.client.run(&shared, &recorder, &mix, end).await;
+                }
                 shared.ended(end.role);
                 placed
             }));

@@ -9,7 +9,7 @@ mod shared;
 use super::{job::Job, process::Usage};
 use crate::bench::{
     data::{Data, live::Live},
-    result::{Cell, Measurement, Outcome, Step, Workload},
+    result::{Measurement, Outcome, Step, Workload},
 };
 use server::Server;
 pub(super) use server::stop_server;
@@ -25,7 +25,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     let Some(first) = job.cells.first() else { return Ok(Vec::new()) };
     let data = Data::new(&first.workload).map_err(|error| format!("cannot read the data: {error}"))?;
     let data = Arc::new(data);
-    let live = Arc::new(Live::new(first.workload.key_limit.unwrap_or(u64::MAX).min(data.capacity())));
+    let live = Arc::new(Live::new(data.capacity()));
     let server = Server::start(job, &first.target)?;
     let bench = Bench { address: server.address, data, live: Arc::clone(&live) };
     let usage = || server.pid.map(Usage::of).unwrap_or_default();
@@ -36,11 +36,17 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
             return Err("over the wire there are operations only".into());
         }
         let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
+        let keys_before = live.count();
         let phases = bench.run(&workloads, &usage)?;
-        let numbers = phases.into_iter().zip(cells);
-        measurements.extend(numbers.map(|(phase, cell)| phase.measurement(&cell.workload, cells.len())));
+        let keys = client::count_keys(server.address);
+        for (phase, cell) in phases.into_iter().zip(cells) {
+            let mut measurement = phase.measurement(&cell.workload, cells.len());
+            (measurement.keys_before, measurement.keys_after) = (Some(keys_before), Some(live.count()));
+            let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
+            compare_count(&mut measurement, exact, &keys, live.count());
+            measurements.push(measurement);
+        }
     }
-    let keys = client::count_keys(server.address);
     let (close_seconds, disk_bytes) = server.stop()?;
     for (measurement, cell) in measurements.iter_mut().zip(&job.cells) {
         measurement.load_seconds = load_seconds;
@@ -49,16 +55,14 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
         let alive = live.count() as f64 * cell.workload.pair_bytes();
         measurement.space_amplification =
             disk_bytes.filter(|_| alive > 0.0).map(|bytes| bytes as f64 / alive);
-        compare_count(measurement, cell, &keys, live.count());
     }
     Ok(measurements.into_iter().map(Outcome::Measured).collect())
 }
 
 /// Counts a fault when the server does not hold so many keys as it acknowledged.
-fn compare_count(measurement: &mut Measurement, cell: &Cell, keys: &io::Result<u64>, live: u64) {
+fn compare_count(measurement: &mut Measurement, exact: bool, keys: &io::Result<u64>, live: u64) {
     match keys {
-        Ok(keys) if *keys == live || measurement.errors > 0 => {}
-        Ok(_) if !cell.workload.has_exact_keys() => {}
+        Ok(keys) if *keys == live || measurement.errors > 0 || !exact => {}
         Ok(keys) => {
             measurement.misses += 1;
             let text = format!("the server counts {keys} keys, but {live} are there");

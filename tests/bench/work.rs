@@ -1,0 +1,89 @@
+//! The same work for every engine.
+
+use crate::command::{measurement, result_of};
+use kvbench::bench::result::{Cell, Measurement, Operation, Outcome, Run, Step, work};
+use std::collections::BTreeSet;
+
+/// Cells of real stores, each with its measurement.
+fn measured(run: &Run) -> impl Iterator<Item = (&Cell, &Measurement)> {
+    let real = run.cells.iter().filter(|cell| !cell.reference && cell.workload.step == Step::Operations);
+    real.filter_map(|cell| {
+        let sample = run.samples.iter().find(|sample| sample.cell == cell.id)?;
+        match &sample.outcome {
+            Outcome::Unsupported(_) => None,
+            outcome => Some((cell, measurement(outcome))),
+        }
+    })
+}
+
+/// The stores of this build that sync in very different times.
+fn stores() -> String {
+    let all = kvbench::engine::KINDS.iter().map(|kind| kind.info.name).collect::<Vec<_>>();
+    all.join(",")
+}
+
+#[test]
+fn fills_and_deletes_of_suites_are_the_same_for_every_store_and_policy() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--stores", &stores(), "--keys", "300", "--seconds", "0.05", "--warm-up", "0.02"];
+    for suite in ["smallnest", "ycsb"] {
+        let run = result_of(dir.path(), &[&["--suite", suite, "--fsync", "always,no"], &flags[..]].concat());
+        std::fs::remove_file(dir.path().join("result.json")).unwrap();
+        for (cell, measured) in measured(&run) {
+            let keys = (measured.keys_before.unwrap(), measured.keys_after.unwrap());
+            let expected = match cell.row.as_str() {
+                "set" | "batch 1000" | "load" => (0, 300),
+                "del" => (300, 0),
+                "d" | "e" => (300, keys.1),
+                _ => (300, 300),
+            };
+            assert_eq!(keys, expected, "{}", cell.id);
+            if cell.workload.seconds.is_none() {
+                assert_eq!((measured.operations, cell.workload.warmup_seconds), (300, 0.0), "{}", cell.id);
+            }
+        }
+        let rows: BTreeSet<_> = measured(&run).map(|(cell, _)| cell.row.clone()).collect();
+        assert!(rows.len() > 5, "{rows:?}");
+    }
+}
+
+#[test]
+fn only_what_is_steady_ends_by_the_clock() {
+    let dir = tempfile::tempdir().unwrap();
+    for suite in ["smallnest", "ycsb", "redb"] {
+        let flags = ["--suite", suite, "--stores", "btree", "--keys", "500", "--seconds", "0.05"];
+        let run = result_of(dir.path(), &flags);
+        std::fs::remove_file(dir.path().join("result.json")).unwrap();
+        for (cell, _) in measured(&run) {
+            let fills = |kind: &Operation| matches!(kind, Operation::Insert | Operation::Delete);
+            let steady = !cell.workload.mix.keys().all(fills);
+            assert_eq!(cell.workload.seconds.is_some(), steady, "{}", cell.id);
+        }
+    }
+}
+
+#[test]
+fn another_number_of_keys_is_another_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--stores", "map,btree", "--mix", "insert", "--keys", "10", "--operations", "20"];
+    let mut run = result_of(dir.path(), &flags);
+    assert_eq!(work::unequal(&run), [""; 0]);
+    let change = |run: &mut Run, change: fn(&mut Measurement)| match &mut run.samples[1].outcome {
+        Outcome::Measured(measurement) => change(measurement),
+        other => panic!("{other:?}"),
+    };
+    change(&mut run, |measurement| measurement.keys_after = Some(29));
+    assert!(work::unequal(&run).concat().contains("left 29 keys"), "{:?}", work::unequal(&run));
+    change(&mut run, |measurement| measurement.keys_before = Some(9));
+    assert!(work::unequal(&run).concat().contains("found 9 keys"), "{:?}", work::unequal(&run));
+}
+
+/// How much is done stands above the figures, where the policy decides it.
+#[test]
+fn the_heading_says_how_many_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--suite", "smallnest", "--stores", "map", "--keys", "1200", "--seconds", "0.02"];
+    let run = result_of(dir.path(), &flags);
+    let table = &run.cells[0].table;
+    assert!(table.ends_with("; set and del of 1,200 keys, others over 1,200"), "{table}");
+}
