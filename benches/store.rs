@@ -9,7 +9,7 @@ use criterion::{Criterion, Throughput};
 use kvbench::{
     engine::{
         Batch, Caveat, Compression, Engine, Family, Fsync, Info, KeyRange, Loss, OpenFiles, Result,
-        VisitPair, VisitValue,
+        VisitPair, VisitValue, Writers,
     },
     store::{CommitQueue, Error, Store, Txn, Work},
 };
@@ -24,8 +24,6 @@ use std::{
 };
 use support::{Key, Values};
 
-static NOTHING: Loss = Loss { kill: "everything", power_cut: "everything" };
-
 static INFO: Info = Info {
     name: "nothing",
     library: "none",
@@ -33,10 +31,11 @@ static INFO: Info = Info {
     ordered: false,
     in_memory: true,
     constant_count: true,
+    writers: Writers::One,
     compression: &[Compression::None],
     cache: "none",
     open_files: OpenFiles::always(0),
-    loss: [NOTHING; 3],
+    loss: [Loss::EVERYTHING; 3],
     caveats: &[Caveat::new("Keeps nothing.")],
 };
 

@@ -44,7 +44,13 @@ fn describe_one(info: &Info, proved: &Results, text: &mut String) -> fmt::Result
     writeln!(text, "{} - {}, {}", info.name, info.family, info.library)?;
     writeln!(text, "  ordered scans: {}   :memory: {}", word(info.ordered), word(info.in_memory))?;
     let compression: Vec<_> = info.compression.iter().map(ToString::to_string).collect();
-    writeln!(text, "  compression: {}   DBSIZE: {}", compression.join(", "), count(info))?;
+    writeln!(
+        text,
+        "  compression: {}   DBSIZE: {}   writers: {}",
+        compression.join(", "),
+        count(info),
+        info.writers
+    )?;
     writeln!(text, "  cache: {}", info.cache)?;
     for fsync in Fsync::ALL {
         let loss = info.loss(fsync);

@@ -4,7 +4,7 @@ use super::CompressionWord;
 use crate::{
     bench::{
         plan::options::{Custom, Durability, Foreign, Options, Suite},
-        result::{Operation, Order, Size, Target},
+        result::{Commits, Operation, Order, Size, Target},
     },
     engine::{Compression, Fsync},
 };
@@ -39,6 +39,10 @@ pub struct Bench {
     /// Durability levels to measure [default: those of the suite, or no]
     #[arg(long, value_enum, value_delimiter = ',')]
     fsync: Vec<DurabilityWord>,
+    /// Who commits what threads in process write: each its own writes, or one of them those of all that
+    /// wait, in groups, as the server does; both for tables of each [default: own]
+    #[arg(long, value_enum, value_delimiter = ',', conflicts_with_all = ["wire", "target"])]
+    commits: Vec<CommitsWord>,
     /// Length of a measurement
     #[arg(long, value_parser = positive)]
     seconds: Option<f64>,
@@ -60,6 +64,10 @@ pub struct Bench {
     /// Seed of keys, values and choices
     #[arg(long, default_value_t = 42)]
     seed: u64,
+
+    /// Part of each value that is random, from 0 to 1; the rest are zeros, for --compression to gain by
+    #[arg(long, value_name = "PART", default_value = "1", value_parser = part, conflicts_with = "data")]
+    value_entropy: f64,
 
     #[command(flatten)]
     files: Files,
@@ -166,6 +174,12 @@ enum SuiteWord {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
+enum CommitsWord {
+    Own,
+    Groups,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum DurabilityWord {
     #[value(alias = "true")]
     Always,
@@ -197,6 +211,11 @@ fn positive(text: &str) -> Result<f64, String> {
 fn not_negative(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|error| format!("{error}"))?;
     if number.is_finite() && number >= 0.0 { Ok(number) } else { Err("must be a number from 0 on".into()) }
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    not_negative(text)
+        .and_then(|number| if number <= 1.0 { Ok(number) } else { Err("must be at most 1".into()) })
 }
 
 fn mix(text: &str) -> Result<Mix, String> {
@@ -266,6 +285,14 @@ impl Bench {
             output: self.files.output.unwrap_or_else(|| format!("kvbench-{name}.json").into()),
             stores: self.stores,
             durabilities: self.fsync.into_iter().map(Into::into).collect(),
+            commits: self
+                .commits
+                .into_iter()
+                .map(|word| match word {
+                    CommitsWord::Own => Commits::Own,
+                    CommitsWord::Groups => Commits::Groups,
+                })
+                .collect(),
             wire: self.wire.wire,
             target: self.wire.foreign(),
             seconds: self.seconds,
@@ -275,6 +302,7 @@ impl Bench {
             warmup_seconds: self.warm_up,
             repetitions: self.repetitions,
             seed: self.seed,
+            value_entropy: self.value_entropy,
             data: self.files.data,
             custom: self.workload.custom(),
             directory: self.files.dir,

@@ -1,7 +1,7 @@
 //! `btree`: the standard library's B-tree in memory, an append-only file on disk.
 
 use super::{
-    Check, Compression, Family, Info, KeyRange, Kind, Op, OpenFiles, VisitPair, VisitValue, aof,
+    Check, Compression, Family, Info, KeyRange, Kind, Op, OpenFiles, VisitPair, VisitValue, Writers, aof,
     memory::{Memory, Table},
 };
 use smallvec::SmallVec;
@@ -22,6 +22,7 @@ static INFO: Info = Info {
     ordered: true,
     in_memory: true,
     constant_count: true,
+    writers: Writers::One,
     compression: &[Compression::None],
     cache: "not used: all data are in memory",
     open_files: OpenFiles::always(8),

@@ -1,6 +1,8 @@
 //! What an engine is and what it promises: the one source of `kvbench stores`, the README's tables
 //! and the caveats beside every result.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// When a write is acknowledged (`--fsync`).
@@ -105,13 +107,106 @@ impl fmt::Display for Family {
     }
 }
 
+/// What an engine does when several threads are in `write` at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Writers {
+    /// They must not: who calls it sees to that.
+    One,
+    /// It lets in one after the other, also to sync.
+    Turns,
+    /// It works on several at once, or syncs them together.
+    Together,
+}
+
+impl fmt::Display for Writers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::One => "one at a time",
+            Self::Turns => "take turns",
+            Self::Together => "together",
+        })
+    }
+}
+
+/// How much of what was acknowledged is lost, from the least to the most. Figures of engines that lose
+/// different amounts are no answers to one question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Extent {
+    /// Nothing.
+    Nothing,
+    /// The last seconds, by a timer.
+    Seconds,
+    /// What the operating system had not written yet, when it likes.
+    Unwritten,
+    /// What the engine had kept to itself, a part of its data, and what the system had not written.
+    Buffer,
+    /// All since the start, or all there is.
+    Everything,
+}
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Nothing => "nothing",
+            Self::Seconds => "seconds",
+            Self::Unwritten => "what the system had not written",
+            Self::Buffer => "the engine's buffer",
+            Self::Everything => "everything",
+        })
+    }
+}
+
+/// What is lost of the acknowledged writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// How much, to be compared with others.
+    pub extent: Extent,
+    /// The same in this engine's words.
+    pub words: &'static str,
+}
+
+impl Lost {
+    /// Nothing.
+    pub const NOTHING: Self = Self::new(Extent::Nothing, "nothing");
+    /// All.
+    pub const EVERYTHING: Self = Self::new(Extent::Everything, "everything");
+
+    /// So much, said so.
+    pub const fn new(extent: Extent, words: &'static str) -> Self {
+        Self { extent, words }
+    }
+
+    /// The last seconds.
+    pub const fn seconds(words: &'static str) -> Self {
+        Self::new(Extent::Seconds, words)
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.words)
+    }
+}
+
 /// What one `--fsync` word means for an engine: the acknowledged writes that are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// When the process is killed (`kill -9`, a panic, the out-of-memory killer).
-    pub kill: &'static str,
+    pub kill: Lost,
     /// When the machine loses power or its kernel stops.
-    pub power_cut: &'static str,
+    pub power_cut: Lost,
+}
+
+impl Loss {
+    /// A kill and a power cut lose nothing.
+    pub const NOTHING: Self = Self { kill: Lost::NOTHING, power_cut: Lost::NOTHING };
+    /// Either loses all.
+    pub const EVERYTHING: Self = Self { kill: Lost::EVERYTHING, power_cut: Lost::EVERYTHING };
+    /// A kill loses nothing, a power cut this.
+    pub const fn power_cut(power_cut: Lost) -> Self {
+        Self { kill: Lost::NOTHING, power_cut }
+    }
 }
 
 /// A sentence that travels with results, and the durabilities at which it is true.
@@ -201,6 +296,8 @@ pub struct Info {
     pub in_memory: bool,
     /// Whether `count` costs the same whatever the size; otherwise it scans every key.
     pub constant_count: bool,
+    /// What it does with several writers.
+    pub writers: Writers,
     /// The values of `--compression` it takes.
     pub compression: &'static [Compression],
     /// How it uses `--cache-size`.
@@ -217,6 +314,14 @@ impl Info {
     /// The caveats of a durability.
     pub fn caveats_at(&self, durability: Durability) -> impl Iterator<Item = &'static str> {
         self.caveats.iter().filter(move |caveat| caveat.holds(durability)).map(|caveat| caveat.text)
+    }
+
+    /// What a durability loses.
+    pub fn loss_at(&self, durability: Durability) -> Loss {
+        match durability {
+            Durability::Files(fsync) => self.loss(fsync),
+            Durability::Memory => Loss::EVERYTHING,
+        }
     }
 
     /// What `fsync` loses.

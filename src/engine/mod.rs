@@ -42,7 +42,9 @@ pub use aof::{Repaired, repair_log};
 pub use batch::{Batch, Op};
 pub use check::{Check, Sound};
 pub use error::{Error, Result};
-pub use info::{Caveat, Compression, Durability, Family, Fsync, Info, Loss, OpenFiles};
+pub use info::{
+    Caveat, Compression, Durability, Extent, Family, Fsync, Info, Loss, Lost, OpenFiles, Writers,
+};
 
 /// Called with the index of a key and its value, or `None` when it is absent. The value is lent
 /// from the engine's own memory for the time of the call.
@@ -53,8 +55,11 @@ pub type VisitPair<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 
 /// An embedded key-value engine.
 ///
-/// Any number of threads may call `read`, `scan` and `count` at any time. `write` is called by one
-/// thread at a time (the store sees to it), also while `read`, `scan` and `sync` run.
+/// Any number of threads may call `read`, `scan`, `count` and `sync` at any time. How many may be in `write`
+/// meanwhile tells [`Info::writers`]: of [`Writers::One`] the caller lets in one at a time. Batches that many
+/// threads write take effect one after the other, each as a whole, in some order; a batch that clears is
+/// written while no other is, whatever the engine. (The store lets in one at a time, always: it makes one
+/// batch of all that waits.)
 ///
 /// Threads that end must have been joined before the engine is dropped: LMDB touches its lock file in
 /// the last moments of each thread that has read. When that is unmapped meanwhile, the process crashes;

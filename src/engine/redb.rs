@@ -1,8 +1,9 @@
 //! `redb`: a copy-on-write B+ tree in one file, in Rust.
 
 use super::{
-    Batch, Caveat, Check, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss,
-    Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, check, first::FirstFile, path,
+    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
+    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, check,
+    first::FirstFile, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use redb::{
@@ -27,6 +28,8 @@ pub const KIND: Kind =
 
 const NAME: &str = "redb";
 
+const SINCE_START: Lost = Lost::new(Extent::Everything, "everything since the start");
+
 static INFO: Info = Info {
     name: NAME,
     library: "redb 4.4.0",
@@ -34,13 +37,14 @@ static INFO: Info = Info {
     ordered: true,
     in_memory: true,
     constant_count: true,
+    writers: Writers::Turns,
     compression: &[Compression::None],
     cache: "page cache of this size, part of it for pages not yet written",
     open_files: OpenFiles::always(8),
     loss: [
-        Loss { kill: "nothing", power_cut: "nothing" },
-        Loss { kill: "about a second", power_cut: "about a second" },
-        Loss { kill: "everything since the start", power_cut: "everything since the start" },
+        Loss::NOTHING,
+        Loss { kill: Lost::seconds("about a second"), power_cut: Lost::seconds("about a second") },
+        Loss { kill: SINCE_START, power_cut: SINCE_START },
     ],
     caveats: &[
         Caveat::unsynced(
@@ -58,6 +62,10 @@ static INFO: Info = Info {
         ),
         Caveat::in_files(
             "After any failed read, write or sync (a full disk too) redb refuses everything until a restart.",
+        ),
+        Caveat::new(
+            "All reads share a table that is opened after each commit: to begin a transaction and open the table \
+             for each read, as a small program does, costs several look-ups more.",
         ),
         Caveat::new(
             "Every commit copies the path of pages from root to leaf of each key it changes, so small batches \
@@ -218,8 +226,10 @@ impl Engine for Redb {
         batch.check_keys(NAME, self.key_limits())?;
         let durability = if sync { Durability::Immediate } else { Durability::None };
         self.apply(batch, durability).map_err(|error| self.fail(error))?;
-        // A synced commit makes all before it durable too.
-        self.unsynced.store(!sync, Ordering::Release);
+        // A synced commit makes all before it durable too, but one of another thread may have come after.
+        if !sync {
+            self.unsynced.store(true, Ordering::Release);
+        }
         Ok(())
     }
 

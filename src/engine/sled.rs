@@ -1,8 +1,9 @@
 //! `sled`: sled 0.34. A latch-free B+ tree over a log of page changes.
 
 use super::{
-    Batch, Caveat, Check, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss,
-    Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, check, first::Directory, path,
+    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
+    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, check,
+    first::Directory, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use std::{
@@ -30,16 +31,17 @@ static INFO: Info = Info {
     ordered: true,
     in_memory: false,
     constant_count: false,
+    writers: Writers::Together,
     compression: &[Compression::None],
     cache: "page cache of this size",
     // A large value is read from a file of its own.
     open_files: OpenFiles { least: 24, most: 24, per_read: 1 },
     loss: [
-        Loss { kill: "nothing", power_cut: "nothing" },
-        Loss { kill: "about a second", power_cut: "about two seconds" },
+        Loss::NOTHING,
+        Loss { kill: Lost::seconds("about a second"), power_cut: Lost::seconds("about two seconds") },
         Loss {
-            kill: "what sled's write buffer of 512 KiB holds",
-            power_cut: "the write buffer and what the OS had not written",
+            kill: Lost::new(Extent::Buffer, "what sled's write buffer of 512 KiB holds"),
+            power_cut: Lost::new(Extent::Buffer, "the write buffer and what the OS had not written"),
         },
     ],
     caveats: &[

@@ -59,6 +59,8 @@ fn wrong_flags_are_refused_by_name() {
         (&["--key-bytes", "4"], "--key-bytes"),
         (&["--value-bytes", "9-1"], "--value-bytes"),
         (&["--seconds", "0"], "--seconds"),
+        (&["--value-entropy", "1.1"], "--value-entropy"),
+        (&["--commits", "groups", "--wire"], "--commits"),
         (&["--mix", "insert=1", "--seconds", "1"], "--seconds"),
         (&["--mix", "insert=1,delete=1", "--warm-up", "1"], "--warm-up"),
         (&["--mix", "delete=1", "--keys", "10", "--operations", "11"], "--operations 11"),

@@ -1,7 +1,7 @@
 //! The key choosers' distributions, with bounds so loose that a seeded sequence never meets them by chance.
 
 use kvbench::bench::{
-    data::keys::{Chooser, Keys, mix, unmix},
+    data::keys::{Chooser, Keys, fnv, mix, unmix, zeta},
     result::{Order, Size},
 };
 use std::collections::HashSet;
@@ -37,19 +37,69 @@ fn sequential_visits_all_keys_once_a_round_over_all_threads() {
     assert_eq!(seen.len() as u64, KEYS);
 }
 
+/// The numbers that YCSB's source gives, and values of its hash.
 #[test]
-fn zipfian_gives_each_rank_its_share_and_scatters_the_ranks() {
-    let counts = counts(Order::Zipfian(0.99));
-    let favourite = counts.iter().enumerate().max_by_key(|(_, count)| **count).unwrap();
-    assert_eq!(favourite.0 as u64, mix(0) % KEYS);
-    // 1 / (sum of k^-0.99 for k to 1000) is 0.129.
-    let share = *favourite.1 as f64 / DRAWS as f64;
-    assert!((0.12..0.15).contains(&share), "{share}");
-    let mut sorted = counts.clone();
-    sorted.sort_unstable_by(|a, b| b.cmp(a));
-    let tenth = sorted[..100].iter().sum::<u64>() as f64 / DRAWS as f64;
-    assert!((0.6..0.8).contains(&tenth), "the first tenth gets {tenth}");
-    assert!(sorted[0] as f64 / sorted[1] as f64 > 1.5);
+fn zipfian_has_ycsbs_constants() {
+    let zetan = 26.46902820178302; // ScrambledZipfianGenerator.ZETAN: ten billion items, theta 0.99
+    assert!((zeta(10_000_000_000, 0.99) / zetan - 1.0).abs() < 1e-9, "{}", zeta(10_000_000_000, 0.99));
+    let added: f64 = (1..=5000).map(|item| f64::from(item).powf(-0.5)).sum();
+    assert!((zeta(5000, 0.5) / added - 1.0).abs() < 1e-12);
+    // Utils.fnvhash64, by its own steps: a number is hashed from its lowest byte on, the sign dropped.
+    let mut hash = 0xCBF2_9CE4_8422_2325_u64;
+    for octet in [1, 0, 0, 0, 0, 0, 0, 0] {
+        hash = (hash ^ octet).wrapping_mul(1_099_511_628_211);
+    }
+    assert_eq!(fnv(1), (hash as i64).unsigned_abs());
+    assert!((0..1000).all(|rank| i64::try_from(fnv(rank)).is_ok()));
+}
+
+/// What YCSB's generator gives each key, worked out from its formulas: of ten billion ranks the first million
+/// one by one, the rest spread evenly by the hash.
+fn expected_of_ycsb() -> Vec<f64> {
+    const ITEMS: f64 = 1e10;
+    const FIRST: u64 = 1_000_000;
+    let (theta, zetan): (f64, f64) = (0.99, 26.46902820178302);
+    let two = 1.0 + 0.5f64.powf(theta);
+    let eta = (1.0 - (2.0 / ITEMS).powf(1.0 - theta)) / (1.0 - two / zetan);
+    // The part of all draws that are below a rank, from the inverse of the generator's formula.
+    let below = |rank: u64| match rank {
+        0 => 0.0,
+        1 => 1.0 / zetan,
+        2 => two / zetan,
+        _ => (((rank as f64 / ITEMS).powf(1.0 - theta) - 1.0 + eta) / eta).max(two / zetan),
+    };
+    let mut shares = vec![(1.0 - below(FIRST)) / KEYS as f64; KEYS as usize];
+    for rank in 0..FIRST {
+        shares[(fnv(rank) % KEYS) as usize] += below(rank + 1) - below(rank);
+    }
+    shares
+}
+
+#[test]
+fn zipfian_gives_each_key_the_share_that_ycsb_gives_it() {
+    let (counts, shares) = (counts(Order::Zipfian(0.99)), expected_of_ycsb());
+    let draws = DRAWS as f64;
+    let chi: f64 = counts
+        .iter()
+        .zip(&shares)
+        .map(|(&count, share)| (count as f64 - draws * share).powi(2) / (draws * share))
+        .sum();
+    // 999 degrees of freedom, as above.
+    assert!((750.0..1250.0).contains(&chi), "{chi}");
+    let favourite = (0..KEYS as usize).max_by_key(|key| counts[*key]).unwrap();
+    assert_eq!(favourite as u64, fnv(0) % KEYS);
+    // 1 / 26.469 for the first rank, and a thousandth or two of the others.
+    let share = counts[favourite] as f64 / draws;
+    assert!((0.037..0.042).contains(&share), "{share}");
+}
+
+#[test]
+fn the_favourites_stay_while_keys_are_added() {
+    let mut chooser = Chooser::new(Order::Zipfian(0.99), KEYS, 1, 1);
+    let draws = 10_000;
+    let favourite = fnv(0) % KEYS;
+    let hits = (0..draws).filter(|more| chooser.choose(0, KEYS + more).unwrap() == favourite).count();
+    assert!((300..480).contains(&hits), "{hits} of {draws}");
 }
 
 #[test]

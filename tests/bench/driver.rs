@@ -25,6 +25,7 @@ pub fn workload(mix: &[(Operation, f64)]) -> Workload {
         keys: 1000,
         key_bytes: Size::Fixed(16),
         value_bytes: Size::Fixed(100),
+        value_entropy: 1.0,
         order: Order::Uniform,
         threads: 2,
         batch: 1,
@@ -40,7 +41,7 @@ pub fn workload(mix: &[(Operation, f64)]) -> Workload {
     }
 }
 
-fn memory(store: &str) -> Box<dyn Engine> {
+pub fn memory(store: &str) -> Box<dyn Engine> {
     let options = OpenOptions {
         location: Location::Memory,
         fsync: Fsync::No,

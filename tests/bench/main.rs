@@ -23,3 +23,4 @@ mod rows;
 mod values;
 mod wire;
 mod work;
+mod writers;

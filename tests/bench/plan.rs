@@ -7,7 +7,7 @@ use kvbench::{
             options::{Custom, Durability, Options, Suite},
             suites::{self, Plan},
         },
-        result::{Cell, Operation, Order, Outcome, Size, files},
+        result::{Cell, Commits, Operation, Order, Outcome, Size, files, level},
         run,
     },
     engine::{Compression, Fsync},
@@ -20,6 +20,7 @@ fn options(suite: Option<Suite>, dir: &Path) -> Options {
         suite,
         stores: Vec::new(),
         durabilities: Vec::new(),
+        commits: Vec::new(),
         wire: false,
         target: None,
         seconds: None,
@@ -29,6 +30,7 @@ fn options(suite: Option<Suite>, dir: &Path) -> Options {
         warmup_seconds: 0.0,
         repetitions: 1,
         seed: 1,
+        value_entropy: 1.0,
         data: (suite == Some(Suite::Xdag)).then(|| dir.join("blocks")),
         custom: Custom {
             name: "custom".into(),
@@ -206,5 +208,40 @@ fn cells_have_names_of_their_own_and_tables_one_durability() {
         };
         assert!(run.samples.iter().all(|sample| sound(&sample.outcome)), "{suite:?}");
         std::fs::remove_file(dir.path().join("result.json")).unwrap();
+    }
+}
+
+/// What loses different things, or commits in another way, has no common winner.
+#[test]
+fn only_what_keeps_the_same_promise_is_ranked() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = options(None, dir.path());
+    options.commits = vec![Commits::Own, Commits::Groups];
+    let plan = suites::plan(&options).unwrap();
+    check_ids(&plan, "both ways to commit");
+    let cell = |store: &str, commits| {
+        let of = |cell: &&Cell| cell.target.store == store && cell.target.commits == commits;
+        plan.cells.iter().find(of).unwrap_or_else(|| panic!("no {store}"))
+    };
+    let ranked = |one: &Cell, other: &Cell| level::may_be_ranked(&one.target, &other.target);
+    let (own, groups) = (cell("map", Commits::Own), cell("map", Commits::Groups));
+    assert!(!ranked(own, groups) && own.table != groups.table, "{} and {}", own.table, groups.table);
+    assert!(groups.table.contains("kvbench groups"), "{}", groups.table);
+    assert!(ranked(own, cell("btree", Commits::Own)));
+    #[cfg(all(feature = "redb", feature = "rocksdb", feature = "sled", feature = "lmdb"))]
+    {
+        let of = |store| cell(store, Commits::Own);
+        assert!(ranked(own, of("rocksdb")), "under no, both lose what the system had not written");
+        for (one, other) in
+            [("map", "redb"), ("map", "sled"), ("map", "lmdb"), ("redb", "sled"), ("lmdb", "redb")]
+        {
+            assert!(!ranked(of(one), of(other)), "{one} and {other} lose different things");
+        }
+        options.durabilities = vec![Durability::Files(Fsync::Always)];
+        let plan = suites::plan(&options).unwrap();
+        let own: Vec<_> =
+            plan.cells.iter().filter(|cell| !cell.reference && cell.target.commits == Commits::Own).collect();
+        assert_eq!(own.len(), 6);
+        assert!(own.iter().all(|cell| ranked(own[0], cell)), "under always nothing is lost");
     }
 }

@@ -87,3 +87,26 @@ fn the_heading_says_how_many_keys() {
     let table = &run.cells[0].table;
     assert!(table.ends_with("; set and del of 1,200 keys, others over 1,200"), "{table}");
 }
+
+/// Every value is compared at the end, of files after they were closed and opened again.
+#[test]
+fn every_value_is_compared_at_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    for (flags, values) in [
+        (&["--mix", "get=0.5,update=0.5", "--fsync", "no,memory"][..], 300),
+        (&["--mix", "delete=1", "--operations", "100", "--fsync", "no,memory"], 200),
+        (&["--mix", "get=0.5,update=0.5", "--wire", "--fsync", "no,memory"], 300),
+        (&["--mix", "update=1", "--commits", "own,groups", "--threads", "3"], 300),
+    ] {
+        let stores = stores();
+        let all = [flags, &["--stores", &stores, "--keys", "300", "--value-bytes", "1-40"]].concat();
+        let all =
+            if flags.contains(&"delete=1") { all } else { [&all[..], &["--operations", "900"]].concat() };
+        let run = result_of(dir.path(), &all);
+        std::fs::remove_file(dir.path().join("result.json")).unwrap();
+        assert!(measured(&run).count() > 1);
+        for (cell, measured) in measured(&run) {
+            assert_eq!(measured.verified_values, Some(values), "{}", cell.id);
+        }
+    }
+}

@@ -100,7 +100,7 @@ fn stores_lists_every_engine_with_what_each_fsync_word_loses() {
             let loss = info.loss(fsync);
             let line = section.lines().find(|line| line.trim().starts_with(&format!("--fsync {fsync} ")));
             let line = line.unwrap_or_else(|| panic!("{store} says nothing about {fsync}"));
-            assert!(line.contains(loss.kill) && line.contains(loss.power_cut), "{line}");
+            assert!(line.contains(loss.kill.words) && line.contains(loss.power_cut.words), "{line}");
         }
         for caveat in info.caveats {
             assert!(section.contains(caveat.text), "{store}: {}", caveat.text);

@@ -1,7 +1,8 @@
 //! The engines and settings under test, and an open engine with its files.
 
 use kvbench::engine::{
-    Batch, Compression, Engine, Fsync, KINDS, KeyRange, Kind, Location, OpenOptions, ReadAhead, Result,
+    Batch, Compression, Engine, Extent, Fsync, KINDS, KeyRange, Kind, Location, OpenOptions, ReadAhead,
+    Result,
 };
 use std::{
     collections::BTreeSet,
@@ -87,7 +88,7 @@ impl Cell {
 
     /// Whether the engine says that a kill loses nothing.
     pub fn survives_a_kill(self) -> bool {
-        self.kind.info.loss(self.fsync).kill == "nothing"
+        self.kind.info.loss(self.fsync).kill.extent == Extent::Nothing
     }
 
     pub fn open_with(self, options: OpenOptions, scratch: TempDir) -> Open {

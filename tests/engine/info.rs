@@ -1,6 +1,6 @@
 //! What the engines say of themselves.
 
-use kvbench::engine::{Compression, Durability, Fsync, KINDS, Kind};
+use kvbench::engine::{Compression, Durability, Extent, Fsync, KINDS, Kind, Loss};
 
 const LOCK: &str = include_str!("../../Cargo.lock");
 
@@ -32,8 +32,7 @@ fn names_are_unique_and_found() {
 fn every_engine_stores_plain_and_loses_nothing_under_always() {
     for kind in KINDS {
         assert_eq!(kind.info.compression.first(), Some(&Compression::None), "{}", kind.info.name);
-        let loss = kind.info.loss(Fsync::Always);
-        assert_eq!((loss.kill, loss.power_cut), ("nothing", "nothing"), "{}", kind.info.name);
+        assert_eq!(kind.info.loss(Fsync::Always), Loss::NOTHING, "{}", kind.info.name);
     }
 }
 
@@ -53,6 +52,26 @@ fn every_caveat_is_true_somewhere_and_none_of_memory_is_said_of_files() {
                 text.contains(":memory:") || text.contains("in-memory file system")
             });
             assert_eq!(memory, None, "{} under {}", info.name, durability.word());
+        }
+    }
+}
+
+#[test]
+fn what_is_lost_is_said_by_the_same_words_as_by_its_extent() {
+    for (kind, fsync) in KINDS.iter().flat_map(|kind| Fsync::ALL.map(|fsync| (kind, fsync))) {
+        let loss = kind.info.loss(fsync);
+        assert!(loss.power_cut.extent >= loss.kill.extent, "{} {fsync}", kind.info.name);
+        for lost in [loss.kill, loss.power_cut] {
+            let expected = match lost.words {
+                "nothing" => Extent::Nothing,
+                words if words.contains("everything") || words.contains("whole database") => {
+                    Extent::Everything
+                }
+                words if words.contains("buffer") => Extent::Buffer,
+                words if words.contains("not written") => Extent::Unwritten,
+                _ => Extent::Seconds,
+            };
+            assert_eq!(lost.extent, expected, "{} {fsync}: {}", kind.info.name, lost.words);
         }
     }
 }

@@ -19,3 +19,4 @@ mod limits;
 mod model;
 mod paths;
 mod scans;
+mod writers;

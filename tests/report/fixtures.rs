@@ -1,8 +1,8 @@
 //! Runs that look like real ones, the same every time.
 
 use kvbench::bench::result::{
-    Access, Cell, Environment, Figure, Latency, Measurement, Operation, Order, Outcome, Run, SCHEMA_VERSION,
-    Sample, Size, Step, Target, Workload,
+    Access, Cell, Commits, Environment, Figure, Latency, Measurement, Operation, Order, Outcome, Run,
+    SCHEMA_VERSION, Sample, Size, Step, Target, Workload,
 };
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -57,6 +57,8 @@ pub fn target(store: &str, fsync: &str) -> Target {
         store: store.to_owned(),
         persistent: true,
         fsync: Some(fsync.to_owned()),
+        commits: Commits::Own,
+        loses: None,
         cache_bytes: 256 << 20,
         compression: "none".to_owned(),
         address: None,
@@ -72,6 +74,7 @@ pub fn workload(name: &str, mix: &[(Operation, f64)]) -> Workload {
         keys: 1_000_000,
         key_bytes: Size::Fixed(9),
         value_bytes: Size::Fixed(256),
+        value_entropy: 1.0,
         order: Order::Uniform,
         threads: 1,
         batch: 1,

@@ -119,6 +119,33 @@ impl Keys {
     }
 }
 
+/// Items that YCSB's scrambled zipfian draws from, whatever the number of keys.
+const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
+
+/// The hash that YCSB scatters ranks with: FNV-1a over the bytes from the lowest on, without its sign.
+#[inline]
+pub fn fnv(rank: u64) -> u64 {
+    let hash = rank.to_le_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(1_099_511_628_211)
+    });
+    hash.cast_signed().unsigned_abs()
+}
+
+/// The sum of `1 / k^theta` for k from 1 to `items`, to 13 digits: the first ones added up, the rest by the
+/// formula of Euler and Maclaurin.
+pub fn zeta(items: u64, theta: f64) -> f64 {
+    const ADDED: u64 = 1000;
+    let sum: f64 = (1..=items.min(ADDED)).map(|item| (item as f64).powf(-theta)).sum();
+    if items <= ADDED {
+        return sum;
+    }
+    let (from, to) = (ADDED as f64, items as f64);
+    let integral = (to.powf(1.0 - theta) - from.powf(1.0 - theta)) / (1.0 - theta);
+    let ends = (to.powf(-theta) - from.powf(-theta)) / 2.0;
+    let slopes = theta / 12.0 * (from.powf(-theta - 1.0) - to.powf(-theta - 1.0));
+    sum + integral + ends + slopes
+}
+
 /// Ranks from 0, the k-th with a probability proportional to `1 / (k+1)^theta` (Gray et al., "Quickly
 /// generating billion-record synthetic databases", SIGMOD 1994; the generator of YCSB).
 #[derive(Clone, Debug)]
@@ -135,14 +162,18 @@ impl Zipfian {
     fn new(theta: f64, items: u64) -> Self {
         let two = 1.0 + 0.5f64.powf(theta);
         let mut zipfian = Self { theta, items: 0, zeta: 0.0, eta: 0.0, two };
-        zipfian.grow(items.max(1));
+        zipfian.set(items.max(1), zeta(items.max(1), theta));
         zipfian
     }
 
     /// Makes room for more items; costs what is new, as inserts come one by one.
     fn grow(&mut self, items: u64) {
-        self.zeta += (self.items + 1..=items).map(|item| (item as f64).powf(-self.theta)).sum::<f64>();
-        self.items = items;
+        let new: f64 = (self.items + 1..=items).map(|item| (item as f64).powf(-self.theta)).sum();
+        self.set(items, self.zeta + new);
+    }
+
+    fn set(&mut self, items: u64, zeta: f64) {
+        (self.items, self.zeta) = (items, zeta);
         self.eta = (1.0 - (2.0 / items as f64).powf(1.0 - self.theta)) / (1.0 - self.two / self.zeta);
     }
 
@@ -166,6 +197,8 @@ pub struct Chooser {
     order: Order,
     random: SmallRng,
     zipfian: Option<Zipfian>,
+    /// Keys at first.
+    keys: u64,
     next: u64,
     stride: u64,
 }
@@ -175,11 +208,12 @@ impl Chooser {
     /// ([`Chooser::for_thread`]): the sums of a zipfian distribution take long to make.
     pub fn new(order: Order, keys: u64, seed: u64, threads: u64) -> Self {
         let zipfian = match order {
-            Order::Zipfian(theta) => Some(Zipfian::new(theta, keys)),
+            Order::Zipfian(theta) => Some(Zipfian::new(theta, SCRAMBLED_ITEMS)),
             Order::Latest => Some(Zipfian::new(0.99, keys)),
             Order::Sequential | Order::Uniform | Order::HotSet(..) => None,
         };
-        Self { order, random: SmallRng::seed_from_u64(seed), zipfian, next: 0, stride: threads.max(1) }
+        let random = SmallRng::seed_from_u64(seed);
+        Self { order, random, zipfian, keys: keys.max(1), next: 0, stride: threads.max(1) }
     }
 
     /// The chooser of thread number `thread`, independent of the others.
@@ -206,9 +240,9 @@ impl Chooser {
                 next % keys
             }
             Order::HotSet(part, operations) => self.hot(keys, part, operations),
-            // Scrambled, so that the favourites do not lie side by side; as in YCSB, two ranks may fall
-            // on the same key.
-            Order::Zipfian(_) => mix(self.rank(None)) % keys,
+            // Scrambled as in YCSB, where two ranks may fall on one key. The favourites stay the same while
+            // keys are added.
+            Order::Zipfian(_) => fnv(self.rank(None)) % self.keys % keys,
             Order::Latest => keys - 1 - self.rank(Some(keys)) % keys,
         };
         Some(first + offset)

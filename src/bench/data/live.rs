@@ -1,6 +1,7 @@
-//! Which keys are there: what inserts have added and deletes have taken, over all threads and all cells
+//! Which keys are there, with which values: what inserts have added and deletes have taken, over all threads and all cells
 //! of a group. No key is inserted twice, and none comes back.
 
+use super::versions::Versions;
 use std::{
     collections::BTreeMap,
     sync::{
@@ -22,6 +23,8 @@ pub struct Live {
     ahead: Mutex<BTreeMap<u64, u64>>,
     /// Numbers handed out for deletes.
     deleted: AtomicU64,
+    /// What the values of these keys are.
+    pub versions: Versions,
 }
 
 impl Live {
@@ -33,6 +36,7 @@ impl Live {
             inserted: AtomicU64::new(0),
             ahead: Mutex::default(),
             deleted: AtomicU64::new(0),
+            versions: Versions::default(),
         }
     }
 

@@ -3,6 +3,7 @@
 
 pub mod keys;
 pub mod live;
+pub mod versions;
 
 use crate::bench::result::{Size, Workload};
 use keys::{Keys, length, mix};
@@ -18,6 +19,8 @@ const RECORD: usize = RECORD_KEY + RECORD_VALUE;
 /// Random bytes that values are cut from. Large enough that an engine's compression finds little twice
 /// in a block, small enough for the processor's second-level cache.
 const POOL: usize = 256 << 10;
+/// Where values are not all random, so many bytes have their part of randomness first.
+const STRIPE: usize = 64;
 
 /// A source of pairs.
 #[derive(Debug)]
@@ -35,7 +38,7 @@ impl Data {
             Some(path) => Self::read(Path::new(path)),
             None => Ok(Self::Made(
                 Keys::new(workload.key_bytes, workload.hashed_keys),
-                Values::new(workload.value_bytes, workload.seed),
+                Values::new(workload.value_bytes, workload.seed, workload.value_entropy),
             )),
         }
     }
@@ -78,16 +81,36 @@ impl Data {
             Self::Records(records) => {
                 value.clear();
                 value.extend_from_slice(record(records, index).map(|(_, value)| value).unwrap_or_default());
+                if let Some(start) = value.first_chunk_mut::<8>() {
+                    *start = (u64::from_le_bytes(*start) ^ stamp(index, version)).to_le_bytes();
+                }
             }
         }
     }
 
-    /// The version of a value, or `None` when nobody wrote such a value for this key.
+    /// The version of a value (its lowest [`Data::version_bits`]), or `None` when nobody wrote such a value
+    /// for this key.
     #[inline]
     pub fn check(&self, index: u64, value: &[u8]) -> Option<u32> {
         match self {
             Self::Made(_, values) => values.check(index, value),
-            Self::Records(records) => (record(records, index)?.1 == value).then_some(0),
+            Self::Records(records) => {
+                let (original, tail) = record(records, index)?.1.split_first_chunk::<8>()?;
+                let (start, rest) = value.split_first_chunk::<8>()?;
+                let difference = u64::from_le_bytes(*original) ^ u64::from_le_bytes(*start);
+                let version = difference as u32;
+                (difference == stamp(index, version) && rest == tail).then_some(version)
+            }
+        }
+    }
+
+    /// How many bits of the version a value has: the lowest ones. Two versions that differ in them are
+    /// different values.
+    #[inline]
+    pub fn version_bits(&self, index: u64) -> u32 {
+        match self {
+            Self::Made(_, values) => values.version_bits(index),
+            Self::Records(_) => u32::BITS,
         }
     }
 
@@ -117,6 +140,13 @@ impl Data {
     }
 }
 
+/// What is changed in the first 8 bytes of a record's value by its version: the version itself, and what
+/// only this record and version give. Nothing, of the first.
+fn stamp(index: u64, version: u32) -> u64 {
+    let check = mix(index << 32 ^ u64::from(version)) & !u64::from(u32::MAX);
+    if version == 0 { 0 } else { check | u64::from(version) }
+}
+
 /// How many pairs a data file has.
 pub fn pairs(path: &Path) -> io::Result<u64> {
     let bytes = fs::metadata(path)?.len();
@@ -138,7 +168,7 @@ fn record(records: &[u8], index: u64) -> Option<(&[u8], &[u8])> {
 pub fn generate(path: &Path, keys: u64, seed: u64) -> io::Result<()> {
     let made = Data::Made(
         Keys::new(Size::Fixed(RECORD_KEY as u32), true),
-        Values::new(Size::Fixed(RECORD_VALUE as u32), seed),
+        Values::new(Size::Fixed(RECORD_VALUE as u32), seed, 1.0),
     );
     let mut file = io::BufWriter::with_capacity(1 << 20, fs::File::create(path)?);
     let (mut key, mut value) = (Vec::new(), Vec::new());
@@ -152,8 +182,8 @@ pub fn generate(path: &Path, keys: u64, seed: u64) -> io::Result<()> {
 }
 
 /// Values: 4 bytes of version, 4 bytes that only this key, version and seed give, the rest a slice of a
-/// random pool that begins where they say. All of it is compared at every read. Shorter than 8 bytes, a
-/// value is the same in all its versions.
+/// random pool that begins where they say. All of it is compared at every read. Of a value shorter than 8
+/// bytes one half is the lowest bits of the version, the other what only this key, version and seed give.
 #[derive(Debug)]
 pub struct Values {
     size: Size,
@@ -162,17 +192,36 @@ pub struct Values {
 }
 
 impl Values {
-    /// Values of a length.
-    pub fn new(size: Size, seed: u64) -> Self {
+    /// Values of a length, of which the part `entropy` is random and the rest zeros, so that what compresses
+    /// can gain.
+    pub fn new(size: Size, seed: u64, entropy: f64) -> Self {
         let (Size::Fixed(longest) | Size::Uniform(_, longest)) = size;
         let mut pool = vec![0; POOL + longest as usize].into_boxed_slice();
         SmallRng::seed_from_u64(seed).fill_bytes(&mut pool);
+        let random = (entropy.clamp(0.0, 1.0) * STRIPE as f64).round() as usize;
+        for stripe in pool.chunks_mut(STRIPE) {
+            stripe.iter_mut().skip(random).for_each(|byte| *byte = 0);
+        }
         Self { size, seed: mix(seed), pool }
     }
 
     #[inline]
     fn tag(&self, index: u64, version: u32) -> u64 {
         mix((index ^ self.seed).wrapping_add(u64::from(version) << 32))
+    }
+
+    /// A value of up to 7 bytes, and zeros.
+    #[inline]
+    fn short(&self, index: u64, version: u32, length: usize) -> [u8; 8] {
+        let half = 4 * length as u32;
+        let version = u64::from(version) & low(half);
+        let check = self.tag(index, version as u32) >> 32 & low(half);
+        (check << half | version).to_le_bytes()
+    }
+
+    #[inline]
+    fn version_bits(&self, index: u64) -> u32 {
+        (4 * length(self.size, index) as u32).min(u32::BITS)
     }
 
     /// Body of a value of `length` bytes.
@@ -187,7 +236,7 @@ impl Values {
         value.clear();
         let length = length(self.size, index);
         if length < 8 {
-            value.extend_from_slice(self.tag(index, 0).to_le_bytes().get(..length).unwrap_or_default());
+            value.extend_from_slice(self.short(index, version, length).get(..length).unwrap_or_default());
             return;
         }
         let tag = self.tag(index, version);
@@ -200,8 +249,10 @@ impl Values {
     fn check(&self, index: u64, value: &[u8]) -> Option<u32> {
         let length = length(self.size, index);
         if length < 8 {
-            let tag = self.tag(index, 0).to_le_bytes();
-            return (tag.get(..length) == Some(value)).then_some(0);
+            let mut start = [0; 8];
+            start.get_mut(..value.len())?.copy_from_slice(value);
+            let version = (u64::from_le_bytes(start) & low(4 * length as u32)) as u32;
+            return (self.short(index, version, length).get(..length) == Some(value)).then_some(version);
         }
         let (version, rest) = value.split_first_chunk::<4>()?;
         let (high, body) = rest.split_first_chunk::<4>()?;
@@ -212,4 +263,10 @@ impl Values {
             && body == self.body(tag, length);
         right.then_some(version)
     }
+}
+
+/// The lowest bits of a number.
+#[inline]
+fn low(bits: u32) -> u64 {
+    (1 << bits) - 1
 }

@@ -2,7 +2,7 @@
 
 pub use crate::engine::Durability;
 use crate::{
-    bench::result::{Operation, Order, Size, Target},
+    bench::result::{Commits, Operation, Order, Size, Target},
     engine::Compression,
 };
 use std::{
@@ -19,6 +19,8 @@ pub struct Options {
     pub stores: Vec<String>,
     /// `--fsync`; empty for the suite's.
     pub durabilities: Vec<Durability>,
+    /// `--commits`; empty for each thread its own.
+    pub commits: Vec<Commits>,
     /// `--wire`: our own server for each cell.
     pub wire: bool,
     /// `--target`: a server that is running.
@@ -37,6 +39,8 @@ pub struct Options {
     pub repetitions: u32,
     /// `--seed`
     pub seed: u64,
+    /// `--value-entropy`
+    pub value_entropy: f64,
     /// `--data`
     pub data: Option<PathBuf>,
     /// The workload of a run without a suite.

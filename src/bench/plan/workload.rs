@@ -1,6 +1,6 @@
 //! A workload as its threads use it: which operation is next, how many there are, when all of it ends.
 
-use crate::bench::result::{OPERATIONS, Operation, Size, Workload};
+use crate::bench::result::{OPERATIONS, Operation, Order, Size, Workload};
 use std::time::Duration;
 
 /// Chooses the kind of each operation by its part of the mix.
@@ -77,6 +77,18 @@ impl Workload {
             warmup_seconds: 0.0,
             rate: None,
             ..self.clone()
+        }
+    }
+
+    /// Reads all of `keys` keys that there are, each once and by one thread; of more than `most` as many by
+    /// chance.
+    pub fn verification(&self, keys: u64, most: u64) -> Workload {
+        Workload {
+            name: "verification".into(),
+            mix: [(Operation::Get, 1.0)].into(),
+            order: if keys > most { Order::Uniform } else { Order::Sequential },
+            operations: Some(keys.min(most)),
+            ..self.load()
         }
     }
 

@@ -3,7 +3,7 @@
 use super::entry::Entry;
 use crate::bench::{
     result::numbers,
-    result::{Access, Target, Workload, level::Level, measure::Measure},
+    result::{Access, Target, Workload, level, measure::Measure},
 };
 
 /// Cells that did the same work.
@@ -48,7 +48,7 @@ fn comparable(a: &Entry<'_>, b: &Entry<'_>) -> bool {
     let (one, other) = (&a.cell.target, &b.cell.target);
     a.group == b.group
         && a.cell.reference == b.cell.reference
-        && Level::of(one) == Level::of(other)
+        && level::may_be_ranked(one, other)
         && a.cell.workload == b.cell.workload
         // The cache of a server that we did not start is not known.
         && (one.cache_bytes == other.cache_bytes || foreign(one) || foreign(other))

@@ -1,15 +1,17 @@
 //! What a figure may be compared with: cells that are reached in the same way and promise the same.
 
-use super::{Access, Target};
+use super::{Access, Commits, Target};
 use crate::engine::{Durability, Fsync};
 use std::fmt;
 
-/// Access and durability of a cell. Figures of different levels answer different questions, so they are
+/// Access, durability and way to commit of a cell. Figures of different levels answer different questions, so they are
 /// never compared and never share a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
     /// How operations reach the engine.
     pub access: Access,
+    /// Who commits.
+    pub commits: Commits,
     /// What a write promises; `None` of a server that cannot be asked.
     pub durability: Option<Durability>,
 }
@@ -24,7 +26,7 @@ impl Level {
             Some(_) if !target.persistent => Some(Durability::Memory),
             Some(fsync) => Some(Durability::Files(fsync)),
         };
-        Self { access: target.access, durability }
+        Self { access: target.access, commits: target.commits, durability }
     }
 
     /// Whether an acknowledged write is on stable storage.
@@ -34,9 +36,10 @@ impl Level {
 
     /// How operations reach the engine, for people.
     pub fn access_words(self) -> &'static str {
-        match self.access {
-            Access::InProcess => "in process",
-            Access::Wire => "over the wire",
+        match (self.access, self.commits) {
+            (Access::InProcess, Commits::Own) => "in process",
+            (Access::InProcess, Commits::Groups) => "in process, kvbench groups",
+            (Access::Wire, _) => "over the wire",
         }
     }
 
@@ -53,6 +56,12 @@ impl Level {
     pub fn durability_word(self) -> &'static str {
         self.durability.map_or("unknown", Durability::word)
     }
+}
+
+/// Whether figures of one target and of the other may be ranked: they are of one level, and a fault takes as
+/// much of both. Under `no` one engine loses what the system had not written, another all since it started.
+pub fn may_be_ranked(one: &Target, other: &Target) -> bool {
+    Level::of(one) == Level::of(other) && one.loses == other.loses
 }
 
 impl fmt::Display for Level {

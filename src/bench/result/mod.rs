@@ -12,6 +12,7 @@ pub mod numbers;
 pub mod spread;
 pub mod work;
 
+use crate::engine::{Extent, Loss};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -138,6 +139,12 @@ pub struct Target {
     pub persistent: bool,
     /// `always`, `everysec`, `no`; absent for a server that cannot be asked.
     pub fsync: Option<String>,
+    /// Who commits what its threads write.
+    #[serde(default)]
+    pub commits: Commits,
+    /// How much of what is acknowledged a fault takes; absent where nobody knows.
+    #[serde(default)]
+    pub loses: Option<Loses>,
     /// Cache budget in bytes.
     pub cache_bytes: u64,
     /// `none` or `lz4`.
@@ -148,6 +155,15 @@ pub struct Target {
     pub caveats: Vec<String>,
 }
 
+/// How much of what was acknowledged is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Loses {
+    /// When the process is killed.
+    pub kill: Extent,
+    /// When the machine loses power.
+    pub power_cut: Extent,
+}
+
 /// How operations reach the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -156,6 +172,18 @@ pub enum Access {
     InProcess,
     /// RESP over loopback to a server process.
     Wire,
+}
+
+/// Who commits what threads in process write. Over the wire it is the server, always in groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Commits {
+    /// Each thread calls the engine with its own writes, as a program that embeds it does: at the same time
+    /// where the engine allows that, else in turn.
+    #[default]
+    Own,
+    /// One thread takes what all of them wait for, and makes one commit of it, as our server does.
+    Groups,
 }
 
 /// What an engine is made to do.
@@ -171,6 +199,9 @@ pub struct Workload {
     pub key_bytes: Size,
     /// Value length in bytes.
     pub value_bytes: Size,
+    /// The part of a value that is random, from 0 to 1; the rest compresses.
+    #[serde(default = "all")]
+    pub value_entropy: f64,
     /// How keys are chosen.
     pub order: Order,
     /// Driver threads, or clients over the wire.
@@ -200,6 +231,10 @@ pub struct Workload {
     /// File of the pairs, when they are not made: records of one key and one value.
     #[serde(default)]
     pub data: Option<String>,
+}
+
+fn all() -> f64 {
+    1.0
 }
 
 /// What a cell does.
@@ -268,7 +303,7 @@ pub enum Order {
     Sequential,
     /// Each equally likely.
     Uniform,
-    /// YCSB's scrambled zipfian with this theta (0.99 there).
+    /// YCSB's scrambled zipfian with this theta (0.99 there): a rank of ten billion, hashed to a key.
     Zipfian(f64),
     /// Zipfian, counted from the key inserted last.
     Latest,
@@ -317,6 +352,10 @@ pub struct Measurement {
     /// changed it.
     #[serde(default)]
     pub keys_after: Option<u64>,
+    /// Values that were read and compared after the last operation of the cell's group, of files after
+    /// they had been closed and opened again. Of more than five million keys so many are drawn by chance.
+    #[serde(default)]
+    pub verified_values: Option<u64>,
     /// Operations that ended in an error.
     pub errors: u64,
     /// Reads that did not find what was there.
@@ -374,6 +413,12 @@ pub struct Latency {
     pub p999_us: f64,
     /// Largest.
     pub max_us: f64,
+}
+
+impl From<Loss> for Loses {
+    fn from(loss: Loss) -> Self {
+        Self { kill: loss.kill.extent, power_cut: loss.power_cut.extent }
+    }
 }
 
 impl Measurement {

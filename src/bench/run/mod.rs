@@ -9,6 +9,7 @@ pub mod pace;
 pub mod phase;
 pub mod process;
 pub mod recorder;
+mod verified;
 mod wire;
 
 use crate::bench::{

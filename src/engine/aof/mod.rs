@@ -24,7 +24,7 @@ mod rewrite;
 mod tests;
 mod window;
 
-use super::{Batch, Caveat, Error, Loss, Result, path};
+use super::{Batch, Caveat, Error, Extent, Loss, Lost, Result, path};
 use append::{Appending, prepare};
 pub use check::{Repaired, repair_log};
 use file::Storage;
@@ -42,9 +42,12 @@ pub(super) use {check::check, open::recognise, record::encode_set, rewrite::STEP
 /// What an engine with this log loses. A write is in the kernel's hands before it is acknowledged,
 /// so a killed process loses nothing whatever the policy.
 pub(super) const LOSS: [Loss; 3] = [
-    Loss { kill: "nothing", power_cut: "nothing" },
-    Loss { kill: "nothing", power_cut: "about a second" },
-    Loss { kill: "nothing", power_cut: "what the kernel had not written (about 30 seconds on Linux)" },
+    Loss::NOTHING,
+    Loss::power_cut(Lost::seconds("about a second")),
+    Loss::power_cut(Lost::new(
+        Extent::Unwritten,
+        "what the kernel had not written (about 30 seconds on Linux)",
+    )),
 ];
 
 /// What one should know of an engine with this log.

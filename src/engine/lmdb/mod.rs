@@ -7,8 +7,9 @@ mod growth;
 mod tests;
 
 use super::{
-    Batch, Caveat, Check, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Location, Loss,
-    Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, check, error, first::Directory, path,
+    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
+    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, check, error,
+    first::Directory, path,
 };
 use advice::Advice;
 use growth::Growth;
@@ -37,20 +38,20 @@ static INFO: Info = Info {
     ordered: true,
     in_memory: false,
     constant_count: true,
+    writers: Writers::Turns,
     compression: &[Compression::None],
     cache: "not used: the operating system's page cache holds the map",
     open_files: OpenFiles::always(16),
     loss: [
-        Loss { kill: "nothing", power_cut: "nothing" },
-        Loss {
-            kill: "nothing",
-            power_cut: "the last second, and possibly the whole database (commits are not synced in order)",
-        },
-        Loss {
-            kill: "nothing",
-            power_cut: "what the OS had not written, and possibly the whole database (commits are not synced \
-                        in order)",
-        },
+        Loss::NOTHING,
+        Loss::power_cut(Lost::new(
+            Extent::Everything,
+            "the last second, and possibly the whole database (commits are not synced in order)",
+        )),
+        Loss::power_cut(Lost::new(
+            Extent::Everything,
+            "what the OS had not written, and possibly the whole database (commits are not synced in order)",
+        )),
     ],
     caveats: &[
         Caveat::unsynced(
@@ -71,6 +72,9 @@ static INFO: Info = Info {
         ),
         Caveat::in_files(
             "A read that the disk fails kills the process (SIGBUS), as of any memory map; a failed write does not.",
+        ),
+        Caveat::new(
+            "Each read begins a transaction of its own, as programs that embed LMDB do; redb's reads share one.",
         ),
         Caveat::new("A value that does not fit half a page takes whole pages of its own."),
         Caveat::new("Keys have 1 to 1982 bytes with 4 KiB pages (the build raises LMDB's default of 511)."),

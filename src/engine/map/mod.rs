@@ -3,7 +3,7 @@
 mod entry;
 
 use super::{
-    Check, Compression, Family, Info, KeyRange, Kind, Op, OpenFiles, VisitPair, VisitValue, aof,
+    Check, Compression, Family, Info, KeyRange, Kind, Op, OpenFiles, VisitPair, VisitValue, Writers, aof,
     memory::{Memory, Table},
 };
 use entry::Entry;
@@ -32,6 +32,7 @@ static INFO: Info = Info {
     ordered: false,
     in_memory: true,
     constant_count: true,
+    writers: Writers::One,
     compression: &[Compression::None],
     cache: "not used: all data are in memory",
     open_files: OpenFiles::always(8),

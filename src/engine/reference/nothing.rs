@@ -3,7 +3,7 @@
 use super::Expected;
 use crate::engine::{
     Batch, Caveat, Compression, Engine, Family, Info, KeyRange, Loss, OpenFiles, Result, VisitPair,
-    VisitValue,
+    VisitValue, Writers,
 };
 use std::cell::RefCell;
 
@@ -17,10 +17,11 @@ pub(super) static INFO: Info = Info {
     ordered: false,
     in_memory: true,
     constant_count: true,
+    writers: Writers::Together,
     compression: &[Compression::None],
     cache: "not used",
     open_files: OpenFiles::always(0),
-    loss: [Loss { kill: "everything", power_cut: "everything" }; 3],
+    loss: [Loss::EVERYTHING; 3],
     caveats: &[Caveat::new(
         "stores nothing: it answers a read with the value that the harness expects, made on the spot",
     )],

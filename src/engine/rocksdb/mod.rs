@@ -3,8 +3,9 @@
 mod stall;
 
 use super::{
-    Batch, Caveat, Check, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location, Loss, Op,
-    OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, check, first::Directory, path,
+    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Info, KeyRange, Kind, Location, Loss,
+    Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, check, first::Directory,
+    path,
 };
 use rocksdb::{
     BlockBasedOptions, BottommostLevelCompaction, Cache, CompactOptions, DB, DBCompressionType,
@@ -33,6 +34,7 @@ static INFO: Info = Info {
     ordered: true,
     in_memory: true,
     constant_count: false,
+    writers: Writers::Together,
     compression: &[Compression::None, Compression::Lz4],
     cache: "one budget: block cache (LRU) with indexes and filters, of which up to half for memtables (at most \
             two of 64 MiB)",
@@ -40,9 +42,9 @@ static INFO: Info = Info {
     // files stay open, the fewer reads open one. At 65,536 they have several terabytes.
     open_files: OpenFiles { least: OWN_FILES + 96, most: 1 << 16, per_read: 0 },
     loss: [
-        Loss { kill: "nothing", power_cut: "nothing" },
-        Loss { kill: "nothing", power_cut: "about a second" },
-        Loss { kill: "nothing", power_cut: "what the OS had not written" },
+        Loss::NOTHING,
+        Loss::power_cut(Lost::seconds("about a second")),
+        Loss::power_cut(Lost::new(Extent::Unwritten, "what the OS had not written")),
     ],
     caveats: &[
         Caveat::new(

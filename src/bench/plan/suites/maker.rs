@@ -4,10 +4,11 @@ use crate::{
     bench::{
         plan::options::{Durability, Foreign, Options, PlanError, Suite},
         result::{
-            Access, Cell, Figure, Operation, Order, Size, Step, Target, Workload, level::Level, numbers,
+            Access, Cell, Commits, Figure, Loses, Operation, Order, Size, Step, Target, Workload,
+            level::Level, numbers,
         },
     },
-    engine::{Fsync, Info, KINDS, reference},
+    engine::{Extent, Fsync, Info, KINDS, reference},
 };
 use std::thread;
 
@@ -58,6 +59,14 @@ impl Maker<'_> {
         }
     }
 
+    /// The ways to commit that are compared; over the wire there is one.
+    fn commits(&self, access: Access) -> &[Commits] {
+        match (self.options.commits.as_slice(), access) {
+            ([], _) | (_, Access::Wire) => &[Commits::Own],
+            (asked, Access::InProcess) => asked,
+        }
+    }
+
     /// In process, unless the options say otherwise.
     pub fn access(&self) -> Access {
         match self.options.wire || self.options.target.is_some() {
@@ -80,9 +89,14 @@ impl Maker<'_> {
             return vec![self.foreign(foreign)];
         }
         let mut targets = Vec::new();
-        for durability in self.durabilities() {
+        let levels = self
+            .commits(access)
+            .iter()
+            .flat_map(|commits| self.durabilities().iter().map(move |durability| (*commits, durability)));
+        for (commits, durability) in levels {
             for info in self.stores() {
-                let target = self.target(info, access, *durability);
+                let commits = if reference::is_reference(info.name) { Commits::Own } else { commits };
+                let target = Target { commits, ..self.target(info, access, *durability) };
                 if self.lack(info, *durability).is_none() && !targets.contains(&target) {
                     targets.push(target);
                 }
@@ -130,6 +144,8 @@ impl Maker<'_> {
                 Durability::Files(fsync) => fsync.to_string(),
                 Durability::Memory => Fsync::No.to_string(),
             }),
+            commits: Commits::Own,
+            loses: Some(info.loss_at(durability).into()),
             cache_bytes: self.options.cache_bytes,
             compression: self.options.compression.to_string(),
             address: None,
@@ -147,6 +163,17 @@ impl Maker<'_> {
                 Some(Durability::Memory) => Some(Fsync::No.to_string()),
                 None => None,
             },
+            commits: Commits::Own,
+            // As Redis keeps these words.
+            loses: foreign.durability.map(|durability| Loses {
+                kill: if durability == Durability::Memory { Extent::Everything } else { Extent::Nothing },
+                power_cut: match durability {
+                    Durability::Files(Fsync::Always) => Extent::Nothing,
+                    Durability::Files(Fsync::EverySec) => Extent::Seconds,
+                    Durability::Files(Fsync::No) => Extent::Unwritten,
+                    Durability::Memory => Extent::Everything,
+                },
+            }),
             cache_bytes: 0,
             compression: "none".into(),
             address: Some(foreign.address.clone()),
@@ -183,6 +210,7 @@ impl Maker<'_> {
             keys: 0,
             key_bytes: Size::Fixed(16),
             value_bytes: Size::Fixed(100),
+            value_entropy: self.options.value_entropy,
             order: Order::Uniform,
             threads: self.options.threads.unwrap_or(cores),
             batch: 1,
@@ -229,7 +257,7 @@ pub(super) fn cell(suite: &str, target: Target, workload: Workload, row: &str) -
         (false, None) if !reference::is_reference(&target.store) => format!("{}/memory", target.store),
         _ => target.store.clone(),
     };
-    let place = access.replace(' ', "-");
+    let place = access.replace(", ", "-").replace(' ', "-");
     Cell {
         id: format!(
             "{suite}/{place}/{}/{}/t{}/b{}/{}",

@@ -1,5 +1,6 @@
 //! The driver: operating system threads that call an engine.
 
+mod group;
 mod target;
 mod worker;
 

@@ -1,10 +1,14 @@
 //! The engine that the threads call.
 
+use super::group::Groups;
 use crate::{
     bench::data::{Data, live::Live},
-    engine::Engine,
+    engine::{self, Batch, Engine, Writers},
 };
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks that the read-modify-writes of all keys share.
+const STRIPES: usize = 1024;
 
 /// An engine under measurement and what is known of its content.
 pub struct Bench<'e> {
@@ -18,13 +22,44 @@ pub struct Bench<'e> {
     pub sync: bool,
     /// Whether something syncs every second.
     pub sync_every_second: bool,
-    /// Held by the thread that writes: an engine takes one write at a time.
-    pub(super) commits: Mutex<()>,
+    /// Whether the writes that wait are committed together, as our server does it; else each thread calls
+    /// the engine with its own, as a program that embeds it.
+    pub in_groups: bool,
+    pub(super) groups: Groups,
+    /// Held by the thread that writes, where the engine takes one at a time and leaves it to its caller.
+    turn: Option<Mutex<()>>,
+    /// Held from the read to the write of a read-modify-write, by all keys whose number leaves this rest.
+    stripes: Vec<Mutex<()>>,
 }
 
 impl<'e> Bench<'e> {
     /// An engine that holds what `live` says.
     pub fn new(engine: &'e dyn Engine, data: &'e Data, live: &'e Live) -> Self {
-        Self { engine, data, live, sync: false, sync_every_second: false, commits: Mutex::default() }
+        Self {
+            engine,
+            data,
+            live,
+            sync: false,
+            sync_every_second: false,
+            in_groups: false,
+            groups: Groups::default(),
+            turn: (engine.info().writers == Writers::One).then(Mutex::default),
+            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+        }
     }
+
+    /// Commits a batch.
+    pub(super) fn write(&self, batch: &Batch<'_>) -> engine::Result<()> {
+        let _turn = self.turn.as_ref().map(lock);
+        self.engine.write(batch, self.sync)
+    }
+
+    /// Keeps other read-modify-writes from this key.
+    pub(super) fn hold(&self, index: u64) -> Option<MutexGuard<'_, ()>> {
+        self.stripes.get(index as usize % STRIPES).map(lock)
+    }
+}
+
+fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,9 @@
 //! One thread of the driver.
 
-use super::target::Bench;
+use super::{
+    group::{Seat, Write},
+    target::Bench,
+};
 use crate::{
     bench::{
         data::keys::Chooser,
@@ -11,13 +14,13 @@ use crate::{
             recorder::{Clock, Fault, Recorder},
         },
     },
-    engine::{self, Batch, KeyRange, Op},
+    engine::{self, Batch, KeyRange},
 };
 use std::{
     mem,
     ops::{Bound, ControlFlow},
     sync::{
-        PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -28,17 +31,6 @@ pub(super) struct End<'s> {
     pub time: u64,
     pub operations: u64,
     pub stop: Option<&'s AtomicBool>,
-}
-
-/// A write that waits for its batch to be full. Reused, with its memory.
-#[derive(Clone, Default)]
-struct Write {
-    key: Vec<u8>,
-    /// `None` deletes.
-    value: Option<Vec<u8>>,
-    start: u64,
-    index: u64,
-    kind: Option<Operation>,
 }
 
 pub(super) struct Worker<'b> {
@@ -54,13 +46,16 @@ pub(super) struct Worker<'b> {
     writes: Vec<Write>,
     waiting: usize,
     batch: Batch<'static>,
+    seat: Arc<Seat>,
 }
 
 /// What a read has found.
 #[derive(Clone, Copy, PartialEq)]
 enum Found {
     Nothing,
-    Right(u32),
+    Right,
+    /// A value of this key, of a version that cannot be there.
+    Stale(u32),
     Wrong,
 }
 
@@ -77,9 +72,10 @@ impl<'b> Worker<'b> {
             recorder: Recorder::new(0, workload.slice()),
             key: Vec::new(),
             scratch: Vec::new(),
-            writes: vec![Write::default(); workload.batch.max(1) as usize],
+            writes: vec![Write::spare(); workload.batch.max(1) as usize],
             waiting: 0,
             batch: Batch::default(),
+            seat: Arc::default(),
         }
     }
 
@@ -132,12 +128,9 @@ impl<'b> Worker<'b> {
             Operation::GetMiss => Some(self.get_miss(start)),
             Operation::Update => {
                 let index = self.choose()?;
-                Some(self.put(operation, index, start))
+                Some(self.update(index, start))
             }
-            Operation::Insert => {
-                let index = self.bench.live.insert()?;
-                Some(self.put(operation, index, start))
-            }
+            Operation::Insert => self.insert(start),
             Operation::ReadModifyWrite => {
                 let index = self.choose()?;
                 Some(self.read_modify_write(index, start))
@@ -161,7 +154,7 @@ impl<'b> Worker<'b> {
         let found = self.look_up(index);
         let now = self.clock.now();
         match found {
-            Ok(Found::Right(_)) => self.recorder.success(Operation::Get, start, now),
+            Ok(Found::Right) => self.recorder.success(Operation::Get, start, now),
             // A delete of another thread was faster.
             Ok(Found::Nothing) if self.bench.live.is_deleted(index) => {
                 self.recorder.success(Operation::Get, start, now);
@@ -188,16 +181,22 @@ impl<'b> Worker<'b> {
 
     #[inline]
     fn look_up(&mut self, index: u64) -> engine::Result<Found> {
-        let data = self.bench.data;
+        let (data, versions) = (self.bench.data, &self.bench.live.versions);
         data.key(index, &mut self.key);
         let mut found = Found::Nothing;
+        let oldest = versions.oldest(index);
         self.bench.engine.read(&[&self.key], &mut |_, value| {
             if let Some(value) = value {
-                found = data.check(index, value).map_or(Found::Wrong, Found::Right);
+                found = data.check(index, value).map_or(Found::Wrong, Found::Stale);
             }
             ControlFlow::Continue(())
         })?;
-        Ok(found)
+        Ok(match found {
+            Found::Stale(version) if versions.allow(index, oldest, version, data.version_bits(index)) => {
+                Found::Right
+            }
+            other => other,
+        })
     }
 
     #[cold]
@@ -205,30 +204,46 @@ impl<'b> Worker<'b> {
         let key = format!("key {index} ({})", self.key.escape_ascii());
         self.recorder.fault(match found {
             Ok(Found::Nothing) => Fault::Miss(format!("{what} of {key} found nothing")),
+            Ok(Found::Stale(version)) => Fault::Wrong(format!(
+                "{what} of {key} found version {version} of its value; the last one acknowledged before is another"
+            )),
             Ok(_) => Fault::Wrong(format!("{what} of {key} found another value than was written")),
             Err(error) => Fault::Error(format!("{what}: {error}")),
         });
     }
 
-    fn put(&mut self, kind: Operation, index: u64, start: u64) -> u64 {
-        let version = self.chooser.random() as u32;
-        if let Some(write) = self.writes.get_mut(self.waiting) {
-            self.bench.data.key(index, &mut write.key);
-            self.bench.data.value(index, version, write.value.get_or_insert_default());
-            (write.start, write.index, write.kind) = (start, index, Some(kind));
-            self.waiting += 1;
+    /// Adds a write to the batch, with the value of a version or without one.
+    fn add(&mut self, kind: Operation, index: u64, version: Option<u32>, start: u64) {
+        let data = self.bench.data;
+        let Some(write) = self.writes.get_mut(self.waiting) else { return };
+        data.key(index, &mut write.key);
+        match version {
+            Some(version) => data.value(index, version, write.value.get_or_insert_default()),
+            None => write.value = None,
         }
+        (write.kind, write.index, write.start) = (kind, index, start);
+        self.waiting += 1;
+    }
+
+    fn new_version(&mut self, index: u64) -> u32 {
+        self.bench.live.versions.begin(index, || self.chooser.random())
+    }
+
+    fn update(&mut self, index: u64, start: u64) -> u64 {
+        let version = self.new_version(index);
+        self.add(Operation::Update, index, Some(version), start);
         self.commit_when_full(start)
+    }
+
+    fn insert(&mut self, start: u64) -> Option<u64> {
+        let index = self.bench.live.insert()?;
+        self.add(Operation::Insert, index, Some(0), start);
+        Some(self.commit_when_full(start))
     }
 
     fn delete(&mut self, start: u64) -> Option<u64> {
         let index = self.bench.live.delete()?;
-        if let Some(write) = self.writes.get_mut(self.waiting) {
-            self.bench.data.key(index, &mut write.key);
-            write.value = None;
-            (write.start, write.index, write.kind) = (start, index, Some(Operation::Delete));
-            self.waiting += 1;
-        }
+        self.add(Operation::Delete, index, None, start);
         Some(self.commit_when_full(start))
     }
 
@@ -242,66 +257,64 @@ impl<'b> Worker<'b> {
 
     /// Writes what waits as one batch. Each write took from its own start until now.
     fn commit(&mut self) -> u64 {
-        let writes = self.writes.get(..mem::take(&mut self.waiting)).unwrap_or_default();
-        if writes.is_empty() {
+        let count = mem::take(&mut self.waiting);
+        if count == 0 {
             return self.clock.now();
         }
-        let mut batch = mem::take(&mut self.batch).recycle();
-        for write in writes {
-            batch.push(match &write.value {
-                Some(value) => Op::Put { key: &write.key, value },
-                None => Op::Delete { key: &write.key },
-            });
-        }
-        let outcome = {
-            let _turn = self.bench.commits.lock().unwrap_or_else(PoisonError::into_inner);
-            self.bench.engine.write(&batch, self.bench.sync)
-        };
+        let outcome = self.write(count);
         let now = self.clock.now();
-        match outcome {
-            Ok(()) => {
-                self.recorder.wrote(batch.bytes());
-                for write in writes {
-                    let Some(kind) = write.kind else { continue };
-                    if kind == Operation::Insert {
-                        self.bench.live.inserted(write.index);
-                    }
-                    self.recorder.success(kind, write.start, now);
-                }
+        let live = self.bench.live;
+        for write in self.writes.iter().take(count) {
+            if matches!(write.kind, Operation::Update | Operation::ReadModifyWrite) {
+                live.versions.end(write.index, outcome.is_ok());
             }
-            Err(error) => {
-                writes.iter().for_each(|_| self.recorder.fault(Fault::Error(format!("write: {error}"))))
+            if let Err(error) = &outcome {
+                self.recorder.fault(Fault::Error(format!("write: {error}")));
+                continue;
             }
+            if write.kind == Operation::Insert {
+                live.inserted(write.index);
+            }
+            self.recorder.wrote(write.key.len() + write.value.as_ref().map_or(0, Vec::len));
+            self.recorder.success(write.kind, write.start, now);
         }
-        self.batch = batch.recycle();
         now
     }
 
-    /// Nobody writes between its read and its write.
+    fn write(&mut self, count: usize) -> Result<(), String> {
+        if self.bench.in_groups {
+            let writes = mem::take(&mut self.writes);
+            let outcome;
+            (self.writes, outcome) = self.bench.groups.commit(self.bench, &self.seat, writes, count);
+            return outcome;
+        }
+        let mut batch = mem::take(&mut self.batch).recycle();
+        self.writes.iter().take(count).for_each(|write| batch.push(write.op()));
+        let outcome = self.bench.write(&batch);
+        self.batch = batch.recycle();
+        outcome.map_err(|error| error.to_string())
+    }
+
+    /// No other of its kind comes between its read and its write.
     fn read_modify_write(&mut self, index: u64, start: u64) -> u64 {
         self.commit();
-        let bench = self.bench;
-        let turn = bench.commits.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = self.bench.hold(index);
         let found = self.look_up(index);
-        let Ok(Found::Right(version)) = found else {
-            drop(turn);
-            self.bad_read("read-modify-write", index, found);
-            return self.clock.now();
-        };
-        bench.data.value(index, version.wrapping_add(1), &mut self.scratch);
-        let mut batch = Batch::with_capacity(1);
-        batch.put(&self.key, &self.scratch);
-        let outcome = bench.engine.write(&batch, bench.sync);
-        drop(turn);
-        let now = self.clock.now();
-        match outcome {
-            Ok(()) => {
-                self.recorder.wrote(batch.bytes());
-                self.recorder.success(Operation::ReadModifyWrite, start, now);
+        if !matches!(found, Ok(Found::Right)) {
+            drop(held);
+            let now = self.clock.now();
+            match found {
+                // A delete of another thread was faster: nothing is there to be changed.
+                Ok(Found::Nothing) if self.bench.live.is_deleted(index) => {
+                    self.recorder.success(Operation::ReadModifyWrite, start, now);
+                }
+                found => self.bad_read("read-modify-write", index, found),
             }
-            Err(error) => self.recorder.fault(Fault::Error(format!("read-modify-write: {error}"))),
+            return now;
         }
-        now
+        let version = self.new_version(index);
+        self.add(Operation::ReadModifyWrite, index, Some(version), start);
+        self.commit()
     }
 
     /// Visits pairs from a key on, and checks each: its value, its place after the one before, and that

@@ -4,6 +4,7 @@ use crate::{
     bench::{
         data::live::Live,
         result::{Cell, Measurement, Outcome},
+        run::verified::Verified,
     },
     engine::{Engine, Error},
 };
@@ -68,12 +69,18 @@ pub(super) struct End {
     close_seconds: f64,
     reopen_seconds: Option<f64>,
     fault: Option<String>,
+    verified: Verified,
 }
 
 impl End {
     /// Closes the engine. Opens it again where it has files, to see how long that takes and whether the
-    /// keys are still there.
-    pub fn of(engine: Box<dyn Engine>, live: &Live, open: Open<'_>) -> Result<Self, String> {
+    /// keys are still there. `verify` looks at the values: of files, after that.
+    pub fn of(
+        engine: Box<dyn Engine>,
+        live: &Live,
+        open: Open<'_>,
+        verify: &dyn Fn(&dyn Engine) -> Verified,
+    ) -> Result<Self, String> {
         let words = |error: Error| format!("close: {error}");
         let persistent = !engine.is_memory_only();
         // The sync is a part of the close, done before the size is looked at.
@@ -81,11 +88,12 @@ impl End {
         engine.sync().map_err(words)?;
         let synced = begin.elapsed();
         let size = Size::of(&*engine, live)?;
+        let verified = if persistent { Verified::default() } else { verify(&*engine) };
         let begin = Instant::now();
         engine.close().map_err(words)?;
         drop(engine);
         let close_seconds = (synced + begin.elapsed()).as_secs_f64();
-        let mut end = Self { size, close_seconds, reopen_seconds: None, fault: None };
+        let mut end = Self { size, close_seconds, reopen_seconds: None, fault: None, verified };
         if persistent {
             let begin = Instant::now();
             let engine = open().map_err(|error| format!("again, {error}"))?;
@@ -94,6 +102,7 @@ impl End {
             if keys != end.size.live {
                 end.fault = Some(format!("opened again, it has {keys} keys; {} were there", end.size.live));
             }
+            end.verified = verify(&*engine);
             engine.close().map_err(words)?;
         }
         Ok(end)
@@ -109,6 +118,7 @@ impl End {
             measurement.misses += 1;
             measurement.first_fault.get_or_insert_with(|| fault.clone());
         }
+        self.verified.add_to(measurement);
     }
 }
 

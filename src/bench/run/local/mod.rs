@@ -2,11 +2,16 @@
 
 mod ending;
 
-use super::{driver::Bench, job::Job, process::Usage};
+use super::{
+    driver::Bench,
+    job::Job,
+    process::Usage,
+    verified::{self, Verified},
+};
 use crate::{
     bench::{
         data::{Data, live::Live},
-        result::{Cell, Measurement, Operation, Outcome, Step, Target, Workload, level::Level},
+        result::{Cell, Commits, Measurement, Operation, Outcome, Step, Target, Workload, level::Level},
     },
     engine::{
         Compression, Durability, Engine, Fsync, Location, OpenOptions, ReadAhead,
@@ -24,21 +29,25 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     if first.workload.step == Step::SourceScan {
         return Ok(vec![Outcome::Measured(source_scan(&first.workload)?)]);
     }
-    let live = Live::new(data.capacity());
+    let live = Arc::new(Live::new(data.capacity()));
     let options = open_options(job, &first.target)?;
-    let expected = expected(&data);
-    let open = || {
-        reference::open(&first.target.store, &options, &expected).map_err(|error| format!("open: {error}"))
+    let expected = expected(&data, &live);
+    let open_as = |options: &OpenOptions| {
+        reference::open(&first.target.store, options, &expected).map_err(|error| format!("open: {error}"))
     };
-    let engine = open()?;
-    let load_seconds = load(&*engine, &data, &live, &first.workload)?;
+    let open = || open_as(&options);
+    let (engine, load_seconds) = loaded(&open_as, &options, &data, &live, &first.workload)?;
     let mut session =
         Session { engine, open: &open, data: &data, live: &live, outcomes: Vec::new(), uncompacted: None };
     for cells in job.steps() {
         session = session.step(cells, &job.cells)?;
     }
     let Session { engine, mut outcomes, .. } = session;
-    let end = End::of(engine, &live, &open)?;
+    let check = |engine: &dyn Engine| match reference::is_reference(&first.target.store) {
+        true => Verified::default(),
+        false => verify(engine, &data, &live, &first.workload),
+    };
+    let end = End::of(engine, &live, &open, &check)?;
     for (measurement, cell) in measured(&mut outcomes, &job.cells) {
         measurement.load_seconds = load_seconds;
         end.add_to(measurement, cell);
@@ -98,12 +107,21 @@ impl Session<'_> {
     }
 }
 
-/// The value that a key has before it is updated: what the engine that does nothing answers.
-fn expected(data: &Arc<Data>) -> Expected {
-    let data = Arc::clone(data);
+/// Reads the values that an engine should hold.
+fn verify(engine: &dyn Engine, data: &Data, live: &Live, workload: &Workload) -> Verified {
+    if live.count() == 0 {
+        return Verified::default();
+    }
+    let reads = workload.verification(live.count(), verified::MOST);
+    Verified::of(Bench::new(engine, data, live).run(&[&reads], Usage::default))
+}
+
+/// The value that a key has: what the engine that does nothing answers.
+fn expected(data: &Arc<Data>, live: &Arc<Live>) -> Expected {
+    let (data, live) = (Arc::clone(data), Arc::clone(live));
     Arc::new(move |key, value| {
         let index = data.keys().and_then(|keys| keys.number(key)).filter(|&index| index < data.capacity());
-        index.inspect(|&index| data.value(index, 0, value)).is_some()
+        index.inspect(|&index| data.value(index, live.versions.newest(index), value)).is_some()
     })
 }
 
@@ -147,6 +165,32 @@ fn fsync(target: &Target) -> Fsync {
         Some(Durability::Files(fsync)) => fsync,
         Some(Durability::Memory) | None => Fsync::No,
     }
+}
+
+/// Opens the store of a job in a way that may differ from its cells'.
+type OpenAs<'s> = &'s dyn Fn(&OpenOptions) -> Result<Box<dyn Engine>, String>;
+
+/// Opens a store and loads its keys. That is done under `no`, whatever the policy of the cells: an engine
+/// that keeps its policy from when it is opened would sync each batch, and the others only the end.
+fn loaded(
+    open: OpenAs<'_>,
+    options: &OpenOptions,
+    data: &Data,
+    live: &Live,
+    workload: &Workload,
+) -> Result<(Box<dyn Engine>, Option<f64>), String> {
+    if workload.keys == 0 {
+        return Ok((open(options)?, None));
+    }
+    let engine = open(&OpenOptions { fsync: Fsync::No, ..options.clone() })?;
+    let seconds = load(&*engine, data, live, workload)?;
+    if engine.is_memory_only() {
+        return Ok((engine, seconds));
+    }
+    // Under every policy, so that all of them find the engine in the same state.
+    engine.close().map_err(|error| format!("after the load, close: {error}"))?;
+    drop(engine);
+    Ok((open(options)?, seconds))
 }
 
 /// Loads the keys that the first cell wants, unsynced until its end. The time it took, if there are any.
@@ -193,6 +237,7 @@ fn operations(engine: &dyn Engine, data: &Data, live: &Live, cells: &[Cell]) -> 
     let Some(first) = cells.first() else { return Vec::new() };
     let mut bench = Bench::new(engine, data, live);
     bench.sync = fsync(&first.target) == Fsync::Always;
+    bench.in_groups = first.target.commits == Commits::Groups;
     bench.sync_every_second = fsync(&first.target) == Fsync::EverySec;
     let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
     let phases = bench.run(&workloads, Usage::of_self);
@@ -233,4 +278,41 @@ fn source_scan(workload: &Workload) -> Result<Measurement, String> {
     }
     let scanned = Measurement { operations: data.capacity(), ..once(begin) };
     Ok(Measurement { throughput: scanned.operations as f64 / scanned.seconds, ..scanned })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{bench::result::Size, engine::Kind};
+    use std::cell::RefCell;
+
+    #[test]
+    fn a_load_syncs_at_its_end_only_whatever_the_policy() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = OpenOptions {
+            location: Location::Path(directory.path().join("store")),
+            fsync: Fsync::Always,
+            cache_size: 1 << 20,
+            map_size: 1 << 30,
+            read_ahead: ReadAhead::Auto,
+            max_files: u64::MAX,
+            compression: Compression::None,
+        };
+        let opened = RefCell::new(Vec::new());
+        let open = |options: &OpenOptions| {
+            opened.borrow_mut().push(options.fsync);
+            Kind::find("map").unwrap().open(options).map_err(|error| error.to_string())
+        };
+        let json = r#"{"name": "get", "mix": {"get": 1}, "keys": 3000, "key_bytes": {"fixed": 16},
+            "value_bytes": {"fixed": 9}, "order": "uniform", "threads": 1, "batch": 1, "seconds": 1.0,
+            "operations": null, "warmup_seconds": 0, "rate": null, "scan_length": 1, "seed": 1}"#;
+        let workload: Workload = serde_json::from_str(json).unwrap();
+        assert_eq!(workload.value_bytes, Size::Fixed(9));
+        let data = Data::new(&workload).unwrap();
+        let live = Live::new(data.capacity());
+        let (engine, seconds) = loaded(&open, &options, &data, &live, &workload).unwrap();
+        assert_eq!(*opened.borrow(), [Fsync::No, Fsync::Always]);
+        assert!(seconds.is_some());
+        assert_eq!((engine.count().unwrap(), live.count()), (3000, 3000));
+    }
 }

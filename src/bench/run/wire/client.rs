@@ -3,7 +3,7 @@
 
 use super::shared::{Bench, End, Role, Shared};
 use crate::bench::{
-    data::keys::Chooser,
+    data::{keys::Chooser, versions::Oldest},
     plan::workload::Mix,
     result::{Operation, Workload},
     run::{
@@ -38,6 +38,8 @@ struct Request {
     operation: Operation,
     index: u64,
     start: u64,
+    /// Of a read: the oldest value that it may find.
+    oldest: Oldest,
     /// Bytes of key and value that it writes.
     bytes: usize,
     /// The second half of a read-modify-write.
@@ -62,8 +64,8 @@ pub(super) struct Client {
     output: Vec<u8>,
     input: Vec<u8>,
     waiting: VecDeque<Request>,
-    /// Read-modify-writes whose read has come: key number, version, start.
-    to_write_back: VecDeque<(u64, u32, u64)>,
+    /// Read-modify-writes whose read has come: key number and start.
+    to_write_back: VecDeque<(u64, u64)>,
     /// Taken from the pace but not yet due.
     due: Option<u64>,
 }
@@ -121,8 +123,8 @@ impl Client {
         end: End,
         left: &mut u64,
     ) -> bool {
-        while let Some((index, version, start)) = self.to_write_back.pop_front() {
-            self.set(&shared.bench, Operation::ReadModifyWrite, index, version.wrapping_add(1), start);
+        while let Some((index, start)) = self.to_write_back.pop_front() {
+            self.set(&shared.bench, Operation::ReadModifyWrite, index, start);
         }
         while self.waiting.len() < self.depth {
             let now = shared.clock.now();
@@ -168,28 +170,44 @@ impl Client {
         };
         let index = index.ok_or_else(|| Fault::dry(operation))?;
         match operation {
-            Operation::Update | Operation::Insert => {
-                let version = self.chooser.random() as u32;
-                self.set(bench, operation, index, version, start);
-            }
+            Operation::Update | Operation::Insert => self.set(bench, operation, index, start),
             _ => {
                 bench.data.key(index, &mut self.key);
                 let name: &[u8] = if operation == Operation::Delete { b"DEL" } else { b"GET" };
                 encode(&mut self.output, &[name, &self.key]);
                 let bytes = if operation == Operation::Delete { self.key.len() } else { 0 };
-                self.waiting.push_back(Request { operation, index, start, bytes, writes_back: false });
+                let oldest = bench.live.versions.oldest(index);
+                self.waiting.push_back(Request {
+                    operation,
+                    index,
+                    start,
+                    oldest,
+                    bytes,
+                    writes_back: false,
+                });
             }
         }
         Ok(())
     }
 
-    fn set(&mut self, bench: &Bench, operation: Operation, index: u64, version: u32, start: u64) {
+    fn set(&mut self, bench: &Bench, operation: Operation, index: u64, start: u64) {
+        let version = match operation {
+            Operation::Insert => 0,
+            _ => bench.live.versions.begin(index, || self.chooser.random()),
+        };
         bench.data.key(index, &mut self.key);
         bench.data.value(index, version, &mut self.value);
         encode(&mut self.output, &[b"SET", &self.key, &self.value]);
         let writes_back = operation == Operation::ReadModifyWrite;
         let bytes = self.key.len() + self.value.len();
-        self.waiting.push_back(Request { operation, index, start, bytes, writes_back });
+        self.waiting.push_back(Request {
+            operation,
+            index,
+            start,
+            oldest: Oldest::default(),
+            bytes,
+            writes_back,
+        });
     }
 
     /// Sends the pipeline and takes all its replies. Both at once: a server may answer before it has read
@@ -210,8 +228,9 @@ impl Client {
                     let Some(request) = waiting.pop_front() else {
                         return Err(io::Error::other("a reply that nobody asked for"));
                     };
-                    let back = settle(&shared.bench, &request, &frame, bytes, now, &mut recorder);
-                    to_write_back.extend(back.map(|version| (request.index, version, request.start)));
+                    if settle(&shared.bench, &request, &frame, bytes, now, &mut recorder) {
+                        to_write_back.push_back((request.index, request.start));
+                    }
                     taken += length;
                 }
                 input.drain(..taken);
@@ -239,7 +258,7 @@ fn next(bytes: &[u8]) -> io::Result<Option<(RangeFrame, usize)>> {
     }
 }
 
-/// Checks a reply and counts its operation. The version that was read, when it is now to be written back.
+/// Checks a reply and counts its operation. Whether what was read is now to be written back.
 fn settle(
     bench: &Bench,
     request: &Request,
@@ -247,7 +266,7 @@ fn settle(
     bytes: &[u8],
     now: u64,
     recorder: &mut Recorder,
-) -> Option<u32> {
+) -> bool {
     let part = |range: &(usize, usize)| bytes.get(range.0..range.1).unwrap_or_default();
     let (operation, index) = (request.operation, request.index);
     let reads = !request.writes_back
@@ -256,7 +275,11 @@ fn settle(
         RangeFrame::Error(range) => Fault::Error(format!("{operation:?}: {}", part(range).escape_ascii())),
         RangeFrame::BulkString(range) if reads && operation != Operation::GetMiss => {
             match bench.data.check(index, part(range)) {
-                Some(version) if operation == Operation::ReadModifyWrite => return Some(version),
+                Some(version) if !is_current(bench, request, version) => Fault::Wrong(format!(
+                    "GET of key {index} found version {version} of its value; the last one acknowledged before is \
+                     another"
+                )),
+                Some(_) if operation == Operation::ReadModifyWrite => return true,
                 Some(_) => return count(bench, request, now, recorder),
                 None => Fault::Wrong(format!("GET of key {index} found another value than was written")),
             }
@@ -277,17 +300,36 @@ fn settle(
         }
         other => Fault::Wrong(format!("{operation:?} of key {index} was answered with {other:?}")),
     };
+    if request.updates() {
+        bench.live.versions.end(index, false);
+    }
     recorder.fault(fault);
-    None
+    false
 }
 
-fn count(bench: &Bench, request: &Request, now: u64, recorder: &mut Recorder) -> Option<u32> {
+fn is_current(bench: &Bench, request: &Request, version: u32) -> bool {
+    let bits = bench.data.version_bits(request.index);
+    bench.live.versions.allow(request.index, request.oldest, version, bits)
+}
+
+impl Request {
+    /// Whether it replaces a value.
+    fn updates(&self) -> bool {
+        self.writes_back || self.operation == Operation::Update
+    }
+}
+
+/// Counts an operation that did what it should; nothing is to be written back.
+fn count(bench: &Bench, request: &Request, now: u64, recorder: &mut Recorder) -> bool {
+    if request.updates() {
+        bench.live.versions.end(request.index, true);
+    }
     if request.operation == Operation::Insert {
         bench.live.inserted(request.index);
     }
     recorder.wrote(request.bytes);
     recorder.success(request.operation, request.start, now);
-    None
+    false
 }
 
 /// Appends a request.

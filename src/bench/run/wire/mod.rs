@@ -6,7 +6,11 @@ mod load;
 mod server;
 mod shared;
 
-use super::{job::Job, process::Usage};
+use super::{
+    job::Job,
+    process::Usage,
+    verified::{self, Verified},
+};
 use crate::bench::{
     data::{Data, live::Live},
     result::{Measurement, Outcome, Step, Workload},
@@ -47,12 +51,22 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
             measurements.push(measurement);
         }
     }
+    let reopens = first.target.persistent && first.target.address.is_none();
+    let mut verified = if reopens { None } else { Some(bench.verify(&first.workload)?) };
     let (close_seconds, disk_bytes) = server.stop()?;
+    if reopens {
+        let server = Server::start(job, &first.target)?;
+        verified = Some(Bench { address: server.address, ..bench }.verify(&first.workload)?);
+        server.stop()?;
+    }
     for (measurement, cell) in measurements.iter_mut().zip(&job.cells) {
         measurement.load_seconds = load_seconds;
         measurement.close_seconds = close_seconds;
         measurement.disk_bytes = disk_bytes;
         let alive = live.count() as f64 * cell.workload.pair_bytes();
+        if let Some(verified) = &verified {
+            verified.add_to(measurement);
+        }
         measurement.space_amplification =
             disk_bytes.filter(|_| alive > 0.0).map(|bytes| bytes as f64 / alive);
     }
@@ -76,6 +90,16 @@ fn compare_count(measurement: &mut Measurement, exact: bool, keys: &io::Result<u
 }
 
 impl Bench {
+    /// Reads the values that the server should hold.
+    fn verify(&self, workload: &Workload) -> Result<Verified, String> {
+        if self.live.count() == 0 {
+            return Ok(Verified::default());
+        }
+        let reads = workload.verification(self.live.count(), verified::MOST);
+        let reads = Workload { threads: LOAD_CLIENTS, batch: LOAD_PIPELINE, ..reads };
+        Ok(Verified::of(self.run(&[&reads], &Usage::default)?))
+    }
+
     fn load(&self, workload: &Workload) -> Result<Option<f64>, String> {
         if workload.keys == 0 {
             return Ok(None);

@@ -1,0 +1,255 @@
+//! Which version of each value has been written: what a read may find.
+
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU64, Ordering::SeqCst},
+};
+
+/// Keys whose versions are kept, the first ones by number: 8 bytes for each that is updated. Of the others
+/// a read is checked against its key and its own bytes only.
+pub const TRACKED: u64 = (CHUNKS * CHUNK) as u64;
+/// Keys of one allocation.
+const CHUNK: usize = 1 << 16;
+const CHUNKS: usize = 1 << 10;
+
+/// A distance that is not known any more.
+const FAR: u8 = u8::MAX;
+
+/// What is known of one key's versions. Inserted as version 0, each update takes the next.
+///
+/// Updates of one key that overlap in time may reach the engine in any order, so any of them may stand in
+/// the end. Those that overlap, one with the next, are an *epoch*. When it is over, the value is one of it:
+/// nothing older than its first version. With one writer each update is an epoch of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct State {
+    /// The newest version that a writer has taken.
+    newest: u32,
+    /// Updates under way.
+    pending: u16,
+    /// From the newest version back to the oldest that a read may find.
+    behind: u8,
+    /// Versions of the epoch that is under way.
+    epoch: u8,
+}
+
+impl State {
+    fn unpack(bits: u64) -> Self {
+        Self {
+            newest: (bits >> 32) as u32,
+            pending: (bits >> 16) as u16,
+            behind: (bits >> 8) as u8,
+            epoch: bits as u8,
+        }
+    }
+
+    fn pack(self) -> u64 {
+        u64::from(self.newest) << 32
+            | u64::from(self.pending) << 16
+            | u64::from(self.behind) << 8
+            | u64::from(self.epoch)
+    }
+
+    fn begin(mut self) -> Self {
+        if self.pending == 0 {
+            self.epoch = 0;
+        }
+        self.newest = self.newest.wrapping_add(1);
+        // From the largest number on they are not counted any more, and the epoch does not end.
+        self.pending = self.pending.saturating_add(1);
+        self.epoch = self.epoch.saturating_add(1);
+        self.behind = self.behind.saturating_add(1);
+        self
+    }
+
+    fn end(mut self, succeeded: bool) -> Self {
+        if !succeeded {
+            // It may be there or not, now or after a restart.
+            self.epoch = FAR;
+        }
+        if self.pending < u16::MAX {
+            self.pending = self.pending.saturating_sub(1);
+        }
+        if self.pending == 0 {
+            self.behind = if self.epoch == FAR { FAR } else { self.epoch.saturating_sub(1) };
+        }
+        self
+    }
+
+    /// The oldest version that a read may find from now on.
+    fn oldest(self) -> u32 {
+        if self.behind == FAR { 0 } else { self.newest.saturating_sub(u32::from(self.behind)) }
+    }
+}
+
+/// The versions of all keys. Memory is taken for keys that are updated.
+#[derive(Debug)]
+pub struct Versions {
+    chunks: Vec<OnceLock<Box<[AtomicU64]>>>,
+}
+
+/// The oldest version that a read which begins now may find.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Oldest(u32);
+
+impl Default for Versions {
+    fn default() -> Self {
+        Self { chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect() }
+    }
+}
+
+impl Versions {
+    #[inline]
+    fn find(&self, index: u64) -> Option<&AtomicU64> {
+        let index = usize::try_from(index).ok()?;
+        self.chunks.get(index / CHUNK)?.get()?.get(index % CHUNK)
+    }
+
+    #[inline]
+    fn state(&self, index: u64) -> State {
+        self.find(index).map_or_else(State::default, |state| State::unpack(state.load(SeqCst)))
+    }
+
+    /// A version for an update of this key that begins now. Beyond [`TRACKED`] it is `random`.
+    #[inline]
+    pub fn begin(&self, index: u64, random: impl FnOnce() -> u64) -> u32 {
+        if index >= TRACKED {
+            return random() as u32;
+        }
+        if let Some(chunk) = self.chunks.get(index as usize / CHUNK) {
+            chunk.get_or_init(|| (0..CHUNK).map(|_| AtomicU64::new(0)).collect());
+        }
+        self.change(index, State::begin).newest
+    }
+
+    /// The update ended: acknowledged, or failed.
+    #[inline]
+    pub fn end(&self, index: u64, succeeded: bool) {
+        self.change(index, |state| state.end(succeeded));
+    }
+
+    #[inline]
+    fn change(&self, index: u64, change: impl Fn(State) -> State) -> State {
+        let Some(state) = self.find(index) else { return State::default() };
+        let mut old = state.load(SeqCst);
+        loop {
+            let new = change(State::unpack(old));
+            match state.compare_exchange_weak(old, new.pack(), SeqCst, SeqCst) {
+                Ok(_) => return new,
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// To be taken before a read.
+    #[inline]
+    pub fn oldest(&self, index: u64) -> Oldest {
+        Oldest(self.state(index).oldest())
+    }
+
+    /// The newest version that a writer has taken.
+    pub fn newest(&self, index: u64) -> u32 {
+        self.state(index).newest
+    }
+
+    /// Whether a read that began at `oldest` may have found `version`, of which a value keeps the lowest
+    /// `bits`. To be asked after the read.
+    #[inline]
+    pub fn allow(&self, index: u64, Oldest(oldest): Oldest, version: u32, bits: u32) -> bool {
+        if index >= TRACKED {
+            return true;
+        }
+        let mask = 1u32.checked_shl(bits).map_or(u32::MAX, |beyond| beyond - 1);
+        version.wrapping_sub(oldest) & mask <= self.newest(index).wrapping_sub(oldest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begin(versions: &Versions) -> u32 {
+        versions.begin(7, || 0)
+    }
+
+    /// The versions that a read may find now.
+    fn allowed(versions: &Versions) -> Vec<u32> {
+        let oldest = versions.oldest(7);
+        (0..20).filter(|version| versions.allow(7, oldest, *version, 32)).collect()
+    }
+
+    #[test]
+    fn what_one_writer_has_written_is_all_that_may_be_found() {
+        let versions = Versions::default();
+        assert_eq!(allowed(&versions), [0]);
+        assert_eq!(begin(&versions), 1);
+        assert_eq!(allowed(&versions), [0, 1]);
+        versions.end(7, true);
+        assert_eq!(allowed(&versions), [1]);
+        begin(&versions);
+        versions.end(7, true);
+        assert_eq!(allowed(&versions), [2]);
+        assert_eq!(versions.newest(8), 0, "each key has its own");
+    }
+
+    #[test]
+    fn of_writes_that_overlap_any_may_stand() {
+        let versions = Versions::default();
+        begin(&versions);
+        versions.end(7, true);
+        begin(&versions);
+        begin(&versions);
+        versions.end(7, true);
+        assert_eq!(allowed(&versions), [1, 2, 3]);
+        versions.end(7, true);
+        assert_eq!(allowed(&versions), [2, 3]);
+        begin(&versions);
+        versions.end(7, true);
+        assert_eq!(allowed(&versions), [4]);
+    }
+
+    #[test]
+    fn after_a_failed_write_nothing_is_sure_until_the_next() {
+        let versions = Versions::default();
+        begin(&versions);
+        versions.end(7, true);
+        begin(&versions);
+        versions.end(7, false);
+        assert_eq!(allowed(&versions), [0, 1, 2]);
+        begin(&versions);
+        versions.end(7, true);
+        assert_eq!(allowed(&versions), [3]);
+    }
+
+    #[test]
+    fn a_very_long_epoch_allows_all_and_the_next_one_is_exact() {
+        let versions = Versions::default();
+        (0..300).for_each(|_| assert!(begin(&versions) > 0));
+        assert_eq!(allowed(&versions).len(), 20);
+        (0..300).for_each(|_| versions.end(7, true));
+        assert_eq!(allowed(&versions).len(), 20);
+        assert_eq!(begin(&versions), 301);
+        versions.end(7, true);
+        assert_eq!(versions.oldest(7), Oldest(301));
+    }
+
+    #[test]
+    fn of_a_short_value_the_lowest_bits_are_compared() {
+        let versions = Versions::default();
+        for _ in 0..20 {
+            begin(&versions);
+            versions.end(7, true);
+        }
+        let oldest = versions.oldest(7);
+        assert!(versions.allow(7, oldest, 20 & 0xf, 4));
+        assert!(!versions.allow(7, oldest, 19 & 0xf, 4));
+        assert!(versions.allow(7, oldest, 0, 0), "an empty value has no version");
+    }
+
+    #[test]
+    fn beyond_the_table_versions_are_random_and_not_checked() {
+        let versions = Versions::default();
+        assert_eq!(versions.begin(TRACKED, || 99), 99);
+        versions.end(TRACKED, true);
+        assert!(versions.allow(TRACKED, versions.oldest(TRACKED), 5, 32));
+    }
+}

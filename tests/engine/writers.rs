@@ -1,0 +1,115 @@
+//! Several threads in `write` at once, of the engines that allow it.
+
+use crate::cells::{Cell, Open, for_each};
+use kvbench::engine::{Batch, Fsync, KeyRange, Writers};
+use std::{
+    collections::BTreeSet,
+    ops::ControlFlow,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
+
+const THREADS: u32 = 4;
+/// Keys that every batch of the first test writes, all with one value.
+const KEYS: usize = 20;
+
+fn for_each_of_many(mut test: impl FnMut(Cell)) {
+    let mut tested = 0;
+    for_each(|cell| {
+        if cell.kind.info.writers != Writers::One {
+            tested += 1;
+            test(cell);
+        }
+    });
+    assert!(
+        tested > 0 || !cfg!(any(feature = "rocksdb", feature = "lmdb", feature = "sled", feature = "redb"))
+    );
+}
+
+fn rounds(cell: Cell) -> u32 {
+    if cell.fsync == Fsync::Always { 20 } else { 200 }
+}
+
+/// Runs `write` in all threads at once, with the number of each and of its rounds.
+fn all_at_once(open: &Open, write: impl Fn(u32, u32) + Sync) {
+    thread::scope(|scope| {
+        let start = |thread| {
+            let (write, rounds) = (&write, rounds(open.cell));
+            scope.spawn(move || (0..rounds).for_each(|round| write(thread, round)))
+        };
+        // Joined by name: LMDB's threads must have ended before the engine does, see `Engine`.
+        let threads: Vec<_> = (0..THREADS).map(start).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+fn write<'k>(open: &Open, fill: impl FnOnce(&mut Batch<'k>)) {
+    let mut batch = Batch::default();
+    fill(&mut batch);
+    open.engine().write(&batch, open.cell.fsync == Fsync::Always).unwrap();
+}
+
+/// The different values of all keys, which must be one.
+fn values(open: &Open) -> BTreeSet<Vec<u8>> {
+    let mut values = BTreeSet::new();
+    let mut visit = |_: &[u8], value: &[u8]| {
+        values.insert(value.to_vec());
+        ControlFlow::Continue(())
+    };
+    open.engine().scan(KeyRange::ALL, &mut visit).unwrap();
+    values
+}
+
+#[test]
+fn batches_of_many_threads_stay_whole() {
+    for_each_of_many(|cell| {
+        let mut open = cell.open();
+        let keys: Vec<Vec<u8>> = (0..KEYS).map(|key| format!("key {key}").into_bytes()).collect();
+        let mixed = AtomicUsize::new(0);
+        all_at_once(&open, |thread, round| {
+            let value = [thread.to_be_bytes(), round.to_be_bytes()].concat();
+            // Half of them go backwards: who locks key by key would end with a mixture.
+            write(&open, |batch| match thread % 2 {
+                0 => keys.iter().for_each(|key| batch.put(key, &value)),
+                _ => keys.iter().rev().for_each(|key| batch.put(key, &value)),
+            });
+            mixed.fetch_add(usize::from(values(&open).len() != 1), Ordering::Relaxed);
+        });
+        assert_eq!(mixed.into_inner(), 0, "{cell}: scans saw parts of several batches");
+        assert_eq!((values(&open).len(), open.count()), (1, KEYS as u64), "{cell}");
+        if !cell.memory {
+            let before = values(&open);
+            open.reopen(true);
+            assert_eq!(values(&open), before, "{cell}, opened again");
+        }
+    });
+}
+
+#[test]
+fn no_write_of_many_threads_is_lost() {
+    for_each_of_many(|cell| {
+        let mut open = cell.open();
+        let key = |thread: u32, round: u32| format!("{thread}/{round}").into_bytes();
+        all_at_once(&open, |thread, round| {
+            let (new, old) = (key(thread, round), key(thread, round.wrapping_sub(2)));
+            write(&open, |batch| {
+                batch.put(&new, &new);
+                batch.delete(&old);
+            });
+            let found = open.get(&new);
+            assert_eq!(found.as_deref(), Some(new.as_slice()), "{cell}: not there when acknowledged");
+        });
+        let check = |open: &Open| {
+            assert_eq!(open.count(), 2 * u64::from(THREADS), "{cell}");
+            for (thread, back) in (0..THREADS).flat_map(|thread| [(thread, 1), (thread, 2)]) {
+                let key = key(thread, rounds(cell) - back);
+                assert_eq!(open.get(&key).as_deref(), Some(key.as_slice()), "{cell}");
+            }
+        };
+        check(&open);
+        if !cell.memory {
+            open.reopen(true);
+            check(&open);
+        }
+    });
+}
