@@ -58,6 +58,10 @@ pub struct Bench {
     /// Seconds of the same load before measuring
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = not_negative)]
     warm_up: f64,
+    /// Operations started in each second, whether or not those before have ended, with a cell for each rate;
+    /// latency counts from the intended start. What fills or empties a store goes as fast as it can
+    #[arg(long, visible_alias = "rates", value_name = "PER SECOND,...", value_delimiter = ',', value_parser = positive)]
+    rate: Vec<f64>,
     /// How often each cell is measured; tables show the median
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: u32,
@@ -129,10 +133,6 @@ struct WorkloadFlags {
     /// Writes in one atomic batch, or requests in a pipeline over the wire
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with = "suite")]
     batch: u32,
-    /// Operations started in each second, whether or not those before have ended; latency counts from
-    /// the intended start
-    #[arg(long, value_name = "PER SECOND", value_parser = positive, conflicts_with = "suite")]
-    rate: Option<f64>,
     /// Pairs that a scan visits
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "suite")]
     scan_length: u32,
@@ -300,6 +300,7 @@ impl Bench {
             keys: self.keys,
             threads: self.threads,
             warmup_seconds: self.warm_up,
+            rates: self.rate,
             repetitions: self.repetitions,
             seed: self.seed,
             value_entropy: self.value_entropy,
@@ -328,7 +329,6 @@ impl WorkloadFlags {
             value_bytes: self.value_bytes,
             order: self.order,
             batch: self.batch,
-            rate: self.rate,
             scan_length: self.scan_length,
             ordered_keys: self.ordered_keys,
         }

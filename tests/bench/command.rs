@@ -61,6 +61,7 @@ fn wrong_flags_are_refused_by_name() {
         (&["--seconds", "0"], "--seconds"),
         (&["--value-entropy", "1.1"], "--value-entropy"),
         (&["--commits", "groups", "--wire"], "--commits"),
+        (&["--commits", "groups", "--suite", "kvbench"], "--commits"),
         (&["--mix", "insert=1", "--seconds", "1"], "--seconds"),
         (&["--mix", "insert=1,delete=1", "--warm-up", "1"], "--warm-up"),
         (&["--mix", "delete=1", "--keys", "10", "--operations", "11"], "--operations 11"),

@@ -217,3 +217,25 @@ fn an_open_loop_charges_a_stall_to_all_operations_that_it_delays() {
     assert!(late(&open) >= 100_000.0, "open loop: {}", late(&open));
     assert!(late(&closed) < 100_000.0, "closed loop: {}", late(&closed));
 }
+
+/// 300 operations should begin in 0.3 s; from the stall at the hundredth on none of the others does.
+#[test]
+fn operations_that_never_began_have_waited_until_the_end() {
+    let stalls = Stalls { inner: memory("map"), reads: AtomicU64::new(0) };
+    let workload = Workload {
+        threads: 1,
+        seconds: Some(0.3),
+        operations: None,
+        rate: Some(1000.0),
+        ..workload(&[(Operation::Get, 1.0)])
+    };
+    let (measured, _) = run(&stalls, &[&workload]);
+    let measured = &measured[0];
+    assert!(measured.is_sound(), "{:?}", measured.first_fault);
+    assert!(measured.unstarted_operations > 0);
+    assert_eq!(measured.operations + measured.unstarted_operations, 300);
+    assert_eq!(measured.latency.count, 300);
+    assert_eq!(measured.by_operation[&Operation::Get].count, measured.operations);
+    // Two thirds of them have waited, on average the half of 0.2 s and more.
+    assert!(measured.latency.p50_us > 50_000.0, "{:?}", measured.latency);
+}

@@ -1,7 +1,7 @@
 //! What the rows of suites hold.
 
 use crate::command::{bench, measurement, read, result_of, stderr};
-use kvbench::bench::result::{Cell, Outcome, Run, Step};
+use kvbench::bench::result::{Cell, Outcome, Run, Step, floor};
 
 #[test]
 fn redbs_rows_count_what_they_say() {
@@ -118,4 +118,64 @@ fn a_size_on_disk_is_that_of_all_that_was_written() {
     let run = result_of(dir.path(), &[&arguments[..], &["--operations", "5000"]].concat());
     let measured = measurement(outcome(&run, &run.cells[0]));
     assert!(measured.disk_bytes.unwrap() > 5000 * 116, "{:?}", measured.disk_bytes);
+}
+
+#[test]
+fn each_kind_of_work_has_a_floor_and_what_is_near_it_is_marked() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags =
+        ["--suite", "ycsb", "--stores", "btree", "--keys", "2000", "--seconds", "0.1", "--threads", "1"];
+    let run = result_of(dir.path(), &[&flags[..], &["--fsync", "memory"]].concat());
+    let floors: Vec<_> = run.cells.iter().filter(|cell| cell.reference).collect();
+    let names: Vec<_> = floors.iter().map(|cell| cell.workload.name.as_str()).collect();
+    assert_eq!(names, ["load", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-f"], "scans have none");
+    for cell in run.cells.iter().filter(|cell| !cell.reference && cell.row != "e") {
+        let floor = floor::of(&run, cell).unwrap();
+        let measured = run.measurements(&cell.id).next().unwrap();
+        assert_eq!(measured.near_floor, Some(measured.throughput * 2.0 > floor), "{}", cell.id);
+    }
+    let scans = run.cells.iter().find(|cell| cell.row == "e").unwrap();
+    assert_eq!(run.measurements(&scans.id).next().unwrap().near_floor, None);
+}
+
+#[test]
+fn what_is_near_its_floor_is_marked_in_the_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags =
+        ["--stores", "map", "--keys", "100", "--seconds", "0.1", "--threads", "1", "--fsync", "memory"];
+    let mut run = result_of(dir.path(), &flags);
+    for (near, mark) in [(true, true), (false, false)] {
+        let Outcome::Measured(measured) = &mut run.samples[0].outcome else { panic!("not measured") };
+        measured.near_floor = Some(near);
+        let text = kvbench::bench::report::table::text(&run);
+        assert_eq!(text.contains("\n*: above half of what the harness reaches"), mark, "{text}");
+    }
+}
+
+/// What waits for its time sleeps: 500 operations a second need a few milliseconds of the processor.
+#[test]
+fn waiting_is_not_charged_as_processor_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--stores", "nothing", "--keys", "10", "--seconds", "1", "--threads", "1", "--rate", "500"];
+    let run = result_of(dir.path(), &flags);
+    let measured = measurement(&run.samples[0].outcome);
+    assert!(measured.lateness.as_ref().is_some_and(|lateness| lateness.count > 0));
+    let cpu = measured.cpu_us_per_operation.unwrap();
+    assert!(cpu < 60.0, "{cpu} us an operation");
+}
+
+#[test]
+fn rates_are_for_steady_cells_of_suites_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--suite", "smallnest", "--stores", "map", "--fsync", "memory", "--keys", "500"];
+    let run = result_of(dir.path(), &[&flags[..], &["--seconds", "0.1", "--rates", "1000,2000"]].concat());
+    let cells: Vec<_> = run.cells.iter().filter(|cell| !cell.reference).collect();
+    let rows: Vec<_> = cells.iter().map(|cell| cell.row.as_str()).collect();
+    let paced = ["get at 1000/s", "get at 2000/s", "getmixed at 1000/s", "setmixed at 1000/s"];
+    let paced = [&paced[..], &["getmixed at 2000/s", "setmixed at 2000/s"]].concat();
+    assert_eq!(rows, [&["set"][..], &paced, &["del", "batch 1000"]].concat());
+    for cell in cells {
+        let rate = cell.row.split_once(" at ").filter(|_| !cell.together);
+        assert_eq!(cell.workload.rate.is_some(), rate.is_some(), "{}", cell.id);
+    }
 }

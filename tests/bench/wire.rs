@@ -76,3 +76,19 @@ fn a_server_that_is_not_there_is_an_error() {
     assert!(!output.status.success());
     assert!(stderr(&output).contains("127.0.0.1:1"), "{}", stderr(&output));
 }
+
+#[test]
+fn a_rate_is_kept_and_its_lateness_is_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--wire", "--stores", "map", "--keys", "100", "--threads", "3", "--seconds", "0.5"];
+    let run = result_of(dir.path(), &[&flags[..], &["--rates", "300,600", "--fsync", "memory"]].concat());
+    let rates: Vec<_> = run.cells.iter().map(|cell| (cell.row.as_str(), cell.workload.rate)).collect();
+    assert_eq!(rates, [("custom at 300/s", Some(300.0)), ("custom at 600/s", Some(600.0))]);
+    for (sample, intended) in run.samples.iter().zip([150, 300]) {
+        let measured = measurement(&sample.outcome);
+        // Each of the clients begins and ends within its own interval.
+        let begun = measured.operations + measured.unstarted_operations;
+        assert!((intended - 3..=intended + 3).contains(&begun), "{begun} of {intended}");
+        assert!(measured.lateness.as_ref().is_some_and(|lateness| lateness.count > 0));
+    }
+}

@@ -35,6 +35,8 @@ pub struct Options {
     pub threads: Option<u32>,
     /// `--warm-up`, in seconds.
     pub warmup_seconds: f64,
+    /// `--rates`, in operations a second; empty for as fast as it goes.
+    pub rates: Vec<f64>,
     /// `--repetitions`
     pub repetitions: u32,
     /// `--seed`
@@ -78,8 +80,6 @@ pub struct Custom {
     pub order: Order,
     /// `--batch`
     pub batch: u32,
-    /// `--rate`
-    pub rate: Option<f64>,
     /// `--scan-length`
     pub scan_length: u32,
     /// `--ordered-keys`
@@ -137,6 +137,8 @@ pub enum PlanError {
     UnknownStore { name: String, able: String },
     #[error("--stores nothing: it is no server; leave it out, or --wire and --suite kvbench")]
     ReferenceOverWire,
+    #[error("--commits: over the wire it is the server that commits, always in groups; leave it out")]
+    GroupsOverWire,
     #[error("--suite {0} is measured in process only; leave out --wire and --target")]
     InProcessOnly(&'static str),
     #[error("--suite xdag needs --data FILE; --generate-data FILE makes one")]

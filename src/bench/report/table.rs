@@ -62,14 +62,27 @@ fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &d
             let Some(cell) = cell else { return String::new() };
             match run.unsupported(&cell.id) {
                 Some(_) => "n/a".into(),
-                None if is_complete(run, cell) => show(cell),
+                None if is_complete(run, cell) => show(cell) + floor_mark(run, cell),
                 None => "-".into(),
             }
         }));
         lines.push(line);
     }
     align(text, &lines, labels);
+    if cells.iter().any(|cell| !floor_mark(run, cell).is_empty()) {
+        paragraph(
+            text,
+            "*: ",
+            vec!["above half of what the harness reaches over an engine that does nothing"],
+        );
+    }
     paragraph(text, "n/a: ", distinct(cells.iter().filter_map(|cell| run.unsupported(&cell.id))));
+}
+
+/// What stands behind a figure that is as much the harness' as the engine's.
+fn floor_mark(run: &Run, cell: &Cell) -> &'static str {
+    let near = run.measurements(&cell.id).any(|measurement| measurement.near_floor == Some(true));
+    if near { "*" } else { "" }
 }
 
 fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {

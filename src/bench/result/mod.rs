@@ -6,6 +6,7 @@
 //! never a guess.
 
 pub mod files;
+pub mod floor;
 pub mod level;
 pub mod measure;
 pub mod numbers;
@@ -364,8 +365,20 @@ pub struct Measurement {
     pub wrong_values: u64,
     /// The first error, miss or wrong value, in words.
     pub first_fault: Option<String>,
-    /// Latency over all operations.
+    /// Latency over all operations, also those that never started.
     pub latency: Latency,
+    /// Operations whose intended start came, at a rate, but that had not begun by the end. They count in
+    /// `latency`, with the time that they had waited by then, and nowhere else.
+    #[serde(default)]
+    pub unstarted_operations: u64,
+    /// At a rate: how much later than intended an operation began that its thread had waited for. It is the
+    /// harness' and the scheduler's part of the latency.
+    #[serde(default)]
+    pub lateness: Option<Latency>,
+    /// Whether its throughput is above half of what the same operations reach over an engine that does
+    /// nothing: then much of the figure is the harness' own.
+    #[serde(default)]
+    pub near_floor: Option<bool>,
     /// Count and latency by kind of operation.
     pub by_operation: BTreeMap<Operation, Latency>,
     /// Operations of each equal slice of the measured time.

@@ -17,7 +17,7 @@ use crate::bench::{
         options::Options,
         suites::{self, Plan},
     },
-    result::{Cell, Outcome, Run, SCHEMA_VERSION, Sample, work},
+    result::{Cell, Outcome, Run, SCHEMA_VERSION, Sample, floor, work},
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use job::Job;
@@ -64,6 +64,7 @@ pub fn run(options: &Options) -> Result<Run, Error> {
     save(&run, &options.output)?;
     measure(options, &mut run)?;
     run.finished = true;
+    floor::mark(&mut run);
     save(&run, &options.output)?;
     // Only where nothing else is in it.
     let _ = fs::remove_dir(&options.directory);

@@ -1,5 +1,6 @@
 //! What one thread has measured, and the sum over all threads.
 
+use super::pace::Starts;
 use crate::bench::result::{Latency, Measurement, OPERATIONS, Operation};
 use hdrhistogram::Histogram;
 use std::{collections::BTreeMap, time::Duration};
@@ -70,6 +71,10 @@ pub struct Recorder {
     wrong: u64,
     first_fault: Option<String>,
     user_bytes: u64,
+    /// Of operations that should have begun, and had not by the end: how long they had waited.
+    unstarted: Option<Histogram<u64>>,
+    /// How much later than intended a waiting thread began.
+    lateness: Option<Histogram<u64>>,
     /// Nanoseconds of the clock: the end of the last operation.
     pub end: u64,
 }
@@ -88,6 +93,8 @@ impl Recorder {
             wrong: 0,
             first_fault: None,
             user_bytes: 0,
+            unstarted: None,
+            lateness: None,
             end: start,
         }
     }
@@ -96,14 +103,7 @@ impl Recorder {
     #[inline]
     pub fn success(&mut self, operation: Operation, start: u64, end: u64) {
         if let Some(histogram) = self.histograms.get_mut(operation as usize) {
-            // Three digits up to LONGEST are bounds that the constructor takes.
-            let new = || Histogram::new_with_bounds(1, LONGEST, 3).ok();
-            if histogram.is_none() {
-                *histogram = new();
-            }
-            if let Some(histogram) = histogram {
-                histogram.saturating_record(end.saturating_sub(start).max(1));
-            }
+            record(histogram, end.saturating_sub(start), 1);
         }
         while end >= self.slice_end {
             self.slice_end += self.slice;
@@ -113,6 +113,25 @@ impl Recorder {
             *slice += 1;
         }
         self.end = end;
+    }
+
+    /// Counts operations whose intended start came and that had not begun by the `end`: so long they had
+    /// waited, at least.
+    #[cold]
+    pub fn unstarted(&mut self, starts: Starts, end: u64) {
+        // Of very many, those that are next to each other are recorded as one time.
+        let steps = starts.count.min(100_000);
+        for step in 0..steps {
+            let (from, to) = (starts.count * step / steps, starts.count * (step + 1) / steps);
+            let start = starts.first + starts.interval * from as f64;
+            record(&mut self.unstarted, end.saturating_sub(start as u64), to - from);
+        }
+    }
+
+    /// Notes when a thread that had waited for `start` began.
+    #[inline]
+    pub fn began(&mut self, start: u64, now: u64) {
+        record(&mut self.lateness, now.saturating_sub(start), 1);
     }
 
     /// Counts bytes of keys and values that were written.
@@ -141,13 +160,9 @@ impl Recorder {
 
     /// Adds what another thread has measured.
     pub fn add(&mut self, other: &Self) {
-        for (sum, part) in self.histograms.iter_mut().zip(&other.histograms) {
-            match (sum.as_mut(), part) {
-                // Both have the same bounds.
-                (Some(sum), Some(part)) => sum.add(part).unwrap_or_default(),
-                (None, Some(_)) => *sum = part.clone(),
-                (_, None) => {}
-            }
+        let sums = self.histograms.iter_mut().chain([&mut self.unstarted, &mut self.lateness]);
+        for (sum, part) in sums.zip(other.histograms.iter().chain([&other.unstarted, &other.lateness])) {
+            join(sum, part.as_ref());
         }
         self.timeline.resize(self.timeline.len().max(other.timeline.len()), 0);
         self.timeline.iter_mut().zip(&other.timeline).for_each(|(sum, part)| *sum += part);
@@ -167,13 +182,10 @@ impl Recorder {
         for (operation, histogram) in OPERATIONS.iter().zip(&self.histograms) {
             let Some(histogram) = histogram else { continue };
             by_operation.insert(*operation, latency(histogram));
-            match &mut all {
-                None => all = Some(histogram.clone()),
-                Some(all) => all.add(histogram).unwrap_or_default(),
-            }
+            join(&mut all, Some(histogram));
         }
-        let latency = all.as_ref().map(latency).unwrap_or_default();
-        let operations = latency.count;
+        let operations = all.as_ref().map_or(0, Histogram::len);
+        join(&mut all, self.unstarted.as_ref());
         let joined = self.timeline.len().div_ceil(SLICES);
         Measurement {
             operations,
@@ -183,13 +195,36 @@ impl Recorder {
             misses: self.misses,
             wrong_values: self.wrong,
             first_fault: self.first_fault,
-            latency,
+            latency: all.as_ref().map(latency).unwrap_or_default(),
+            unstarted_operations: self.unstarted.as_ref().map_or(0, Histogram::len),
+            lateness: self.lateness.as_ref().map(latency),
             by_operation,
             timeline: self.timeline.chunks(joined).map(|slices| slices.iter().sum()).collect(),
             timeline_slice_seconds: (self.slice * joined as u64) as f64 / 1e9,
             user_bytes: self.user_bytes,
             ..Measurement::default()
         }
+    }
+}
+
+/// Counts `count` times of so many nanoseconds.
+#[inline]
+fn record(histogram: &mut Option<Histogram<u64>>, nanoseconds: u64, count: u64) {
+    if histogram.is_none() {
+        // Three digits up to LONGEST are bounds that the constructor takes.
+        *histogram = Histogram::new_with_bounds(1, LONGEST, 3).ok();
+    }
+    if let Some(histogram) = histogram {
+        histogram.saturating_record_n(nanoseconds.max(1), count);
+    }
+}
+
+fn join(sum: &mut Option<Histogram<u64>>, part: Option<&Histogram<u64>>) {
+    match (sum.as_mut(), part) {
+        // Both have the same bounds.
+        (Some(sum), Some(part)) => sum.add(part).unwrap_or_default(),
+        (None, Some(part)) => *sum = Some(part.clone()),
+        (_, None) => {}
     }
 }
 

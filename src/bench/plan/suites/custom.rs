@@ -19,7 +19,6 @@ pub(super) fn cells(maker: &Maker<'_>) -> Result<Rows, PlanError> {
         value_bytes: custom.value_bytes,
         order: custom.order,
         batch: custom.batch,
-        rate: custom.rate,
         scan_length: custom.scan_length,
         hashed_keys: !custom.ordered_keys && custom.order != Order::Sequential,
         ..maker.workload(&custom.name, &mix, 10.0)
@@ -32,7 +31,7 @@ pub(super) fn cells(maker: &Maker<'_>) -> Result<Rows, PlanError> {
         // Asked for by name, the reference is no longer aside.
         Cell { reference: false, ..cell("custom", target, workload.clone(), &custom.name) }
     });
-    Ok(("Workload", cells.chain(maker.floor()).collect()))
+    Ok(("Workload", cells.collect()))
 }
 
 /// Makes a mix that only fills or empties the store one of a number of operations.

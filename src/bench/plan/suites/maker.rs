@@ -4,7 +4,7 @@ use crate::{
     bench::{
         plan::options::{Durability, Foreign, Options, PlanError, Suite},
         result::{
-            Access, Cell, Commits, Figure, Loses, Operation, Order, Size, Step, Target, Workload,
+            Access, Cell, Commits, Figure, Loses, Operation, Order, Size, Step, Target, Workload, floor,
             level::Level, numbers,
         },
     },
@@ -26,6 +26,9 @@ pub(super) struct Maker<'o> {
 
 impl Maker<'_> {
     pub fn check_stores(&self) -> Result<(), PlanError> {
+        if self.options.suite == Some(Suite::Kvbench) && !self.options.commits.is_empty() {
+            return Err(PlanError::GroupsOverWire);
+        }
         for name in &self.options.stores {
             if reference::info(name).is_none() {
                 let able = KINDS.iter().map(|kind| kind.info.name).collect::<Vec<_>>().join(", ");
@@ -229,24 +232,89 @@ impl Maker<'_> {
         }
     }
 
-    /// What the harness costs: gets of one thread from an engine that does nothing.
-    pub fn floor(&self) -> Option<Cell> {
-        if self.access() == Access::Wire || is_asked_for(self.options) {
-            return None;
-        }
-        let info = reference::info(reference::NOTHING)?;
-        let mut workload = self.workload("floor", &[(Operation::Get, 1.0)], 1.0);
-        workload.keys = self.options.keys.unwrap_or(1_000_000).clamp(1, 1_000_000);
-        workload.threads = 1;
-        // Long enough whatever the others have: the first tenth of a second meets cold memory.
-        (workload.warmup_seconds, workload.seconds) = (0.1, Some(0.5));
-        workload.operations = None;
+    /// What the harness costs: for each kind of work in process, the same over an engine that does nothing.
+    /// Of scans there is none, since it would have to make the pairs.
+    pub fn floors(&self, cells: &[Cell]) -> Vec<Cell> {
+        let mut floors: Vec<Cell> = Vec::new();
+        let Some(info) = reference::info(reference::NOTHING).filter(|_| !is_asked_for(self.options)) else {
+            return floors;
+        };
         let target = self.target(info, Access::InProcess, Durability::Memory);
-        let mut cell = cell("harness", target, workload, "get");
-        cell.table = "harness floor".into();
-        cell.reference = true;
-        Some(cell)
+        let jobs = cells.chunk_by(|one, next| one.group.is_some() && one.group == next.group);
+        for job in jobs {
+            let mut keys = 0;
+            for cell in job.iter().filter(|cell| has_floor(cell)) {
+                keys = cell.workload.keys.max(keys);
+                let workload = floor(&cell.workload, keys);
+                // A cell of the same group finds what those before it have inserted.
+                keys = cell.workload.most_keys().max(keys);
+                let row = workload.name.clone();
+                let mut made = self::cell("harness", target.clone(), workload, &row);
+                made.table = "harness floor".into();
+                let same = |floor: &Cell| {
+                    floor.id == made.id || floor::is_same_work(&floor.workload, &made.workload)
+                };
+                if !floors.iter().any(same) {
+                    floors.push(made);
+                }
+            }
+        }
+        floors
     }
+}
+
+fn has_floor(cell: &Cell) -> bool {
+    let work = &cell.workload;
+    cell.target.access == Access::InProcess
+        && work.step == Step::Operations
+        && work.data.is_none()
+        && !cell.together
+        && !work.kinds().any(|kind| kind == Operation::Scan)
+}
+
+/// The same operations, for a moment: long enough whatever the others have, since the first tenth of a second
+/// meets cold memory.
+fn floor(work: &Workload, keys: u64) -> Workload {
+    const COUNT: u64 = 20_000;
+    let fills = work.kinds().all(|kind| kind == Operation::Insert);
+    let keys = if fills { 0 } else { keys.min(1_000_000) };
+    let mut floor = Workload { rate: None, keys, ..work.clone() };
+    match work.is_steady() {
+        true => (floor.warmup_seconds, floor.seconds, floor.operations) = (0.1, Some(0.5), None),
+        false => floor.operations = work.operations.map(|count| count.min(COUNT)),
+    }
+    floor
+}
+
+/// A cell for each rate, of those that can go on at one.
+pub(super) fn at_rates(cells: Vec<Cell>, rates: &[f64]) -> Vec<Cell> {
+    if rates.is_empty() {
+        return cells;
+    }
+    let mut paced = Vec::new();
+    for step in cells.chunk_by(|_, next| next.together) {
+        let steady = |cell: &Cell| cell.workload.step == Step::Operations && cell.workload.is_steady();
+        if !step.first().is_some_and(steady) {
+            paced.extend_from_slice(step);
+            continue;
+        }
+        for rate in rates {
+            paced.extend(step.iter().map(|cell| at_rate(cell, *rate)));
+        }
+    }
+    paced
+}
+
+/// What runs beside another cell goes as fast as it can.
+fn at_rate(cell: &Cell, rate: f64) -> Cell {
+    let mut cell = cell.clone();
+    cell.workload.rate = (!cell.together).then_some(rate);
+    cell.id = format!("{}/{rate}-a-second", cell.id);
+    // Where a row has several parts, the first one tells what is measured.
+    let (first, rest) = cell.row.split_once(" | ").unwrap_or((&cell.row, ""));
+    let separator = if rest.is_empty() { "" } else { " | " };
+    cell.row = format!("{first} at {rate}/s{separator}{rest}");
+    cell
 }
 
 /// A cell of `suite` in the row `row` of its store's column.

@@ -12,7 +12,7 @@ use super::{
     options::{Options, PlanError, Suite},
 };
 use crate::bench::result::Cell;
-use maker::{Maker, is_asked_for};
+use maker::{Maker, at_rates, is_asked_for};
 
 /// What a run measures.
 #[derive(Clone, Debug)]
@@ -37,6 +37,8 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
         Some(Suite::Ycsb) => ycsb::cells(&maker),
         Some(Suite::Redb) => redb::cells(&maker)?,
     };
+    let mut cells = at_rates(cells, &options.rates);
+    cells.extend(maker.floors(&cells));
     let mut reasons = maker.left_out();
     let mut plan = Plan { row_heading: row_heading.into(), cells, left_out: reasons.clone() };
     let wanted = |cell: &&Cell| !cell.reference || is_asked_for(options);

@@ -24,7 +24,6 @@ pub(super) fn cells(maker: &Maker<'_>) -> Result<Rows, PlanError> {
     for target in maker.targets(Access::InProcess) {
         cells.extend(group(rows(maker, &target)));
     }
-    cells.extend(maker.floor());
     Ok(("Row", cells))
 }
 

@@ -5,7 +5,7 @@ mod target;
 mod worker;
 
 use super::{
-    pace::Pace,
+    pace::{self, Pace},
     phase::Phase,
     process::Usage,
     recorder::{Clock, Recorder},
@@ -84,6 +84,7 @@ impl Shared<'_> {
         thread: u32,
         leads: bool,
     ) -> (u64, Recorder) {
+        pace::wake_in_time();
         self.barrier.wait();
         if let Some(steady) = workload.warm_up() {
             let start = self.clock.now();

@@ -104,6 +104,7 @@ impl<'b> Worker<'b> {
                     break;
                 }
                 Pace::wait(&self.clock, start);
+                self.recorder.began(start, self.clock.now());
             }
             left -= 1;
             let operation = mix.pick(|| self.chooser.random());
@@ -115,6 +116,11 @@ impl<'b> Worker<'b> {
         }
         self.commit();
         self.recorder.end = self.recorder.end.max(self.clock.now());
+        if end.time < u64::MAX
+            && let Some(starts) = self.pace.left(end.time, left)
+        {
+            self.recorder.unstarted(starts, self.recorder.end);
+        }
     }
 
     /// Does one operation, and returns the time after it; `None` when no key is left for it.

@@ -1,13 +1,16 @@
 //! One client: sends pipelines of requests and checks every reply. RESP comes from `redis-protocol`, so
 //! that the server's own encoder and decoder are not measured against themselves.
 
-use super::shared::{Bench, End, Role, Shared};
+use super::{
+    shared::{Bench, End, Role, Shared},
+    timer::Timer,
+};
 use crate::bench::{
     data::{keys::Chooser, versions::Oldest},
     plan::workload::Mix,
     result::{Operation, Workload},
     run::{
-        pace::Pace,
+        pace::{Pace, Starts},
         recorder::{Fault, Recorder},
     },
 };
@@ -26,8 +29,6 @@ use std::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    task::yield_now,
-    time::sleep,
 };
 
 /// How long a server may be silent in a call that is not measured.
@@ -52,6 +53,8 @@ pub(super) struct Prototype {
     chooser: Chooser,
     depth: usize,
     seed: u64,
+    /// Whether there is a rate.
+    paced: bool,
 }
 
 pub(super) struct Client {
@@ -68,6 +71,8 @@ pub(super) struct Client {
     to_write_back: VecDeque<(u64, u64)>,
     /// Taken from the pace but not yet due.
     due: Option<u64>,
+    /// Where there is a rate.
+    timer: Option<Timer>,
 }
 
 impl Client {
@@ -79,6 +84,7 @@ impl Client {
             chooser: Chooser::new(workload.order, keys, workload.seed, u64::from(workload.threads)),
             depth: workload.batch.max(1) as usize,
             seed: workload.seed.wrapping_add(salt),
+            paced: workload.rate.is_some(),
         }
     }
 
@@ -97,6 +103,7 @@ impl Client {
             waiting: VecDeque::new(),
             to_write_back: VecDeque::new(),
             due: None,
+            timer: prototype.paced.then(Timer::new).transpose()?,
         })
     }
 
@@ -104,13 +111,25 @@ impl Client {
     pub async fn run(&mut self, shared: &Shared, recorder: &RefCell<Recorder>, mix: &Mix, end: End) {
         let mut left = end.operations;
         let outcome = async {
-            while self.fill(shared, recorder, mix, end, &mut left).await {
+            while self.fill(shared, recorder, mix, end, &mut left).await? {
                 self.exchange(shared, recorder).await?;
             }
             io::Result::Ok(())
         };
         if let Err(error) = outcome.await {
             recorder.borrow_mut().fault(Fault::Error(format!("connection: {error}")));
+        } else if end.time < u64::MAX {
+            self.give_up(&mut recorder.borrow_mut(), end.time, left, shared.clock.now());
+        }
+    }
+
+    /// Counts what should have begun before the time was over.
+    fn give_up(&mut self, recorder: &mut Recorder, end: u64, left: u64, now: u64) {
+        if let Some(due) = self.due.take().filter(|due| *due < end && left > 0) {
+            recorder.unstarted(Starts { first: due as f64, interval: 0.0, count: 1 }, now);
+        }
+        if let Some(starts) = self.pace.left(end, left) {
+            recorder.unstarted(starts, now);
         }
     }
 
@@ -122,7 +141,7 @@ impl Client {
         mix: &Mix,
         end: End,
         left: &mut u64,
-    ) -> bool {
+    ) -> io::Result<bool> {
         while let Some((index, start)) = self.to_write_back.pop_front() {
             self.set(&shared.bench, Operation::ReadModifyWrite, index, start);
         }
@@ -142,7 +161,10 @@ impl Client {
                 if !self.waiting.is_empty() {
                     break;
                 }
-                wait(start - now).await;
+                if let Some(timer) = &self.timer {
+                    timer.sleep(Duration::from_nanos(start - now)).await?;
+                    recorder.borrow_mut().began(start, shared.clock.now());
+                }
                 continue;
             }
             *left -= 1;
@@ -151,7 +173,7 @@ impl Client {
                 *left = 0;
             }
         }
-        !self.waiting.is_empty()
+        Ok(!self.waiting.is_empty())
     }
 
     /// Adds the next request of the mix. A fault when no key is left for it.
@@ -240,14 +262,6 @@ impl Client {
         tokio::try_join!(writer.write_all(&self.output), read)?;
         self.output.clear();
         Ok(())
-    }
-}
-
-/// Sleeps about so many nanoseconds. The runtime's timer has steps of a millisecond.
-async fn wait(nanoseconds: u64) {
-    match nanoseconds {
-        0..2_000_000 => yield_now().await,
-        _ => sleep(Duration::from_nanos(nanoseconds - 1_500_000)).await,
     }
 }
 

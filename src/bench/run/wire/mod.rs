@@ -5,6 +5,7 @@ mod client;
 mod load;
 mod server;
 mod shared;
+mod timer;
 
 use super::{
     job::Job,
