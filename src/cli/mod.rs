@@ -36,8 +36,10 @@ Examples:
 const COMPARE_HELP: &str = "\
 Exit code: 0, or 1 when --fail-above is exceeded, or 2 when a run cannot be read.
 
-The interval beside a ratio is a 95% bootstrap interval over the repetitions; a cell counts as slower
-when all of the interval does. With fewer than three repetitions no verdict is given.";
+The verdict is on stores: each is compared with what all stores of its level have in common, so that a busy
+machine is not taken for a slow store. A change counts when it is more than the noise within and between
+runs, corrected for the number of questions: of 20 comparisons of equal builds at most one fails by chance.
+A cell by itself counts only where it lost much more. Fewer than three repetitions tell nothing.";
 
 const CHECK_HELP: &str = "\
 Exit code: 0 when the data are sound, 1 when they are damaged, 2 when they cannot be checked.
@@ -111,7 +113,7 @@ pub enum Command {
     },
     /// Turn runs of `kvbench bench` into report.md, report.csv and a self-contained report.html
     Report(Report),
-    /// Compare two runs cell by cell, with the noise taken into account
+    /// Compare two runs: what got slower beyond the noise?
     #[command(after_help = COMPARE_HELP)]
     Compare(Compare),
 }
@@ -147,7 +149,7 @@ pub struct Compare {
     /// Run file with the figures after
     #[arg(value_name = "B")]
     pub second: PathBuf,
-    /// Exit with 1 when something is slower by more than this, beyond the noise, or fails now
+    /// Exit with 1 when something lost more than this, and that is no noise, or fails now
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail_above: Option<f64>,
 }

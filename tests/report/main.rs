@@ -11,6 +11,7 @@
 mod answers;
 mod compare;
 mod fixtures;
+mod noise;
 mod page;
 mod render;
 

@@ -1,57 +1,47 @@
-//! `kvbench compare`: two runs, cell by cell, with an exit code for CI.
+//! `kvbench compare`: did anything get slower from one run to another? With an exit code for CI.
 //!
-//! For each cell that both runs have: the ratio of the medians over the repetitions, of throughput (or
-//! what else the cell is about) and of the 99th percentile of latency, with an interval that `bootstrap`
-//! makes from the repetitions. A cell is slower when the whole interval is on that side of 1, and fails
-//! the comparison when the whole interval is beyond the limit: noise alone then seldom fails a build, and
-//! a real loss near the limit needs more repetitions to be seen. A cell that fails in the second run only
-//! fails the comparison too.
+//! `series` takes what both runs measured, `part` joins it by store, `judge` says which changes are more
+//! than the noise within and between runs, for the comparison as a whole, and `text` tells it. A store
+//! fails the comparison when its loss is real and larger than the limit; so does a cell that lost alone,
+//! and one that fails in the second run only.
 
-mod bootstrap;
+mod judge;
+mod part;
+mod series;
 mod text;
 
 use crate::bench::result::{
     Cell, Outcome, Run,
     files::{self, ReadError},
-    measure::{self, Better, Measure, P99},
-    spread::ENOUGH,
+    measure::Better,
 };
+use judge::{CellFinding, Finding, Judgement};
+use part::Change;
+use series::{ASPECTS, Aspect, Series};
 use std::path::Path;
 
 /// What became of the cells of two runs.
 #[derive(Debug)]
 pub struct Comparison {
-    /// Cells of both runs, in the order of the first.
-    pub cells: Vec<Compared>,
+    /// What became of stores, and how surely.
+    judgement: Judgement,
+    /// Cells of both runs, in the order of the first, without their figures.
+    cells: Vec<(String, State)>,
     /// Cells of the first run alone.
-    pub only_first: Vec<String>,
+    only_first: Vec<String>,
     /// Cells of the second run alone.
-    pub only_second: Vec<String>,
+    only_second: Vec<String>,
     /// What makes the comparison doubtful.
-    pub warnings: Vec<String>,
+    warnings: Vec<String>,
     /// What may be lost, as a part of the first run's figure.
-    pub limit: Option<f64>,
+    limit: Option<f64>,
 }
 
-/// One cell in two runs.
-#[derive(Debug)]
-pub struct Compared {
-    /// Its id.
-    pub id: String,
-    /// What became of it.
-    pub change: CellChange,
-}
-
-/// What became of a cell.
-#[derive(Debug)]
-pub enum CellChange {
+/// What there is to compare of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
     /// Both runs have sound figures.
-    Figures {
-        /// Of what the cell is about, mostly operations each second.
-        figure: Change,
-        /// Of the 99th percentile of latency; absent where it is under the clock's resolution.
-        p99: Option<Change>,
-    },
+    Figures,
     /// It failed in the second run only.
     FailsNow,
     /// It has figures in the second run only.
@@ -64,34 +54,19 @@ pub enum CellChange {
     OtherWork,
 }
 
-/// How a figure changed.
-#[derive(Clone, Copy, Debug)]
-pub struct Change {
-    /// Median of the first run.
-    pub first: f64,
-    /// Median of the second.
-    pub second: f64,
-    /// Second by first.
-    pub ratio: f64,
-    /// Where the ratio is with 95% confidence; absent with fewer than [`ENOUGH`] repetitions.
-    pub interval: Option<(f64, f64)>,
-    /// What changed.
-    pub measure: &'static Measure,
-}
-
 /// What a change means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+enum Verdict {
     /// Too few repetitions.
     CannotTell,
-    /// The interval has 1 in it.
+    /// It may be chance.
     Same,
-    /// All of it is better.
-    Faster,
-    /// All of it is worse.
-    Slower,
-    /// All of it is worse than the limit allows.
-    TooSlow,
+    /// It is better.
+    Better,
+    /// It is worse.
+    Worse,
+    /// It is worse than the limit allows.
+    TooMuch,
 }
 
 /// Compares the runs of two files. `limit` is the part that may be lost (0.1 for 10%).
@@ -111,14 +86,21 @@ impl Comparison {
             let ids = of.cells.iter().map(|cell| cell.id.clone());
             ids.filter(|id| lacks(from, id)).collect::<Vec<_>>()
         };
-        let both = first.cells.iter().filter_map(|cell| {
-            let other = second.cells.iter().find(|other| other.id == cell.id)?;
+        let (mut cells, mut series) = (Vec::new(), Vec::new());
+        for cell in &first.cells {
+            let Some(other) = second.cells.iter().find(|other| other.id == cell.id) else { continue };
             let same = cell.workload == other.workload && cell.target.access == other.target.access;
-            let change = if same { change(first, second, cell) } else { CellChange::OtherWork };
-            Some(Compared { id: cell.id.clone(), change })
-        });
+            let own: Vec<_> =
+                ASPECTS.into_iter().filter_map(|aspect| Series::new([first, second], cell, aspect)).collect();
+            let state = if same { state(first, second, cell, !own.is_empty()) } else { State::OtherWork };
+            if state == State::Figures {
+                series.extend(own);
+            }
+            cells.push((cell.id.clone(), state));
+        }
         Self {
-            cells: both.collect(),
+            judgement: Judgement::of(&series),
+            cells,
             only_first: missing(second, first),
             only_second: missing(first, second),
             warnings: warnings(first, second),
@@ -126,71 +108,52 @@ impl Comparison {
         }
     }
 
-    /// Whether something is slower than the limit allows, or fails now. Never without a limit.
+    /// Whether something lost more than the limit allows, or fails now. Never without a limit.
     pub fn failed(&self) -> bool {
-        let Some(limit) = self.limit else { return false };
-        self.cells.iter().any(|cell| cell.change.fails(limit))
+        let breaks = || self.cells.iter().any(|(_, state)| *state == State::FailsNow);
+        self.limit.is_some() && (breaks() || self.verdicts().any(|verdict| verdict == Verdict::TooMuch))
+    }
+
+    /// Of all stores and cells.
+    fn verdicts(&self) -> impl Iterator<Item = Verdict> {
+        let stores = self.judgement.stores.iter().map(|finding| self.of_store(finding));
+        stores.chain(self.judgement.cells.iter().map(|finding| self.of_cell(finding)))
+    }
+
+    fn of_store(&self, finding: &Finding) -> Verdict {
+        verdict(finding.aspect, Some(finding.change), finding.real, self.limit)
+    }
+
+    fn of_cell(&self, finding: &CellFinding) -> Verdict {
+        verdict(finding.aspect, finding.change, finding.real, self.limit)
     }
 }
 
-impl CellChange {
-    fn fails(&self, limit: f64) -> bool {
-        match self {
-            Self::Figures { figure, p99 } => {
-                let all = [Some(figure), p99.as_ref()];
-                all.into_iter().flatten().any(|change| change.verdict(Some(limit)) == Verdict::TooSlow)
-            }
-            Self::FailsNow => true,
-            Self::Mended | Self::NoFigures | Self::Unsupported | Self::OtherWork => false,
-        }
-    }
-}
-
-impl Change {
-    fn new(measure: &'static Measure, first: &[f64], second: &[f64]) -> Option<Self> {
-        let found = bootstrap::ratio_of_medians(first, second)?;
-        let enough = first.len().min(second.len()) >= ENOUGH;
-        Some(Self {
-            first: found.first,
-            second: found.second,
-            ratio: found.ratio,
-            interval: enough.then_some(found.interval),
-            measure,
-        })
-    }
-
-    /// What it means. A limit of 0.1 allows nine tenths of the throughput, and eleven of the latency.
-    pub fn verdict(&self, limit: Option<f64>) -> Verdict {
-        let Some((low, high)) = self.interval else { return Verdict::CannotTell };
-        let (worse, better, too_slow) = match self.measure.better {
-            Better::Higher => (high < 1.0, low > 1.0, limit.is_some_and(|limit| high < 1.0 - limit)),
-            Better::Lower => (low > 1.0, high < 1.0, limit.is_some_and(|limit| low > 1.0 + limit)),
-        };
-        match (too_slow, worse, better) {
-            (true, _, _) => Verdict::TooSlow,
-            (_, true, _) => Verdict::Slower,
-            (_, _, true) => Verdict::Faster,
-            _ => Verdict::Same,
-        }
-    }
-}
-
-fn change(first: &Run, second: &Run, cell: &Cell) -> CellChange {
-    let id = &cell.id;
-    let values = |run: &Run, measure: &Measure| -> Vec<f64> {
-        run.measurements(id).filter_map(|measurement| (measure.of)(measurement)).collect()
+/// A limit of 0.1 allows nine tenths of the speed, and eleven of the latency.
+fn verdict(aspect: Aspect, change: Option<Change>, real: bool, limit: Option<f64>) -> Verdict {
+    let Some(change) = change else { return Verdict::CannotTell };
+    let ratio = change.shift.exp();
+    let (gained, too_much) = match aspect.better() {
+        Better::Higher => (ratio > 1.0, limit.is_some_and(|limit| ratio < 1.0 - limit)),
+        Better::Lower => (ratio < 1.0, limit.is_some_and(|limit| ratio > 1.0 + limit)),
     };
-    let between =
-        |measure: &'static Measure| Change::new(measure, &values(first, measure), &values(second, measure));
+    match (real, gained, too_much) {
+        (false, ..) => Verdict::Same,
+        (true, true, _) => Verdict::Better,
+        (true, false, true) => Verdict::TooMuch,
+        (true, false, false) => Verdict::Worse,
+    }
+}
+
+fn state(first: &Run, second: &Run, cell: &Cell, has_figures: bool) -> State {
+    let id = &cell.id;
     match (faulty(first, id), faulty(second, id)) {
-        (true, true) => CellChange::NoFigures,
-        (false, true) => CellChange::FailsNow,
-        (true, false) => CellChange::Mended,
-        _ if first.unsupported(id).or(second.unsupported(id)).is_some() => CellChange::Unsupported,
-        (false, false) => match between(measure::of_figure(cell.figure)) {
-            Some(figure) => CellChange::Figures { figure, p99: between(&P99) },
-            None => CellChange::NoFigures,
-        },
+        (true, true) => State::NoFigures,
+        (false, true) => State::FailsNow,
+        (true, false) => State::Mended,
+        _ if first.unsupported(id).or(second.unsupported(id)).is_some() => State::Unsupported,
+        (false, false) if has_figures => State::Figures,
+        (false, false) => State::NoFigures,
     }
 }
 

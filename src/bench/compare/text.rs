@@ -1,122 +1,155 @@
 //! A comparison as text for a terminal or the log of a build.
 
-use super::{CellChange, Change, Comparison, Verdict};
-use crate::bench::{
-    result::numbers,
-    result::{measure::Unit, spread::ENOUGH},
-};
+use super::{Comparison, State, Verdict, judge::CellFinding, part::Change, series::Aspect};
+use crate::bench::result::{measure::Unit, numbers, spread::ENOUGH};
 use std::fmt;
 
-const HEAD: [&str; 6] = ["cell", "median", "ratio (95%)", "", "p99 ratio (95%)", ""];
+const STORES: [&str; 5] = ["store", "level", "what", "ratio (95%)", ""];
+const CELLS: [&str; 5] = ["cell", "what", "median", "ratio", ""];
+/// Beyond, the noise is what a reader has to mend first.
+const BLIND: f64 = 0.3;
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for warning in &self.warnings {
             writeln!(f, "warning: {}", printable(warning))?;
         }
-        let mut lines = vec![HEAD.map(str::to_owned)];
-        lines.extend(self.cells.iter().map(|cell| line(&cell.id, &cell.change, self.limit)));
-        grid(f, &lines)?;
+        if !self.judgement.stores.is_empty() {
+            writeln!(f, "Each store beside what all stores of its level have in common:\n")?;
+            grid(f, &STORES, &self.stores())?;
+            writeln!(f, "\nCells:\n")?;
+        }
+        grid(f, &CELLS, &self.lines())?;
         for (which, ids) in [("first", &self.only_first), ("second", &self.only_second)] {
             for id in ids {
                 writeln!(f, "only in the {which} run: {}", printable(id))?;
             }
         }
-        writeln!(f, "{}", self.summary())
+        writeln!(f, "\n{}", self.summary())
     }
 }
 
 impl Comparison {
+    fn stores(&self) -> Vec<[String; 5]> {
+        let line = |finding: &super::Finding| {
+            [
+                finding.store.as_deref().map_or("all stores".to_owned(), printable),
+                finding.level.map_or("all levels".to_owned(), |level| level.to_string()),
+                finding.aspect.title().to_owned(),
+                ratio(&finding.change),
+                words(finding.aspect, self.of_store(finding)),
+            ]
+        };
+        self.judgement.stores.iter().map(line).collect()
+    }
+
+    fn lines(&self) -> Vec<[String; 5]> {
+        let mut lines = Vec::new();
+        for (id, state) in &self.cells {
+            match state_words(*state) {
+                None => lines.extend(self.figures(id).map(|finding| self.line(finding))),
+                Some(words) => {
+                    lines.push([printable(id), String::new(), words.to_owned(), String::new(), String::new()])
+                }
+            }
+        }
+        lines
+    }
+
+    fn figures(&self, id: &str) -> impl Iterator<Item = &CellFinding> {
+        self.judgement.cells.iter().filter(move |finding| finding.id == id)
+    }
+
+    fn line(&self, finding: &CellFinding) -> [String; 5] {
+        let [first, second] = finding.medians;
+        let verdict = self.of_cell(finding);
+        let show = |value| numbers::short(finding.aspect.unit(), value);
+        [
+            printable(&finding.id),
+            finding.aspect.title().to_owned(),
+            format!("{} -> {}", show(first), show(second)),
+            format!("{:.3}", second / first),
+            // A cell speaks up only for itself: what its store has lost is said above.
+            if verdict == Verdict::Same { String::new() } else { words(finding.aspect, verdict) },
+        ]
+    }
+
     fn summary(&self) -> String {
-        let figures = || {
-            self.cells.iter().filter_map(|cell| match &cell.change {
-                CellChange::Figures { figure, p99 } => Some([Some(figure), p99.as_ref()]),
-                _ => None,
-            })
-        };
-        let count = |wanted: Verdict| {
-            let has = |change: &Change| change.verdict(self.limit) == wanted;
-            figures().filter(|changes| changes.iter().flatten().any(|change| has(change))).count()
-        };
-        let mut text = format!("{} cells compared", figures().count());
+        let count = |wanted: Verdict| self.verdicts().filter(|verdict| *verdict == wanted).count();
+        let cells = |wanted: State| self.cells.iter().filter(|(_, state)| *state == wanted).count();
+        let mut text = format!("{} cells compared", cells(State::Figures));
         let blind = count(Verdict::CannotTell);
         if blind > 0 {
-            text.push_str(&format!("; of {blind} it cannot be told, with fewer than {ENOUGH} repetitions"));
+            text.push_str(&format!(
+                "; of {blind} figures it cannot be told, with fewer than {ENOUGH} repetitions"
+            ));
         }
-        let broken = self.cells.iter().filter(|cell| matches!(cell.change, CellChange::FailsNow)).count();
-        if broken > 0 {
-            text.push_str(&format!("; {broken} fail now"));
+        if cells(State::FailsNow) > 0 {
+            text.push_str(&format!("; {} fail now", cells(State::FailsNow)));
         }
+        let (worse, better, too_much) =
+            (count(Verdict::Worse), count(Verdict::Better), count(Verdict::TooMuch));
         match self.limit {
-            Some(limit) => {
-                let slow = count(Verdict::TooSlow);
-                text.push_str(&format!("; {slow} slower by more than {}% beyond the noise", limit * 100.0));
-            }
-            None => {
-                let (slower, faster) = (count(Verdict::Slower), count(Verdict::Faster));
-                text.push_str(&format!("; {slower} slower and {faster} faster beyond the noise"));
-            }
+            Some(limit) => text
+                .push_str(&format!("; {too_much} worse by more than {}%, beyond the noise", limit * 100.0)),
+            None => text.push_str(&format!("; {worse} worse and {better} better, beyond the noise")),
+        }
+        if let Some(visible) = self.judgement.visible {
+            text.push_str(&format!(
+                "\nA store that lost {:.0}% of its speed would have been seen",
+                visible * 100.0
+            ));
+            text.push_str(match visible > BLIND {
+                true => ", and no less: the machine is too busy, or the repetitions are too few",
+                false => ".",
+            });
         }
         text
     }
 }
 
-fn line(id: &str, change: &CellChange, limit: Option<f64>) -> [String; 6] {
-    let id = printable(id);
-    let say = |words: &str| {
-        let blank = String::new;
-        [id.clone(), blank(), blank(), words.to_owned(), blank(), blank()]
-    };
-    match change {
-        CellChange::Figures { figure, p99 } => {
-            let show = |value| numbers::short(figure.measure.unit, value);
-            [
-                id,
-                format!("{} -> {}", show(figure.first), show(figure.second)),
-                ratio(figure),
-                verdict(figure, limit),
-                p99.as_ref().map(ratio).unwrap_or_default(),
-                p99.as_ref().map(|change| verdict(change, limit)).unwrap_or_default(),
-            ]
-        }
-        CellChange::FailsNow => say("FAILS NOW"),
-        CellChange::Mended => say("failed before"),
-        CellChange::NoFigures => say("no figures"),
-        CellChange::Unsupported => say("n/a"),
-        CellChange::OtherWork => say("other work under the same id"),
+/// What is said of a cell without figures.
+fn state_words(state: State) -> Option<&'static str> {
+    match state {
+        State::Figures => None,
+        State::FailsNow => Some("FAILS NOW"),
+        State::Mended => Some("failed before"),
+        State::NoFigures => Some("no figures"),
+        State::Unsupported => Some("n/a"),
+        State::OtherWork => Some("other work under the same id"),
     }
 }
 
 fn ratio(change: &Change) -> String {
-    match change.interval {
-        Some((low, high)) => format!("{:.3} ({low:.3} to {high:.3})", change.ratio),
-        None => format!("{:.3}", change.ratio),
-    }
+    let (low, high) = change.interval();
+    format!("{:.3} ({low:.3} to {high:.3})", change.shift.exp())
 }
 
-fn verdict(change: &Change, limit: Option<f64>) -> String {
-    let (worse, better) = match change.measure.unit {
+fn words(aspect: Aspect, verdict: Verdict) -> String {
+    let (worse, better) = match aspect.unit() {
         Unit::Microseconds | Unit::Seconds => ("longer", "shorter"),
         Unit::Bytes | Unit::Times => ("larger", "smaller"),
         Unit::PerSecond => ("slower", "faster"),
     };
-    match change.verdict(limit) {
+    match verdict {
         Verdict::CannotTell => "cannot tell".to_owned(),
         Verdict::Same => "same within noise".to_owned(),
-        Verdict::Faster => better.to_owned(),
-        Verdict::Slower => worse.to_owned(),
-        Verdict::TooSlow => worse.to_uppercase(),
+        Verdict::Better => better.to_owned(),
+        Verdict::Worse => worse.to_owned(),
+        Verdict::TooMuch => worse.to_uppercase(),
     }
 }
 
-fn grid(f: &mut fmt::Formatter<'_>, lines: &[[String; 6]]) -> fmt::Result {
-    let mut widths = [0; 6];
-    for line in lines {
+fn grid(f: &mut fmt::Formatter<'_>, head: &[&str; 5], lines: &[[String; 5]]) -> fmt::Result {
+    let head = head.map(str::to_owned);
+    let all = || std::iter::once(&head).chain(lines);
+    let mut widths = [0; 5];
+    for line in all() {
         for (width, field) in widths.iter_mut().zip(line) {
             *width = field.chars().count().max(*width);
         }
     }
-    for line in lines {
+    for line in all() {
         let mut text = String::new();
         for (field, width) in line.iter().zip(widths) {
             text.push_str(&format!("{field:<width$}  "));

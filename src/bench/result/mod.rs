@@ -11,6 +11,7 @@ pub mod level;
 pub mod measure;
 pub mod numbers;
 pub mod spread;
+pub mod statistics;
 pub mod work;
 
 use crate::engine::{Extent, Loss};

@@ -1,0 +1,82 @@
+//! Student's t distribution: how often chance alone makes a mean so many standard errors wrong.
+
+use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
+
+/// Above, the distribution is as good as normal.
+const MANY: f64 = 400.0;
+
+/// How often chance alone is at least `t` standard errors off, on either side. `freedom` is rounded down,
+/// and is at least 1.
+pub fn two_sided(t: f64, freedom: f64) -> f64 {
+    let t = t.abs();
+    if t.is_nan() {
+        return 1.0;
+    }
+    let freedom = freedom.clamp(1.0, MANY).floor();
+    (1.0 - within(t, freedom)).clamp(0.0, 1.0).max(tail_bound(t, freedom))
+}
+
+/// So many standard errors are exceeded, on either side, with probability `p`.
+pub fn critical(p: f64, freedom: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1e6);
+    for _ in 0..100 {
+        let middle = f64::midpoint(low, high);
+        if two_sided(middle, freedom) > p { low = middle } else { high = middle }
+    }
+    f64::midpoint(low, high)
+}
+
+/// Probability between `-t` and `t`: the finite series of Abramowitz and Stegun, 26.7.3 and 26.7.4.
+fn within(t: f64, freedom: f64) -> f64 {
+    let angle = (t / freedom.sqrt()).atan();
+    let (sine, cosine) = angle.sin_cos();
+    let odd = freedom % 2.0 > 0.5;
+    // Even: 1 + 1/2 cos^2 + 1*3/(2*4) cos^4 + ...; odd: cos + 2/3 cos^3 + 2*4/(3*5) cos^5 + ...
+    let (mut term, mut place) = if odd { (cosine, 1.0) } else { (1.0, 0.0) };
+    let mut sum = 0.0;
+    while place < freedom - 1.0 {
+        sum += term;
+        term *= cosine * cosine * (place + 1.0) / (place + 2.0);
+        place += 2.0;
+    }
+    match odd {
+        true => (angle + sine * sum) * FRAC_2_PI,
+        false => sine * sum,
+    }
+}
+
+/// Far out, one minus nearly one is only noise of the arithmetic; less than this it cannot tell.
+fn tail_bound(t: f64, freedom: f64) -> f64 {
+    let angle = FRAC_PI_2 - (t / freedom.sqrt()).atan();
+    // Part of the density's tail: below cos(angle)^freedom for every freedom.
+    angle.sin().powf(freedom).min(1e-14)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From the tables of Abramowitz and Stegun, 26.10.
+    #[test]
+    fn quantiles_are_those_of_the_tables() {
+        for (freedom, p, t) in [
+            (1.0, 0.05, 12.706),
+            (2.0, 0.05, 4.303),
+            (4.0, 0.05, 2.776),
+            (5.0, 0.01, 4.032),
+            (8.0, 0.001, 5.041),
+        ] {
+            assert!((critical(p, freedom) - t).abs() < 0.001, "{freedom} {p}: {}", critical(p, freedom));
+            assert!((two_sided(t, freedom) - p).abs() < 1e-4);
+        }
+        assert!((critical(0.05, 1e9) - 1.966).abs() < 0.001);
+    }
+
+    #[test]
+    fn far_out_is_rare_but_never_negative() {
+        let rare = two_sided(200.0, 8.0);
+        assert!(rare > 0.0 && rare < 1e-12, "{rare}");
+        assert_eq!(two_sided(f64::NAN, 8.0), 1.0);
+        assert!(two_sided(0.0, 3.0) > 0.999_999);
+    }
+}

@@ -1,0 +1,143 @@
+//! What `kvbench compare` says of many pairs of runs with noise like that of a busy machine, drawn with
+//! fixed seeds: how often it cries wolf, and how often it sees a loss that is there.
+
+use crate::fixtures;
+use kvbench::bench::{
+    compare::Comparison,
+    result::{Operation, Outcome, Run},
+};
+use rand::{Rng, SeedableRng, rngs::SmallRng};
+
+/// Pairs of runs in each test.
+const PAIRS: u64 = 100;
+const LIMIT: Option<f64> = Some(0.05);
+
+/// Parts of noise, each as a standard deviation of the logarithm.
+#[derive(Clone, Copy)]
+struct Noise {
+    /// The whole machine, from one run to the next.
+    run: f64,
+    /// The whole machine, from repetition to repetition; each remembers 0.6 of the one before.
+    repetition: f64,
+    /// One store in one run.
+    store_run: f64,
+    /// One store in one repetition.
+    store_repetition: f64,
+    /// One cell in one run.
+    cell_run: f64,
+    /// One cell in one repetition.
+    cell: f64,
+    /// How often a cell stands still for half of its time.
+    stalls: f64,
+}
+
+/// A machine that does other work beside.
+const BUSY: Noise = Noise {
+    run: 0.05,
+    repetition: 0.06,
+    store_run: 0.012,
+    store_repetition: 0.02,
+    cell_run: 0.02,
+    cell: 0.04,
+    stalls: 0.01,
+};
+
+/// One that does nothing else.
+const CALM: Noise = Noise {
+    run: 0.01,
+    repetition: 0.005,
+    store_run: 0.01,
+    store_repetition: 0.005,
+    cell_run: 0.01,
+    cell: 0.01,
+    stalls: 0.0,
+};
+
+/// What is measured: stores, levels and workloads, all with all.
+struct Plan {
+    stores: &'static [&'static str],
+    levels: &'static [&'static str],
+    workloads: usize,
+    repetitions: u32,
+}
+
+const YCSB: Plan = Plan {
+    stores: &["map", "btree", "rocksdb", "lmdb", "sled", "redb"],
+    levels: &["always", "no"],
+    workloads: 6,
+    repetitions: 5,
+};
+const TWO: Plan = Plan { stores: &["map", "btree"], levels: &["no"], workloads: 5, repetitions: 5 };
+
+/// A normal number (Box and Muller).
+fn normal(random: &mut SmallRng, deviation: f64) -> f64 {
+    let (one, other): (f64, f64) = (random.random_range(1e-12..1.0), random.random());
+    deviation * (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
+}
+
+/// A run in which `slow` has lost a part of its speed.
+fn run(plan: &Plan, noise: Noise, slow: Option<(&str, f64)>, random: &mut SmallRng) -> Run {
+    let mut run = fixtures::run("simulated", plan.repetitions);
+    for level in plan.levels {
+        let of_run = normal(random, noise.run);
+        let mut last = normal(random, noise.repetition);
+        let of_repetition: Vec<f64> = (0..plan.repetitions)
+            .map(|_| {
+                last = 0.6 * last + normal(random, 0.8 * noise.repetition);
+                of_run + last
+            })
+            .collect();
+        for store in plan.stores {
+            let lost = slow.filter(|(name, _)| name == store).map_or(0.0, |(_, part)| (1.0 - part).ln());
+            let of_store = lost + normal(random, noise.store_run);
+            let of_store: Vec<f64> = of_repetition
+                .iter()
+                .map(|all| all + of_store + normal(random, noise.store_repetition))
+                .collect();
+            for work in 0..plan.workloads {
+                let of_cell = normal(random, noise.cell_run);
+                let name = format!("work-{work}");
+                let work = fixtures::workload(&name, &[(Operation::Get, 1.0)]);
+                let cell = fixtures::cell(level, &name, store, fixtures::target(store, level), work);
+                let measured = of_store.iter().map(|logarithm| {
+                    let stall = if random.random_bool(noise.stalls) { 0.5f64.ln() } else { 0.0 };
+                    let logarithm = logarithm + of_cell + normal(random, noise.cell) + stall;
+                    let mut measured = fixtures::measurement(1e6 * logarithm.exp());
+                    // A tail shakes more than what it is the tail of.
+                    measured.latency.p99_us *= normal(random, 2.0 * noise.cell).exp();
+                    Outcome::Measured(measured)
+                });
+                let measured = measured.collect();
+                fixtures::add_outcomes(&mut run, cell, measured);
+            }
+        }
+    }
+    run
+}
+
+/// How many of [`PAIRS`] comparisons fail.
+fn failures(plan: &Plan, noise: Noise, slow: Option<(&str, f64)>) -> usize {
+    let fails = |seed: &u64| {
+        let mut random = SmallRng::seed_from_u64(*seed);
+        let first = run(plan, noise, None, &mut random);
+        let second = run(plan, noise, slow, &mut random);
+        Comparison::new(&first, &second, LIMIT).failed()
+    };
+    (0..PAIRS).filter(fails).count()
+}
+
+#[test]
+fn two_runs_of_one_build_are_the_same() {
+    for (plan, noise) in [(&YCSB, BUSY), (&YCSB, CALM), (&TWO, BUSY), (&TWO, CALM)] {
+        let alarms = failures(plan, noise, None);
+        assert!(alarms * 20 <= PAIRS as usize, "{alarms} false alarms in {PAIRS}");
+    }
+}
+
+#[test]
+fn a_store_that_lost_fifteen_percent_is_found() {
+    for (plan, noise) in [(&YCSB, BUSY), (&YCSB, CALM), (&TWO, CALM)] {
+        let found = failures(plan, noise, Some(("btree", 0.15)));
+        assert!(found * 20 >= PAIRS as usize * 19, "found in {found} of {PAIRS}");
+    }
+}
