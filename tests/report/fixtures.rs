@@ -39,6 +39,9 @@ pub fn run(suite: &str, repetitions: u32) -> Run {
             commit: Some("0123abc".to_owned()),
             rustc: Some("rustc 1.95.0".to_owned()),
             libraries: libraries.map(|(engine, library)| (engine.to_owned(), library.to_owned())).into(),
+            memory_limit_bytes: None,
+            cold: None,
+            cpus: None,
             warnings: vec!["The data fit in memory; use more keys to measure the device.".to_owned()],
         },
         row_heading: String::new(),
@@ -274,6 +277,26 @@ pub fn in_process() -> Run {
                     (3, "scan", "always") => outcomes.clear(),
                     _ => {}
                 }
+                add_outcomes(&mut result, cell, outcomes);
+            }
+        }
+    }
+    result
+}
+
+/// As many cells as all suites have together: six stores at three levels, with 22 workloads each.
+pub fn large() -> Run {
+    let mut noise = Noise(11);
+    let mut result = run("large", 3);
+    for level in ["no", "everysec", "always"] {
+        for profile in &PROFILES {
+            for number in 0..22 {
+                let (name, mix, throughput) = cases(profile, level).swap_remove(number % 4);
+                let name = format!("{name}-{number}");
+                let table = format!("large, fsync {level}, {}", number / 10);
+                let cell = cell(&table, &name, profile.0, target(profile.0, level), workload(&name, &mix));
+                let outcomes = (0..3).map(|_| full_measurement(throughput, profile.5, true, &mut noise));
+                let outcomes = outcomes.map(|measured| Outcome::Measured(by_kind(measured, &mix))).collect();
                 add_outcomes(&mut result, cell, outcomes);
             }
         }

@@ -8,9 +8,10 @@
     reason = "this crate is all tests; clippy sees only the functions with #[test]"
 )]
 
-mod answers;
 mod compare;
 mod fixtures;
+mod matrix;
+
 mod noise;
 mod page;
 mod render;

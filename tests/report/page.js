@@ -1,14 +1,13 @@
 // Put at the end of a copy of the report: uses the page, and leaves what it saw on the body.
 {
   const saw = document.body.dataset;
-  const open = () => document.querySelectorAll("details").forEach((one) => (one.open = true));
 
   saw.faults = window.faults.join("; ");
-  // The page has one script, and this is another; a name that became markup would be a third.
+  // The page has a script and figures for it, and this is another; a name that became markup would be a fourth.
   saw.scripts = document.querySelectorAll("body script").length;
 
   // The first table has a row for each workload, and a cell that failed in its last column.
-  const table = document.querySelector("table");
+  const table = document.querySelector("#tables table");
   const head = [...table.tHead.rows[0].cells].at(-1);
   const ranks = () => {
     const cells = [...table.tBodies[0].rows].map((row) => row.cells[head.cellIndex]);
@@ -31,12 +30,34 @@
   saw.rows = [...table.tBodies[0].rows].map((row) => row.cells[0].querySelector("span").textContent).join(",");
   saw.latency = click(head);
 
-  open();
-  const charts = [...document.querySelectorAll("svg.chart")];
-  saw.charts = charts.length;
-  saw.chartsWithoutWords = charts.filter((one) => !one.getAttribute("aria-label")).length;
-  saw.chartsEmpty = charts.filter((one) => !one.querySelector("rect, polyline")).length;
-  const box = document.documentElement;
-  window.parent.postMessage(`window ${window.innerWidth}, beyond ${box.scrollWidth - box.clientWidth}`, "*");
-  document.querySelectorAll("script").forEach((one) => one.remove());
+  const chooser = document.getElementById("chooser");
+  const ask = (name, value) => {
+    chooser.elements.namedItem(name).value = value;
+    chooser.dispatchEvent(new Event("input"));
+    return chooser.querySelector(".headline").textContent;
+  };
+  const order = () => [...chooser.querySelectorAll(".ranking li")].map((one) => one.firstChild.textContent).join(",");
+  saw.large = ask("data", 100);
+  saw.largeOut = chooser.querySelector(".out").textContent;
+  saw.largeNext = chooser.querySelector("code").textContent;
+  saw.reads = ask("data", 0.1) && ask("durability", "no") && ask("reads", 100);
+  saw.readsOrder = order();
+  saw.writes = ask("reads", 0);
+  saw.writesOrder = order();
+
+  // Tables and charts are open one at a time, and a table's charts come when it is opened.
+  const tables = [...document.querySelectorAll("details.table")];
+  tables.forEach((one) => (one.open = true));
+  saw.open = tables.filter((one) => one.open).length;
+  Promise.all([...document.querySelectorAll(".packed")].map(unpack)).then(() => {
+    document.querySelectorAll("details").forEach((one) => (one.removeAttribute("name"), (one.open = true)));
+    const charts = [...document.querySelectorAll("svg.chart")];
+    saw.charts = charts.length;
+    saw.chartsWithoutWords = charts.filter((one) => !one.getAttribute("aria-label")).length;
+    saw.chartsEmpty = charts.filter((one) => !one.querySelector("rect, polyline")).length;
+    saw.kinds = charts.map((one) => one.getAttribute("aria-label")).filter((words) => words.includes(" by kind of ")).join("\n");
+    const box = document.documentElement;
+    window.parent.postMessage(`window ${window.innerWidth}, beyond ${box.scrollWidth - box.clientWidth}`, "*");
+    document.querySelectorAll("script").forEach((one) => one.remove());
+  });
 }

@@ -69,7 +69,7 @@ fn the_page_works_in_a_browser() {
     let console: Vec<_> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
     assert_eq!(console, [""; 0]);
     assert_eq!(left(&dom, "faults"), "");
-    assert_eq!(left(&dom, "scripts"), "2");
+    assert_eq!(left(&dom, "scripts"), "3");
 
     // Highest first, then lowest first; the workload that failed is last both times.
     assert_eq!(left(&dom, "sorted"), "descending,ascending");
@@ -80,9 +80,29 @@ fn the_page_works_in_a_browser() {
     assert_eq!(left(&dom, "rows"), "del,get,mixed,scan,set");
     assert_eq!(left(&dom, "latency"), "ascending");
 
+    // The engineer's question first; then others, by the workloads that are near.
+    assert_eq!(left(&dom, "large"), "The data do not say");
+    assert!(left(&dom, "large-out").starts_with("Out: map (needs "), "{}", left(&dom, "large-out"));
+    assert!(left(&dom, "large-next").starts_with("kvbench bench --mix get=0.70,update=0.30 --keys "));
+    assert_eq!(left(&dom, "reads"), "map");
+    assert_eq!(left(&dom, "reads-order"), "map,btree,lmdb,sled,rocksdb");
+    assert_eq!(left(&dom, "writes"), "map");
+    assert_eq!(left(&dom, "writes-order"), "map,btree,rocksdb,sled,lmdb,redb");
+
+    assert_eq!(left(&dom, "open"), "1");
     assert!(left(&dom, "charts").parse::<usize>().unwrap() > 20);
     assert_eq!(left(&dom, "charts-without-words"), "0");
     assert_eq!(left(&dom, "charts-empty"), "0");
+
+    // Two mixed workloads at two levels, each with a chart of throughput and one of latency.
+    let kinds: Vec<_> = left(&dom, "kinds").lines().collect();
+    let of = |start: &str| kinds.iter().filter(|words| words.starts_with(start)).collect::<Vec<_>>();
+    assert_eq!((of("Latency p50 / p99 by kind of ").len(), of("Throughput by kind of ").len()), (4, 4));
+    let latency = of("Latency p50 / p99 by kind of mixed: ")[0];
+    assert!(latency.contains("50% get: map ") && latency.contains("; 50% update: map "), "{latency}");
+    // What failed has no figure here either.
+    let scan = of("Throughput by kind of scan, higher is better: ")[0];
+    assert!(scan.contains("5% insert: ") && !scan.contains("map"), "{scan}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::bench::result::{
     Cell, Measurement, Operation, Outcome, Run, Step, measure::Measure, spread::Spread,
 };
+use std::collections::BTreeMap;
 
 /// A cell and what was measured of it.
 pub struct Entry<'a> {
@@ -20,7 +21,8 @@ pub struct Entry<'a> {
     pub concurrent: bool,
     /// Its footnotes.
     pub notes: Vec<usize>,
-    measurements: Vec<&'a Measurement>,
+    /// By repetition.
+    measurements: BTreeMap<u32, &'a Measurement>,
 }
 
 /// Whether a cell has figures.
@@ -52,7 +54,7 @@ impl<'a> Entry<'a> {
     /// A cell of a run, at its place.
     pub fn new(run: &'a Run, cell: &'a Cell, group: usize, place: (usize, usize)) -> Self {
         let outcomes = || run.samples.iter().filter(|sample| sample.cell == cell.id).map(|s| &s.outcome);
-        let measurements: Vec<_> = run.measurements(&cell.id).collect();
+        let measurements = measurements(run, cell);
         let state = match (outcomes().find_map(fault), run.unsupported(&cell.id)) {
             (Some(fault), _) => State::Faulty(fault),
             (None, Some(reason)) => State::Unsupported(reason.to_owned()),
@@ -60,7 +62,7 @@ impl<'a> Entry<'a> {
             (None, None) => State::Sound,
         };
         // Sound repetitions beside a faulty one are dropped: the engine that sometimes errs is not fast.
-        let measurements = if state == State::Sound { measurements } else { Vec::new() };
+        let measurements = if state == State::Sound { measurements } else { BTreeMap::new() };
         let concurrent = concurrent(run, cell);
         Self { run, cell, group, place, state, concurrent, notes: Vec::new(), measurements }
     }
@@ -81,7 +83,20 @@ impl<'a> Entry<'a> {
 
     /// The same of a figure that is no measure of its own.
     pub fn spread_of(&self, figure: impl Fn(&Measurement) -> Option<f64>) -> Option<Spread> {
-        Spread::of(self.measurements.iter().filter_map(|measurement| figure(measurement)))
+        Spread::of(self.measurements.values().filter_map(|measurement| figure(measurement)))
+    }
+
+    /// A figure by repetition, where it was measured and can be trusted.
+    pub fn by_repetition(&self, measure: &Measure) -> BTreeMap<u32, f64> {
+        let figure = |(repetition, measurement): (&u32, &&Measurement)| {
+            Some((*repetition, (measure.of)(measurement)?))
+        };
+        self.measurements.iter().filter_map(figure).collect()
+    }
+
+    /// Whether the page cache held nothing of the files when it was measured.
+    pub fn is_cold(&self) -> bool {
+        self.run.environment.cold.is_some()
     }
 
     /// How many repetitions there are.
@@ -91,7 +106,7 @@ impl<'a> Entry<'a> {
 
     /// The repetition in the middle by throughput, for what has no median of its own.
     pub fn typical(&self) -> Option<&'a Measurement> {
-        let mut sorted = self.measurements.clone();
+        let mut sorted: Vec<_> = self.measurements.values().copied().collect();
         sorted.sort_by(|a, b| a.throughput.total_cmp(&b.throughput));
         sorted.get(sorted.len().saturating_sub(1) / 2).copied()
     }
@@ -135,9 +150,20 @@ impl<'a> Entry<'a> {
         if self.state == State::Sound && self.samples() < wanted {
             remarks.push(format!("{} of {wanted} repetitions so far.", self.samples()));
         }
-        remarks.extend(self.measurements.iter().flat_map(|measurement| measurement.warnings.iter().cloned()));
+        remarks
+            .extend(self.measurements.values().flat_map(|measurement| measurement.warnings.iter().cloned()));
         remarks
     }
+}
+
+/// The sound measurements of a cell.
+fn measurements<'a>(run: &'a Run, cell: &Cell) -> BTreeMap<u32, &'a Measurement> {
+    let own = run.samples.iter().filter(|sample| sample.cell == cell.id);
+    let sound = own.filter_map(|sample| match &sample.outcome {
+        Outcome::Measured(measurement) if measurement.is_sound() => Some((sample.repetition, measurement)),
+        _ => None,
+    });
+    sound.collect()
 }
 
 /// A cell that runs together with others says so of itself, but for the first of them.

@@ -15,6 +15,8 @@ pub struct Described<'a> {
     pub warnings: Vec<&'a str>,
     /// What makes the run again, for a shell.
     pub command: String,
+    /// Where its file is, seen from the report.
+    pub link: Option<String>,
 }
 
 /// Describes a run.
@@ -30,13 +32,14 @@ pub fn describe(file: &RunFile) -> Described<'_> {
         facts: facts(file),
         warnings,
         command: run.command.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "),
+        link: None,
     }
 }
 
 fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
     let run = &file.run;
     let place = &run.environment;
-    let unknown = || "unknown".to_owned();
+    let (unknown, none) = (|| "unknown".to_owned(), || "none".to_owned());
     let text = |value: &Option<String>| value.clone().unwrap_or_else(unknown);
     let libraries = place.libraries.iter().map(|(engine, library)| format!("{engine} ({library})"));
     let mut facts = vec![
@@ -47,6 +50,15 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
             "Memory",
             place.memory_bytes.map_or_else(unknown, |bytes| numbers::short(Unit::Bytes, whole(bytes))),
         ),
+        (
+            "Memory limit",
+            place.memory_limit_bytes.map_or_else(none, |bytes| numbers::short(Unit::Bytes, whole(bytes))),
+        ),
+        (
+            "Page cache before each cell",
+            place.cold.clone().unwrap_or_else(|| "as the cell before left it".to_owned()),
+        ),
+        ("Processors", place.cpus.clone().unwrap_or_else(|| "not pinned".to_owned())),
         ("System", place.system.clone()),
         ("Frequency governor", text(&place.governor)),
         ("Directory", place.directory.clone()),

@@ -1,19 +1,24 @@
 //! The page: one file that needs no network, for people who choose an engine.
 
 use super::{
-    answers::{self, Answer},
     charts::{Style, Styles},
+    chooser,
     contest::{Contest, contests},
     entry::{Entry, State},
     environment::{self, Described},
+    matrix::Matrix,
     model::{Head, Report, Table},
     panels::{self, ChartGroup},
+    promises::{Promise, promises},
 };
 use crate::bench::{
-    result::measure::{self, Better, Measure},
+    result::measure::{self, Better, Measure, Unit},
     result::numbers,
 };
 use askama::Template;
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use flate2::write::ZlibEncoder;
+use std::{io::Write, path::PathBuf};
 
 const STYLE_SHEET: &str = include_str!("templates/report.css");
 const SCRIPT: &str = include_str!("templates/report.js");
@@ -25,7 +30,10 @@ struct Page<'a> {
     script: &'static str,
     summary: String,
     warnings: usize,
-    answers: Vec<Answer>,
+    matrix: Matrix,
+    promises: Vec<Promise>,
+    /// What the chooser computes with, as JSON.
+    data: String,
     sections: Vec<Section<'a>>,
     runs: Vec<Described<'a>>,
 }
@@ -35,11 +43,35 @@ struct Section<'a> {
     id: String,
     table: &'a Table<'a>,
     level: String,
+    /// How large the data are beside cache and memory.
+    ratio: String,
     tabs: Vec<Tab>,
     rows: Vec<Row<'a>>,
+    /// Its charts, packed; empty where it has none.
+    charts: String,
+}
+
+/// The charts of a table. They repeat themselves so much that they are packed, and unpacked by the page's
+/// script when the table is opened.
+#[derive(Template)]
+#[template(path = "charts.html")]
+struct Charts<'a> {
+    id: &'a str,
     /// Stores in the line charts.
     legend: Vec<(String, Style)>,
     charts: Vec<ChartGroup>,
+}
+
+impl Charts<'_> {
+    /// As zlib's bytes in base64.
+    fn packed(&self) -> Result<String, askama::Error> {
+        if self.charts.is_empty() {
+            return Ok(String::new());
+        }
+        let mut packer = ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+        packer.write_all(self.render()?.as_bytes()).map_err(askama::Error::custom)?;
+        Ok(BASE64_STANDARD.encode(packer.finish().map_err(askama::Error::custom)?))
+    }
 }
 
 /// What a table can show: a measure, or first of all what each cell is about.
@@ -48,6 +80,8 @@ struct Tab {
     title: &'static str,
     words: &'static str,
     better: &'static str,
+    /// How the script writes its figures.
+    unit: &'static str,
     /// Absent where cells are about different measures.
     measure: Option<&'static Measure>,
 }
@@ -58,7 +92,10 @@ struct Row<'a> {
 }
 
 struct Place<'a> {
-    figures: Vec<Figure>,
+    /// Of the first tab.
+    shown: Option<Figure>,
+    /// Of all tabs, for the script: number of the tab, median, smallest, largest, and whether it is best.
+    figures: String,
     /// Stands for the figures that are missing.
     without: &'static str,
     state: &'a State,
@@ -80,21 +117,24 @@ impl Place<'_> {
     }
 }
 
-/// One figure of a cell; the page shows those of one measure at a time.
+/// A figure of a cell.
 struct Figure {
-    measure: &'static str,
     /// For sorting.
     raw: f64,
     text: String,
     range: String,
     best: bool,
-    hidden: bool,
 }
 
 /// The page.
-pub fn render(report: &Report<'_>) -> Result<String, askama::Error> {
+/// `links` are where the runs' files are, seen from the page.
+pub fn render(report: &Report<'_>, links: &[Option<PathBuf>]) -> Result<String, askama::Error> {
     let styles = Styles::new(report.entries().map(Entry::label));
-    let runs: Vec<_> = report.runs.iter().map(environment::describe).collect();
+    let mut runs: Vec<_> = report.runs.iter().map(environment::describe).collect();
+    for (run, link) in runs.iter_mut().zip(links) {
+        run.link = link.as_ref().map(|link| link.display().to_string());
+    }
+    let promises = promises(report);
     let tables = report.tables.iter().enumerate();
     let sections = tables.map(|(number, table)| section(number + 1, table, &styles));
     Page {
@@ -102,7 +142,9 @@ pub fn render(report: &Report<'_>) -> Result<String, askama::Error> {
         script: SCRIPT,
         summary: summary(report),
         warnings: runs.iter().map(|run| run.warnings.len()).sum(),
-        answers: answers::answers(report),
+        matrix: Matrix::of(report),
+        data: chooser::data(report, &promises).map_err(askama::Error::custom)?,
+        promises,
         sections: sections.collect::<Result<_, _>>()?,
         runs,
     }
@@ -139,21 +181,30 @@ fn section<'a>(number: usize, table: &'a Table<'a>, styles: &Styles) -> Result<S
             legend.push((label.clone(), styles.of(&label)));
         }
     }
+    let id = format!("t{number}");
+    let charts = Charts { id: &id, legend, charts: panels::groups(&contests, styles)? }.packed()?;
     Ok(Section {
-        id: format!("t{number}"),
+        id,
         table,
         level: table.level.to_string(),
+        ratio: table.ratio(),
         rows: rows.collect(),
         tabs,
-        legend,
-        charts: panels::groups(&contests, styles)?,
+        charts,
     })
 }
 
 fn tabs(table: &Table<'_>) -> Vec<Tab> {
     let main = table.figure();
     let first = main.map_or(
-        Tab { name: "result", title: "Result", words: "each in its unit", better: "lower", measure: None },
+        Tab {
+            name: "result",
+            title: "Result",
+            words: "each in its unit",
+            better: "lower",
+            unit: "",
+            measure: None,
+        },
         Tab::new,
     );
     let shown = |measure: &&Measure| {
@@ -169,33 +220,49 @@ impl Tab {
     fn new(measure: &'static Measure) -> Self {
         let better = if measure.better == Better::Higher { "higher" } else { "lower" };
         let (name, title, words) = (measure.name, measure.title, measure.better.words());
-        Self { name, title, words, better, measure: Some(measure) }
+        let unit = match measure.unit {
+            Unit::PerSecond => "rate",
+            Unit::Microseconds => "us",
+            Unit::Seconds => "s",
+            Unit::Bytes => "bytes",
+            Unit::Times => "times",
+        };
+        Self { name, title, words, better, unit, measure: Some(measure) }
     }
 }
 
 fn place<'a>(entry: &'a Entry<'a>, tabs: &[Tab], contests: &[Contest<'a, 'a>]) -> Place<'a> {
-    let figures = tabs.iter().enumerate().filter_map(|(number, tab)| {
+    let (mut shown, mut figures) = (None, Vec::new());
+    for (number, tab) in tabs.iter().enumerate() {
         let measure = tab.measure.unwrap_or_else(|| measure::of_figure(entry.cell.figure));
-        let spread = entry.spread(measure)?;
+        let Some(spread) = entry.spread(measure) else { continue };
+        let best = contests.iter().filter_map(|one| one.best(measure)).any(|best| std::ptr::eq(best, entry));
         let text = |value| numbers::exact(measure.unit, value);
-        let range = if spread.samples > 1 {
-            format!("{} \u{2013} {}", text(spread.min), text(spread.max))
-        } else {
-            "once".to_owned()
+        let range = match spread.samples {
+            1 => "measured once".to_owned(),
+            several => format!("{} to {}, {several} repetitions", text(spread.min), text(spread.max)),
         };
-        Some(Figure {
-            measure: tab.name,
-            raw: spread.median,
-            text: text(spread.median),
-            range,
-            best: contests.iter().filter_map(|one| one.best(measure)).any(|best| std::ptr::eq(best, entry)),
-            hidden: number > 0,
-        })
-    });
+        if number == 0 {
+            shown = Some(Figure { raw: spread.median, text: text(spread.median), range, best });
+        }
+        let [median, min, max] = [spread.median, spread.min, spread.max].map(short);
+        // What each cell has in a unit of its own, the script cannot write.
+        if tab.measure.is_some() {
+            figures.push(format!("{number} {median} {min} {max} {}", u8::from(best)));
+        }
+    }
     Place {
-        figures: figures.collect(),
+        shown,
+        figures: figures.join(","),
         without: entry.state.without_figure(),
         state: &entry.state,
         notes: &entry.notes,
     }
+}
+
+/// Four digits, in few letters.
+fn short(value: f64) -> String {
+    let rounded = format!("{value:.3e}").parse().unwrap_or(value);
+    let (plain, scientific) = (format!("{rounded}"), format!("{rounded:e}"));
+    if scientific.len() < plain.len() { scientific } else { plain }
 }

@@ -1,10 +1,11 @@
-//! The report for a README or an issue: answers, then the tables in the layout of the suites.
+//! The report for a README or an issue: the matrix of stores and scenarios, what stores promise, then the tables in the layout of the suites.
 
 use super::{
-    answers::{self, Finding},
     entry::{Entry, State},
     environment,
+    matrix::{Matrix, Place},
     model::{Head, Report, Table},
+    promises::promises,
 };
 use crate::bench::{
     result::measure::{self, Measure, P50, P99, THROUGHPUT},
@@ -13,15 +14,7 @@ use crate::bench::{
 
 /// The Markdown.
 pub fn render(report: &Report<'_>) -> String {
-    let mut text = "# kvbench report\n\n## Answers\n\n".to_owned();
-    for answer in answers::answers(report) {
-        text.push_str(&format!("- **{}** ({})", answer.question, answer.scope));
-        if answer.findings.is_empty() {
-            text.push_str(": not measured");
-        }
-        text.push('\n');
-        answer.findings.iter().for_each(|finding| text.push_str(&found(finding)));
-    }
+    let mut text = format!("# kvbench report\n\n{}{}", matrix(&Matrix::of(report)), promised(report));
     for (number, table) in report.tables.iter().enumerate() {
         text.push_str(&section(number + 1, table));
     }
@@ -29,14 +22,70 @@ pub fn render(report: &Report<'_>) -> String {
     text
 }
 
-fn found(finding: &Finding) -> String {
-    let Finding { level, headline, reason, details, caveats } = finding;
-    let mut text = format!("  - {}: **{}**. {}\n", escape(level), escape(headline), escape(reason));
-    if details.len() > 1 {
-        details.iter().for_each(|detail| text.push_str(&format!("    - {}\n", escape(detail))));
+fn matrix(matrix: &Matrix) -> String {
+    let mut lines = vec![vec!["Store".to_owned()]];
+    let measured: Vec<usize> = (0..matrix.columns.len())
+        .filter(|at| matrix.columns.get(*at).is_some_and(|one| !one.level.is_empty()))
+        .collect();
+    lines.extend(matrix.rows.iter().map(|row| {
+        let places = measured.iter().filter_map(|at| row.places.get(*at)).map(ratio);
+        std::iter::once(escape(&row.label)).chain(places).collect()
+    }));
+    let columns = || measured.iter().filter_map(|at| matrix.columns.get(*at));
+    lines.iter_mut().take(1).for_each(|head| head.extend(columns().map(|one| one.title.to_owned())));
+    let mut text = "## How near to the best\n\n1 is the best store of a column, 0.5 is half as good; in brackets where a ratio \
+        is with 95% confidence. **Bold** is best beyond the noise, \u{2248} is too near to the best to tell.\n\n"
+        .to_owned();
+    text.push_str(&table_of(lines, 1));
+    text.push('\n');
+    for column in &matrix.columns {
+        let what = match column.works.as_slice() {
+            [] => String::new(),
+            works => format!(" {}. {}.", escape(&sentence(&column.level)), escape(&works.join("; "))),
+        };
+        text.push_str(&format!(
+            "- **{}** ({}): {}.{}\n",
+            column.title,
+            column.scope,
+            escape(&column.verdict.words()),
+            what.replace("..", ".")
+        ));
     }
-    caveats.iter().for_each(|caveat| text.push_str(&format!("    - Mind: {}\n", escape(caveat))));
     text
+}
+
+fn ratio(place: &Place) -> String {
+    let range = match place.range() {
+        range if range.is_empty() => range,
+        range => format!(" ({range})"),
+    };
+    match place.sign() {
+        "\u{2605}" => format!("**{}**", place.text()),
+        sign => format!("{sign}{}{range}", place.text()),
+    }
+}
+
+fn promised(report: &Report<'_>) -> String {
+    let heads = ["Store", "A kill loses", "A power cut loses", "Peak memory", "Opens again in"];
+    let mut lines = vec![heads.map(str::to_owned).to_vec()];
+    for one in promises(report) {
+        let losses = |of: fn(&(&str, &'static str, &'static str)) -> &'static str| match one.losses.as_slice()
+        {
+            [] => "not known".to_owned(),
+            losses => {
+                losses.iter().map(|loss| format!("{}: {}", loss.0, of(loss))).collect::<Vec<_>>().join("; ")
+            }
+        };
+        let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        lines.push(vec![
+            escape(&one.label),
+            losses(|loss| loss.1),
+            losses(|loss| loss.2),
+            or_dash(&one.memory),
+            or_dash(&one.recovery),
+        ]);
+    }
+    format!("\n## Promises, memory and recovery\n\n{}", table_of(lines, 5))
 }
 
 fn section(number: usize, table: &Table<'_>) -> String {
@@ -44,6 +93,7 @@ fn section(number: usize, table: &Table<'_>) -> String {
     if let Some(source) = &table.source {
         text.push_str(&format!(" {}", escape(&sentence(source))));
     }
+    text.push_str(&format!(" {}.", escape(&sentence(&table.ratio())).trim_end_matches('.')));
     let heading = match table.figure() {
         Some(measure) if std::ptr::eq(measure, &THROUGHPUT) => "Throughput (operations/s)",
         Some(measure) => measure.title,
@@ -80,6 +130,12 @@ fn grid(number: usize, table: &Table<'_>, show: impl Fn(&Entry<'_>) -> Option<St
         }));
         lines.push(line);
     }
+    table_of(lines, table.row_headings.len())
+}
+
+/// The first line is the head, and so many columns are labels.
+fn table_of(mut lines: Vec<Vec<String>>, labels: usize) -> String {
+    let columns = lines.first().map_or(0, Vec::len);
     let width = |column: usize| {
         lines
             .iter()
@@ -89,8 +145,7 @@ fn grid(number: usize, table: &Table<'_>, show: impl Fn(&Entry<'_>) -> Option<St
             .unwrap_or(0)
             .max(3)
     };
-    let labels = table.row_headings.len();
-    let widths: Vec<_> = (0..labels + table.columns.len()).map(width).collect();
+    let widths: Vec<_> = (0..columns).map(width).collect();
     let rule = widths.iter().enumerate().map(|(column, width)| {
         let line = "-".repeat(width - 1);
         if column < labels { format!(":{line}") } else { format!("{line}:") }

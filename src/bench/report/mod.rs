@@ -1,19 +1,22 @@
 //! `kvbench report`: what runs say, for people (`markdown`, `html`) and for programs (`csv`).
 //!
 //! `model` arranges the cells of the runs (`entry`) as tables, `contest` tells which of them can be compared,
-//! `answers` compares them, by the `questions` that people have. The three renderings only choose words and shapes.
+//! `matrix` compares them, by the `scenarios` that people have, and `chooser` lets the page do so for a reader's own.
+//! `promises` is what the engines say of themselves. The three renderings only choose words and shapes.
 
-mod answers;
 mod charts;
+mod chooser;
 mod contest;
 mod csv;
 mod entry;
 mod environment;
 mod html;
 mod markdown;
+mod matrix;
 mod model;
 mod panels;
-mod questions;
+mod promises;
+mod scenarios;
 pub mod table;
 
 use crate::bench::result::files::{self, ReadError};
@@ -43,17 +46,21 @@ pub enum ReportError {
     Render(#[from] askama::Error),
 }
 
+/// Directory below the report for the runs' files.
+const RESULTS: &str = "results";
+
 /// Reads runs (files, or directories of them) and writes `report.md`, `report.csv` and `report.html`
-/// into `output`, which is made when it is not there. Returns the paths written.
+/// into `output`, which is made when it is not there, with the runs' files beside them. Returns the paths
+/// of the report.
 pub fn write(inputs: &[PathBuf], output: &Path) -> Result<Vec<PathBuf>, ReportError> {
     let runs = files::read_all(inputs)?;
     let report = Report::new(&runs);
-    let failed = |path: &Path, source| ReportError::Write { path: path.to_path_buf(), source };
     fs::create_dir_all(output).map_err(|source| failed(output, source))?;
+    let links = runs.iter().map(|run| keep(&run.path, output)).collect::<Result<Vec<_>, _>>()?;
     let parts = [
         ("report.md", markdown::render(&report)),
         ("report.csv", csv::render(&report)),
-        ("report.html", html::render(&report)?),
+        ("report.html", html::render(&report, &links)?),
     ];
     let mut written = Vec::new();
     for (name, text) in parts {
@@ -62,4 +69,29 @@ pub fn write(inputs: &[PathBuf], output: &Path) -> Result<Vec<PathBuf>, ReportEr
         written.push(path);
     }
     Ok(written)
+}
+
+fn failed(path: &Path, source: io::Error) -> ReportError {
+    ReportError::Write { path: path.to_path_buf(), source }
+}
+
+/// Puts a run's file beside the report, unless it is there already. Returns where it is, seen from the
+/// report; nothing where another file of that name is kept.
+fn keep(file: &Path, output: &Path) -> Result<Option<PathBuf>, ReportError> {
+    let Some(name) = file.file_name() else { return Ok(None) };
+    let folder = |path: &Path| fs::canonicalize(path).ok();
+    let beside =
+        file.parent().map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
+    if beside.and_then(folder).is_some_and(|parent| Some(parent) == folder(output)) {
+        return Ok(Some(name.into()));
+    }
+    let results = output.join(RESULTS);
+    fs::create_dir_all(&results).map_err(|source| failed(&results, source))?;
+    let copy = results.join(name);
+    let same = || Some(fs::read(&copy).ok()? == fs::read(file).ok()?);
+    if copy.exists() && same() != Some(true) {
+        return Ok(None);
+    }
+    fs::copy(file, &copy).map_err(|source| failed(&copy, source))?;
+    Ok(Some(Path::new(RESULTS).join(name)))
 }

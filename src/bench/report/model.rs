@@ -1,11 +1,12 @@
 //! Runs arranged as tables.
 
-use super::entry::Entry;
+use super::{entry::Entry, promises::data_bytes};
 use crate::bench::result::{
     Cell, Run,
     files::RunFile,
     level::Level,
     measure::{self, Measure},
+    numbers::ratio_words,
 };
 
 /// Everything that is reported.
@@ -104,6 +105,19 @@ impl<'a> Table<'a> {
     /// The cell at a place.
     pub fn at(&self, row: usize, column: usize) -> Option<&Entry<'a>> {
         self.entries.iter().find(|entry| entry.place == (row, column))
+    }
+
+    /// How large the data are beside the engines' cache and the memory: figures mean little without it.
+    pub fn ratio(&self) -> String {
+        let Some(entry) = self.entries.iter().max_by(|a, b| data_bytes(a).total_cmp(&data_bytes(b))) else {
+            return String::new();
+        };
+        let place = &entry.run.environment;
+        ratio_words(
+            data_bytes(entry),
+            Some(entry.cell.target.cache_bytes).filter(|_| entry.cell.target.address.is_none()),
+            place.memory_limit_bytes.or(place.memory_bytes),
+        )
     }
 
     /// The measure that a cell shows first, where all of the table show the same.
@@ -222,6 +236,8 @@ fn may_share(a: &Run, b: &Run) -> bool {
             .all(|(store, version)| other.libraries.get(store).is_none_or(|v| v == version))
         && (&one.cpu, one.cores, one.memory_bytes) == (&other.cpu, other.cores, other.memory_bytes)
         && (&one.system, &one.file_system, &one.device) == (&other.system, &other.file_system, &other.device)
+        && (&one.memory_limit_bytes, &one.cold, &one.cpus)
+            == (&other.memory_limit_bytes, &other.cold, &other.cpus)
         && !a.cells.iter().any(|cell| !cell.reference && b.cells.iter().any(|other| cell.id == other.id))
 }
 

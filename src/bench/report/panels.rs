@@ -5,9 +5,7 @@ use super::{
     contest::Contest,
     entry::Entry,
 };
-use crate::bench::result::measure::{
-    self, DISK, MEMORY, Measure, SPACE_AMPLIFICATION, THROUGHPUT, WRITE_AMPLIFICATION,
-};
+use crate::bench::result::measure::{self, DISK, Measure, SPACE_AMPLIFICATION, THROUGHPUT};
 
 /// Charts of one kind.
 pub struct ChartGroup {
@@ -15,8 +13,6 @@ pub struct ChartGroup {
     pub title: &'static str,
     /// How to read it.
     pub about: &'static str,
-    /// Whether it is shown at first.
-    pub open: bool,
     /// Whether its charts need the legend of the stores.
     pub has_legend: bool,
     /// The charts.
@@ -41,7 +37,6 @@ pub fn groups(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart
         ChartGroup {
             title: "Latency percentiles",
             about: "Of the repetition with the median throughput; the scale is logarithmic.",
-            open: true,
             has_legend: true,
             charts: draw(contests, |one| charts::latency(one, styles), plain)?,
         },
@@ -49,21 +44,18 @@ pub fn groups(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart
             title: "By kind of operation",
             about: "Where operations are mixed, each kind by itself: operations each second, and latency from the \
                     median to the 99th percentile on a logarithmic scale. Medians of the repetitions.",
-            open: true,
             has_legend: false,
             charts: kinds(contests, styles)?,
         },
         ChartGroup {
             title: "Throughput over time",
             about: "Of the repetition with the median throughput. A dip may be a flush, a compaction or a rewrite.",
-            open: false,
             has_legend: true,
             charts: draw(contests, |one| charts::timeline(one, styles), plain)?,
         },
         ChartGroup {
-            title: "Size and amplification",
+            title: "Size on disk",
             about: "Lower is better.",
-            open: false,
             has_legend: false,
             charts: sizes(contests, styles)?,
         },
@@ -92,7 +84,7 @@ fn results(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<ChartGroup, 
             charts.push(Chart { title: format!("{}{what}", one.title), svg });
         }
     }
-    Ok(ChartGroup { title, about, open: true, has_legend: false, charts })
+    Ok(ChartGroup { title, about, has_legend: false, charts })
 }
 
 fn kinds(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {
@@ -113,12 +105,8 @@ fn kinds(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, as
 type Owns = fn(&Entry<'_>) -> bool;
 
 fn sizes(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {
-    let measures: [(&'static Measure, Owns); 4] = [
-        (&DISK, |entry| entry.tells_size()),
-        (&SPACE_AMPLIFICATION, |entry| entry.tells_space()),
-        (&WRITE_AMPLIFICATION, |_| true),
-        (&MEMORY, |_| true),
-    ];
+    let measures: [(&'static Measure, Owns); 2] =
+        [(&DISK, |entry| entry.tells_size()), (&SPACE_AMPLIFICATION, |entry| entry.tells_space())];
     let mut found = Vec::new();
     for (measure, owns) in measures {
         let chart = |one: &Contest<'_, '_>| {

@@ -1,6 +1,11 @@
 //! A run's tables as text, in the layout of the suite's model.
 
-use crate::bench::result::{Cell, Figure, Measurement, Run, Step};
+use super::{contest::contests, entry::Entry, promises::data_bytes};
+use crate::bench::result::{
+    Cell, Figure, Measurement, Run, Step,
+    measure::{self, P99, Unit},
+    numbers,
+};
 use std::fmt::Write;
 
 /// All tables but those of reference cells; then what the harness itself costs.
@@ -9,8 +14,13 @@ pub fn text(run: &Run) -> String {
     let names = run.cells.iter().filter(|cell| !cell.reference).map(|cell| cell.table.as_str());
     for name in distinct(names) {
         let cells: Vec<_> = run.cells.iter().filter(|cell| !cell.reference && cell.table == name).collect();
-        let _ = writeln!(text, "\n{name}\n");
-        render(&mut text, run, &cells, &run.row_heading, &|cell| figure(run, cell));
+        let best = best(run, &cells);
+        let _ = writeln!(text, "\n{name}: {}", unit(&cells));
+        let _ = writeln!(text, "{}\n", ratio(run, &cells));
+        render(&mut text, run, &cells, &run.row_heading, &|cell| {
+            let mark = if best.contains(&cell.id.as_str()) { " *" } else { "  " };
+            format!("{}{mark}", figure(run, cell))
+        });
         if run.suite.as_deref().is_some_and(|suite| matches!(suite, "smallnest" | "xdag")) {
             let _ = writeln!(text, "\n{name}: mean latency, ns\n");
             render(&mut text, run, &cells, &run.row_heading, &|cell| mean_ns(run, cell));
@@ -19,6 +29,39 @@ pub fn text(run: &Run) -> String {
     paragraph(&mut text, "left out: ", run.left_out.iter().map(String::as_str).collect());
     text.push_str(&floor(run));
     text
+}
+
+/// What the figures of a table are.
+fn unit(cells: &[&Cell]) -> &'static str {
+    match cells.iter().all(|cell| cell.figure == Figure::Throughput) {
+        true => "operations/s, then the 99th percentile of latency; * is the best of the same work",
+        false => {
+            "operations/s with the 99th percentile of latency, or the unit shown; * is the best of the same work"
+        }
+    }
+}
+
+/// How large the data are beside cache and memory.
+fn ratio(run: &Run, cells: &[&Cell]) -> String {
+    let entries = cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0)));
+    let Some(entry) = entries.max_by(|a, b| data_bytes(a).total_cmp(&data_bytes(b))) else {
+        return String::new();
+    };
+    let place = &run.environment;
+    let cache = Some(entry.cell.target.cache_bytes).filter(|_| entry.cell.target.address.is_none());
+    numbers::ratio_words(data_bytes(&entry), cache, place.memory_limit_bytes.or(place.memory_bytes))
+}
+
+/// Ids of the cells with the best median of those that did the same work, where several did.
+fn best<'c>(run: &Run, cells: &[&'c Cell]) -> Vec<&'c str> {
+    let entries: Vec<_> = cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0))).collect();
+    let contests = contests(&entries);
+    let winners = contests.iter().filter_map(|contest| {
+        let first = contest.entries.first()?;
+        Some(contest.best(measure::of_figure(first.cell.figure))?.cell.id.clone())
+    });
+    let winners: Vec<String> = winners.collect();
+    cells.iter().map(|cell| cell.id.as_str()).filter(|id| winners.iter().any(|winner| winner == id)).collect()
 }
 
 /// What the harness itself costs: one cell of a run of engines, or a suite over the reference.
@@ -121,11 +164,15 @@ fn figure(run: &Run, cell: &Cell) -> String {
         Figure::DiskBytes => measurement.disk_bytes.map(|bytes| bytes as f64),
     })
     .map_or("failed".into(), |number| match cell.figure {
-        Figure::Throughput => format!("{number:.0}"),
+        Figure::Throughput => format!("{}  {:>8}", numbers::grouped(number), p99(run, cell)),
         Figure::Milliseconds if number < 10.0 => format!("{number:.2}ms"),
         Figure::Milliseconds => format!("{number:.0}ms"),
         Figure::DiskBytes => format!("{:.2} MiB", number / f64::from(1 << 20)),
     })
+}
+
+fn p99(run: &Run, cell: &Cell) -> String {
+    median(run, cell, P99.of).map_or(String::new(), |us| numbers::short(Unit::Microseconds, us))
 }
 
 fn mean_ns(run: &Run, cell: &Cell) -> String {

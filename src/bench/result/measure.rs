@@ -127,7 +127,9 @@ static WRITTEN: Measure =
     Measure::new("written_bytes", "Written", Unit::Bytes, false, |m| bytes(m.written_bytes));
 static LOAD: Measure = Measure::new("load_seconds", "Load", Unit::Seconds, true, |m| m.load_seconds);
 static CLOSE: Measure = Measure::new("close_seconds", "Close", Unit::Seconds, false, |m| m.close_seconds);
-static REOPEN: Measure = Measure::new("reopen_seconds", "Reopen", Unit::Seconds, true, |m| m.reopen_seconds);
+/// Time to open again what was closed.
+pub static REOPEN: Measure =
+    Measure::new("reopen_seconds", "Reopen", Unit::Seconds, true, |m| m.reopen_seconds);
 
 /// What a table shows of a cell before anything else.
 pub fn of_figure(figure: Figure) -> &'static Measure {

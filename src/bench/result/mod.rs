@@ -83,6 +83,15 @@ pub struct Environment {
     pub rustc: Option<String>,
     /// Engine name to library and version.
     pub libraries: BTreeMap<String, String>,
+    /// What the stores and the drivers could use of the memory, with the page cache (`--memory-limit`).
+    #[serde(default)]
+    pub memory_limit_bytes: Option<u64>,
+    /// How the files of a store were put out of the page cache before each cell (`--cold`).
+    #[serde(default)]
+    pub cold: Option<String>,
+    /// Processors of the engines and of the drivers (`--cpus`).
+    #[serde(default)]
+    pub cpus: Option<String>,
     /// What makes figures of this machine or directory doubtful, each with the remedy.
     pub warnings: Vec<String>,
 }

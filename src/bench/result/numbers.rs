@@ -96,6 +96,13 @@ pub fn order(order: Order) -> String {
     }
 }
 
+/// How large data are beside the engines' cache and the memory, each as far as it is known.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub fn ratio_words(data: f64, cache: Option<u64>, memory: Option<u64>) -> String {
+    let known = |size: Option<u64>| size.map_or("unknown".to_owned(), |size| short(Unit::Bytes, size as f64));
+    format!("data {} : cache {} : memory {}", short(Unit::Bytes, data), known(cache), known(memory))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -42,6 +42,9 @@ pub fn describe(directory: &Path, cells: &[Cell]) -> Environment {
         commit: option_env!("KVBENCH_COMMIT").map(Into::into),
         rustc: option_env!("KVBENCH_RUSTC").map(Into::into),
         libraries: libraries(cells),
+        memory_limit_bytes: None,
+        cold: None,
+        cpus: None,
         warnings: Vec::new(),
     };
     environment.warnings = warnings(&environment, cells);

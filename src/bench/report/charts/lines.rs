@@ -23,7 +23,8 @@ struct Lines {
 }
 
 struct Series {
-    label: String,
+    /// All its points, in words.
+    words: String,
     style: Style,
     /// Points as SVG wants them.
     path: String,
@@ -64,20 +65,12 @@ pub fn latency(contest: &Contest<'_, '_>, styles: &Styles) -> Option<Result<Stri
         let marks = points.filter(|((us, _), _)| *us > 0.0).map(|((us, name), position)| Mark {
             x: x(f64::from(position)),
             y: y.place(us),
-            text: format!("{label} {name}: {}", text(us)),
+            text: format!("{name} {}", text(us)),
         });
         series(label, styles, marks.collect(), 1)
     });
-    let said = found.iter().map(|(label, m)| {
-        format!(
-            "{label} p50 {}, p99 {}, p99.9 {}",
-            text(m.latency.p50_us),
-            text(m.latency.p99_us),
-            text(m.latency.p999_us)
-        )
-    });
     let chart = Lines {
-        words: words("Latency percentiles", contest, said),
+        words: format!("Latency percentiles of {}", contest.title),
         x_ticks: PERCENTILES
             .into_iter()
             .zip(0u8..)
@@ -102,13 +95,9 @@ pub fn timeline(contest: &Contest<'_, '_>, styles: &Styles) -> Option<Result<Str
         let marks = rates(measurement).map(|(second, rate)| Mark {
             x: x.place(second),
             y: y.place(rate),
-            text: format!(
-                "{label} at {} s: {}",
-                numbers::digits(second),
-                numbers::short(Unit::PerSecond, rate)
-            ),
+            text: String::new(),
         });
-        series(label, styles, marks.collect(), 8)
+        series(label, styles, marks.collect(), 10)
     });
     let said = found.iter().map(|(label, m)| {
         let rates = || rates(m).map(|(_, rate)| rate);
@@ -137,24 +126,31 @@ fn typical<'a>(contest: &Contest<'_, 'a>) -> Vec<(String, &'a Measurement)> {
     contest.entries.iter().filter_map(|entry| Some((entry.label(), entry.typical()?))).collect()
 }
 
-/// End of each slice in seconds, and operations each second in it.
+/// End of each slice in seconds, and operations each second in it; a picture has room for so many.
 #[expect(clippy::cast_precision_loss, reason = "pixels")]
 fn rates(measurement: &Measurement) -> impl Iterator<Item = (f64, f64)> {
+    const ROOM: usize = 50;
+    let joined = measurement.timeline.len().div_ceil(ROOM).max(1);
     let slice = measurement.timeline_slice_seconds;
-    let slices = measurement.timeline.iter().enumerate();
-    slices.map(move |(number, count)| ((number + 1) as f64 * slice, *count as f64 / slice))
+    let slices = measurement.timeline.chunks(joined).enumerate();
+    slices.map(move |(number, counts)| {
+        let seconds = counts.len() as f64 * slice;
+        ((number * joined) as f64 * slice + seconds, counts.iter().sum::<u64>() as f64 / seconds)
+    })
 }
 
-/// A line with a marker at every so many points, the last among them.
+/// A line with a marker at every so many points, the last among them. The words of the markers are the line's.
 fn series(label: &str, styles: &Styles, mut marks: Vec<Mark>, every: usize) -> Series {
-    let path = marks.iter().map(|mark| format!("{:.1},{:.1}", mark.x, mark.y)).collect::<Vec<_>>().join(" ");
+    let path = marks.iter().map(|mark| format!("{:.0},{:.0}", mark.x, mark.y)).collect::<Vec<_>>().join(" ");
     let last = marks.len().saturating_sub(1);
     let mut number = 0;
     marks.retain(|_| {
         number += 1;
         (last + 1 - number).is_multiple_of(every)
     });
-    Series { label: label.to_owned(), style: styles.of(label), path, marks }
+    let said: Vec<_> = marks.iter().map(|mark| mark.text.as_str()).filter(|text| !text.is_empty()).collect();
+    let words = if said.is_empty() { label.to_owned() } else { format!("{label}: {}", said.join(", ")) };
+    Series { words, style: styles.of(label), path, marks }
 }
 
 /// A round value without the digits that say nothing.

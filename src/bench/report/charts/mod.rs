@@ -28,8 +28,8 @@ pub struct Styles(Vec<String>);
 pub struct Style {
     /// Number of a colour of the style sheet.
     pub colour: usize,
-    /// Path of its marker around 0, 0.
-    pub shape: &'static str,
+    /// Number of its marker among [`shapes`].
+    pub mark: usize,
     /// Dashes of its line.
     pub dash: &'static str,
 }
@@ -46,6 +46,11 @@ const SHAPES: [(&str, &str); 7] = [
     ("M-4 -4l8 8m0 -8l-8 8", "10 3"),
 ];
 
+/// Paths of the markers around 0, 0. The page has them once, and charts refer to them.
+pub fn shapes() -> impl Iterator<Item = &'static str> {
+    SHAPES.iter().map(|(shape, _)| *shape)
+}
+
 impl Styles {
     /// Gives a style to each label.
     pub fn new(labels: impl Iterator<Item = String>) -> Self {
@@ -61,8 +66,9 @@ impl Styles {
     /// The style of a label.
     pub fn of(&self, label: &str) -> Style {
         let number = self.0.iter().position(|known| known == label).unwrap_or_default();
-        let (shape, dash) = SHAPES.get(number % SHAPES.len()).copied().unwrap_or_default();
-        Style { colour: number % COLOURS, shape, dash }
+        let mark = number % SHAPES.len();
+        let dash = SHAPES.get(mark).map_or("none", |(_, dash)| dash);
+        Style { colour: number % COLOURS, mark, dash }
     }
 }
 

@@ -1,19 +1,54 @@
 "use strict";
-// The page is complete without this; it switches the measure of a table and sorts by a column.
+// The page is complete without this; it switches the measure of a table, sorts by a column, and answers
+// for a reader's own mix, data, memory and durability.
 
-function figure(cell, measure) {
-  return cell ? cell.querySelector(`.figure[data-measure="${measure}"]`) : null;
+const STEPS = {
+  us: [[1e6, " s"], [1e3, " ms"], [1, " \u00b5s"], [1e-3, " ns"]],
+  s: [[1, " s"], [1e-3, " ms"], [1e-6, " \u00b5s"], [1e-9, " ns"]],
+  bytes: [[2 ** 30, " GiB"], [2 ** 20, " MiB"], [2 ** 10, " KiB"], [1, " B"]],
+  rates: [[1e9, " G/s"], [1e6, " M/s"], [1e3, " k/s"], [1, "/s"]],
+};
+const digits = (value) => value.toFixed(value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2);
+
+function words(unit, value) {
+  if (unit === "times") return digits(value) + "\u00d7";
+  if (unit === "rate") return value >= 100 ? Math.round(value).toLocaleString("en") : digits(value) + "/s";
+  if (value === 0) return "0";
+  const [step, name] = STEPS[unit].find(([least]) => value >= least) ?? STEPS[unit].at(-1);
+  return digits(value / step) + name;
+}
+
+// What a cell has of the measure with a number: median, smallest, largest, whether it is best.
+function figures(cell, number) {
+  const own = (cell?.dataset.f ?? "").split(",").map((one) => one.split(" "));
+  return own.find(([tab]) => tab === String(number))?.slice(1).map(Number);
 }
 
 function show(table, input) {
-  table.dataset.measure = input.value;
-  table.dataset.better = input.dataset.better;
-  table.querySelector(".what").textContent = input.dataset.caption;
+  const { unit, caption, better } = input.dataset;
+  const number = [...input.closest(".switch").querySelectorAll("input")].indexOf(input);
+  table.dataset.measure = number;
+  table.dataset.better = better;
+  table.querySelector(".what").textContent = caption;
   for (const cell of table.querySelectorAll("tbody td")) {
-    const chosen = figure(cell, input.value);
-    for (const one of cell.querySelectorAll(".figure")) one.hidden = one !== chosen;
-    const instead = cell.querySelector(".instead");
-    if (instead) instead.hidden = chosen !== null;
+    const [shown, instead] = [cell.querySelector(".figure"), cell.querySelector(".instead")];
+    if (!shown) continue;
+    // A table of mixed units keeps what the page came with.
+    shown.first ??= { text: shown.textContent, title: shown.title, value: shown.dataset.value, best: shown.className };
+    const own = figures(cell, number);
+    const first = unit === "" && shown.first.value !== undefined;
+    shown.hidden = !own && !first;
+    if (instead) instead.hidden = !shown.hidden;
+    if (own) {
+      const [median, least, most, best] = own;
+      shown.textContent = words(unit, median);
+      shown.title = least === most ? "" : `${words(unit, least)} to ${words(unit, most)}`;
+      shown.dataset.value = median;
+      shown.classList.toggle("best", best === 1);
+    } else if (first) {
+      Object.assign(shown, { textContent: shown.first.text, title: shown.first.title, className: shown.first.best });
+      shown.dataset.value = shown.first.value;
+    }
   }
   const sorted = table.querySelector("thead th[aria-sort]");
   if (sorted) sort(table, sorted, sorted.getAttribute("aria-sort"));
@@ -26,7 +61,7 @@ function sort(table, head, direction) {
   const key = (row) => {
     const cell = row.cells[column];
     if (labels) return cell.querySelector("span").textContent;
-    const chosen = figure(cell, table.dataset.measure);
+    const chosen = cell?.querySelector(".figure:not([hidden])");
     return chosen ? Number(chosen.dataset.value) : null;
   };
   const order = (a, b) => {
@@ -46,7 +81,9 @@ for (const group of document.querySelectorAll(".switch")) {
   const table = document.getElementById(group.dataset.table);
   group.addEventListener("change", (event) => show(table, event.target));
   // A browser may restore what was chosen before a reload.
-  show(table, group.querySelector("input:checked"));
+  const chosen = group.querySelector("input:checked");
+  if (chosen !== group.querySelector("input")) show(table, chosen);
+  else Object.assign(table.dataset, { measure: 0, better: chosen.dataset.better });
   for (const head of table.querySelectorAll("thead th")) {
     head.querySelector("button").addEventListener("click", () => {
       const best = !head.classList.contains("label") && table.dataset.better === "higher" ? "descending" : "ascending";
@@ -55,3 +92,158 @@ for (const group of document.querySelectorAll(".switch")) {
     });
   }
 }
+
+// Two-sided probability of Student's t with a whole number of degrees of freedom.
+function chance(t, freedom) {
+  const angle = Math.atan(Math.abs(t) / Math.sqrt(freedom));
+  const [sine, cosine, odd] = [Math.sin(angle), Math.cos(angle), freedom % 2 === 1];
+  let [term, sum] = [odd ? cosine : 1, 0];
+  for (let place = odd ? 1 : 0; place < freedom - 1; place += 2) {
+    sum += term;
+    term *= (cosine * cosine * (place + 1)) / (place + 2);
+  }
+  return Math.max(0, 1 - (odd ? ((angle + sine * sum) * 2) / Math.PI : sine * sum));
+}
+
+const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+const GB = 1e9;
+const NEAR = 0.4; // work whose part of reads is further away says nothing
+
+// What the figures say to a question; see `tell` for the words.
+function choose({ stores, contests }, asked) {
+  const [data, memory] = [asked.data * GB, asked.memory * GB];
+  const needs = (store) => (store.holds_all ? data * (store.factor ?? 1) : 0);
+  const out = stores.map((store, place) => place).filter((place) => needs(stores[place]) > memory);
+  const level = contests.filter((one) => one.access === asked.access && one.durability === asked.durability && !one.cold);
+  const beyond = (one) => one.memory !== null && one.data > one.memory;
+  const sized = level.filter((one) => beyond(one) === data > memory);
+  const measured = sized.length > 0;
+  const near = (measured ? sized : level)
+    .map((work) => ({ ...work, weight: 1 - Math.abs(work.reads - asked.reads) / NEAR }))
+    .filter((work) => work.weight > 0)
+    .map((work) => ({ ...work, cells: work.cells.filter((cell) => !out.includes(cell.store)) }));
+  // Only work that as many stores as possible have done, and of it the stores that did it all.
+  const most = Math.max(0, ...near.map((work) => work.cells.length));
+  const common = near.filter((work) => work.cells.length === most && most > 0);
+  const left = stores.map((_, place) => place).filter((place) =>
+    common.length > 0 && common.every((work) => work.cells.some((cell) => cell.store === place)));
+  const ranking = left.map((place) => {
+    const own = common.map((work) => ({ work, cell: work.cells.find((cell) => cell.store === place) }));
+    const weights = own.reduce((sum, { work }) => sum + work.weight, 0);
+    const repetitions = Math.min(...own.map(({ cell }) => cell.rates.length));
+    const logs = Array.from({ length: repetitions }, (_, number) =>
+      own.reduce((sum, { work, cell }) => sum + work.weight * Math.log(cell.rates[number] ?? NaN), 0) / weights)
+      .filter(Number.isFinite);
+    const nearest = own.reduce((a, b) => (b.work.weight > a.work.weight ? b : a));
+    return { store: stores[place], logs, nearest };
+  }).filter(({ logs }) => logs.length > 0);
+  ranking.sort((a, b) => mean(b.logs) - mean(a.logs));
+  const [best, ...rivals] = ranking;
+  for (const one of ranking) {
+    const pairs = one.logs.map((log, number) => log - best.logs[number]).filter(Number.isFinite);
+    one.ratio = Math.exp(mean(pairs));
+    const freedom = pairs.length - 1;
+    const error = Math.sqrt(pairs.reduce((sum, log) => sum + (log - mean(pairs)) ** 2, 0) / freedom / pairs.length);
+    one.chance = freedom < 2 ? NaN : error > 0 ? chance(mean(pairs) / error, freedom) : 0;
+  }
+  // Holm: the rarest pays for all, the next for one less.
+  [...rivals].sort((a, b) => a.chance - b.chance).reduce((worst, one, rank) =>
+    (one.chance = Math.max(worst, one.chance * (rivals.length - rank))), 0);
+  const few = ranking.some(({ logs }) => logs.length < 3);
+  const alike = rivals.filter((one) => !(one.chance < 0.05 && one.ratio < 0.99));
+  return { ranking, rivals, alike, few, measured, larger: data > memory, out: out.map((place) => stores[place]), needs, works: common };
+}
+
+function tell(form, found, asked) {
+  const part = (name) => form.querySelector(name);
+  const { ranking, rivals, alike, few, measured, larger, out, works } = found;
+  const names = (list) => list.map(({ store }) => store.name).join(", ");
+  const percent = Math.round(asked.reads * 100);
+  const size = larger ? "data larger than memory" : "data that fit in memory";
+  let [headline, reason] = ["Not measured", `No work near ${percent}% reads at this durability.`];
+  if (ranking.length > 0) {
+    const ahead = rivals.length > 0 ? `${digits(1 / rivals[0].ratio)}\u00d7 ahead of ${rivals[0].store.name}` : "the only one measured";
+    const basis = `${works.length} measured workload${works.length === 1 ? "" : "s"} near ${percent}% reads`;
+    const beyond = `Not measured with ${size}; of what was, in ${basis}: `;
+    if (few) [headline, reason] = ["Too few repetitions to tell", `The order in ${basis}:`];
+    else if (!measured) [headline, reason] = ["The data do not say", `${beyond}${alike.length > 0 ? "too near to tell" : `${ranking[0].store.name} ${ahead}`}.`];
+    else if (rivals.length === 0) [headline, reason] = [`${ranking[0].store.name} only`, `Nothing else was measured in ${basis}.`];
+    else if (alike.length > 0) [headline, reason] = [`${ranking[0].store.name}, ${names(alike)}`, `Too near to tell in ${basis}, ${size}.`];
+    else [headline, reason] = [ranking[0].store.name, `${ahead} in ${basis}, ${size}.`];
+  }
+  part(".headline").textContent = headline;
+  part(".reason").textContent = reason;
+  part(".reason").title = works.map((work) => work.title).join("; ");
+  part(".ranking").replaceChildren(...ranking.map(({ store, ratio, nearest }) => {
+    const line = document.createElement("li");
+    const cell = (text) => Object.assign(document.createElement("span"), { textContent: text });
+    const track = Object.assign(document.createElement("span"), { className: "track" });
+    const bar = document.createElement("i");
+    bar.style.width = `${Math.max(1, Math.min(100, ratio * 100))}%`;
+    track.append(bar);
+    const p99 = nearest.cell.p99_us;
+    line.title = `p99 in ${nearest.work.title}`;
+    line.append(cell(store.name), track, cell(ratio.toFixed(2)), cell(p99 === null ? "" : `p99 ${words("us", p99)}`));
+    return line;
+  }));
+  part(".out").textContent = out.length === 0 ? "" : `Out: ${out.map((store) =>
+    `${store.name} (needs ${words("bytes", found.needs(store))} of memory)`).join(", ")}.`;
+  const next = part(".next");
+  next.hidden = ranking.length > 0 && measured && !few;
+  part("code").textContent = command(asked, works[0], larger);
+}
+
+// Data of a sixteenth at the same ratio to memory answer the same question sooner.
+function command(asked, work, larger) {
+  const scale = larger ? 16 : 1;
+  const value = work?.value_bytes ?? "100";
+  const pair = 16 + mean(value.split("-").map(Number));
+  const keys = Math.ceil((asked.data * GB) / scale / pair);
+  const mix = [["get", asked.reads], ["update", 1 - asked.reads]].filter(([, part]) => part > 0);
+  const limit = `--memory-limit ${Math.max(1, Math.round((asked.memory * 1e3) / scale))}MB`;
+  const access = asked.access === "over the wire" ? " --wire" : "";
+  return `kvbench bench --mix ${mix.map(([name, part]) => `${name}=${part.toFixed(2)}`).join(",")} --keys ${keys} ` +
+    `--value-bytes ${value} --fsync ${asked.durability}${access} ${limit} --seconds 60`;
+}
+
+const form = document.getElementById("chooser");
+if (form) {
+  const figures = JSON.parse(document.getElementById("figures").textContent);
+  const field = (name) => form.elements.namedItem(name);
+  const accesses = new Set(figures.contests.map(({ access }) => access));
+  for (const option of [...field("access").options]) if (!accesses.has(option.value)) option.remove();
+  const answer = () => {
+    field("shown").value = `${field("reads").value}%`;
+    if (!form.checkValidity()) return;
+    const asked = {
+      reads: Number(field("reads").value) / 100, data: Number(field("data").value), memory: Number(field("memory").value),
+      durability: field("durability").value, access: field("access").value,
+    };
+    tell(form, choose(figures, asked), asked);
+  };
+  form.addEventListener("input", answer);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.hidden = figures.contests.length === 0;
+  answer();
+}
+
+// The charts of a table are packed until it is opened.
+async function unpack(box) {
+  const packed = box.dataset.packed;
+  if (!packed) return;
+  delete box.dataset.packed;
+  const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  box.innerHTML = await new Response(stream).text();
+}
+
+for (const table of document.querySelectorAll("details.table"))
+  table.addEventListener("toggle", () => table.open && table.querySelectorAll(".packed").forEach(unpack));
+
+// A link into a table or its notes opens them.
+function reveal() {
+  let one = location.hash ? document.getElementById(location.hash.slice(1)) : null;
+  for (; one; one = one.parentElement) if (one.tagName === "DETAILS") one.open = true;
+}
+addEventListener("hashchange", reveal);
+reveal();

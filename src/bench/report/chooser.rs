@@ -1,0 +1,99 @@
+//! What the page needs to answer for a reader's own mix, data, memory and durability: the figures by
+//! repetition of all work that is made of single reads and writes. The page's script computes with them.
+
+use super::{
+    contest::contests,
+    model::Report,
+    promises::{Promise, data_bytes},
+    scenarios::{reads, writes},
+};
+use crate::bench::result::{
+    level::Level,
+    measure::{P99, THROUGHPUT},
+};
+use serde::Serialize;
+
+/// Figures for the page's script.
+#[derive(Serialize)]
+struct Data<'a> {
+    stores: Vec<Store<'a>>,
+    contests: Vec<Work>,
+}
+
+#[derive(Serialize)]
+struct Store<'a> {
+    name: &'a str,
+    /// Whether all data must fit in memory, and how much of it each byte takes.
+    holds_all: bool,
+    factor: Option<f64>,
+}
+
+/// Cells that did the same work.
+#[derive(Serialize)]
+struct Work {
+    title: String,
+    access: &'static str,
+    durability: &'static str,
+    /// Part of reads.
+    reads: f64,
+    data: f64,
+    /// What the page cache and the stores could use.
+    memory: Option<f64>,
+    cold: bool,
+    value_bytes: String,
+    cells: Vec<Cell>,
+}
+
+#[derive(Serialize)]
+struct Cell {
+    /// Place in the list of stores.
+    store: usize,
+    /// Throughput by repetition; absent where a repetition is missing.
+    rates: Vec<Option<f64>>,
+    p99_us: Option<f64>,
+}
+
+/// Part of the operations that a chooser of reads and writes must know.
+const NEARLY_ALL: f64 = 0.95;
+
+/// The figures as JSON that can stand in a page: no `<` in it opens anything.
+pub fn data(report: &Report<'_>, promises: &[Promise]) -> Result<String, serde_json::Error> {
+    let stores = promises.iter().map(|promise| Store {
+        name: &promise.label,
+        holds_all: promise.holds_all,
+        factor: promise.memory_factor,
+    });
+    let fits = |entry: &&super::entry::Entry<'_>| {
+        !entry.cell.reference && !entry.concurrent && reads(entry) + writes(entry) >= NEARLY_ALL
+    };
+    let mut works = Vec::new();
+    for contest in contests(report.entries().filter(fits)) {
+        let Some(first) = contest.entries.first() else { continue };
+        let cells = contest.entries.iter().filter_map(|entry| {
+            let rates = entry.by_repetition(&THROUGHPUT);
+            let store = promises.iter().position(|promise| promise.label == entry.label())?;
+            let rates: Vec<_> =
+                (0..entry.run.repetitions).map(|number| rates.get(&number).copied()).collect();
+            let p99_us = entry.spread(&P99).map(|spread| spread.median);
+            rates.iter().any(Option::is_some).then_some(Cell { store, rates, p99_us })
+        });
+        let (level, place) = (Level::of(&first.cell.target), &first.run.environment);
+        works.push(Work {
+            access: level.access_words(),
+            durability: level.durability_word(),
+            reads: reads(first),
+            data: data_bytes(first),
+            #[expect(clippy::cast_precision_loss, reason = "compared with a number of people")]
+            memory: place.memory_limit_bytes.or(place.memory_bytes).map(|bytes| bytes as f64),
+            cold: first.is_cold(),
+            value_bytes: match first.cell.workload.value_bytes {
+                crate::bench::result::Size::Fixed(bytes) => bytes.to_string(),
+                crate::bench::result::Size::Uniform(from, to) => format!("{from}-{to}"),
+            },
+            cells: cells.collect(),
+            title: contest.title,
+        });
+    }
+    let data = Data { stores: stores.collect(), contests: works };
+    Ok(serde_json::to_string(&data)?.replace('<', "\\u003c"))
+}

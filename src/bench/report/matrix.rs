@@ -1,0 +1,377 @@
+//! The first thing on the page: how near each store is to the best, in each scenario.
+//!
+//! A column takes the cells of one level on one machine, and of them the work that most stores have done.
+//! A store's figure is the mean of its logarithms over that work, by repetition, so that it is compared
+//! with the best one in the same repetition. A best store is named only where each of the others is worse
+//! beyond the noise, after Holm's correction for all comparisons of the matrix.
+
+use super::{
+    contest::{Contest, contests},
+    entry::{Entry, State},
+    model::Report,
+    scenarios::{SCENARIOS, Scenario},
+};
+use crate::{
+    bench::result::{
+        Access,
+        level::Level,
+        measure::{Better, Measure},
+        numbers,
+        spread::ENOUGH,
+        statistics::{
+            bootstrap::{self, Paired},
+            holm, mean,
+        },
+    },
+    engine::{Durability, Fsync},
+};
+use std::collections::BTreeMap;
+
+/// Probability that any store of the matrix is called worse than the best which is not.
+const CHANCE: f64 = 0.05;
+
+/// Stores by scenarios.
+pub struct Matrix {
+    /// One for each scenario.
+    pub columns: Vec<Column>,
+    /// Stores, in the order of the report.
+    pub rows: Vec<Row>,
+}
+
+/// A scenario.
+pub struct Column {
+    /// Its heading.
+    pub title: &'static str,
+    /// Which cells count, in words.
+    pub scope: &'static str,
+    /// The level, and the machine where there are several; empty where nothing was measured.
+    pub level: String,
+    /// The work that counts, in words.
+    pub works: Vec<String>,
+    /// What it says.
+    pub verdict: Verdict,
+}
+
+/// What a scenario's figures say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// This one is best.
+    Best(String),
+    /// These are too near to each other to tell.
+    Alike(Vec<String>),
+    /// There are too few repetitions.
+    TooFew,
+    /// Only one store has figures.
+    Alone(String),
+    /// None has.
+    NotMeasured,
+}
+
+/// A store.
+pub struct Row {
+    /// Its label.
+    pub label: String,
+    /// One for each scenario.
+    pub places: Vec<Place>,
+}
+
+/// A store in a scenario.
+pub struct Place {
+    /// The best by this one, or the other way round, so that 1 is best and 0.5 half as good.
+    pub ratio: Option<f64>,
+    /// Where that is, with 95% confidence; absent of the best, and with fewer than [`ENOUGH`] repetitions.
+    pub interval: Option<(f64, f64)>,
+    /// How it stands.
+    pub standing: Standing,
+    /// What was measured, or why nothing was.
+    pub words: String,
+}
+
+/// How a store stands in a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is the best.
+    Best,
+    /// It may be the best.
+    Near,
+    /// It is worse than the best.
+    Worse,
+    /// With so few repetitions nobody knows.
+    Unknown,
+    /// It has no figures.
+    Absent,
+}
+
+/// A column before its comparisons are judged together.
+struct Draft<'r, 'a> {
+    scenario: &'static Scenario,
+    level: String,
+    contests: Vec<Contest<'r, 'a>>,
+    /// Of each store with figures in all the work: by repetition, oriented so that more is better.
+    stores: BTreeMap<String, BTreeMap<u32, f64>>,
+    best: Option<String>,
+    /// The other stores beside the best.
+    rivals: BTreeMap<String, Option<Paired>>,
+}
+
+impl Matrix {
+    /// The matrix of a report.
+    pub fn of(report: &Report<'_>) -> Self {
+        let mut labels: Vec<String> = Vec::new();
+        for entry in report.entries().filter(|entry| !entry.cell.reference) {
+            if !labels.contains(&entry.label()) {
+                labels.push(entry.label());
+            }
+        }
+        let drafts: Vec<_> = SCENARIOS.iter().map(|scenario| Draft::new(report, scenario)).collect();
+        let paired = || drafts.iter().flat_map(|draft| draft.rivals.values().flatten());
+        let mut adjusted =
+            holm::adjusted(&paired().map(|pair| pair.probability).collect::<Vec<_>>()).into_iter();
+        let mut columns = Vec::new();
+        let mut rows: Vec<Row> = labels.into_iter().map(|label| Row { label, places: Vec::new() }).collect();
+        for draft in &drafts {
+            let mut worse = Vec::new();
+            for (label, pair) in &draft.rivals {
+                let Some(pair) = pair else { continue };
+                if adjusted.next().is_some_and(|chance| chance < CHANCE) && pair.differs() {
+                    worse.push(label.as_str());
+                }
+            }
+            columns.push(draft.column(&worse));
+            rows.iter_mut().for_each(|row| row.places.push(draft.place(&row.label, &worse)));
+        }
+        Self { columns, rows }
+    }
+}
+
+impl<'r, 'a> Draft<'r, 'a> {
+    fn new(report: &'r Report<'a>, scenario: &'static Scenario) -> Self {
+        let fits = |entry: &&Entry<'_>| !entry.cell.reference && (scenario.fits)(entry);
+        let mut levels: Vec<((usize, Level), Vec<&Entry<'a>>)> = Vec::new();
+        for entry in report.entries().filter(fits) {
+            let key = (entry.group, Level::of(&entry.cell.target));
+            match levels.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, entries)) => entries.push(entry),
+                None => levels.push((key, vec![entry])),
+            }
+        }
+        let drafts = levels.into_iter().map(|(key, entries)| (key, common_work(entries, scenario.measure)));
+        // Where most stores can be compared; of levels with as many, the first in order.
+        let chosen = drafts.max_by_key(|((group, level), contests)| {
+            let stores = contests.first().map_or(0, |one| with_figures(one, scenario.measure).count());
+            (stores, std::cmp::Reverse((rank(*level), *group)))
+        });
+        let Some(((group, level), contests)) = chosen.filter(|(_, contests)| !contests.is_empty()) else {
+            let (stores, rivals) = (BTreeMap::new(), BTreeMap::new());
+            return Self { scenario, level: String::new(), contests: Vec::new(), stores, best: None, rivals };
+        };
+        let several = report.entries().any(|entry| entry.group > 0);
+        let machine = if several { format!(", run group {}", group + 1) } else { String::new() };
+        let mut draft = Self {
+            scenario,
+            level: format!("{level}{machine}"),
+            stores: figures(&contests, scenario.measure),
+            contests,
+            best: None,
+            rivals: BTreeMap::new(),
+        };
+        draft.compare();
+        draft
+    }
+
+    /// Finds the best, and how the others are beside it.
+    fn compare(&mut self) {
+        let level = |values: &BTreeMap<u32, f64>| {
+            mean(&values.values().copied().collect::<Vec<_>>()).unwrap_or(f64::MIN)
+        };
+        let best = self.stores.iter().max_by(|(_, one), (_, other)| level(one).total_cmp(&level(other)));
+        let Some((best, of_best)) = best.map(|(label, values)| (label.clone(), values.clone())) else {
+            return;
+        };
+        for (label, values) in self.stores.iter().filter(|(label, _)| **label != best) {
+            let pairs = values
+                .iter()
+                .filter_map(|(repetition, value)| Some((value.exp(), of_best.get(repetition)?.exp())));
+            self.rivals.insert(label.clone(), bootstrap::paired(&pairs.collect::<Vec<_>>()));
+        }
+        self.best = Some(best);
+    }
+
+    fn column(&self, worse: &[&str]) -> Column {
+        let Scenario { title, scope, .. } = self.scenario;
+        let near = || self.rivals.keys().filter(|label| !worse.contains(&label.as_str())).cloned();
+        let verdict = match &self.best {
+            None => Verdict::NotMeasured,
+            Some(best) if self.rivals.is_empty() => Verdict::Alone(best.clone()),
+            Some(_) if self.rivals.values().any(Option::is_none) => Verdict::TooFew,
+            Some(best) if near().next().is_none() => Verdict::Best(best.clone()),
+            Some(best) => Verdict::Alike(std::iter::once(best.clone()).chain(near()).collect()),
+        };
+        let works = self.contests.iter().map(|one| one.title.clone()).collect();
+        Column { title, scope, level: self.level.clone(), works, verdict }
+    }
+
+    fn place(&self, label: &str, worse: &[&str]) -> Place {
+        let absent = |words| Place { ratio: None, interval: None, standing: Standing::Absent, words };
+        if !self.stores.contains_key(label) {
+            return absent(self.why_absent(label));
+        }
+        let words = self.words(label);
+        let Some(pair) = self.rivals.get(label) else {
+            let few = self.rivals.values().any(Option::is_none);
+            let standing = match worse.len() == self.rivals.len() {
+                _ if few => Standing::Unknown,
+                true => Standing::Best,
+                false => Standing::Near,
+            };
+            return Place { ratio: Some(1.0), interval: None, standing, words };
+        };
+        let standing = match (pair, worse.contains(&label)) {
+            (None, _) => Standing::Unknown,
+            (Some(_), true) => Standing::Worse,
+            (Some(_), false) => Standing::Near,
+        };
+        let ratio = pair.map_or_else(|| self.ratio(label), |pair| Some(pair.ratio));
+        Place { ratio, interval: pair.map(|pair| pair.interval), standing, words }
+    }
+
+    /// Of means alone, where there is no interval.
+    fn ratio(&self, label: &str) -> Option<f64> {
+        let level = |label: &str| mean(&self.stores.get(label)?.values().copied().collect::<Vec<_>>());
+        Some((level(label)? - level(self.best.as_deref()?)?).exp())
+    }
+
+    /// The figures behind a place.
+    fn words(&self, label: &str) -> String {
+        let measure = self.scenario.measure;
+        let figure = |contest: &Contest<'_, '_>| {
+            let spread =
+                with_figures(contest, measure).find(|entry| entry.label() == label)?.spread(measure)?;
+            let text = |value| numbers::short(measure.unit, value);
+            let range = format!(" ({} to {})", text(spread.min), text(spread.max));
+            let range = if spread.samples > 1 { range } else { String::new() };
+            Some(format!("{}: {}{range}", contest.title, text(spread.median)))
+        };
+        self.contests.iter().filter_map(figure).collect::<Vec<_>>().join("; ")
+    }
+
+    fn why_absent(&self, label: &str) -> String {
+        let states = self.contests.iter().flat_map(|one| &one.entries).filter(|entry| entry.label() == label);
+        let reasons = states.filter_map(|entry| match &entry.state {
+            State::Faulty(reason) => Some(format!("failed: {reason}")),
+            State::Unsupported(reason) => Some(format!("n/a: {reason}")),
+            State::Sound | State::Missing => None,
+        });
+        reasons.min().unwrap_or_else(|| "not measured".to_owned())
+    }
+}
+
+/// Levels in the order in which they are taken: what a store does by itself first.
+fn rank(level: Level) -> (bool, usize) {
+    let durability = match level.durability {
+        Some(Durability::Files(Fsync::No)) => 0,
+        Some(Durability::Files(Fsync::EverySec)) => 1,
+        Some(Durability::Memory) => 2,
+        Some(Durability::Files(Fsync::Always)) => 3,
+        None => 4,
+    };
+    (level.access == Access::Wire, durability)
+}
+
+/// The work that the most stores have done, all of it by the same ones.
+fn common_work<'r, 'a>(entries: Vec<&'r Entry<'a>>, measure: &Measure) -> Vec<Contest<'r, 'a>> {
+    let mut contests = contests(entries);
+    let most = contests.iter().map(|one| with_figures(one, measure).count()).max().unwrap_or(0);
+    contests.retain(|one| most > 0 && with_figures(one, measure).count() == most);
+    contests
+}
+
+fn with_figures<'c, 'r, 'a>(
+    contest: &'c Contest<'r, 'a>,
+    measure: &'c Measure,
+) -> impl Iterator<Item = &'c &'r Entry<'a>> {
+    contest.entries.iter().filter(|entry| entry.spread(measure).is_some_and(|spread| spread.median > 0.0))
+}
+
+/// Mean logarithms of the stores that have a figure in all the work, by repetition.
+fn figures(contests: &[Contest<'_, '_>], measure: &Measure) -> BTreeMap<String, BTreeMap<u32, f64>> {
+    let sign = if measure.better == Better::Higher { 1.0 } else { -1.0 };
+    let mut stores: BTreeMap<String, Vec<BTreeMap<u32, f64>>> = BTreeMap::new();
+    for contest in contests {
+        for entry in with_figures(contest, measure) {
+            stores.entry(entry.label()).or_default().push(entry.by_repetition(measure));
+        }
+    }
+    stores.retain(|_, figures| figures.len() == contests.len());
+    let join = |figures: Vec<BTreeMap<u32, f64>>| {
+        let repetitions = figures.first().into_iter().flat_map(BTreeMap::keys);
+        let of = |repetition: &u32| {
+            let logs: Option<Vec<f64>> = figures
+                .iter()
+                .map(|one| one.get(repetition).filter(|value| **value > 0.0).map(|v| v.ln()))
+                .collect();
+            Some((*repetition, sign * mean(&logs?)?))
+        };
+        repetitions.filter_map(of).collect::<BTreeMap<_, _>>()
+    };
+    let joined = stores.into_iter().map(|(label, figures)| (label, join(figures)));
+    joined.filter(|(_, values)| !values.is_empty()).collect()
+}
+
+impl Column {
+    /// The level without what nearly all have.
+    pub fn short_level(&self) -> &str {
+        self.level.strip_prefix("in process, ").unwrap_or(&self.level)
+    }
+}
+
+impl Verdict {
+    /// For people.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Best(label) => label.clone(),
+            Self::Alike(labels) => format!("{}: too near to tell", labels.join(", ")),
+            Self::TooFew => format!("no verdict with fewer than {ENOUGH} repetitions"),
+            Self::Alone(label) => format!("{label} only"),
+            Self::NotMeasured => "not measured".to_owned(),
+        }
+    }
+}
+
+impl Place {
+    /// The ratio for people.
+    pub fn text(&self) -> String {
+        match self.ratio {
+            Some(ratio) if ratio < 0.095 => format!("{ratio:.3}"),
+            Some(ratio) => format!("{ratio:.2}"),
+            None if self.words.starts_with("n/a") => "n/a".to_owned(),
+            None if self.words.starts_with("failed") => "failed".to_owned(),
+            None => "\u{2013}".to_owned(),
+        }
+    }
+
+    /// Its interval for people; empty where there is none.
+    pub fn range(&self) -> String {
+        self.interval.map_or(String::new(), |(low, high)| format!("{low:.2}\u{2013}{high:.2}"))
+    }
+
+    /// How good, from 0 (nothing) to 5 (best): a shade of the page.
+    pub fn grade(&self) -> usize {
+        let Some(ratio) = self.ratio else { return 0 };
+        [0.05, 0.2, 0.5, 0.8].iter().filter(|bound| ratio >= **bound).count() + 1
+    }
+
+    /// A sign that says without colour how it stands.
+    pub fn sign(&self) -> &'static str {
+        match self.standing {
+            Standing::Best => "\u{2605}",
+            Standing::Near => "\u{2248}",
+            Standing::Worse | Standing::Unknown | Standing::Absent => "",
+        }
+    }
+
+    /// Length of its bar, in percent.
+    pub fn percent(&self) -> f64 {
+        self.ratio.map_or(0.0, |ratio| (ratio * 100.0).clamp(1.0, 100.0))
+    }
+}

@@ -1,0 +1,184 @@
+//! The matrix at the top of the report: who is named, and who is not.
+
+use crate::{fixtures, report};
+use kvbench::bench::result::{Measurement, Operation, Outcome, Run};
+
+/// Two stores that only get.
+fn duel(first: &[f64], second: &[f64]) -> Run {
+    let mut run = fixtures::run("duel", 5);
+    for (store, figures) in [("lmdb", first), ("redb", second)] {
+        let target = fixtures::target(store, "no");
+        let work = fixtures::workload("get", &[(Operation::Get, 1.0)]);
+        fixtures::add(&mut run, fixtures::cell("duel", "get", store, target, work), figures);
+    }
+    run
+}
+
+/// Verdict of a scenario in the Markdown: `lmdb`, without the work it is from.
+fn verdict(run: Run, scenario: &str) -> String {
+    let (_dir, markdown) = report(&[run], "report.md");
+    let start = markdown.find(&format!("- **{scenario}** (")).expect("the scenario");
+    let line = markdown[start..].lines().next().unwrap();
+    line.split_once("): ").unwrap().1.to_owned()
+}
+
+/// A store's row of the matrix.
+fn row(run: Run, store: &str) -> String {
+    let (_dir, markdown) = report(&[run], "report.md");
+    let line = markdown.lines().find(|line| line.starts_with(&format!("| {store}"))).unwrap();
+    line.split('|').map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" | ")
+}
+
+const FAST: [f64; 5] = [200.0, 202.0, 201.0, 203.0, 199.0];
+const SLOW: [f64; 5] = [100.0, 101.0, 100.5, 102.0, 100.0];
+
+#[test]
+fn a_clear_best_is_named_and_the_other_has_a_ratio_with_its_interval() {
+    assert!(verdict(duel(&FAST, &SLOW), "Read-heavy").starts_with("lmdb. In process, fsync no. get."));
+    assert_eq!(row(duel(&FAST, &SLOW), "lmdb"), "lmdb | **1.00**");
+    assert_eq!(row(duel(&FAST, &SLOW), "redb"), "redb | 0.50 (0.50\u{2013}0.50)");
+}
+
+/// What the whole machine does in a repetition says nothing of the stores.
+#[test]
+fn stores_are_compared_within_a_repetition() {
+    let shaken = |figures: [f64; 5]| {
+        let mut shaken = figures;
+        shaken.iter_mut().zip([1.0, 0.4, 1.3, 0.7, 2.0]).for_each(|(figure, all)| *figure *= all);
+        shaken
+    };
+    let run = duel(&shaken([110.0, 111.0, 109.0, 110.0, 110.5]), &shaken([100.0, 100.5, 99.0, 100.0, 101.0]));
+    assert!(verdict(run, "Read-heavy").starts_with("lmdb. "));
+}
+
+#[test]
+fn who_is_ahead_by_chance_is_not_named() {
+    let found = verdict(
+        duel(&[200.0, 180.0, 210.0, 190.0, 205.0], &[195.0, 190.0, 200.0, 185.0, 210.0]),
+        "Read-heavy",
+    );
+    assert!(
+        found.starts_with("lmdb, redb: too near to tell") || found.starts_with("redb, lmdb: too near"),
+        "{found}"
+    );
+}
+
+#[test]
+fn two_repetitions_name_nobody() {
+    let found = verdict(duel(&[200.0; 2], &[100.0; 2]), "Read-heavy");
+    assert!(found.starts_with("no verdict with fewer than 3 repetitions"), "{found}");
+    assert_eq!(row(duel(&[200.0; 2], &[100.0; 2]), "redb"), "redb | 0.50");
+}
+
+/// Twenty stores of which none is better: one of them is ahead, as always.
+#[test]
+fn many_comparisons_need_more_than_one() {
+    let mut run = fixtures::run("many", 5);
+    for store in 0..20 {
+        let figures: Vec<f64> =
+            (0..5).map(|number| 100.0 + f64::from((store * 7 + number * 11) % 13)).collect();
+        let name = format!("s{store}");
+        let work = fixtures::workload("get", &[(Operation::Get, 1.0)]);
+        fixtures::add(
+            &mut run,
+            fixtures::cell("many", "get", &name, fixtures::target(&name, "no"), work),
+            &figures,
+        );
+    }
+    assert!(verdict(run, "Read-heavy").contains("too near to tell"));
+}
+
+#[test]
+fn nine_tenths_of_one_kind_are_not_mixed() {
+    let mut run = duel(&FAST, &SLOW);
+    for cell in &mut run.cells {
+        cell.workload.mix = [(Operation::Get, 0.9), (Operation::Update, 0.1)].into();
+    }
+    assert!(verdict(run.clone(), "Read-heavy").starts_with("lmdb"));
+    assert!(verdict(run, "Mixed").starts_with("not measured"));
+}
+
+#[test]
+fn what_nothing_fits_is_not_measured() {
+    for scenario in ["Write-heavy", "Mixed", "Durable", "Scan", "Cold", "Footprint", "Recovery"] {
+        assert_eq!(verdict(duel(&FAST, &SLOW), scenario), "not measured.");
+    }
+}
+
+#[test]
+fn cold_reads_are_no_warm_ones() {
+    let mut run = duel(&FAST, &SLOW);
+    run.environment.cold = Some("fadvise".to_owned());
+    assert!(verdict(run.clone(), "Cold").starts_with("lmdb"));
+    assert!(verdict(run, "Read-heavy").starts_with("not measured"));
+}
+
+#[test]
+fn the_smaller_footprint_is_the_better_one() {
+    let mut run = duel(&FAST, &SLOW);
+    for sample in &mut run.samples {
+        if let Outcome::Measured(measured) = &mut sample.outcome {
+            measured.space_amplification = Some(if sample.cell.contains("lmdb") { 2.0 } else { 1.0 });
+        }
+    }
+    assert!(verdict(run.clone(), "Footprint").starts_with("redb"));
+    assert_eq!(row(run, "lmdb").rsplit(" | ").next(), Some("0.50 (0.50\u{2013}0.50)"));
+}
+
+/// The cells of a group leave one set of files, which is one footprint.
+#[test]
+fn a_group_has_one_footprint() {
+    let grouped = |kinds: &[Operation]| {
+        let mut run = duel(&FAST, &SLOW);
+        run.cells.clear();
+        run.samples.clear();
+        for store in ["lmdb", "redb"] {
+            for kind in kinds {
+                let row = format!("{kind:?}");
+                let work = fixtures::workload(&row, &[(*kind, 1.0)]);
+                let mut cell = fixtures::cell("duel", &row, store, fixtures::target(store, "no"), work);
+                cell.group = Some(store.to_owned());
+                let space = if store == "lmdb" { 2.0 } else { 3.0 };
+                let measured =
+                    Measurement { space_amplification: Some(space), ..fixtures::measurement(100.0) };
+                fixtures::add_outcomes(&mut run, cell, vec![Outcome::Measured(measured); 3]);
+            }
+        }
+        run
+    };
+    use Operation::{Delete, Get, Insert, Update};
+    let found = verdict(grouped(&[Insert, Get, Update]), "Footprint");
+    assert!(found.starts_with("lmdb. In process, fsync no. Insert."), "{found}");
+    // What is left after deletes is some rest, and its size by byte alive says nothing.
+    assert_eq!(verdict(grouped(&[Insert, Get, Delete]), "Footprint"), "not measured.");
+}
+
+#[test]
+fn a_store_with_one_wrong_value_never_wins() {
+    let mut run = duel(&[900.0; 5], &SLOW);
+    run.samples[1].outcome = Outcome::Measured(fixtures::wrong_value(900.0));
+    assert!(verdict(run.clone(), "Read-heavy").starts_with("redb only"));
+    assert_eq!(row(run, "lmdb"), "lmdb | failed");
+}
+
+#[test]
+fn the_harness_is_in_no_column() {
+    let mut run = duel(&[900.0; 5], &SLOW);
+    run.cells[0].reference = true;
+    assert!(verdict(run, "Read-heavy").starts_with("redb only"));
+}
+
+#[test]
+fn levels_are_never_compared() {
+    let mut run = duel(&FAST, &SLOW);
+    run.cells[0].target.fsync = Some("always".to_owned());
+    assert!(verdict(run, "Read-heavy").starts_with("redb only. In process, fsync no."));
+}
+
+#[test]
+fn a_writer_beside_readers_is_mixed() {
+    let mut run = duel(&FAST, &SLOW);
+    run.cells[1].together = true;
+    assert!(verdict(run.clone(), "Read-heavy").starts_with("not measured"));
+    assert!(verdict(run, "Mixed").starts_with("lmdb"));
+}
