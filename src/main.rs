@@ -67,7 +67,11 @@ fn measure(options: Bench) -> anyhow::Result<()> {
     if let Some((path, keys, seed)) = options.generate() {
         return data::generate(path, keys, seed).with_context(|| format!("cannot write {}", path.display()));
     }
+    let dry = options.is_dry();
     let options = options.options();
+    if dry {
+        return print(&run::preview::text(&options)?);
+    }
     let run = run::run(&options)?;
     // A reader that closed standard output has seen enough; the result is in its file.
     let _ = print(&format!("{}\nresult: {}\n", report::table::text(&run), options.output.display()));

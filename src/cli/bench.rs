@@ -3,7 +3,7 @@
 use super::CompressionWord;
 use crate::{
     bench::{
-        plan::options::{Custom, Durability, Foreign, Options, Suite},
+        plan::options::{Conduct, Cpus, Custom, Durability, Foreign, Options, Preset, Suite},
         result::{Commits, Operation, Order, Size, Target},
     },
     engine::{Compression, Fsync},
@@ -20,7 +20,8 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   kvbench bench --suite smallnest --seconds 5 --stores map,btree
   kvbench bench --suite kvbench --seconds 2 --keys 100000
-  kvbench bench --suite ycsb --repetitions 3 --output ycsb.json
+  kvbench bench --suite ycsb --dry-run
+  kvbench bench --suite ycsb --full --output ycsb.json
   kvbench bench --suite xdag --generate-data blocks.bin --keys 480000
   kvbench bench --suite xdag --data blocks.bin
   kvbench bench --mix get=0.9,update=0.1 --order zipfian --threads 4 --fsync always,no
@@ -55,16 +56,16 @@ pub struct Bench {
     /// Driver threads, or clients over the wire [default: the suite's, or the number of cores]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     threads: Option<u32>,
-    /// Seconds of the same load before measuring
-    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = not_negative)]
-    warm_up: f64,
+    /// Seconds of the same load before measuring [default: 0.5]
+    #[arg(long, value_name = "SECONDS", value_parser = not_negative)]
+    warm_up: Option<f64>,
     /// Operations started in each second, whether or not those before have ended, with a cell for each rate;
     /// latency counts from the intended start. What fills or empties a store goes as fast as it can
     #[arg(long, visible_alias = "rates", value_name = "PER SECOND,...", value_delimiter = ',', value_parser = positive)]
     rate: Vec<f64>,
-    /// How often each cell is measured; tables show the median
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    repetitions: u32,
+    /// How often each cell is measured, each time in another order; tables show the median [default: 5]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repetitions: Option<u32>,
     /// Seed of keys, values and choices
     #[arg(long, default_value_t = 42)]
     seed: u64,
@@ -75,6 +76,8 @@ pub struct Bench {
 
     #[command(flatten)]
     files: Files,
+    #[command(flatten)]
+    machine: Machine,
     #[command(flatten)]
     workload: WorkloadFlags,
     #[command(flatten)]
@@ -109,6 +112,61 @@ struct Files {
     /// Write such a file with --keys records, and measure nothing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "resume"])]
     generate_data: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Machine and time")]
+struct Machine {
+    /// Print what would be measured, how long it takes and how much disk it needs; measure nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// A first look: 3 repetitions of 0.5 s without warm-up, 20,000 keys; other flags go before
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// For decisions: 30 s after 5 s of warm-up, the keys of the suite; other flags go before
+    #[arg(long)]
+    full: bool,
+    /// Wait at most so long until the disk is idle, before each cell
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = not_negative)]
+    quiet_wait: f64,
+    /// Measure a cell again, at most twice, when others took more of the processors than this; 100 for never
+    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = super::percent_to_100)]
+    foreign: f64,
+    /// Memory for what is measured, with its page cache (a control group, by root or delegated)
+    #[arg(long, value_name = "SIZE")]
+    memory_limit: Option<ByteSize>,
+    /// Close the store, put its files out of the page cache and open it again before each cell
+    #[arg(long)]
+    cold: bool,
+    /// Processors of our server and of the driver: server=0,1/driver=2,3; in process driver= only
+    #[arg(long, value_name = "PLACE=N,.../...", value_parser = cpus)]
+    cpus: Option<Cpus>,
+}
+
+impl Machine {
+    fn conduct(&self) -> Conduct {
+        Conduct {
+            quiet_wait: self.quiet_wait,
+            foreign_limit: Some(self.foreign).filter(|part| *part < 1.0),
+            memory_limit: self.memory_limit.map(|size| size.as_u64()),
+            cold: self.cold,
+            cpus: self.cpus.clone().unwrap_or_default(),
+            preset: match (self.quick, self.full) {
+                (true, _) => Some(Preset { seconds: 0.5, keys: Some(20_000) }),
+                (_, true) => Some(Preset { seconds: 30.0, keys: None }),
+                _ => None,
+            },
+        }
+    }
+
+    /// Repetitions and seconds of warm-up, where no flag says more.
+    fn defaults(&self) -> (u32, f64) {
+        match (self.quick, self.full) {
+            (true, _) => (3, 0.0),
+            (_, true) => (5, 5.0),
+            _ => (5, 0.5),
+        }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -263,7 +321,27 @@ fn order(text: &str) -> Result<Order, String> {
     }
 }
 
+fn cpus(text: &str) -> Result<Cpus, String> {
+    let mut cpus = Cpus::default();
+    for part in text.split('/') {
+        let (place, list) = part.split_once('=').ok_or("write server=0,1/driver=2,3")?;
+        let list: Result<Vec<usize>, _> = list.split(',').map(|number| number.trim().parse()).collect();
+        let list = list.map_err(|error| format!("{part}: {error}"))?;
+        match place.trim() {
+            "server" => cpus.server = Some(list),
+            "driver" => cpus.driver = Some(list),
+            other => return Err(format!("no place {other}: server, driver")),
+        }
+    }
+    Ok(cpus)
+}
+
 impl Bench {
+    /// Whether nothing is to be measured.
+    pub fn is_dry(&self) -> bool {
+        self.machine.dry_run
+    }
+
     /// The data file to write in place of measuring, with its number of keys and its seed.
     pub fn generate(&self) -> Option<(&Path, u64, u64)> {
         let path = self.files.generate_data.as_deref()?;
@@ -279,6 +357,7 @@ impl Bench {
             SuiteWord::Ycsb => Suite::Ycsb,
             SuiteWord::Redb => Suite::Redb,
         });
+        let (repetitions, warmup_seconds) = self.machine.defaults();
         let name = suite.map_or(self.workload.name.clone(), |suite| suite.name().into());
         Options {
             suite,
@@ -299,9 +378,10 @@ impl Bench {
             operations: self.operations,
             keys: self.keys,
             threads: self.threads,
-            warmup_seconds: self.warm_up,
+            warmup_seconds: self.warm_up.unwrap_or(warmup_seconds),
+            warmup_asked: self.warm_up.is_some_and(|seconds| seconds > 0.0),
             rates: self.rate,
-            repetitions: self.repetitions,
+            repetitions: self.repetitions.unwrap_or(repetitions),
             seed: self.seed,
             value_entropy: self.value_entropy,
             data: self.files.data,
@@ -314,6 +394,7 @@ impl Bench {
                 CompressionWord::None => Compression::None,
                 CompressionWord::Lz4 => Compression::Lz4,
             },
+            conduct: self.machine.conduct(),
             command: env::args().skip(1).filter(|argument| argument != "--resume").collect(),
             server_arguments,
         }

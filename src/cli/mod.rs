@@ -160,6 +160,14 @@ fn percent(text: &str) -> Result<f64, String> {
     if (0.0..100.0).contains(&number) { Ok(number / 100.0) } else { Err(wrong_percent()) }
 }
 
+/// The same up to 100%.
+fn percent_to_100(text: &str) -> Result<f64, String> {
+    match text.strip_suffix('%').unwrap_or(text).trim() {
+        "100" => Ok(1.0),
+        less => percent(less),
+    }
+}
+
 fn wrong_percent() -> String {
     "write percent from 0 to below 100, such as 10%".to_owned()
 }

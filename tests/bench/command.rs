@@ -11,7 +11,21 @@ use std::{
 /// A command line of `kvbench bench` with its files in `dir`.
 pub fn command(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(KVBENCH);
-    command.current_dir(dir).arg("bench").args(["--output", "result.json"]).args(arguments);
+    command.current_dir(dir).arg("bench").args([
+        "--output",
+        "result.json",
+        "--quiet-wait",
+        "0",
+        "--foreign",
+        "100",
+    ]);
+    // Once and at once, where a test does not say more.
+    for (flag, value) in [("--repetitions", "1"), ("--warm-up", "0")] {
+        if !arguments.iter().any(|given| [flag, "--quick", "--full"].contains(given)) {
+            command.args([flag, value]);
+        }
+    }
+    command.args(arguments);
     command
 }
 

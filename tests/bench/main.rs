@@ -12,6 +12,7 @@
 mod support;
 
 mod command;
+mod conduct;
 mod distributions;
 mod driver;
 #[cfg(feature = "fault-injection")]

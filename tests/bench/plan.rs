@@ -4,7 +4,7 @@ use crate::command::{bench, measurement, result_of, stderr};
 use kvbench::{
     bench::{
         plan::{
-            options::{Custom, Durability, Options, Suite},
+            options::{Conduct, Custom, Durability, Options, Suite},
             suites::{self, Plan},
         },
         result::{Cell, Commits, Operation, Order, Outcome, Size, files, level},
@@ -28,6 +28,7 @@ fn options(suite: Option<Suite>, dir: &Path) -> Options {
         keys: None,
         threads: None,
         warmup_seconds: 0.0,
+        warmup_asked: false,
         rates: Vec::new(),
         repetitions: 1,
         seed: 1,
@@ -49,6 +50,7 @@ fn options(suite: Option<Suite>, dir: &Path) -> Options {
         cache_bytes: 1 << 20,
         map_bytes: 1 << 20,
         compression: Compression::None,
+        conduct: Conduct::default(),
         command: Vec::new(),
         server_arguments: |_, _, _| Vec::new(),
     }
@@ -165,10 +167,14 @@ fn repetitions_go_over_all_cells() {
     );
     assert!(run.finished);
     assert_eq!(run.cells.len(), 5, "two stores, two levels and the harness floor");
-    let order: Vec<_> = run.samples.iter().map(|sample| (sample.repetition, sample.cell.clone())).collect();
-    let expected: Vec<_> = (0..3)
+    let mut order: Vec<_> =
+        run.samples.iter().map(|sample| (sample.repetition, sample.cell.clone())).collect();
+    assert!(order.is_sorted_by_key(|(repetition, _)| *repetition));
+    let mut expected: Vec<_> = (0..3)
         .flat_map(|repetition| run.cells.iter().map(move |cell| (repetition, cell.id.clone())))
         .collect();
+    order.sort();
+    expected.sort();
     assert_eq!(order, expected);
     assert!(run.samples.iter().all(|sample| measurement(&sample.outcome).is_sound()));
 }

@@ -117,7 +117,9 @@ pub fn measurement(throughput: f64) -> Measurement {
             p90_us: latency(1.4),
             p99_us: latency(4.0),
             p999_us: latency(20.0),
+            p9999_us: Some(latency(100.0)),
             max_us: latency(300.0) + 900.0,
+            histogram: None,
         },
         by_operation: BTreeMap::new(),
         ..Measurement::default()
@@ -133,7 +135,7 @@ pub fn add(run: &mut Run, cell: Cell, throughputs: &[f64]) {
 /// Adds a cell with these outcomes.
 pub fn add_outcomes(run: &mut Run, cell: Cell, outcomes: Vec<Outcome>) {
     for (repetition, outcome) in (0..).zip(outcomes) {
-        run.samples.push(Sample { cell: cell.id.clone(), repetition, outcome });
+        run.samples.push(Sample { cell: cell.id.clone(), repetition, outcome, disturbance: None });
     }
     run.cells.push(cell);
 }

@@ -88,7 +88,7 @@ fn what_cannot_be_measured_is_shown_with_the_reason() {
         run.samples.retain(|sample| !sample.cell.starts_with("set/lmdb"));
         let cell = run.cells.iter().find(|cell| cell.id.starts_with("set/lmdb")).unwrap().id.clone();
         let outcome = Outcome::Unsupported("lmdb has <no> such thing".to_owned());
-        run.samples.push(Sample { cell, repetition: 0, outcome });
+        run.samples.push(Sample { cell, repetition: 0, outcome, disturbance: None });
         run.left_out = vec!["sled in memory: it keeps its data in files".to_owned()];
         run
     };

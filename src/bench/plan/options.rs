@@ -35,6 +35,8 @@ pub struct Options {
     pub threads: Option<u32>,
     /// `--warm-up`, in seconds.
     pub warmup_seconds: f64,
+    /// Whether the user asked for that warm-up: where there can be none, a default one is left out.
+    pub warmup_asked: bool,
     /// `--rates`, in operations a second; empty for as fast as it goes.
     pub rates: Vec<f64>,
     /// `--repetitions`
@@ -59,10 +61,61 @@ pub struct Options {
     pub map_bytes: u64,
     /// `--compression`
     pub compression: Compression,
+    /// How the run is conducted.
+    pub conduct: Conduct,
     /// The command line, without what resumes it.
     pub command: Vec<String>,
     /// The arguments that serve a target's store in a directory, on a free port.
     pub server_arguments: fn(&Target, &Path, u64) -> Vec<String>,
+}
+
+/// How a run is conducted, whatever it measures. By default nothing is waited for, repeated or limited.
+#[derive(Clone, Debug, Default)]
+pub struct Conduct {
+    /// `--quiet-wait`: seconds that the disk has to become idle before each job.
+    pub quiet_wait: f64,
+    /// `--foreign`: part of the processors that others may take of a job before it is measured again.
+    pub foreign_limit: Option<f64>,
+    /// `--memory-limit`, in bytes.
+    pub memory_limit: Option<u64>,
+    /// `--cold`
+    pub cold: bool,
+    /// `--cpus`
+    pub cpus: Cpus,
+    /// `--quick` or `--full`: what is not said by other flags.
+    pub preset: Option<Preset>,
+}
+
+/// Processors by their numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cpus {
+    /// Of a server of ours.
+    pub server: Option<Vec<usize>>,
+    /// Of the driver; in process of the engine too, which works in its threads.
+    pub driver: Option<Vec<usize>>,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Preset {
+    /// For `--seconds`.
+    pub seconds: f64,
+    /// For `--keys`.
+    pub keys: Option<u64>,
+}
+
+impl Options {
+    /// The same with what its preset says.
+    pub fn filled(&self) -> Self {
+        let mut filled = self.clone();
+        if let Some(preset) = self.conduct.preset {
+            if self.seconds.is_none() && self.operations.is_none() {
+                filled.seconds = Some(preset.seconds);
+            }
+            filled.keys = self.keys.or(preset.keys);
+        }
+        filled
+    }
 }
 
 /// A workload made of flags.
@@ -163,6 +216,16 @@ pub enum PlanError {
         "--operations {operations}: keys of {bytes} bytes give no more than {most} to insert; raise --key-bytes"
     )]
     TooManyInserts { operations: u64, bytes: u32, most: u64 },
+    #[error("{flag}: --suite {suite} has its own and would ignore it; leave it out")]
+    Ignored { flag: &'static str, suite: &'static str },
+    #[error(
+        "--cpus server=: in process there is no server, the engine works in the driver's threads; --cpus driver=, or --wire"
+    )]
+    NoServer,
+    #[error("--cold: over the wire a server keeps its store open; leave out --wire and --target")]
+    ColdServer,
+    #[error("--memory-limit: a server that runs already has its own; leave out --target")]
+    ForeignMemory,
     #[error("nothing to measure with these --stores: {0}")]
     Nothing(String),
 }

@@ -1,7 +1,7 @@
 //! A cell of a report and what was measured of it.
 
 use crate::bench::result::{
-    Cell, Measurement, Operation, Outcome, Run, Step, measure::Measure, spread::Spread,
+    Cell, Measurement, Operation, Outcome, Run, Step, histogram, measure::Measure, spread::Spread,
 };
 use std::collections::BTreeMap;
 
@@ -97,6 +97,16 @@ impl<'a> Entry<'a> {
     /// Whether the page cache held nothing of the files when it was measured.
     pub fn is_cold(&self) -> bool {
         self.run.environment.cold.is_some()
+    }
+
+    /// Percentiles of latency over all repetitions together, in microseconds; `None` where a file has no
+    /// histograms.
+    pub fn percentiles(&self, quantiles: &[f64]) -> Option<Vec<f64>> {
+        let texts = self.measurements.values().map(|measurement| measurement.latency.histogram.as_deref());
+        let sum = histogram::merged(texts)?;
+        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+        let at = |quantile: &f64| sum.value_at_quantile(*quantile) as f64 / 1e3;
+        Some(quantiles.iter().map(at).collect())
     }
 
     /// How many repetitions there are.

@@ -71,6 +71,13 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
         ("Libraries", libraries.collect::<Vec<_>>().join(", ")),
         ("Repetitions", run.repetitions.to_string()),
     ];
+    let parts = run.samples.iter().filter_map(|sample| Some(sample.disturbance?.part()));
+    if let Some(most) = parts.reduce(f64::max) {
+        facts.push((
+            "Taken by others",
+            format!("at most {:.0}% of the processors in a measurement", most * 100.0),
+        ));
+    }
     if !run.left_out.is_empty() {
         facts.push(("Left out", run.left_out.join("; ")));
     }

@@ -36,7 +36,7 @@ pub fn groups(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart
         results(contests, styles)?,
         ChartGroup {
             title: "Latency percentiles",
-            about: "Of the repetition with the median throughput; the scale is logarithmic.",
+            about: "Of all repetitions together; the scale is logarithmic.",
             has_legend: true,
             charts: draw(contests, |one| charts::latency(one, styles), plain)?,
         },

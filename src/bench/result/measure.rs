@@ -113,6 +113,8 @@ pub static DURATION: Measure = Measure::new("seconds", "Duration", Unit::Seconds
 
 static P999: Measure =
     Measure::new("p999_us", "Latency p99.9", Unit::Microseconds, true, |m| latency(m, m.latency.p999_us));
+static P9999: Measure =
+    Measure::new("p9999_us", "Latency p99.99", Unit::Microseconds, true, |m| m.latency.p9999_us);
 static CPU: Measure =
     Measure::new("cpu_us_per_operation", "CPU an operation", Unit::Microseconds, true, |m| {
         m.cpu_us_per_operation
@@ -141,7 +143,7 @@ pub fn of_figure(figure: Figure) -> &'static Measure {
 }
 
 /// All of them, in the order of the CSV.
-pub static ALL: [&Measure; 17] = [
+pub static ALL: [&Measure; 18] = [
     &THROUGHPUT,
     &DURATION,
     &MEAN,
@@ -149,6 +151,7 @@ pub static ALL: [&Measure; 17] = [
     &P90,
     &P99,
     &P999,
+    &P9999,
     &MAX,
     &CPU,
     &MEMORY,

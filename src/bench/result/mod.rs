@@ -7,6 +7,7 @@
 
 pub mod files;
 pub mod floor;
+pub mod histogram;
 pub mod level;
 pub mod measure;
 pub mod numbers;
@@ -331,6 +332,25 @@ pub struct Sample {
     pub repetition: u32,
     /// What came of it.
     pub outcome: Outcome,
+    /// What others did to the machine meanwhile, where that is known.
+    #[serde(default)]
+    pub disturbance: Option<Disturbance>,
+}
+
+/// What others took of all processors in the course of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Disturbance {
+    /// Part that other programs of this machine took.
+    pub foreign: f64,
+    /// Part that other machines took from this one, a virtual one.
+    pub stolen: f64,
+}
+
+impl Disturbance {
+    /// Both together.
+    pub fn part(&self) -> f64 {
+        self.foreign + self.stolen
+    }
 }
 
 /// What came of a measurement.
@@ -434,8 +454,15 @@ pub struct Latency {
     pub p99_us: f64,
     /// 99.9th percentile.
     pub p999_us: f64,
+    /// 99.99th percentile; `null` with fewer operations than it takes to have one.
+    #[serde(default)]
+    pub p9999_us: Option<f64>,
     /// Largest.
     pub max_us: f64,
+    /// The histogram in nanoseconds, as HdrHistogram's V2 encoding with compression, in base64; of all
+    /// operations together, not of their kinds.
+    #[serde(default)]
+    pub histogram: Option<String>,
 }
 
 impl From<Loss> for Loses {

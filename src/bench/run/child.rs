@@ -5,11 +5,14 @@
 //! for each cell. The child ends when that input does, so that no child outlives a killed parent.
 
 use super::{
+    affinity::Pinned,
     job::{Job, Report},
-    local, wire,
+    local,
+    memory::MemoryGroup,
+    wire,
 };
 use crate::bench::{
-    plan::ability,
+    plan::{ability, options::Cpus},
     result::{Access, Cell, Outcome},
 };
 use std::{
@@ -54,9 +57,9 @@ impl Job {
         }
     }
 
-    /// Measures in a child process.
-    pub fn run(&self) -> Vec<Report> {
-        let reports = self.spawn().unwrap_or_else(|error| {
+    /// Measures in a child process, on these processors and in this group.
+    pub fn run(&self, cpus: &Cpus, group: Option<&MemoryGroup>) -> Vec<Report> {
+        let reports = self.spawn(cpus, group).unwrap_or_else(|error| {
             let text = format!("cannot measure in a process of its own: {error}");
             self.cells
                 .iter()
@@ -68,12 +71,16 @@ impl Job {
         reports
     }
 
-    fn spawn(&self) -> io::Result<Vec<Report>> {
+    fn spawn(&self, cpus: &Cpus, group: Option<&MemoryGroup>) -> io::Result<Vec<Report>> {
+        let pinned = cpus.driver.as_deref().map(Pinned::to).transpose().map_err(io::Error::other)?;
         let mut child = Command::new(env::current_exe()?)
             .arg(SUBCOMMAND)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
+        drop(pinned);
+        // It waits for its job, so nothing that counts is outside the group.
+        group.map_or(Ok(()), |group| group.add(child.id()))?;
         // Kept open: its end is the child's.
         let mut stdin = child.stdin.take();
         if let Some(stdin) = &mut stdin {
@@ -85,7 +92,8 @@ impl Job {
             lines.map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok()).collect();
         let status = child.wait()?;
         for cell in self.cells.iter().skip(reports.len()) {
-            let outcome = Outcome::Failed(format!("the measuring process ended early: {status}"));
+            let limited = if group.is_some() { "; perhaps it needs more than --memory-limit" } else { "" };
+            let outcome = Outcome::Failed(format!("the measuring process ended early: {status}{limited}"));
             reports.push(Report { cell: cell.id.clone(), outcome });
         }
         Ok(reports)

@@ -1,9 +1,12 @@
 //! Where a run takes place, as far as it can be known without asking anyone, and what makes its numbers
 //! doubtful.
 
-use super::process::field;
+use super::{affinity, cold, process::field};
 use crate::{
-    bench::result::{Cell, Environment},
+    bench::{
+        plan::options::Conduct,
+        result::{Cell, Environment},
+    },
     engine::reference,
 };
 use std::{
@@ -18,7 +21,7 @@ use std::{
 const SYNCS: usize = 50;
 
 /// The machine, and what the cells' directory is like.
-pub fn describe(directory: &Path, cells: &[Cell]) -> Environment {
+pub fn describe(directory: &Path, cells: &[Cell], conduct: &Conduct) -> Environment {
     let read = |path: &str| fs::read_to_string(path).ok();
     let line = |path: &str| read(path).map(|text| text.trim().to_owned());
     let mount =
@@ -42,9 +45,9 @@ pub fn describe(directory: &Path, cells: &[Cell]) -> Environment {
         commit: option_env!("KVBENCH_COMMIT").map(Into::into),
         rustc: option_env!("KVBENCH_RUSTC").map(Into::into),
         libraries: libraries(cells),
-        memory_limit_bytes: None,
-        cold: None,
-        cpus: None,
+        memory_limit_bytes: conduct.memory_limit,
+        cold: conduct.cold.then(cold::words),
+        cpus: affinity::describe(&conduct.cpus),
         warnings: Vec::new(),
     };
     environment.warnings = warnings(&environment, cells);
@@ -111,7 +114,11 @@ fn warnings(environment: &Environment, cells: &[Cell]) -> Vec<String> {
     }
     let bytes = |cell: &Cell| cell.workload.most_keys() as f64 * cell.workload.pair_bytes();
     let largest = cells.iter().map(bytes).fold(0.0, f64::max);
-    if let Some(total) = environment.memory_bytes.filter(|total| largest > 0.5 * *total as f64) {
+    if let Some(total) = environment
+        .memory_limit_bytes
+        .or(environment.memory_bytes)
+        .filter(|total| largest > 0.5 * *total as f64)
+    {
         warnings.push(format!(
             "the data ({:.1} GiB) take more than half of the memory ({:.1} GiB); fewer --keys, unless that is the point",
             gib(largest), gib(total as f64)

@@ -17,6 +17,12 @@ pub struct Job {
     pub server_arguments: Vec<String>,
     /// Whether a foreign server that holds keys is emptied first.
     pub flush_target: bool,
+    /// Whether the page cache is emptied of the store's files before its cells.
+    #[serde(default)]
+    pub cold: bool,
+    /// Processors of a server of ours.
+    #[serde(default)]
+    pub server_cpus: Option<Vec<usize>>,
     /// Process of a foreign server of this machine.
     pub target_pid: Option<u32>,
 }

@@ -1,26 +1,34 @@
-//! A run: every cell so often as asked for, interleaved, with the result file written after each job.
+//! A run: every cell so often as asked for, in an order that each repetition draws anew, with the result file
+//! written after each job.
 
+pub mod affinity;
 pub mod child;
+pub mod cold;
 pub mod driver;
 pub mod environment;
 pub mod job;
 mod local;
+pub mod memory;
+pub mod order;
 pub mod pace;
 pub mod phase;
+pub mod preview;
 pub mod process;
+pub mod quiet;
 pub mod recorder;
 mod verified;
 mod wire;
 
 use crate::bench::{
     plan::{
-        options::Options,
+        options::{Conduct, Options},
         suites::{self, Plan},
     },
-    result::{Cell, Outcome, Run, SCHEMA_VERSION, Sample, floor, work},
+    result::{Cell, Disturbance, Outcome, Run, SCHEMA_VERSION, Sample, floor, measure::Unit, numbers, work},
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use job::Job;
+use job::{Job, Report};
+use memory::MemoryGroup;
 use std::{
     fs::{self, File},
     io::{self, BufReader, IsTerminal, Write},
@@ -39,6 +47,9 @@ pub enum Error {
     Exists(PathBuf),
     #[error("--resume {}: it is the result of another {what}; start a new one with another --output", .path.display())]
     Differs { path: PathBuf, what: &'static str },
+    /// The text names the flag.
+    #[error("{0}")]
+    Conduct(String),
     #[error("{unsound} of {all} measurements are not sound; no number of theirs is shown")]
     Unsound { unsound: usize, all: usize },
     #[error("{}", .0.join("\n"))]
@@ -53,7 +64,8 @@ impl Error {
 
 /// Measures what the options ask for.
 pub fn run(options: &Options) -> Result<Run, Error> {
-    let plan = suites::plan(options)?;
+    let plan = check(options)?;
+    let options = &options.filled();
     let mut run = match options.resume {
         true => resume(options, plan)?,
         false => begin(options, plan)?,
@@ -69,6 +81,13 @@ pub fn run(options: &Options) -> Result<Run, Error> {
     // Only where nothing else is in it.
     let _ = fs::remove_dir(&options.directory);
     Ok(run)
+}
+
+/// The plan, if all that is asked for can be done.
+fn check(options: &Options) -> Result<Plan, Error> {
+    suites::refuse_ignored(options)?;
+    affinity::check(&options.conduct.cpus).map_err(Error::Conduct)?;
+    Ok(suites::plan(&options.filled())?)
 }
 
 /// An error when some of what was measured is not sound; says what, on standard error.
@@ -94,7 +113,7 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
         started: now(),
         command: options.command.clone(),
         suite: options.suite.map(|suite| suite.name().into()),
-        environment: environment::describe(directory, &plan.cells),
+        environment: environment::describe(directory, &plan.cells, &options.conduct),
         row_heading: plan.row_heading,
         cells: plan.cells,
         left_out: plan.left_out,
@@ -129,33 +148,87 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
 }
 
 /// Goes over all jobs once in each repetition, so that what changes on the machine in the course of the
-/// run (heat, another process, a disk that fills) meets all engines alike.
+/// run (heat, another process, a disk that fills) meets all engines alike, and each time in another order.
 fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
     let jobs: Vec<Vec<Cell>> = jobs(&run.cells);
+    let group = options.conduct.memory_limit.map(MemoryGroup::new).transpose().map_err(Error::Conduct)?;
     let bar = bar(u64::from(run.repetitions) * jobs.len() as u64);
     for repetition in 0..run.repetitions {
-        for cells in &jobs {
+        for place in order::shuffled(jobs.len(), options.seed, repetition) {
+            let Some(cells) = jobs.get(place) else { continue };
             let Some(first) = cells.first() else { continue };
             bar.set_message(first.id.clone());
-            if !cells.iter().all(|cell| run.has(&cell.id, repetition)) {
-                let reports = job(options, cells).run();
-                // What a stopped run has of a group was not measured on the same data.
-                run.samples.retain(|sample| {
-                    sample.repetition != repetition || !cells.iter().any(|cell| cell.id == sample.cell)
-                });
-                let samples = reports.into_iter().map(|report| Sample {
-                    cell: report.cell,
-                    repetition,
-                    outcome: report.outcome,
-                });
-                run.samples.extend(samples);
-                save(run, &options.output)?;
-            }
             bar.inc(1);
+            if cells.iter().all(|cell| run.has(&cell.id, repetition)) {
+                continue;
+            }
+            let (reports, disturbance) = undisturbed(options, &job(options, cells), group.as_ref());
+            // What a stopped run has of a group was not measured on the same data.
+            run.samples.retain(|sample| {
+                sample.repetition != repetition || !cells.iter().any(|cell| cell.id == sample.cell)
+            });
+            if bar.is_hidden() {
+                reports.iter().for_each(|report| tell(report, &bar, repetition));
+            }
+            let samples = reports.into_iter().map(|report| Sample {
+                cell: report.cell,
+                repetition,
+                outcome: report.outcome,
+                disturbance,
+            });
+            run.samples.extend(samples);
+            save(run, &options.output)?;
         }
     }
     bar.finish_and_clear();
     Ok(())
+}
+
+/// Measures a job; again while others take too much of the processors, and of these the calmest counts.
+fn undisturbed(
+    options: &Options,
+    job: &Job,
+    group: Option<&MemoryGroup>,
+) -> (Vec<Report>, Option<Disturbance>) {
+    /// A machine that is busy all the time is not waited for.
+    const TIMES: usize = 3;
+    let Conduct { quiet_wait, foreign_limit, cpus, .. } = &options.conduct;
+    // A server that is not ours does its work in a process that looks foreign.
+    let limit = foreign_limit.filter(|_| options.target.is_none()).unwrap_or(f64::INFINITY);
+    let mut calmest: Option<(Vec<Report>, Option<Disturbance>)> = None;
+    for _ in 0..TIMES {
+        quiet::wait_for_disk(&options.directory, *quiet_wait);
+        let watch = quiet::Watch::start();
+        let reports = job.run(cpus, group);
+        let disturbance = watch.end();
+        let part = |found: &Option<Disturbance>| found.map_or(0.0, |found| found.part());
+        let failed = reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)));
+        let done = failed || part(&disturbance) <= limit;
+        if done || calmest.as_ref().is_none_or(|(_, best)| part(&disturbance) < part(best)) {
+            calmest = Some((reports, disturbance));
+        }
+        if done {
+            break;
+        }
+    }
+    calmest.unwrap_or_default()
+}
+
+/// A line for a log, where a bar would not be seen.
+fn tell(report: &Report, bar: &ProgressBar, repetition: u32) {
+    let words = match &report.outcome {
+        Outcome::Measured(measured) if !measured.is_sound() => "not sound".to_owned(),
+        Outcome::Measured(measured) if measured.latency.count > 0 => format!(
+            "{}, p99 {}",
+            numbers::short(Unit::PerSecond, measured.throughput),
+            numbers::short(Unit::Microseconds, measured.latency.p99_us)
+        ),
+        Outcome::Measured(measured) => numbers::short(Unit::Seconds, measured.seconds),
+        Outcome::Failed(text) => format!("failed: {text}"),
+        Outcome::Unsupported(text) => format!("n/a: {text}"),
+    };
+    let (done, all) = (bar.position(), bar.length().unwrap_or_default());
+    eprintln!("kvbench: {done}/{all}, repetition {}: {}: {words}", repetition + 1, report.cell);
 }
 
 /// The cells by the process they are measured in.
@@ -173,6 +246,8 @@ fn job(options: &Options, cells: &[Cell]) -> Job {
         cells: cells.to_vec(),
         map_size: options.map_bytes,
         server_arguments: cells.first().map(arguments).unwrap_or_default(),
+        cold: options.conduct.cold,
+        server_cpus: options.conduct.cpus.server.clone(),
         flush_target: foreign.is_some_and(|foreign| foreign.flush),
         target_pid: foreign.and_then(|foreign| foreign.pid),
         directory,

@@ -1,7 +1,7 @@
 //! What one thread has measured, and the sum over all threads.
 
 use super::pace::Starts;
-use crate::bench::result::{Latency, Measurement, OPERATIONS, Operation};
+use crate::bench::result::{Latency, Measurement, OPERATIONS, Operation, histogram};
 use hdrhistogram::Histogram;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -186,6 +186,8 @@ impl Recorder {
         }
         let operations = all.as_ref().map_or(0, Histogram::len);
         join(&mut all, self.unstarted.as_ref());
+        let mut latencies = all.as_ref().map(latency).unwrap_or_default();
+        latencies.histogram = all.as_ref().and_then(histogram::encode);
         let joined = self.timeline.len().div_ceil(SLICES);
         Measurement {
             operations,
@@ -195,7 +197,7 @@ impl Recorder {
             misses: self.misses,
             wrong_values: self.wrong,
             first_fault: self.first_fault,
-            latency: all.as_ref().map(latency).unwrap_or_default(),
+            latency: latencies,
             unstarted_operations: self.unstarted.as_ref().map_or(0, Histogram::len),
             lateness: self.lateness.as_ref().map(latency),
             by_operation,
@@ -237,6 +239,8 @@ fn latency(histogram: &Histogram<u64>) -> Latency {
         p90_us: at(0.9),
         p99_us: at(0.99),
         p999_us: at(0.999),
+        p9999_us: (histogram.len() >= 10_000).then(|| at(0.9999)),
         max_us: histogram.max() as f64 / 1e3,
+        histogram: None,
     }
 }

@@ -40,7 +40,7 @@ fn by_count(maker: &Maker<'_>, workload: &mut Workload) -> Result<(), PlanError>
     if maker.options.seconds.is_some() {
         return Err(PlanError::NotByTime(mix()));
     }
-    if workload.warmup_seconds > 0.0 {
+    if maker.options.warmup_asked {
         return Err(PlanError::NoWarmUp(mix()));
     }
     let does = |kind| workload.kinds().any(|done| done == kind);
@@ -56,7 +56,7 @@ fn by_count(maker: &Maker<'_>, workload: &mut Workload) -> Result<(), PlanError>
     if does(Operation::Insert) && operations > most {
         return Err(PlanError::TooManyInserts { operations, bytes, most });
     }
-    (workload.seconds, workload.operations) = (None, Some(operations));
+    (workload.seconds, workload.operations, workload.warmup_seconds) = (None, Some(operations), 0.0);
     Ok(())
 }
 

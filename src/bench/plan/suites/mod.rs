@@ -1,6 +1,7 @@
 //! The suites: each turns options into the cells that reproduce one published benchmark.
 
 mod custom;
+mod ignored;
 mod kvbench;
 mod maker;
 mod redb;
@@ -12,6 +13,7 @@ use super::{
     options::{Options, PlanError, Suite},
 };
 use crate::bench::result::Cell;
+pub use ignored::refuse_ignored;
 use maker::{Maker, at_rates, is_asked_for};
 
 /// What a run measures.

@@ -2,7 +2,7 @@
 
 use super::{Style, Styles, WIDTH, axis::Axis};
 use crate::bench::{
-    report::contest::Contest,
+    report::{contest::Contest, entry::Entry},
     result::numbers,
     result::{Measurement, measure::Unit},
 };
@@ -44,28 +44,34 @@ const TOP: f64 = 10.0;
 const BOTTOM: f64 = 180.0;
 const HEIGHT: f64 = 204.0;
 
-const PERCENTILES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
+const PERCENTILES: [(&str, f64); 6] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("max", 1.0)];
 
-fn percentiles(measurement: &Measurement) -> [f64; 5] {
-    let latency = &measurement.latency;
-    [latency.p50_us, latency.p90_us, latency.p99_us, latency.p999_us, latency.max_us]
+/// Of all repetitions together; of a file without histograms, those of the repetition in the middle.
+fn percentiles(entry: &Entry<'_>) -> Option<Vec<f64>> {
+    entry.percentiles(&PERCENTILES.map(|(_, quantile)| quantile)).or_else(|| {
+        let latency = &entry.typical()?.latency;
+        let p9999 = latency.p9999_us.unwrap_or(latency.max_us);
+        Some(vec![latency.p50_us, latency.p90_us, latency.p99_us, latency.p999_us, p9999, latency.max_us])
+    })
 }
 
-/// Percentiles of latency, of the repetition with the median throughput, so that a line is one run's.
+/// Percentiles of latency.
 pub fn latency(contest: &Contest<'_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
-    let found = typical(contest);
-    let all = || found.iter().flat_map(|(_, m)| percentiles(m)).filter(|us| *us > 0.0);
+    let of = |entry: &&Entry<'_>| Some((entry.label(), percentiles(entry)?));
+    let found: Vec<_> = contest.entries.iter().filter_map(of).collect();
+    let all = || found.iter().flat_map(|(_, values)| values.iter().copied()).filter(|us| *us > 0.0);
     let (smallest, largest) = (all().reduce(f64::min)?, all().reduce(f64::max)?);
     let y = Axis::logarithmic(smallest, largest, (BOTTOM, TOP));
-    let x = |position: f64| LEFT + 16.0 + position * (RIGHT - LEFT - 32.0) / 4.0;
+    let x = |position: f64| LEFT + 16.0 + position * (RIGHT - LEFT - 32.0) / 5.0;
     let text = |us: f64| numbers::short(Unit::Microseconds, us);
-    let series = found.iter().map(|(label, measurement)| {
-        let points = percentiles(measurement).into_iter().zip(PERCENTILES).zip(0u8..);
+    let series = found.iter().map(|(label, values)| {
+        let points = values.iter().zip(PERCENTILES).zip(0u8..);
         // A latency under the clock's resolution has no place on a logarithmic axis.
-        let marks = points.filter(|((us, _), _)| *us > 0.0).map(|((us, name), position)| Mark {
+        let marks = points.filter(|((us, _), _)| **us > 0.0).map(|((us, (name, _)), position)| Mark {
             x: x(f64::from(position)),
-            y: y.place(us),
-            text: format!("{name} {}", text(us)),
+            y: y.place(*us),
+            text: format!("{name} {}", text(*us)),
         });
         series(label, styles, marks.collect(), 1)
     });
@@ -74,7 +80,7 @@ pub fn latency(contest: &Contest<'_, '_>, styles: &Styles) -> Option<Result<Stri
         x_ticks: PERCENTILES
             .into_iter()
             .zip(0u8..)
-            .map(|(name, at)| (x(f64::from(at)), name.to_owned()))
+            .map(|((name, _), at)| (x(f64::from(at)), name.to_owned()))
             .collect(),
         y_ticks: y.ticks().into_iter().map(|us| (y.place(us), tick(Unit::Microseconds, us))).collect(),
         series: series.collect(),

@@ -3,6 +3,7 @@
 mod ending;
 
 use super::{
+    cold,
     driver::Bench,
     job::Job,
     process::Usage,
@@ -40,6 +41,9 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     let mut session =
         Session { engine, open: &open, data: &data, live: &live, outcomes: Vec::new(), uncompacted: None };
     for cells in job.steps() {
+        if job.cold && first.target.persistent {
+            session.engine = cold::reopened(session.engine, &open, &job.directory)?;
+        }
         session = session.step(cells, &job.cells)?;
     }
     let Session { engine, mut outcomes, .. } = session;

@@ -3,7 +3,7 @@
 use super::client;
 use crate::bench::{
     result::Target,
-    run::{job::Job, process},
+    run::{affinity::Pinned, job::Job, process},
 };
 use std::{
     env, fs,
@@ -66,6 +66,7 @@ impl Server {
 
     fn own(job: &Job) -> Result<Self, String> {
         let program = env::current_exe().map_err(|error| error.to_string())?;
+        let _pinned = job.server_cpus.as_deref().map(Pinned::to).transpose()?;
         let mut child = Command::new(program)
             .args(&job.server_arguments)
             .stdin(Stdio::null())

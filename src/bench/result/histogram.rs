@@ -1,0 +1,52 @@
+//! Histograms of latency in result files: what percentiles of several repetitions together are made of.
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use hdrhistogram::{
+    Histogram,
+    serialization::{Deserializer, Serializer, V2DeflateSerializer},
+};
+
+/// As text that any HdrHistogram library reads.
+pub fn encode(histogram: &Histogram<u64>) -> Option<String> {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new().serialize(histogram, &mut bytes).ok()?;
+    Some(BASE64_STANDARD.encode(bytes))
+}
+
+/// Back from text; `None` of what is no histogram.
+pub fn decode(text: &str) -> Option<Histogram<u64>> {
+    let bytes = BASE64_STANDARD.decode(text).ok()?;
+    Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
+}
+
+/// The sum of several; `None` where one is missing or broken.
+pub fn merged<'t>(texts: impl IntoIterator<Item = Option<&'t str>>) -> Option<Histogram<u64>> {
+    let mut sum: Option<Histogram<u64>> = None;
+    for text in texts {
+        let part = decode(text?)?;
+        match &mut sum {
+            None => sum = Some(part),
+            Some(sum) => sum.add(part).ok()?,
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_summed() {
+        let histogram = |values: std::ops::Range<u64>| {
+            let mut histogram = Histogram::<u64>::new_with_bounds(1, 600_000_000_000, 3).unwrap();
+            values.for_each(|value| histogram.record(value * 1000).unwrap());
+            histogram
+        };
+        let (low, high) = (encode(&histogram(1..100)).unwrap(), encode(&histogram(100..201)).unwrap());
+        let sum = merged([Some(low.as_str()), Some(high.as_str())]).unwrap();
+        assert_eq!((sum.len(), sum.max() / 1000, sum.value_at_quantile(0.5) / 1000), (200, 200, 100));
+        assert!(merged([Some(low.as_str()), None]).is_none());
+        assert!(decode("no histogram").is_none() && decode("AAAA").is_none());
+    }
+}

@@ -1,0 +1,77 @@
+//! Processors of the engine and of the driver (`--cpus`).
+
+use crate::bench::plan::options::Cpus;
+
+/// This thread, and the processes it starts, on some processors until it is dropped.
+pub struct Pinned {
+    #[cfg(target_os = "linux")]
+    before: nix::sched::CpuSet,
+}
+
+#[cfg(target_os = "linux")]
+impl Pinned {
+    /// Pins this thread. The error names the flag.
+    pub fn to(cpus: &[usize]) -> Result<Self, String> {
+        use nix::{
+            sched::{CpuSet, sched_getaffinity, sched_setaffinity},
+            unistd::Pid,
+        };
+        let this = Pid::from_raw(0);
+        let error = |error: nix::Error| format!("--cpus: cannot run on processors {}: {error}", words(cpus));
+        let before = sched_getaffinity(this).map_err(error)?;
+        let mut wanted = CpuSet::new();
+        cpus.iter().try_for_each(|cpu| wanted.set(*cpu)).map_err(error)?;
+        sched_setaffinity(this, &wanted).map_err(error)?;
+        Ok(Self { before })
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let _ = nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &self.before);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Pinned {
+    /// Only Linux can.
+    pub fn to(_cpus: &[usize]) -> Result<Self, String> {
+        Err("--cpus: only Linux pins processes to processors".into())
+    }
+}
+
+/// The error of processors that this process may not use, found before anything is measured.
+pub fn check(cpus: &Cpus) -> Result<(), String> {
+    [&cpus.server, &cpus.driver].into_iter().flatten().try_for_each(|set| Pinned::to(set).map(drop))
+}
+
+/// Both sets for the result.
+pub fn describe(cpus: &Cpus) -> Option<String> {
+    let sets = [("server", &cpus.server), ("driver", &cpus.driver)];
+    let named =
+        sets.into_iter().filter_map(|(name, set)| Some(format!("{name} on {}", words(set.as_deref()?))));
+    Some(named.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
+}
+
+fn words(cpus: &[usize]) -> String {
+    cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_thread_is_pinned_until_the_guard_is_dropped() {
+        let now = || nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
+        let before = now();
+        let first = (0..1024).find(|cpu| before.is_set(*cpu).unwrap()).unwrap();
+        let guard = Pinned::to(&[first]).unwrap();
+        assert_eq!((0..1024).filter(|cpu| now().is_set(*cpu).unwrap()).collect::<Vec<_>>(), [first]);
+        drop(guard);
+        assert!(now() == before);
+        assert!(Pinned::to(&[1000]).err().unwrap().starts_with("--cpus: cannot run on processors 1000"));
+    }
+}

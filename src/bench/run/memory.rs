@@ -1,0 +1,185 @@
+//! A limit to memory and page cache (`--memory-limit`): a control group of our own for the processes that
+//! are measured. Data larger than memory are then a matter of a small machine, or of minutes.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// A control group; removed when dropped.
+#[derive(Debug)]
+pub struct MemoryGroup {
+    path: PathBuf,
+}
+
+/// How a system limits memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    /// One hierarchy for each resource.
+    One,
+    /// One hierarchy for all.
+    Two,
+}
+
+impl Version {
+    fn files(self, bytes: u64) -> Vec<(&'static str, String, bool)> {
+        match self {
+            // The limit with swap can only be set above the other; a kernel may not count swap at all.
+            Self::One => vec![
+                ("memory.limit_in_bytes", bytes.to_string(), true),
+                ("memory.memsw.limit_in_bytes", bytes.to_string(), false),
+            ],
+            Self::Two => {
+                vec![("memory.max", bytes.to_string(), true), ("memory.swap.max", "0".into(), false)]
+            }
+        }
+    }
+}
+
+impl MemoryGroup {
+    /// A group with a limit, below the one of this process or at the top. The error names the flag and a remedy.
+    pub fn new(bytes: u64) -> Result<Self, String> {
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let mut faults = Vec::new();
+        for (version, parent) in places(&own, &mounts) {
+            match Self::below(&parent, version, bytes) {
+                Ok(group) => return Ok(group),
+                Err(error) => faults.push(format!("{}: {error}", parent.display())),
+            }
+        }
+        if faults.is_empty() {
+            faults.push("this system has no control groups for memory".into());
+        }
+        Err(format!(
+            "--memory-limit: no control group can be made ({}); run as root, or with a delegated group: \
+             systemd-run --user --scope -p Delegate=yes kvbench bench ...",
+            faults.join("; ")
+        ))
+    }
+
+    fn below(parent: &Path, version: Version, bytes: u64) -> io::Result<Self> {
+        if version == Version::Two {
+            delegate(parent)?;
+        }
+        let path = parent.join(format!("kvbench-{}", std::process::id()));
+        fs::create_dir(&path)?;
+        let group = Self { path };
+        for (file, text, needed) in version.files(bytes) {
+            // Without this a limit would be written to a file that the kernel does not know.
+            let path = group.path.join(file);
+            let written = fs::OpenOptions::new()
+                .write(true)
+                .open(path)
+                .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()));
+            if needed {
+                written?;
+            }
+        }
+        Ok(group)
+    }
+
+    /// Puts a process, and those it starts from now on, into the group.
+    pub fn add(&self, pid: u32) -> io::Result<()> {
+        fs::write(self.path.join("cgroup.procs"), pid.to_string())
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        // Its processes have ended. What the kernel still holds for it goes with the group.
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Lets groups below `parent` have limits. A group with processes of its own cannot, so this process
+/// moves into a group below it first.
+fn delegate(parent: &Path) -> io::Result<()> {
+    let control = parent.join("cgroup.subtree_control");
+    if fs::read_to_string(&control)?.split_whitespace().any(|word| word == "memory") {
+        return Ok(());
+    }
+    if fs::write(&control, "+memory").is_ok() {
+        return Ok(());
+    }
+    let leaf = parent.join("kvbench-driver");
+    fs::create_dir_all(&leaf)?;
+    fs::write(leaf.join("cgroup.procs"), std::process::id().to_string())?;
+    fs::write(&control, "+memory")
+}
+
+/// Where a group may be made, best first: below this process' own group, which may have been delegated to
+/// it, then at the top.
+fn places(own: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
+    let mount = |kind: &str, option: Option<&str>| {
+        // "36 35 98:0 /root /mount/point options optional... - type device options"
+        let found = mounts.lines().find_map(|line| {
+            let (mount, rest) = line.split_once(" - ")?;
+            let mut rest = rest.split(' ');
+            let fits = rest.next()? == kind
+                && option.is_none_or(|wanted| {
+                    rest.nth(1).is_some_and(|all| all.split(',').any(|one| one == wanted))
+                });
+            fits.then(|| mount.split(' ').nth(4)).flatten()
+        });
+        found.map(PathBuf::from)
+    };
+    let path = |controllers: &str| {
+        own.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let found = parts.next()?.split(',').any(|name| name == controllers);
+            found.then(|| parts.next()).flatten().map(|path| path.trim_start_matches('/').to_owned())
+        })
+    };
+    let mut places = Vec::new();
+    for (version, top, own) in [
+        (Version::One, mount("cgroup", Some("memory")), path("memory")),
+        (Version::Two, mount("cgroup2", None), path("")),
+    ] {
+        let Some(top) = top else { continue };
+        if version == Version::Two && places.iter().any(|(other, _)| *other == Version::One) {
+            // Memory belongs to the older hierarchy here.
+            continue;
+        }
+        places.extend(own.filter(|own| !own.is_empty()).map(|own| (version, top.join(own))));
+        places.push((version, top));
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNIFIED: &str = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n";
+    const OLD: &str = "33 24 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+        34 24 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+        35 24 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+
+    #[test]
+    fn a_group_is_made_where_memory_is_limited() {
+        assert_eq!(
+            places("0::/user.slice/run-1.scope\n", UNIFIED),
+            [
+                (Version::Two, "/sys/fs/cgroup/user.slice/run-1.scope".into()),
+                (Version::Two, "/sys/fs/cgroup".into())
+            ]
+        );
+        assert_eq!(
+            places("9:cpu:/\n4:memory:/a/b\n0::/\n", OLD),
+            [
+                (Version::One, "/sys/fs/cgroup/memory/a/b".into()),
+                (Version::One, "/sys/fs/cgroup/memory".into())
+            ]
+        );
+        assert_eq!(places("", ""), []);
+    }
+
+    /// A directory that is no control group: no limit is claimed that nobody enforces.
+    #[test]
+    fn a_limit_that_cannot_be_set_is_an_error_and_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(MemoryGroup::below(dir.path(), Version::One, 1 << 20).is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,31 @@
+//! In which order the jobs of a repetition are measured.
+
+use rand::{SeedableRng, rngs::SmallRng, seq::SliceRandom};
+
+/// The places of so many jobs, shuffled anew in each repetition: what one leaves behind (a hot processor, a
+/// disk that still writes) meets another each time. The same seed gives the same order.
+pub fn shuffled(jobs: usize, seed: u64, repetition: u32) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..jobs).collect();
+    // The seed also makes keys; a number of its own keeps the two apart.
+    let mut random = SmallRng::seed_from_u64(seed ^ 0x6f72_6465_7200_0000 ^ u64::from(repetition));
+    order.shuffle(&mut random);
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_repetition_has_an_order_of_its_own_and_all_jobs() {
+        let orders: Vec<_> = (0..5).map(|repetition| shuffled(12, 42, repetition)).collect();
+        for order in &orders {
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..12).collect::<Vec<_>>());
+        }
+        assert!(orders.windows(2).all(|pair| pair[0] != pair[1]), "{orders:?}");
+        assert_eq!(shuffled(12, 42, 3), orders[3]);
+        assert_ne!(shuffled(12, 43, 3), orders[3]);
+    }
+}

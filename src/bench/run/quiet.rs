@@ -1,0 +1,174 @@
+//! Whether the machine does other work: the disk before a cell, the processors in the course of it.
+
+use crate::bench::result::Disturbance;
+use std::{
+    fs::{self, File},
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Ticks of `/proc/stat` in a second: the kernel shows 100 to programs whatever its own clock is.
+const TICKS: f64 = 100.0;
+/// The disk is idle when it had nothing to do for so long.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// Writes back what the file system of a directory holds, and waits until its device is idle, but not longer
+/// than so many seconds.
+pub fn wait_for_disk(directory: &Path, seconds: f64) {
+    if seconds <= 0.0 {
+        return;
+    }
+    let Ok(opened) = File::open(directory) else { return };
+    sync_file_system(&opened);
+    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    let Some(mut before) = requests(&opened) else { return };
+    while Instant::now() < end {
+        thread::sleep(IDLE);
+        let now = requests(&opened);
+        if now.is_none_or(|now| now == before && now.under_way == 0) {
+            return;
+        }
+        before = now.unwrap_or(before);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn sync_file_system(opened: &File) {
+    // What cannot be written back now is the problem of whoever wrote it.
+    let _ = nix::unistd::syncfs(opened);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sync_file_system(_opened: &File) {}
+
+/// What a block device has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Requests {
+    done: u64,
+    under_way: u64,
+}
+
+/// Of the device of an open directory; `None` where it has none of its own.
+#[cfg(target_os = "linux")]
+fn requests(opened: &File) -> Option<Requests> {
+    use std::os::linux::fs::MetadataExt;
+    let device = opened.metadata().ok()?.st_dev();
+    let (major, minor) = (libc::major(device), libc::minor(device));
+    parse_requests(&fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn requests(_opened: &File) -> Option<Requests> {
+    None
+}
+
+/// Reads and writes completed, and how many of them are under way.
+fn parse_requests(text: &str) -> Option<Requests> {
+    let mut fields = text.split_whitespace().map(|field| field.parse::<u64>().ok());
+    let (reads, writes) = (fields.next()??, fields.nth(3)??);
+    Some(Requests { done: reads + writes, under_way: fields.nth(3)?? })
+}
+
+/// What the processors have done so far, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Processors {
+    /// For any program.
+    busy: f64,
+    /// For other machines, while this one had work.
+    stolen: f64,
+    /// For this process, and its children that have ended.
+    own: f64,
+}
+
+/// Looks at the processors from one moment to another.
+pub struct Watch {
+    start: Instant,
+    before: Option<Processors>,
+}
+
+impl Watch {
+    /// Starts now.
+    pub fn start() -> Self {
+        Self { before: processors(), start: Instant::now() }
+    }
+
+    /// What others took of all processors since then; `None` where that cannot be known. The processes that
+    /// were measured must have ended.
+    pub fn end(&self) -> Option<Disturbance> {
+        let (before, after) = (self.before?, processors()?);
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        #[expect(clippy::cast_precision_loss, reason = "cores")]
+        let all = self.start.elapsed().as_secs_f64() * cores as f64;
+        let part = |seconds: f64| (seconds / all).clamp(0.0, 1.0);
+        Some(Disturbance {
+            foreign: part((after.busy - before.busy) - (after.own - before.own)),
+            stolen: part(after.stolen - before.stolen),
+        })
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn processors() -> Option<Processors> {
+    use nix::sys::{
+        resource::{UsageWho, getrusage},
+        time::TimeValLike,
+    };
+    #[expect(clippy::cast_precision_loss, reason = "seconds")]
+    let used = |who| {
+        let usage = getrusage(who).ok()?;
+        Some((usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6)
+    };
+    let own = used(UsageWho::RUSAGE_SELF)? + used(UsageWho::RUSAGE_CHILDREN)?;
+    Some(Processors { own, ..parse_processors(&fs::read_to_string("/proc/stat").ok()?)? })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn processors() -> Option<Processors> {
+    None
+}
+
+/// The first line: `cpu user nice system idle iowait irq softirq steal ...`.
+fn parse_processors(text: &str) -> Option<Processors> {
+    let line = text.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<f64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
+    let [user, nice, system, _idle, _waiting, interrupts, soft, stolen, ..] = ticks.as_slice() else {
+        return None;
+    };
+    Some(Processors {
+        busy: (user + nice + system + interrupts + soft) / TICKS,
+        stolen: stolen / TICKS,
+        own: 0.0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_and_waiting_are_no_work() {
+        let found = parse_processors("cpu  100 20 30 9000 500 1 2 40 0 0\ncpu0 1 1 1 1\n").unwrap();
+        assert_eq!((found.busy, found.stolen), (1.53, 0.4));
+        assert!(parse_processors("intr 1 2 3").is_none());
+    }
+
+    #[test]
+    fn requests_are_those_done_and_those_under_way() {
+        let text = "  11 2 3 4  20 6 7 8  5 10 11 0 0 0 0 0 0\n";
+        assert_eq!(parse_requests(text), Some(Requests { done: 31, under_way: 5 }));
+        assert_eq!(parse_requests("1 2"), None);
+    }
+
+    /// What the process itself has computed is not foreign.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn own_work_is_own() {
+        let before = processors().unwrap();
+        let mut sum = 0u64;
+        while processors().unwrap().own < before.own + 0.05 {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        assert!(processors().unwrap().busy >= before.busy);
+    }
+}

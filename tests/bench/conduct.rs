@@ -1,0 +1,210 @@
+//! How a run is conducted: order, waiting, limits, what is refused.
+
+use crate::command::{bench, command, read, result_of, stderr};
+use kvbench::bench::result::{Outcome, Run};
+use std::fs;
+
+/// Cells in the order in which a repetition measured them.
+fn order(run: &Run, repetition: u32) -> Vec<&str> {
+    let own = run.samples.iter().filter(|sample| sample.repetition == repetition);
+    own.map(|sample| sample.cell.as_str()).collect()
+}
+
+const SHORT: [&str; 6] = ["--keys", "500", "--operations", "100", "--threads", "1"];
+
+#[test]
+fn each_repetition_has_an_order_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--stores", "map,btree", "--fsync", "always,everysec,no,memory", "--repetitions", "3"];
+    let run = result_of(dir.path(), &[&SHORT[..], &flags].concat());
+    let orders: Vec<_> = (0..3).map(|repetition| order(&run, repetition)).collect();
+    assert!(orders[0] != orders[1] && orders[1] != orders[2], "{orders:?}");
+    for order in &orders {
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        let mut cells: Vec<_> = run.cells.iter().map(|cell| cell.id.as_str()).collect();
+        cells.sort_unstable();
+        assert_eq!(sorted, cells);
+    }
+    fs::rename(dir.path().join("result.json"), dir.path().join("first.json")).unwrap();
+    let again = result_of(dir.path(), &[&SHORT[..], &flags].concat());
+    assert_eq!(order(&again, 1), orders[1], "the seed decides");
+}
+
+#[test]
+fn groups_stay_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = [
+        "--suite",
+        "smallnest",
+        "--stores",
+        "map,btree",
+        "--fsync",
+        "no",
+        "--keys",
+        "500",
+        "--seconds",
+        "0.02",
+    ];
+    let run = result_of(dir.path(), &[&flags[..], &["--repetitions", "2"]].concat());
+    let group = |id: &str| run.cells.iter().find(|cell| cell.id == id).unwrap().group.clone();
+    for repetition in 0..2 {
+        let mut groups: Vec<_> = order(&run, repetition).into_iter().filter_map(group).collect();
+        groups.dedup();
+        let mut distinct = groups.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(groups.len(), distinct.len(), "{groups:?}");
+    }
+}
+
+/// Work that others do is in the result; where it is known.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_others_did_is_noted() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = result_of(dir.path(), &[&SHORT[..], &["--stores", "map"]].concat());
+    for sample in &run.samples {
+        let found = sample.disturbance.expect("this system tells");
+        assert!((0.0..=1.0).contains(&found.foreign) && (0.0..=1.0).contains(&found.stolen), "{found:?}");
+    }
+}
+
+#[test]
+fn a_dry_run_tells_and_makes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let output =
+        bench(dir.path(), &["--suite", "ycsb", "--stores", "map", "--repetitions", "5", "--dry-run"]);
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    for words in
+        ["/map/always/", "5 repetitions", "time: about ", "disk: up to ", "are free", "result: result.json"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_log_has_a_line_for_each_measurement() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = bench(dir.path(), &[&SHORT[..], &["--stores", "map,btree", "--repetitions", "2"]].concat());
+    let text = stderr(&output);
+    let lines: Vec<_> = text.lines().filter(|line| line.contains(", repetition ")).collect();
+    assert_eq!(lines.len(), 2 * read(dir.path()).cells.len(), "{text}");
+    assert!(lines.iter().all(|line| line.contains("p99 ")), "{text}");
+}
+
+#[test]
+fn quick_says_what_no_flag_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = result_of(dir.path(), &["--quick", "--stores", "map", "--seconds", "0.05"]);
+    assert_eq!(run.repetitions, 3);
+    let work = &run.cells.iter().find(|cell| !cell.reference).unwrap().workload;
+    assert_eq!((work.keys, work.seconds, work.warmup_seconds), (20_000, Some(0.05), 0.0));
+}
+
+#[test]
+fn five_repetitions_and_a_warm_up_are_the_default() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut plain = std::process::Command::new(crate::support::KVBENCH);
+    let output =
+        plain.current_dir(dir.path()).args(["bench", "--stores", "map", "--dry-run"]).output().unwrap();
+    assert!(String::from_utf8(output.stdout).unwrap().contains(" 5 repetitions"));
+}
+
+/// A flag that would change nothing is refused, whatever the suite.
+#[test]
+fn flags_that_a_suite_ignores_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for (arguments, flag) in [
+        (&["--suite", "redb", "--operations", "10"][..], "--operations"),
+        (&["--suite", "kvbench", "--threads", "3"], "--threads"),
+        (&["--suite", "ycsb", "--data", "x"], "--data"),
+        (&["--suite", "redb", "--threads", "3"], "--threads"),
+    ] {
+        let output = bench(dir.path(), &[arguments, &["--stores", "map", "--dry-run"]].concat());
+        assert!(
+            stderr(&output).contains(&format!("{flag}: --suite {}", arguments[1])),
+            "{arguments:?}: {}",
+            stderr(&output)
+        );
+    }
+    for arguments in [
+        &["--cpus", "server=0"][..],
+        &["--cpus", "driver=9999"],
+        &["--cpus", "client=1"],
+        &["--cold", "--wire"],
+        &["--foreign", "101"],
+    ] {
+        let output = bench(dir.path(), &[&["--stores", "map", "--dry-run"], arguments].concat());
+        assert!(
+            !output.status.success() && stderr(&output).contains(arguments[0]),
+            "{arguments:?}: {}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_driver_runs_where_it_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = result_of(dir.path(), &[&SHORT[..], &["--stores", "map", "--cpus", "driver=0"]].concat());
+    assert_eq!(run.environment.cpus.as_deref(), Some("driver on 0"));
+    let run_over_wire = ["--stores", "map", "--wire", "--cpus", "server=0/driver=0"];
+    fs::remove_file(dir.path().join("result.json")).unwrap();
+    let run = result_of(dir.path(), &[&SHORT[..], &run_over_wire].concat());
+    assert_eq!(run.environment.cpus.as_deref(), Some("server on 0, driver on 0"));
+}
+
+#[test]
+fn a_cold_run_says_how_it_is_cold_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let run =
+        result_of(dir.path(), &[&SHORT[..], &["--stores", "map,btree", "--cold", "--mix", "get=1"]].concat());
+    assert!(run.environment.cold.unwrap().contains("posix_fadvise"));
+}
+
+/// Where control groups can be made the limit holds, else the error names the flag and the remedy.
+#[test]
+fn memory_is_limited_or_it_is_said_why_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let limited = |size: &str, keys: &str| {
+        let _ = fs::remove_file(dir.path().join("result.json"));
+        let flags = ["--stores", "btree", "--operations", "100", "--threads", "1", "--value-bytes", "4000"];
+        command(dir.path(), &[&flags[..], &["--memory-limit", size, "--keys", keys]].concat())
+            .output()
+            .unwrap()
+    };
+    let output = limited("1GiB", "1000");
+    if !output.status.success() {
+        assert!(
+            stderr(&output).contains("--memory-limit: no control group can be made"),
+            "{}",
+            stderr(&output)
+        );
+        assert!(stderr(&output).contains("systemd-run"), "{}", stderr(&output));
+        return;
+    }
+    assert_eq!(read(dir.path()).environment.memory_limit_bytes, Some(1 << 30));
+    // 400 MB of values that all have to be in memory.
+    let output = limited("64MiB", "100000");
+    assert!(!output.status.success());
+    let run = read(dir.path());
+    let outcome = &run.samples.iter().find(|sample| sample.cell.contains("btree")).unwrap().outcome;
+    assert!(matches!(outcome, Outcome::Failed(text) if text.contains("--memory-limit")), "{outcome:?}");
+}
+
+/// Percentiles of several repetitions are those of all their operations, which only a histogram can tell.
+#[test]
+fn histograms_are_in_the_result() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--stores", "map", "--keys", "500", "--operations", "20000", "--threads", "1"];
+    let run = result_of(dir.path(), &flags);
+    let latency = &run.measurements(&run.cells[0].id).next().unwrap().latency;
+    let histogram = kvbench::bench::result::histogram::decode(latency.histogram.as_deref().unwrap()).unwrap();
+    assert_eq!(histogram.len(), latency.count);
+    assert_eq!(histogram.value_at_quantile(0.99) as f64 / 1e3, latency.p99_us);
+    assert_eq!(Some(histogram.value_at_quantile(0.9999) as f64 / 1e3), latency.p9999_us);
+}
