@@ -40,6 +40,7 @@
   saw.large = ask("data", 100);
   saw.largeOut = chooser.querySelector(".out").textContent;
   saw.largeNext = chooser.querySelector("code").textContent;
+  saw.largeWrites = ask("reads", 0);
   saw.reads = ask("data", 0.1) && ask("durability", "no") && ask("reads", 100);
   saw.readsOrder = order();
   saw.writes = ask("reads", 0);

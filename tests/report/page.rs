@@ -106,14 +106,32 @@ fn the_page_works_in_a_browser() {
 }
 
 #[test]
-fn a_phone_never_scrolls_sideways() {
+fn no_width_scrolls_sideways() {
     let (dir, page) = report(&[fixtures::in_process(), fixtures::over_the_wire()], "report.html");
     fs::write(dir.path().join("copy.html"), with_script(&page)).unwrap();
-    // A window of a desktop browser has a least width; a frame has none.
-    let frame = dir.path().join("frame.html");
-    let script = "addEventListener('message', (event) => { document.body.dataset.width = event.data; });";
-    let element = "<iframe src=\"copy.html\" style=\"width:390px;height:800px;border:0\"></iframe>";
-    fs::write(&frame, format!("<body><script>{script}</script>{element}</body>")).unwrap();
-    let output = open(&frame, &dir.path().join("profile"), "800,900");
-    assert_eq!(left(&text(&output.stdout), "width"), "window 390, beyond 0");
+    for width in [320, 390, 768, 1400, 2560] {
+        // A window of a desktop browser has a least width; a frame has none.
+        let frame = dir.path().join("frame.html");
+        let script = "addEventListener('message', (event) => { document.body.dataset.width = event.data; });";
+        let element =
+            format!("<iframe src=\"copy.html\" style=\"width:{width}px;height:800px;border:0\"></iframe>");
+        fs::write(&frame, format!("<body><script>{script}</script>{element}</body>")).unwrap();
+        let output = open(&frame, &dir.path().join("profile"), "2600,900");
+        assert_eq!(left(&text(&output.stdout), "width"), format!("window {width}, beyond 0"));
+    }
+}
+
+/// Once data larger than memory were measured, the engineer's question has an answer.
+#[test]
+fn the_chooser_names_a_store_where_the_data_say_so() {
+    let mut run = fixtures::in_process();
+    run.environment.memory_limit_bytes = Some(64 << 20);
+    let (dir, page) = report(&[run], "report.html");
+    let copy = dir.path().join("copy.html");
+    fs::write(&copy, with_script(&page)).unwrap();
+    let output = open(&copy, &dir.path().join("profile"), "1200,900");
+    let dom = text(&output.stdout);
+    assert_eq!(left(&dom, "large"), "rocksdb, lmdb", "one writes faster, the other reads faster");
+    assert_eq!(left(&dom, "large-writes"), "rocksdb");
+    assert!(left(&dom, "large-out").starts_with("Out: map (needs "), "{}", left(&dom, "large-out"));
 }

@@ -90,8 +90,11 @@ impl Judgement {
         let mut stores: Vec<Finding> = groups.iter().flat_map(Group::findings).collect();
         widen(&mut stores);
         let wide = across(&stores);
-        let mut cells: Vec<CellFinding> =
-            series.iter().map(|one| cell(one, groups.iter().find(|group| group.has(one)))).collect();
+        let mut cells: Vec<CellFinding> = series
+            .iter()
+            .filter(|one| !one.reference)
+            .map(|one| cell(one, groups.iter().find(|group| group.has(one))))
+            .collect();
         let several =
             |one: &Finding| wide.iter().any(|all| (&all.store, all.aspect) == (&one.store, one.aspect));
         let (mut levels, mut all): (Vec<_>, Vec<_>) = stores.into_iter().partition(|one| several(one));
@@ -208,7 +211,7 @@ impl Group<'_> {
 fn cell(series: &Series, group: Option<&Group<'_>>) -> CellFinding {
     let medians =
         series.logs.each_ref().map(|logs| median(logs.values().copied().collect()).unwrap_or(0.0).exp());
-    let change = group.filter(|_| series.repetitions() >= ENOUGH && !series.reference).map(|group| {
+    let change = group.filter(|_| series.repetitions() >= ENOUGH).map(|group| {
         let others: Vec<_> = group.witnesses().into_iter().collect();
         let floor = between(series.aspect);
         let own = Part { logs: series.logs.clone() };

@@ -338,12 +338,16 @@ impl Verdict {
     }
 }
 
+/// Two digits that say something.
+fn part(ratio: f64) -> String {
+    if ratio < 0.095 { format!("{ratio:.3}") } else { format!("{ratio:.2}") }
+}
+
 impl Place {
     /// The ratio for people.
     pub fn text(&self) -> String {
         match self.ratio {
-            Some(ratio) if ratio < 0.095 => format!("{ratio:.3}"),
-            Some(ratio) => format!("{ratio:.2}"),
+            Some(ratio) => part(ratio),
             None if self.words.starts_with("n/a") => "n/a".to_owned(),
             None if self.words.starts_with("failed") => "failed".to_owned(),
             None => "\u{2013}".to_owned(),
@@ -352,7 +356,7 @@ impl Place {
 
     /// Its interval for people; empty where there is none.
     pub fn range(&self) -> String {
-        self.interval.map_or(String::new(), |(low, high)| format!("{low:.2}\u{2013}{high:.2}"))
+        self.interval.map_or(String::new(), |(low, high)| format!("{}\u{2013}{}", part(low), part(high)))
     }
 
     /// How good, from 0 (nothing) to 5 (best): a shade of the page.
