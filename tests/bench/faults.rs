@@ -16,8 +16,10 @@ const SUITES: &[&[&str]] = &[
 
 fn run(dir: &Path, suite: &[&str], store: &str) -> (String, String) {
     let _ = std::fs::remove_file(dir.join("result.json"));
-    let flags = ["--stores", store, "--seconds", "0.3", "--keys", "3000", "--fsync", "no"];
-    let output = bench(dir, &[suite, &flags].concat());
+    let flags = ["--stores", store, "--seconds", "0.3", "--fsync", "no"];
+    // A file of pairs has its own number of keys.
+    let keys: &[&str] = if suite.contains(&"--data") { &[] } else { &["--keys", "3000"] };
+    let output = bench(dir, &[suite, &flags, keys].concat());
     assert!(!output.status.success(), "{suite:?} with {store} succeeded");
     (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output))
 }

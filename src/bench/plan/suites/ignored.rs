@@ -42,7 +42,8 @@ pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// The cells that the user sees; the price of the harness is beside them.
+/// The cells that the user asked for; the price of the harness is beside them, or is all of them.
 fn measured(cells: &[Cell]) -> impl Iterator<Item = &Cell> {
-    cells.iter().filter(|cell| !cell.reference)
+    let engines = cells.iter().any(|cell| !cell.reference);
+    cells.iter().filter(move |cell| !(engines && cell.reference))
 }
