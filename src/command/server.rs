@@ -22,12 +22,23 @@ pub(super) const COMMANDS: &[Spec] = &[
     Spec::new("command", -1, NO_KEY, Action::Session(command), GROUP, "Describe the commands.")
         .with_subcommands(&[("count", 2), ("docs", -2), ("info", -2)]),
     Spec::new("bgrewriteaof", 1, NO_KEY, Action::Query(bgrewriteaof), GROUP, "Shorten the append-only file."),
+    Spec::new("debug", -2, NO_KEY, Action::Query(debug), GROUP, "Do the work that was put off.")
+        .with_subcommands(&[("settle", 2)]),
     Spec::new("shutdown", -1, NO_KEY, Action::Session(shutdown), GROUP, "Sync, close and stop the server."),
 ];
 
 fn bgrewriteaof(context: &Context, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     context.store.rewrite()?;
     reply.simple("Background append only file rewriting started");
+    Ok(())
+}
+
+/// DEBUG SETTLE answers when nothing that was written is left to be flushed, compacted or synced.
+fn debug(context: &Context, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+    if subcommand("debug", args, reply).is_some() {
+        context.store.settle()?;
+        reply.ok();
+    }
     Ok(())
 }
 

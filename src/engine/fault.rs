@@ -143,6 +143,10 @@ impl Engine for Faulty {
         self.engine.sync()
     }
 
+    fn settle(&self) -> Result<()> {
+        self.engine.settle()
+    }
+
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         self.fail(&self.reads)?;
         self.engine.scan(range, &mut |key, value| self.distort(value, |value| visit(key, value)))

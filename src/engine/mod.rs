@@ -89,6 +89,12 @@ pub trait Engine: Send + Sync {
     /// Makes every batch that was written before the call survive a power cut.
     fn sync(&self) -> Result<()>;
 
+    /// Does the work that the writes so far have left for later, and makes them survive a power cut: returns
+    /// when memory is flushed and no background work is left, provided that nobody writes meanwhile.
+    fn settle(&self) -> Result<()> {
+        self.sync()
+    }
+
     /// Visits the pairs of `range` under one snapshot, in ascending byte order of the keys where
     /// `info().ordered`. `visit` may stop the scan.
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()>;

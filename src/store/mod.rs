@@ -146,6 +146,11 @@ impl Store {
         Ok(self.engine.rewrite()?)
     }
 
+    /// See [`Engine::settle`].
+    pub fn settle(&self) -> Result<(), Error> {
+        Ok(self.engine.settle()?)
+    }
+
     /// Runs the group in order and commits all its writes as one atomic batch, synced under `always`. When
     /// that fails and the engine is as it was before, the halves of the group are tried, so that at last
     /// only those parts are told of the error that cannot be written by themselves.

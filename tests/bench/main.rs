@@ -21,6 +21,7 @@ mod format;
 mod plan;
 mod resume;
 mod rows;
+mod sizes;
 mod values;
 mod wire;
 mod work;

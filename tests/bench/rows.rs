@@ -27,7 +27,7 @@ fn redbs_rows_count_what_they_say() {
     // Half of the pairs are left, and little of what was beside them.
     assert!((2000 * 174..4000 * 174).contains(&size(sizes[1])), "{}", size(sizes[1]));
     let loaded = run.cells.iter().find(|cell| cell.row == "bulk load").unwrap();
-    assert_eq!(size(loaded), size(sizes[0]), "charged with what it left");
+    assert!(size(loaded) > 5000 * 174, "charged with what it left: {}", size(loaded));
 }
 
 fn outcome<'r>(run: &'r Run, cell: &Cell) -> &'r Outcome {

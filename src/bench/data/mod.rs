@@ -88,6 +88,14 @@ impl Data {
         }
     }
 
+    /// Length of a value, which is the same in all its versions.
+    pub fn value_length(&self, index: u64) -> usize {
+        match self {
+            Self::Made(_, values) => length(values.size, index),
+            Self::Records(records) => record(records, index).map_or(0, |(_, value)| value.len()),
+        }
+    }
+
     /// The version of a value (its lowest [`Data::version_bits`]), or `None` when nobody wrote such a value
     /// for this key.
     #[inline]

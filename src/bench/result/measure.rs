@@ -127,6 +127,19 @@ static MAX: Measure =
     Measure::new("max_us", "Largest latency", Unit::Microseconds, false, |m| latency(m, m.latency.max_us));
 static WRITTEN: Measure =
     Measure::new("written_bytes", "Written", Unit::Bytes, false, |m| bytes(m.written_bytes));
+static ANONYMOUS: Measure =
+    Measure::new("anonymous_bytes", "Memory without files", Unit::Bytes, false, |m| bytes(m.anonymous_bytes));
+static MAPPED: Measure =
+    Measure::new("mapped_bytes", "Mapped files", Unit::Bytes, false, |m| bytes(m.mapped_bytes));
+static DEVICE: Measure =
+    Measure::new("device_bytes", "Written to the device", Unit::Bytes, false, |m| bytes(m.device_bytes));
+static LIVE: Measure = Measure::new("live_bytes", "Disk before settling", Unit::Bytes, false, |m| {
+    bytes(m.live_size.map(|size| size.used_bytes))
+});
+static CLOSED: Measure = Measure::new("closed_bytes", "Disk once closed", Unit::Bytes, false, |m| {
+    bytes(m.closed_size.map(|size| size.used_bytes))
+});
+static SETTLE: Measure = Measure::new("settle_seconds", "Settle", Unit::Seconds, false, |m| m.settle_seconds);
 static LOAD: Measure = Measure::new("load_seconds", "Load", Unit::Seconds, true, |m| m.load_seconds);
 static CLOSE: Measure = Measure::new("close_seconds", "Close", Unit::Seconds, false, |m| m.close_seconds);
 /// Time to open again what was closed.
@@ -143,7 +156,7 @@ pub fn of_figure(figure: Figure) -> &'static Measure {
 }
 
 /// All of them, in the order of the CSV.
-pub static ALL: [&Measure; 18] = [
+pub static ALL: [&Measure; 24] = [
     &THROUGHPUT,
     &DURATION,
     &MEAN,
@@ -155,11 +168,17 @@ pub static ALL: [&Measure; 18] = [
     &MAX,
     &CPU,
     &MEMORY,
+    &ANONYMOUS,
+    &MAPPED,
     &DISK,
+    &LIVE,
+    &CLOSED,
     &WRITTEN,
+    &DEVICE,
     &WRITE_AMPLIFICATION,
     &SPACE_AMPLIFICATION,
     &LOAD,
+    &SETTLE,
     &CLOSE,
     &REOPEN,
 ];

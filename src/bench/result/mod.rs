@@ -417,18 +417,42 @@ pub struct Measurement {
     pub timeline_slice_seconds: f64,
     /// Processor time of the process with the engine (over the wire: of the server), by operation.
     pub cpu_us_per_operation: Option<f64>,
-    /// Largest resident memory of that process.
+    /// Largest resident memory of that process in the measured time. In process it is without what the
+    /// process had before it opened the engine; over the wire it is that of the whole server.
     pub peak_memory_bytes: Option<u64>,
-    /// Bytes of keys and values that operations wrote.
+    /// Its memory without a file behind it, at the end of the measured time, counted likewise.
+    #[serde(default)]
+    pub anonymous_bytes: Option<u64>,
+    /// Bytes of the store's files that it had in memory by mapping them, at the end of the measured time.
+    /// What the system's page cache holds beside is in no process.
+    #[serde(default)]
+    pub mapped_bytes: Option<u64>,
+    /// Bytes of keys and values that operations wrote, or deleted.
     pub user_bytes: u64,
-    /// Bytes that process wrote to files while measuring.
+    /// Bytes that process wrote to files in the measured time and while it settled afterwards: flushes,
+    /// compactions and write-back of what these cells have caused, and of nothing before them.
     pub written_bytes: Option<u64>,
-    /// `written_bytes / user_bytes`.
+    /// Bytes that the block device took in the same time, from all programs of the machine.
+    #[serde(default)]
+    pub device_bytes: Option<u64>,
+    /// `written_bytes / user_bytes`, from 1 MiB of `user_bytes` on.
     pub write_amplification: Option<f64>,
-    /// Bytes on disk at the end.
+    /// Bytes used on disk once settled, without what is reserved behind the end of files.
     pub disk_bytes: Option<u64>,
     /// `disk_bytes` by bytes of the keys and values that are alive.
     pub space_amplification: Option<f64>,
+    /// The files at the end of the measured time.
+    #[serde(default)]
+    pub live_size: Option<FileSize>,
+    /// The files once settled: all is flushed, no background work is left.
+    #[serde(default)]
+    pub settled_size: Option<FileSize>,
+    /// The files once closed; of the last cells of a group, after which the store is closed.
+    #[serde(default)]
+    pub closed_size: Option<FileSize>,
+    /// Time to settle after the measured time.
+    #[serde(default)]
+    pub settle_seconds: Option<f64>,
     /// Time to load the keys before.
     pub load_seconds: Option<f64>,
     /// Time to close.
@@ -437,6 +461,17 @@ pub struct Measurement {
     pub reopen_seconds: Option<f64>,
     /// What is doubtful about this measurement.
     pub warnings: Vec<String>,
+}
+
+/// The size of a store's files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileSize {
+    /// Sum of their lengths.
+    pub length_bytes: u64,
+    /// What the file system has allocated for them, with what is reserved behind their ends.
+    pub block_bytes: u64,
+    /// What it has allocated within their lengths.
+    pub used_bytes: u64,
 }
 
 /// How long operations took, from an HDR histogram of three digits.

@@ -4,11 +4,13 @@
 pub mod affinity;
 pub mod child;
 pub mod cold;
+pub mod disk;
 pub mod driver;
 pub mod environment;
 pub mod job;
 mod local;
 pub mod memory;
+mod meter;
 pub mod order;
 pub mod pace;
 pub mod phase;

@@ -27,17 +27,10 @@ impl Phase {
     pub fn measurement(self, workload: &Workload, concurrent: usize) -> Measurement {
         let Phase { recorder, start, usage } = self;
         let mut measurement = recorder.measurement(start);
-        measurement.peak_memory_bytes = usage.peak_memory_bytes;
-        measurement.written_bytes = usage.written_bytes;
         // Who of several used the processor, nobody knows.
         if concurrent == 1 && measurement.operations > 0 {
             measurement.cpu_us_per_operation =
-                usage.cpu_us.map(|us| us as f64 / measurement.operations as f64);
-        }
-        if measurement.user_bytes > 0 {
-            let user_bytes = measurement.user_bytes as f64;
-            measurement.write_amplification =
-                measurement.written_bytes.map(|bytes| bytes as f64 / user_bytes);
+                usage.cpu_ns.map(|ns| ns as f64 / 1e3 / measurement.operations as f64);
         }
         // An operation under way ends after the time; one that takes so much longer is no normal one.
         if let Some(seconds) = workload.seconds.filter(|seconds| measurement.seconds > 2.0 * seconds + 1.0) {

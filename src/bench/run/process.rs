@@ -2,18 +2,27 @@
 
 use std::{fs, path::Path};
 
-/// Ticks of `/proc/PID/stat` in a second: the kernel shows 100 to programs whatever its own clock is.
-const TICKS: u64 = 100;
-
 /// What a process has used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Processor time in microseconds.
-    pub cpu_us: Option<u64>,
-    /// Bytes it caused to be written to storage.
+    /// Processor time of all its threads, in nanoseconds.
+    pub cpu_ns: Option<u64>,
+    /// Bytes it caused to be written to storage. The kernel counts a page of a file when the process makes
+    /// it dirty, whoever writes it back and whenever, and takes back what is deleted before that.
     pub written_bytes: Option<u64>,
-    /// Largest resident memory, in bytes.
-    pub peak_memory_bytes: Option<u64>,
+    /// What it has in memory.
+    pub memory: Memory,
+}
+
+/// What a process has in memory, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// All of it.
+    pub resident: Option<u64>,
+    /// The part without a file behind it.
+    pub anonymous: Option<u64>,
+    /// The most of it at any time since [`reset_peak`].
+    pub peak: Option<u64>,
 }
 
 impl Usage {
@@ -24,35 +33,91 @@ impl Usage {
 
     /// Of the process `pid`, as far as this user may know.
     pub fn of(pid: u32) -> Self {
-        let read = |file: &str| fs::read_to_string(Path::new("/proc").join(pid.to_string()).join(file)).ok();
         Self {
-            cpu_us: read("stat").as_deref().and_then(cpu_us),
-            written_bytes: read("io").as_deref().and_then(|text| field(text, "write_bytes:")),
-            peak_memory_bytes: read("status")
-                .as_deref()
-                .and_then(|text| field(text, "VmHWM:"))
-                .map(|kib| kib << 10),
+            cpu_ns: cpu_ns(pid),
+            written_bytes: read(pid, "io").as_deref().and_then(written_bytes),
+            memory: read(pid, "status").as_deref().map(memory).unwrap_or_default(),
         }
     }
 
-    /// What came since `before`; the peak is that of the whole life.
+    /// What came since `before`; memory is as it is now.
     pub fn since(&self, before: &Self) -> Self {
         let less = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
         Self {
-            cpu_us: less(self.cpu_us, before.cpu_us),
+            cpu_ns: less(self.cpu_ns, before.cpu_ns),
             written_bytes: less(self.written_bytes, before.written_bytes),
-            peak_memory_bytes: self.peak_memory_bytes,
+            memory: self.memory,
         }
     }
 }
 
-/// User and system time: fields 14 and 15. The second one, the program's name, may hold anything but is
-/// in brackets.
-fn cpu_us(stat: &str) -> Option<u64> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace().skip(11);
-    let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    Some((user + system) * (1_000_000 / TICKS))
+impl Memory {
+    /// What there is beyond `base`.
+    pub fn beyond(&self, base: &Self) -> Self {
+        let less = |now: Option<u64>, base: Option<u64>| Some(now?.saturating_sub(base.unwrap_or(0)));
+        Self {
+            resident: less(self.resident, base.resident),
+            anonymous: less(self.anonymous, base.anonymous),
+            peak: less(self.peak, base.resident),
+        }
+    }
+}
+
+/// Begins anew with the peak of a process' memory.
+pub fn reset_peak(pid: u32) {
+    // Where that is not allowed, the peak is that of its whole life, which is no less.
+    let _ = fs::write(Path::new("/proc").join(pid.to_string()).join("clear_refs"), "5");
+}
+
+/// Bytes of the files in `directory` that a process has in its memory by mapping them.
+pub fn mapped_bytes(pid: u32, directory: &Path) -> Option<u64> {
+    Some(mapped(&read(pid, "smaps")?, directory))
+}
+
+fn read(pid: u32, file: &str) -> Option<String> {
+    fs::read_to_string(Path::new("/proc").join(pid.to_string()).join(file)).ok()
+}
+
+/// To the nanosecond, where `/proc/PID/stat` has hundredths of a second.
+#[cfg(target_os = "linux")]
+fn cpu_ns(pid: u32) -> Option<u64> {
+    use nix::{
+        time::{clock_getcpuclockid, clock_gettime},
+        unistd::Pid,
+    };
+    let clock = clock_getcpuclockid(Pid::from_raw(i32::try_from(pid).ok()?)).ok()?;
+    let time = std::time::Duration::from(clock_gettime(clock).ok()?);
+    u64::try_from(time.as_nanos()).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn cpu_ns(_: u32) -> Option<u64> {
+    None
+}
+
+fn written_bytes(io: &str) -> Option<u64> {
+    let written = field(io, "write_bytes:")?;
+    Some(written.saturating_sub(field(io, "cancelled_write_bytes:").unwrap_or(0)))
+}
+
+fn memory(status: &str) -> Memory {
+    let bytes = |name| field(status, name).map(|kib| kib << 10);
+    Memory { resident: bytes("VmRSS:"), anonymous: bytes("RssAnon:"), peak: bytes("VmHWM:") }
+}
+
+fn mapped(smaps: &str, directory: &Path) -> u64 {
+    let (mut inside, mut kib) = (false, 0);
+    for line in smaps.lines() {
+        // "7f00-7f10 r--s 00000000 08:01 17   /path", then lines such as "Rss:   12 kB".
+        let is_head = line.split_whitespace().next().is_some_and(|word| !word.ends_with(':'));
+        if is_head {
+            let path = line.find('/').and_then(|start| line.get(start..));
+            inside = path.is_some_and(|path| Path::new(path).starts_with(directory));
+        } else if inside {
+            kib += field(line, "Rss:").unwrap_or(0);
+        }
+    }
+    kib << 10
 }
 
 /// The number behind a name at the start of a line.
@@ -61,35 +126,37 @@ pub(super) fn field(text: &str, name: &str) -> Option<u64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// Bytes that a file or directory takes on disk.
-pub fn disk_bytes(path: &Path) -> u64 {
-    let Ok(metadata) = fs::symlink_metadata(path) else { return 0 };
-    let inside = match metadata.is_dir() {
-        true => {
-            fs::read_dir(path).into_iter().flatten().flatten().map(|entry| disk_bytes(&entry.path())).sum()
-        }
-        false => 0,
-    };
-    inside + allocated(&metadata)
-}
-
-#[cfg(unix)]
-fn allocated(metadata: &fs::Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::blocks(metadata) * 512
-}
-
-#[cfg(not(unix))]
-fn allocated(metadata: &fs::Metadata) -> u64 {
-    metadata.len()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_a_program_does_not_shift_the_fields() {
-        let stat = "17 (a ) b) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0";
-        assert_eq!(cpu_us(stat), Some(3_000_000));
+    fn what_is_deleted_before_it_is_written_was_not_written() {
+        let io = "rchar: 1\nwchar: 2\nwrite_bytes: 81920\ncancelled_write_bytes: 20480\n";
+        assert_eq!(written_bytes(io), Some(61440));
+    }
+
+    #[test]
+    fn mapped_files_are_told_by_their_directory() {
+        let smaps = "7f0000-7f1000 r--s 00000000 08:01 17    /data/store/data.mdb\nSize: 4000 kB\nRss: 12 kB\n\
+                     7f1000-7f2000 r-xp 00000000 08:01 18    /usr/bin/kvbench\nRss: 100 kB\n\
+                     7f2000-7f3000 rw-p 00000000 00:00 0\nRss: 200 kB\n\
+                     7f3000-7f4000 r--s 00000000 08:01 19    /data/store/b\nRss: 4 kB\n";
+        assert_eq!(mapped(smaps, Path::new("/data/store")), 16 << 10);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_knows_its_own_time_and_memory() {
+        let before = Usage::of_self();
+        let begin = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
+        let spent = || {
+            let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
+            std::time::Duration::from(now - begin).as_nanos() as u64
+        };
+        while spent() < 3_000_000 {}
+        let used = Usage::of_self().since(&before);
+        assert!(used.cpu_ns.unwrap() >= 3_000_000, "{used:?}");
+        assert!(used.memory.anonymous.unwrap() > 0 && used.memory.peak >= used.memory.resident, "{used:?}");
     }
 }

@@ -209,6 +209,11 @@ impl<T: Table> Engine for Memory<T> {
         self.shared.log.as_ref().map_or(Ok(()), Aof::sync)
     }
 
+    fn settle(&self) -> Result<()> {
+        self.join_rewriter();
+        self.sync()
+    }
+
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         self.shared.table().scan(range, visit);
         Ok(())

@@ -9,8 +9,8 @@ use super::{
 };
 use rocksdb::{
     BlockBasedOptions, BottommostLevelCompaction, Cache, CompactOptions, DB, DBCompressionType,
-    DBRecoveryMode, Env, Options, ReadOptions, WriteBatch, WriteBufferManager, WriteOptions,
-    properties::BACKGROUND_ERRORS,
+    DBRecoveryMode, Env, Options, ReadOptions, WaitForCompactOptions, WriteBatch, WriteBufferManager,
+    WriteOptions, properties::BACKGROUND_ERRORS,
 };
 use stall::Watch;
 use std::{
@@ -257,6 +257,13 @@ impl Engine for RocksDb {
             return Ok(());
         }
         self.db.flush_wal(true).map_err(|error| self.fail(error))
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.sync()?;
+        let mut options = WaitForCompactOptions::default();
+        options.set_flush(true);
+        self.db.wait_for_compact(&options).map_err(|error| self.fail(error))
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {

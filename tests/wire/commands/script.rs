@@ -47,6 +47,7 @@ const SCRIPT: &[(&str, &str, &str)] = &[
     ("SET k v", "+OK", ""),
     ("FLUSHDB ASYNC", "+OK", ""),
     ("EXISTS k", ":0", ""),
+    ("DEBUG SETTLE", "+OK", ""),
     ("CONFIG GET databases", "*2\n$9\ndatabases\n$1\n1", "%1\n$9\ndatabases\n$1\n1"),
     ("CONFIG GET nosuch", "*0", "%0"),
     ("COMMAND INFO nosuch", "*1\n$-1", "*1\n_"),

@@ -45,6 +45,8 @@ pub(super) struct Worker<'b> {
     /// Those from `waiting` on are spare.
     writes: Vec<Write>,
     waiting: usize,
+    /// Bytes of the values that waiting deletes remove.
+    freed: usize,
     batch: Batch<'static>,
     seat: Arc<Seat>,
 }
@@ -74,6 +76,7 @@ impl<'b> Worker<'b> {
             scratch: Vec::new(),
             writes: vec![Write::spare(); workload.batch.max(1) as usize],
             waiting: 0,
+            freed: 0,
             batch: Batch::default(),
             seat: Arc::default(),
         }
@@ -249,6 +252,8 @@ impl<'b> Worker<'b> {
 
     fn delete(&mut self, start: u64) -> Option<u64> {
         let index = self.bench.live.delete()?;
+        // It frees the value too.
+        self.freed += self.bench.data.value_length(index);
         self.add(Operation::Delete, index, None, start);
         Some(self.commit_when_full(start))
     }
@@ -269,6 +274,10 @@ impl<'b> Worker<'b> {
         }
         let outcome = self.write(count);
         let now = self.clock.now();
+        let freed = mem::take(&mut self.freed);
+        if outcome.is_ok() {
+            self.recorder.wrote(freed);
+        }
         let live = self.bench.live;
         for write in self.writes.iter().take(count) {
             if matches!(write.kind, Operation::Update | Operation::ReadModifyWrite) {

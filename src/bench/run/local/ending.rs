@@ -1,10 +1,10 @@
-//! What is left of an engine: the size of its files, compacted files, the time to close and open again.
+//! What is left of an engine: compacted files, closed files, the time to close and open again.
 
 use crate::{
     bench::{
         data::live::Live,
-        result::{Cell, Measurement, Outcome},
-        run::verified::Verified,
+        result::{Cell, FileSize, Measurement, Outcome},
+        run::{disk::Files, verified::Verified},
     },
     engine::{Engine, Error},
 };
@@ -12,31 +12,6 @@ use std::time::Instant;
 
 /// Opens the store of a job, for the first time or again.
 pub(super) type Open<'s> = &'s dyn Fn() -> Result<Box<dyn Engine>, String>;
-
-/// The size of the files at some moment.
-pub(super) struct Size {
-    bytes: u64,
-    /// Keys that were in them.
-    live: u64,
-}
-
-impl Size {
-    /// The size now, with all that is written in the files: an engine may keep unsynced commits to itself.
-    pub fn of(engine: &dyn Engine, live: &Live) -> Result<Self, String> {
-        let bytes = engine.sync().and_then(|()| engine.disk_size());
-        Ok(Self { bytes: bytes.map_err(|error| format!("size on disk: {error}"))?, live: live.count() })
-    }
-
-    /// Charges a cell with it, unless it has been charged with an earlier one.
-    pub fn charge(&self, measurement: &mut Measurement, cell: &Cell) {
-        if !cell.target.persistent || measurement.disk_bytes.is_some() {
-            return;
-        }
-        measurement.disk_bytes = Some(self.bytes);
-        let alive = self.live as f64 * cell.workload.pair_bytes();
-        measurement.space_amplification = (alive > 0.0).then(|| self.bytes as f64 / alive);
-    }
-}
 
 /// Compacts the files, and opens them again. The keys must still be there.
 pub(super) fn compact(
@@ -65,7 +40,8 @@ pub(super) fn compact(
 
 /// What the engine's end has shown.
 pub(super) struct End {
-    size: Size,
+    /// Of its files, where it has any.
+    size: Option<FileSize>,
     close_seconds: f64,
     reopen_seconds: Option<f64>,
     fault: Option<String>,
@@ -78,29 +54,26 @@ impl End {
     pub fn of(
         engine: Box<dyn Engine>,
         live: &Live,
+        files: Option<&Files>,
         open: Open<'_>,
         verify: &dyn Fn(&dyn Engine) -> Verified,
     ) -> Result<Self, String> {
         let words = |error: Error| format!("close: {error}");
         let persistent = !engine.is_memory_only();
-        // The sync is a part of the close, done before the size is looked at.
-        let begin = Instant::now();
-        engine.sync().map_err(words)?;
-        let synced = begin.elapsed();
-        let size = Size::of(&*engine, live)?;
         let verified = if persistent { Verified::default() } else { verify(&*engine) };
         let begin = Instant::now();
         engine.close().map_err(words)?;
         drop(engine);
-        let close_seconds = (synced + begin.elapsed()).as_secs_f64();
+        let close_seconds = begin.elapsed().as_secs_f64();
+        let size = files.map(Files::size);
         let mut end = Self { size, close_seconds, reopen_seconds: None, fault: None, verified };
         if persistent {
             let begin = Instant::now();
             let engine = open().map_err(|error| format!("again, {error}"))?;
             end.reopen_seconds = Some(begin.elapsed().as_secs_f64());
             let keys = engine.count().map_err(words)?;
-            if keys != end.size.live {
-                end.fault = Some(format!("opened again, it has {keys} keys; {} were there", end.size.live));
+            if keys != live.count() {
+                end.fault = Some(format!("opened again, it has {keys} keys; {} were there", live.count()));
             }
             end.verified = verify(&*engine);
             engine.close().map_err(words)?;
@@ -108,10 +81,11 @@ impl End {
         Ok(end)
     }
 
-    pub fn add_to(&self, measurement: &mut Measurement, cell: &Cell) {
+    /// Adds it to a cell; the size to those that ran `last`, just before.
+    pub fn add_to(&self, measurement: &mut Measurement, cell: &Cell, last: bool) {
         measurement.close_seconds = Some(self.close_seconds);
         measurement.reopen_seconds = self.reopen_seconds;
-        self.size.charge(measurement, cell);
+        measurement.closed_size = self.size.filter(|_| last);
         // A write that failed may or may not be there: it is counted already.
         let exact = measurement.errors == 0 && cell.workload.has_exact_keys();
         if let Some(fault) = self.fault.as_ref().filter(|_| exact) {

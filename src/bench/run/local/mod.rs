@@ -4,22 +4,25 @@ mod ending;
 
 use super::{
     cold,
+    disk::Files,
     driver::Bench,
     job::Job,
-    process::Usage,
+    meter::{self, Meter},
+    phase::Phase,
+    process::{Memory, Usage},
     verified::{self, Verified},
 };
 use crate::{
     bench::{
         data::{Data, live::Live},
-        result::{Cell, Commits, Measurement, Operation, Outcome, Step, Target, Workload, level::Level},
+        result::{Cell, Commits, Measurement, Outcome, Step, Target, Workload, level::Level},
     },
     engine::{
         Compression, Durability, Engine, Fsync, Location, OpenOptions, ReadAhead,
         reference::{self, Expected},
     },
 };
-use ending::{End, Open, Size, compare_count, once};
+use ending::{End, Open, compare_count, once};
 use std::{hint, path::Path, sync::Arc, time::Instant};
 
 /// Measures the cells of a job; the text of an error that leaves none of them measured.
@@ -37,24 +40,38 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
         reference::open(&first.target.store, options, &expected).map_err(|error| format!("open: {error}"))
     };
     let open = || open_as(&options);
+    let files = first.target.persistent.then(|| Files::of(&job.directory));
+    // The data are prepared: what comes from here on is the engine's.
+    let base = Usage::of_self().memory;
     let (engine, load_seconds) = loaded(&open_as, &options, &data, &live, &first.workload)?;
-    let mut session =
-        Session { engine, open: &open, data: &data, live: &live, outcomes: Vec::new(), uncompacted: None };
+    let mut session = Session {
+        engine,
+        open: &open,
+        data: &data,
+        live: &live,
+        files: files.as_ref(),
+        base,
+        outcomes: Vec::new(),
+        uncompacted: None,
+    };
     for cells in job.steps() {
         if job.cold && first.target.persistent {
             session.engine = cold::reopened(session.engine, &open, &job.directory)?;
         }
-        session = session.step(cells, &job.cells)?;
+        session = session.step(cells)?;
     }
     let Session { engine, mut outcomes, .. } = session;
     let check = |engine: &dyn Engine| match reference::is_reference(&first.target.store) {
         true => Verified::default(),
         false => verify(engine, &data, &live, &first.workload),
     };
-    let end = End::of(engine, &live, &open, &check)?;
-    for (measurement, cell) in measured(&mut outcomes, &job.cells) {
-        measurement.load_seconds = load_seconds;
-        end.add_to(measurement, cell);
+    let end = End::of(engine, &live, files.as_ref(), &open, &check)?;
+    let last = job.cells.len() - job.steps().last().map_or(0, <[Cell]>::len);
+    for (place, (outcome, cell)) in outcomes.iter_mut().zip(&job.cells).enumerate() {
+        if let Outcome::Measured(measurement) = outcome {
+            measurement.load_seconds = load_seconds;
+            end.add_to(measurement, cell, place >= last);
+        }
     }
     Ok(outcomes)
 }
@@ -65,6 +82,9 @@ struct Session<'s> {
     open: Open<'s>,
     data: &'s Data,
     live: &'s Live,
+    files: Option<&'s Files>,
+    /// What this process had in memory before the engine.
+    base: Memory,
     /// Of the cells so far.
     outcomes: Vec<Outcome>,
     /// Why the files are not compacted, after a cell that should have done it.
@@ -72,36 +92,77 @@ struct Session<'s> {
 }
 
 impl Session<'_> {
-    /// Measures the cells that run at the same time, of `all` of the job.
-    fn step(mut self, cells: &[Cell], all: &[Cell]) -> Result<Self, String> {
+    /// Measures the cells that run at the same time.
+    fn step(mut self, cells: &[Cell]) -> Result<Self, String> {
         let Some(first) = cells.first() else { return Ok(self) };
         match first.workload.step {
             Step::Operations => {
-                let measurements = counted(&*self.engine, self.data, self.live, cells);
+                let measurements = self.counted(cells)?;
                 self.outcomes.extend(measurements.into_iter().map(Outcome::Measured));
             }
             Step::Count => self.outcomes.push(Outcome::Measured(count(&*self.engine, self.live))),
             Step::SourceScan => return Err("a file is scanned beside no store".into()),
             Step::DiskSize => {
-                let size = Size::of(&*self.engine, self.live)?;
+                meter::settle(self.files, &settle(&*self.engine))?;
                 self.outcomes.push(match &self.uncompacted {
                     Some(reason) => Outcome::Unsupported(reason.clone()),
                     None => {
                         let mut measurement = once(Instant::now());
-                        size.charge(&mut measurement, first);
+                        if let Some(files) = self.files {
+                            meter::charge_size(&mut measurement, first, files.size(), self.live.count());
+                        }
                         Outcome::Measured(measurement)
                     }
                 });
             }
-            Step::Compact => return self.compact(all),
+            Step::Compact => return self.compact(),
         }
         Ok(self)
     }
 
-    fn compact(mut self, all: &[Cell]) -> Result<Self, String> {
-        // The cells before it are charged with what they left.
-        let size = Size::of(&*self.engine, self.live)?;
-        measured(&mut self.outcomes, all).for_each(|(measurement, cell)| size.charge(measurement, cell));
+    /// Measures cells that run at the same time, with the keys counted before and after.
+    fn counted(&self, cells: &[Cell]) -> Result<Vec<Measurement>, String> {
+        let (engine, live) = (&*self.engine, self.live);
+        let real = !cells.iter().any(|cell| cell.reference || reference::is_reference(&cell.target.store));
+        let keys_before = live.count();
+        let before = (real && engine.info().constant_count).then(|| (engine.count(), keys_before));
+        let mut measurements = self.operations(cells)?;
+        // To count is to scan, for some engines: only where the number may have changed.
+        let worth = engine.info().constant_count || cells.iter().any(|cell| cell.workload.changes_keys());
+        let after = (real && worth).then(|| (engine.count(), live.count()));
+        let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
+        for measurement in &mut measurements {
+            (measurement.keys_before, measurement.keys_after) = (Some(keys_before), Some(live.count()));
+            // A write that failed may or may not be there: it is counted already.
+            if !exact || measurement.errors > 0 {
+                continue;
+            }
+            for (found, expected) in before.iter().chain(&after) {
+                compare_count(measurement, found, *expected);
+            }
+        }
+        Ok(measurements)
+    }
+
+    fn operations(&self, cells: &[Cell]) -> Result<Vec<Measurement>, String> {
+        let Some(first) = cells.first() else { return Ok(Vec::new()) };
+        let engine = &*self.engine;
+        let mut bench = Bench::new(engine, self.data, self.live);
+        bench.sync = fsync(&first.target) == Fsync::Always;
+        bench.in_groups = first.target.commits == Commits::Groups;
+        bench.sync_every_second = fsync(&first.target) == Fsync::EverySec;
+        let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
+        let settle = settle(engine);
+        let meter = Meter::new(Some(std::process::id()), self.files, &settle, self.base);
+        let phases = bench.run(&workloads, || meter.read());
+        let usage = phases.first().map(|phase| phase.usage.clone()).unwrap_or_default();
+        let measurement = |(phase, cell): (Phase, &Cell)| phase.measurement(&cell.workload, cells.len());
+        let mut measurements: Vec<_> = phases.into_iter().zip(cells).map(measurement).collect();
+        meter.finish(&usage)?.charge(&mut measurements, cells, self.live.count());
+        Ok(measurements)
+    }
+
+    fn compact(mut self) -> Result<Self, String> {
         let (outcome, engine) = ending::compact(self.engine, self.live, self.open)?;
         if let Outcome::Unsupported(reason) = &outcome {
             self.uncompacted = Some(reason.clone());
@@ -120,23 +181,16 @@ fn verify(engine: &dyn Engine, data: &Data, live: &Live, workload: &Workload) ->
     Verified::of(Bench::new(engine, data, live).run(&[&reads], Usage::default))
 }
 
+fn settle(engine: &dyn Engine) -> impl Fn() -> Result<(), String> {
+    || engine.settle().map_err(|error| error.to_string())
+}
+
 /// The value that a key has: what the engine that does nothing answers.
 fn expected(data: &Arc<Data>, live: &Arc<Live>) -> Expected {
     let (data, live) = (Arc::clone(data), Arc::clone(live));
     Arc::new(move |key, value| {
         let index = data.keys().and_then(|keys| keys.number(key)).filter(|&index| index < data.capacity());
         index.inspect(|&index| data.value(index, live.versions.newest(index), value)).is_some()
-    })
-}
-
-/// The measurements so far, each with its cell.
-fn measured<'o>(
-    outcomes: &'o mut [Outcome],
-    cells: &'o [Cell],
-) -> impl Iterator<Item = (&'o mut Measurement, &'o Cell)> {
-    outcomes.iter_mut().zip(cells).filter_map(|(outcome, cell)| match outcome {
-        Outcome::Measured(measurement) => Some((measurement, cell)),
-        Outcome::Failed(_) | Outcome::Unsupported(_) => None,
     })
 }
 
@@ -212,54 +266,6 @@ fn load(engine: &dyn Engine, data: &Data, live: &Live, workload: &Workload) -> R
     }
     engine.sync().map_err(|error| format!("load: {error}"))?;
     Ok(Some(begin.elapsed().as_secs_f64()))
-}
-
-/// Measures cells that run at the same time, with the keys counted before and after.
-fn counted(engine: &dyn Engine, data: &Data, live: &Live, cells: &[Cell]) -> Vec<Measurement> {
-    let real = !cells.iter().any(|cell| cell.reference || reference::is_reference(&cell.target.store));
-    let keys_before = live.count();
-    let before = (real && engine.info().constant_count).then(|| (engine.count(), keys_before));
-    let mut measurements = operations(engine, data, live, cells);
-    // To count is to scan, for some engines: only where the number may have changed.
-    let worth = engine.info().constant_count || cells.iter().any(|cell| cell.workload.changes_keys());
-    let after = (real && worth).then(|| (engine.count(), live.count()));
-    let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
-    for measurement in &mut measurements {
-        (measurement.keys_before, measurement.keys_after) = (Some(keys_before), Some(live.count()));
-        // A write that failed may or may not be there: it is counted already.
-        if !exact || measurement.errors > 0 {
-            continue;
-        }
-        for (found, expected) in before.iter().chain(&after) {
-            compare_count(measurement, found, *expected);
-        }
-    }
-    measurements
-}
-
-fn operations(engine: &dyn Engine, data: &Data, live: &Live, cells: &[Cell]) -> Vec<Measurement> {
-    let Some(first) = cells.first() else { return Vec::new() };
-    let mut bench = Bench::new(engine, data, live);
-    bench.sync = fsync(&first.target) == Fsync::Always;
-    bench.in_groups = first.target.commits == Commits::Groups;
-    bench.sync_every_second = fsync(&first.target) == Fsync::EverySec;
-    let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
-    let phases = bench.run(&workloads, Usage::of_self);
-    let mut measurements: Vec<_> = phases
-        .into_iter()
-        .zip(cells)
-        .map(|(phase, cell)| phase.measurement(&cell.workload, cells.len()))
-        .collect();
-    for (cell, measurement) in cells.iter().zip(&mut measurements) {
-        let wrote = cell
-            .workload
-            .kinds()
-            .any(|kind| !matches!(kind, Operation::Get | Operation::GetMiss | Operation::Scan));
-        if wrote && !first.target.persistent {
-            measurement.written_bytes = None;
-        }
-    }
-    measurements
 }
 
 fn count(engine: &dyn Engine, live: &Live) -> Measurement {

@@ -197,7 +197,10 @@ impl Client {
                 bench.data.key(index, &mut self.key);
                 let name: &[u8] = if operation == Operation::Delete { b"DEL" } else { b"GET" };
                 encode(&mut self.output, &[name, &self.key]);
-                let bytes = if operation == Operation::Delete { self.key.len() } else { 0 };
+                let bytes = match operation {
+                    Operation::Delete => self.key.len() + bench.data.value_length(index),
+                    _ => 0,
+                };
                 let oldest = bench.live.versions.oldest(index);
                 self.waiting.push_back(Request {
                     operation,
@@ -365,6 +368,10 @@ fn encode(output: &mut Vec<u8>, parts: &[&[u8]]) {
 fn call(address: SocketAddr, parts: &[&[u8]]) -> io::Result<OwnedFrame> {
     let mut stream = Blocking::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
+    ask(&mut stream, parts)
+}
+
+fn ask(stream: &mut Blocking, parts: &[&[u8]]) -> io::Result<OwnedFrame> {
     let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
     encode(&mut bytes, parts);
     stream.write_all(&bytes)?;
@@ -392,6 +399,13 @@ pub(super) fn count_keys(address: SocketAddr) -> io::Result<u64> {
 /// Removes every key.
 pub(super) fn flush(address: SocketAddr) -> io::Result<()> {
     call(address, &[b"FLUSHDB"]).map(drop)
+}
+
+/// Makes one of our own servers do what it has put off.
+pub(super) fn settle_store(address: SocketAddr) -> io::Result<()> {
+    let mut stream = Blocking::connect(address)?;
+    // Compactions may take an hour.
+    ask(&mut stream, &[b"DEBUG", b"SETTLE"]).map(drop)
 }
 
 /// Asks the server to end; it may do so without a reply.

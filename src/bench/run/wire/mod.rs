@@ -9,12 +9,13 @@ mod timer;
 
 use super::{
     job::Job,
-    process::Usage,
+    meter::Meter,
+    process::{Memory, Usage},
     verified::{self, Verified},
 };
 use crate::bench::{
     data::{Data, live::Live},
-    result::{Measurement, Outcome, Step, Workload},
+    result::{Cell, Measurement, Outcome, Step, Workload},
 };
 use server::Server;
 pub(super) use server::stop_server;
@@ -33,7 +34,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     let live = Arc::new(Live::new(data.capacity()));
     let server = Server::start(job, &first.target)?;
     let bench = Bench { address: server.address, data, live: Arc::clone(&live) };
-    let usage = || server.pid.map(Usage::of).unwrap_or_default();
+    let settle = || server.settle();
     let load_seconds = bench.load(&first.workload)?;
     let mut measurements: Vec<Measurement> = Vec::new();
     for cells in job.steps() {
@@ -42,34 +43,37 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
         }
         let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
         let keys_before = live.count();
-        let phases = bench.run(&workloads, &usage)?;
+        let meter = Meter::new(server.pid, server.files.as_ref(), &settle, Memory::default());
+        let phases = bench.run(&workloads, &|| meter.read())?;
+        let usage = phases.first().map(|phase| phase.usage.clone()).unwrap_or_default();
         let keys = client::count_keys(server.address);
+        let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
+        let mut step = Vec::new();
         for (phase, cell) in phases.into_iter().zip(cells) {
             let mut measurement = phase.measurement(&cell.workload, cells.len());
             (measurement.keys_before, measurement.keys_after) = (Some(keys_before), Some(live.count()));
-            let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
             compare_count(&mut measurement, exact, &keys, live.count());
-            measurements.push(measurement);
+            step.push(measurement);
         }
+        meter.finish(&usage)?.charge(&mut step, cells, live.count());
+        measurements.extend(step);
     }
     let reopens = first.target.persistent && first.target.address.is_none();
     let mut verified = if reopens { None } else { Some(bench.verify(&first.workload)?) };
-    let (close_seconds, disk_bytes) = server.stop()?;
+    let (close_seconds, closed_size) = server.stop()?;
     if reopens {
         let server = Server::start(job, &first.target)?;
         verified = Some(Bench { address: server.address, ..bench }.verify(&first.workload)?);
         server.stop()?;
     }
-    for (measurement, cell) in measurements.iter_mut().zip(&job.cells) {
+    let last = job.cells.len() - job.steps().last().map_or(0, <[Cell]>::len);
+    for (place, measurement) in measurements.iter_mut().enumerate() {
         measurement.load_seconds = load_seconds;
         measurement.close_seconds = close_seconds;
-        measurement.disk_bytes = disk_bytes;
-        let alive = live.count() as f64 * cell.workload.pair_bytes();
+        measurement.closed_size = closed_size.filter(|_| place >= last);
         if let Some(verified) = &verified {
             verified.add_to(measurement);
         }
-        measurement.space_amplification =
-            disk_bytes.filter(|_| alive > 0.0).map(|bytes| bytes as f64 / alive);
     }
     Ok(measurements.into_iter().map(Outcome::Measured).collect())
 }

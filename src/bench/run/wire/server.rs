@@ -2,14 +2,13 @@
 
 use super::client;
 use crate::bench::{
-    result::Target,
-    run::{affinity::Pinned, job::Job, process},
+    result::{FileSize, Target},
+    run::{affinity::Pinned, disk::Files, job::Job},
 };
 use std::{
-    env, fs,
+    env,
     io::{BufRead, BufReader},
     net::{SocketAddr, ToSocketAddrs},
-    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::{Mutex, PoisonError},
     time::Instant,
@@ -38,15 +37,17 @@ pub(in crate::bench::run) fn stop_server() {
 pub(super) struct Server {
     pub address: SocketAddr,
     pub pid: Option<u32>,
-    /// Where our own server's store is.
-    store: Option<PathBuf>,
+    /// Whether it is ours to end.
+    own: bool,
+    /// Of our own server's store, if it has any.
+    pub files: Option<Files>,
 }
 
 impl Server {
     pub fn start(job: &Job, target: &Target) -> Result<Self, String> {
         match &target.address {
             Some(address) => Self::foreign(job, address),
-            None => Self::own(job),
+            None => Self::own(job, target),
         }
     }
 
@@ -59,12 +60,12 @@ impl Server {
             client::flush(address).map_err(error)?;
         }
         match client::count_keys(address).map_err(error)? {
-            0 => Ok(Self { address, pid: job.target_pid, store: None }),
+            0 => Ok(Self { address, pid: job.target_pid, own: false, files: None }),
             keys => Err(format!("the server at {name} holds {keys} keys; empty it, or allow the run to")),
         }
     }
 
-    fn own(job: &Job) -> Result<Self, String> {
+    fn own(job: &Job, target: &Target) -> Result<Self, String> {
         let program = env::current_exe().map_err(|error| error.to_string())?;
         let _pinned = job.server_cpus.as_deref().map(Pinned::to).transpose()?;
         let mut child = Command::new(program)
@@ -81,19 +82,28 @@ impl Server {
         let address = line.split_whitespace().find_map(|word| word.strip_prefix("address=")?.parse().ok());
         match (read, address) {
             (Some(Ok(_)), Some(address)) => {
-                Ok(Self { address, pid: Some(pid), store: Some(job.directory.join("store")) })
+                let files = target.persistent.then(|| Files::of(&job.directory));
+                Ok(Self { address, pid: Some(pid), own: true, files })
             }
             _ => Err(format!("the server did not start: {line:?}")),
         }
     }
 
-    /// Ends our own server in an orderly way, leaves another one empty. The time it took and the bytes it
+    /// Makes our own server do what it has put off; of another one nobody knows how to ask.
+    pub fn settle(&self) -> Result<(), String> {
+        if !self.own {
+            return Ok(());
+        }
+        client::settle_store(self.address).map_err(|error| error.to_string())
+    }
+
+    /// Ends our own server in an orderly way, leaves another one empty. The time it took and the files it
     /// left on disk.
-    pub fn stop(self) -> Result<(Option<f64>, Option<u64>), String> {
-        let Some(store) = self.store else {
+    pub fn stop(&self) -> Result<(Option<f64>, Option<FileSize>), String> {
+        if !self.own {
             client::flush(self.address).map_err(|error| format!("FLUSHDB: {error}"))?;
             return Ok((None, None));
-        };
+        }
         let Some(mut child) = take_server() else { return Ok((None, None)) };
         let begin = Instant::now();
         client::shut_down(self.address);
@@ -101,7 +111,6 @@ impl Server {
         if !status.success() {
             return Err(format!("the server ended with {status}"));
         }
-        let disk_bytes = fs::exists(&store).is_ok_and(|exists| exists).then(|| process::disk_bytes(&store));
-        Ok((Some(begin.elapsed().as_secs_f64()), disk_bytes))
+        Ok((Some(begin.elapsed().as_secs_f64()), self.files.as_ref().map(Files::size)))
     }
 }

@@ -1,0 +1,163 @@
+//! What cells that run at the same time have used, and what they have left behind: read around their
+//! measured time, between two states in which nothing is left to do.
+
+use super::{
+    disk::Files,
+    process::{self, Memory, Usage},
+};
+use crate::bench::result::{Cell, FileSize, Measurement};
+use std::{
+    cell::{Cell as Slot, RefCell},
+    time::Instant,
+};
+
+/// Below so many bytes of keys and values, write amplification tells of what an engine writes at any rate
+/// (the head of a file, a first page), not of what a write costs.
+pub(super) const LEAST_USER_BYTES: u64 = 1 << 20;
+
+/// Makes the store do the work that it has put off.
+pub(super) type Settle<'s> = &'s dyn Fn() -> Result<(), String>;
+
+/// Reads what a process uses around the measured time of some cells.
+pub(super) struct Meter<'m> {
+    /// The process with the engine, if it is known.
+    pid: Option<u32>,
+    /// The store's, if they are known.
+    files: Option<&'m Files>,
+    settle: Settle<'m>,
+    /// What the process had in memory without the engine.
+    base: Memory,
+    before: RefCell<Option<Before>>,
+    live: Slot<Option<FileSize>>,
+    mapped: Slot<Option<u64>>,
+    failure: RefCell<Option<String>>,
+}
+
+/// The state at the begin of the measured time.
+struct Before {
+    usage: Usage,
+    device_bytes: Option<u64>,
+}
+
+/// What was used, and left.
+pub(super) struct Used {
+    written_bytes: Option<u64>,
+    device_bytes: Option<u64>,
+    memory: Memory,
+    mapped_bytes: Option<u64>,
+    live: Option<FileSize>,
+    settled: Option<FileSize>,
+    settle_seconds: f64,
+}
+
+impl<'m> Meter<'m> {
+    pub fn new(pid: Option<u32>, files: Option<&'m Files>, settle: Settle<'m>, base: Memory) -> Self {
+        Self {
+            pid,
+            files,
+            settle,
+            base,
+            before: RefCell::default(),
+            live: Slot::default(),
+            mapped: Slot::default(),
+            failure: RefCell::default(),
+        }
+    }
+
+    /// What the process has used. The first reading is that before the measured time: what the load and the
+    /// warm-up have put off is done first, so that nobody inherits it. The second is that after it.
+    pub fn read(&self) -> Usage {
+        let mut before = self.before.borrow_mut();
+        if before.is_some() {
+            let usage = self.usage();
+            self.live.set(self.files.map(Files::size));
+            let mapped = |files: &Files| process::mapped_bytes(self.pid?, files.directory());
+            self.mapped.set(self.files.and_then(mapped));
+            return usage;
+        }
+        if let Err(text) = self.settle() {
+            self.failure.replace(Some(text));
+        }
+        self.pid.into_iter().for_each(process::reset_peak);
+        let usage = self.usage();
+        *before =
+            Some(Before { usage: usage.clone(), device_bytes: self.files.and_then(Files::device_bytes) });
+        usage
+    }
+
+    /// Settles, and tells all of what was used since the first reading, the settling included: `after` is
+    /// the difference of the two.
+    pub fn finish(self, after: &Usage) -> Result<Used, String> {
+        let begin = Instant::now();
+        self.settle()?;
+        let settle_seconds = begin.elapsed().as_secs_f64();
+        if let Some(text) = self.failure.take() {
+            return Err(text);
+        }
+        let counted = self.files.is_none_or(Files::are_counted);
+        let (now, before) = (self.usage(), self.before.take());
+        let since = before.as_ref().map(|before| now.since(&before.usage)).unwrap_or_default();
+        let device_bytes = || {
+            let now = self.files?.device_bytes()?;
+            Some(now.saturating_sub(before.as_ref()?.device_bytes?))
+        };
+        Ok(Used {
+            written_bytes: since.written_bytes.filter(|_| counted),
+            device_bytes: device_bytes(),
+            memory: after.memory.beyond(&self.base),
+            mapped_bytes: self.mapped.get(),
+            live: self.live.get(),
+            settled: self.files.map(Files::size),
+            settle_seconds,
+        })
+    }
+
+    fn usage(&self) -> Usage {
+        self.pid.map(Usage::of).unwrap_or_default()
+    }
+
+    fn settle(&self) -> Result<(), String> {
+        settle(self.files, self.settle)
+    }
+}
+
+/// Lets the store do what it has put off, then the file system.
+pub(super) fn settle(files: Option<&Files>, settle: Settle<'_>) -> Result<(), String> {
+    settle().map_err(|error| format!("settling: {error}"))?;
+    files.map_or(Ok(()), Files::write_back).map_err(|error| format!("settling: syncfs: {error}"))
+}
+
+impl Used {
+    /// Charges the cells with it. `alive` keys are there.
+    pub fn charge(&self, measurements: &mut [Measurement], cells: &[Cell], alive: u64) {
+        let user_bytes: u64 = measurements.iter().map(|measurement| measurement.user_bytes).sum();
+        for (measurement, cell) in measurements.iter_mut().zip(cells) {
+            measurement.peak_memory_bytes = self.memory.peak;
+            measurement.anonymous_bytes = self.memory.anonymous;
+            if !cell.target.persistent {
+                continue;
+            }
+            measurement.mapped_bytes = self.mapped_bytes;
+            measurement.written_bytes = self.written_bytes;
+            measurement.device_bytes = self.device_bytes;
+            // Who of several wrote, nobody knows; who wrote nothing, has no amplification.
+            if user_bytes >= LEAST_USER_BYTES && measurement.user_bytes > 0 {
+                let times = |bytes| bytes as f64 / user_bytes as f64;
+                measurement.write_amplification = self.written_bytes.map(times);
+            }
+            measurement.settle_seconds = Some(self.settle_seconds);
+            measurement.live_size = self.live;
+            if let Some(size) = self.settled {
+                charge_size(measurement, cell, size, alive);
+            }
+        }
+    }
+}
+
+/// Charges a cell with the size of settled files that hold `alive` keys.
+pub(super) fn charge_size(measurement: &mut Measurement, cell: &Cell, size: FileSize, alive: u64) {
+    measurement.settled_size = Some(size);
+    measurement.disk_bytes = Some(size.used_bytes);
+    let alive = alive as f64 * cell.workload.pair_bytes();
+    measurement.space_amplification = (alive > 0.0).then(|| size.used_bytes as f64 / alive);
+}
