@@ -24,6 +24,8 @@ fn main() -> ExitCode {
         Some(Command::Bench(options)) => measure(*options),
         #[cfg(all(feature = "torture", target_os = "linux"))]
         Some(Command::Torture(options)) => torture(options),
+        #[cfg(target_os = "linux")]
+        Some(Command::Calibrate(options)) => calibrate(&options),
         Some(Command::MeasureJob) => run::child::serve().map_err(Into::into),
         Some(Command::ResultSchema) => print(&bench::schema()),
         Some(Command::Stores { markdown: true }) => print(&stores::markdown()),
@@ -84,6 +86,22 @@ fn torture(options: kvbench::cli::Torture) -> anyhow::Result<()> {
         return print(&kvbench::proof::Results::read(path)?.markdown());
     }
     Ok(kvbench::torture::run(&options.options()?, &mut |text| drop(print(text)))?)
+}
+
+#[cfg(target_os = "linux")]
+fn calibrate(options: &kvbench::cli::Calibrate) -> anyhow::Result<()> {
+    use kvbench::bench::calibrate;
+    let figures = calibrate::run(&options.options())?;
+    print(&calibrate::text(&figures))?;
+    let found = calibrate::summary(&figures)?;
+    if let Some(path) = options.output() {
+        run::calibrated::save(&found, &path).with_context(|| format!("--output {}", path.display()))?;
+    }
+    if let Some(path) = options.markdown() {
+        let page = calibrate::markdown(&figures, &found);
+        std::fs::write(path, page).with_context(|| format!("--markdown {}", path.display()))?;
+    }
+    Ok(calibrate::verdict(&found)?)
 }
 
 fn report(options: &Report) -> anyhow::Result<()> {

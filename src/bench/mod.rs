@@ -3,12 +3,15 @@
 //! A pipeline; each stage uses only those below it:
 //!
 //! - [`compare`] and [`report`]: what it means. Two runs cell by cell; tables, charts, answers.
+//! - [`calibrate`]: whether it can be believed. Every column of a result against a known truth.
 //! - [`run`]: doing it. Goes over the cells, a process of its own for each group of them, threads over an
 //!   engine or clients over a connection, and records what came of it.
 //! - [`plan`]: what the user wants, as cells.
 //! - [`data`]: what to write, and what to expect of a read.
 //! - [`result`]: the format of all that, its files and the figures in them.
 
+#[cfg(target_os = "linux")]
+pub mod calibrate;
 pub mod compare;
 pub mod data;
 pub mod plan;

@@ -429,7 +429,7 @@ impl WireFlags {
 }
 
 /// Serves a target's store at `path`, on a free port.
-fn server_arguments(target: &Target, path: &Path, map_bytes: u64) -> Vec<String> {
+pub(super) fn server_arguments(target: &Target, path: &Path, map_bytes: u64) -> Vec<String> {
     let path = if target.persistent { path.display().to_string() } else { ":memory:".into() };
     let fsync = target.fsync.clone().unwrap_or_else(|| Fsync::Always.to_string());
     let (cache, map) = (target.cache_bytes.to_string(), map_bytes.to_string());

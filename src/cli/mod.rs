@@ -1,23 +1,27 @@
 //! The command line: the only place that knows flag names.
 
 mod bench;
+#[cfg(target_os = "linux")]
+mod calibrate;
 mod network;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 mod torture;
 
 use crate::{
     config::Config,
-    engine::{Compression, FAULTY, Fsync, KINDS, Kind, Location, ReadAhead},
+    engine::{Compression, FAULTY, Fsync, KINDS, Kind, Location, ReadAhead, reference},
     store::MAX_UNSYNCED,
 };
 use bytesize::ByteSize;
 use clap::{
     Args, Parser, Subcommand, ValueEnum,
-    builder::{PossibleValuesParser, TypedValueParser},
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 use std::{path::PathBuf, thread, time::Duration};
 
 pub use bench::Bench;
+#[cfg(target_os = "linux")]
+pub use calibrate::Calibrate;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 pub use torture::Torture;
 
@@ -77,6 +81,10 @@ pub enum Command {
     #[cfg(all(feature = "torture", target_os = "linux"))]
     #[command(after_help = torture::EXAMPLES)]
     Torture(Torture),
+    /// Measure an engine of known truth, to see whether the figures of this build can be believed
+    #[cfg(target_os = "linux")]
+    #[command(after_help = calibrate::HELP)]
+    Calibrate(Calibrate),
     /// Measure one job (started by bench, for each group of cells)
     #[command(hide = true)]
     MeasureJob,
@@ -214,8 +222,13 @@ pub struct Serve {
 }
 
 fn kind_parser() -> impl TypedValueParser<Value = &'static Kind> {
-    PossibleValuesParser::new(KINDS.iter().chain(FAULTY).map(|kind| kind.info.name))
-        .try_map(|name| Kind::find(&name).ok_or_else(|| format!("this build has no store {name}")))
+    let listed = KINDS.iter().chain(FAULTY).map(|kind| PossibleValue::new(kind.info.name));
+    // Served for `kvbench calibrate` only.
+    let hidden = reference::kind("calibration").map(|kind| PossibleValue::new(kind.info.name).hide(true));
+    PossibleValuesParser::new(listed.chain(hidden)).try_map(|name| {
+        let kind = Kind::find(&name).or_else(|| reference::kind(&name));
+        kind.ok_or_else(|| format!("this build has no store {name}"))
+    })
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -156,8 +156,8 @@ impl Torture {
                     program: program.clone(),
                     arguments: server_arguments(name, fsync),
                     is_ours: true,
-                    kill: Promise::of(loss.kill),
-                    power_cut: Promise::of(loss.power_cut),
+                    kill: Promise::of(loss.kill.words),
+                    power_cut: Promise::of(loss.power_cut.words),
                     again: format!("{} --store {name} --fsync {fsync}", self.again()),
                     program_words: String::new(),
                 }

@@ -108,7 +108,7 @@ fn write_mark(mut mark: &File, engine: &str) -> io::Result<()> {
 
 /// Creates the directory `path` unless it is there. The new name is synced, or a power cut could take the
 /// directory away with everything that was synced inside.
-fn create_dir(path: &Path) -> Result<()> {
+pub(super) fn create_dir(path: &Path) -> Result<()> {
     match fs::create_dir(path) {
         Ok(()) => path::sync_dir(path::parent(path)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),

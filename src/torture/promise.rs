@@ -55,7 +55,7 @@ mod tests {
         for info in KINDS.iter().map(|kind| kind.info) {
             for fsync in Fsync::ALL {
                 let loss = info.loss(fsync);
-                for words in [loss.kill, loss.power_cut] {
+                for words in [loss.kill.words, loss.power_cut.words] {
                     let is_nothing = Promise::of(words) == Promise::Nothing;
                     assert_eq!(is_nothing, words == "nothing", "{}: {words}", info.name);
                 }

@@ -11,6 +11,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[cfg(target_os = "linux")]
+mod calibration;
 mod command;
 mod conduct;
 mod distributions;

@@ -42,6 +42,7 @@ pub fn run(suite: &str, repetitions: u32) -> Run {
             memory_limit_bytes: None,
             cold: None,
             cpus: None,
+            calibration: None,
             warnings: vec!["The data fit in memory; use more keys to measure the device.".to_owned()],
         },
         row_heading: String::new(),

@@ -1,9 +1,6 @@
 //! Where and with what a run was made.
 
-use crate::bench::{
-    result::numbers,
-    result::{files::RunFile, measure::Unit},
-};
+use crate::bench::result::{Calibration, files::RunFile, measure::Unit, numbers};
 
 /// A run's surroundings, in words.
 pub struct Described<'a> {
@@ -67,6 +64,7 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
         ("fsync of 4 KiB", place.fsync_us.map_or_else(unknown, |us| numbers::short(Unit::Microseconds, us))),
         ("Load average", place.load_average.map_or_else(unknown, |load| format!("{load:.2}"))),
         ("kvbench", format!("{}, commit {}", run.version, text(&place.commit))),
+        ("Calibration", place.calibration.as_ref().map_or_else(|| "not calibrated".into(), calibration)),
         ("Compiler", text(&place.rustc)),
         ("Libraries", libraries.collect::<Vec<_>>().join(", ")),
         ("Repetitions", run.repetitions.to_string()),
@@ -82,6 +80,17 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
         facts.push(("Left out", run.left_out.join("; ")));
     }
     facts
+}
+
+fn calibration(found: &Calibration) -> String {
+    let Calibration { date, figures, failed, worst_error, worst_figure, .. } = found;
+    match found.passed {
+        true => format!(
+            "{date}: all {figures} figures as true as they can be, at most {:.2}% off ({worst_figure})",
+            worst_error * 100.0
+        ),
+        false => format!("{date}: {} of {figures} figures were wrong: {}", failed.len(), failed.join(", ")),
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]

@@ -93,8 +93,32 @@ pub struct Environment {
     /// Processors of the engines and of the drivers (`--cpus`).
     #[serde(default)]
     pub cpus: Option<String>,
+    /// How this build's figures stood against known truths, if `kvbench calibrate` was run with it.
+    #[serde(default)]
+    pub calibration: Option<Calibration>,
     /// What makes figures of this machine or directory doubtful, each with the remedy.
     pub warnings: Vec<String>,
+}
+
+/// What came of `kvbench calibrate`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Calibration {
+    /// Git commit of the program, as in [`Environment::commit`].
+    pub commit: Option<String>,
+    /// Checksum of the program: another one of the same commit is another one.
+    pub program: u32,
+    /// When it ended, RFC 3339, UTC.
+    pub date: String,
+    /// Whether every figure was where the truth allows.
+    pub passed: bool,
+    /// Figures that were looked at.
+    pub figures: usize,
+    /// Those that were elsewhere.
+    pub failed: Vec<String>,
+    /// The largest error of a figure measured in process, as a part of its truth, ...
+    pub worst_error: f64,
+    /// ... and which figure that was.
+    pub worst_figure: String,
 }
 
 /// One engine (or server) x workload x setting: a number in a table.

@@ -1,7 +1,7 @@
 //! Where a run takes place, as far as it can be known without asking anyone, and what makes its numbers
 //! doubtful.
 
-use super::{affinity, cold, process::field};
+use super::{affinity, calibrated, cold, process::field};
 use crate::{
     bench::{
         plan::options::Conduct,
@@ -48,6 +48,7 @@ pub fn describe(directory: &Path, cells: &[Cell], conduct: &Conduct) -> Environm
         memory_limit_bytes: conduct.memory_limit,
         cold: conduct.cold.then(cold::words),
         cpus: affinity::describe(&conduct.cpus),
+        calibration: calibrated::of_this_build(),
         warnings: Vec::new(),
     };
     environment.warnings = warnings(&environment, cells);

@@ -2,6 +2,7 @@
 //! written after each job.
 
 pub mod affinity;
+pub mod calibrated;
 pub mod child;
 pub mod cold;
 pub mod disk;
@@ -301,6 +302,7 @@ fn bar(length: u64) -> ProgressBar {
     bar
 }
 
-fn now() -> String {
+/// The time, as files have it.
+pub fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -184,7 +184,7 @@ fn check_copy(path: &Path) -> Result<Sound> {
     options.set_paranoid_checks(true);
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     let db = DB::open(&options, path).map_err(|error| fail(error, Some(path)))?;
-    check::scan(Box::new(RocksDb { db, path: Some(path.into()) }))
+    check::scan(Box::new(RocksDb { watch: None, db: Arc::new(db), path: Some(path.into()) }))
 }
 
 /// All tables are open from the start where that may be, as is RocksDB's default: a read then looks none up.

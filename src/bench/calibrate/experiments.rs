@@ -1,0 +1,159 @@
+//! What is made true, and the cells that measure it.
+
+use crate::{
+    bench::result::{Access, Cell, Figure, Operation, Order, Size, Step, Target, Workload},
+    engine::{
+        Fsync,
+        reference::calibration::{CALIBRATION, Cost, PAGE, Part, Stall, Truth},
+    },
+};
+
+const MIB: u64 = 1 << 20;
+const MS: u64 = 1_000_000;
+
+/// What a job's figures are to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// Counts, throughput and latency of a closed loop.
+    Latency,
+    /// Latency of an open loop.
+    OpenLoop,
+    /// Processor time.
+    Processor,
+    /// Bytes, sizes, memory, and the times around the measured one.
+    Bytes,
+}
+
+/// A truth, and the cells of one job that measure it.
+#[derive(Clone, Debug)]
+pub(super) struct Experiment {
+    pub name: String,
+    pub subject: Subject,
+    pub access: Access,
+    pub truth: Truth,
+    pub cells: Vec<Cell>,
+}
+
+/// All experiments, in process and over the wire.
+pub(super) fn all() -> Vec<Experiment> {
+    let of = |access| [latency(access), stalls(access), processor(access), bytes(access)];
+    [Access::InProcess, Access::Wire].into_iter().flat_map(of).collect()
+}
+
+/// A distribution whose percentiles lie far from each other.
+fn latency(access: Access) -> Experiment {
+    let part = |count, ms| Part { count, cost: Cost { cpu_ns: 0, sleep_ns: ms * MS } };
+    let reads = vec![part(575, 1), part(335, 4), part(80, 12), part(8, 40), part(2, 120)];
+    let truth = Truth { reads, write_bytes: PAGE, ..Truth::default() };
+    let read = workload("latency", Operation::Get, 1000);
+    experiment("latency", Subject::Latency, access, truth, vec![read])
+}
+
+/// A quarter of every second stands still.
+fn stalls(access: Access) -> Experiment {
+    let cost = Cost { cpu_ns: 0, sleep_ns: MS };
+    let truth = Truth {
+        reads: vec![Part { count: 1, cost }],
+        stall: Some(Stall { every_ms: 1000, length_ms: 250 }),
+        write_bytes: PAGE,
+        ..Truth::default()
+    };
+    let read = Workload { rate: Some(200.0), ..workload("open loop", Operation::Get, 800) };
+    experiment("open loop", Subject::OpenLoop, access, truth, vec![read])
+}
+
+fn processor(access: Access) -> Experiment {
+    let cost = Cost { cpu_ns: MS / 2, sleep_ns: 0 };
+    let truth = Truth { reads: vec![Part { count: 1, cost }], write_bytes: PAGE, ..Truth::default() };
+    experiment(
+        "processor",
+        Subject::Processor,
+        access,
+        truth,
+        vec![workload("processor", Operation::Get, 1000)],
+    )
+}
+
+/// The load takes more memory, and leaves more debts, than the cells after it: none of them may show it.
+fn bytes(access: Access) -> Experiment {
+    let truth = Truth {
+        write: Cost { cpu_ns: 0, sleep_ns: MS / 10 },
+        write_bytes: 2 * PAGE,
+        debt_bytes: 3 * PAGE,
+        settled_bytes: 2 * MIB,
+        closed_bytes: MIB,
+        hole_bytes: 5 * MIB,
+        reserved_bytes: 7 * MIB,
+        memory_bytes: 96 * MIB,
+        surge_bytes: 48 * MIB,
+        load_surge_bytes: 192 * MIB,
+        mapped_bytes: 24 * MIB,
+        settle_ms: 80,
+        close_ms: 60,
+        recovery_ms: 70,
+        ..Truth::default()
+    };
+    let large = |name, operation, operations| Workload {
+        keys: 600,
+        value_bytes: Size::Fixed(4000),
+        ..workload(name, operation, operations)
+    };
+    let cells = vec![large("updates", Operation::Update, 500), large("deletes", Operation::Delete, 300)];
+    experiment("bytes", Subject::Bytes, access, truth, cells)
+}
+
+fn workload(name: &str, operation: Operation, operations: u64) -> Workload {
+    Workload {
+        name: name.into(),
+        mix: [(operation, 1.0)].into(),
+        keys: 200,
+        key_bytes: Size::Fixed(16),
+        value_bytes: Size::Fixed(100),
+        order: Order::Uniform,
+        threads: 1,
+        batch: 1,
+        seconds: None,
+        operations: Some(operations),
+        warmup_seconds: 0.0,
+        rate: None,
+        scan_length: 1,
+        seed: 42,
+        step: Step::Operations,
+        hashed_keys: true,
+        key_limit: None,
+        data: None,
+    }
+}
+
+fn experiment(
+    name: &str,
+    subject: Subject,
+    access: Access,
+    truth: Truth,
+    workloads: Vec<Workload>,
+) -> Experiment {
+    let target = Target {
+        access,
+        store: CALIBRATION.into(),
+        persistent: true,
+        fsync: Some(Fsync::No.to_string()),
+        cache_bytes: 0,
+        compression: "none".into(),
+        address: None,
+        caveats: Vec::new(),
+    };
+    let cell = |workload: Workload| Cell {
+        id: format!("calibrate/{}", workload.name),
+        table: "calibrate".into(),
+        row: workload.name.clone(),
+        column: CALIBRATION.into(),
+        target: target.clone(),
+        workload,
+        group: Some(name.into()),
+        together: false,
+        figure: Figure::Throughput,
+        reference: true,
+    };
+    let cells = workloads.into_iter().map(cell).collect();
+    Experiment { name: name.into(), subject, access, truth, cells }
+}

@@ -1,0 +1,455 @@
+//! Every figure of a measurement beside its truth, and where it may lie.
+
+use super::experiments::{Experiment, Subject};
+use crate::{
+    bench::result::{
+        Access, Measurement, Workload,
+        measure::{self, Unit},
+    },
+    engine::reference::calibration::{Record, Span},
+};
+use std::ops::RangeInclusive;
+
+/// What the harness, or a server, may hold beside the engine: histograms, threads, connections.
+const HARNESS_BYTES: f64 = (16 << 20) as f64;
+/// What of its own program a server may have in memory besides, all of which is measured over the wire.
+const PROGRAM_BYTES: f64 = (24 << 20) as f64;
+/// What a file system may take for the map of a file's blocks.
+const BLOCK_MAP_BYTES: f64 = (256 << 10) as f64;
+/// What a file system may write for itself in the name of a process: pages of its bitmaps and inodes.
+const FILE_SYSTEM_BYTES: f64 = (128 << 10) as f64;
+/// How exact a histogram of three digits is, and its mean.
+const DIGITS: f64 = 0.002;
+
+/// What was measured, and what was seen from inside.
+pub(super) struct Evidence {
+    pub measurements: Vec<Measurement>,
+    /// One for each time the engine was open.
+    pub records: Vec<Record>,
+    /// When the job had ended.
+    pub end: u64,
+}
+
+/// A column of a result, for one experiment.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// What was done.
+    pub workload: String,
+    /// In process or over the wire.
+    pub access: Access,
+    /// Name of the column.
+    pub column: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// What is true.
+    pub truth: f64,
+    /// Where a true figure lies.
+    pub allowed: RangeInclusive<f64>,
+    /// What was measured.
+    pub measured: Option<f64>,
+}
+
+impl Figure {
+    /// Whether it is where it should be.
+    pub fn is_true(&self) -> bool {
+        self.measured.is_some_and(|measured| self.allowed.contains(&measured))
+    }
+
+    /// How far it is from the truth, as a part of it.
+    pub fn error(&self) -> f64 {
+        let off = self.measured.map_or(f64::INFINITY, |measured| (measured - self.truth).abs());
+        if off == 0.0 { 0.0 } else { off / self.truth.abs() }
+    }
+
+    /// Whether it claims to be the engine's alone: not what the wire adds, nor other programs.
+    pub fn counts_as_error(&self) -> bool {
+        self.access == Access::InProcess && self.allowed.end().is_finite()
+    }
+
+    /// Names it.
+    pub fn name(&self) -> String {
+        let access = match self.access {
+            Access::InProcess => "in process",
+            Access::Wire => "over the wire",
+        };
+        format!("{} of {} {access}", self.column, self.workload)
+    }
+}
+
+type Of = fn(&Measurement) -> Option<f64>;
+
+#[expect(clippy::cast_precision_loss, reason = "all are below 2^53")]
+fn real(number: u64) -> f64 {
+    number as f64
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    real(nanoseconds) / 1e9
+}
+
+/// The columns of a result that have no place in [`measure::ALL`].
+const MORE: [(&str, Unit, Of); 7] = [
+    ("operations", Unit::Times, |m| Some(real(m.operations))),
+    ("user_bytes", Unit::Bytes, |m| Some(real(m.user_bytes))),
+    ("live length", Unit::Bytes, |m| Some(real(m.live_size?.length_bytes))),
+    ("live blocks", Unit::Bytes, |m| Some(real(m.live_size?.block_bytes))),
+    ("settled length", Unit::Bytes, |m| Some(real(m.settled_size?.length_bytes))),
+    ("settled blocks", Unit::Bytes, |m| Some(real(m.settled_size?.block_bytes))),
+    ("closed length", Unit::Bytes, |m| Some(real(m.closed_size?.length_bytes))),
+];
+
+/// All columns that there are.
+pub fn columns() -> impl Iterator<Item = (&'static str, Unit, Of)> {
+    measure::ALL.iter().map(|measure| (measure.name, measure.unit, measure.of)).chain(MORE)
+}
+
+/// Judges one cell.
+struct Judge<'e> {
+    experiment: &'e Experiment,
+    evidence: &'e Evidence,
+    measurement: &'e Measurement,
+    workload: &'e Workload,
+    record: &'e Record,
+    /// When it was opened again.
+    again: Option<&'e Record>,
+    span: &'e Span,
+    /// The end of the settling before it.
+    begin: u64,
+    is_last: bool,
+    figures: Vec<Figure>,
+}
+
+/// The figures of an experiment. The engine was settled before and after each cell.
+pub(super) fn judge(experiment: &Experiment, evidence: &Evidence) -> Vec<Figure> {
+    // The load may have had it open, and closed, before.
+    let with_cells = |record: &Record| record.spans.len() >= 2 * experiment.cells.len();
+    let Some(session) = evidence.records.iter().position(with_cells) else { return Vec::new() };
+    let Some(record) = evidence.records.get(session) else { return Vec::new() };
+    let mut figures = Vec::new();
+    for (place, (cell, measurement)) in experiment.cells.iter().zip(&evidence.measurements).enumerate() {
+        let (before, span) = (record.spans.get(place * 2), record.spans.get(place * 2 + 1));
+        let (Some(before), Some(span)) = (before, span) else { continue };
+        let mut judge = Judge {
+            experiment,
+            evidence,
+            measurement,
+            workload: &cell.workload,
+            record,
+            again: evidence.records.get(session + 1),
+            span,
+            begin: before.settle.1,
+            is_last: place + 1 == experiment.cells.len(),
+            figures: Vec::new(),
+        };
+        match experiment.subject {
+            Subject::Latency => judge.closed_loop(),
+            Subject::OpenLoop => judge.open_loop(),
+            Subject::Processor => judge.processor(),
+            Subject::Bytes => judge.all_bytes(),
+        }
+        figures.append(&mut judge.figures);
+    }
+    figures
+}
+
+impl Judge<'_> {
+    fn add(&mut self, column: &str, truth: f64, allowed: RangeInclusive<f64>) {
+        let Some((name, unit, of)) = columns().find(|(name, ..)| *name == column) else { return };
+        self.figures.push(Figure {
+            workload: self.workload.name.clone(),
+            access: self.experiment.access,
+            column: name,
+            unit,
+            truth,
+            allowed,
+            measured: of(self.measurement),
+        });
+    }
+
+    /// Bytes and counts: nothing but the truth.
+    fn exact(&mut self, column: &str, truth: f64) {
+        self.add(column, truth, truth..=truth);
+    }
+
+    /// Something that took no less than `least`, and no more than `most`.
+    fn between(&mut self, column: &str, least: f64, most: f64) {
+        self.add(column, least, least * (1.0 - DIGITS)..=most * (1.0 + DIGITS));
+    }
+
+    /// Those that were asked for. The server may read a key before it writes it.
+    fn operations(&self) -> f64 {
+        real(self.workload.operations.unwrap_or(0))
+    }
+
+    /// What each operation took at least and at most, by what came before and after it.
+    fn bounds(&self) -> (Vec<f64>, Vec<f64>) {
+        let calls = &self.span.calls;
+        let next = calls.iter().skip(1).map(|call| call.0).chain([self.span.settle.0]);
+        let first = calls.first().map_or(self.begin, |call| call.0);
+        let mut before = self.begin;
+        let mut bounds = (Vec::new(), Vec::new());
+        for (number, (call, next)) in (0_u64..).zip(calls.iter().zip(next)) {
+            let (latest, earliest) = match self.workload.rate {
+                // From the start that was intended: the first one's is not before the settling's end.
+                Some(rate) => {
+                    let late = real(number) * 1e9 / rate;
+                    (real(first) + late, real(self.begin) + late)
+                }
+                None => (real(call.0), real(before)),
+            };
+            bounds.0.push((real(call.1) - latest).max(0.0) / 1e3);
+            bounds.1.push((real(next) - earliest).max(0.0) / 1e3);
+            before = call.1;
+        }
+        bounds
+    }
+
+    fn latencies(&mut self) {
+        let (mut least, mut most) = self.bounds();
+        least.sort_by(f64::total_cmp);
+        most.sort_by(f64::total_cmp);
+        let mean = |all: &[f64]| all.iter().sum::<f64>() / real(all.len().max(1) as u64);
+        self.between("mean_us", mean(&least), mean(&most));
+        for (column, quantile) in
+            [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99), ("p999_us", 0.999), ("max_us", 1.0)]
+        {
+            self.between(column, at(&least, quantile), at(&most, quantile));
+        }
+    }
+
+    fn closed_loop(&mut self) {
+        let calls = &self.span.calls;
+        let (first, last) = (calls.first().map_or(0, |call| call.0), calls.last().map_or(0, |call| call.1));
+        let (least, most) = (seconds(last - first), seconds(self.span.settle.0 - self.begin));
+        let count = self.operations();
+        self.exact("operations", count);
+        self.between("seconds", least, most);
+        self.add(
+            "throughput_per_second",
+            count / least,
+            count / most * (1.0 - DIGITS)..=count / least * (1.0 + DIGITS),
+        );
+        self.latencies();
+    }
+
+    fn open_loop(&mut self) {
+        self.exact("operations", self.operations());
+        self.latencies();
+    }
+
+    fn processor(&mut self) {
+        let (begin, end) = self.span.process_cpu_ns;
+        let each = |ns: u64| real(ns) / 1e3 / self.operations();
+        let (least, most) = (each(self.span.cpu_ns), each(end - begin));
+        self.between("cpu_us_per_operation", least, most);
+    }
+
+    fn all_bytes(&mut self) {
+        self.written();
+        self.memory();
+        self.sizes();
+        self.times();
+    }
+
+    fn written(&mut self) {
+        let (truth, count) = (&self.experiment.truth, self.operations());
+        let user = count * self.workload.pair_bytes();
+        let written = count * real(truth.write_bytes + truth.debt_bytes);
+        let most = written + FILE_SYSTEM_BYTES;
+        self.exact("operations", count);
+        self.exact("user_bytes", user);
+        self.add("written_bytes", written, written..=most);
+        self.add("write_amplification", written / user, written / user..=most / user);
+        if self.measurement.device_bytes.is_some() {
+            // Of all programs, and with what the file system writes for itself.
+            self.add("device_bytes", written, written..=f64::INFINITY);
+        }
+    }
+
+    fn memory(&mut self) {
+        let truth = &self.experiment.truth;
+        let (held, mapped) = (real(truth.memory_bytes), real(truth.mapped_bytes));
+        let program = if self.experiment.access == Access::Wire { PROGRAM_BYTES } else { 0.0 };
+        let peak = held + mapped + real(truth.surge_bytes);
+        self.add("anonymous_bytes", held, held..=held + HARNESS_BYTES);
+        self.exact("mapped_bytes", mapped);
+        self.add("peak_memory_bytes", peak, peak..=peak + HARNESS_BYTES + program);
+    }
+
+    fn sizes(&mut self) {
+        let truth = &self.experiment.truth;
+        let Span { length_bytes: length, used_bytes: used, .. } = self.span;
+        let settled = real(used.1);
+        // What was written since was written to what was reserved.
+        let rest = real(truth.reserved_bytes) - self.operations() * real(truth.write_bytes);
+        let reserved = real(used.0) + rest;
+        let closed = settled - real(truth.settled_bytes - truth.closed_bytes);
+        self.exact("live_bytes", real(used.0));
+        self.exact("live length", real(length.0));
+        self.add("live blocks", reserved, reserved..=reserved + BLOCK_MAP_BYTES);
+        self.exact("disk_bytes", settled);
+        self.exact("settled length", real(length.1));
+        self.add("settled blocks", settled, settled..=settled + BLOCK_MAP_BYTES);
+        self.exact("space_amplification", settled / real(self.span.alive_bytes));
+        if self.is_last {
+            self.exact("closed_bytes", closed);
+            self.exact("closed length", closed);
+        }
+    }
+
+    /// Load, settling, close and reopening.
+    fn times(&mut self) {
+        let (record, span) = (self.record, self.span);
+        let spans = &record.spans;
+        let first = self.evidence.records.first();
+        if let Some((opened, load)) = first.and_then(|first| Some((first.open.1, first.spans.first()?))) {
+            let begin = load.calls.first().map_or(0, |call| call.0);
+            let end = load.calls.last().map_or(0, |call| call.1);
+            self.between("load_seconds", seconds(end - begin), seconds(load.settle.0 - opened));
+        }
+        let after = spans.iter().map(|span| span.settle.0).find(|begin| *begin > span.settle.1);
+        let worked = span.calls.last().map_or(0, |call| call.1);
+        let most = seconds(after.unwrap_or(record.close.0) - worked);
+        self.between("settle_seconds", seconds(span.settle.1 - span.settle.0), most);
+        let (close, settled) = (record.close, spans.last().map_or(0, |span| span.settle.1));
+        let again = self.again;
+        let closed = again.map_or(self.evidence.end, |again| again.open.0);
+        self.between("close_seconds", seconds(close.1 - close.0), seconds(closed - settled));
+        if let Some(again) = again {
+            let (open, used) = (again.open, again.close.0);
+            self.between("reopen_seconds", seconds(open.1 - open.0), seconds(used - close.1));
+        }
+    }
+}
+
+/// The value at a quantile of sorted values, as a histogram has it.
+fn at(sorted: &[f64], quantile: f64) -> f64 {
+    let rank = (quantile * real(sorted.len() as u64)).ceil().max(1.0);
+    sorted.get(rank as usize - 1).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{
+        calibrate::experiments,
+        result::{FileSize, Latency},
+    };
+
+    const MS: u64 = 1_000_000;
+
+    /// Operations of one millisecond every ten: the load's, then those of two cells, each between settlings.
+    fn records(operations: u64) -> Vec<Record> {
+        let length = (operations * 10 + 2) * MS;
+        let span = |number: u64| {
+            let begin = 2 * MS + number * length;
+            let calls = (0..operations).map(|call| (begin + call * 10 * MS, begin + call * 10 * MS + MS));
+            let settle = begin + operations * 10 * MS;
+            Span {
+                calls: calls.collect(),
+                cpu_ns: operations * MS / 2,
+                process_cpu_ns: (0, operations * MS),
+                user_bytes: 0,
+                written_bytes: 0,
+                length_bytes: (9 << 20, 6 << 20),
+                used_bytes: (7 << 20, 6 << 20),
+                alive_bytes: 1 << 20,
+                settle: (settle, settle + MS),
+            }
+        };
+        let end = 5 * length;
+        let first = Record { open: (0, MS), spans: (0..4).map(span).collect(), close: (end, end + 5 * MS) };
+        let again = Record {
+            open: (end + 6 * MS, end + 9 * MS),
+            close: (end + 10 * MS, end + 11 * MS),
+            ..Record::default()
+        };
+        vec![first, again]
+    }
+
+    /// What is true of an experiment, a figure for each column in the order of `columns`.
+    fn evidence(experiment: &Experiment, scale: f64, broken: &str) -> Evidence {
+        let records = records(experiment.cells[0].workload.operations.unwrap());
+        // Of a device that tells nothing nothing would be asked.
+        let told = || Measurement { device_bytes: Some(0), ..Measurement::default() };
+        let empty = experiment.cells.iter().map(|_| told()).collect();
+        let mut evidence = Evidence { measurements: empty, records, end: 100_000 * MS };
+        // First asked for what is true, then answered so.
+        let truths = judge(experiment, &evidence);
+        for (cell, measurement) in experiment.cells.iter().zip(&mut evidence.measurements) {
+            let truth = |column: &str| {
+                let found = truths.iter().find(|f| f.workload == cell.workload.name && f.column == column);
+                let scale = if column == broken { scale } else { 1.0 };
+                found.map(|found| found.truth * scale)
+            };
+            let whole = |column: &str| truth(column).map(|value| value.round() as u64);
+            let size = |length: &str, blocks: &str, used: &str| {
+                Some(FileSize {
+                    length_bytes: whole(length)?,
+                    block_bytes: whole(blocks).unwrap_or(0),
+                    used_bytes: whole(used)?,
+                })
+            };
+            let time = |column: &str| truth(column).unwrap_or(0.0);
+            *measurement = Measurement {
+                operations: whole("operations").unwrap_or(0),
+                seconds: time("seconds"),
+                throughput: time("throughput_per_second"),
+                latency: Latency {
+                    count: 1,
+                    mean_us: time("mean_us"),
+                    p50_us: time("p50_us"),
+                    p90_us: time("p90_us"),
+                    p99_us: time("p99_us"),
+                    p999_us: time("p999_us"),
+                    max_us: time("max_us"),
+                },
+                cpu_us_per_operation: truth("cpu_us_per_operation"),
+                peak_memory_bytes: whole("peak_memory_bytes"),
+                anonymous_bytes: whole("anonymous_bytes"),
+                mapped_bytes: whole("mapped_bytes"),
+                user_bytes: whole("user_bytes").unwrap_or(0),
+                written_bytes: whole("written_bytes"),
+                device_bytes: whole("device_bytes"),
+                write_amplification: truth("write_amplification"),
+                disk_bytes: whole("disk_bytes"),
+                space_amplification: truth("space_amplification"),
+                live_size: size("live length", "live blocks", "live_bytes"),
+                settled_size: size("settled length", "settled blocks", "disk_bytes"),
+                closed_size: size("closed length", "", "closed_bytes"),
+                settle_seconds: truth("settle_seconds"),
+                load_seconds: truth("load_seconds"),
+                close_seconds: truth("close_seconds"),
+                reopen_seconds: truth("reopen_seconds"),
+                ..Measurement::default()
+            };
+        }
+        evidence
+    }
+
+    fn wrong(experiment: &Experiment, evidence: &Evidence) -> Vec<&'static str> {
+        let figures = judge(experiment, evidence);
+        figures.iter().filter(|figure| !figure.is_true()).map(|figure| figure.column).collect()
+    }
+
+    #[test]
+    fn each_column_that_is_wrong_is_found_and_no_other() {
+        let mut judged = std::collections::HashSet::new();
+        for experiment in experiments::all() {
+            assert_eq!(wrong(&experiment, &evidence(&experiment, 1.0, "")), [""; 0], "{}", experiment.name);
+            for (column, ..) in columns() {
+                let figures = judge(&experiment, &evidence(&experiment, 1.0, ""));
+                if !figures.iter().any(|figure| figure.column == column) {
+                    continue;
+                }
+                judged.insert(column);
+                let found = wrong(&experiment, &evidence(&experiment, 0.5, column));
+                assert!(found.contains(&column), "half of {column}: {found:?}");
+                assert!(found.iter().all(|other| *other == column), "half of {column}: {found:?}");
+            }
+        }
+        for (column, ..) in columns() {
+            assert!(judged.contains(column), "{column} is never judged");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! `kvbench calibrate`: flags to [`Options`].
+
+use super::bench::server_arguments;
+use crate::bench::{calibrate::Options, run::calibrated};
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+pub(super) const HELP: &str = "\
+Exit code: 0 when every figure is where the truth allows, or 1.";
+
+/// Options of `kvbench calibrate`.
+#[derive(Args, Debug)]
+pub struct Calibrate {
+    /// Directory for the stores; on a disk, or nothing is known of bytes written
+    #[arg(long, value_name = "DIR", default_value = "kvbench-calibrate.tmp")]
+    dir: PathBuf,
+    /// Where to keep what was found, for `kvbench bench` to name [default:
+    /// $XDG_CACHE_HOME/kvbench/calibration-COMMIT.json]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write the table as a page of documentation too
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+}
+
+impl Calibrate {
+    /// What to measure.
+    pub fn options(&self) -> Options {
+        Options { directory: self.dir.clone(), server_arguments }
+    }
+
+    /// Where to keep what was found.
+    pub fn output(&self) -> Option<PathBuf> {
+        self.output.clone().or_else(calibrated::place)
+    }
+
+    /// The page of documentation.
+    pub fn markdown(&self) -> Option<&Path> {
+        self.markdown.as_deref()
+    }
+}

@@ -1,0 +1,79 @@
+//! `kvbench calibrate`: every column against a known truth.
+
+use crate::command::{command, read, stderr};
+use crate::support::KVBENCH;
+use kvbench::bench::result::{Calibration, measure};
+use std::{fs, path::Path, process::Command};
+
+fn calibrate(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(KVBENCH);
+    command.current_dir(dir).env("XDG_CACHE_HOME", dir.join("cache")).arg("calibrate").args(arguments);
+    command
+}
+
+#[test]
+fn every_column_shows_the_truth_in_process_and_over_the_wire() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = calibrate(dir.path(), &["--markdown", "page.md"]).output().unwrap();
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}\n{table}", stderr(&output));
+    let (in_process, over_wire) = table.split_once("\nover the wire\n").unwrap();
+    let has = |text: &str, column: &str| text.split_whitespace().any(|word| word == column);
+    for column in measure::ALL.iter().map(|measure| measure.name) {
+        // Of a device without a block layer nothing is known; a server is not opened again.
+        let known = column != "device_bytes" || has(in_process, column);
+        assert!(has(in_process, column) || !known, "{column} in process\n{table}");
+        assert!(
+            has(over_wire, column) || !known || column == "reopen_seconds",
+            "{column} over the wire\n{table}"
+        );
+    }
+    assert!(fs::read_to_string(dir.path().join("page.md")).unwrap().contains("All are true."));
+
+    // Results of this build name it, and those of another cache know nothing.
+    let flags = ["--stores", "map", "--operations", "100", "--keys", "100"];
+    assert!(
+        command(dir.path(), &flags)
+            .env("XDG_CACHE_HOME", dir.path().join("cache"))
+            .status()
+            .unwrap()
+            .success()
+    );
+    let found = read(dir.path()).environment.calibration.unwrap();
+    assert!(found.passed && found.failed.is_empty() && found.figures > 100, "{found:?}");
+    fs::remove_file(dir.path().join("result.json")).unwrap();
+    assert!(
+        command(dir.path(), &flags)
+            .env("XDG_CACHE_HOME", dir.path().join("none"))
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(read(dir.path()).environment.calibration, None);
+
+    // Nor do those of another program with the same name.
+    let place = fs::read_dir(dir.path().join("cache/kvbench")).unwrap().next().unwrap().unwrap().path();
+    let other = Calibration { program: found.program ^ 1, ..found };
+    fs::write(&place, serde_json::to_vec(&other).unwrap()).unwrap();
+    fs::remove_file(dir.path().join("result.json")).unwrap();
+    assert!(
+        command(dir.path(), &flags)
+            .env("XDG_CACHE_HOME", dir.path().join("cache"))
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(read(dir.path()).environment.calibration, None);
+}
+
+#[test]
+fn the_calibration_engine_is_on_no_board() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = command(dir.path(), &["--stores", "calibration"]).output().unwrap();
+    assert!(stderr(&output).contains("--stores calibration"), "{}", stderr(&output));
+    let help = Command::new(KVBENCH).args(["serve", "--help"]).output().unwrap();
+    assert!(!String::from_utf8_lossy(&help.stdout).contains("calibration"));
+    let alone =
+        Command::new(KVBENCH).current_dir(dir.path()).args(["--store", "calibration"]).output().unwrap();
+    assert!(!alone.status.success() && stderr(&alone).contains("the truth"), "{}", stderr(&alone));
+}
