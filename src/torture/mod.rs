@@ -2,7 +2,7 @@
 //!
 //! In the order in which a run passes them:
 //!
-//! - [`run`]: the rounds of each subject in each mode; [`proof`](crate::proof) keeps what came of them.
+//! - [`run`]: the rounds of each subject in each mode; `proof` keeps what came of them.
 //! - `round`: a store from its first start through some strikes.
 //! - `place` and [`disk`]: where its data are; a disk of our own that can lose its power, be full, or fail.
 //! - `server` and `client`: the process, and those who write to it.

@@ -1,4 +1,4 @@
-//! What the kernel asks, answered from the [`Image`].
+//! What the kernel asks, answered from the `Image`.
 //!
 //! There is no write-back cache: a `write` reaches the image before it returns. Pages of a shared memory map
 //! come when the kernel writes them back, which `msync` and `fsync` make it do before they ask for a sync;

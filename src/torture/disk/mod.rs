@@ -1,10 +1,10 @@
 //! A disk that can lose its power: a file system in memory, served through FUSE, that keeps what was written
 //! apart from what was synced.
 //!
-//! - [`image`](self::image): files and directories, each in two states.
-//! - [`file`](self::file): the bytes of a file, by pages.
-//! - [`cut`](self::cut): what a power cut leaves.
-//! - [`fuse`](self::fuse): the kernel's calls.
+//! - `image`: files and directories, each in two states.
+//! - `file`: the bytes of a file, by pages.
+//! - `cut`: what a power cut leaves.
+//! - `fuse`: the kernel's calls.
 //!
 //! It keeps the rules of POSIX and of the usual journaling file systems, and gives nothing beyond them: a file's
 //! bytes and length are durable after `fsync`, `fdatasync`, a synced `msync` or a write with `O_SYNC` or
