@@ -5,12 +5,12 @@ use nix::sys::{prctl::set_pdeathsig, signal::Signal};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     fs::{self, File},
+    hash::{BuildHasher, RandomState},
     io,
     net::{Ipv4Addr, TcpListener},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::atomic::{AtomicU16, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -51,8 +51,7 @@ impl Server {
     pub fn wait_until_ready(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let pong = Connection::open(self.port).and_then(|mut connection| connection.call(&["PING"]));
-            if matches!(pong, Ok(OwnedFrame::SimpleString(_))) {
+            if self.answers().unwrap_or(false) {
                 return Ok(());
             }
             if let Ok(Some(status)) = self.process.try_wait() {
@@ -63,6 +62,18 @@ impl Server {
             }
             thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Whether it serves, and not another server that took the port meanwhile.
+    fn answers(&self) -> io::Result<bool> {
+        let mut connection = Connection::open(self.port)?;
+        if !matches!(connection.call(&["PING"])?, OwnedFrame::SimpleString(_)) {
+            return Ok(false);
+        }
+        let OwnedFrame::BulkString(info) = connection.call(&["INFO"])? else { return Ok(true) };
+        let info = String::from_utf8_lossy(&info);
+        let pid = info.lines().find_map(|line| line.strip_prefix("process_id:")?.trim().parse().ok());
+        Ok(pid.is_none_or(|pid: u32| pid == self.process.id()))
     }
 
     /// How it ended, if it did so by itself.
@@ -95,12 +106,11 @@ fn end_with_us(command: &mut Command) {
     }
 }
 
+/// By chance, since other tortures look for ports at the same time.
 fn free_port() -> Result<u16, String> {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = (std::process::id() as u16).wrapping_mul(41);
     for _ in PORTS {
-        let number = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % (PORTS.end - PORTS.start);
-        let port = PORTS.start + number;
+        let number = RandomState::new().hash_one(()) % u64::from(PORTS.end - PORTS.start);
+        let port = PORTS.start + number as u16;
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return Ok(port);
         }
