@@ -4,6 +4,8 @@
 usage: stalls.py grow    'kvbench --path :memory: --port {port}'                [--keys 10000000]
        stalls.py rewrite 'kvbench --path {dir}/d --fsync everysec --port {port}' [--seconds 20]
        stalls.py cold    'kvbench --store lmdb --path {dir}/d --port {port}'     [--keys 1000000]
+       stalls.py keys | mget | mset | del | dbsize | flushdb
+                         'kvbench --path :memory: --port {port}'                [--keys 5000000]
 
 grow: one client sends GETs one by one while others SET keys that are new, up to --keys; printed is the
 longest time that a GET took, and for comparison that of as many GETs while the others only overwrite.
@@ -13,13 +15,17 @@ then one client GETs 100 keys again and again, first alone, then beside clients 
 random; printed are the median and the 99th percentile of its GETs. Start the server with a --cache-size
 below the data.
 
+keys, mget, mset, del, dbsize, flushdb: --keys keys are stored, then one client GETs and another SETs, each
+one request after the other, while a third sends that one command for all keys (KEYS *, MGET of all of them,
+...; DBSIZE and INFO in turns), several times where that makes sense; printed is how long GETs and SETs took.
+
 Server and clients are not pinned. What this machine adds shows in the line `idle`: GETs while nothing else
 is done.
 """
 import argparse, multiprocessing, os, random, shlex, shutil, signal, socket, subprocess, tempfile, threading, time
 
 ap = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__)
-ap.add_argument("what", choices=["grow", "rewrite", "cold"])
+ap.add_argument("what", choices=["grow", "rewrite", "cold", "keys", "mget", "mset", "del", "dbsize", "flushdb"])
 ap.add_argument("server", help="command line with {port} and {dir}")
 ap.add_argument("--keys", type=int, help="number of keys")
 ap.add_argument("--seconds", type=float, default=20)
@@ -67,23 +73,73 @@ def benchmark(*arguments):
     return subprocess.Popen(["redis-benchmark", "-p", str(port), "-q", *map(str, arguments)], stdout=subprocess.DEVNULL)
 
 
-def watch(label, until, keys=1):
-    """GETs one by one until `until()`; prints how long they took, in milliseconds."""
+def watch(label, until, keys=1, command="GET"):
+    """GETs (or SETs) one by one until `until()`; prints how long they took, in milliseconds."""
     connection = socket.create_connection(("127.0.0.1", port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    times = []
+    times, more = [], ["v"] if command == "SET" else []
     while not until():
         before = time.perf_counter()
-        call(connection, "GET", "key:%012d" % random.randrange(keys))
+        call(connection, command, "key:%012d" % random.randrange(keys), *more)
         times.append(time.perf_counter() - before)
     times.sort()
     at = lambda part: times[min(len(times) - 1, int(len(times) * part))] * 1e3
-    print(f"{label:28} {len(times):8} GETs: median {at(0.5):7.3f}  99% {at(0.99):7.3f}  longest {at(1):7.2f} ms", flush=True)
+    print(f"{label:28} {len(times):8} {command}s: median {at(0.5):7.3f}  99% {at(0.99):7.3f}  longest {at(1):7.2f} ms", flush=True)
 
 
 def seconds(length):
     end = time.monotonic() + length
     return lambda: time.monotonic() > end
+
+
+def large(words, lines):
+    """Sends one large request; returns how long its reply, of so many lines, took."""
+    own = socket.create_connection(("127.0.0.1", port))
+    before = time.perf_counter()
+    sender = threading.Thread(target=own.sendall, args=(words,))
+    sender.start()
+    while lines > 0:
+        piece = own.recv(1 << 20)
+        if not piece or piece.startswith(b"-"):
+            raise SystemExit(f"the large request failed: {piece[:200]}")
+        lines -= piece.count(b"\n")
+    sender.join()
+    return time.perf_counter() - before
+
+
+def beside(what, keys):
+    """One client GETs and one SETs while a third has the server do `what` for all keys."""
+    names = [b"key:%012d" % n for n in range(keys)]
+    request_of = {
+        "keys": lambda: request("KEYS", "*"),
+        "mget": lambda: request("MGET", *names),
+        "mset": lambda: request("MSET", *(word for name in names for word in (name, b"w"))),
+        "del": lambda: request("DEL", *names),
+        "dbsize": lambda: request("DBSIZE"),
+        "flushdb": lambda: request("FLUSHDB"),
+    }[what]()
+    lines = 2 * keys + 1 if what in ("keys", "mget") else 1
+    rounds = {"flushdb": 1, "del": 1, "dbsize": 200}.get(what, 3)
+    for label, rounds in ((f"before {what.upper()}", 0), (f"beside {what.upper()}", rounds)):
+        done = multiprocessing.Event()
+        # Processes: threads would wait for one another and not for the server.
+        others = [
+            multiprocessing.Process(target=watch, args=(label, done.is_set, keys, command))
+            for command in ("GET", "SET")
+        ]
+        for other in others:
+            other.start()
+        time.sleep(1)
+        times = []
+        for _ in range(rounds):
+            times.append(large(request_of, lines))
+            if what == "dbsize":
+                large(request("INFO"), 20)
+        time.sleep(2)
+        done.set()
+        for other in others:
+            other.join()
+    print(f"{what.upper()} of {keys} keys took {min(times):.3f} to {max(times):.3f} s", flush=True)
 
 
 process, connection = start()
@@ -126,6 +182,10 @@ try:
         watch("beside SETs and rewrites", ended)
         thread.join()
         print(f"{rewrites[0]} rewrites")
+    elif a.what != "cold":
+        keys = a.keys or 5_000_000
+        load(connection, 0, keys, b"v")
+        beside(a.what, keys)
     else:
         keys = a.keys or 1_000_000
         load(connection, 0, keys, b"v" * 1024)

@@ -1,7 +1,7 @@
 //! Keys, whatever their values.
 
 use super::{
-    ALL_KEYS, Action, Context, Error, NO_KEY, NOT_AN_INTEGER, ONE_KEY, Read, SYNTAX_ERROR, Spec, glob,
+    ALL_KEYS, Action, Context, Error, NO_KEY, NOT_AN_INTEGER, ONE_KEY, Read, SYNTAX_ERROR, Spec, Write, glob,
 };
 use crate::{
     engine::{KeyRange, prefix_end},
@@ -13,7 +13,14 @@ use std::ops::{Bound, ControlFlow};
 const GROUP: &str = "generic";
 
 pub(super) const COMMANDS: &[Spec] = &[
-    Spec::new("del", -2, ALL_KEYS, Action::Write(del), GROUP, "Remove keys, and tell how many were there."),
+    Spec::new(
+        "del",
+        -2,
+        ALL_KEYS,
+        Action::Write(Write::Each(del)),
+        GROUP,
+        "Remove keys, and tell how many were there.",
+    ),
     Spec::new(
         "exists",
         -2,
@@ -32,19 +39,15 @@ pub(super) const COMMANDS: &[Spec] = &[
         "Find keys: KEYS pattern [LIMIT n] [WITHVALUES].",
     ),
     Spec::new("dbsize", 1, NO_KEY, Action::Query(dbsize), "server", "Count all keys."),
-    Spec::new("flushdb", -1, NO_KEY, Action::Write(flushdb), "server", "Remove all keys."),
+    Spec::new("flushdb", -1, NO_KEY, Action::Write(Write::Seeing(flushdb)), "server", "Remove all keys."),
 ];
 
-fn del<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
-    let mut deleted = 0;
-    for key in args.from(1) {
-        if txn.contains(key)? {
-            txn.delete(key)?;
-            deleted += 1;
-        }
+fn del<'g>(key: &'g [u8], txn: &mut Txn<'g>) -> Result<bool, Error> {
+    let found = txn.contains(key)?;
+    if found {
+        txn.delete(key)?;
     }
-    reply.integer(deleted);
-    Ok(())
+    Ok(found)
 }
 
 fn exists(value: Option<&[u8]>) -> bool {

@@ -8,7 +8,8 @@ const HEAD: &str = "\
 Made by `kvbench commands`; a test compares. Names and options may be in any case. Replies and errors are those of
 redis-server 7, byte for byte, in RESP2 and RESP3. `KEYS` also takes `LIMIT n` and `WITHVALUES`.
 
-Commands that read or write keys are atomic, on every engine. Within a pipeline a read sees the writes before it.
+Commands that read or write keys are atomic, on every engine, but for a `DEL` of more than 1,024 keys, which removes so
+many at a time. Within a pipeline a read sees the writes before it.
 ";
 
 /// The list as Markdown, family by family.

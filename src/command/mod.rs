@@ -5,7 +5,7 @@
 
 mod connection;
 mod context;
-mod glob;
+pub mod glob;
 mod keyspace;
 mod list;
 mod password;
@@ -33,9 +33,8 @@ pub enum Action {
     Session(SessionCommand),
     /// Reads values of keys; joins the reads around it under one snapshot.
     Read(Read),
-    /// Writes; joins the writes around it in one atomic commit. It may read through the
-    /// transaction, must check everything before its first write, and on an error writes no reply.
-    Write(for<'g> fn(Args<'g>, &mut Txn<'g>, &mut Reply) -> Result<(), Error>),
+    /// Writes; joins the writes around it in one atomic commit.
+    Write(Write),
     /// Looks at the whole keyspace, for as long as that takes.
     Query(fn(&Context, Args<'_>, &mut Reply) -> Result<(), Error>),
 }
@@ -50,6 +49,22 @@ pub enum Read {
     /// Every argument is a key; the reply is the number of those for which the function holds.
     Count(fn(Option<&[u8]>) -> bool),
 }
+
+/// How a writing command writes. It must check everything before its first write, and on an error writes no
+/// reply.
+#[derive(Clone, Copy)]
+pub enum Write {
+    /// Reads nothing through the transaction, so that a large request can be prepared while others write.
+    Blind(WriteFn),
+    /// May read what it is about to change.
+    Seeing(WriteFn),
+    /// Every argument is a key; the reply is the number of those for which the function returns `true`. Very
+    /// many are written in steps, each a commit.
+    Each(for<'g> fn(&'g [u8], &mut Txn<'g>) -> Result<bool, Error>),
+}
+
+/// Carries out a request.
+pub type WriteFn = for<'g> fn(Args<'g>, &mut Txn<'g>, &mut Reply) -> Result<(), Error>;
 
 /// Why a command has no result: the text of its error reply.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,8 @@
 //! Strings: the values of keys.
 
-use super::{ALL_KEYS, Action, Error, NOT_AN_INTEGER, ONE_KEY, PAIRS, Read, SYNTAX_ERROR, Spec, table};
+use super::{
+    ALL_KEYS, Action, Error, NOT_AN_INTEGER, ONE_KEY, PAIRS, Read, SYNTAX_ERROR, Spec, Write, table,
+};
 use crate::{
     resp::{Args, Reply, parse_integer},
     store::Txn,
@@ -10,13 +12,41 @@ const GROUP: &str = "string";
 
 pub(super) const COMMANDS: &[Spec] = &[
     Spec::new("get", 2, ONE_KEY, Action::Read(Read::One(get)), GROUP, "Get the value of a key."),
-    Spec::new("set", -3, ONE_KEY, Action::Write(set), GROUP, "Set the value of a key."),
+    Spec::new("set", -3, ONE_KEY, Action::Write(Write::Blind(set)), GROUP, "Set the value of a key."),
     Spec::new("mget", -2, ALL_KEYS, Action::Read(Read::Each(mget)), GROUP, "Get the values of keys."),
-    Spec::new("mset", -3, PAIRS, Action::Write(mset), GROUP, "Set keys to values, atomically."),
-    Spec::new("incr", 2, ONE_KEY, Action::Write(incr), GROUP, "Add one to the number at a key."),
-    Spec::new("incrby", 3, ONE_KEY, Action::Write(incrby), GROUP, "Add to the number at a key."),
-    Spec::new("decr", 2, ONE_KEY, Action::Write(decr), GROUP, "Subtract one from the number at a key."),
-    Spec::new("decrby", 3, ONE_KEY, Action::Write(decrby), GROUP, "Subtract from the number at a key."),
+    Spec::new("mset", -3, PAIRS, Action::Write(Write::Blind(mset)), GROUP, "Set keys to values, atomically."),
+    Spec::new(
+        "incr",
+        2,
+        ONE_KEY,
+        Action::Write(Write::Seeing(incr)),
+        GROUP,
+        "Add one to the number at a key.",
+    ),
+    Spec::new(
+        "incrby",
+        3,
+        ONE_KEY,
+        Action::Write(Write::Seeing(incrby)),
+        GROUP,
+        "Add to the number at a key.",
+    ),
+    Spec::new(
+        "decr",
+        2,
+        ONE_KEY,
+        Action::Write(Write::Seeing(decr)),
+        GROUP,
+        "Subtract one from the number at a key.",
+    ),
+    Spec::new(
+        "decrby",
+        3,
+        ONE_KEY,
+        Action::Write(Write::Seeing(decrby)),
+        GROUP,
+        "Subtract from the number at a key.",
+    ),
 ];
 
 fn get(_: Args<'_>, value: Option<&[u8]>, reply: &mut Reply) {

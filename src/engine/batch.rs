@@ -15,6 +15,9 @@ pub enum Op<'a> {
     Clear,
 }
 
+/// Writes whose memory is kept from batch to batch: those of a group of hundreds of pipelining clients.
+const KEPT: usize = 128 << 10;
+
 /// Writes that become visible, and durable, all together or not at all, in order: the last write
 /// of a key wins. Keys and values are borrowed from the request buffers, so nothing is copied
 /// before the engine takes it.
@@ -22,12 +25,14 @@ pub enum Op<'a> {
 pub struct Batch<'a> {
     ops: Vec<Op<'a>>,
     bytes: usize,
+    /// Where parts end: the number of writes and of bytes.
+    parts: Vec<(usize, usize)>,
 }
 
 impl<'a> Batch<'a> {
     /// An empty batch with room for `ops` writes.
     pub fn with_capacity(ops: usize) -> Self {
-        Self { ops: Vec::with_capacity(ops), bytes: 0 }
+        Self { ops: Vec::with_capacity(ops), ..Self::default() }
     }
 
     /// Fails when a key is not of `min` to `max` bytes. To be called before anything is applied.
@@ -48,6 +53,33 @@ impl<'a> Batch<'a> {
             Some(last) => (true, self.ops.get(last + 1..).unwrap_or_default()),
             None => (false, &self.ops),
         }
+    }
+
+    /// Ends a part: the writes before and after this need not become visible together, though they are
+    /// durable together. What is not divided is one part.
+    pub fn end_part(&mut self) {
+        self.parts.push((self.ops.len(), self.bytes));
+    }
+
+    /// The writes that count, and their bytes, in pieces of whole parts: each piece is one part, or several
+    /// that are together no more than `most` writes and bytes. There is at least one, which may be empty.
+    pub(super) fn pieces(&self, most: (usize, usize)) -> Vec<(&[Op<'a>], usize)> {
+        let first = self.ops.len() - self.after_clear().1.len();
+        let (mut start, mut end) = ((first, 0), (first, 0));
+        let mut pieces = Vec::new();
+        let mut add = |start: (usize, usize), end: (usize, usize)| {
+            pieces.push((self.ops.get(start.0..end.0).unwrap_or_default(), end.1 - start.1));
+        };
+        let last = (self.ops.len(), self.bytes);
+        for &next in self.parts.iter().filter(|part| part.0 > first).chain([&last]) {
+            if end.0 > start.0 && (next.0 - start.0 > most.0 || next.1 - start.1 > most.1) {
+                add(start, end);
+                start = end;
+            }
+            end = next;
+        }
+        add(start, end);
+        pieces
     }
 
     /// Appends one write.
@@ -101,9 +133,59 @@ impl<'a> Batch<'a> {
         self.ops.is_empty()
     }
 
-    /// Empties the batch and hands its memory to a batch of another lifetime.
+    /// Empties the batch and hands its memory, unless it is much, to a batch of another lifetime.
     pub fn recycle<'b>(mut self) -> Batch<'b> {
+        if self.ops.capacity() > KEPT {
+            return Batch::default();
+        }
         self.ops.clear();
-        Batch { ops: self.ops.into_iter().map(|_| Op::Clear).collect(), bytes: 0 }
+        self.parts.clear();
+        let ops = self.ops.into_iter().map(|_| Op::Clear).collect();
+        Batch { ops, bytes: 0, parts: self.parts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of writes and the bytes of each piece.
+    fn pieces(batch: &Batch<'_>, most: (usize, usize)) -> Vec<(usize, usize)> {
+        batch.pieces(most).into_iter().map(|(ops, bytes)| (ops.len(), bytes)).collect()
+    }
+
+    #[test]
+    fn a_batch_falls_into_pieces_of_whole_parts() {
+        let mut batch = Batch::default();
+        assert_eq!(pieces(&batch, (2, 100)), [(0, 0)]);
+        for writes in [1, 1, 3, 1] {
+            (0..writes).for_each(|_| batch.put(b"key", b"value"));
+            assert_eq!(pieces(&batch, (100, 100)), [(batch.len(), batch.bytes())]);
+            batch.end_part();
+        }
+        assert_eq!(pieces(&batch, (2, 100)), [(2, 16), (3, 24), (1, 8)]);
+        assert_eq!(pieces(&batch, (100, 15)), [(1, 8), (1, 8), (3, 24), (1, 8)]);
+        // What was not ended, and what a clear makes void.
+        batch.clear();
+        batch.put(b"key", b"value");
+        assert_eq!(writes(&batch, (2, 100)), 1);
+        batch.end_part();
+        batch.put(b"key", b"value");
+        assert_eq!(writes(&batch, (1, 100)), 2);
+    }
+
+    fn writes(batch: &Batch<'_>, most: (usize, usize)) -> usize {
+        pieces(batch, most).iter().map(|(ops, _)| ops).sum()
+    }
+
+    #[test]
+    fn the_memory_of_a_large_batch_is_given_back() {
+        for (writes, kept) in [(1000, true), (KEPT * 2, false)] {
+            let mut batch = Batch::default();
+            (0..writes).for_each(|_| batch.delete(b"key"));
+            let recycled = batch.recycle();
+            assert!(recycled.is_empty());
+            assert_eq!(recycled.ops.capacity() >= writes, kept);
+        }
     }
 }

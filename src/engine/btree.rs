@@ -1,11 +1,15 @@
 //! `btree`: the standard library's B-tree in memory, an append-only file on disk.
 
 use super::{
-    Check, Compression, Family, Info, KeyRange, Kind, Op, OpenFiles, VisitPair, VisitValue, Writers, aof,
-    memory::{Memory, Table},
+    Check, Compression, Family, Info, KeyRange, Kind, Op, OpenFiles, VisitValue, Writers, aof,
+    memory::{Memory, Next, Table, VisitNext},
 };
 use smallvec::SmallVec;
-use std::{collections::BTreeMap, ops::Bound};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    mem,
+    ops::Bound,
+};
 
 /// The engine's row in the list.
 pub const KIND: Kind = Kind {
@@ -39,7 +43,7 @@ type Key = SmallVec<[u8; 24]>;
 pub(super) struct BTree(BTreeMap<Key, Box<[u8]>>);
 
 impl BTree {
-    fn put(&mut self, key: &[u8], value: &[u8]) {
+    fn set(&mut self, key: &[u8], value: &[u8]) {
         match self.0.get_mut(key) {
             Some(old) if old.len() == value.len() => old.copy_from_slice(value),
             Some(old) => *old = value.into(),
@@ -51,6 +55,11 @@ impl BTree {
 impl Table for BTree {
     /// The last key that was visited.
     type Position = Option<Key>;
+    type Pair = (Key, Box<[u8]>);
+
+    fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        self.0.get(key).map(Box::as_ref)
+    }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
         for (index, key) in keys.iter().enumerate() {
@@ -63,37 +72,71 @@ impl Table for BTree {
     fn write(&mut self, ops: &[Op<'_>]) {
         for op in ops {
             match *op {
-                Op::Put { key, value } => self.put(key, value),
+                Op::Put { key, value } => self.set(key, value),
                 Op::Delete { key } => drop(self.0.remove(key)),
                 Op::Clear => {}
             }
         }
     }
 
+    fn pair(key: &[u8], value: &[u8]) -> Self::Pair {
+        (Key::from_slice(key), value.into())
+    }
+
+    fn key(pair: &Self::Pair) -> &[u8] {
+        &pair.0
+    }
+
+    fn put(&mut self, (key, value): Self::Pair) -> Option<Self::Pair> {
+        match self.0.entry(key) {
+            Entry::Occupied(mut entry) => {
+                let old = mem::replace(entry.get_mut(), value);
+                Some((entry.key().clone(), old))
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(value);
+                None
+            }
+        }
+    }
+
+    fn take(&mut self, key: &[u8]) -> Option<Self::Pair> {
+        self.0.remove_entry(key)
+    }
+
     fn len(&self) -> usize {
         self.0.len()
     }
 
-    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) {
-        // `BTreeMap::range` panics on bounds that cross.
-        if range.is_empty() {
-            return;
-        }
-        for (key, value) in self.0.range::<[u8], _>((range.start, range.end)) {
-            if visit(key, value).is_break() {
-                return;
+    fn free(self, pause: &mut dyn FnMut()) {
+        for (number, pair) in (1_u64..).zip(self.0) {
+            drop(pair);
+            if number % 4096 == 0 {
+                pause();
             }
         }
     }
 
-    fn walk(&self, position: &mut Self::Position, visit: &mut VisitPair<'_>) -> bool {
-        let start = position.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        for (key, value) in self.0.range::<[u8], _>((start, Bound::Unbounded)) {
-            if visit(key, value).is_break() {
-                *position = Some(key.clone());
-                return true;
+    fn walk(&self, range: KeyRange<'_>, position: &mut Self::Position, visit: &mut VisitNext<'_>) -> bool {
+        let start = position.as_deref().map_or(range.start, Bound::Excluded);
+        // `BTreeMap::range` panics on bounds that cross.
+        if (KeyRange { start, end: range.end }).is_empty() {
+            return false;
+        }
+        for (key, value) in self.0.range::<[u8], _>((start, range.end)) {
+            match visit(key, value) {
+                Next::On => {}
+                Next::Pause => {
+                    *position = Some(key.clone());
+                    return true;
+                }
+                Next::Stop => return false,
             }
         }
         false
+    }
+
+    fn is_past(&self, position: &Self::Position, key: &[u8]) -> bool {
+        position.as_deref().is_some_and(|position| key <= position)
     }
 }

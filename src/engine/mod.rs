@@ -53,13 +53,19 @@ pub type VisitValue<'v> = dyn FnMut(usize, Option<&[u8]>) -> ControlFlow<()> + '
 /// Called with a key and its value, both lent for the time of the call.
 pub type VisitPair<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 
+/// Calls what it is given while no other write runs, and returns what that returns.
+pub type Turn<'t> = dyn FnMut(&mut dyn FnMut() -> Result<()>) -> Result<()> + 't;
+
 /// An embedded key-value engine.
 ///
 /// Any number of threads may call `read`, `scan`, `count` and `sync` at any time. How many may be in `write`
-/// meanwhile tells [`Info::writers`]: of [`Writers::One`] the caller lets in one at a time. Batches that many
-/// threads write take effect one after the other, each as a whole, in some order; a batch that clears is
-/// written while no other is, whatever the engine. (The store lets in one at a time, always: it makes one
-/// batch of all that waits.)
+/// meanwhile tells [`Info::writers`]: of [`Writers::One`] the caller lets in one at a time, also while
+/// `write_beside` works outside its turn. Batches that many threads write take effect one after the other, each
+/// as a whole, in some order; a batch that clears is written while no other is, whatever the engine. (The store
+/// lets in one at a time, always: it makes one batch of all that waits.)
+///
+/// None of them keeps others waiting for long, however many keys it is about: an engine without snapshots
+/// of its own works in bounded steps. Only a batch itself may: the writes after it wait for it.
 ///
 /// Threads that end must have been joined before the engine is dropped: LMDB touches its lock file in
 /// the last moments of each thread that has read. When that is unmapped meanwhile, the process crashes;
@@ -85,6 +91,12 @@ pub trait Engine: Send + Sync {
     /// that cannot hide it). On an error nothing of the batch is visible; whether the engine takes
     /// further writes tells [`Error::is_undone`].
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()>;
+
+    /// Like `write` without `sync`, for a large batch whose order to other writes does not matter. An
+    /// engine that can prepares it while other writes go on, and takes its `turn` to make it visible only.
+    fn write_beside(&self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<()> {
+        turn(&mut || self.write(batch, false))
+    }
 
     /// Makes every batch that was written before the call survive a power cut.
     fn sync(&self) -> Result<()>;

@@ -18,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
@@ -77,6 +77,9 @@ static INFO: Info = Info {
 /// Longest key: what Redis takes. redb's own limit is 3 GiB.
 const MAX_KEY: usize = 512 << 20;
 
+/// Commits without a sync of which redb keeps some bytes each: after so many, one is synced.
+const PENDING: u32 = 100_000;
+
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("kvbench");
 
 /// The first bytes of a redb file.
@@ -99,6 +102,8 @@ struct Redb {
     path: Option<PathBuf>,
     /// Whether there are commits that only this process knows.
     unsynced: AtomicBool,
+    /// How many since the last synced one.
+    pending: AtomicU32,
     /// Held by a sync: who finds nothing unsynced must know that it is not just being synced.
     syncing: Mutex<()>,
 }
@@ -123,8 +128,8 @@ impl Redb {
             first.map_or_else(|| path::sync_dir(path::parent(path)), FirstFile::end)?;
         }
         let latest = ShardedLock::new(Arc::new(latest));
-        let (unsynced, syncing) = Default::default();
-        Ok(Box::new(Self { latest, db, path, unsynced, syncing }))
+        let (unsynced, pending, syncing) = Default::default();
+        Ok(Box::new(Self { latest, db, path, unsynced, pending, syncing }))
     }
 
     fn fail(&self, error: impl Into<redb::Error>) -> Error {
@@ -224,8 +229,14 @@ impl Engine for Redb {
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_keys(NAME, self.key_limits())?;
+        let sync = sync || self.pending.load(Ordering::Relaxed) >= PENDING;
         let durability = if sync { Durability::Immediate } else { Durability::None };
         self.apply(batch, durability).map_err(|error| self.fail(error))?;
+        // Several may write at once: one more or less counted makes no difference.
+        match sync {
+            true => self.pending.store(0, Ordering::Relaxed),
+            false => drop(self.pending.fetch_add(1, Ordering::Relaxed)),
+        }
         // A synced commit makes all before it durable too, but one of another thread may have come after.
         if !sync {
             self.unsynced.store(true, Ordering::Release);
@@ -238,7 +249,9 @@ impl Engine for Redb {
         if !self.unsynced.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        self.apply(&Batch::default(), Durability::Immediate).map_err(|error| self.fail(error))
+        self.apply(&Batch::default(), Durability::Immediate).map_err(|error| self.fail(error))?;
+        self.pending.store(0, Ordering::Relaxed);
+        Ok(())
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {

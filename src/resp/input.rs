@@ -1,5 +1,8 @@
 //! The bytes a connection has received and not yet answered.
 
+/// A buffer grows by no more bytes at a time.
+const GROWTH: usize = 4 << 20;
+
 /// A read buffer. Its memory stays initialised from one use to the next, so that reading into it
 /// needs neither `unsafe` nor clearing.
 pub struct Input {
@@ -27,10 +30,11 @@ impl Input {
     }
 
     /// Room for the next read; never empty. A full buffer doubles, so that memory follows what a
-    /// client has sent, not what it has announced.
+    /// client has sent, not what it has announced. A large one grows in steps: to clear its new half at
+    /// once would take milliseconds.
     pub fn space(&mut self) -> &mut [u8] {
         if self.filled == self.data.len() {
-            self.data.resize((self.data.len() * 2).max(4096), 0);
+            self.data.resize(self.filled + self.filled.clamp(4096, GROWTH), 0);
         }
         self.data.get_mut(self.filled..).unwrap_or_default()
     }

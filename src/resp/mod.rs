@@ -56,6 +56,16 @@ impl Requests {
         Some(Args { data, spans: self.spans.get(start..end)? })
     }
 
+    /// About how many bytes request `index` has.
+    pub fn size(&self, index: usize) -> usize {
+        let end = |index: usize| {
+            let last = (*self.ends.get(index)? as usize).checked_sub(1)?;
+            self.spans.get(last).map(|span| span.start as usize + span.len as usize)
+        };
+        let before = index.checked_sub(1).and_then(end).unwrap_or(0);
+        end(index).map_or(0, |end| end.saturating_sub(before))
+    }
+
     /// Forgets the complete requests and keeps the arguments of one that is not complete yet.
     fn retire(&mut self) {
         let done = self.ends.last().copied().unwrap_or(0) as usize;

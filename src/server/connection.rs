@@ -41,6 +41,8 @@ enum Ended {
     #[error("it speaks {0}, not the Redis protocol; perhaps a web page tries to use this port")]
     Foreign(Foreign),
 }
+/// Bytes of a reply that are sent at a time.
+const PIECE: usize = 1 << 20;
 
 pub(super) struct Connection<S> {
     stream: S,
@@ -166,6 +168,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 if self.session.after != After::Continue {
                     return Ok(exchange);
                 }
+                if exchange.is_midway() {
+                    yield_now().await;
+                }
             }
             self.decoder.retire(&mut exchange.input, &mut exchange.requests);
             if let Err(error) = decoded {
@@ -192,7 +197,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         match run {
             Run::Read => self.read(exchange).await,
             Run::Write if shared.context.store.is_memory_only() => {
-                shared.context.store.commit(slice::from_mut(&mut exchange));
+                if exchange.is_next_large() {
+                    let store = shared.context.store.clone();
+                    let commit = spawn_blocking(move || {
+                        store.commit(slice::from_mut(&mut exchange));
+                        exchange
+                    });
+                    exchange = self.local.promise(commit).await.map_err(io::Error::from)?;
+                } else {
+                    shared.context.store.commit(slice::from_mut(&mut exchange));
+                }
                 Ok(exchange)
             }
             Run::Write => {
@@ -241,6 +255,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// such a read; on a blocking thread after a cold one, because that would hold up everybody.
     async fn read(&mut self, mut exchange: Box<Exchange>) -> Result<Box<Exchange>, Ended> {
         let store = &self.local.shared.context.store;
+        if exchange.is_next_large() {
+            let store = store.clone();
+            let read = spawn_blocking(move || {
+                exchange.read(&store);
+                exchange
+            });
+            return Ok(self.local.promise(read).await.map_err(io::Error::from)?);
+        }
         if !store.reads_may_wait() {
             exchange.read(store);
             return Ok(exchange);
@@ -266,8 +288,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut sent = 0;
         while sent < exchange.reply.len() {
             let rest = exchange.reply.bytes().get(sent..).unwrap_or_default();
+            let piece = rest.get(..PIECE).unwrap_or(rest);
             let len = poll_fn(|cx| {
-                let written = Pin::new(&mut *stream).poll_write(cx, rest);
+                let written = Pin::new(&mut *stream).poll_write(cx, piece);
                 moved(idle, cx, written)
             });
             let len = len.await?;
@@ -276,6 +299,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             local.stats().sent.fetch_add(len as u64, Ordering::Relaxed);
             sent += len;
+            if len == PIECE {
+                // The system would go on for as long as the client reads; let others run first.
+                yield_now().await;
+            }
         }
         // What TLS has taken may still be with it.
         poll_fn(|cx| {

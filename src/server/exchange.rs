@@ -1,7 +1,8 @@
 //! One batch: what a connection received, what its requests are, and the replies.
 
+use super::each::Each;
 use crate::{
-    command::{Action, Commands, Context, Lookup, Read, SessionCommand, Spec},
+    command::{Action, Commands, Context, Lookup, Read, SessionCommand, Spec, Write},
     resp::{Args, Input, Partial, Reply, Requests},
     store::{self, Store, Txn, Work},
 };
@@ -18,6 +19,9 @@ pub(super) const REPLY_SIZE: usize = 256 << 10;
 /// Most requests of a read run that are answered under one snapshot.
 const READS: usize = 1024;
 
+/// A request of more bytes than this is a run of its own, that does not hold up the worker.
+const LARGE: usize = 256 << 10;
+
 /// The buffers of one connection while it is active. They are lent by the worker's pool, moved as a
 /// whole to the thread that commits or reads, and come back with the replies.
 pub(super) struct Exchange {
@@ -29,6 +33,8 @@ pub(super) struct Exchange {
     next: usize,
     /// The end of the run in progress.
     end: usize,
+    /// How far the next request has come, when it takes several commits.
+    each: Each,
     /// Length of the reply, and request, where the write run in progress began.
     begin: (usize, usize),
     /// Where the committing thread returns this.
@@ -67,6 +73,7 @@ impl Exchange {
             lookups: Vec::new(),
             next: 0,
             end: 0,
+            each: Each::default(),
             begin: (0, 0),
             home: None,
             keys: Vec::new(),
@@ -75,7 +82,24 @@ impl Exchange {
 
     /// Memory held, in bytes.
     pub fn capacity(&self) -> usize {
-        self.input.capacity() + self.requests.capacity() + self.reply.capacity()
+        let keys = self.keys.capacity() * size_of::<&[u8]>();
+        let lookups = self.lookups.capacity() * size_of::<Lookup>();
+        self.input.capacity() + self.requests.capacity() + self.reply.capacity() + keys + lookups
+    }
+
+    /// Whether a request is too large to be answered on a worker.
+    fn is_large(&self, index: usize) -> bool {
+        self.input.len() > LARGE && self.requests.size(index) > LARGE
+    }
+
+    /// Whether the run that comes next is too large for a worker.
+    pub fn is_next_large(&self) -> bool {
+        self.is_large(self.next)
+    }
+
+    /// Whether the last run left a request half-way: the rest is another run.
+    pub fn is_midway(&self) -> bool {
+        self.each.has_begun()
     }
 
     /// Looks up the commands of newly decoded requests.
@@ -131,10 +155,13 @@ impl Exchange {
     /// `joins` does not.
     fn extend(&self, joins: impl Fn(&Action) -> bool, last: impl Fn(&Action) -> bool) -> usize {
         let mut end = self.end;
+        if self.is_next_large() {
+            return end;
+        }
         let rest = self.lookups.get(end..).unwrap_or_default();
         for (index, found) in rest.iter().enumerate() {
             let Lookup::Known(spec) = found else { break };
-            if !joins(&spec.action) {
+            if !joins(&spec.action) || self.is_large(self.end + index) {
                 break;
             }
             if last(&spec.action) {
@@ -302,7 +329,7 @@ fn read_through(
 
 impl Work for Box<Exchange> {
     fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
-        let Exchange { input, requests, reply, lookups, next, end, .. } = &mut **self;
+        let Exchange { input, requests, reply, lookups, next, end, each, .. } = &mut **self;
         let (requests, data) = (&*requests, input.bytes());
         while *next < *end {
             let (Some(Lookup::Known(spec)), Some(args)) = (lookups.get(*next), requests.get(*next, data))
@@ -311,11 +338,17 @@ impl Work for Box<Exchange> {
             };
             let start = reply.len();
             let outcome = match spec.action {
-                Action::Write(run) => run(args, txn, reply),
+                Action::Write(Write::Blind(run) | Write::Seeing(run)) => run(args, txn, reply),
+                Action::Write(Write::Each(write)) => match each.write(write, args, txn, reply) {
+                    Ok(true) => Ok(()),
+                    Ok(false) => break,
+                    Err(error) => Err(error),
+                },
                 Action::Read(read) => read_through(read, args, txn, reply).map_err(Into::into),
                 Action::Session(_) | Action::Query(_) => break,
             };
             if let Err(error) = outcome {
+                *each = Each::default();
                 reply.truncate(start);
                 reply.error(error.to_string());
             }
@@ -328,6 +361,7 @@ impl Work for Box<Exchange> {
 
     fn rewind(&mut self) {
         let (reply_start, first) = self.begin;
+        self.each = Each::default();
         self.reply.truncate(reply_start);
         self.next = first;
     }
@@ -343,6 +377,12 @@ impl Work for Box<Exchange> {
 
     fn weight(&self) -> usize {
         self.input.len()
+    }
+
+    fn is_blind(&self) -> bool {
+        let run = self.lookups.get(self.next..self.end).unwrap_or_default();
+        let is_blind = |spec: &Spec| matches!(spec.action, Action::Write(Write::Blind(_)));
+        run.iter().all(|found| matches!(found, Lookup::Known(spec) if is_blind(spec)))
     }
 }
 

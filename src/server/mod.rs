@@ -3,6 +3,7 @@
 mod access;
 mod cold;
 mod connection;
+mod each;
 mod exchange;
 mod idle;
 mod listener;

@@ -3,9 +3,13 @@
 
 use super::exchange::Exchange;
 use std::cell::RefCell;
+use tokio::task::spawn_blocking;
 
 /// Buffers that grew beyond this many bytes for one large request are not kept.
 const LARGE: usize = 1 << 20;
+
+/// Buffers of more bytes than this are freed off the worker.
+const HUGE: usize = 16 << 20;
 
 /// Bytes of idle buffers a worker keeps. Hundreds of clients whose writes share a commit are active at
 /// the same time, most of them with a page or two of their buffers in use.
@@ -34,6 +38,11 @@ pub(super) fn take() -> Box<Exchange> {
 /// Gives empty buffers back.
 pub(super) fn put(exchange: Box<Exchange>) {
     let bytes = exchange.capacity();
+    if bytes > HUGE {
+        // Its pages take milliseconds to be given back.
+        spawn_blocking(move || drop(exchange));
+        return;
+    }
     if bytes > LARGE {
         return;
     }

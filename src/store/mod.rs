@@ -3,6 +3,8 @@
 
 mod queue;
 #[cfg(test)]
+mod schedules;
+#[cfg(test)]
 mod tests;
 mod txn;
 mod unsynced;
@@ -50,7 +52,18 @@ pub trait Work: Send {
 
     /// About how many bytes it writes, to bound a group.
     fn weight(&self) -> usize;
+
+    /// Whether `run` reads nothing, so that it does not matter what is written while it runs.
+    fn is_blind(&self) -> bool {
+        false
+    }
 }
+
+/// A blind work of more bytes than this is not made to wait for others, nor others for it.
+const LARGE: usize = 256 << 10;
+
+/// Bytes of copied values whose memory is kept from commit to commit.
+const KEPT: usize = 1 << 20;
 
 /// One engine with its durability policy.
 pub struct Store {
@@ -186,18 +199,41 @@ impl Store {
 
     fn try_commit<W: Work>(&self, group: &mut [W]) -> Result<(), Error> {
         self.unsynced.wait();
+        if let [work] = group
+            && work.weight() > LARGE
+            && work.is_blind()
+            && self.is_memory_only()
+        {
+            return self.commit_beside(work);
+        }
         // A commit that panicked left only scratch memory behind.
         let mut scratch = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let Scratch { arena, batch } = &mut *scratch;
+        if arena.allocated_bytes() > KEPT {
+            *arena = Bump::new();
+        }
         arena.reset();
         let mut txn = Txn::new(&*self.engine, arena, mem::take(batch).recycle(), self.fault());
         for work in group {
             work.run(&mut txn);
+            txn.end_part();
         }
         let written = txn.into_batch();
         let outcome = if written.is_empty() { Ok(()) } else { self.write(&written) };
         *batch = written.recycle();
         outcome
+    }
+
+    /// Commits while others do, with memory of its own. Only to become visible it takes its turn.
+    fn commit_beside(&self, work: &mut impl Work) -> Result<(), Error> {
+        let arena = Bump::new();
+        let mut txn = Txn::new(&*self.engine, &arena, Batch::default(), self.fault());
+        work.run(&mut txn);
+        let mut turn = |write: &mut dyn FnMut() -> engine::Result<()>| {
+            let _others_wait = self.writer.lock();
+            write()
+        };
+        Ok(self.engine.write_beside(&txn.into_batch(), &mut turn)?)
     }
 
     fn write(&self, batch: &Batch<'_>) -> Result<(), Error> {

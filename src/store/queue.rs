@@ -2,9 +2,16 @@
 //! added delay; one sync serves every client that wrote meanwhile.
 
 use super::{Store, Work};
+// Its tests go through every schedule of the threads.
+#[cfg(test)]
+use loom::{
+    sync::{Condvar, Mutex, MutexGuard},
+    thread,
+};
+use std::{collections::VecDeque, sync::PoisonError};
+#[cfg(not(test))]
 use std::{
-    collections::VecDeque,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Condvar, Mutex, MutexGuard},
     thread,
 };
 

@@ -58,6 +58,11 @@ impl<'g> Txn<'g> {
         self.batch
     }
 
+    /// Ends what one connection wants to be visible together.
+    pub(super) fn end_part(&mut self) {
+        self.batch.end_part();
+    }
+
     /// Calls `f` with the value of `key` as the commands before left it.
     pub fn read<R>(&mut self, key: &[u8], f: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, Error> {
         let overlay = self.overlay.get_or_insert_with(|| {

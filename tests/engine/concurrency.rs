@@ -1,7 +1,7 @@
 //! Readers beside the writer.
 
 use crate::cells::{Cell, Open, for_each};
-use kvbench::engine::{Fsync, KeyRange};
+use kvbench::engine::{Batch, Fsync, KeyRange, Result};
 use std::{
     collections::BTreeSet,
     ops::ControlFlow,
@@ -78,6 +78,73 @@ fn no_reader_sees_half_a_batch() {
             // Left to the scope's end they could outlive the engine: see `Engine`.
             reader.join().unwrap();
             scanner.join().unwrap();
+        });
+    });
+}
+
+/// Keys of a batch that is too large to be carried out while readers wait.
+const MANY: usize = 20_000;
+
+/// Reads some keys of the batch, one key after the other in one read, and scans, until told to stop.
+fn look_at_all(open: &Open, names: &[Vec<u8>], done: &AtomicBool, looks: &AtomicUsize) {
+    let some: Vec<&[u8]> = names.iter().step_by(997).map(Vec::as_slice).collect();
+    let all: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    while !done.load(Ordering::Relaxed) {
+        for keys in [&some, &all, &some, &some] {
+            let values: BTreeSet<_> = open.read(keys).into_iter().collect();
+            assert_eq!(values.len(), 1, "{}: a read saw half a batch: {values:?}", open.cell);
+        }
+        let mut values = BTreeSet::new();
+        let mut keys = 0;
+        let mut visit = |_: &[u8], value: &[u8]| {
+            keys += 1;
+            values.insert(value.to_vec());
+            ControlFlow::Continue(())
+        };
+        open.engine().scan(KeyRange::ALL, &mut visit).unwrap();
+        assert_eq!((keys, values.len()), (MANY, 1), "{}: a scan saw half a batch", open.cell);
+        assert_eq!(open.count(), MANY as u64, "{}: a count saw half a batch", open.cell);
+        looks.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn no_reader_sees_half_a_large_batch() {
+    for_each(|cell| {
+        let open = cell.open();
+        let names: Vec<Vec<u8>> = (0..MANY).map(|i| format!("key {i}").into_bytes()).collect();
+        let write = |number: u32| {
+            let value = number.to_be_bytes();
+            let mut batch = Batch::default();
+            if number % 4 == 3 {
+                batch.clear();
+            }
+            names.iter().for_each(|key| batch.put(key, &value));
+            if number.is_multiple_of(2) {
+                open.engine().write(&batch, false).unwrap();
+            } else {
+                let mut turns = 0;
+                let mut turn = |write: &mut dyn FnMut() -> Result<()>| {
+                    turns += 1;
+                    write()
+                };
+                open.engine().write_beside(&batch, &mut turn).unwrap();
+                assert_eq!(turns, 1, "{}", open.cell);
+            }
+        };
+        write(0);
+        let (done, looks) = (AtomicBool::new(false), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| look_at_all(&open, &names, &done, &looks));
+            let mut number = 0;
+            while number < 8 || looks.load(Ordering::Relaxed) < 2 {
+                number += 1;
+                write(number);
+                // As above.
+                thread::sleep(Duration::from_millis(1));
+            }
+            done.store(true, Ordering::Relaxed);
+            reader.join().unwrap();
         });
     });
 }

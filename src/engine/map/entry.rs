@@ -8,7 +8,7 @@ use std::{ptr::NonNull, slice};
 /// A box each for key and value would double the allocations and a look-up's cache misses, and whatever
 /// else stands in the table is paid for by its empty slots too. The key's length is one byte, or [`LONG`]
 /// and four more.
-pub(super) struct Entry(NonNull<u8>);
+pub(in super::super) struct Entry(NonNull<u8>);
 
 /// What stands before the length of a key that is this long or longer.
 const LONG: u8 = u8::MAX;

@@ -1,10 +1,11 @@
 //! `map`: a hash table in memory, an append-only file on disk.
 
 mod entry;
+mod walk;
 
 use super::{
-    Check, Compression, Family, Info, KeyRange, Kind, Op, OpenFiles, VisitPair, VisitValue, Writers, aof,
-    memory::{Memory, Table},
+    Check, Compression, Family, Info, KeyRange, Kind, Op, OpenFiles, VisitValue, Writers, aof,
+    memory::{Memory, Next, Table, VisitNext},
 };
 use entry::Entry;
 use hashbrown::{
@@ -16,6 +17,7 @@ use std::{
     hint::black_box,
     mem,
 };
+use walk::visit_part;
 
 /// The engine's row in the list.
 pub const KIND: Kind = Kind {
@@ -137,24 +139,30 @@ impl Map {
 
     // Always inlined, like `read`: the calls were a sixth of the time of a single look-up.
     #[inline(always)]
-    fn get(&self, hash: u64, key: &[u8]) -> Option<&[u8]> {
+    fn find(&self, hash: u64, key: &[u8]) -> Option<&[u8]> {
         let entry = self.parts.get(self.place(hash))?.find(hash, |entry| entry.is_of(key))?;
         Some(entry.value_behind(key.len()))
     }
 
     #[inline]
-    fn put(&mut self, hash: u64, key: &[u8], value: &[u8]) {
+    fn set(&mut self, hash: u64, key: &[u8], value: &[u8]) {
         let place = self.place(hash);
         let Some(part) = self.parts.get_mut(place) else { return };
         match part.entry(hash, |entry| entry.is_of(key), |entry| hash_of(&self.hasher, entry.key())) {
             Slot::Occupied(mut slot) => slot.get_mut().set_value(value),
             Slot::Vacant(slot) => {
                 slot.insert(Entry::new(key, value));
-                self.len += 1;
-                if self.len >= LARGE && !self.is_large() {
-                    self.split();
-                }
+                self.grown();
             }
+        }
+    }
+
+    /// Counts one entry more.
+    #[inline]
+    fn grown(&mut self) {
+        self.len += 1;
+        if self.len >= LARGE && !self.is_large() {
+            self.split();
         }
     }
 
@@ -167,32 +175,35 @@ impl Map {
             }
             self.fetch(hashes.get(..keys.len()).unwrap_or_default());
             for (index, (hash, key)) in hashes.iter().zip(keys).enumerate() {
-                if visit(round * TOGETHER + index, self.get(*hash, key)).is_break() {
+                if visit(round * TOGETHER + index, self.find(*hash, key)).is_break() {
                     return;
                 }
             }
         }
     }
 
-    fn remove(&mut self, hash: u64, key: &[u8]) {
+    fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Entry> {
         let place = self.place(hash);
-        let Some(part) = self.parts.get_mut(place) else { return };
-        if let Ok(slot) = part.find_entry(hash, |entry| entry.is_of(key)) {
-            slot.remove();
-            self.len -= 1;
-        }
+        let slot = self.parts.get_mut(place)?.find_entry(hash, |entry| entry.is_of(key)).ok()?;
+        self.len -= 1;
+        Some(slot.remove().0)
     }
 }
 
 impl Table for Map {
     /// The part of [`PARTS`] to go on with. `Clear` brings other hashes, but then nothing was there all the time.
     type Position = usize;
+    type Pair = Entry;
+
+    fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        self.find(self.hash(key), key)
+    }
 
     #[inline(always)]
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
         // A client that does not pipeline: one look-up has nothing to wait beside.
         if let [key] = keys {
-            let _ = visit(0, self.get(self.hash(key), key));
+            let _ = visit(0, self.find(self.hash(key), key));
         } else {
             self.get_many(keys, visit);
         }
@@ -208,36 +219,62 @@ impl Table for Map {
             self.fetch(hashes.get(..ops.len()).unwrap_or_default());
             for (hash, op) in hashes.iter().zip(ops) {
                 match *op {
-                    Op::Put { key, value } => self.put(*hash, key, value),
-                    Op::Delete { key } => self.remove(*hash, key),
+                    Op::Put { key, value } => self.set(*hash, key, value),
+                    Op::Delete { key } => drop(self.remove(*hash, key)),
                     Op::Clear => {}
                 }
             }
         }
     }
 
-    fn len(&self) -> usize {
-        self.len
+    fn pair(key: &[u8], value: &[u8]) -> Entry {
+        Entry::new(key, value)
     }
 
-    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) {
-        for entry in self.parts.iter().flatten() {
-            let (key, value) = entry.pair();
-            if range.contains(key) && visit(key, value).is_break() {
-                return;
+    fn key(pair: &Entry) -> &[u8] {
+        pair.key()
+    }
+
+    fn put(&mut self, pair: Entry) -> Option<Entry> {
+        let hash = self.hash(pair.key());
+        let place = self.place(hash);
+        let part = self.parts.get_mut(place)?;
+        match part.entry(hash, |entry| entry.is_of(pair.key()), |entry| hash_of(&self.hasher, entry.key())) {
+            Slot::Occupied(mut slot) => Some(mem::replace(slot.get_mut(), pair)),
+            Slot::Vacant(slot) => {
+                slot.insert(pair);
+                self.grown();
+                None
             }
         }
     }
 
-    fn walk(&self, position: &mut usize, visit: &mut VisitPair<'_>) -> bool {
+    fn take(&mut self, key: &[u8]) -> Option<Entry> {
+        self.remove(self.hash(key), key)
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn free(self, pause: &mut dyn FnMut()) {
+        for part in self.parts {
+            drop(part);
+            pause();
+        }
+    }
+
+    fn walk(&self, range: KeyRange<'_>, position: &mut usize, visit: &mut VisitNext<'_>) -> bool {
         if self.is_large() {
             while let Some(part) = self.parts.get(*position) {
                 *position += 1;
-                if !visit_part(part, visit) {
-                    break;
+                match visit_part(part, range, visit) {
+                    Next::On => {}
+                    Next::Pause => return *position < PARTS,
+                    Next::Stop => return false,
                 }
             }
-            return *position < PARTS;
+            return false;
         }
         // By the parts that the entries will be in, so that a walk may go on after the split.
         let parts = self.parts.iter().flatten().map(|entry| (part_of(self.hash(entry.key())), entry));
@@ -245,33 +282,29 @@ impl Table for Map {
         rest.sort_unstable_by_key(|(part, _)| *part);
         for part in rest.chunk_by(|(one, _), (next, _)| one == next) {
             *position = part.first().map_or(PARTS, |(part, _)| part + 1);
-            if !visit_part(part.iter().map(|(_, entry)| *entry), visit) {
-                return true;
+            match visit_part(part.iter().map(|(_, entry)| *entry), range, visit) {
+                Next::On => {}
+                Next::Pause => return true,
+                Next::Stop => return false,
             }
         }
         *position = PARTS;
         false
     }
-}
 
-/// Visits a part to its end, since where its entries are changes as it grows. Returns whether to go on.
-fn visit_part<'e>(part: impl IntoIterator<Item = &'e Entry>, visit: &mut VisitPair<'_>) -> bool {
-    part.into_iter()
-        .map(Entry::pair)
-        .fold(true, |go_on, (key, value)| go_on & visit(key, value).is_continue())
+    fn is_past(&self, position: &usize, key: &[u8]) -> bool {
+        part_of(self.hash(key)) < *position
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{
-        collections::HashSet,
-        ops::{ControlFlow, Range},
-    };
+    use std::{collections::HashSet, ops::Range};
 
     fn put(map: &mut Map, value: &[u8]) -> *const u8 {
         map.write(&[Op::Put { key: b"key", value }]);
-        let found = map.get(map.hash(b"key"), b"key").unwrap();
+        let found = map.find(map.hash(b"key"), b"key").unwrap();
         assert_eq!(found, value);
         found.as_ptr()
     }
@@ -296,13 +329,13 @@ mod tests {
             for (index, key) in keys.iter().enumerate() {
                 let value = &values[(index + round) % values.len()];
                 map.write(&[Op::Put { key, value }]);
-                assert_eq!(map.get(map.hash(key), key), Some(&value[..]));
+                assert_eq!(map.find(map.hash(key), key), Some(&value[..]));
             }
             assert_eq!(map.len(), keys.len());
         }
         for key in &keys {
             map.write(&[Op::Delete { key }]);
-            assert_eq!(map.get(map.hash(key), key), None);
+            assert_eq!(map.find(map.hash(key), key), None);
         }
         assert_eq!(map.len(), 0);
     }
@@ -329,7 +362,7 @@ mod tests {
         add(&mut map, 0..LARGE);
         for number in (0..LARGE).chain(LARGE + 1..LARGE * 2) {
             let key = number.to_be_bytes();
-            assert_eq!(map.get(map.hash(&key), &key), Some(&key[..]));
+            assert_eq!(map.find(map.hash(&key), &key), Some(&key[..]));
         }
     }
 
@@ -342,10 +375,10 @@ mod tests {
             let (mut position, mut walked) = (0, HashSet::new());
             for step in 0.. {
                 let before = walked.len();
-                let go_on = map.walk(&mut position, &mut |key, value| {
+                let go_on = map.walk(KeyRange::ALL, &mut position, &mut |key, value| {
                     assert_eq!(key, value);
-                    walked.insert(key.to_vec());
-                    ControlFlow::Break(())
+                    assert!(walked.insert(key.to_vec()), "visited twice");
+                    Next::Pause
                 });
                 assert!(walked.len() - before < LARGE / 32, "{} in one step", walked.len() - before);
                 if !go_on {

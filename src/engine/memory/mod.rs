@@ -1,53 +1,28 @@
 //! The engine around a table in memory: what [`map`](super::map) and [`btree`](super::btree) share.
 
+mod concurrent;
+mod snapshot;
+mod state;
+#[cfg(test)]
+mod steps;
+mod table;
+#[cfg(test)]
+mod tests;
+
 use super::{
-    Batch, Engine, Error, Info, KeyRange, Location, Op, OpenOptions, Result, VisitPair, VisitValue,
+    Batch, Engine, Error, Info, KeyRange, Location, Op, OpenOptions, Result, Turn, VisitPair, VisitValue,
     aof::{self, Aof},
 };
-use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
+use concurrent::{Concurrent, discard};
 use std::{
-    mem,
     ops::ControlFlow,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
 };
-
-#[cfg(test)]
-mod tests;
+pub(super) use table::{Next, Table, VisitNext};
 
 /// Longest key and longest value: Redis' own limit (`proto-max-bulk-len`).
 pub(super) const MAX_LENGTH: usize = 512 << 20;
-
-/// A data structure that holds pairs. `T::default()` is the empty one.
-pub(super) trait Table: Default + Send + Sync + 'static {
-    /// A place in a walk over all pairs; at first before them all.
-    type Position: Default;
-
-    /// Calls `visit` for each of `keys`, in order, until it stops that.
-    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>);
-
-    /// Carries out `ops`, in order. There is no `Clear` among them.
-    fn write(&mut self, ops: &[Op<'_>]);
-
-    /// Number of keys, without counting them.
-    fn len(&self) -> usize;
-
-    /// Visits the pairs of `range` until `visit` stops it, in the table's order.
-    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>);
-
-    /// Goes on with a walk, during which the table may change: visits pairs until `visit` stops it
-    /// (and perhaps a few more, up to a place to go on from), and returns whether there may be more.
-    /// A whole walk visits every key that was there all the time.
-    fn walk(&self, position: &mut Self::Position, visit: &mut VisitPair<'_>) -> bool;
-}
-
-/// Carries out a batch. Returns the table that `Op::Clear` replaced.
-fn apply<T: Table>(table: &mut T, batch: &Batch<'_>) -> Option<T> {
-    let (clear, ops) = batch.after_clear();
-    let cleared = clear.then(|| mem::take(table));
-    table.write(ops);
-    cleared
-}
 
 /// An engine over one table.
 pub(super) struct Memory<T: Table> {
@@ -56,12 +31,9 @@ pub(super) struct Memory<T: Table> {
 }
 
 /// What the engine shares with the thread that rewrites its log.
-struct Shared<T> {
+struct Shared<T: Table> {
     info: &'static Info,
-    /// Every connection reads. A plain `RwLock` would make each of them write the one cache line
-    /// of its reader count; here a reader touches the line of its own shard, and the one writer
-    /// pays for all shards, once a batch.
-    table: ShardedLock<T>,
+    table: Concurrent<T>,
     /// `None` in memory.
     log: Option<Aof>,
 }
@@ -77,10 +49,14 @@ impl<T: Table> Memory<T> {
         let log = match location {
             Location::Memory => None,
             Location::Path(path) => Some(Aof::open(path, info.name, &mut |batch| {
-                apply(&mut table, batch);
+                let (clear, ops) = batch.after_clear();
+                if clear {
+                    table = T::default();
+                }
+                table.write(ops);
             })?),
         };
-        let shared = Arc::new(Shared { info, table: ShardedLock::new(table), log });
+        let shared = Arc::new(Shared { info, table: Concurrent::new(table, info.ordered), log });
         Ok(Self { shared, rewriter: Mutex::default() })
     }
 
@@ -113,18 +89,6 @@ impl<T: Table> Drop for Memory<T> {
 }
 
 impl<T: Table> Shared<T> {
-    // A poisoned lock is taken as it is, for reading and writing: a table is whole after each of its
-    // operations, so at worst half a batch of a panicked writer shows, and refusing to answer would
-    // turn the one panic into one of every later call.
-
-    fn table(&self) -> ShardedLockReadGuard<'_, T> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn table_mut(&self) -> ShardedLockWriteGuard<'_, T> {
-        self.table.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Fails when the batch holds what the engine does not take.
     fn check(&self, batch: &Batch<'_>) -> Result<()> {
         // No single part can be over the limit that all of them together keep.
@@ -144,17 +108,10 @@ impl<T: Table> Shared<T> {
         Ok(())
     }
 
-    /// Applies the batch while no reader looks. Returns the table that `Op::Clear` replaced: to
-    /// free millions of entries takes seconds, which readers need not wait for.
-    #[must_use = "to be dropped after the locks"]
-    fn apply(&self, batch: &Batch<'_>) -> Option<T> {
-        apply(&mut *self.table_mut(), batch)
-    }
-
     fn rewrite(&self, log: &Aof) -> Result<()> {
         let mut position = T::Position::default();
         log.rewrite(|buffer| {
-            self.table().walk(&mut position, &mut |key, value| {
+            self.table.walk(&mut position, &mut |key, value| {
                 aof::encode_set(key, value, buffer);
                 if buffer.len() < aof::STEP { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })
@@ -185,17 +142,17 @@ impl<T: Table> Engine for Memory<T> {
     }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
-        self.shared.table().read(keys, visit);
+        self.shared.table.read(keys, visit);
         Ok(())
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         self.shared.check(batch)?;
         let Some(log) = &self.shared.log else {
-            drop(self.shared.apply(batch));
+            discard(self.shared.table.write(batch));
             return Ok(());
         };
-        drop(log.append(batch, sync, || self.shared.apply(batch))?);
+        discard(log.append(batch, sync, || self.shared.table.write_alone(batch))?);
         if log.is_outgrown()
             && let Err(error) = self.rewrite()
             && !matches!(error, Error::Unsupported { .. })
@@ -203,6 +160,24 @@ impl<T: Table> Engine for Memory<T> {
             log::error!("{error}");
         }
         Ok(())
+    }
+
+    fn write_beside(&self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<()> {
+        if self.shared.log.is_some() {
+            return turn(&mut || self.write(batch, false));
+        }
+        self.shared.check(batch)?;
+        let show = &mut |show: &mut dyn FnMut()| {
+            // To show it cannot fail.
+            let _shown = turn(&mut || {
+                show();
+                Ok(())
+            });
+        };
+        if self.shared.table.write_beside(batch, show) {
+            return Ok(());
+        }
+        turn(&mut || self.write(batch, false))
     }
 
     fn sync(&self) -> Result<()> {
@@ -215,12 +190,12 @@ impl<T: Table> Engine for Memory<T> {
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
-        self.shared.table().scan(range, visit);
+        self.shared.table.scan(range, visit);
         Ok(())
     }
 
     fn count(&self) -> Result<u64> {
-        Ok(self.shared.table().len() as u64)
+        Ok(self.shared.table.len())
     }
 
     fn disk_size(&self) -> Result<u64> {

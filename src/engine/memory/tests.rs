@@ -212,8 +212,8 @@ fn rewrites_beside_writes_lose_nothing() {
 }
 
 /// While this guard lives, a walk over the table waits at its next step.
-fn hold<T: Table>(engine: &Memory<T>) -> ShardedLockWriteGuard<'_, T> {
-    engine.shared.table_mut()
+fn hold<T: Table>(engine: &Memory<T>) -> impl Sized + use<'_, T> {
+    engine.shared.table.lock_mut()
 }
 
 fn one_rewrite_at_a_time<T: Table>(info: &'static Info) {

@@ -3,8 +3,8 @@
 use super::{expect, expect_alive};
 use crate::{
     every_store::on_every_store,
-    frames::{ask, reply_len, sorted},
-    support::Client,
+    frames::{ask, exchange, reply_len, sorted},
+    support::{Client, request},
 };
 
 /// LMDB's limits of a key: its page must hold two.
@@ -45,6 +45,51 @@ fn keys_and_values_hold_any_bytes() {
         assert_eq!(found, expected);
         assert_eq!(ask(&mut client, &[&b"DEL"[..], &all, b"\0"]), b":2\r\n");
         assert_eq!(ask(&mut client, &[&b"EXISTS"[..], &all, b"\0", b"a\0b"]), b":1\r\n");
+    });
+}
+
+/// Requests of so many keys that they are carried out apart from others, between small ones of one pipeline.
+#[test]
+fn very_many_keys_of_one_request_are_each_counted_once() {
+    const KEYS: usize = 30_000;
+    let names: Vec<String> = (0..KEYS).map(|number| format!("key {number}")).collect();
+    let of_all = |command: &str| {
+        let words: Vec<&str> = std::iter::once(command).chain(names.iter().map(String::as_str)).collect();
+        request(&words)
+    };
+    let pairs: Vec<&str> = names.iter().flat_map(|name| [name, name]).map(String::as_str).collect();
+    let set_all = request(&[&["MSET"], &pairs[..]].concat());
+    let values: Vec<u8> = names.iter().flat_map(|name| bulk(name.as_bytes())).collect();
+    let all_values = [format!("*{KEYS}\r\n").as_bytes(), &values].concat();
+    on_every_store(|running| {
+        let mut client = running.connect();
+        let stream = [
+            b"SET other x\r\nINCR n\r\n".as_slice(),
+            &set_all,
+            b"DBSIZE\r\nINCR n\r\n",
+            &of_all("MGET"),
+            &of_all("EXISTS"),
+            b"DEL other other nothing\r\n",
+            &of_all("DEL"),
+            b"DBSIZE\r\nGET n\r\n",
+            &of_all("DEL"),
+        ];
+        let found = exchange(&mut client, &stream.concat(), 11);
+        let expected: [&[u8]; 11] = [
+            b"+OK\r\n",
+            b":1\r\n",
+            b"+OK\r\n",
+            b":30002\r\n",
+            b":2\r\n",
+            &all_values,
+            b":30000\r\n",
+            b":1\r\n",
+            b":30000\r\n",
+            b":1\r\n",
+            b"$1\r\n2\r\n",
+        ];
+        assert!(found == expected, "{}", running.store);
+        client.expect(":0\r\n");
     });
 }
 

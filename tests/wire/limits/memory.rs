@@ -108,6 +108,31 @@ fn a_large_value_comes_back_and_its_memory_is_given_back() {
 }
 
 #[test]
+fn a_request_of_very_many_words_leaves_little_behind() {
+    on_every_store(|running| {
+        // Libraries keep caches of their own.
+        if !["map", "btree"].contains(&running.store) {
+            return;
+        }
+        let mut client = running.connect();
+        assert_eq!(ask(&mut client, &["SET", "k", "v"]), b"+OK\r\n");
+        let base = rss(&running.server);
+        let pairs = 3_000_000;
+        let header = |command, words| format!("*{}\r\n$4\r\n{command}\r\n", 1 + words).into_bytes();
+        // Lists of what to write are many times their size in bytes.
+        let set = [header("MSET", pairs * 2), b"$1\r\nk\r\n$1\r\nv\r\n".repeat(pairs)].concat();
+        assert_eq!(exchange(&mut client, &set, 1), [b"+OK\r\n"]);
+        let get = [header("MGET", pairs), b"$1\r\nk\r\n".repeat(pairs)].concat();
+        let values = [format!("*{pairs}\r\n").into(), b"$1\r\nv\r\n".repeat(pairs)].concat();
+        assert!(exchange(&mut client, &get, 1) == [values]);
+        // An append-only file keeps its last record's buffer until the next one.
+        assert_eq!(ask(&mut client, &["SET", "k", "v"]), b"+OK\r\n");
+        // The allocator keeps some of it for later.
+        await_rss_below(running, base + 64 * MIB, "a third of the lists at most");
+    });
+}
+
+#[test]
 fn a_half_sent_request_costs_what_was_sent() {
     const CLIENTS: usize = 200;
     let running = in_memory(&[]);

@@ -1,0 +1,62 @@
+//! What a table in memory can do.
+
+use super::super::{KeyRange, Op, VisitValue};
+
+/// What follows a visited pair in a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Next {
+    /// The next pair.
+    On,
+    /// A pause, at the next place where the walk can go on later; until there, more pairs follow.
+    Pause,
+    /// Nothing: the walk is over, and no pair may follow.
+    Stop,
+}
+
+/// Called with a key and its value, both lent for the time of the call.
+pub(in super::super) type VisitNext<'v> = dyn FnMut(&[u8], &[u8]) -> Next + 'v;
+
+/// A data structure that holds pairs. `T::default()` is the empty one.
+pub(in super::super) trait Table: Default + Send + Sync + 'static {
+    /// A place in a walk over all pairs; at first before them all.
+    type Position: Default + Send + Sync;
+
+    /// A pair as the table keeps it.
+    type Pair;
+
+    /// The value of `key`.
+    fn get(&self, key: &[u8]) -> Option<&[u8]>;
+
+    /// Calls `visit` for each of `keys`, in order, until it stops that.
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>);
+
+    /// Carries out `ops`, in order. There is no `Clear` among them.
+    fn write(&mut self, ops: &[Op<'_>]);
+
+    /// Makes a pair, so that no lock is held while its bytes are copied.
+    fn pair(key: &[u8], value: &[u8]) -> Self::Pair;
+
+    /// The key of a pair.
+    fn key(pair: &Self::Pair) -> &[u8];
+
+    /// Puts a pair in. Returns the one it replaces.
+    fn put(&mut self, pair: Self::Pair) -> Option<Self::Pair>;
+
+    /// Takes a pair out.
+    fn take(&mut self, key: &[u8]) -> Option<Self::Pair>;
+
+    /// Number of keys, without counting them.
+    fn len(&self) -> usize;
+
+    /// Frees the table, and calls `pause` after every few thousand pairs: the allocator's locks are held often
+    /// meanwhile.
+    fn free(self, pause: &mut dyn FnMut());
+
+    /// Goes on with a walk over the pairs of `range`, in the table's order; the table may change between
+    /// two steps. Returns whether there may be more. A whole walk visits every key that was there all the
+    /// time, once.
+    fn walk(&self, range: KeyRange<'_>, position: &mut Self::Position, visit: &mut VisitNext<'_>) -> bool;
+
+    /// Whether a walk that paused at `position` is past the place of `key`.
+    fn is_past(&self, position: &Self::Position, key: &[u8]) -> bool;
+}

@@ -1,0 +1,134 @@
+//! The commit queue under every schedule of its threads, up to a number of preemptions.
+
+use super::{CommitQueue, Error, Store, Txn, Work};
+use crate::engine::{Compression, Fsync, Kind, Location, OpenOptions, ReadAhead};
+use loom::{
+    sync::{Arc, Condvar, Mutex},
+    thread,
+};
+
+/// One client's write, with its number among those of the client.
+struct Part {
+    client: usize,
+    number: usize,
+    runs: usize,
+}
+
+impl Work for Part {
+    fn run<'g>(&'g mut self, _txn: &mut Txn<'g>) {
+        self.runs += 1;
+    }
+
+    fn fail(&mut self, error: &Error) {
+        panic!("the commit failed: {error}");
+    }
+
+    /// Two do not fit into one group.
+    fn weight(&self) -> usize {
+        20 << 20
+    }
+}
+
+/// What was delivered to each client.
+struct Delivered {
+    counts: Mutex<Vec<usize>>,
+    changed: Condvar,
+}
+
+fn store() -> Store {
+    let kind = Kind::find("map").unwrap();
+    let options = OpenOptions {
+        location: Location::Memory,
+        fsync: Fsync::No,
+        cache_size: 0,
+        map_size: 0,
+        read_ahead: ReadAhead::Auto,
+        compression: Compression::None,
+    };
+    Store::new(kind.open(&options).unwrap(), Fsync::No)
+}
+
+/// A client that waits for each of its writes, as connections do.
+fn write_one_by_one(queue: &CommitQueue<Part>, delivered: &Delivered, client: usize, writes: usize) {
+    for number in 0..writes {
+        if queue.push(Part { client, number, runs: 0 }) {
+            queue.kick();
+        }
+        let mut counts = delivered.counts.lock().unwrap();
+        while counts[client] <= number {
+            counts = delivered.changed.wait(counts).unwrap();
+        }
+    }
+}
+
+/// `clients` of one to three threads, each with so many writes; then the queue closes.
+fn run(clients: &'static [usize], seeming: usize) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(move || {
+        let queue: Arc<CommitQueue<Part>> = Arc::default();
+        let counts = Mutex::new(vec![0; clients.len()]);
+        let delivered = Arc::new(Delivered { counts, changed: Condvar::new() });
+        let (target, outcome) = (queue.clone(), delivered.clone());
+        let committer = thread::spawn(move || {
+            target.run(
+                &store(),
+                || seeming,
+                |group| {
+                    assert!(!group.is_empty());
+                    let mut counts = outcome.counts.lock().unwrap();
+                    for part in group.drain(..) {
+                        assert_eq!((part.number, part.runs), (counts[part.client], 1), "in order, and once");
+                        counts[part.client] += 1;
+                    }
+                    outcome.changed.notify_all();
+                },
+            );
+        });
+        let others: Vec<_> = (1..clients.len())
+            .map(|client| {
+                let (queue, delivered) = (queue.clone(), delivered.clone());
+                thread::spawn(move || write_one_by_one(&queue, &delivered, client, clients[client]))
+            })
+            .collect();
+        write_one_by_one(&queue, &delivered, 0, clients[0]);
+        others.into_iter().for_each(|client| client.join().unwrap());
+        queue.close();
+        committer.join().unwrap();
+        assert_eq!(*delivered.counts.lock().unwrap(), clients);
+    });
+}
+
+#[test]
+fn every_write_is_delivered_once_whatever_the_schedule() {
+    run(&[2], 1);
+    run(&[1, 1], 2);
+    run(&[2, 1], 2);
+}
+
+/// Where the committing thread lets others go first.
+#[test]
+fn also_when_the_committing_thread_yields() {
+    run(&[1, 1], 8);
+}
+
+/// What waits when the queue closes is committed before it ends.
+#[test]
+fn a_closing_queue_leaves_nothing_behind() {
+    loom::model(|| {
+        let queue: Arc<CommitQueue<Part>> = Arc::default();
+        let target = queue.clone();
+        let committer = thread::spawn(move || {
+            let mut parts = 0;
+            target.run(&store(), || 1, |group| parts += group.len());
+            parts
+        });
+        for number in 0..2 {
+            if queue.push(Part { client: 0, number, runs: 0 }) {
+                queue.kick();
+            }
+        }
+        queue.close();
+        assert_eq!(committer.join().unwrap(), 2);
+    });
+}
