@@ -1,7 +1,7 @@
 //! What is made true, and the cells that measure it.
 
 use crate::{
-    bench::result::{Access, Cell, Figure, Operation, Order, Size, Step, Target, Workload},
+    bench::result::{Access, Cell, Commits, Figure, Operation, Order, Size, Step, Target, Workload},
     engine::{
         Fsync,
         reference::calibration::{CALIBRATION, Cost, PAGE, Part, Stall, Truth},
@@ -36,7 +36,7 @@ pub(super) struct Experiment {
 
 /// All experiments, in process and over the wire.
 pub(super) fn all() -> Vec<Experiment> {
-    let of = |access| [latency(access), stalls(access), processor(access), bytes(access)];
+    let of = |access| [latency(access), tail(access), stalls(access), processor(access), bytes(access)];
     [Access::InProcess, Access::Wire].into_iter().flat_map(of).collect()
 }
 
@@ -47,6 +47,15 @@ fn latency(access: Access) -> Experiment {
     let truth = Truth { reads, write_bytes: PAGE, ..Truth::default() };
     let read = workload("latency", Operation::Get, 1000);
     experiment("latency", Subject::Latency, access, truth, vec![read])
+}
+
+/// So many reads that one in ten thousand has a place among the percentiles.
+fn tail(access: Access) -> Experiment {
+    let part = |count, us| Part { count, cost: Cost { cpu_ns: 0, sleep_ns: us * MS / 1000 } };
+    let reads = vec![part(9945, 100), part(50, 2000), part(5, 40_000)];
+    let truth = Truth { reads, write_bytes: PAGE, ..Truth::default() };
+    let read = workload("tail", Operation::Get, 10_000);
+    experiment("tail", Subject::Latency, access, truth, vec![read])
 }
 
 /// A quarter of every second stands still.
@@ -120,7 +129,7 @@ fn workload(name: &str, operation: Operation, operations: u64) -> Workload {
         seed: 42,
         step: Step::Operations,
         hashed_keys: true,
-        key_limit: None,
+        value_entropy: 1.0,
         data: None,
     }
 }
@@ -137,6 +146,8 @@ fn experiment(
         store: CALIBRATION.into(),
         persistent: true,
         fsync: Some(Fsync::No.to_string()),
+        commits: Commits::Own,
+        loses: None,
         cache_bytes: 0,
         compression: "none".into(),
         address: None,

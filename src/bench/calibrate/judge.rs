@@ -215,6 +215,9 @@ impl Judge<'_> {
         {
             self.between(column, at(&least, quantile), at(&most, quantile));
         }
+        if least.len() >= 10_000 {
+            self.between("p9999_us", at(&least, 0.9999), at(&most, 0.9999));
+        }
     }
 
     fn closed_loop(&mut self) {
@@ -403,6 +406,8 @@ mod tests {
                     p99_us: time("p99_us"),
                     p999_us: time("p999_us"),
                     max_us: time("max_us"),
+                    p9999_us: truth("p9999_us"),
+                    ..Latency::default()
                 },
                 cpu_us_per_operation: truth("cpu_us_per_operation"),
                 peak_memory_bytes: whole("peak_memory_bytes"),

@@ -11,6 +11,7 @@ mod table;
 
 use crate::{
     bench::{
+        plan::options::Cpus,
         result::{Calibration, Measurement, Outcome, Target},
         run::{self, calibrated, job::Job},
     },
@@ -114,8 +115,10 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
         server_arguments: server_arguments.unwrap_or_default(),
         flush_target: false,
         target_pid: None,
+        cold: false,
+        server_cpus: None,
     };
-    let reports = job.run();
+    let reports = job.run(&Cpus::default(), None);
     let end = now();
     let lines = fs::read_to_string(&truth.record);
     for path in [&place, &truth.record] {

@@ -6,8 +6,8 @@ mod files;
 mod truth;
 
 use crate::engine::{
-    Batch, Caveat, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location, Loss, Op, OpenOptions,
-    Result, VisitPair, VisitValue,
+    Batch, Caveat, Check, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location, Loss, Op,
+    OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers,
 };
 use cost::Meter;
 use files::Files;
@@ -25,7 +25,7 @@ pub use truth::{Cost, PAGE, Part, Record, Span, Stall, Truth};
 pub const CALIBRATION: &str = "calibration";
 
 /// How it is opened; it is in no list.
-pub const KIND: Kind = Kind { info: &INFO, open, recognise };
+pub const KIND: Kind = Kind { info: &INFO, open, recognise, check: Check::Reading(check) };
 
 pub(super) static INFO: Info = Info {
     name: CALIBRATION,
@@ -36,7 +36,9 @@ pub(super) static INFO: Info = Info {
     constant_count: true,
     compression: &[Compression::None],
     cache: "not used",
-    loss: [Loss { kill: "nothing", power_cut: "nothing" }; 3],
+    writers: Writers::One,
+    open_files: OpenFiles::always(8),
+    loss: [Loss::NOTHING; 3],
     caveats: &[Caveat::new("costs what it is told, so that the measuring can be measured")],
 };
 
@@ -56,6 +58,11 @@ struct Calibration {
 
 fn recognise(path: &Path) -> bool {
     files::log(path).is_file()
+}
+
+/// Its files are those of one measurement.
+fn check(_: &Path) -> Result<Sound> {
+    Err(Error::Unsupported { engine: CALIBRATION, what: "has nothing to be checked".into() })
 }
 
 fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
