@@ -38,13 +38,31 @@ static INFO: Info = Info {
     open_files: OpenFiles { least: 24, most: 24, per_read: 1 },
     loss: [
         Loss::NOTHING,
-        Loss { kill: Lost::seconds("about a second"), power_cut: Lost::seconds("about two seconds") },
+        Loss {
+            kill: Lost::seconds("about a second"),
+            power_cut: Lost::new(
+                Extent::Everything,
+                "about two seconds, and possibly the whole database (it may not open again)",
+            ),
+        },
         Loss {
             kill: Lost::new(Extent::Buffer, "what sled's write buffer of 512 KiB holds"),
-            power_cut: Lost::new(Extent::Buffer, "the write buffer and what the OS had not written"),
+            power_cut: Lost::new(
+                Extent::Everything,
+                "what was not written, and possibly the whole database (it may not open again)",
+            ),
         },
     ],
     caveats: &[
+        Caveat::unsynced(
+            "A power cut that leaves writes out of order was seen to leave a log that sled cannot open: it panics \
+             (kvbench torture --store sled --fsync no --mode power).",
+        ),
+        Caveat::under(
+            Fsync::Always,
+            "A power cut that leaves some pages of an unsynced write, or torn ones, was seen to damage data that were \
+             synced before, in a few of a hundred tries.",
+        ),
         Caveat::under(
             Fsync::Always,
             "Under always readers see a batch before it is synced: sled applies and syncs in two steps.",

@@ -68,9 +68,13 @@ fn another_number_of_keys_is_another_work() {
     let flags = ["--stores", "map,btree", "--mix", "insert", "--keys", "10", "--operations", "20"];
     let mut run = result_of(dir.path(), &flags);
     assert_eq!(work::unequal(&run), [""; 0]);
-    let change = |run: &mut Run, change: fn(&mut Measurement)| match &mut run.samples[1].outcome {
-        Outcome::Measured(measurement) => change(measurement),
-        other => panic!("{other:?}"),
+    let second = run.cells[1].id.clone();
+    let change = |run: &mut Run, change: fn(&mut Measurement)| {
+        let sample = run.samples.iter_mut().find(|sample| sample.cell == second).unwrap();
+        match &mut sample.outcome {
+            Outcome::Measured(measurement) => change(measurement),
+            other => panic!("{other:?}"),
+        }
     };
     change(&mut run, |measurement| measurement.keys_after = Some(29));
     assert!(work::unequal(&run).concat().contains("left 29 keys"), "{:?}", work::unequal(&run));

@@ -19,11 +19,13 @@ fn documents() -> Vec<PathBuf> {
     documents
 }
 
-/// Lines of shell between fences, with their continuations joined.
+/// Lines of shell between fences, with their continuations joined and a number for that of a process.
 fn commands(text: &str) -> Vec<String> {
     let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     blocks
-        .flat_map(|block| block.replace("\\\n", " ").lines().map(str::to_owned).collect::<Vec<_>>())
+        .flat_map(|block| {
+            block.replace("\\\n", " ").replace("$!", "1").lines().map(str::to_owned).collect::<Vec<_>>()
+        })
         .collect()
 }
 

@@ -4,7 +4,9 @@ use crate::{fixtures, kvbench, report, text};
 use kvbench::bench::result::{Access, Operation, Outcome, SCHEMA_VERSION, Sample};
 use std::fs;
 
+/// What is promised is known of the stores of the build.
 #[test]
+#[cfg(all(feature = "lmdb", feature = "rocksdb"))]
 fn markdown_of_a_small_run() {
     let (_dir, markdown) = report(&[fixtures::small()], "report.md");
     let expected = include_str!("small.md");

@@ -318,7 +318,8 @@ impl Judge<'_> {
         let again = self.again;
         let closed = again.map_or(self.evidence.end, |again| again.open.0);
         self.between("close_seconds", seconds(close.1 - close.0), seconds(closed - settled));
-        if let Some(again) = again {
+        // Over the wire nobody sees when the server has opened its store.
+        if let Some(again) = again.filter(|_| self.experiment.access == Access::InProcess) {
             let (open, used) = (again.open, again.close.0);
             self.between("reopen_seconds", seconds(open.1 - open.0), seconds(used - close.1));
         }

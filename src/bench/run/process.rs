@@ -25,6 +25,20 @@ pub struct Memory {
     pub peak: Option<u64>,
 }
 
+/// Gives back what the allocator keeps for later, so that what comes next is not charged with it.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub(super) fn give_back_memory() {
+    #[expect(unsafe_code, reason = "a function that no crate in use wraps")]
+    // SAFETY: it takes free memory only, and the allocator's own locks keep others out.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Elsewhere nobody knows how.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub(super) fn give_back_memory() {}
+
 impl Usage {
     /// Of this process.
     pub fn of_self() -> Self {

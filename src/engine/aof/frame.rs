@@ -123,7 +123,9 @@ impl Chain {
         };
         checked?;
         if next.sum != header.sum {
-            return Err(Stop::Malformed { at: HEADER, detail: WRONG_SUM });
+            // The other pieces have lines of their own.
+            let last = frame.body.saturating_sub(1) / PIECE * PIECE;
+            return Err(Stop::Malformed { at: HEADER + last, detail: WRONG_SUM });
         }
         *self = next;
         Ok(frame)

@@ -9,7 +9,7 @@ use super::{
     job::Job,
     meter::{self, Meter},
     phase::Phase,
-    process::{Memory, Usage},
+    process::{self, Memory, Usage},
     verified::{self, Verified},
 };
 use crate::{
@@ -248,6 +248,7 @@ fn loaded(
     // Under every policy, so that all of them find the engine in the same state.
     engine.close().map_err(|error| format!("after the load, close: {error}"))?;
     drop(engine);
+    process::give_back_memory();
     Ok((open(options)?, seconds))
 }
 
