@@ -19,6 +19,10 @@ impl Work for Part {
         self.runs += 1;
     }
 
+    fn rewind(&mut self) {
+        self.runs -= 1;
+    }
+
     fn fail(&mut self, error: &Error) {
         panic!("the commit failed: {error}");
     }
@@ -43,6 +47,7 @@ fn store() -> Store {
         cache_size: 0,
         map_size: 0,
         read_ahead: ReadAhead::Auto,
+        max_files: u64::MAX,
         compression: Compression::None,
     };
     Store::new(kind.open(&options).unwrap(), Fsync::No)
