@@ -19,12 +19,18 @@ fn documents() -> Vec<PathBuf> {
     documents
 }
 
-/// Lines of shell between fences, with their continuations joined and a number for that of a process.
+/// Lines of shell between fences, with their continuations joined and numbers where they stand for one.
 fn commands(text: &str) -> Vec<String> {
     let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     blocks
         .flat_map(|block| {
-            block.replace("\\\n", " ").replace("$!", "1").lines().map(str::to_owned).collect::<Vec<_>>()
+            block
+                .replace("\\\n", " ")
+                .replace("$!", "1")
+                .replace("{port}", "1")
+                .lines()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
         })
         .collect()
 }
@@ -54,6 +60,9 @@ fn commands_are_accepted() {
     let mut count = 0;
     for document in documents() {
         for line in commands(&fs::read_to_string(&document).unwrap()) {
+            // What another program is to start stands between quotes.
+            let quoted = line.split_once("'kvbench ").and_then(|(_, rest)| rest.split('\'').next());
+            let line = quoted.map_or(line.clone(), |rest| format!("kvbench {rest}"));
             let words = words(&line);
             let arguments = words.iter().skip_while(|word| **word != "kvbench").skip(1);
             let arguments: Vec<_> = arguments.copied().collect();

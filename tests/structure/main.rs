@@ -1,0 +1,169 @@
+//! The house's order, read from its `use` lines: imports point down only. `pub use` is a module's face, not an
+//! import; modules of tests are not looked at.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path as FilePath,
+};
+use syn::{Item, ItemUse, UseTree, Visibility};
+
+/// The floors, top first. What stands in one line imports nothing of the others in that line.
+const FLOORS: &[&[&str]] = &[
+    &["main"],
+    &["cli"],
+    &["server", "bench", "torture", "stores"],
+    &["limits"],
+    &["config"],
+    &["command", "check", "proof"],
+    &["store", "resp"],
+    &["engine", "failure"],
+];
+
+/// The stages of the benchmark, top first.
+const STAGES: &[&[&str]] = &[&["report", "compare"], &["run"], &["plan"], &["data"], &["result"]];
+
+type Module = Vec<String>;
+
+/// One file: what it imports, and what its face hands on.
+#[derive(Default)]
+struct File {
+    imports: Vec<Module>,
+    face: BTreeMap<String, Module>,
+}
+
+struct House {
+    files: BTreeMap<Module, File>,
+}
+
+impl House {
+    fn read() -> Self {
+        let mut house = Self { files: BTreeMap::new() };
+        house.walk(FilePath::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &[]);
+        assert!(house.files.len() > 50, "{} files", house.files.len());
+        house
+    }
+
+    fn walk(&mut self, folder: &FilePath, place: &[String]) {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());
+            let inside = |name: &str| place.iter().cloned().chain([name.to_owned()]).collect::<Module>();
+            if path.is_dir() && name != "tests" {
+                self.walk(&path, &inside(&name));
+            } else if let Some(stem) = name.strip_suffix(".rs").filter(|stem| *stem != "tests") {
+                let module = match stem {
+                    "lib" => Vec::new(),
+                    "mod" => place.to_vec(),
+                    stem => inside(stem),
+                };
+                let text = fs::read_to_string(&path).unwrap();
+                let items = syn::parse_file(&text).unwrap().items;
+                self.files.insert(module.clone(), File::of(&items, &module));
+            }
+        }
+    }
+
+    /// The file that a path leads to: through the faces of modules, to the longest module that is a file.
+    fn file_of(&self, path: &[String]) -> Option<Module> {
+        let longest = (1..=path.len()).rev().find(|&length| self.files.contains_key(&path[..length]))?;
+        let (module, rest) = path.split_at(longest);
+        let face = rest.first().and_then(|name| self.files[module].face.get(name));
+        match face {
+            Some(target) if target != path => self.file_of(target),
+            _ => Some(module.to_vec()),
+        }
+    }
+
+    /// Every import between two files of the house.
+    fn edges(&self) -> BTreeSet<(Module, Module)> {
+        let edges = self.files.iter().flat_map(|(from, file)| {
+            file.imports.iter().filter_map(|path| Some((from.clone(), self.file_of(path)?)))
+        });
+        edges.filter(|(from, to)| from != to).collect()
+    }
+}
+
+impl File {
+    fn of(items: &[Item], module: &[String]) -> Self {
+        let mut file = Self::default();
+        for item in items {
+            if let Item::Use(item) = item
+                && !is_of_tests(item)
+            {
+                for path in leaves(&item.tree, &[]) {
+                    file.add(path, module, matches!(item.vis, Visibility::Public(_)));
+                }
+            }
+        }
+        file
+    }
+
+    /// Paths of other crates lead to no file and are left out later.
+    fn add(&mut self, path: Module, module: &[String], public: bool) {
+        let mut absolute: Module = match path[0].as_str() {
+            "crate" | "kvbench" => Vec::new(),
+            _ => module.to_vec(),
+        };
+        for part in path {
+            match part.as_str() {
+                "crate" | "kvbench" | "self" => {}
+                "super" => {
+                    absolute.pop();
+                }
+                _ => absolute.push(part),
+            }
+        }
+        match absolute.last().cloned() {
+            Some(name) if public => drop(self.face.insert(name, absolute)),
+            _ => self.imports.push(absolute),
+        }
+    }
+}
+
+fn is_of_tests(item: &ItemUse) -> bool {
+    item.attrs.iter().any(|attribute| attribute.path().is_ident("cfg"))
+}
+
+fn leaves(tree: &UseTree, before: &[String]) -> Vec<Module> {
+    let with = |name: &syn::Ident| before.iter().cloned().chain([name.to_string()]).collect::<Module>();
+    match tree {
+        UseTree::Path(path) => leaves(&path.tree, &with(&path.ident)),
+        UseTree::Name(name) => vec![with(&name.ident)],
+        UseTree::Rename(name) => vec![with(&name.ident)],
+        UseTree::Glob(_) => vec![before.to_vec()],
+        UseTree::Group(group) => group.items.iter().flat_map(|tree| leaves(tree, before)).collect(),
+    }
+}
+
+fn floor(floors: &[&[&str]], module: Option<&String>) -> Option<usize> {
+    floors.iter().position(|names| module.is_some_and(|module| names.contains(&module.as_str())))
+}
+
+/// Fails when an import runs upwards, or between two rooms of one floor.
+fn assert_downward(floors: &[&[&str]], edges: &[(Module, Module)], depth: usize) {
+    for (from, to) in edges {
+        let floors_of = (floor(floors, from.get(depth)), floor(floors, to.get(depth)));
+        if let (Some(upper), Some(lower)) = floors_of {
+            let down = upper < lower || from.get(depth) == to.get(depth);
+            assert!(down, "{} imports {}, which is not below it", from.join("/"), to.join("/"));
+        }
+    }
+}
+
+#[test]
+fn imports_point_down() {
+    let edges: Vec<_> = House::read().edges().into_iter().collect();
+    assert!(edges.len() > 200, "{} imports", edges.len());
+    assert_downward(FLOORS, &edges, 0);
+    let in_bench = |module: &Module| module.first().is_some_and(|name| name == "bench");
+    let edges: Vec<_> = edges.into_iter().filter(|(from, to)| in_bench(from) && in_bench(to)).collect();
+    assert_downward(STAGES, &edges, 1);
+}
+
+#[test]
+fn every_folder_has_its_floor() {
+    let house = House::read();
+    let top: BTreeSet<_> = house.files.keys().filter_map(|module| module.first()).collect();
+    let missing: Vec<_> = top.into_iter().filter(|name| floor(FLOORS, Some(name)).is_none()).collect();
+    assert!(missing.is_empty(), "not in FLOORS: {missing:?}");
+}
