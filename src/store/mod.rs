@@ -6,6 +6,13 @@ mod queue;
 mod schedules;
 #[cfg(test)]
 mod tests;
+/// What the commit queue is made of; in its tests another, which goes through every schedule of the threads.
+mod threads {
+    pub(super) use std::{
+        sync::{Condvar, Mutex, MutexGuard},
+        thread::yield_now,
+    };
+}
 mod txn;
 mod unsynced;
 

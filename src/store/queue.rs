@@ -1,19 +1,11 @@
 //! Group commit: while one group is being written and synced, the next one gathers. No timer, no
 //! added delay; one sync serves every client that wrote meanwhile.
 
-use super::{Store, Work};
-// Its tests go through every schedule of the threads.
-#[cfg(test)]
-use loom::{
-    sync::{Condvar, Mutex, MutexGuard},
-    thread,
+use super::{
+    Store, Work,
+    threads::{Condvar, Mutex, MutexGuard, yield_now},
 };
 use std::{collections::VecDeque, sync::PoisonError};
-#[cfg(not(test))]
-use std::{
-    sync::{Condvar, Mutex, MutexGuard},
-    thread,
-};
 
 /// A group takes no more than this many bytes of requests (and at least one part), so that its batch
 /// stays within what engines handle well, and early clients do not wait for everybody's bulk load.
@@ -90,7 +82,7 @@ impl<W: Work> CommitQueue<W> {
         while state.waiting.len() > seen && state.waiting.len() < enough {
             seen = state.waiting.len();
             drop(state);
-            thread::yield_now();
+            yield_now();
             state = self.lock();
         }
         let mut bytes = 0;

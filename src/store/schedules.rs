@@ -1,11 +1,22 @@
 //! The commit queue under every schedule of its threads, up to a number of preemptions.
 
-use super::{CommitQueue, Error, Store, Txn, Work};
+/// The same file, over what loom watches.
+#[path = "queue.rs"]
+mod queue;
+mod threads {
+    pub(super) use loom::{
+        sync::{Condvar, Mutex, MutexGuard},
+        thread::yield_now,
+    };
+}
+
+use super::{Error, Store, Txn, Work};
 use crate::engine::{Compression, Fsync, Kind, Location, OpenOptions, ReadAhead};
 use loom::{
     sync::{Arc, Condvar, Mutex},
     thread,
 };
+use queue::CommitQueue;
 
 /// One client's write, with its number among those of the client.
 struct Part {

@@ -65,6 +65,8 @@ fn commands_are_accepted() {
             let line = quoted.map_or(line.clone(), |rest| format!("kvbench {rest}"));
             let words = words(&line);
             let arguments = words.iter().skip_while(|word| **word != "kvbench").skip(1);
+            // Behind that is the command line of another program.
+            let arguments = arguments.take_while(|word| **word != "--");
             let arguments: Vec<_> = arguments.copied().collect();
             let names_store = |word: &&str| word.split(',').all(|name| stores().any(|store| store == name));
             let foreign = arguments.iter().skip_while(|word| !word.starts_with("--store")).nth(1);
