@@ -1,6 +1,10 @@
 //! The commit queue under every schedule of its threads, up to a number of preemptions.
 
 /// The same file, over what loom watches.
+#[expect(
+    clippy::duplicate_mod,
+    reason = "it is to be compiled twice: over the system's threads, and over loom's"
+)]
 #[path = "queue.rs"]
 mod queue;
 mod threads {

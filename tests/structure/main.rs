@@ -1,6 +1,12 @@
 //! The house's order, read from its `use` lines: imports point down only. `pub use` is a module's face, not an
 //! import; modules of tests are not looked at.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "this crate is all tests; clippy sees only the functions with #[test]"
+)]
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
