@@ -1,7 +1,7 @@
 //! Storage engines behind one object-safe trait, and the list of them.
 //!
 //! An engine is one file that imports its crate and nothing from the layers above. To add one:
-//! write that file, add its `KIND` to [`KINDS`], and give it a Cargo feature.
+//! write that file, add its `KIND` to [`KINDS`] (in `list.rs`), and give it a Cargo feature.
 
 mod aof;
 mod batch;
@@ -19,6 +19,7 @@ mod first;
 mod flush_only;
 pub mod host;
 mod info;
+mod list;
 #[cfg(feature = "lmdb")]
 mod lmdb;
 mod map;
@@ -45,6 +46,7 @@ pub use error::{Error, Result};
 pub use info::{
     Caveat, Compression, Durability, Extent, Family, Fsync, Info, Loss, Lost, OpenFiles, Writers,
 };
+pub use list::{FAULTY, KINDS};
 
 /// Called with the index of a key and its value, or `None` when it is absent. The value is lent
 /// from the engine's own memory for the time of the call.
@@ -199,47 +201,6 @@ pub struct Kind {
     pub recognise: fn(&std::path::Path) -> bool,
     /// Looks for damage in them.
     pub check: Check,
-}
-
-/// The engines of this build.
-pub const KINDS: &[Kind] = &[
-    map::KIND,
-    btree::KIND,
-    #[cfg(feature = "rocksdb")]
-    rocksdb::KIND,
-    #[cfg(feature = "lmdb")]
-    lmdb::KIND,
-    #[cfg(feature = "sled")]
-    sled::KIND,
-    #[cfg(feature = "redb")]
-    redb::KIND,
-];
-
-/// Engines that fail on purpose, in builds for tests; they are in no list.
-pub const FAULTY: &[Kind] = &[
-    #[cfg(feature = "fault-injection")]
-    fault::FAILING,
-    #[cfg(feature = "fault-injection")]
-    fault::WRONG_VALUE,
-    #[cfg(feature = "fault-injection")]
-    fault::SLOW_SYNC,
-    #[cfg(all(feature = "fault-injection", feature = "sled"))]
-    flush_only::KIND,
-];
-
-impl Kind {
-    /// The engine named `name`, if this build has it.
-    pub fn find(name: &str) -> Option<&'static Kind> {
-        KINDS.iter().chain(FAULTY).find(|kind| kind.info.name == name)
-    }
-
-    /// Opens or creates the engine's data, after checking that the path holds nobody else's.
-    pub fn open(&self, options: &OpenOptions) -> Result<Box<dyn Engine>> {
-        if let Location::Path(path) = &options.location {
-            path::check_owner(path, self)?;
-        }
-        (self.open)(options)
-    }
 }
 
 /// A range of keys in byte order.

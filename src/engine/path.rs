@@ -1,35 +1,12 @@
-//! What engines share about the path of their data: whose it is, locks, names.
+//! What engines share about the path of their data: locks, names, sizes.
 
-use super::{Error, KINDS, Kind, Result, first};
+use super::{Error, Result};
 use std::{
     fs::{self, File, TryLockError},
     io,
     os::unix::fs::MetadataExt,
     path::Path,
 };
-
-/// Fails when `path` holds data that `kind` does not recognise as its own: opening it could destroy
-/// them. An absent path, an empty file and an empty directory are free to use, and so is what the first
-/// start of this engine has left there when it was interrupted.
-pub(super) fn check_owner(path: &Path, kind: &Kind) -> Result<()> {
-    let metadata = match fs::metadata(path) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Error::io("open", path)(error)),
-    };
-    let engine = kind.info.name;
-    let empty = if metadata.is_dir() { first::is_free(path, engine)? } else { metadata.len() == 0 };
-    if empty || (kind.recognise)(path) {
-        return Ok(());
-    }
-    let is_of = |other: &&Kind| (other.recognise)(path) || first::is_marked(path, other.info.name);
-    let owners: Vec<_> = KINDS.iter().filter(is_of).map(|other| other.info.name).collect();
-    let found = match owners.as_slice() {
-        [] => "something else".into(),
-        owners => format!("data of {}", owners.join(" or ")),
-    };
-    Err(Error::Foreign { path: path.into(), engine, found })
-}
 
 /// Opens or creates the file at `path` and locks it for this process, as a part of the data at `data`.
 pub(super) fn open_locked(path: &Path, data: &Path) -> Result<File> {

@@ -4,8 +4,8 @@ use super::{
     cold::{self, Temperature},
     exchange::{Exchange, Home, REPLY_SIZE, Run},
     idle::Idle,
+    local::Local,
     pool,
-    worker::Local,
 };
 use crate::{
     command::{After, Lookup, Session, SessionCommand},

@@ -1,6 +1,11 @@
 //! Accepting connections, and knowing when to stop.
 
-use super::{Error, Inlets, Shared, access::DENIED, sockets, worker::Incoming};
+use super::{
+    access::DENIED,
+    error::Error,
+    shared::{Incoming, Inlets, Shared},
+    sockets,
+};
 use crate::config::{Network, Ports};
 use std::{
     future::pending,

@@ -4,26 +4,28 @@ mod access;
 mod cold;
 mod connection;
 mod each;
+mod error;
 mod exchange;
 mod idle;
 mod listener;
+mod local;
 mod pool;
+mod shared;
 mod sockets;
 mod worker;
 
 pub use access::{Access, AccessError};
+pub use error::Error;
 
 use crate::{
     command::{Commands, Context, Stats},
-    config::{ClientLimits, Config},
+    config::Config,
     engine::Fsync,
-    store::{self, CommitQueue, Store},
+    store::{CommitQueue, Store},
 };
-use exchange::Exchange;
 use listener::Listener;
+use shared::{Inbox, Inlets, Shared};
 use std::{
-    io,
-    path::PathBuf,
     sync::{
         Arc,
         mpsc::{RecvTimeoutError, Sender, channel},
@@ -32,57 +34,6 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::sync::{Notify, mpsc};
-use worker::{Inbox, Incoming};
-
-/// Why a server did not start or did not end well.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
-pub enum Error {
-    #[error("cannot listen on {address}: {source}{hint}")]
-    Listen { address: String, source: io::Error, hint: String },
-    #[error("cannot tell the address of a socket: {0}")]
-    Address(#[source] io::Error),
-    #[error("{} is not a socket; choose another --unixsocket", .0.display())]
-    NotASocket(PathBuf),
-    #[error("cannot start a thread: {0}")]
-    Thread(#[source] io::Error),
-    #[error("cannot wait for signals: {0}")]
-    Signal(#[source] io::Error),
-    #[error("closing failed: {0}")]
-    Close(#[source] store::Error),
-    #[error("writes were refused since one failed: {0}")]
-    Fault(String),
-}
-
-/// What all threads of a server see.
-struct Shared {
-    context: Arc<Context>,
-    access: Access,
-    limits: ClientLimits,
-    keepalive: Option<Duration>,
-    queue: CommitQueue<Box<Exchange>>,
-    inboxes: Vec<Inbox>,
-    shutdown: Notify,
-}
-
-impl Shared {
-    fn request_shutdown(&self) {
-        self.shutdown.notify_one();
-    }
-
-    /// Returns a committed group to the workers of its connections, waking each worker once.
-    fn deliver(&self, group: &mut Vec<Box<Exchange>>) {
-        let mut ring = vec![false; self.inboxes.len()];
-        for exchange in group.drain(..) {
-            let Some(worker) = exchange.home.as_ref().map(|home| home.worker) else { continue };
-            if let (Some(inbox), Some(ring)) = (self.inboxes.get(worker), ring.get_mut(worker)) {
-                inbox.add(exchange);
-                *ring = true;
-            }
-        }
-        self.inboxes.iter().zip(ring).filter(|(_, ring)| *ring).for_each(|(inbox, _)| inbox.ring());
-    }
-}
 
 /// Serves up to `max_clients` with `store` until SHUTDOWN, SIGINT or SIGTERM; then answers what was received, syncs and
 /// closes. `ready` is called with the TCP address once connections are accepted.
@@ -145,8 +96,6 @@ fn context(
         stats: (0..config.threads).map(|_| Stats::new().into()).collect(),
     }
 }
-
-type Inlets = Vec<mpsc::UnboundedSender<(u64, Incoming)>>;
 
 fn spawn_workers(
     shared: &Arc<Shared>,

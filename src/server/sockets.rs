@@ -1,6 +1,6 @@
 //! Sockets with the options they need.
 
-use super::Error;
+use super::error::Error;
 use crate::config::Network;
 use socket2::{SockRef, TcpKeepalive};
 use std::{

@@ -4,7 +4,7 @@
 use super::{
     contest::contests,
     model::Report,
-    promises::{Promise, data_bytes},
+    promises::Promise,
     scenarios::{reads, writes},
 };
 use crate::bench::result::{
@@ -82,7 +82,7 @@ pub fn data(report: &Report<'_>, promises: &[Promise]) -> Result<String, serde_j
             access: level.access_words(),
             durability: level.durability_word(),
             reads: reads(first),
-            data: data_bytes(first),
+            data: first.data_bytes(),
             #[expect(clippy::cast_precision_loss, reason = "compared with a number of people")]
             memory: place.memory_limit_bytes.or(place.memory_bytes).map(|bytes| bytes as f64),
             cold: first.is_cold(),

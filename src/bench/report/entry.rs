@@ -76,6 +76,13 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Bytes of all keys and values that it works on.
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    pub fn data_bytes(&self) -> f64 {
+        let work = &self.cell.workload;
+        work.most_keys() as f64 * work.pair_bytes()
+    }
+
     /// A figure over the repetitions, where it was measured and can be trusted.
     pub fn spread(&self, measure: &Measure) -> Option<Spread> {
         self.spread_of(measure.of)

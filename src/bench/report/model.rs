@@ -1,6 +1,6 @@
 //! Runs arranged as tables.
 
-use super::{entry::Entry, promises::data_bytes};
+use super::entry::Entry;
 use crate::bench::result::{
     Cell, Run,
     files::RunFile,
@@ -109,12 +109,12 @@ impl<'a> Table<'a> {
 
     /// How large the data are beside the engines' cache and the memory: figures mean little without it.
     pub fn ratio(&self) -> String {
-        let Some(entry) = self.entries.iter().max_by(|a, b| data_bytes(a).total_cmp(&data_bytes(b))) else {
+        let Some(entry) = self.entries.iter().max_by(|a, b| a.data_bytes().total_cmp(&b.data_bytes())) else {
             return String::new();
         };
         let place = &entry.run.environment;
         ratio_words(
-            data_bytes(entry),
+            entry.data_bytes(),
             Some(entry.cell.target.cache_bytes).filter(|_| entry.cell.target.address.is_none()),
             place.memory_limit_bytes.or(place.memory_bytes),
         )

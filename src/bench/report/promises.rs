@@ -70,7 +70,7 @@ fn promise(report: &Report<'_>, entry: &Entry<'_>) -> Promise {
 /// A figure with the most data that it was measured with.
 fn largest(entries: &[&Entry<'_>], measure: &Measure) -> Option<String> {
     let measured =
-        entries.iter().filter_map(|entry| Some((data_bytes(entry), entry.spread(measure)?.median)));
+        entries.iter().filter_map(|entry| Some((entry.data_bytes(), entry.spread(measure)?.median)));
     let (data, value) = measured.max_by(|one, other| {
         (one.0, one.1).partial_cmp(&(other.0, other.1)).unwrap_or(std::cmp::Ordering::Equal)
     })?;
@@ -84,14 +84,7 @@ fn largest(entries: &[&Entry<'_>], measure: &Measure) -> Option<String> {
 /// Memory for each byte, of the cell with the most data, if that is enough to see anything beside the program.
 fn factor(entries: &[&Entry<'_>]) -> Option<f64> {
     const ENOUGH: f64 = 8_388_608.0;
-    let large = entries.iter().filter(|entry| data_bytes(entry) >= ENOUGH);
-    let measured = large.filter_map(|entry| Some((data_bytes(entry), entry.spread(&MEMORY)?.median)));
+    let large = entries.iter().filter(|entry| entry.data_bytes() >= ENOUGH);
+    let measured = large.filter_map(|entry| Some((entry.data_bytes(), entry.spread(&MEMORY)?.median)));
     measured.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(data, memory)| (memory / data).max(1.0))
-}
-
-/// Bytes of all keys and values that a cell works on.
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-pub fn data_bytes(entry: &Entry<'_>) -> f64 {
-    let work = &entry.cell.workload;
-    work.most_keys() as f64 * work.pair_bytes()
 }

@@ -1,6 +1,6 @@
 //! A run's tables as text, in the layout of the suite's model.
 
-use super::{contest::contests, entry::Entry, promises::data_bytes};
+use super::{contest::contests, entry::Entry};
 use crate::bench::result::{
     Cell, Figure, Measurement, Run, Step,
     measure::{self, P99, Unit},
@@ -44,12 +44,12 @@ fn unit(cells: &[&Cell]) -> &'static str {
 /// How large the data are beside cache and memory.
 fn ratio(run: &Run, cells: &[&Cell]) -> String {
     let entries = cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0)));
-    let Some(entry) = entries.max_by(|a, b| data_bytes(a).total_cmp(&data_bytes(b))) else {
+    let Some(entry) = entries.max_by(|a, b| a.data_bytes().total_cmp(&b.data_bytes())) else {
         return String::new();
     };
     let place = &run.environment;
     let cache = Some(entry.cell.target.cache_bytes).filter(|_| entry.cell.target.address.is_none());
-    numbers::ratio_words(data_bytes(&entry), cache, place.memory_limit_bytes.or(place.memory_bytes))
+    numbers::ratio_words(entry.data_bytes(), cache, place.memory_limit_bytes.or(place.memory_bytes))
 }
 
 /// Ids of the cells with the best median of those that did the same work, where several did.

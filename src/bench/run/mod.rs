@@ -4,6 +4,7 @@
 pub mod affinity;
 pub mod calibrated;
 pub mod child;
+pub mod clock;
 pub mod cold;
 pub mod disk;
 pub mod driver;

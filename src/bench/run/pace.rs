@@ -1,6 +1,6 @@
 //! When an operation starts: as fast as it goes, or at a rate.
 
-use super::recorder::Clock;
+use super::clock::Clock;
 use std::{thread, time::Duration};
 
 /// When operations of one thread start: as soon as the one before has ended, or at a fixed rate whether

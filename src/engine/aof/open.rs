@@ -2,9 +2,9 @@
 
 use super::{
     super::{Batch, Error, Result, path},
-    Aof, Current, Writer,
     file::{self, Storage},
     frame::{self, Chain, Header},
+    log::{Aof, Current, Writer},
     replay::{self, Tail},
 };
 use std::{

@@ -1,7 +1,10 @@
 //! One record of the log: a RESP command, as bytes and back.
 
-use super::super::{Batch, Op, memory::MAX_LENGTH};
+use super::super::{Batch, Op};
 use std::ops::Range;
+
+/// Longest key and longest value: Redis' own limit (`proto-max-bulk-len`).
+pub(in super::super) const MAX_LENGTH: usize = 512 << 20;
 
 /// Appends the records of `batch` to `out`, as a group between `MULTI` and `EXEC` if so told: replay takes
 /// such a one whole or not at all. Before each record it calls `ready`, which may empty `out` or add to it,

@@ -14,9 +14,9 @@
 
 use super::{
     super::{Error, Result, path},
-    Aof, Current, REWRITE_SIZE,
     file::{self, Storage},
     frame::{self, Chain, HEADER},
+    log::{Aof, Current},
     record::Stop,
     window::Window,
 };
@@ -27,6 +27,9 @@ use std::{
     sync::{Arc, atomic::Ordering},
     time::Instant,
 };
+
+/// The file is rewritten by itself when it is this large, and twice what it was at first.
+const REWRITE_SIZE: u64 = 64 << 20;
 
 /// The walk encodes about this much under one read lock.
 pub(in super::super) const STEP: usize = 256 << 10;

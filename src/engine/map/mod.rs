@@ -17,7 +17,7 @@ use std::{
     hint::black_box,
     mem,
 };
-use walk::visit_part;
+use walk::{TOGETHER, visit_part};
 
 /// The engine's row in the list.
 pub const KIND: Kind = Kind {
@@ -50,9 +50,6 @@ const PARTS: usize = 3 << 7;
 /// A map of fewer keys is one table. It is taken to be in the processor's caches, where to find the part,
 /// and to fetch keys together, costs more than it saves.
 const LARGE: usize = 8 << 10;
-
-/// Keys whose memory is fetched together.
-const TOGETHER: usize = 32;
 
 /// A hash table, in [`PARTS`] parts once it is [`LARGE`].
 pub(super) struct Map {

@@ -5,9 +5,12 @@ use super::{
         KeyRange,
         memory::{Next, VisitNext},
     },
-    Entry, TOGETHER,
+    entry::Entry,
 };
 use std::hint::black_box;
+
+/// Entries, or keys, whose memory is fetched together.
+pub(super) const TOGETHER: usize = 32;
 
 /// Visits a part to its end, since where its entries are changes as it grows; or until told to stop.
 pub(super) fn visit_part<'e>(
@@ -19,7 +22,7 @@ pub(super) fn visit_part<'e>(
     let mut together = [None; TOGETHER];
     let mut after = Next::On;
     loop {
-        // Fetched side by side, as in [`Map::fetch`].
+        // Fetched side by side, as in `Map::fetch`.
         let count = together.iter_mut().zip(&mut part).map(|(place, entry)| *place = Some(entry)).count();
         let entries = || together.iter().take(count).flatten();
         black_box(entries().fold(0, |sum, entry: &&Entry| sum ^ entry.first()));

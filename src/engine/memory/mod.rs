@@ -11,7 +11,7 @@ mod tests;
 
 use super::{
     Batch, Engine, Error, Info, KeyRange, Location, Op, OpenOptions, Result, Turn, VisitPair, VisitValue,
-    aof::{self, Aof},
+    aof::{self, Aof, MAX_LENGTH},
 };
 use concurrent::{Concurrent, discard};
 use std::{
@@ -20,9 +20,6 @@ use std::{
     thread::{self, JoinHandle},
 };
 pub(super) use table::{Next, Table, VisitNext};
-
-/// Longest key and longest value: Redis' own limit (`proto-max-bulk-len`).
-pub(super) const MAX_LENGTH: usize = 512 << 20;
 
 /// An engine over one table.
 pub(super) struct Memory<T: Table> {

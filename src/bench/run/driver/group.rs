@@ -1,10 +1,9 @@
 //! Writes of many threads in one commit, as our server makes them of its clients: who finds nobody at it
 //! commits everything that waits, with one sync; meanwhile the next group gathers.
 
-use super::target::Bench;
 use crate::{
     bench::result::Operation,
-    engine::{Batch, Op},
+    engine::{self, Batch, Op},
 };
 use std::{
     mem,
@@ -90,13 +89,13 @@ struct Queue {
 }
 
 impl Groups {
-    /// Commits the first `count` of `writes`, alone or with those of others, and gives them back.
+    /// Commits the first `count` of `writes`, alone or with those of others, by `commit`, and gives them back.
     pub fn commit(
         &self,
-        bench: &Bench<'_>,
         seat: &Arc<Seat>,
         writes: Vec<Write>,
         count: usize,
+        commit: impl FnOnce(&Batch<'_>) -> engine::Result<()>,
     ) -> (Vec<Write>, Result<(), String>) {
         let mut queue = self.queue();
         queue.waiting.push(Part { writes, count, seat: Arc::clone(seat) });
@@ -106,7 +105,7 @@ impl Groups {
             return (writes, outcome);
         }
         let group = mem::take(&mut self.queue().waiting);
-        let outcome = write(bench, &group);
+        let outcome = commit(&batch(&group)).map_err(|error| error.to_string());
         self.hand_over();
         let mut own = Vec::new();
         for part in group {
@@ -132,10 +131,10 @@ impl Groups {
     }
 }
 
-fn write(bench: &Bench<'_>, group: &[Part]) -> Result<(), String> {
+fn batch(group: &[Part]) -> Batch<'_> {
     let mut batch = Batch::with_capacity(group.iter().map(|part| part.count).sum());
     for part in group {
         part.writes.iter().take(part.count).for_each(|write| batch.push(write.op()));
     }
-    bench.write(&batch).map_err(|error| error.to_string())
+    batch
 }

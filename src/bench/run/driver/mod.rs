@@ -5,10 +5,11 @@ mod target;
 mod worker;
 
 use super::{
+    clock::Clock,
     pace::{self, Pace},
     phase::Phase,
     process::Usage,
-    recorder::{Clock, Recorder},
+    recorder::Recorder,
 };
 use crate::bench::{plan::workload::Mix, result::Workload};
 use std::{

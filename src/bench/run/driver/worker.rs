@@ -10,8 +10,9 @@ use crate::{
         plan::workload::Mix,
         result::{Operation, Workload},
         run::{
+            clock::Clock,
             pace::Pace,
-            recorder::{Clock, Fault, Recorder},
+            recorder::{Fault, Recorder},
         },
     },
     engine::{self, Batch, KeyRange},
@@ -300,7 +301,8 @@ impl<'b> Worker<'b> {
         if self.bench.in_groups {
             let writes = mem::take(&mut self.writes);
             let outcome;
-            (self.writes, outcome) = self.bench.groups.commit(self.bench, &self.seat, writes, count);
+            (self.writes, outcome) =
+                self.bench.groups.commit(&self.seat, writes, count, |batch| self.bench.write(batch));
             return outcome;
         }
         let mut batch = mem::take(&mut self.batch).recycle();

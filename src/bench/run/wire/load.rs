@@ -7,12 +7,7 @@ use super::{
 use crate::bench::{
     plan::workload::Mix,
     result::Workload,
-    run::{
-        pace::Pace,
-        phase::Phase,
-        process::Usage,
-        recorder::{Clock, Recorder},
-    },
+    run::{clock::Clock, pace::Pace, phase::Phase, process::Usage, recorder::Recorder},
 };
 use std::{
     cell::RefCell,

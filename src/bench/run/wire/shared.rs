@@ -3,7 +3,7 @@
 use crate::bench::{
     data::{Data, live::Live},
     result::Workload,
-    run::recorder::Clock,
+    run::clock::Clock,
 };
 use std::{
     net::SocketAddr,

@@ -8,12 +8,22 @@ mod repair;
 
 mod rewriting;
 
-use super::{super::Op, append::PREPARED, *};
+use super::{
+    super::{Batch, Error, Op, Result},
+    append::{Appending, PREPARED},
+    file::{self, Storage},
+    frame::{self, Chain, HEADER, PIECE},
+    *,
+};
 use std::{
     collections::BTreeMap,
     fs,
-    io::{Cursor, Read},
-    sync::atomic::AtomicUsize,
+    io::{self, Cursor, Read},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 
 type State = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -1,9 +1,6 @@
 //! The calibration engine's files: a log with a record a write, what debts have left, and a mapped one.
 
-use super::{
-    CALIBRATION,
-    truth::{PAGE, Truth},
-};
+use super::truth::{CALIBRATION, PAGE, Truth};
 use crate::engine::{Error, Op, Result, first};
 use nix::{
     fcntl::{FallocateFlags, fallocate},

@@ -19,10 +19,7 @@ use std::{
     thread,
     time::Duration,
 };
-pub use truth::{Cost, PAGE, Part, Record, Span, Stall, Truth};
-
-/// Its name.
-pub const CALIBRATION: &str = "calibration";
+pub use truth::{CALIBRATION, Cost, PAGE, Part, Record, Span, Stall, Truth};
 
 /// How it is opened; it is in no list.
 pub const KIND: Kind = Kind { info: &INFO, open, recognise, check: Check::Reading(check) };

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
+/// The engine's name.
+pub const CALIBRATION: &str = "calibration";
+
 /// Bytes of a page: what is written and mapped comes in multiples of it, or the kernel would round.
 pub const PAGE: u64 = 4096;
 

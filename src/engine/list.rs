@@ -1,0 +1,80 @@
+//! The list of engines, on top of them all, and whose data are at a path.
+
+#[cfg(feature = "fault-injection")]
+use super::fault;
+#[cfg(all(feature = "fault-injection", feature = "sled"))]
+use super::flush_only;
+#[cfg(feature = "lmdb")]
+use super::lmdb;
+#[cfg(feature = "redb")]
+use super::redb;
+#[cfg(feature = "rocksdb")]
+use super::rocksdb;
+#[cfg(feature = "sled")]
+use super::sled;
+use super::{Engine, Error, Kind, Location, OpenOptions, Result, btree, first, map};
+use std::{fs, io, path::Path};
+
+/// The engines of this build.
+pub const KINDS: &[Kind] = &[
+    map::KIND,
+    btree::KIND,
+    #[cfg(feature = "rocksdb")]
+    rocksdb::KIND,
+    #[cfg(feature = "lmdb")]
+    lmdb::KIND,
+    #[cfg(feature = "sled")]
+    sled::KIND,
+    #[cfg(feature = "redb")]
+    redb::KIND,
+];
+
+/// Engines that fail on purpose, in builds for tests; they are in no list.
+pub const FAULTY: &[Kind] = &[
+    #[cfg(feature = "fault-injection")]
+    fault::FAILING,
+    #[cfg(feature = "fault-injection")]
+    fault::WRONG_VALUE,
+    #[cfg(feature = "fault-injection")]
+    fault::SLOW_SYNC,
+    #[cfg(all(feature = "fault-injection", feature = "sled"))]
+    flush_only::KIND,
+];
+
+impl Kind {
+    /// The engine named `name`, if this build has it.
+    pub fn find(name: &str) -> Option<&'static Kind> {
+        KINDS.iter().chain(FAULTY).find(|kind| kind.info.name == name)
+    }
+
+    /// Opens or creates the engine's data, after checking that the path holds nobody else's.
+    pub fn open(&self, options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        if let Location::Path(path) = &options.location {
+            check_owner(path, self)?;
+        }
+        (self.open)(options)
+    }
+}
+
+/// Fails when `path` holds data that `kind` does not recognise as its own: opening it could destroy
+/// them. An absent path, an empty file and an empty directory are free to use, and so is what the first
+/// start of this engine has left there when it was interrupted.
+fn check_owner(path: &Path, kind: &Kind) -> Result<()> {
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io("open", path)(error)),
+    };
+    let engine = kind.info.name;
+    let empty = if metadata.is_dir() { first::is_free(path, engine)? } else { metadata.len() == 0 };
+    if empty || (kind.recognise)(path) {
+        return Ok(());
+    }
+    let is_of = |other: &&Kind| (other.recognise)(path) || first::is_marked(path, other.info.name);
+    let owners: Vec<_> = KINDS.iter().filter(is_of).map(|other| other.info.name).collect();
+    let found = match owners.as_slice() {
+        [] => "something else".into(),
+        owners => format!("data of {}", owners.join(" or ")),
+    };
+    Err(Error::Foreign { path: path.into(), engine, found })
+}

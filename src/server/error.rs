@@ -1,0 +1,24 @@
+//! Why a server cannot be.
+
+use crate::store;
+use std::{io, path::PathBuf};
+
+/// Why a server did not start or did not end well.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum Error {
+    #[error("cannot listen on {address}: {source}{hint}")]
+    Listen { address: String, source: io::Error, hint: String },
+    #[error("cannot tell the address of a socket: {0}")]
+    Address(#[source] io::Error),
+    #[error("{} is not a socket; choose another --unixsocket", .0.display())]
+    NotASocket(PathBuf),
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] io::Error),
+    #[error("cannot wait for signals: {0}")]
+    Signal(#[source] io::Error),
+    #[error("closing failed: {0}")]
+    Close(#[source] store::Error),
+    #[error("writes were refused since one failed: {0}")]
+    Fault(String),
+}

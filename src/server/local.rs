@@ -1,0 +1,154 @@
+//! What the connections of one worker share.
+
+use super::{exchange::Exchange, shared::Shared};
+use crate::command::Stats;
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering},
+    task::Waker,
+    time::Duration,
+};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
+
+/// When the server stops: how long clients may go on sending, and how long one may take nothing of what it
+/// has asked for.
+pub(super) const GRACE: Duration = Duration::from_secs(5);
+
+/// A worker's own state, shared by its connections.
+pub(super) struct Local {
+    pub index: usize,
+    pub shared: Arc<Shared>,
+    stopping: Cell<bool>,
+    /// Whether nothing more is received, also of what has arrived.
+    closed: Cell<bool>,
+    /// Batches that other threads work on.
+    promised: Cell<usize>,
+    /// How to wake each connection when the server stops.
+    wakers: RefCell<HashMap<u64, Waker>>,
+    /// Asks for a kick of the committing thread.
+    submitted: Notify,
+}
+
+impl Local {
+    pub fn new(index: usize, shared: Arc<Shared>) -> Self {
+        Self {
+            index,
+            shared,
+            stopping: Cell::new(false),
+            closed: Cell::new(false),
+            promised: Cell::new(0),
+            wakers: RefCell::default(),
+            submitted: Notify::new(),
+        }
+    }
+
+    /// Adds a connection, with how to wake it when the server stops.
+    pub fn enter(&self, id: u64, waker: Waker) {
+        self.wakers.borrow_mut().insert(id, waker);
+    }
+
+    /// Takes a connection off the books.
+    pub fn leave(&self, id: u64) {
+        self.wakers.borrow_mut().remove(&id);
+        self.stats().connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Tells the connections that the server stops.
+    pub fn stop(&self) {
+        self.stopping.set(true);
+        self.wakers.borrow().values().for_each(Waker::wake_by_ref);
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.get()
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// Waits for `work` of another thread, which at the end of the server is waited for as well.
+    pub async fn promise<T>(&self, work: impl Future<Output = T>) -> T {
+        self.promised.set(self.promised.get() + 1);
+        let done = work.await;
+        self.promised.set(self.promised.get() - 1);
+        done
+    }
+
+    pub fn stats(&self) -> &Stats {
+        // There is one row a worker, made before the workers.
+        static NONE: Stats = Stats::new();
+        self.shared.context.stats.get(self.index).map_or(&NONE, |stats| stats)
+    }
+
+    /// Gives writes to the committing thread. When that sleeps, it is woken only after every
+    /// connection that is ready now has had its turn, so that their writes share a commit.
+    pub fn submit(&self, exchange: Box<Exchange>) {
+        if self.shared.queue.push(exchange) {
+            self.submitted.notify_one();
+        }
+    }
+
+    /// A task woken now runs behind all that were woken before it.
+    pub async fn kick(self: Rc<Self>) {
+        loop {
+            self.submitted.notified().await;
+            self.shared.queue.kick();
+        }
+    }
+
+    /// Hands committed work to the connections that wait for it. That the committing thread wakes
+    /// this task, and this task the connections, saves a system call for each of them.
+    pub async fn deliver(self: Rc<Self>) {
+        let Some(inbox) = self.shared.inboxes.get(self.index) else { return };
+        let mut done = Vec::new();
+        loop {
+            inbox.take(&mut done).await;
+            for mut exchange in done.drain(..) {
+                if let Some(home) = exchange.home.take() {
+                    // A connection that is gone needs no answer.
+                    let _ = home.connection.send(exchange);
+                }
+            }
+        }
+    }
+
+    /// Lets the connections answer what they have received. Clients that only go on sending are cut off
+    /// after [`GRACE`], and those that do not read; commits that clients wait for have `patience`.
+    pub async fn finish(&self, patience: Duration) {
+        let stats = self.stats();
+        let sent = || stats.sent.load(Ordering::Relaxed);
+        let begin = Instant::now();
+        let mut last = (begin, sent());
+        while stats.connections.load(Ordering::Relaxed) > 0 {
+            let now = Instant::now();
+            if self.promised.get() > 0 || sent() != last.1 {
+                last = (now, sent());
+            }
+            if now - begin >= patience {
+                return self.give_up(patience);
+            }
+            self.closed.set(now - begin >= GRACE);
+            if now - last.0 >= GRACE {
+                return;
+            }
+            sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    fn give_up(&self, patience: Duration) {
+        let promised = self.promised.get();
+        if promised > 0 {
+            log::warn!(
+                "{promised} clients get no reply: their requests were not done within --shutdown-timeout of {} \
+                 seconds; writes among them are still being committed",
+                patience.as_secs()
+            );
+        }
+    }
+}
