@@ -156,8 +156,8 @@ impl Torture {
                     program: program.clone(),
                     arguments: server_arguments(name, fsync),
                     is_ours: true,
-                    kill: Promise::of(loss.kill.words),
-                    power_cut: Promise::of(loss.power_cut.words),
+                    kill: Promise::of(loss.kill),
+                    power_cut: Promise::of(loss.power_cut),
                     again: format!("{} --store {name} --fsync {fsync}", self.again()),
                     program_words: String::new(),
                 }
@@ -227,7 +227,7 @@ impl PromiseWord {
     fn promise(self) -> Promise {
         match self {
             Self::Nothing => Promise::Nothing,
-            Self::Second => Promise::of("about a second"),
+            Self::Second => Promise::SECOND,
             Self::Tail => Promise::Tail,
             Self::Anything => Promise::Anything,
         }

@@ -141,7 +141,7 @@ pub enum Extent {
     Unwritten,
     /// What the engine had kept to itself, a part of its data, and what the system had not written.
     Buffer,
-    /// All since the start, or all there is.
+    /// All there is.
     Everything,
 }
 

@@ -28,7 +28,8 @@ pub const KIND: Kind =
 
 const NAME: &str = "redb";
 
-const SINCE_START: Lost = Lost::new(Extent::Everything, "everything since the start");
+/// What it loses under `no`, see [`PENDING`].
+const SINCE_SYNC: Lost = Lost::new(Extent::Buffer, "what redb's buffer of at most 100,000 commits holds");
 
 static INFO: Info = Info {
     name: NAME,
@@ -44,12 +45,12 @@ static INFO: Info = Info {
     loss: [
         Loss::NOTHING,
         Loss { kill: Lost::seconds("about a second"), power_cut: Lost::seconds("about a second") },
-        Loss { kill: SINCE_START, power_cut: SINCE_START },
+        Loss { kill: SINCE_SYNC, power_cut: SINCE_SYNC },
     ],
     caveats: &[
         Caveat::unsynced(
             "Under everysec and no redb keeps commits in its own memory until the next synced one, so a killed \
-             process loses them too: under no, all since it was started.",
+             process loses them too: under no, where one commit in 100,000 is synced, up to so many.",
         ),
         Caveat::in_files(
             "After a kill the next start walks the whole file to repair it; redb's quick repair would spare that, \
@@ -77,7 +78,7 @@ static INFO: Info = Info {
 /// Longest key: what Redis takes. redb's own limit is 3 GiB.
 const MAX_KEY: usize = 512 << 20;
 
-/// Commits without a sync of which redb keeps some bytes each: after so many, one is synced.
+/// Commits without a sync of which redb keeps some bytes each: after so many, one is synced. [`INFO`] says so.
 const PENDING: u32 = 100_000;
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("kvbench");

@@ -1,5 +1,6 @@
 //! What may be lost.
 
+use crate::engine::{Extent, Lost};
 use std::{fmt, time::Duration};
 
 /// The acknowledged writes that a strike may take.
@@ -16,20 +17,16 @@ pub enum Promise {
 }
 
 impl Promise {
-    /// What the words of [`Loss`](crate::engine::Loss) mean. Words that are not known promise that nothing
-    /// is lost, so that a torture fails and someone looks.
-    pub fn of(words: &str) -> Self {
-        let has = |part: &str| words.contains(part);
-        if has("possibly the whole database") {
-            Self::Anything
-        } else if has("since the start") || has("had not written") || has("buffer") {
-            Self::Tail
-        } else if has("two seconds") {
-            Self::Within(Duration::from_millis(4500))
-        } else if has("second") {
-            Self::Within(Duration::from_millis(2500))
-        } else {
-            Self::Nothing
+    /// About a second, and the time that a loaded machine takes beside it.
+    pub const SECOND: Self = Self::Within(Duration::from_millis(2500));
+
+    /// What a store may lose that says so of itself.
+    pub fn of(lost: Lost) -> Self {
+        match lost.extent {
+            Extent::Nothing => Self::Nothing,
+            Extent::Seconds => Self::SECOND,
+            Extent::Unwritten | Extent::Buffer => Self::Tail,
+            Extent::Everything => Self::Anything,
         }
     }
 }
@@ -42,27 +39,5 @@ impl fmt::Display for Promise {
             Self::Tail => f.pad("the last writes"),
             Self::Anything => f.pad("anything"),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::{Fsync, KINDS};
-
-    #[test]
-    fn the_words_of_every_store_are_known() {
-        for info in KINDS.iter().map(|kind| kind.info) {
-            for fsync in Fsync::ALL {
-                let loss = info.loss(fsync);
-                for words in [loss.kill.words, loss.power_cut.words] {
-                    let is_nothing = Promise::of(words) == Promise::Nothing;
-                    assert_eq!(is_nothing, words == "nothing", "{}: {words}", info.name);
-                }
-            }
-        }
-        let second = Promise::of("about a second");
-        assert_eq!(second, Promise::Within(Duration::from_millis(2500)));
-        assert_eq!(Promise::of("the last second, and possibly the whole database"), Promise::Anything);
     }
 }

@@ -4,7 +4,10 @@
 //! come when the kernel writes them back, which `msync` and `fsync` make it do before they ask for a sync;
 //! `sync_file_range` makes it do so as well, and asks for none.
 
-use super::image::{Image, Ino, Kind, Result};
+use super::{
+    image::{Image, Result},
+    node::{Ino, Kind},
+};
 use fuser::{
     AccessFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
     KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,

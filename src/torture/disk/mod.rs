@@ -1,7 +1,8 @@
 //! A disk that can lose its power: a file system in memory, served through FUSE, that keeps what was written
 //! apart from what was synced.
 //!
-//! - `image`: files and directories, each in two states.
+//! - `node`: files and directories, each in two states.
+//! - `image`: all of them, and what can be done to them.
 //! - `file`: the bytes of a file, by pages.
 //! - `cut`: what a power cut leaves.
 //! - `fuse`: the kernel's calls.
@@ -15,6 +16,7 @@ mod cut;
 mod file;
 mod fuse;
 mod image;
+mod node;
 
 use fuse::{Fuse, lock};
 use fuser::{BackgroundSession, Config, MountOption};

@@ -3,18 +3,24 @@
 //! A change of names waits in a journal until one of its directories is synced. A rename is one change,
 //! also between two directories: every journaling file system keeps it whole.
 
-use super::{cut::Keep, file::File};
+#[cfg(test)]
+mod tests;
+
+use super::{
+    cut::Keep,
+    file::{self, File},
+    node::{Dir, Ino, Kind, Node},
+};
 use nix::errno::Errno;
 use rand::{Rng, rngs::SmallRng};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap},
     ffi::{OsStr, OsString},
     fs, io,
     os::unix::fs::FileExt,
     path::Path,
 };
 
-pub(super) type Ino = u64;
 pub(super) type Result<T> = std::result::Result<T, Errno>;
 
 /// The root directory.
@@ -29,57 +35,6 @@ pub struct Trouble {
     pub writes: bool,
     /// Syncs fail.
     pub syncs: bool,
-}
-
-/// A file or directory.
-#[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub kind: Kind,
-    pub mode: u32,
-    /// Names that programs see.
-    links: u32,
-    /// Names on the medium.
-    durable_links: u32,
-    /// Names in the journal.
-    pending: u32,
-    opens: u32,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum Kind {
-    File(File),
-    Dir(Dir),
-}
-
-/// A directory.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Dir {
-    /// Each with the place that a listing can go on from.
-    names: BTreeMap<OsString, (Ino, u64)>,
-    order: BTreeMap<u64, OsString>,
-    durable: BTreeMap<OsString, Ino>,
-}
-
-/// The first places of a listing are those of `.` and `..`.
-const FIRST_PLACE: u64 = 3;
-
-impl Dir {
-    fn set(&mut self, name: &OsStr, target: Option<Ino>) {
-        if let Some((_, place)) = self.names.remove(name) {
-            self.order.remove(&place);
-        }
-        if let Some(ino) = target {
-            let place = self.order.last_key_value().map_or(FIRST_PLACE, |(last, _)| last + 1);
-            self.names.insert(name.into(), (ino, place));
-            self.order.insert(place, name.into());
-        }
-    }
-
-    /// The entries behind a place of the listing.
-    pub fn after(&self, place: u64) -> impl Iterator<Item = (u64, Ino, &OsStr)> {
-        let behind = self.order.range(place + 1..);
-        behind.filter_map(|(place, name)| Some((*place, self.names.get(name)?.0, name.as_os_str())))
-    }
 }
 
 /// A name that comes, or goes.
@@ -185,7 +140,7 @@ impl Image {
         if let Some(limit) = self.trouble.limit {
             let file = self.file(ino)?;
             while self.used + file.needs(offset, data.len() as u64) > limit {
-                let shorter = data.len().saturating_sub(super::file::PAGE as usize);
+                let shorter = data.len().saturating_sub(file::PAGE as usize);
                 data = data.get(..shorter).unwrap_or_default();
                 if data.is_empty() {
                     return Err(Errno::ENOSPC);
@@ -419,7 +374,8 @@ impl Image {
         let kind = match &node.kind {
             Kind::File(file) => Kind::File(file.after_cut(keep, rng)),
             Kind::Dir(dir) => {
-                let mut left = Dir { durable: dir.durable.clone(), ..Dir::default() };
+                let mut left = Dir::default();
+                left.durable.clone_from(&dir.durable);
                 left.durable.retain(|_, target| self.nodes.contains_key(target));
                 left.durable.clone().iter().for_each(|(name, target)| left.set(name, Some(*target)));
                 Kind::Dir(left)
@@ -445,123 +401,5 @@ impl Image {
                 file.parts().try_for_each(|(offset, bytes)| copy.write_all_at(bytes, offset))
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rand::SeedableRng;
-
-    fn name(text: &str) -> &OsStr {
-        OsStr::new(text)
-    }
-
-    fn cut(image: &mut Image) -> Image {
-        image.cut(&Keep::NOTHING, &mut SmallRng::seed_from_u64(1))
-    }
-
-    fn listing(image: &Image, dir: Ino) -> Vec<String> {
-        let names = image.dir(dir).unwrap().after(0);
-        names.map(|(_, ino, name)| format!("{}={ino}", name.display())).collect()
-    }
-
-    #[test]
-    fn a_name_needs_a_sync_of_its_directory_not_of_its_file() {
-        let mut image = Image::new();
-        let file = image.create(ROOT, name("a"), 0o644, false).unwrap();
-        image.write(file, 0, b"bytes").unwrap();
-        image.sync(file).unwrap();
-        assert!(listing(&cut(&mut image.clone()), ROOT).is_empty());
-        image.sync_dir(ROOT).unwrap();
-        let left = cut(&mut image);
-        assert_eq!(left.file(file).unwrap().read(0, 9), b"bytes");
-    }
-
-    #[test]
-    fn a_rename_replaces_whole_or_not_at_all() {
-        let mut image = Image::new();
-        let old = image.create(ROOT, name("log"), 0o644, false).unwrap();
-        let new = image.create(ROOT, name("new"), 0o644, false).unwrap();
-        image.sync_dir(ROOT).unwrap();
-        image.rename((ROOT, name("new")), (ROOT, name("log")), true).unwrap();
-        image.release(old);
-        assert_eq!(listing(&image, ROOT), [format!("log={new}")]);
-        let before = cut(&mut image.clone());
-        assert_eq!(listing(&before, ROOT), [format!("log={old}"), format!("new={new}")]);
-        image.sync_dir(ROOT).unwrap();
-        assert_eq!(listing(&cut(&mut image), ROOT), [format!("log={new}")]);
-    }
-
-    #[test]
-    fn a_rename_between_directories_brings_what_was_there_before_it() {
-        let mut image = Image::new();
-        let dir = image.create(ROOT, name("dir"), 0o755, true).unwrap();
-        image.sync_dir(ROOT).unwrap();
-        image.create(dir, name("x"), 0o644, false).unwrap();
-        let file = image.create(ROOT, name("y"), 0o644, false).unwrap();
-        image.rename((ROOT, name("y")), (dir, name("x")), true).unwrap();
-        image.sync_dir(ROOT).unwrap();
-        image.sync_dir(dir).unwrap();
-        let left = cut(&mut image);
-        assert_eq!(
-            (listing(&left, ROOT), listing(&left, dir)),
-            (vec![format!("dir={dir}")], vec![format!("x={file}")])
-        );
-    }
-
-    #[test]
-    fn an_unlinked_file_comes_back_until_its_directory_is_synced() {
-        let mut image = Image::new();
-        let file = image.create(ROOT, name("a"), 0o644, false).unwrap();
-        image.write(file, 0, b"1").unwrap();
-        image.sync(file).unwrap();
-        image.sync_dir(ROOT).unwrap();
-        image.remove(ROOT, name("a"), false).unwrap();
-        assert_eq!(cut(&mut image.clone()).file(file).unwrap().read(0, 9), b"1");
-        image.sync_dir(ROOT).unwrap();
-        assert!(image.file(file).is_err());
-    }
-
-    #[test]
-    fn some_names_are_left_in_their_order() {
-        let mut image = Image::new();
-        for n in 0..20 {
-            image.create(ROOT, name(&format!("{n:02}")), 0o644, false).unwrap();
-        }
-        let mut lengths = BTreeSet::new();
-        for seed in 0..50 {
-            let keep = Keep { pages: 1.0, torn: 0.0, names: true };
-            let left = image.clone().cut(&keep, &mut SmallRng::seed_from_u64(seed));
-            let names = listing(&left, ROOT);
-            assert!(names.iter().enumerate().all(|(n, name)| name.starts_with(&format!("{n:02}"))));
-            lengths.insert(names.len());
-        }
-        assert!(lengths.len() > 10, "{lengths:?}");
-    }
-
-    #[test]
-    fn a_full_disk_takes_what_has_its_room_already() {
-        let mut image = Image::new();
-        let file = image.create(ROOT, name("a"), 0o644, false).unwrap();
-        image.write(file, 0, &[1; 8192]).unwrap();
-        image.fill();
-        assert_eq!(image.write(file, 100, &[2; 100]), Ok(100));
-        assert_eq!(image.write(file, 8190, &[2; 100]), Err(Errno::ENOSPC));
-        assert_eq!(image.write(file, 4096, &[2; 8192]), Ok(4096));
-        assert_eq!(image.create(ROOT, name("b"), 0o644, false), Err(Errno::ENOSPC));
-        image.trouble = Trouble::default();
-        assert_eq!(image.write(file, 8190, &[2; 100]), Ok(100));
-    }
-
-    #[test]
-    fn a_listing_goes_on_where_it_was_though_names_went_meanwhile() {
-        let mut image = Image::new();
-        for n in ["a", "b", "c"] {
-            image.create(ROOT, name(n), 0o644, false).unwrap();
-        }
-        let first = image.dir(ROOT).unwrap().after(0).next().unwrap().0;
-        image.remove(ROOT, name("a"), false).unwrap();
-        assert_eq!(image.dir(ROOT).unwrap().after(first).count(), 2);
     }
 }

@@ -1,0 +1,61 @@
+//! One file or directory, as programs see it and as the medium holds it.
+
+use super::file::File;
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+};
+
+/// The number of a file or directory.
+pub(super) type Ino = u64;
+
+/// A file or directory.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub kind: Kind,
+    pub mode: u32,
+    /// Names that programs see.
+    pub links: u32,
+    /// Names on the medium.
+    pub durable_links: u32,
+    /// Names in the journal.
+    pub pending: u32,
+    pub opens: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    File(File),
+    Dir(Dir),
+}
+
+/// A directory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Dir {
+    /// Each with the place that a listing can go on from.
+    pub names: BTreeMap<OsString, (Ino, u64)>,
+    order: BTreeMap<u64, OsString>,
+    pub durable: BTreeMap<OsString, Ino>,
+}
+
+/// The first places of a listing are those of `.` and `..`.
+const FIRST_PLACE: u64 = 3;
+
+impl Dir {
+    pub fn set(&mut self, name: &OsStr, target: Option<Ino>) {
+        if let Some((_, place)) = self.names.remove(name) {
+            self.order.remove(&place);
+        }
+        if let Some(ino) = target {
+            let place = self.order.last_key_value().map_or(FIRST_PLACE, |(last, _)| last + 1);
+            self.names.insert(name.into(), (ino, place));
+            self.order.insert(place, name.into());
+        }
+    }
+
+    /// The entries behind a place of the listing.
+    pub fn after(&self, place: u64) -> impl Iterator<Item = (u64, Ino, &OsStr)> {
+        let behind = self.order.range(place + 1..);
+        behind.filter_map(|(place, name)| Some((*place, self.names.get(name)?.0, name.as_os_str())))
+    }
+}

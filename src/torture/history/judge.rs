@@ -1,0 +1,191 @@
+//! Which states of a store a history allows.
+
+use super::{
+    super::{content::Content, promise::Promise},
+    keys::{BIG, FIRST_COUNTER, KEYS, groups, key},
+    record::{BUDGET, History},
+    request::{Change, Fate, Sent, State, after},
+};
+use std::{collections::BTreeSet, time::Duration};
+
+/// How many faults of one client are told.
+const TOLD: usize = 4;
+
+/// What a look at the store says of one client.
+#[derive(Default)]
+pub(in super::super) struct Verdict {
+    pub acknowledged: u64,
+    pub lost: u64,
+    /// How long before the strike the oldest lost write was acknowledged.
+    pub oldest: Option<Duration>,
+    /// What must not be, in words.
+    pub faults: Vec<String>,
+}
+
+impl History {
+    /// Judges what a store holds now, and goes on from there. `struck` is when it was struck, since the start
+    /// of the load.
+    pub fn settle(&mut self, found: &[Option<Vec<u8>>], promise: Promise, struck: Duration) -> Verdict {
+        let mut verdict = Verdict::default();
+        let found = self.recognise(found, &mut verdict.faults);
+        let is_acknowledged = |sent: &&Sent| matches!(sent.fate, Fate::Acknowledged(_));
+        verdict.acknowledged = self.sent.iter().filter(is_acknowledged).count() as u64;
+        if self.certain {
+            self.judge_by_order(&found, promise, struck, &mut verdict);
+        } else {
+            self.judge_by_key(&found, promise, &mut verdict);
+        }
+        if promise == Promise::Anything {
+            verdict.faults.clear();
+        }
+        verdict.faults.truncate(TOLD);
+        self.base.clone_from(&found);
+        self.ahead = found;
+        self.sent.clear();
+        self.certain = true;
+        self.budget = BUDGET;
+        verdict
+    }
+
+    /// Which of the values that a key may hold, or ever held, it holds.
+    fn recognise(&self, found: &[Option<Vec<u8>>], faults: &mut Vec<String>) -> State {
+        let mut candidates: Vec<Vec<Content>> =
+            self.base.iter().map(|base| base.iter().copied().collect()).collect();
+        for (index, change) in self.sent.iter().flat_map(|sent| &sent.changes) {
+            if let (Some(known), Change::To(Some(content))) = (candidates.get_mut(*index), change) {
+                known.push(*content);
+            }
+        }
+        let known = found.iter().zip(candidates).enumerate();
+        known
+            .map(|(index, (bytes, candidates))| {
+                let bytes = bytes.as_deref()?;
+                let number = || str::from_utf8(bytes).ok()?.parse().ok().map(Content::Number);
+                let counted = if (FIRST_COUNTER..BIG).contains(&index) { number() } else { None };
+                let content =
+                    counted.or_else(|| candidates.into_iter().rev().find(|content| content.is(bytes)));
+                if content.is_none() {
+                    let start = bytes.get(..24).unwrap_or(bytes).escape_ascii();
+                    let key = key(self.client, index);
+                    faults.push(format!("{key} holds a value nobody wrote: {} bytes, {start}", bytes.len()));
+                }
+                Some(content.unwrap_or(Content::Foreign))
+            })
+            .collect()
+    }
+
+    /// Looks for the number of requests after which the keys were so, the largest there is.
+    fn judge_by_order(&self, found: &State, promise: Promise, struck: Duration, verdict: &mut Verdict) {
+        let acknowledged = verdict.acknowledged as usize;
+        let mut state = self.base.clone();
+        let mut wrong: BTreeSet<usize> =
+            (0..KEYS).filter(|index| state.get(*index) != found.get(*index)).collect();
+        let mut wrong_then = wrong.clone();
+        let mut executed = wrong.is_empty().then_some(0);
+        for (done, sent) in self.sent.iter().enumerate() {
+            for (index, change) in &sent.changes {
+                let Some(slot) = state.get_mut(*index) else { continue };
+                *slot = after(*slot, *change);
+                if Some(&*slot) == found.get(*index) {
+                    wrong.remove(index);
+                } else {
+                    wrong.insert(*index);
+                }
+            }
+            if done + 1 == acknowledged {
+                wrong_then.clone_from(&wrong);
+            }
+            if wrong.is_empty() {
+                executed = Some(done + 1);
+            }
+        }
+        let Some(executed) = executed else {
+            verdict.lost = wrong_then.len() as u64;
+            verdict.faults.push(self.disorder(found, &wrong_then, acknowledged));
+            return;
+        };
+        verdict.lost = acknowledged.saturating_sub(executed) as u64;
+        if verdict.lost == 0 {
+            return;
+        }
+        verdict.oldest = self.sent.get(executed).map(|sent| struck.saturating_sub(sent.at));
+        let is_too_old = match promise {
+            Promise::Nothing => true,
+            Promise::Within(time) => verdict.oldest > Some(time),
+            Promise::Tail | Promise::Anything => false,
+        };
+        if is_too_old {
+            let before = verdict.oldest.unwrap_or_default().as_millis();
+            verdict.faults.push(format!(
+                "client {}: {} of {acknowledged} acknowledged writes are lost, the first of them {before} ms \
+                 before the strike",
+                self.client, verdict.lost
+            ));
+        }
+    }
+
+    /// Says in which way the keys are as no number of requests left them.
+    fn disorder(&self, found: &State, wrong: &BTreeSet<usize>, acknowledged: usize) -> String {
+        let some = wrong.iter().take(6).map(|index| {
+            let held = match found.get(*index).copied().flatten() {
+                None => "is absent".to_owned(),
+                Some(content) => match content.request() {
+                    Some(request) => format!("is of request {request}"),
+                    None => format!("is {content:?}"),
+                },
+            };
+            format!("{} {held}", key(self.client, *index))
+        });
+        format!(
+            "client {}: its keys are as no first requests of its {} left them ({acknowledged} acknowledged); \
+             compared with those, {} keys differ: {}",
+            self.client,
+            self.sent.len(),
+            wrong.len(),
+            some.collect::<Vec<_>>().join(", ")
+        )
+    }
+
+    /// Each key must hold what its last acknowledged write left, or what one behind that may have.
+    fn judge_by_key(&self, found: &State, promise: Promise, verdict: &mut Verdict) {
+        let mut possible: Vec<BTreeSet<Option<Content>>> =
+            self.base.iter().map(|base| BTreeSet::from([*base])).collect();
+        for sent in &self.sent {
+            for (index, change) in &sent.changes {
+                let Some(set) = possible.get_mut(*index) else { continue };
+                let then: BTreeSet<_> = set.iter().map(|content| after(*content, *change)).collect();
+                match sent.fate {
+                    Fate::Acknowledged(number) if matches!(change, Change::Add) => {
+                        *set = BTreeSet::from([Some(Content::Number(number))]);
+                    }
+                    // How many of its keys were there tells which ones only when it is all of them. The
+                    // others were absent when they were looked at, which makes nothing durable.
+                    Fate::Acknowledged(deleted)
+                        if matches!(change, Change::To(None)) && deleted != sent.changes.len() as i64 =>
+                    {
+                        set.extend(then);
+                    }
+                    Fate::Acknowledged(_) => *set = then,
+                    Fate::Unknown | Fate::Refused => set.extend(then),
+                }
+            }
+        }
+        for (index, (found, possible)) in found.iter().zip(&possible).enumerate() {
+            if !possible.contains(found) {
+                verdict.lost += 1;
+                if promise == Promise::Nothing {
+                    let key = key(self.client, index);
+                    verdict.faults.push(format!("{key} lost an acknowledged write: it holds {found:?}"));
+                }
+            }
+        }
+        for group in groups() {
+            let mut held = found.get(group.clone()).unwrap_or_default().to_vec();
+            held.dedup();
+            if held.len() > 1 {
+                let key = key(self.client, group.start);
+                verdict.faults.push(format!("the group of {key} is half there: {held:?}"));
+            }
+        }
+    }
+}

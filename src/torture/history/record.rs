@@ -1,0 +1,160 @@
+//! What one client asks for, and what it is told.
+
+use super::{
+    super::content::Content,
+    keys::{AGAIN, BIG, FIRST_COUNTER, FIRST_GROUP, GROUPS, KEYS, groups, key},
+    request::{Change, Expected, Fate, Request, Sent, State, after},
+};
+use rand::{Rng, SeedableRng, rngs::SmallRng};
+use std::{collections::BTreeSet, time::Duration};
+
+/// Largest value.
+const LARGEST: u32 = 4 << 20;
+
+/// Bytes of values that a client sends before its values become small.
+pub(super) const BUDGET: u64 = 24 << 20;
+
+/// A client's requests since the store was last looked at.
+pub(in super::super) struct History {
+    pub client: u32,
+    rng: SmallRng,
+    sequence: u32,
+    pub(super) base: State,
+    /// When all that was sent has been executed.
+    pub(super) ahead: State,
+    pub(super) sent: Vec<Sent>,
+    /// Whether `ahead` is known.
+    pub(super) certain: bool,
+    pub(super) budget: u64,
+}
+
+impl History {
+    pub fn new(client: u32, seed: u64) -> Self {
+        Self {
+            client,
+            rng: SmallRng::seed_from_u64(seed),
+            sequence: 0,
+            base: vec![None; KEYS],
+            ahead: vec![None; KEYS],
+            sent: Vec::new(),
+            certain: true,
+            budget: BUDGET,
+        }
+    }
+
+    /// The next request, noted as sent.
+    pub fn send(&mut self) -> Request {
+        self.sequence += 1;
+        match self.rng.random_range(0..100) {
+            0..45 => self.set(),
+            45..60 => self.mset(),
+            60..75 => self.incr(),
+            75..90 => self.del(),
+            _ => self.get(),
+        }
+    }
+
+    fn write(&mut self, args: Vec<Vec<u8>>, expected: Expected, changes: Vec<(usize, Change)>) -> Request {
+        for (index, change) in &changes {
+            if let Some(slot) = self.ahead.get_mut(*index) {
+                *slot = after(*slot, *change);
+            }
+        }
+        self.sent.push(Sent { changes, fate: Fate::Unknown, at: Duration::ZERO });
+        Request { args, expected, write: Some(self.sent.len() - 1) }
+    }
+
+    fn key(&self, index: usize) -> Vec<u8> {
+        key(self.client, index).into_bytes()
+    }
+
+    fn set(&mut self) -> Request {
+        let len = self.len();
+        let index = match self.rng.random_range(0..4) {
+            _ if len > 128 << 10 => BIG,
+            0 => self.rng.random_range(0..AGAIN),
+            _ => self.rng.random_range(AGAIN..FIRST_GROUP),
+        };
+        let content = Content::new(self.client, self.sequence, len);
+        let args = vec![b"SET".to_vec(), self.key(index), content.bytes()];
+        self.write(args, Expected::Ok, vec![(index, Change::To(Some(content)))])
+    }
+
+    /// From one byte to 4 MiB, mostly small.
+    fn len(&mut self) -> u32 {
+        let rng = &mut self.rng;
+        let len = match rng.random_range(0..3000) {
+            _ if self.budget == 0 => rng.random_range(1..100),
+            0 => rng.random_range(1 << 20..=LARGEST),
+            1..12 => rng.random_range(20_000..500_000),
+            12..120 => rng.random_range(2000..20_000),
+            120..1000 => rng.random_range(200..2000),
+            _ => rng.random_range(1..200),
+        };
+        self.budget = self.budget.saturating_sub(len.into());
+        len
+    }
+
+    fn mset(&mut self) -> Request {
+        let len = self.len().min(5000);
+        let which = self.rng.random_range(0..GROUPS.len());
+        let group = groups().nth(which).unwrap_or_default();
+        let content = Content::new(self.client, self.sequence, len);
+        let mut args = vec![b"MSET".to_vec()];
+        args.extend(group.clone().flat_map(|index| [self.key(index), content.bytes()]));
+        self.write(args, Expected::Ok, group.map(|index| (index, Change::To(Some(content)))).collect())
+    }
+
+    fn incr(&mut self) -> Request {
+        let index = self.rng.random_range(FIRST_COUNTER..BIG);
+        let new = match after(self.ahead.get(index).copied().flatten(), Change::Add) {
+            Some(Content::Number(new)) => new,
+            _ => 0,
+        };
+        let args = vec![b"INCR".to_vec(), self.key(index)];
+        self.write(args, Expected::Number(new), vec![(index, Change::Add)])
+    }
+
+    /// DEL of some keys, or of a group.
+    fn del(&mut self) -> Request {
+        let which = self.rng.random_range(0..3 * GROUPS.len());
+        let indexes: BTreeSet<usize> = match groups().nth(which) {
+            Some(group) => group.collect(),
+            None => {
+                (0..self.rng.random_range(1..=8)).map(|_| self.rng.random_range(0..FIRST_GROUP)).collect()
+            }
+        };
+        let there = indexes.iter().filter(|index| self.ahead.get(**index).is_some_and(Option::is_some));
+        let expected = Expected::Number(there.count() as i64);
+        let mut args = vec![b"DEL".to_vec()];
+        args.extend(indexes.iter().map(|index| self.key(*index)));
+        self.write(args, expected, indexes.into_iter().map(|index| (index, Change::To(None))).collect())
+    }
+
+    fn get(&mut self) -> Request {
+        let index = self.rng.random_range(0..BIG);
+        let expected = Expected::Value(self.ahead.get(index).copied().flatten());
+        Request { args: vec![b"GET".to_vec(), self.key(index)], expected, write: None }
+    }
+
+    /// Whether no request was refused, so that replies can be foretold.
+    pub fn is_certain(&self) -> bool {
+        self.certain
+    }
+
+    /// A write was acknowledged; `number` is what the reply to INCR or DEL said.
+    pub fn acknowledged(&mut self, write: usize, number: i64, at: Duration) {
+        if let Some(sent) = self.sent.get_mut(write) {
+            sent.fate = Fate::Acknowledged(number);
+            sent.at = at;
+        }
+    }
+
+    /// A request got an error reply.
+    pub fn refused(&mut self, write: Option<usize>) {
+        self.certain = false;
+        if let Some(sent) = write.and_then(|write| self.sent.get_mut(write)) {
+            sent.fate = Fate::Refused;
+        }
+    }
+}

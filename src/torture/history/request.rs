@@ -1,0 +1,58 @@
+//! A request, what it changes, and what became of it.
+
+use super::super::content::Content;
+use std::time::Duration;
+
+/// What each key holds.
+pub(super) type State = Vec<Option<Content>>;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change {
+    To(Option<Content>),
+    Add,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Unknown,
+    /// With the number in the reply to an INCR.
+    Acknowledged(i64),
+    Refused,
+}
+
+pub(super) struct Sent {
+    pub changes: Vec<(usize, Change)>,
+    pub fate: Fate,
+    /// When it was acknowledged, since the start of the load.
+    pub at: Duration,
+}
+
+/// What must be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Expected {
+    Ok,
+    Number(i64),
+    /// The value, or its absence.
+    Value(Option<Content>),
+    /// Any, since an earlier request was refused.
+    Any,
+}
+
+/// A request, in RESP, and what must be answered.
+pub(in super::super) struct Request {
+    pub args: Vec<Vec<u8>>,
+    pub expected: Expected,
+    /// Its number among the writes.
+    pub write: Option<usize>,
+}
+
+/// What a key holds after a change.
+pub(super) fn after(before: Option<Content>, change: Change) -> Option<Content> {
+    match (change, before) {
+        (Change::To(content), _) => content,
+        (Change::Add, None) => Some(Content::Number(1)),
+        (Change::Add, Some(Content::Number(number))) => Some(Content::Number(number + 1)),
+        (Change::Add, Some(_)) => Some(Content::Foreign),
+    }
+}

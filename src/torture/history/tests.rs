@@ -1,0 +1,93 @@
+//! Histories that stores may and may not have.
+
+use super::{
+    super::{content::Content, promise::Promise},
+    judge::Verdict,
+    keys::FIRST_GROUP,
+    request::State,
+    *,
+};
+use std::time::Duration;
+
+const NOW: Duration = Duration::from_secs(10);
+
+/// A history of which the first requests are acknowledged, one each second, and the states of a store
+/// after each number of writes.
+fn history(writes: usize, acknowledged: usize) -> (History, Vec<Vec<Option<Vec<u8>>>>) {
+    let mut history = History::new(7, 3);
+    let stored = |state: &State| state.iter().map(|content| content.map(Content::bytes)).collect::<Vec<_>>();
+    let mut states = vec![stored(&history.ahead)];
+    while history.sent.len() < writes {
+        let request = history.send();
+        if let Some(write) = request.write {
+            states.push(stored(&history.ahead));
+            if write < acknowledged {
+                let number = if let Expected::Number(number) = request.expected { number } else { 0 };
+                history.acknowledged(write, number, Duration::from_secs(write as u64 + 1));
+            }
+        }
+    }
+    (history, states)
+}
+
+fn judge(writes: usize, acknowledged: usize, left: usize, promise: Promise) -> Verdict {
+    let (mut history, states) = history(writes, acknowledged);
+    history.settle(&states[left], promise, NOW)
+}
+
+#[test]
+fn what_was_acknowledged_and_any_number_of_further_requests_may_be_there() {
+    for left in 9..=20 {
+        let verdict = judge(20, 9, left, Promise::Nothing);
+        assert_eq!((verdict.lost, verdict.faults), (0, vec![]));
+    }
+}
+
+#[test]
+fn a_lost_write_is_told_with_its_age() {
+    let verdict = judge(20, 9, 7, Promise::Nothing);
+    assert_eq!((verdict.lost, verdict.oldest), (2, Some(Duration::from_secs(2))));
+    assert_eq!(verdict.faults.len(), 1);
+    assert!(judge(20, 9, 7, Promise::Within(Duration::from_secs(2))).faults.is_empty());
+    assert_eq!(judge(20, 9, 7, Promise::Within(Duration::from_secs(1))).faults.len(), 1);
+    assert!(judge(20, 9, 0, Promise::Tail).faults.is_empty());
+}
+
+#[test]
+fn a_hole_is_a_fault_even_where_the_end_may_be_lost() {
+    let (mut history, states) = history(200, 200);
+    let mut holed = states[200].clone();
+    let first = (0..KEYS).find(|index| states[100][*index] != states[200][*index]).unwrap();
+    holed[first].clone_from(&states[100][first]);
+    assert!(!history.settle(&holed, Promise::Tail, NOW).faults.is_empty());
+}
+
+#[test]
+fn bytes_that_nobody_wrote_are_a_fault() {
+    let (mut history, states) = history(200, 200);
+    let mut changed = states[200].clone();
+    let value = changed.iter_mut().flatten().find(|value| value.len() > 100).unwrap();
+    value[50] ^= 1;
+    let verdict = history.settle(&changed, Promise::Tail, NOW);
+    assert!(verdict.faults[0].contains("nobody wrote"), "{:?}", verdict.faults);
+}
+
+#[test]
+fn beside_refused_requests_each_key_and_each_group_counts() {
+    let (mut all, states) = history(200, 200);
+    all.refused(None);
+    assert!(all.settle(&states[200], Promise::Nothing, NOW).faults.is_empty());
+    let (mut lost, states) = history(200, 200);
+    lost.refused(None);
+    assert!(lost.settle(&states[150], Promise::Nothing, NOW).lost > 0);
+    let (mut halved, states) = history(200, 0);
+    halved.refused(None);
+    let mut half = states[200].clone();
+    half[FIRST_GROUP] = None;
+    half[FIRST_GROUP + 1] = half[FIRST_GROUP + 1].clone().or_else(|| {
+        let value = states.iter().find_map(|state| state[FIRST_GROUP + 1].clone());
+        Some(value.unwrap())
+    });
+    let verdict = halved.settle(&half, Promise::Nothing, NOW);
+    assert!(verdict.faults.iter().any(|fault| fault.contains("half there")), "{:?}", verdict.faults);
+}
