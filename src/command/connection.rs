@@ -1,24 +1,26 @@
 //! The connection itself: handshakes, names, ends.
 
 use super::{
-    Action, After, Context, Error, NO_KEY, NOT_AN_INTEGER, REDIS_VERSION, SYNTAX_ERROR, Session, Spec,
-    arity_accepts, table,
+    context::{After, Context, REDIS_VERSION, Session},
+    refusal::{self, Subcommands, subcommand},
+    spec::{NOT_AN_INTEGER, SYNTAX_ERROR, Spec},
 };
 use crate::resp::{Args, Protocol, Reply, parse_integer};
 
 const GROUP: &str = "connection";
 
 pub(super) const COMMANDS: &[Spec] = &[
-    Spec::new("ping", -1, NO_KEY, Action::Session(ping), GROUP, "Answer PONG, or the message."),
-    Spec::new("echo", 2, NO_KEY, Action::Session(echo), GROUP, "Answer the message."),
-    Spec::new("select", 2, NO_KEY, Action::Session(select), GROUP, "Choose the database; there is only 0."),
-    Spec::new("hello", -1, NO_KEY, Action::Session(hello), GROUP, "Choose the protocol version.")
-        .before_auth(),
-    Spec::new("auth", -2, NO_KEY, Action::Session(auth), GROUP, "Give the password.").before_auth(),
-    Spec::new("client", -2, NO_KEY, Action::Session(client), GROUP, "Name and describe the connection.")
-        .with_subcommands(&[("getname", 2), ("id", 2), ("info", 2), ("setinfo", 4), ("setname", 3)]),
-    Spec::new("quit", -1, NO_KEY, Action::Session(quit), GROUP, "Close the connection.").before_auth(),
+    Spec::session("ping", -1, ping, (GROUP, "1.0.0"), "Answer PONG, or the message."),
+    Spec::session("echo", 2, echo, (GROUP, "1.0.0"), "Answer the message."),
+    Spec::session("select", 2, select, (GROUP, "1.0.0"), "Choose the database; there is only 0."),
+    Spec::session("hello", -1, hello, (GROUP, "6.0.0"), "Choose the protocol version.").before_auth(),
+    Spec::session("auth", -2, auth, (GROUP, "1.0.0"), "Give the password.").before_auth(),
+    Spec::session("client", -2, client, (GROUP, "2.4.0"), "Name and describe the connection.")
+        .with_subcommands(CLIENT),
+    Spec::session("quit", -1, quit, (GROUP, "1.0.0"), "Close the connection.").before_auth(),
 ];
+
+const CLIENT: Subcommands = &[("getname", 2), ("id", 2), ("info", 2), ("setinfo", 4), ("setname", 3)];
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 const NO_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the default user. \
@@ -32,7 +34,7 @@ fn ping(_: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
     match args.len() {
         1 => reply.simple("PONG"),
         2 => reply.bulk(args.get(1)),
-        _ => table::wrong_arity("ping", reply),
+        _ => refusal::wrong_arity("ping", reply),
     }
 }
 
@@ -165,7 +167,7 @@ fn client_name(name: &[u8]) -> Option<Box<str>> {
 }
 
 fn client(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
-    let Some(subcommand) = subcommand("client", args, reply) else { return };
+    let Some(subcommand) = subcommand("client", CLIENT, args, reply) else { return };
     match subcommand {
         "getname" if session.name.is_empty() => reply.null(),
         "getname" => reply.bulk(session.name.as_bytes()),
@@ -214,27 +216,4 @@ fn describe(session: &Session, protocol: Protocol) -> String {
         session.lib_version,
         protocol.number(),
     )
-}
-
-/// The lower-case name of the subcommand in `args`, or Redis' error and `None`.
-pub(super) fn subcommand(command: &str, args: Args<'_>, reply: &mut Reply) -> Option<&'static str> {
-    let word = args.get(1);
-    let rows = table::find(command)?.subcommands;
-    let Some((name, arity)) = rows.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())) else {
-        let word = table::quote(word, table::QUOTED);
-        let hint = format!("'. Try {} HELP.", command.to_ascii_uppercase());
-        reply.error([b"ERR unknown subcommand '", word, hint.as_bytes()].concat());
-        return None;
-    };
-    if !arity_accepts(*arity, args.len()) {
-        table::wrong_arity(&format!("{command}|{name}"), reply);
-        return None;
-    }
-    Some(name)
-}
-
-impl From<&'static str> for Error {
-    fn from(text: &'static str) -> Self {
-        Self::Text(text)
-    }
 }

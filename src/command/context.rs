@@ -1,6 +1,6 @@
 //! What commands see of their connection and of the server.
 
-use super::{Commands, Password};
+use super::password::Password;
 use crate::store::Store;
 use crossbeam_utils::CachePadded;
 use std::{
@@ -98,8 +98,6 @@ impl Stats {
 pub struct Context {
     /// The data.
     pub store: Arc<Store>,
-    /// The commands that are not disabled.
-    pub commands: Commands,
     /// What clients must give before they may use the rest.
     pub password: Option<Password>,
     /// Names and values for CONFIG GET, sorted by name.

@@ -1,7 +1,9 @@
 //! Keys, whatever their values.
 
 use super::{
-    ALL_KEYS, Action, Context, Error, NO_KEY, NOT_AN_INTEGER, ONE_KEY, Read, SYNTAX_ERROR, Spec, Write, glob,
+    context::Context,
+    glob,
+    spec::{ALL_KEYS, Error, NO_KEY, NOT_AN_INTEGER, ONE_KEY, Read, SYNTAX_ERROR, Spec, Write},
 };
 use crate::{
     engine::{KeyRange, prefix_end},
@@ -13,33 +15,26 @@ use std::ops::{Bound, ControlFlow};
 const GROUP: &str = "generic";
 
 pub(super) const COMMANDS: &[Spec] = &[
-    Spec::new(
+    Spec::write(
         "del",
         -2,
         ALL_KEYS,
-        Action::Write(Write::Each(del)),
-        GROUP,
+        Write::Each(del),
+        (GROUP, "1.0.0"),
         "Remove keys, and tell how many were there.",
     ),
-    Spec::new(
+    Spec::read(
         "exists",
         -2,
         ALL_KEYS,
-        Action::Read(Read::Count(exists)),
-        GROUP,
+        Read::Count(exists),
+        (GROUP, "1.0.0"),
         "Tell how many keys are there.",
     ),
-    Spec::new("type", 2, ONE_KEY, Action::Read(Read::One(type_of)), GROUP, "Tell the type of a key's value."),
-    Spec::new(
-        "keys",
-        -2,
-        NO_KEY,
-        Action::Query(keys),
-        GROUP,
-        "Find keys: KEYS pattern [LIMIT n] [WITHVALUES].",
-    ),
-    Spec::new("dbsize", 1, NO_KEY, Action::Query(dbsize), "server", "Count all keys."),
-    Spec::new("flushdb", -1, NO_KEY, Action::Write(Write::Seeing(flushdb)), "server", "Remove all keys."),
+    Spec::read("type", 2, ONE_KEY, Read::One(type_of), (GROUP, "1.0.0"), "Tell the type of a key's value."),
+    Spec::query("keys", -2, keys, (GROUP, "1.0.0"), "Find keys: KEYS pattern [LIMIT n] [WITHVALUES]."),
+    Spec::query("dbsize", 1, dbsize, ("server", "1.0.0"), "Count all keys."),
+    Spec::write("flushdb", -1, NO_KEY, Write::Seeing(flushdb), ("server", "1.0.0"), "Remove all keys."),
 ];
 
 fn del<'g>(key: &'g [u8], txn: &mut Txn<'g>) -> Result<bool, Error> {

@@ -1,6 +1,9 @@
 //! The commands as a document for people: `docs/commands.md`.
 
-use super::{Action, Spec, table};
+use super::{
+    spec::{Action, Spec},
+    table::table,
+};
 
 const HEAD: &str = "\
 # Commands
@@ -38,7 +41,7 @@ fn kind(action: &Action) -> &'static str {
     match action {
         Action::Read(_) | Action::Query(_) => "reads",
         Action::Write(_) => "writes",
-        Action::Session(_) => "",
+        Action::Session(_) | Action::Table(_) => "",
     }
 }
 

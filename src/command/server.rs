@@ -1,8 +1,10 @@
 //! The server: what it is, how it is set, its files, its end.
 
 use super::{
-    Action, After, Commands, Context, Error, NO_KEY, REDIS_VERSION, SYNTAX_ERROR, Session, Spec,
-    connection::subcommand, glob,
+    context::{After, Context, REDIS_VERSION, Session},
+    glob,
+    refusal::{Subcommands, subcommand},
+    spec::{Action, Commands, Error, NO_KEY, SYNTAX_ERROR, Spec},
 };
 use crate::{
     resp::{Args, Reply},
@@ -16,16 +18,19 @@ use std::{
 const GROUP: &str = "server";
 
 pub(super) const COMMANDS: &[Spec] = &[
-    Spec::new("info", -1, NO_KEY, Action::Query(info), GROUP, "Describe the server."),
-    Spec::new("config", -2, NO_KEY, Action::Session(config), GROUP, "Read settings.")
-        .with_subcommands(&[("get", -3)]),
-    Spec::new("command", -1, NO_KEY, Action::Session(command), GROUP, "Describe the commands.")
-        .with_subcommands(&[("count", 2), ("docs", -2), ("info", -2)]),
-    Spec::new("bgrewriteaof", 1, NO_KEY, Action::Query(bgrewriteaof), GROUP, "Shorten the append-only file."),
-    Spec::new("debug", -2, NO_KEY, Action::Query(debug), GROUP, "Do the work that was put off.")
-        .with_subcommands(&[("settle", 2)]),
-    Spec::new("shutdown", -1, NO_KEY, Action::Session(shutdown), GROUP, "Sync, close and stop the server."),
+    Spec::query("info", -1, info, (GROUP, "1.0.0"), "Describe the server."),
+    Spec::session("config", -2, config, (GROUP, "2.0.0"), "Read settings.").with_subcommands(CONFIG),
+    Spec::new("command", -1, NO_KEY, Action::Table(command), (GROUP, "2.8.13"), "Describe the commands.")
+        .with_subcommands(COMMAND),
+    Spec::query("bgrewriteaof", 1, bgrewriteaof, (GROUP, "1.0.0"), "Shorten the append-only file."),
+    Spec::query("debug", -2, debug, (GROUP, "1.0.0"), "Do the work that was put off.")
+        .with_subcommands(DEBUG),
+    Spec::session("shutdown", -1, shutdown, (GROUP, "1.0.0"), "Sync, close and stop the server."),
 ];
+
+const CONFIG: Subcommands = &[("get", -3)];
+const COMMAND: Subcommands = &[("count", 2), ("docs", -2), ("info", -2)];
+const DEBUG: Subcommands = &[("settle", 2)];
 
 fn bgrewriteaof(context: &Context, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     context.store.rewrite()?;
@@ -35,7 +40,7 @@ fn bgrewriteaof(context: &Context, _: Args<'_>, reply: &mut Reply) -> Result<(),
 
 /// DEBUG SETTLE answers when nothing that was written is left to be flushed, compacted or synced.
 fn debug(context: &Context, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
-    if subcommand("debug", args, reply).is_some() {
+    if subcommand("debug", DEBUG, args, reply).is_some() {
         context.store.settle()?;
         reply.ok();
     }
@@ -55,7 +60,7 @@ fn shutdown(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Repl
 }
 
 fn config(_: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
-    if subcommand("config", args, reply).is_none() {
+    if subcommand("config", CONFIG, args, reply).is_none() {
         return;
     }
     let wanted = |name: &str| {
@@ -69,17 +74,17 @@ fn config(_: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply)
     }
 }
 
-fn command(_: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
+fn command(commands: &Commands, args: Args<'_>, reply: &mut Reply) {
     if args.len() == 1 {
-        return describe_all(&context.commands, reply);
+        return describe_all(commands, reply);
     }
-    match subcommand("command", args, reply) {
-        Some("count") => reply.integer(context.commands.rows().len() as i64),
-        Some("docs") => docs(&context.commands, args, reply),
-        Some(_) if args.len() == 2 => describe_all(&context.commands, reply),
+    match subcommand("command", COMMAND, args, reply) {
+        Some("count") => reply.integer(commands.rows().len() as i64),
+        Some("docs") => docs(commands, args, reply),
+        Some(_) if args.len() == 2 => describe_all(commands, reply),
         Some(_) => {
             reply.array(args.len() - 2);
-            args.from(2).for_each(|name| match context.commands.find(name) {
+            args.from(2).for_each(|name| match commands.find(name) {
                 Some(spec) => describe(spec, reply),
                 None => reply.null(),
             });
@@ -99,7 +104,7 @@ fn describe(spec: &Spec, reply: &mut Reply) {
         Action::Read(_) => (Some("readonly"), &["@read", "@keyspace"]),
         Action::Write(_) => (Some("write"), &["@write", "@keyspace"]),
         Action::Session(_) => (None, &["@connection"]),
-        Action::Query(_) => (None, &["@slow"]),
+        Action::Query(_) | Action::Table(_) => (None, &["@slow"]),
     };
     reply.array(10);
     reply.bulk(spec.name.as_bytes());
@@ -133,8 +138,8 @@ fn docs(commands: &Commands, args: Args<'_>, reply: &mut Reply) {
     reply.map(wanted.len());
     for spec in wanted {
         reply.bulk(spec.name.as_bytes());
-        reply.map(2);
-        for (field, value) in [("summary", spec.summary), ("group", spec.group)] {
+        reply.map(3);
+        for (field, value) in [("summary", spec.summary), ("since", spec.since), ("group", spec.group)] {
             reply.bulk(field.as_bytes());
             reply.bulk(value.as_bytes());
         }

@@ -1,7 +1,8 @@
 //! Strings: the values of keys.
 
 use super::{
-    ALL_KEYS, Action, Error, NOT_AN_INTEGER, ONE_KEY, PAIRS, Read, SYNTAX_ERROR, Spec, Write, table,
+    refusal,
+    spec::{ALL_KEYS, Error, NOT_AN_INTEGER, ONE_KEY, PAIRS, Read, SYNTAX_ERROR, Spec, Write},
 };
 use crate::{
     resp::{Args, Reply, parse_integer},
@@ -11,40 +12,26 @@ use crate::{
 const GROUP: &str = "string";
 
 pub(super) const COMMANDS: &[Spec] = &[
-    Spec::new("get", 2, ONE_KEY, Action::Read(Read::One(get)), GROUP, "Get the value of a key."),
-    Spec::new("set", -3, ONE_KEY, Action::Write(Write::Blind(set)), GROUP, "Set the value of a key."),
-    Spec::new("mget", -2, ALL_KEYS, Action::Read(Read::Each(mget)), GROUP, "Get the values of keys."),
-    Spec::new("mset", -3, PAIRS, Action::Write(Write::Blind(mset)), GROUP, "Set keys to values, atomically."),
-    Spec::new(
-        "incr",
-        2,
-        ONE_KEY,
-        Action::Write(Write::Seeing(incr)),
-        GROUP,
-        "Add one to the number at a key.",
-    ),
-    Spec::new(
-        "incrby",
-        3,
-        ONE_KEY,
-        Action::Write(Write::Seeing(incrby)),
-        GROUP,
-        "Add to the number at a key.",
-    ),
-    Spec::new(
+    Spec::read("get", 2, ONE_KEY, Read::One(get), (GROUP, "1.0.0"), "Get the value of a key."),
+    Spec::write("set", -3, ONE_KEY, Write::Blind(set), (GROUP, "1.0.0"), "Set the value of a key."),
+    Spec::read("mget", -2, ALL_KEYS, Read::Each(mget), (GROUP, "1.0.0"), "Get the values of keys."),
+    Spec::write("mset", -3, PAIRS, Write::Blind(mset), (GROUP, "1.0.1"), "Set keys to values, atomically."),
+    Spec::write("incr", 2, ONE_KEY, Write::Seeing(incr), (GROUP, "1.0.0"), "Add one to the number at a key."),
+    Spec::write("incrby", 3, ONE_KEY, Write::Seeing(incrby), (GROUP, "1.0.0"), "Add to the number at a key."),
+    Spec::write(
         "decr",
         2,
         ONE_KEY,
-        Action::Write(Write::Seeing(decr)),
-        GROUP,
+        Write::Seeing(decr),
+        (GROUP, "1.0.0"),
         "Subtract one from the number at a key.",
     ),
-    Spec::new(
+    Spec::write(
         "decrby",
         3,
         ONE_KEY,
-        Action::Write(Write::Seeing(decrby)),
-        GROUP,
+        Write::Seeing(decrby),
+        (GROUP, "1.0.0"),
         "Subtract from the number at a key.",
     ),
 ];
@@ -68,7 +55,7 @@ fn mget(value: Option<&[u8]>, reply: &mut Reply) {
 
 fn mset<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
     if args.len().is_multiple_of(2) {
-        table::wrong_arity("mset", reply);
+        refusal::wrong_arity("mset", reply);
         return Ok(());
     }
     for key in args.from(1).step_by(2) {

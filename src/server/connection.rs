@@ -155,7 +155,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         loop {
             let decoded = self.decoder.decode(&mut exchange.input, &mut exchange.requests);
             let full = self.decoder.is_full(&exchange.requests);
-            exchange.resolve(&self.local.shared.context.commands);
+            exchange.resolve(&self.local.shared.commands);
             self.local.stats().commands.fetch_add(exchange.requests.len() as u64, Ordering::Relaxed);
             while let Some(run) = self.next_run(&mut exchange) {
                 exchange = self.run(exchange, run).await?;
@@ -218,6 +218,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             Run::Session(run) => {
                 self.run_session(&mut exchange, run);
+                Ok(exchange)
+            }
+            Run::Table(run) => {
+                exchange.answer_one(|_, args, reply| run(&shared.commands, args, reply));
                 Ok(exchange)
             }
             Run::Query(run) => {

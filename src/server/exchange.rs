@@ -2,7 +2,9 @@
 
 use super::each::Each;
 use crate::{
-    command::{Action, Commands, Context, Lookup, Read, SessionCommand, Spec, Write},
+    command::{
+        Action, Commands, Context, Lookup, QueryCommand, Read, SessionCommand, Spec, TableCommand, Write,
+    },
     resp::{Args, Input, Partial, Reply, Requests},
     store::{self, Store, Txn, Work},
 };
@@ -57,7 +59,9 @@ pub(super) enum Run {
     /// Writes and the reads between them, in one commit.
     Write,
     /// One look at the whole keyspace.
-    Query(fn(&Context, Args<'_>, &mut Reply) -> Result<(), crate::command::Error>),
+    Query(QueryCommand),
+    /// A description of the commands.
+    Table(TableCommand),
     /// No command; its error is the reply.
     Refused,
     /// A command for clients that have given the password.
@@ -128,6 +132,7 @@ impl Exchange {
         Some(match spec.action {
             Action::Session(run) => Run::Session(run),
             Action::Query(run) => Run::Query(run),
+            Action::Table(run) => Run::Table(run),
             Action::Read(_) => {
                 self.end = self.extend(|action| matches!(action, Action::Read(_)), |_| true);
                 Run::Read
@@ -220,11 +225,7 @@ impl Exchange {
     }
 
     /// Runs the query.
-    pub fn query(
-        &mut self,
-        context: &Context,
-        run: fn(&Context, Args<'_>, &mut Reply) -> Result<(), crate::command::Error>,
-    ) {
+    pub fn query(&mut self, context: &Context, run: QueryCommand) {
         self.answer_one(|_, args, reply| {
             let start = reply.len();
             if let Err(error) = run(context, args, reply) {
@@ -345,7 +346,7 @@ impl Work for Box<Exchange> {
                     Err(error) => Err(error),
                 },
                 Action::Read(read) => read_through(read, args, txn, reply).map_err(Into::into),
-                Action::Session(_) | Action::Query(_) => break,
+                Action::Session(_) | Action::Query(_) | Action::Table(_) => break,
             };
             if let Err(error) = outcome {
                 *each = Each::default();

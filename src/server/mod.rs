@@ -50,6 +50,7 @@ pub fn serve(
     access.announce(&config.network);
     let shared = Arc::new(Shared {
         context: Arc::new(context(store, config, &access, &listener, max_clients)),
+        commands: Commands::without(&config.disabled_commands),
         access,
         limits: config.network.client,
         keepalive: config.network.keepalive,
@@ -88,7 +89,6 @@ fn context(
     let ports = listener.ports();
     Context {
         store: Arc::new(store),
-        commands: Commands::without(&config.disabled_commands),
         password: access.password.clone(),
         settings: config.settings(ports, max_clients),
         port: ports.plain,

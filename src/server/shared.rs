@@ -1,7 +1,11 @@
 //! What the threads of a server share, and how they hand things to each other.
 
 use super::{access::Access, exchange::Exchange};
-use crate::{command::Context, config::ClientLimits, store::CommitQueue};
+use crate::{
+    command::{Commands, Context},
+    config::ClientLimits,
+    store::CommitQueue,
+};
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
@@ -12,6 +16,8 @@ use tokio::sync::{Notify, mpsc};
 /// What all threads of a server see.
 pub(super) struct Shared {
     pub context: Arc<Context>,
+    /// Those that are not disabled.
+    pub commands: Commands,
     pub access: Access,
     pub limits: ClientLimits,
     pub keepalive: Option<Duration>,

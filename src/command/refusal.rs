@@ -1,0 +1,64 @@
+//! Redis' words for requests that are no command, or not a complete one.
+
+use crate::resp::{Args, Reply};
+
+/// Names and arities of a command's subcommands.
+pub type Subcommands = &'static [(&'static str, i32)];
+
+/// Whether a request of `len` arguments, the name included, is complete.
+#[inline]
+pub(super) fn accepts(arity: i32, len: usize) -> bool {
+    if arity < 0 { len >= arity.unsigned_abs() as usize } else { len == arity as usize }
+}
+
+/// The lower-case name of the subcommand in `args`, or Redis' error and `None`.
+pub(super) fn subcommand(
+    command: &str,
+    subcommands: Subcommands,
+    args: Args<'_>,
+    reply: &mut Reply,
+) -> Option<&'static str> {
+    let word = args.get(1);
+    let is_named = |(name, _): &&(&'static str, i32)| word.eq_ignore_ascii_case(name.as_bytes());
+    let Some((name, arity)) = subcommands.iter().find(is_named) else {
+        let hint = format!("'. Try {} HELP.", command.to_ascii_uppercase());
+        reply.error([b"ERR unknown subcommand '", quote(word, QUOTED), hint.as_bytes()].concat());
+        return None;
+    };
+    if !accepts(*arity, args.len()) {
+        wrong_arity(&format!("{command}|{name}"), reply);
+        return None;
+    }
+    Some(name)
+}
+
+pub(super) fn wrong_arity(name: &str, reply: &mut Reply) {
+    reply.error(format!("ERR wrong number of arguments for '{name}' command"));
+}
+
+/// Most bytes of a client's words that Redis puts into an error.
+const QUOTED: usize = 128;
+
+/// The beginning of `word` as Redis quotes it: a C string, which ends before its first NUL.
+fn quote(word: &[u8], most: usize) -> &[u8] {
+    let text = word.get(..most).unwrap_or(word);
+    text.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// Redis quotes arguments while they fit in as many bytes as the name may have.
+pub(super) fn unknown(args: Args<'_>, reply: &mut Reply) {
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(quote(args.get(0), QUOTED));
+    text.extend_from_slice(b"', with args beginning with: ");
+    let start = text.len();
+    for arg in args.from(1) {
+        let quoted = text.len() - start;
+        if quoted >= QUOTED {
+            break;
+        }
+        text.push(b'\'');
+        text.extend_from_slice(quote(arg, QUOTED - quoted));
+        text.extend_from_slice(b"' ");
+    }
+    reply.error(text);
+}
