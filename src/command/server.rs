@@ -199,13 +199,16 @@ fn server_section(context: &Context, text: &mut String) -> Result<(), Error> {
 }
 
 fn clients_section(context: &Context, text: &mut String) -> Result<(), Error> {
-    line(text, "connected_clients", context.connections())
+    line(text, "connected_clients", context.connections())?;
+    line(text, "blocked_clients", 0)
 }
 
 fn memory_section(_: &Context, text: &mut String) -> Result<(), Error> {
     // Linux tells; elsewhere the field is absent rather than guessed.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    for (field, name) in [("VmRSS:", "used_memory_rss"), ("VmHWM:", "used_memory_peak")] {
+    for (field, name) in
+        [("RssAnon:", "used_memory"), ("VmRSS:", "used_memory_rss"), ("VmHWM:", "used_memory_peak")]
+    {
         let kib = status.lines().find_map(|line| line.strip_prefix(field)?.trim().strip_suffix(" kB"));
         if let Some(kib) = kib.and_then(|kib| kib.parse::<u64>().ok()) {
             line(text, name, kib * 1024)?;

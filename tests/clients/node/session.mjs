@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { Redis } from "ioredis";
-import { RESP_TYPES, createClient } from "redis";
+import { RESP_TYPES, WatchError, createClient } from "redis";
 
 const port = Number(process.argv[2]);
 const everyByte = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
@@ -42,7 +42,7 @@ async function nodeRedis(RESP) {
   assert.deepEqual(sorted(await client.keys("[bn]*")), ["b", "big", "n"]);
   assert.equal(await client.dbSize(), 5);
   assert.match(await client.info(), /redis_version:7\.0\.15\r\n/);
-  assert.deepEqual({ ...(await client.configGet("databases")) }, { databases: "1" });
+  assert.deepEqual({ ...(await client.configGet("maxmemory")) }, { maxmemory: "0" });
 
   // Requests of one tick share a write.
   const numbers = Array.from({ length: 1000 }, (_, n) => n);
@@ -50,9 +50,21 @@ async function nodeRedis(RESP) {
     numbers.flatMap((n) => [client.set(`p${n}`, `${n}`), client.get(`p${n}`), client.incr("count")]),
   );
   assert.deepEqual(replies, numbers.flatMap((n) => ["OK", `${n}`, n + 1]));
+  if (process.env.COMPLETE) await nodeRedisTransactions(client);
   await client.flushDb();
   assert.equal(await client.dbSize(), 0);
   await client.close();
+}
+
+async function nodeRedisTransactions(client) {
+  assert.deepEqual(await client.multi().set("t", "1").incr("t").exec(), ["OK", 2]);
+  await client.watch("t");
+  await client.set("t", "3");
+  await assert.rejects(client.multi().set("t", "4").exec(), WatchError);
+  assert.equal(await client.get("t"), "3");
+  const found = new Set();
+  for await (const keys of client.scanIterator({ MATCH: "p*", COUNT: 100 })) keys.forEach((key) => found.add(key));
+  assert.equal(found.size, 1000);
 }
 
 // Asks INFO before it is ready, and writes its commands in lower case.
@@ -74,9 +86,21 @@ async function ioredis() {
   const replies = await client.pipeline().set("x", "text").incr("x").get("x").exec();
   assert.deepEqual([replies[0], replies[2]], [[null, "OK"], [null, "text"]]);
   assert.match(replies[1][0].message, /not an integer/);
+  if (process.env.COMPLETE) await ioredisTransactions(client);
   assert.equal(await client.flushdb(), "OK");
   assert.equal(await client.dbsize(), 0);
   assert.equal(await client.quit(), "OK");
+}
+
+async function ioredisTransactions(client) {
+  assert.deepEqual(await client.multi().set("t", 1).incr("t").exec(), [[null, "OK"], [null, 2]]);
+  await client.watch("t");
+  await client.set("t", 3);
+  assert.equal(await client.multi().set("t", 4).exec(), null);
+  await client.mset(Object.fromEntries(Array.from({ length: 1000 }, (_, n) => [`p${n}`, n])));
+  const found = new Set();
+  for await (const keys of client.scanStream({ match: "p*", count: 100 })) keys.forEach((key) => found.add(key));
+  assert.equal(found.size, 1000);
 }
 
 await nodeRedis(2);

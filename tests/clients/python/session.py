@@ -1,9 +1,12 @@
 """A session of redis-py with a server: session.py PORT PROTOCOL [PASSWORD CA]. With a CA it speaks TLS.
 Ends with an error at a wrong reply."""
 
+import asyncio
+import os
 import sys
 
 import redis
+import redis.asyncio
 
 
 def check(got, expected):
@@ -76,10 +79,56 @@ with r.pipeline(transaction=False) as pipe:
 
 check(r.info()["redis_version"], "7.0.15")
 check(r.info("server")["redis_mode"], "standalone")
-check(r.config_get("databases"), {"databases": "1"})
+check(r.config_get("maxmemory"), {"maxmemory": "0"})
 check(r.command_count() > 20, True)
 decoded = redis.Redis(**options, decode_responses=True)
 check(decoded.get("x"), "text")
 check(r.flushdb(), True)
 check(r.dbsize(), 0)
+
+
+def transactions():
+    """Pipelines are transactions unless they are told otherwise."""
+    with r.pipeline() as pipe:
+        check(pipe.set("t", 1).incr("t").get("t").execute(), [True, 2, b"2"])
+    with r.pipeline() as pipe:
+        pipe.watch("t")
+        r.set("t", "other")
+        pipe.multi()
+        pipe.set("t", "mine")
+        try:
+            pipe.execute()
+        except redis.WatchError:
+            pass
+        else:
+            raise AssertionError("the watched key had changed")
+    check(r.get("t"), b"other")
+    check(r.mset({f"p{n}": n for n in range(1000)}), True)
+    check(len(set(r.scan_iter("p*", count=100))), 1000)
+    check(r.set("e", "v", ex=100, nx=True), True)
+    check(0 < r.ttl("e") <= 100, True)
+    check(r.flushdb(), True)
+
+
+async def asynchronous():
+    """Clients that share connections, and a pipeline."""
+    a = redis.asyncio.Redis(**options, max_connections=20)
+
+    async def one(n):
+        await a.set(f"k{n}", n)
+        return await a.incr("count"), await a.get(f"k{n}")
+
+    replies = await asyncio.gather(*(one(n) for n in range(20)))
+    check(sorted(count for count, _ in replies), list(range(1, 21)))
+    check([value for _, value in replies], [str(n).encode() for n in range(20)])
+    async with a.pipeline(transaction=COMPLETE) as pipe:
+        check(await pipe.set("x", 1).incr("x").execute(), [True, 2])
+    check(await a.flushdb(), True)
+    await a.aclose()
+
+
+COMPLETE = "COMPLETE" in os.environ
+if COMPLETE:
+    transactions()
+asyncio.run(asynchronous())
 print("done")

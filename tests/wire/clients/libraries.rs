@@ -1,0 +1,111 @@
+//! Client libraries, each with a session of its own in `tests/clients`.
+
+use super::{SOURCES, has, installed, output, port, skip};
+use crate::every_store::{Running, on_every_store, with_every_store};
+use std::{
+    cell::RefCell,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Mutex,
+};
+
+/// A Python that has redis-py. Several tests use it, one of which installs it.
+pub fn python() -> PathBuf {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap();
+    let dir = installed("python", &["requirements.txt"], |dir| {
+        output(Command::new("python3").args(["-m", "venv", "."]).current_dir(dir), b"");
+        let install = ["-m", "pip", "install", "--quiet", "-r", "requirements.txt"];
+        output(Command::new(dir.join("bin/python")).args(install).current_dir(dir), b"");
+    });
+    dir.join("bin/python")
+}
+
+/// The session of redis-py.
+pub fn session_py() -> String {
+    format!("{SOURCES}/python/session.py")
+}
+
+/// Runs a session to its end, which it tells.
+fn run(session: &mut Command) {
+    // Transactions and SCAN, once the server has them.
+    if ["multi", "watch", "scan"].iter().all(|name| kvbench::command::find(name).is_some()) {
+        session.env("COMPLETE", "1");
+    }
+    assert_eq!(output(session, b""), "done\n");
+}
+
+/// Runs one session that goes through the servers of all stores, for programs that are slow to start.
+fn run_on_all(session: &mut Command) {
+    let servers: RefCell<Vec<Running>> = RefCell::default();
+    with_every_store(|running| servers.borrow_mut().push(running));
+    run(session.args(servers.borrow().iter().map(port)));
+}
+
+#[test]
+fn redis_py_runs_its_session_in_both_protocols() {
+    let python = python();
+    on_every_store(|running| {
+        for protocol in ["2", "3"] {
+            println!("protocol {protocol}");
+            run(Command::new(&python).args([&*session_py(), &port(running), protocol]));
+        }
+    });
+}
+
+#[test]
+fn node_redis_and_ioredis_run_their_sessions_in_both_protocols() {
+    let dir = installed("node", &["package.json"], |dir| {
+        output(Command::new("npm").args(["install", "--no-audit", "--no-fund"]).current_dir(dir), b"");
+    });
+    // Node looks for the libraries beside the script.
+    fs::copy(Path::new(SOURCES).join("node/session.mjs"), dir.join("session.mjs")).unwrap();
+    on_every_store(|running| run(Command::new("node").arg(dir.join("session.mjs")).arg(port(running))));
+}
+
+#[test]
+fn go_redis_and_redigo_run_their_sessions() {
+    const NAME: &str = "go-redis and redigo";
+    if !has("go", NAME) {
+        return;
+    }
+    let version = output(Command::new("go").args(["env", "GOVERSION"]), b"");
+    let mut numbers =
+        version.trim().trim_start_matches("go").split('.').map(|number| number.parse().unwrap_or(0));
+    if (numbers.next(), numbers.next()) < (Some(1), Some(22)) {
+        return skip(NAME, &format!("{} is older than go1.22", version.trim()));
+    }
+    let dir = installed("go", &["go.mod", "go.sum", "main.go"], |dir| {
+        output(Command::new("go").args(["build", "-o", "session", "."]).current_dir(dir), b"");
+    });
+    run_on_all(&mut Command::new(dir.join("session")));
+}
+
+#[test]
+fn jedis_and_lettuce_run_their_sessions_in_both_protocols() {
+    const NAME: &str = "Jedis and Lettuce";
+    // Java runs a source only where its compiler is.
+    if !["javac", "java", "mvn"].iter().all(|program| has(program, NAME)) {
+        return;
+    }
+    let dir = installed("java", &["pom.xml"], |dir| {
+        let copy = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
+        let install = ["--quiet", "--batch-mode", copy, "-DoutputDirectory=lib"];
+        output(Command::new("mvn").args(install).current_dir(dir), b"");
+    });
+    let mut session = Command::new("java");
+    session.args(["-cp", "lib/*", &format!("{SOURCES}/java/Session.java")]).current_dir(dir);
+    run_on_all(&mut session);
+}
+
+#[test]
+fn redis_rs_and_fred_run_their_sessions_in_both_protocols() {
+    let files = ["Cargo.toml", "Cargo.lock", "src/main.rs", "src/redis_rs.rs", "src/fred_client.rs"];
+    let dir = installed("rust", &files, |dir| {
+        // What the run of the tests has set is meant for this crate.
+        let build = ["build", "--quiet", "--locked", "--target-dir", "target"];
+        output(Command::new("cargo").args(build).env_remove("RUSTFLAGS").current_dir(dir), b"");
+    });
+    run_on_all(&mut Command::new(dir.join("target/debug/kvbench-clients")));
+}

@@ -1,0 +1,70 @@
+//! Programs and libraries as people use them, with the handshakes they make by default.
+
+mod libraries;
+mod programs;
+mod versions;
+
+pub use libraries::{python, session_py};
+
+use crate::every_store::Running;
+use std::{
+    env, fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
+
+/// Runs `command` to its end and returns what it printed.
+pub fn output(command: &mut Command, input: &[u8]) -> String {
+    let mut process = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("cannot run {command:?} ({error}); run `make setup`"));
+    process.stdin.take().unwrap().write_all(input).unwrap();
+    let output = process.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let (printed, complaint) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{printed}{complaint}", output.status);
+    printed
+}
+
+/// A directory that outlives the test run, in which `install` has worked for these files of `tests/clients/FOLDER`.
+fn installed(folder: &str, files: &[&str], install: impl FnOnce(&Path)) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("clients-{folder}"));
+    let sources = Path::new(SOURCES).join(folder);
+    let wanted: Vec<u8> = files.iter().flat_map(|file| fs::read(sources.join(file)).unwrap()).collect();
+    let stamp = dir.join("installed");
+    if fs::read(&stamp).ok().as_ref() != Some(&wanted) {
+        let _ = fs::remove_dir_all(&dir);
+        for file in files {
+            let copy = dir.join(file);
+            fs::create_dir_all(copy.parent().unwrap()).unwrap();
+            fs::copy(sources.join(file), copy).unwrap();
+        }
+        install(&dir);
+        fs::write(&stamp, wanted).unwrap();
+    }
+    dir
+}
+
+/// Whether a program is on this machine. Otherwise says, past the harness, that a test is not made.
+fn has(program: &str, test: &str) -> bool {
+    let paths = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&paths).any(|dir| dir.join(program).is_file());
+    if !found {
+        skip(test, &format!("no {program} on this machine"));
+    }
+    found
+}
+
+fn skip(test: &str, reason: &str) {
+    let _ = writeln!(io::stderr(), "skipped: {test}: {reason}");
+}
+
+fn port(running: &Running) -> String {
+    running.server.address.port().to_string()
+}
