@@ -1,38 +1,167 @@
-//! kvbench: one Redis-protocol server in front of many embedded key-value engines.
+//! kvbench: one Redis-protocol server in front of many embedded key-value engines, and one benchmark over the same
+//! engines.
 //!
-//! The modules, in the order in which a request passes them:
+//! Most people want the program (see README.md). This crate is what it is made of, for those who embed an engine
+//! behind one interface, add an engine of their own, or measure one.
 //!
-//! - [`cli`] and [`config`]: what the user wants, checked.
-//! - [`limits`]: what the operating system allows.
-//! - [`server`]: sockets, workers and connections; an orderly start and end.
-//! - [`resp`]: bytes to requests, replies to bytes.
-//! - [`command`]: the table of commands, and a small function for each.
+//! # Open an engine
+//!
+//! [`engine`] has the trait [`Engine`](engine::Engine), the list [`KINDS`](engine::KINDS) of those in this build, and
+//! what each of them promises:
+//!
+//! ```
+//! use kvbench::engine::{Batch, Fsync, Kind, Location, OpenOptions};
+//! use std::ops::ControlFlow;
+//!
+//! let kind = Kind::find("btree").expect("it is in every build");
+//! assert_eq!(kind.info.loss(Fsync::Always).power_cut.words, "nothing");
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path().join("try.db");
+//! let engine = kind.open(&OpenOptions::new(Location::Path(path), Fsync::Always))?;
+//!
+//! let mut batch = Batch::default();
+//! batch.put(b"city", b"Praha");
+//! batch.put(b"river", b"Vltava");
+//! engine.write(&batch, true)?; // on stable storage from here on
+//!
+//! let mut found = Vec::new();
+//! engine.read(&[b"city", b"hill"], &mut |index, value| {
+//!     found.push((index, value.map(<[u8]>::to_vec)));
+//!     ControlFlow::Continue(())
+//! })?;
+//! assert_eq!(found, [(0, Some(b"Praha".to_vec())), (1, None)]);
+//! engine.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Embed the store
+//!
+//! [`store`] commits the writes of many threads together, with one sync for all that wait, and reads and writes
+//! within such a commit are atomic on every engine. What a thread wants done is a [`Work`](store::Work):
+//!
+//! ```
+//! use kvbench::{
+//!     engine::{Fsync, Kind, Location, OpenOptions},
+//!     store::{Error, Store, Txn, Work},
+//! };
+//!
+//! /// Appends a letter to the value of a key.
+//! struct Append {
+//!     letter: u8,
+//!     outcome: Result<(), Error>,
+//! }
+//!
+//! impl Work for Append {
+//!     fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+//!         let letter = self.letter;
+//!         self.outcome = (|| {
+//!             let mut value = txn.read(b"word", |value| value.unwrap_or_default().to_vec())?;
+//!             value.push(letter);
+//!             let value = txn.keep(&value);
+//!             txn.put(b"word", value)
+//!         })();
+//!     }
+//!     fn rewind(&mut self) {
+//!         self.outcome = Ok(());
+//!     }
+//!     fn fail(&mut self, error: &Error) {
+//!         self.outcome = Err(Error::Refused(error.to_string()));
+//!     }
+//!     fn weight(&self) -> usize {
+//!         8
+//!     }
+//! }
+//!
+//! let engine = Kind::find("map").expect("it is in every build");
+//! let engine = engine.open(&OpenOptions::new(Location::Memory, Fsync::No))?;
+//! let store = Store::new(engine, Fsync::No);
+//! let mut group = (*b"abc").map(|letter| Append { letter, outcome: Ok(()) });
+//! store.commit(&mut group); // one batch of the engine; a `CommitQueue` gathers such groups from many threads
+//! assert!(group.iter().all(|work| work.outcome.is_ok()));
+//! store.read(&[b"word"], &mut |_, value| {
+//!     assert_eq!(value, Some(&b"abc"[..]));
+//!     std::ops::ControlFlow::Continue(())
+//! })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Measure an engine
+//!
+//! [`mod@bench`] drives any [`Engine`](engine::Engine), and compares every value that it reads with what was written:
+//!
+//! ```
+//! use kvbench::{
+//!     bench::{
+//!         data::{Data, live::Live},
+//!         result::{Operation, Workload},
+//!         run::{driver::Bench, process::Usage},
+//!     },
+//!     engine::{Fsync, Kind, Location, OpenOptions},
+//! };
+//!
+//! let engine = Kind::find("map").expect("it is in every build");
+//! let engine = engine.open(&OpenOptions::new(Location::Memory, Fsync::No))?;
+//! let workload = Workload::of([(Operation::Get, 0.9), (Operation::Update, 0.1)], 5000);
+//!
+//! let data = Data::new(&workload)?;
+//! let live = Live::new(data.capacity());
+//! let bench = Bench::new(&*engine, &data, &live);
+//! bench.run(&[&workload.load()], Usage::default);
+//! for phase in bench.run(&[&workload], Usage::of_self) {
+//!     let measured = phase.measurement(&workload, 1);
+//!     assert!(measured.is_sound(), "{:?}", measured.first_fault);
+//!     assert_eq!(measured.operations, 5000);
+//!     println!("{:.0} operations/s, p99 {} us", measured.throughput, measured.latency.p99_us);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The modules
+//!
+//! In the order in which a request passes them; each uses only those below it. Those without a link are the
+//! program's own. They are public only because the program, its tests and its fuzz targets are crates of their own, and
+//! they change without notice.
+//!
+//! - `cli` and `config`: what the user wants, checked.
+//! - `limits`: what the operating system allows.
+//! - `server`: sockets, workers and connections; an orderly start and end.
+//! - `resp`: bytes to requests, replies to bytes.
+//! - `command`: the table of commands, and a small function for each.
 //! - [`store`]: which reads and writes run together, when they are synced, when writing stops.
 //! - [`engine`]: the storage engines behind one trait.
 //! - [`mod@bench`]: measures them, in process or through the server.
-//! - [`mod@check`]: whether data are sound, and repairs.
+//! - `check`: whether data are sound, and repairs.
 //! - `torture` (on Linux): strikes the server under load, and looks for what it acknowledged;
-//!   [`proof`] keeps what came of it.
-//! - [`stores`]: describes the engines to people.
-//! - [`failure`]: tells people what went wrong.
-//!
-//! Each uses only those below it.
+//!   `proof` keeps what came of it.
+//! - `stores`: describes the engines to people.
+//! - `failure`: tells people what went wrong.
 
 #[cfg(not(unix))]
 compile_error!("kvbench needs Unix: files that are replaced while they are open, and Unix sockets");
 
 pub mod bench;
+#[doc(hidden)]
 pub mod check;
+#[doc(hidden)]
 pub mod cli;
+#[doc(hidden)]
 pub mod command;
+#[doc(hidden)]
 pub mod config;
 pub mod engine;
+#[doc(hidden)]
 pub mod failure;
+#[doc(hidden)]
 pub mod limits;
+#[doc(hidden)]
 pub mod proof;
+#[doc(hidden)]
 pub mod resp;
+#[doc(hidden)]
 pub mod server;
 pub mod store;
+#[doc(hidden)]
 pub mod stores;
 #[cfg(all(feature = "torture", target_os = "linux"))]
+#[doc(hidden)]
 pub mod torture;

@@ -1,7 +1,7 @@
 //! How the data of an engine are checked.
 
 #[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "sled", feature = "redb"))]
-use super::{Compression, Engine, Fsync, KeyRange, Location, OpenOptions, ReadAhead};
+use super::{Engine, Fsync, KeyRange, Location, OpenOptions};
 use super::{Error, Result};
 use std::{io, path::Path};
 
@@ -39,15 +39,7 @@ impl Error {
 /// How a copy is opened to be checked.
 #[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "sled", feature = "redb"))]
 pub(super) fn options(copy: &Path) -> OpenOptions {
-    OpenOptions {
-        location: Location::Path(copy.into()),
-        fsync: Fsync::No,
-        cache_size: 64 << 20,
-        map_size: 1 << 40,
-        read_ahead: ReadAhead::Auto,
-        max_files: 1 << 16,
-        compression: Compression::None,
-    }
+    OpenOptions::new(Location::Path(copy.into()), Fsync::No)
 }
 
 /// Visits every pair of the engine, and closes it.

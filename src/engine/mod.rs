@@ -168,6 +168,21 @@ pub struct OpenOptions {
     pub max_files: u64,
 }
 
+impl OpenOptions {
+    /// A cache of 64 MiB, a map of 1 TiB at most, 65,536 files, and nothing compressed.
+    pub fn new(location: Location, fsync: Fsync) -> Self {
+        Self {
+            location,
+            fsync,
+            cache_size: 64 << 20,
+            map_size: 1 << 40,
+            read_ahead: ReadAhead::Auto,
+            compression: Compression::None,
+            max_files: 1 << 16,
+        }
+    }
+}
+
 /// Whether the kernel reads ahead when a page of a memory-mapped file is not in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadAhead {

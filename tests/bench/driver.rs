@@ -3,12 +3,11 @@
 use kvbench::{
     bench::{
         data::{Data, live::Live},
-        result::{Measurement, Operation, Order, Size, Step, Workload},
+        result::{Measurement, Operation, Size, Workload},
         run::{driver::Bench, process::Usage},
     },
     engine::{
-        Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, ReadAhead, Result, VisitPair,
-        VisitValue,
+        Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, Result, VisitPair, VisitValue,
     },
 };
 use std::{
@@ -19,38 +18,12 @@ use std::{
 };
 
 pub fn workload(mix: &[(Operation, f64)]) -> Workload {
-    Workload {
-        name: "test".into(),
-        mix: mix.iter().copied().collect::<BTreeMap<_, _>>(),
-        keys: 1000,
-        key_bytes: Size::Fixed(16),
-        value_bytes: Size::Fixed(100),
-        value_entropy: 1.0,
-        order: Order::Uniform,
-        threads: 2,
-        batch: 1,
-        seconds: None,
-        operations: Some(20_000),
-        warmup_seconds: 0.0,
-        rate: None,
-        scan_length: 5,
-        seed: 3,
-        step: Step::Operations,
-        hashed_keys: true,
-        data: None,
-    }
+    let mix = mix.iter().copied().collect::<BTreeMap<_, _>>();
+    Workload { threads: 2, scan_length: 5, seed: 3, ..Workload::of(mix, 20_000) }
 }
 
 pub fn memory(store: &str) -> Box<dyn Engine> {
-    let options = OpenOptions {
-        location: Location::Memory,
-        fsync: Fsync::No,
-        cache_size: 1 << 20,
-        map_size: 1 << 30,
-        read_ahead: ReadAhead::Auto,
-        max_files: u64::MAX,
-        compression: kvbench::engine::Compression::None,
-    };
+    let options = OpenOptions::new(Location::Memory, Fsync::No);
     Kind::find(store).unwrap().open(&options).unwrap()
 }
 

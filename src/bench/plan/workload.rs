@@ -1,7 +1,7 @@
 //! A workload as its threads use it: which operation is next, how many there are, when all of it ends.
 
-use crate::bench::result::{OPERATIONS, Operation, Order, Size, Workload};
-use std::time::Duration;
+use crate::bench::result::{OPERATIONS, Operation, Order, Size, Step, Workload};
+use std::{collections::BTreeMap, time::Duration};
 
 /// Chooses the kind of each operation by its part of the mix.
 #[derive(Clone, Debug)]
@@ -39,6 +39,31 @@ impl Mix {
 }
 
 impl Workload {
+    /// So many operations of a mix by one thread, one by one: on a thousand keys of 16 bytes, each as likely as the
+    /// others, with values of 100 bytes that do not compress.
+    pub fn of(mix: impl Into<BTreeMap<Operation, f64>>, operations: u64) -> Self {
+        Self {
+            name: "custom".into(),
+            mix: mix.into(),
+            keys: 1000,
+            key_bytes: Size::Fixed(16),
+            value_bytes: Size::Fixed(100),
+            value_entropy: 1.0,
+            order: Order::Uniform,
+            threads: 1,
+            batch: 1,
+            seconds: None,
+            operations: Some(operations),
+            warmup_seconds: 0.0,
+            rate: None,
+            scan_length: 100,
+            seed: 1,
+            step: Step::Operations,
+            hashed_keys: true,
+            data: None,
+        }
+    }
+
     /// Length of the timeline's slices.
     pub fn slice(&self) -> Duration {
         Duration::from_secs_f64(self.seconds.map_or(0.1, |seconds| (seconds / 60.0).max(0.01)))
