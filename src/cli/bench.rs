@@ -31,7 +31,7 @@ A stopped run: the same command with --resume.";
 /// Options of `kvbench bench`.
 #[derive(Args, Debug)]
 pub struct Bench {
-    /// Reproduce a published benchmark; without it, --mix and its like say what to do
+    /// Reproduce a published benchmark; without it, --mix and the flags beside it describe the workload
     #[arg(long, value_enum)]
     suite: Option<SuiteWord>,
     /// Stores to measure [default: all of this build; `nothing` measures the harness]
@@ -40,8 +40,8 @@ pub struct Bench {
     /// Durability levels to measure [default: those of the suite, or no]
     #[arg(long, value_enum, value_delimiter = ',')]
     fsync: Vec<DurabilityWord>,
-    /// Who commits what threads in process write: each its own writes, or one of them those of all that
-    /// wait, in groups, as the server does; both for tables of each [default: own]
+    /// How writes are committed in process: own, where each thread commits its own writes; groups, where one
+    /// commits the writes of all that wait, as the server does. With both, each has its tables [default: own]
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with_all = ["wire", "target"])]
     commits: Vec<CommitsWord>,
     /// Length of a measurement
@@ -59,8 +59,8 @@ pub struct Bench {
     /// Seconds of the same load before measuring [default: 0.5]
     #[arg(long, value_name = "SECONDS", value_parser = not_negative)]
     warm_up: Option<f64>,
-    /// Operations started in each second, whether or not those before have ended, with a cell for each rate;
-    /// latency counts from the intended start. What fills or empties a store goes as fast as it can
+    /// Start operations at this rate, whether or not earlier ones have ended; a cell for each rate. Latency counts
+    /// from the intended start. What fills or empties a store goes as fast as it can
     #[arg(long, visible_alias = "rates", value_name = "PER SECOND,...", value_delimiter = ',', value_parser = positive)]
     rate: Vec<f64>,
     /// How often each cell is measured, each time in another order; tables show the median [default: 5]
@@ -70,7 +70,7 @@ pub struct Bench {
     #[arg(long, default_value_t = 42)]
     seed: u64,
 
-    /// Part of each value that is random, from 0 to 1; the rest are zeros, for --compression to gain by
+    /// Part of each value that is random, from 0 to 1; the rest is zeros, which compress
     #[arg(long, value_name = "PART", default_value = "1", value_parser = part, conflicts_with = "data")]
     value_entropy: f64,
 
@@ -120,25 +120,25 @@ struct Machine {
     /// Print what would be measured, how long it takes and how much disk it needs; measure nothing
     #[arg(long)]
     dry_run: bool,
-    /// A first look: 3 repetitions of 0.5 s without warm-up, 20,000 keys; other flags go before
+    /// A first look: 3 repetitions of 0.5 s without warm-up, 20,000 keys; other flags take precedence
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// For decisions: 30 s after 5 s of warm-up, the keys of the suite; other flags go before
+    /// For decisions: 30 s after 5 s of warm-up, the keys of the suite; other flags take precedence
     #[arg(long)]
     full: bool,
-    /// Wait at most so long until the disk is idle, before each cell
+    /// Before each cell, wait until the disk is idle, but no longer than this
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = not_negative)]
     quiet_wait: f64,
-    /// Measure a cell again, at most twice, when others took more of the processors than this; 100 for never
+    /// Measure a cell again, at most twice, when other programs took more of the processors than this; 100 for never
     #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = super::percent_to_100)]
     foreign: f64,
-    /// Memory for what is measured, with its page cache (a control group, by root or delegated)
+    /// Limit of memory for what is measured, page cache included (by a control group: as root, or delegated)
     #[arg(long, value_name = "SIZE")]
     memory_limit: Option<ByteSize>,
-    /// Close the store, put its files out of the page cache and open it again before each cell
+    /// Before each cell, close the store, drop its files from the page cache, and open it again
     #[arg(long)]
     cold: bool,
-    /// Processors of our server and of the driver: server=0,1/driver=2,3; in process driver= only
+    /// Processors for our server and for the driver: server=0,1/driver=2,3; in process driver= only
     #[arg(long, value_name = "PLACE=N,.../...", value_parser = cpus)]
     cpus: Option<Cpus>,
 }
@@ -178,10 +178,10 @@ struct WorkloadFlags {
     /// Operations and their parts: get, get-miss, update, insert, read-modify-write, scan, delete
     #[arg(long, value_name = "OPERATION=PART,...", default_value = "get=1", value_parser = mix, conflicts_with = "suite")]
     mix: Mix,
-    /// Length of keys, or least and greatest
+    /// Length of keys, or shortest and longest
     #[arg(long, value_name = "N|N-M", default_value = "16", value_parser = size, conflicts_with = "suite")]
     key_bytes: Size,
-    /// Length of values, or least and greatest
+    /// Length of values, or shortest and longest
     #[arg(long, value_name = "N|N-M", default_value = "100", value_parser = size, conflicts_with = "suite")]
     value_bytes: Size,
     /// How keys are chosen: sequential, uniform, zipfian, zipfian:THETA, latest, or hot:KEYS:OPERATIONS

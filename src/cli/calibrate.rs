@@ -11,7 +11,7 @@ Exit code: 0 when every figure is where the truth allows, or 1.";
 /// Options of `kvbench calibrate`.
 #[derive(Args, Debug)]
 pub struct Calibrate {
-    /// Directory for the stores; on a disk, or nothing is known of bytes written
+    /// Directory for the stores; must be on a disk for the columns of bytes written
     #[arg(long, value_name = "DIR", default_value = "kvbench-calibrate.tmp")]
     dir: PathBuf,
     /// Where to keep what was found, for `kvbench bench` to name [default:

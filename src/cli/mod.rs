@@ -32,7 +32,7 @@ Examples:
   kvbench --store btree --path :memory:            nothing on disk
   kvbench --store lmdb --path /data/l --fsync no   LMDB, synced when the system likes
   kvbench stores                                   the engines, and what they promise
-  kvbench torture --store lmdb --mode power        cut its power, and look for what it acknowledged
+  kvbench torture --store lmdb --mode power        cut its power: is an acknowledged write lost?
   kvbench report results --output report           tables and charts of runs of kvbench bench
   kvbench compare a.json b.json --fail-above 10%   what got slower
   redis-benchmark -p 6380 -t set,get -P 16         drive it";
@@ -40,10 +40,10 @@ Examples:
 const COMPARE_HELP: &str = "\
 Exit code: 0, or 1 when --fail-above is exceeded, or 2 when a run cannot be read.
 
-The verdict is on stores: each is compared with what all stores of its level have in common, so that a busy
-machine is not taken for a slow store. A change counts when it is more than the noise within and between
-runs, corrected for the number of questions: of 20 comparisons of equal builds at most one fails by chance.
-A cell by itself counts only where it lost much more. Fewer than three repetitions tell nothing.";
+The verdict is on stores. What all stores of a durability level gained or lost alike is the machine's, and is taken
+out first. A change counts when it is larger than the noise within and between runs, corrected for the number of
+comparisons: of 20 comparisons of equal builds at most one fails by chance. A single cell counts only when it lost
+much more. With fewer than three repetitions nothing can be told.";
 
 const CHECK_HELP: &str = "\
 Exit code: 0 when the data are sound, 1 when they are damaged, 2 when they cannot be checked.
@@ -77,11 +77,11 @@ pub enum Command {
     /// Measure engines, in process or over the wire
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<Bench>),
-    /// Kill a store under load, or cut its power, and look for what it acknowledged
+    /// Kill a store under load, or cut its power, and look for every write that it acknowledged
     #[cfg(all(feature = "torture", target_os = "linux"))]
     #[command(after_help = torture::EXAMPLES)]
     Torture(Torture),
-    /// Measure an engine of known truth, to see whether the figures of this build can be believed
+    /// Measure an engine whose figures are known, to see whether those of this build can be believed
     #[cfg(target_os = "linux")]
     #[command(after_help = calibrate::HELP)]
     Calibrate(Calibrate),
@@ -91,7 +91,7 @@ pub enum Command {
     /// Print the JSON schema of result files
     #[command(hide = true)]
     ResultSchema,
-    /// List the engines of this build and what each --fsync word means for them
+    /// List the engines of this build, and what each may lose under each --fsync policy
     Stores {
         /// As a Markdown table
         #[arg(long)]
@@ -99,7 +99,7 @@ pub enum Command {
     },
     /// List the commands that the server knows, as Markdown
     Commands,
-    /// Look for damage in the data of any store, and change nothing
+    /// Look for damage in the data of a store, and change nothing
     #[command(after_help = CHECK_HELP)]
     Check {
         /// The file or directory that --path named
@@ -186,23 +186,23 @@ pub struct Serve {
     /// Engine that holds the data
     #[arg(long, default_value = "map", value_parser = kind_parser(), help_heading = "Store")]
     store: &'static Kind,
-    /// Where the data are, or :memory: for nowhere [default: STORE.db]
+    /// File or directory of the data, or :memory: to keep nothing on disk [default: STORE.db]
     #[arg(long, value_name = "PATH|:memory:", help_heading = "Store")]
     path: Option<PathBuf>,
-    /// When a write is acknowledged: on stable storage (always, true), or when the engine has it,
-    /// synced within a second (everysec) or when the system likes (no, false)
+    /// When a write is acknowledged: when it is on stable storage (always, true); when the engine has it, with a sync
+    /// every second (everysec); when the engine has it, synced when the engine or the system likes (no, false)
     #[arg(long, value_enum, default_value = "always", help_heading = "Store")]
     fsync: FsyncWord,
-    /// Under everysec, let writes wait for the disk while one that is this old is not synced
+    /// Under everysec, writes wait for the disk while the oldest unsynced write is older than this
     #[arg(long, value_name = "SECONDS", default_value_t = MAX_UNSYNCED.as_secs(), value_parser = clap::value_parser!(u64).range(1..=3600), help_heading = "Store")]
     max_unsynced: u64,
-    /// Memory for the engine's cache (see `kvbench stores` for what each makes of it)
+    /// Memory for the engine's cache (`kvbench stores` says how each engine uses it)
     #[arg(long, value_name = "SIZE", default_value = "256MiB", help_heading = "Store")]
     cache_size: ByteSize,
     /// Largest size of LMDB's data file; reserves address space, not memory or disk
     #[arg(long, value_name = "SIZE", default_value = "256GiB", help_heading = "Store")]
     map_size: ByteSize,
-    /// Whether the kernel reads ahead in a memory-mapped file (LMDB); auto: while the data fit into memory
+    /// Whether the kernel reads ahead in LMDB's memory map; auto: while the data fit into memory
     #[arg(long, value_enum, default_value = "auto", help_heading = "Store")]
     read_ahead: ReadAheadWord,
     /// Compression of blocks on disk

@@ -26,45 +26,45 @@ pub(super) struct Network {
     /// Permissions of the Unix socket, such as 700 [default: what the umask leaves]
     #[arg(long, alias = "unixsocketperm", value_name = "MODE", value_parser = mode, requires = "unixsocket", help_heading = "Network")]
     unixsocket_perm: Option<u32>,
-    /// Most clients at once
+    /// Maximum number of clients at once
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000), help_heading = "Network")]
     maxclients: u64,
     /// Connections that may wait to be accepted; the system may have a lower limit
     #[arg(long, visible_alias = "backlog", value_name = "N", default_value_t = 511, value_parser = clap::value_parser!(u32).range(1..=65_535), help_heading = "Network")]
     tcp_backlog: u32,
-    /// Ask a silent client's machine after so many seconds whether it is still there; 0 is never
+    /// Probe the machine of a silent client after this many seconds (TCP keep-alive); 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = seconds(), help_heading = "Network")]
     tcp_keepalive: u64,
-    /// Close a connection on which nothing has moved for so many seconds; 0 is never
+    /// Close a connection that has been idle for this many seconds; 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = seconds(), help_heading = "Network")]
     timeout: u64,
-    /// Close a client whose request grows beyond this before it is complete
+    /// Close a client whose incomplete request grows beyond this
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = query_limit, help_heading = "Network")]
     client_query_buffer_limit: ByteSize,
-    /// Close a client when the replies that wait for it grow beyond this, as one of KEYS may; 0 is no limit
+    /// Close a client when the replies that it has not read grow beyond this; 0 for no limit
     #[arg(long, value_name = "SIZE", default_value = "1GiB", help_heading = "Network")]
     client_output_buffer_limit: ByteSize,
-    /// Wait no longer than this at the end for commits that clients were promised
+    /// At shutdown, wait at most this long for the commits under way
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = seconds(), help_heading = "Network")]
     shutdown_timeout: u64,
 
-    /// Password that clients must give (AUTH). Everybody on this machine can read it in the list of
+    /// Password that clients must give (AUTH). Every user of this machine can read it in the list of
     /// processes: --password-file is safer
     #[arg(long, value_name = "PASSWORD", value_parser = password, help_heading = "Access")]
     requirepass: Option<Password>,
-    /// File with that password, which only its owner can read
+    /// File that holds the password, and that only its owner can read
     #[arg(long, value_name = "FILE", conflicts_with = "requirepass", help_heading = "Access")]
     password_file: Option<PathBuf>,
     /// Without a password, serve clients of this machine only, whatever --bind says
     #[arg(long, value_enum, value_name = "YES|NO", default_value = "yes", help_heading = "Access")]
     protected_mode: YesNo,
-    /// Command that clients shall not have; may be repeated
+    /// Command that no client may use; may be repeated
     #[arg(long, value_name = "NAME", value_parser = command_parser(), ignore_case = true, hide_possible_values = true, help_heading = "Access")]
     disable_command: Vec<&'static str>,
     /// Port for TLS; 0 picks a free one and prints it
     #[arg(long, value_name = "PORT", requires = "tls_cert", requires = "tls_key", help_heading = "Access")]
     tls_port: Option<u16>,
-    /// The server's certificate, in PEM, and those that lead to one that clients trust
+    /// Certificate of the server, in PEM, followed by its chain
     #[arg(
         long,
         alias = "tls-cert-file",
@@ -73,10 +73,10 @@ pub(super) struct Network {
         help_heading = "Access"
     )]
     tls_cert: Option<PathBuf>,
-    /// The key of that certificate, in PEM
+    /// Private key of that certificate, in PEM
     #[arg(long, alias = "tls-key-file", value_name = "FILE", requires = "tls_port", help_heading = "Access")]
     tls_key: Option<PathBuf>,
-    /// Certificates of those who sign the certificates of clients, in PEM
+    /// Certificates of the authorities that sign client certificates, in PEM
     #[arg(
         long,
         alias = "tls-ca-cert-file",

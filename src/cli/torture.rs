@@ -36,7 +36,7 @@ pub struct Torture {
     /// Policies, each by itself
     #[arg(long, value_enum, value_delimiter = ',', default_value = "always")]
     fsync: Vec<FsyncWord>,
-    /// What strikes: a kill of the process; a power cut; a full disk; failing writes and syncs
+    /// What happens: kill of the process; power cut; full disk; failing writes and syncs (eio)
     #[arg(long, value_enum, value_delimiter = ',', default_value = "kill")]
     mode: Vec<ModeWord>,
     /// Rounds of each; in a round a new store is struck one to three times, or a few more as it opens
@@ -45,10 +45,10 @@ pub struct Torture {
     /// Start no round of a store, policy and mode later than this
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<u64>,
-    /// Of the first round; the next rounds have the next numbers [default: by chance]
+    /// Seed of the first round; the next rounds have the next numbers [default: random]
     #[arg(long)]
     seed: Option<u64>,
-    /// Clients that write
+    /// Number of clients that write
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     clients: u32,
     /// What a power cut leaves of that which was not synced: nothing (drop), any pages (pages), or torn ones
