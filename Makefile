@@ -42,6 +42,7 @@ check:
 	cargo clippy --release --all-targets --features fault-injection -- -D warnings
 	cargo clippy --release --all-targets --no-default-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --lib
+	tools/package
 
 bench:
 	@tools/setup all

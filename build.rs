@@ -1,17 +1,14 @@
 //! Tells the program which commit and compiler it was built from, for its results.
 
-use std::{env, process::Command};
+use std::{env, fs, process::Command};
 
 fn main() {
     let rustc = env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
     if let Some(version) = output(&rustc, &["--version"]) {
         println!("cargo::rustc-env=KVBENCH_RUSTC={version}");
     }
-    // A source archive has no repository; the commit is then unknown.
-    if let Some(commit) = output("git", &["rev-parse", "--short=12", "HEAD"]) {
-        let changed = output("git", &["status", "--porcelain", "--untracked-files=no", "src", "Cargo.lock"]);
-        let mark = if changed.is_none_or(|changes| changes.is_empty()) { "" } else { "+" };
-        println!("cargo::rustc-env=KVBENCH_COMMIT={commit}{mark}");
+    if let Some(commit) = commit() {
+        println!("cargo::rustc-env=KVBENCH_COMMIT={commit}");
     }
     for path in ["src", "Cargo.lock", "build.rs"] {
         println!("cargo::rerun-if-changed={path}");
@@ -21,6 +18,23 @@ fn main() {
             println!("cargo::rerun-if-changed={path}");
         }
     }
+}
+
+/// The commit, with a `+` where the sources differ from it. Of other source archives nothing is known.
+fn commit() -> Option<String> {
+    // What `cargo package` noted. A crate may be unpacked inside another repository, whose commit says nothing.
+    if let Ok(noted) = fs::read_to_string(".cargo_vcs_info.json") {
+        let hash = noted.split_once("\"sha1\": \"")?.1.get(..12)?;
+        return Some(format!("{hash}{}", if noted.contains("\"dirty\": true") { "+" } else { "" }));
+    }
+    // Empty at the top of a repository.
+    if !output("git", &["rev-parse", "--show-prefix"])?.is_empty() {
+        return None;
+    }
+    let hash = output("git", &["rev-parse", "--short=12", "HEAD"])?;
+    let changed = output("git", &["status", "--porcelain", "--untracked-files=no", "src", "Cargo.lock"]);
+    let mark = if changed.is_none_or(|changes| changes.is_empty()) { "" } else { "+" };
+    Some(format!("{hash}{mark}"))
 }
 
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
