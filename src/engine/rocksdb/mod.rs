@@ -9,8 +9,8 @@ use super::{
 };
 use rocksdb::{
     BlockBasedOptions, BottommostLevelCompaction, Cache, CompactOptions, DB, DBCompressionType,
-    DBRecoveryMode, Env, Options, ReadOptions, WaitForCompactOptions, WriteBatch, WriteBufferManager,
-    WriteOptions, properties::BACKGROUND_ERRORS,
+    DBRecoveryMode, DEFAULT_COLUMN_FAMILY_NAME, Env, Options, ReadOptions, WaitForCompactOptions, WriteBatch,
+    WriteBufferManager, WriteOptions, properties::BACKGROUND_ERRORS,
 };
 use stall::Watch;
 use std::{
@@ -73,6 +73,9 @@ const MAX_KEY: usize = 512 << 20;
 /// Open files that are no tables, or tables while they are written.
 const OWN_FILES: u64 = 32;
 
+/// Keys of one batched read: as many as RocksDB itself looks up together. All their values are in memory at a time.
+const READS: usize = 32;
+
 /// Largest memtable; RocksDB's default.
 const MEMTABLE: usize = 64 << 20;
 
@@ -112,7 +115,7 @@ impl RocksDb {
         // The crate creates the directory on disk even when RocksDB's files are in memory, hence
         // one that is there.
         let directory = path.clone().unwrap_or_else(env::temp_dir);
-        let db = DB::open(&db_options, directory).map_err(|error| fail(error, path.as_deref()))?;
+        let db = open_db(&db_options, &directory).map_err(|error| fail(error, path.as_deref()))?;
         place.map_or(Ok(()), Directory::end)?;
         let db = Arc::new(db);
         let watch =
@@ -149,6 +152,11 @@ impl RocksDb {
     }
 }
 
+/// Batched reads take their column family by a handle, and the crate has handles of those only that it is told.
+fn open_db(options: &Options, path: &Path) -> std::result::Result<DB, rocksdb::Error> {
+    DB::open_cf_with_opts(options, path, [(DEFAULT_COLUMN_FAMILY_NAME, options.clone())])
+}
+
 fn db_options(options: &OpenOptions) -> Options {
     let budget = usize::try_from(options.cache_size).unwrap_or(usize::MAX);
     let cache = Cache::new_lru_cache(budget);
@@ -183,7 +191,7 @@ fn check_copy(path: &Path) -> Result<Sound> {
     options.create_if_missing(false);
     options.set_paranoid_checks(true);
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
-    let db = DB::open(&options, path).map_err(|error| fail(error, Some(path)))?;
+    let db = open_db(&options, path).map_err(|error| fail(error, Some(path)))?;
     check::scan(Box::new(RocksDb { watch: None, db: Arc::new(db), path: Some(path.into()) }))
 }
 
@@ -226,13 +234,19 @@ impl Engine for RocksDb {
             let _ = visit(0, value.as_deref());
             return Ok(());
         }
+        let Some(family) = self.db.cf_handle(DEFAULT_COLUMN_FAMILY_NAME) else {
+            return Err(Error::library(NAME, "it has no default column family"));
+        };
         let snapshot = self.db.snapshot();
         let mut options = ReadOptions::default();
         options.set_snapshot(&snapshot);
-        for (index, key) in keys.iter().enumerate() {
-            let value = self.db.get_pinned_opt(key, &options).map_err(|error| self.fail(error))?;
-            if let ControlFlow::Break(()) = visit(index, value.as_deref()) {
-                break;
+        for (first, keys) in (0..).step_by(READS).zip(keys.chunks(READS)) {
+            let values = self.db.batched_multi_get_cf_opt(&family, keys.iter().copied(), false, &options);
+            for (index, value) in (first..).zip(values) {
+                let value = value.map_err(|error| self.fail(error))?;
+                if let ControlFlow::Break(()) = visit(index, value.as_deref()) {
+                    return Ok(());
+                }
             }
         }
         Ok(())
