@@ -1,9 +1,11 @@
 //! Opening any bytes as an append-only file neither panics nor allocates what they merely announce; and what was
 //! opened once opens again with the same keys. Nor does any change to a log that was written in order give it
-//! content that it never had.
+//! content that it never had; and a repair makes of each a log that opens, with some first part of that.
 #![no_main]
 
-use kvbench::engine::{Batch, Compression, Engine, Fsync, KeyRange, Kind, Location, OpenOptions, ReadAhead};
+use kvbench::engine::{
+    Batch, Compression, Engine, Fsync, KeyRange, Kind, Location, OpenOptions, ReadAhead, repair_log,
+};
 use libfuzzer_sys::fuzz_target;
 use std::{fs, ops::ControlFlow, path::Path};
 
@@ -16,7 +18,7 @@ fn open(path: &Path) -> Option<Box<dyn Engine>> {
         cache_size: 1 << 20,
         map_size: 1 << 20,
         read_ahead: ReadAhead::Auto,
-max_files: u64::MAX,
+        max_files: u64::MAX,
         compression: Compression::None,
     };
     (Kind::find("btree").expect("always there").open)(&options).ok()
@@ -62,13 +64,19 @@ fn write(path: &Path, program: &[u8]) -> Vec<Pairs> {
     states
 }
 
-/// Opens what is there; what is refused is left as it was.
+/// Opens what is there; what is refused is left as it was. Then what a repair leaves is opened.
 fn open_twice(path: &Path, bytes: &[u8]) -> Option<Pairs> {
     let found = pairs(path);
-    match &found {
-        Some(first) => assert_eq!(pairs(path).as_ref(), Some(first)),
-        None => assert_eq!(fs::read(path).expect("readable"), bytes),
+    if found.is_some() {
+        assert_eq!(pairs(path), found);
+        return found;
     }
+    assert_eq!(fs::read(path).expect("readable"), bytes);
+    let repaired = repair_log(path).ok()?;
+    let kept: u64 = repaired.removed.iter().map(|removed| fs::metadata(removed).expect("kept").len()).sum();
+    assert!(repaired.len + kept >= bytes.len() as u64, "a repair throws bytes away");
+    let found = pairs(path);
+    assert!(found.is_some(), "a repaired log does not open: {:?}", repaired.damage);
     found
 }
 
