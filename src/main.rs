@@ -17,6 +17,7 @@ use std::{
 
 fn main() -> ExitCode {
     limits::survive_large_files();
+    limits::join_free_memory();
     let cli = Cli::parse();
     let outcome = match cli.command {
         None => serve(cli.serve),

@@ -2,7 +2,7 @@
 
 use super::{
     Check, Compression, Family, Info, KeyRange, Kind, Op, OpenFiles, VisitValue, Writers, aof,
-    memory::{Memory, Next, Table, VisitNext},
+    memory::{Budget, Memory, Next, Table, VisitNext, free_each, free_in_order},
 };
 use smallvec::SmallVec;
 use std::{
@@ -61,12 +61,17 @@ impl Table for BTree {
         self.0.get(key).map(Box::as_ref)
     }
 
-    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
+    fn read(&self, keys: &[&[u8]], mut budget: Budget, visit: &mut VisitValue<'_>) -> Option<usize> {
         for (index, key) in keys.iter().enumerate() {
-            if visit(index, self.0.get(*key).map(Box::as_ref)).is_break() {
-                return;
+            let value = self.get(key);
+            if budget.is_over(value) {
+                return Some(index);
+            }
+            if visit(index, value).is_break() {
+                return None;
             }
         }
+        None
     }
 
     fn write(&mut self, ops: &[Op<'_>]) {
@@ -109,12 +114,12 @@ impl Table for BTree {
     }
 
     fn free(self, pause: &mut dyn FnMut()) {
-        for (number, pair) in (1_u64..).zip(self.0) {
-            drop(pair);
-            if number % 4096 == 0 {
-                pause();
-            }
-        }
+        let Self(mut pairs) = self;
+        let mut values = Vec::with_capacity(pairs.len());
+        values.extend(pairs.values_mut().map(mem::take));
+        // The nodes first: one alone between values that are still there is a hole of a size like all others.
+        free_each(pairs, pause);
+        free_in_order(values, |value| value.as_ptr().addr(), pause);
     }
 
     fn walk(&self, range: KeyRange<'_>, position: &mut Self::Position, visit: &mut VisitNext<'_>) -> bool {

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     command::{After, Lookup, Session, SessionCommand},
     resp::{Decoder, Foreign, Limits, Partial, Protocol, ProtocolError},
+    store::Store,
 };
 use std::{
     future::poll_fn,
@@ -255,35 +256,47 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Reads on the worker while this client's reads are warm, because a thread hop costs more than
-    /// such a read; on a blocking thread after a cold one, because that would hold up everybody.
+    /// Reads on the worker while this client's reads are short and warm, because a thread hop costs more than
+    /// such a read; on a blocking thread otherwise, because that would hold up everybody.
     async fn read(&mut self, mut exchange: Box<Exchange>) -> Result<Box<Exchange>, Ended> {
         let store = &self.local.shared.context.store;
         if exchange.is_next_large() {
-            let store = store.clone();
-            let read = spawn_blocking(move || {
-                exchange.read(&store);
-                exchange
-            });
-            return Ok(self.local.promise(read).await.map_err(io::Error::from)?);
+            return Ok(self.read_off(exchange, Exchange::read).await?.0);
         }
+        let mut too_much = false;
+        let mut read = |exchange: &mut Exchange| {
+            let requests;
+            (requests, too_much) = exchange.read_on_worker(store);
+            requests
+        };
         if !store.reads_may_wait() {
-            exchange.read(store);
-            return Ok(exchange);
-        }
-        let cold;
-        if self.temperature.is_cold() {
-            let store = store.clone();
-            let read = spawn_blocking(move || {
-                let cold = cold::is_cold(|| exchange.read(&store));
-                (exchange, cold)
-            });
-            (exchange, cold) = self.local.promise(read).await.map_err(io::Error::from)?;
+            read(&mut exchange);
+        } else if self.temperature.is_cold() {
+            let read = |exchange: &mut Exchange, store: &Store| cold::is_cold(|| exchange.read(store));
+            let cold;
+            (exchange, cold) = self.read_off(exchange, read).await?;
+            self.temperature.note(cold);
         } else {
-            cold = cold::is_long(|| exchange.read(store));
+            self.temperature.note(cold::is_long(|| read(&mut exchange)));
         }
-        self.temperature.note(cold);
+        if too_much {
+            exchange = self.read_off(exchange, Exchange::read).await?.0;
+        }
         Ok(exchange)
+    }
+
+    /// Runs `read` on a blocking thread.
+    async fn read_off<R: Send + 'static>(
+        &self,
+        mut exchange: Box<Exchange>,
+        read: impl FnOnce(&mut Exchange, &Store) -> R + Send + 'static,
+    ) -> io::Result<(Box<Exchange>, R)> {
+        let store = self.local.shared.context.store.clone();
+        let read = spawn_blocking(move || {
+            let outcome = read(&mut exchange, &store);
+            (exchange, outcome)
+        });
+        Ok(self.local.promise(read).await?)
     }
 
     /// Sends the replies. A client that does not read them is not read from either.

@@ -18,6 +18,9 @@ const READ_SIZE: usize = 64 << 10;
 /// holds is bounded by one reply.
 pub(super) const REPLY_SIZE: usize = 256 << 10;
 
+/// Bytes of one reply that are copied on a worker.
+const COPIED: usize = 2 << 20;
+
 /// Most requests of a read run that are answered under one snapshot.
 const READS: usize = 1024;
 
@@ -186,9 +189,19 @@ impl Exchange {
         self.next += 1;
     }
 
+    /// Runs the read run, or as much of it as a worker should copy. Returns the number of requests, and whether
+    /// the next one is too much for a worker.
+    pub fn read_on_worker(&mut self, store: &Store) -> (usize, bool) {
+        self.read_up_to(store, COPIED)
+    }
+
     /// Runs the read run, or as much of it as the reply may grow to. Returns the number of requests.
     pub fn read(&mut self, store: &Store) -> usize {
-        let first = self.next;
+        self.read_up_to(store, usize::MAX).0
+    }
+
+    fn read_up_to(&mut self, store: &Store, most: usize) -> (usize, bool) {
+        let (first, mut too_much) = (self.next, false);
         let mut keys = recycle(mem::take(&mut self.keys));
         let mut cursor = ReadCursor { at: self.next, key: 0, count: 0, reply_start: self.reply.len() };
         // Bounded, because what a full reply leaves over is listed again.
@@ -203,6 +216,11 @@ impl Exchange {
         let (lookups, requests, data) = (&self.lookups, &self.requests, self.input.bytes());
         let reply = &mut self.reply;
         let outcome = store.read(&keys, &mut |_, value| {
+            if value.map_or(0, <[u8]>::len) > most.saturating_sub(reply.len() - cursor.reply_start) {
+                too_much = true;
+                reply.truncate(cursor.reply_start);
+                return ControlFlow::Break(());
+            }
             if let Some((read, args)) = reading(lookups, requests, data, cursor.at) {
                 cursor.answer(read, args, value, reply);
             }
@@ -221,7 +239,7 @@ impl Exchange {
                 self.next += 1;
             }
         }
-        self.next - first
+        (self.next - first, too_much)
     }
 
     /// Runs the query.

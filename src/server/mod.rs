@@ -12,6 +12,8 @@ mod local;
 mod pool;
 mod shared;
 mod sockets;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 pub use access::{Access, AccessError};

@@ -103,6 +103,11 @@ impl Entry {
         bytes.get(start_of_key(length) + length..).unwrap_or_default()
     }
 
+    /// Where it is in memory.
+    pub(super) fn address(&self) -> usize {
+        self.0.addr().get()
+    }
+
     /// The first byte, to fetch the memory.
     #[inline]
     pub(super) fn first(&self) -> u8 {

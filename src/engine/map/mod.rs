@@ -5,7 +5,7 @@ mod walk;
 
 use super::{
     Check, Compression, Family, Info, KeyRange, Kind, Op, OpenFiles, VisitValue, Writers, aof,
-    memory::{Memory, Next, Table, VisitNext},
+    memory::{Budget, Memory, Next, Table, VisitNext, free_in_order},
 };
 use entry::Entry;
 use hashbrown::{
@@ -164,7 +164,7 @@ impl Map {
     }
 
     #[inline(never)]
-    fn get_many(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
+    fn get_many(&self, keys: &[&[u8]], mut budget: Budget, visit: &mut VisitValue<'_>) -> Option<usize> {
         let mut hashes = [0; TOGETHER];
         for (round, keys) in keys.chunks(TOGETHER).enumerate() {
             for (hash, key) in hashes.iter_mut().zip(keys) {
@@ -172,11 +172,16 @@ impl Map {
             }
             self.fetch(hashes.get(..keys.len()).unwrap_or_default());
             for (index, (hash, key)) in hashes.iter().zip(keys).enumerate() {
-                if visit(round * TOGETHER + index, self.find(*hash, key)).is_break() {
-                    return;
+                let (index, value) = (round * TOGETHER + index, self.find(*hash, key));
+                if budget.is_over(value) {
+                    return Some(index);
+                }
+                if visit(index, value).is_break() {
+                    return None;
                 }
             }
         }
+        None
     }
 
     fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Entry> {
@@ -197,13 +202,15 @@ impl Table for Map {
     }
 
     #[inline(always)]
-    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
+    fn read(&self, keys: &[&[u8]], mut budget: Budget, visit: &mut VisitValue<'_>) -> Option<usize> {
         // A client that does not pipeline: one look-up has nothing to wait beside.
-        if let [key] = keys {
-            let _ = visit(0, self.find(self.hash(key), key));
-        } else {
-            self.get_many(keys, visit);
+        let [key] = keys else { return self.get_many(keys, budget, visit) };
+        let value = self.find(self.hash(key), key);
+        if budget.is_over(value) {
+            return Some(0);
         }
+        let _ = visit(0, value);
+        None
     }
 
     fn write(&mut self, ops: &[Op<'_>]) {
@@ -255,10 +262,9 @@ impl Table for Map {
     }
 
     fn free(self, pause: &mut dyn FnMut()) {
-        for part in self.parts {
-            drop(part);
-            pause();
-        }
+        let mut entries = Vec::with_capacity(self.len);
+        entries.extend(self.parts.into_iter().flatten());
+        free_in_order(entries, Entry::address, pause);
     }
 
     fn walk(&self, range: KeyRange<'_>, position: &mut usize, visit: &mut VisitNext<'_>) -> bool {

@@ -12,7 +12,7 @@ use super::{
     super::{Batch, KeyRange, Op, VisitPair, VisitValue},
     snapshot::{Snapshots, View, pause, release},
     state::{Cleared, State},
-    table::{Next, Table},
+    table::{Budget, Next, Table},
 };
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use std::{
@@ -30,6 +30,12 @@ const OPS: usize = 512;
 
 /// Keys that are read under one lock.
 const KEYS: usize = 4096;
+
+/// Bytes of values that are visited under one lock, which mostly means copied.
+const BYTES: Budget = Budget(4 << 20);
+
+/// Bytes of one value that are copied under one lock.
+const PIECE: usize = 1 << 20;
 
 /// How long a walk keeps a lock.
 const STEP: Duration = Duration::from_millis(1);
@@ -134,10 +140,39 @@ impl<T: Table> Concurrent<T> {
     /// See [`Engine::read`](super::super::Engine::read).
     #[inline]
     pub(super) fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
-        if keys.len() <= KEYS {
-            self.lock().read(keys, visit);
-        } else {
-            self.read_many(keys, visit);
+        if keys.len() > KEYS {
+            return self.read_many(keys, visit);
+        }
+        let guard = self.lock();
+        if let Some(first) = guard.read(keys, BYTES, visit) {
+            self.read_rest(guard, keys, first, visit);
+        }
+    }
+
+    /// Goes on with a read whose values are too much for one lock, under the same snapshot.
+    #[cold]
+    fn read_rest(
+        &self,
+        guard: ShardedLockReadGuard<'_, State<T>>,
+        keys: &[&[u8]],
+        first: usize,
+        visit: &mut VisitValue<'_>,
+    ) {
+        let rest = keys.get(first..).unwrap_or_default();
+        let mut visit = |index, value: Option<&[u8]>| visit(first + index, value);
+        // To wait here would be to wait for one who waits for the guard.
+        match self.settling.try_read() {
+            Ok(settled) => {
+                let view = self.snapshot(&guard, T::Position::default());
+                drop((guard, settled));
+                self.read_in_steps(&view, rest, &mut visit);
+            }
+            // Nothing was visited, so that any other moment will do.
+            Err(_) if first == 0 => {
+                drop(guard);
+                self.read_many(rest, &mut visit);
+            }
+            Err(_) => drop(guard.read(rest, Budget::NONE, &mut visit)),
         }
     }
 
@@ -146,18 +181,50 @@ impl<T: Table> Concurrent<T> {
         let settled = self.settling.read();
         let view = self.snapshot(&self.lock(), T::Position::default());
         drop(settled);
-        let mut after = ControlFlow::Continue(());
-        for (step, keys) in keys.chunks(KEYS).enumerate() {
+        self.read_in_steps(&view, keys, visit);
+    }
+
+    fn read_in_steps(&self, view: &View<'_, T>, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
+        let mut rest = keys;
+        while let [first, ..] = rest {
+            let (at, mut after) = (keys.len() - rest.len(), ControlFlow::Continue(()));
+            let step = rest.get(..KEYS).unwrap_or(rest);
             // In this order, as writers lock them.
             let guard = self.lock();
-            view.lock_snapshot().read(&guard.table, keys, &mut |index, value| {
-                after = visit(step * KEYS + index, value);
+            let stopped = view.lock_snapshot().read(&guard.table, step, BYTES, &mut |index, value| {
+                after = visit(at + index, value);
                 after
             });
             drop(guard);
+            let done = match stopped {
+                Some(0) => {
+                    after = visit(at, self.copy(view, first).as_deref());
+                    1
+                }
+                stopped => stopped.unwrap_or(step.len()),
+            };
             if after.is_break() {
                 return;
             }
+            rest = rest.get(done..).unwrap_or_default();
+            pause();
+        }
+    }
+
+    /// A long value, which others may change meanwhile: the snapshot has it as it was.
+    fn copy(&self, view: &View<'_, T>, key: &[u8]) -> Option<Vec<u8>> {
+        let mut copy = Vec::new();
+        loop {
+            let guard = self.lock();
+            let snapshot = view.lock_snapshot();
+            let value = snapshot.get(&guard.table, key)?;
+            copy.reserve_exact(value.len() - copy.len());
+            let rest = value.get(copy.len()..).unwrap_or_default();
+            copy.extend_from_slice(rest.get(..PIECE).unwrap_or(rest));
+            if copy.len() == value.len() {
+                return Some(copy);
+            }
+            drop((guard, snapshot));
             pause();
         }
     }

@@ -1,6 +1,8 @@
 //! The engine around a table in memory: what [`map`](super::map) and [`btree`](super::btree) share.
 
 mod concurrent;
+#[cfg(test)]
+mod large;
 mod snapshot;
 mod state;
 #[cfg(test)]
@@ -19,7 +21,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
 };
-pub(super) use table::{Next, Table, VisitNext};
+pub(super) use table::{Budget, Next, Table, VisitNext, free_each, free_in_order};
 
 /// An engine over one table.
 pub(super) struct Memory<T: Table> {

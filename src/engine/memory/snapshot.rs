@@ -5,7 +5,7 @@
 
 use super::{
     super::{KeyRange, VisitValue},
-    table::{Next, Table, VisitNext},
+    table::{Budget, Next, Table, VisitNext},
 };
 use std::{
     collections::BTreeMap,
@@ -32,17 +32,32 @@ pub(super) struct Snapshot<T: Table> {
 
 impl<T: Table> Snapshot<T> {
     /// See [`Table::read`].
-    pub(super) fn read(&self, table: &T, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
-        let table = self.cleared.as_deref().unwrap_or(table);
+    pub(super) fn read(
+        &self,
+        table: &T,
+        keys: &[&[u8]],
+        mut budget: Budget,
+        visit: &mut VisitValue<'_>,
+    ) -> Option<usize> {
         if self.kept.is_empty() {
-            return table.read(keys, visit);
+            return self.cleared.as_deref().unwrap_or(table).read(keys, budget, visit);
         }
         for (index, key) in keys.iter().enumerate() {
-            let value = self.kept.get(*key).map_or_else(|| table.get(key), Option::as_deref);
+            let value = self.get(table, key);
+            if budget.is_over(value) {
+                return Some(index);
+            }
             if visit(index, value).is_break() {
-                return;
+                return None;
             }
         }
+        None
+    }
+
+    /// The value of `key`.
+    pub(super) fn get<'t>(&'t self, table: &'t T, key: &[u8]) -> Option<&'t [u8]> {
+        let table = self.cleared.as_deref().unwrap_or(table);
+        self.kept.get(key).map_or_else(|| table.get(key), Option::as_deref)
     }
 
     /// The next step of a walk. Returns whether there may be more.

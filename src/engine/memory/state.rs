@@ -2,7 +2,7 @@
 
 use super::{
     super::{Op, VisitValue},
-    table::Table,
+    table::{Budget, Table},
 };
 use std::{collections::HashSet, mem, sync::Arc};
 
@@ -54,17 +54,23 @@ impl<T: Table> State<T> {
 
     /// See [`Table::read`].
     #[inline(always)]
-    pub(super) fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
+    pub(super) fn read(&self, keys: &[&[u8]], budget: Budget, visit: &mut VisitValue<'_>) -> Option<usize> {
         match &self.pending {
-            None => self.table.read(keys, visit),
-            Some(pending) => self.read_beside(pending, keys, visit),
+            None => self.table.read(keys, budget, visit),
+            Some(pending) => self.read_beside(pending, keys, budget, visit),
         }
     }
 
     #[cold]
-    fn read_beside(&self, pending: &Pending<T>, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
+    fn read_beside(
+        &self,
+        pending: &Pending<T>,
+        keys: &[&[u8]],
+        mut budget: Budget,
+        visit: &mut VisitValue<'_>,
+    ) -> Option<usize> {
         if !pending.shows {
-            return self.table.read(keys, visit);
+            return self.table.read(keys, budget, visit);
         }
         for (index, key) in keys.iter().enumerate() {
             let value = match pending.effect(key) {
@@ -72,10 +78,14 @@ impl<T: Table> State<T> {
                 Some(false) => None,
                 None => self.table.get(key),
             };
+            if budget.is_over(value) {
+                return Some(index);
+            }
             if visit(index, value).is_break() {
-                return;
+                return None;
             }
         }
+        None
     }
 
     /// Number of keys.

@@ -4,7 +4,7 @@ use super::{
     super::{Batch, KeyRange, Op, btree::BTree, map::Map},
     concurrent::{Concurrent, discard},
     snapshot::View,
-    table::{Next, Table},
+    table::{Budget, Next, Table},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::{collections::BTreeMap, ops::ControlFlow};
@@ -162,7 +162,7 @@ impl<'t, T: Table> Test<'t, T> {
             let mut expected = names.iter().map(|name| scan.expected.get(*name).map(Vec::as_slice));
             // What the walk is past is no longer kept.
             if scan.found.is_empty() {
-                scan.view.lock_snapshot().read(&guard.table, &names, &mut |_, value| {
+                scan.view.lock_snapshot().read(&guard.table, &names, Budget::NONE, &mut |_, value| {
                     assert_eq!(value, expected.next().unwrap());
                     ControlFlow::Continue(())
                 });

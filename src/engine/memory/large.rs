@@ -1,0 +1,87 @@
+//! Reads of very much: they see one moment, and keep nobody from writing.
+
+use super::{
+    super::{Batch, btree::BTree, map::Map},
+    concurrent::{Concurrent, discard},
+    table::Table,
+};
+use std::{
+    ops::ControlFlow,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+const MIB: usize = 1 << 20;
+
+fn put<T: Table>(table: &Concurrent<T>, keys: &[&[u8]], value: &[u8]) {
+    let mut batch = Batch::default();
+    keys.iter().for_each(|key| batch.put(key, value));
+    discard(table.write_alone(&batch));
+}
+
+/// Writes while a value is lent, which waits for ever if that holds a lock.
+fn write_while_it_is_read<T: Table>() {
+    let table = Concurrent::new(T::default(), false);
+    let long = vec![7; 20 * MIB + 3];
+    put(&table, &[b"long"], &long);
+    let mut visited = 0;
+    table.read(&[b"long"], &mut |index, value| {
+        put(&table, &[b"long"], b"short");
+        assert_eq!((index, value), (0, Some(&long[..])));
+        visited += 1;
+        ControlFlow::Continue(())
+    });
+    table.read(&[b"long"], &mut |_, value| {
+        assert_eq!(value, Some(&b"short"[..]));
+        visited += 1;
+        ControlFlow::Continue(())
+    });
+    assert_eq!(visited, 2);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes too long")]
+fn a_long_value_is_lent_without_a_lock() {
+    write_while_it_is_read::<Map>();
+    write_while_it_is_read::<BTree>();
+}
+
+/// Twelve values of up to 5 MiB, all written together again and again.
+fn read_what_is_written_together<T: Table>() {
+    let names: Vec<[u8; 1]> = (0..12).map(|name| [name]).collect();
+    let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+    let table = Concurrent::new(T::default(), false);
+    let done = AtomicBool::new(false);
+    put(&table, &keys, &[0; MIB]);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for version in (1..=250_u8).cycle() {
+                put(&table, &keys, &vec![version; usize::from(version % 6) * MIB + 100]);
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        for _ in 0..20 {
+            let (mut seen, mut next) = (None, 0);
+            table.read(&keys, &mut |index, value| {
+                assert_eq!(index, next);
+                next += 1;
+                let version = value.unwrap()[0];
+                assert_eq!(*seen.get_or_insert(version), version, "of two moments");
+                assert!(value.unwrap().iter().all(|byte| *byte == version));
+                ControlFlow::Continue(())
+            });
+            assert_eq!(next, keys.len());
+        }
+        done.store(true, Ordering::Relaxed);
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes too long")]
+fn many_long_values_are_of_one_moment() {
+    read_what_is_written_together::<Map>();
+    read_what_is_written_together::<BTree>();
+}
