@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+"""What strangers can do to a server: its memory, and whether it goes on serving others.
+
+usage: strangers.py 'kvbench --path :memory: --port {port}' [--only clients,slow,...] [--files 400]
+
+Each case starts a server of its own, and does its worst while one more client sends a PING or a GET, one after the
+other, as any honest client would:
+
+clients    10,000 connections, each with one request answered, then idle (a machine's port range has room for them)
+slow       1,000 clients that ask for a value of 1 MiB, and read nothing
+pipeline   a million GETs in one pipeline, and nothing is read before all are sent
+unread     a client that sends GETs of 1 MiB without end and reads nothing: it must be stopped, or closed
+values     a SET and a GET of 512 MiB, and a SET of a key of 512 MiB
+request    requests of 1 GiB that do not end: a bulk string, an MSET of small words, an inline command
+half       1,000 connections that are opened, begin a request, and never go on; and as many that end their half
+files      more connections than there are open files for (--files): those in excess are refused, accept goes on
+
+Printed is the server's resident memory before, at the most, and after the case, a few seconds later; the largest
+time that the honest client waited (no figure on a machine that does other things); and whether it was served. Ends
+with 1 if it was not, or if memory went beyond what the case may take.
+"""
+import argparse, os, resource, shlex, shutil, socket, subprocess, sys, tempfile, threading, time
+
+ap = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__)
+ap.add_argument("server", help="command line with {port} and {dir}")
+ap.add_argument("--only", help="cases, comma-separated")
+ap.add_argument("--files", type=int, default=400, help="open files of the server in the case of that name")
+a = ap.parse_args()
+MIB = 1 << 20
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+class Server:
+    """A server with its directory, and an honest client that notes how long it waits."""
+
+    def __init__(self, files=None):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.directory = tempfile.mkdtemp(dir=os.environ.get("BENCH_DIR", "/var/tmp"))
+        words = shlex.split(a.server.format(port=self.port, dir=self.directory))
+        limit = files and (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)))
+        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, preexec_fn=limit)
+        while True:
+            try:
+                self.connect().close()
+                break
+            except OSError:
+                if self.process.poll() is not None:
+                    raise SystemExit("the server does not start")
+                time.sleep(0.05)
+        self.most, self.longest, self.served, self.fault = 0, 0.0, 0, None
+        self.done = threading.Event()
+        self.threads = [threading.Thread(target=run) for run in (self.look, self.serve)]
+        self.before = self.memory()
+        for thread in self.threads:
+            thread.start()
+
+    def connect(self):
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=120)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def memory(self):
+        with open(f"/proc/{self.process.pid}/status") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
+
+    def look(self):
+        while not self.done.wait(0.01):
+            try:
+                self.most = max(self.most, self.memory())
+            except (OSError, StopIteration):
+                self.fault = "the server is gone"
+                return
+
+    def serve(self):
+        try:
+            connection, number = self.connect(), 0
+            while not self.done.wait(0.002):
+                begin, number = time.perf_counter(), number + 1
+                word = b"honest:%d" % number
+                connection.sendall(request(b"SET", b"honest", word) + request(b"GET", b"honest"))
+                expected = b"+OK\r\n$%d\r\n%s\r\n" % (len(word), word)
+                if receive(connection, len(expected)) != expected:
+                    raise OSError("another reply than was expected")
+                self.longest = max(self.longest, time.perf_counter() - begin)
+                self.served += 1
+        except OSError as error:
+            self.fault = f"an honest client was not served: {error}"
+
+    def end(self):
+        time.sleep(3)
+        try:
+            after = self.memory()
+        except (OSError, StopIteration):
+            after = 0
+        self.done.set()
+        for thread in self.threads:
+            thread.join()
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        return after
+
+
+def request(*words):
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+
+
+def receive(connection, length):
+    pieces = []
+    while length:
+        piece = connection.recv(min(length, MIB))
+        if not piece:
+            raise OSError("the connection was closed")
+        pieces.append(piece)
+        length -= len(piece)
+    return b"".join(pieces)
+
+
+def send(connection, data, times=1):
+    """Sends as much as is taken; returns whether that was all."""
+    try:
+        for _ in range(times):
+            connection.sendall(data)
+        return True
+    except OSError:
+        return False
+
+
+def clients(server):
+    connections = []
+    for _ in range(10_000):
+        connection = server.connect()
+        connection.sendall(request(b"PING"))
+        assert receive(connection, 7) == b"+PONG\r\n"
+        connections.append(connection)
+    time.sleep(1)
+    return connections, f"{len(connections)} clients"
+
+
+def large(server, key=b"large", size=MIB):
+    with server.connect() as connection:
+        send(connection, request(b"SET", key, b"v" * size))
+        assert receive(connection, 5) == b"+OK\r\n"
+
+
+def slow(server):
+    large(server)
+    connections = [server.connect() for _ in range(1000)]
+    for connection in connections:
+        connection.sendall(request(b"GET", b"large"))
+    time.sleep(5)
+    return connections, "1,000 clients with a reply of 1 MiB each"
+
+
+def pipeline(server):
+    connection, count = server.connect(), 1_000_000
+    sender = threading.Thread(target=send, args=(connection, request(b"GET", b"absent") * 1000, count // 1000))
+    sender.start()
+    sender.join(5)
+    length = receive(connection, 5 * count)
+    sender.join()
+    assert length == b"$-1\r\n" * count
+    return [connection], f"{count} GETs"
+
+
+def unread(server):
+    large(server)
+    connection = server.connect()
+    connection.settimeout(20)
+    ask, sent = request(b"GET", b"large") * 1000, 0
+    try:
+        while sent < 1000 * MIB:
+            sent += connection.send(ask)
+    except OSError:
+        pass
+    return [connection], f"stopped after {sent / MIB:.1f} MiB of requests"
+
+
+def values(server):
+    size = 512 * MIB
+    large(server, b"huge", size)
+    with server.connect() as connection:
+        connection.sendall(request(b"GET", b"huge"))
+        head = b"$%d\r\n" % size
+        assert receive(connection, len(head)) == head
+        left = size + 2
+        while left:
+            left -= len(connection.recv(min(left, MIB)))
+        connection.sendall(request(b"DEL", b"huge"))
+        assert receive(connection, 4) == b":1\r\n"
+        send(connection, request(b"SET", b"k" * size, b"v"))
+        assert receive(connection, 5) == b"+OK\r\n"
+        connection.sendall(request(b"FLUSHDB"))
+        assert receive(connection, 5) == b"+OK\r\n"
+    return [], "a value and a key of 512 MiB"
+
+
+def request_of_1_gib(server):
+    outcomes = []
+    for head, piece in (
+        (b"*2\r\n$3\r\nGET\r\n$1073741824\r\n", b"x" * MIB),
+        (b"*1000000\r\n$4\r\nMSET\r\n", b"$6\r\nabcdef\r\n" * 80_000),
+        (b"", b"SET inline " + b"x" * MIB),
+    ):
+        with server.connect() as connection:
+            connection.settimeout(20)
+            all_sent = send(connection, head) and send(connection, piece, 1 + 1024 * MIB // len(piece))
+            outcomes.append("taken" if all_sent else "cut off")
+    return [], "bulk {}, MSET {}, inline {}".format(*outcomes)
+
+
+def half(server):
+    connections = [server.connect() for _ in range(2000)]
+    for connection in connections:
+        connection.sendall(b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$100\r\nhalf")
+    for connection in connections[1000:]:
+        connection.shutdown(socket.SHUT_WR)
+    time.sleep(2)
+    ended = sum(connection.recv(100) == b"" for connection in connections[1000:])
+    return connections, f"2,000 halves, {ended} of 1,000 closed after the client's end"
+
+
+def files(server):
+    connections, refused = [], 0
+    for _ in range(2 * a.files):
+        try:
+            connection = server.connect()
+            connection.sendall(request(b"PING"))
+            answer = connection.recv(100)
+        except OSError:
+            answer = b""
+        refused += not answer.startswith(b"+PONG")
+        connections.append(connection)
+    for connection in connections:
+        connection.close()
+    time.sleep(1)
+    with server.connect() as connection:
+        connection.sendall(request(b"PING"))
+        assert receive(connection, 7) == b"+PONG\r\n"
+    return [], f"{refused} of {2 * a.files} refused at {a.files} open files, and served again later"
+
+
+# What each may take beyond what is stored: buffers of sockets are the kernel's.
+CASES = {
+    "clients": (clients, 200 * MIB),
+    "slow": (slow, 1300 * MIB),
+    "pipeline": (pipeline, 100 * MIB),
+    "unread": (unread, 100 * MIB),
+    "values": (values, 4 * 512 * MIB),
+    "request": (request_of_1_gib, 1500 * MIB),
+    "half": (half, 100 * MIB),
+    "files": (files, 100 * MIB),
+}
+failed = False
+print("| case | | before | most | after | served meanwhile | longest wait |\n|---|---|---|---|---|---|---|", flush=True)
+for name in a.only.split(",") if a.only else CASES:
+    case, bound = CASES[name]
+    server = Server(a.files if name == "files" else None)
+    fault, held, what = None, [], ""
+    try:
+        held, what = case(server)
+    except (AssertionError, OSError) as error:
+        fault = f"{type(error).__name__}: {error}"
+    for connection in held:
+        connection.close()
+    after = server.end()
+    fault = server.fault or fault
+    if server.most - server.before > bound:
+        fault = fault or f"more than {bound // MIB} MiB"
+    failed = failed or bool(fault)
+    sizes = " | ".join(f"{size / MIB:.0f} MiB" for size in (server.before, server.most, after))
+    print(f"| {name} | {fault or what} | {sizes} | {server.served} | {server.longest * 1e3:.0f} ms |", flush=True)
+sys.exit(failed)
