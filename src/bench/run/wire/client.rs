@@ -14,9 +14,10 @@ use crate::bench::{
         recorder::{Fault, Recorder},
     },
 };
+use bytes::{Buf, BytesMut};
 use redis_protocol::resp2::{
     decode::{decode, decode_range},
-    encode::encode_borrowed,
+    encode::extend_encode_borrowed,
     types::{BorrowedFrame, OwnedFrame, RangeFrame},
 };
 use std::{
@@ -30,6 +31,9 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
+
+/// Bytes that there is room for in each read, at least.
+const READ: usize = 32 << 10;
 
 /// How long a server may be silent in a call that is not measured.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -64,8 +68,8 @@ pub(super) struct Client {
     pub pace: Pace,
     key: Vec<u8>,
     value: Vec<u8>,
-    output: Vec<u8>,
-    input: Vec<u8>,
+    output: BytesMut,
+    input: BytesMut,
     waiting: VecDeque<Request>,
     /// Read-modify-writes whose read has come: key number and start.
     to_write_back: VecDeque<(u64, u64)>,
@@ -98,8 +102,8 @@ impl Client {
             pace: Pace::new(None, 0, 0, 1),
             key: Vec::new(),
             value: Vec::new(),
-            output: Vec::new(),
-            input: Vec::with_capacity(64 << 10),
+            output: BytesMut::new(),
+            input: BytesMut::with_capacity(2 * READ),
             waiting: VecDeque::new(),
             to_write_back: VecDeque::new(),
             due: None,
@@ -242,23 +246,21 @@ impl Client {
         let (input, waiting, to_write_back) = (&mut self.input, &mut self.waiting, &mut self.to_write_back);
         let read = async {
             while !waiting.is_empty() {
+                input.reserve(READ);
                 if reader.read_buf(input).await? == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
                 let now = shared.clock.now();
                 let mut recorder = recorder.borrow_mut();
-                let mut taken = 0;
-                while let Some((frame, length)) = next(input.get(taken..).unwrap_or_default())? {
-                    let bytes = input.get(taken..taken + length).unwrap_or_default();
+                while let Some((frame, length)) = next(input)? {
                     let Some(request) = waiting.pop_front() else {
                         return Err(io::Error::other("a reply that nobody asked for"));
                     };
-                    if settle(&shared.bench, &request, &frame, bytes, now, &mut recorder) {
+                    if settle(&shared.bench, &request, &frame, input, now, &mut recorder) {
                         to_write_back.push_back((request.index, request.start));
                     }
-                    taken += length;
+                    input.advance(length);
                 }
-                input.drain(..taken);
             }
             Ok(())
         };
@@ -350,18 +352,14 @@ fn count(bench: &Bench, request: &Request, now: u64, recorder: &mut Recorder) ->
 }
 
 /// Appends a request.
-fn encode(output: &mut Vec<u8>, parts: &[&[u8]]) {
+fn encode(output: &mut BytesMut, parts: &[&[u8]]) {
     let mut frames = [const { BorrowedFrame::Null }; 3];
     for (frame, part) in frames.iter_mut().zip(parts) {
         *frame = BorrowedFrame::BulkString(part);
     }
     let request = BorrowedFrame::Array(frames.get(..parts.len()).unwrap_or_default());
-    let start = output.len();
-    output.resize(start + request.encode_len(false), 0);
-    if let Some(place) = output.get_mut(start..) {
-        // The room is what it asked for.
-        let _ = encode_borrowed(place, &request, false);
-    }
+    // It makes the room that it needs.
+    let _ = extend_encode_borrowed(output, &request, false);
 }
 
 /// One request and its reply, outside of the measured time.
@@ -372,7 +370,7 @@ fn call(address: SocketAddr, parts: &[&[u8]]) -> io::Result<OwnedFrame> {
 }
 
 fn ask(stream: &mut Blocking, parts: &[&[u8]]) -> io::Result<OwnedFrame> {
-    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+    let (mut bytes, mut piece) = (BytesMut::new(), [0; 4096]);
     encode(&mut bytes, parts);
     stream.write_all(&bytes)?;
     bytes.clear();
