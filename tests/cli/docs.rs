@@ -1,7 +1,9 @@
-//! What the documents say can be followed: links lead to files, and commands are accepted.
+//! What the documents say can be followed: links lead to files and headings, commands and flags are accepted, and
+//! whoever reads a figure finds the command that makes it.
 
 use crate::{program::run, support::stores};
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -41,16 +43,67 @@ fn words(line: &str) -> Vec<&str> {
     line.take_while(|word| !matches!(word.chars().next(), Some('#' | '|' | '>' | '&'))).collect()
 }
 
+/// Text without its fenced blocks.
+fn prose(text: &str) -> String {
+    text.split("\n```").step_by(2).collect::<Vec<_>>().join("\n")
+}
+
+/// What stands between single backquotes.
+fn code(text: &str) -> Vec<String> {
+    prose(text)
+        .lines()
+        .flat_map(|line| line.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>())
+        .collect()
+}
+
+/// The anchors that GitHub gives to the headings of a document.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let kept = |letter: char| match letter {
+        ' ' => Some('-'),
+        '-' | '_' => Some(letter),
+        letter => letter.is_alphanumeric().then(|| letter.to_ascii_lowercase()),
+    };
+    let prose = prose(text);
+    let headings = prose.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| line.trim_start_matches('#').trim().chars().filter_map(kept).collect()).collect()
+}
+
 #[test]
-fn links_lead_to_files() {
+fn links_lead_to_files_and_headings() {
+    let mut count = 0;
     for document in documents() {
         let text = fs::read_to_string(&document).unwrap();
-        let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-        for target in targets.filter(|target| !target.contains("://") && !target.starts_with('#')) {
-            let path = target.split('#').next().unwrap();
-            let there = document.parent().unwrap().join(path).exists();
-            assert!(there, "{}: nothing at {target}", document.display());
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let pictures = ["src=\"", "srcset=\""].map(|name| text.split(name).skip(1));
+        let pictures = pictures.into_iter().flatten().filter_map(|rest| rest.split('"').next());
+        for target in links.chain(pictures).filter(|target| !target.contains("://")) {
+            let (path, heading) = target.split_once('#').unwrap_or((target, ""));
+            let file = if path.is_empty() { document.clone() } else { document.parent().unwrap().join(path) };
+            assert!(file.exists(), "{}: nothing at {target}", document.display());
+            if !heading.is_empty() {
+                let there = anchors(&fs::read_to_string(file).unwrap());
+                assert!(
+                    there.contains(heading),
+                    "{}: no heading for {target}: {there:?}",
+                    document.display()
+                );
+                count += 1;
+            }
         }
+    }
+    assert!(count >= 5, "{count} links to headings");
+}
+
+#[test]
+fn readme_is_short_and_leads_to_every_document() {
+    let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).unwrap();
+    assert!(readme.lines().count() <= 150, "{} lines", readme.lines().count());
+    for document in documents() {
+        let path = document.strip_prefix(ROOT).unwrap().to_str().unwrap();
+        let leads = readme.contains(&format!("({path})")) || readme.contains(&format!("({path}#"));
+        // A report is led to by the page beside it; the changelog is where everybody looks for it.
+        let is_found = ["README.md", "CHANGELOG.md", "docs/example/report.md"].contains(&path);
+        assert!(leads || is_found, "README.md does not lead to {path}");
     }
 }
 
@@ -59,7 +112,9 @@ fn commands_are_accepted() {
     let dir = tempfile::tempdir().unwrap();
     let mut count = 0;
     for document in documents() {
-        for line in commands(&fs::read_to_string(&document).unwrap()) {
+        let text = fs::read_to_string(&document).unwrap();
+        let inline = code(&text).into_iter().filter(|code| code.starts_with("kvbench "));
+        for line in commands(&text).into_iter().chain(inline) {
             // What another program is to start stands between quotes.
             let quoted = line.split_once("'kvbench ").and_then(|(_, rest)| rest.split('\'').next());
             let line = quoted.map_or(line.clone(), |rest| format!("kvbench {rest}"));
@@ -93,4 +148,56 @@ fn files_that_commands_name_are_there() {
             }
         }
     }
+}
+
+/// Flags of other programs that documents name.
+const FOREIGN: [&str; 4] = ["--release", "--no-default-features", "--features", "--cells"];
+
+#[test]
+fn flags_between_backquotes_are_flags() {
+    let dir = tempfile::tempdir().unwrap();
+    let commands = ["serve", "bench", "report", "compare", "stores", "check", "repair"];
+    let linux =
+        if cfg!(all(target_os = "linux", feature = "torture")) { &["calibrate", "torture"][..] } else { &[] };
+    let help = commands.iter().chain(linux).map(|command| run(dir.path(), &[command, "--help"]).stdout);
+    let help = help.collect::<String>();
+    // The flags in that one are those of clients.
+    for document in documents().into_iter().filter(|document| !document.ends_with("docs/clients.md")) {
+        let text = fs::read_to_string(&document).unwrap();
+        for flag in code(&text).iter().filter(|code| code.starts_with("--")) {
+            let flag = flag.split([' ', '=']).next().unwrap();
+            let known = help
+                .split(|letter: char| letter != '-' && !letter.is_alphanumeric())
+                .any(|word| word == flag);
+            assert!(known || FOREIGN.contains(&flag), "{}: no {flag}", document.display());
+        }
+    }
+}
+
+/// Of documents with measurements: each section with a table of figures names what makes them.
+#[test]
+fn figures_have_their_commands() {
+    let mut count = 0;
+    for name in ["docs/performance.md", "docs/durability.md", "docs/calibration.md", "docs/engines.md"] {
+        let text = fs::read_to_string(Path::new(ROOT).join(name)).unwrap();
+        let mut sections = text.split("\n## ");
+        // One command may make a whole document, and is then named before its first section.
+        let made_by = sections.next().is_some_and(|beginning| beginning.contains("Made by `"));
+        for section in sections {
+            let is_figure = |cell: &str| cell.trim().starts_with(|letter: char| letter.is_ascii_digit());
+            if !section.lines().any(|line| line.starts_with('|') && line.split('|').any(is_figure)) {
+                continue;
+            }
+            let makes = ["```sh", "`kvbench ", "`cargo bench", "`benches/"]
+                .iter()
+                .any(|start| section.contains(start));
+            assert!(
+                made_by || makes,
+                "{name}: no command makes the figures of \"{}\"",
+                section.lines().next().unwrap()
+            );
+            count += 1;
+        }
+    }
+    assert!(count >= 5, "{count} sections with figures");
 }
