@@ -51,7 +51,7 @@ pub enum Error {
     NoMemory { store: &'static str, able: String },
     #[error("--compression {compression} does not work with --store {store}; stores that can: {able}")]
     NoCompression { store: &'static str, compression: Compression, able: String },
-    #[error("--port off leaves no way in; add --tls-port or --unixsocket")]
+    #[error("--port off: no client could connect; add --tls-port or --unixsocket")]
     NoWayIn,
     #[error("--tls-auth-clients {0} needs --tls-ca, the certificate that signs those of clients")]
     NoClientCa(&'static str),

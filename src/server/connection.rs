@@ -35,7 +35,7 @@ const PARTIAL_SIZE: usize = 16 << 10;
 enum Ended {
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("nothing has moved for as long as --timeout")]
+    #[error("it was idle for as long as --timeout")]
     Idle,
     #[error("its replies grew beyond --client-output-buffer-limit")]
     Overflow,

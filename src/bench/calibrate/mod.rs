@@ -36,7 +36,7 @@ pub enum Error {
     File { path: PathBuf, source: io::Error },
     #[error("{experiment}: {text}")]
     NotMeasured { experiment: String, text: String },
-    #[error("{wrong} of {all} figures are not what is true; results of this build are not to be trusted")]
+    #[error("{wrong} of {all} figures are wrong; do not trust results of this build")]
     Wrong { wrong: usize, all: usize },
 }
 

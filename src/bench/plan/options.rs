@@ -188,9 +188,11 @@ impl Suite {
 pub enum PlanError {
     #[error("--stores {name}: this build has {able}")]
     UnknownStore { name: String, able: String },
-    #[error("--stores nothing: it is no server; leave it out, or --wire and --suite kvbench")]
+    #[error(
+        "--stores nothing measures the harness in process only; leave it out, or leave out --wire and --suite kvbench"
+    )]
     ReferenceOverWire,
-    #[error("--commits: over the wire it is the server that commits, always in groups; leave it out")]
+    #[error("--commits: over the wire the server commits, always in groups; leave it out")]
     GroupsOverWire,
     #[error("--suite {0} is measured in process only; leave out --wire and --target")]
     InProcessOnly(&'static str),
@@ -204,7 +206,9 @@ pub enum PlanError {
     ShortKeys { bytes: u32, keys: u64, least: u32 },
     #[error("--keys 0: --mix {0} needs keys to work on")]
     NoKeys(&'static str),
-    #[error("--seconds: --mix {0} is work by count, the same for every store; --operations says how much")]
+    #[error(
+        "--seconds: --mix {0} fills or empties the store, the same number of keys for every store; use --operations"
+    )]
     NotByTime(String),
     #[error(
         "--warm-up: it would do what --mix {0} is measured by; leave it out, or add an operation that reads"
@@ -224,7 +228,7 @@ pub enum PlanError {
     NoServer,
     #[error("--cold: over the wire a server keeps its store open; leave out --wire and --target")]
     ColdServer,
-    #[error("--memory-limit: a server that runs already has its own; leave out --target")]
+    #[error("--memory-limit: it cannot be set for a server that is running already; leave out --target")]
     ForeignMemory,
     #[error("nothing to measure with these --stores: {0}")]
     Nothing(String),
