@@ -1,4 +1,4 @@
-# kvbench: make run | demo | test | check | bench | setup
+# kvbench: make run | demo | test | check | fuzz | miri | bench | setup
 #
 # Outside the checkout, so that RocksDB (many minutes of C++) is compiled once and not for every clone.
 CARGO_TARGET_DIR ?= $(HOME)/.cache/kvbench-target
@@ -14,7 +14,7 @@ FEATURES := --no-default-features $(if $(NATIVE),--features $(NATIVE))
 
 ROCKSDB_TAKES_TIME := echo "RocksDB compiles for 10 to 30 minutes, once."
 
-.PHONY: run demo test check bench setup
+.PHONY: run demo test check fuzz miri bench setup
 
 run:
 	@tools/setup $(STORE)
@@ -43,6 +43,26 @@ check:
 	cargo clippy --release --all-targets --no-default-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --lib
 	tools/package
+
+# Each target for so many seconds: make fuzz SECONDS=3600 TARGETS=decoder. Needs a nightly compiler and cargo-fuzz;
+# what is found is kept in fuzz/artifacts, and new corpus entries in the target directory.
+SECONDS ?= 60
+TARGETS ?= decoder connection aof_replay glob options
+FUZZ := $(CARGO_TARGET_DIR)-fuzz
+
+fuzz:
+	@for target in $(TARGETS); do \
+	  mkdir -p $(FUZZ)/corpus/$$target && \
+	  CARGO_TARGET_DIR=$(FUZZ) cargo +nightly fuzz run $$target $(FUZZ)/corpus/$$target fuzz/corpus/$$target -- \
+	    -max_total_time=$(SECONDS) -timeout=20 $$(test $$target = decoder && echo -dict=fuzz/resp.dict) || exit 1; \
+	done
+
+# What an interpreter of Rust that checks every access can run. Needs a nightly compiler with miri and rust-src.
+MIRI := resp:: command::glob engine::batch engine::map engine::memory store::
+
+miri:
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)-miri MIRIFLAGS=-Zmiri-disable-isolation \
+	  cargo +nightly miri test --no-default-features --lib -- $(MIRI)
 
 bench:
 	@tools/setup all

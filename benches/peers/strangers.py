@@ -6,12 +6,13 @@ usage: strangers.py 'kvbench --path :memory: --port {port}' [--only clients,slow
 Each case starts a server of its own, and does its worst while one more client sends a PING or a GET, one after the
 other, as any honest client would:
 
-clients    10,000 connections, each with one request answered, then idle (a machine's port range has room for them)
+clients    9,900 connections, each with one request answered, then idle (--maxclients is 10,000 by default)
 slow       1,000 clients that ask for a value of 1 MiB, and read nothing
 pipeline   a million GETs in one pipeline, and nothing is read before all are sent
 unread     a client that sends GETs of 1 MiB without end and reads nothing: it must be stopped, or closed
-values     a SET and a GET of 512 MiB, and a SET of a key of 512 MiB
-request    requests of 1 GiB that do not end: a bulk string, an MSET of small words, an inline command
+value      a SET, a GET and a DEL of a value of 512 MiB
+key        the same of a key of 512 MiB
+request    requests above 1 GiB that do not end: an MSET of two values, one of small words, an inline command
 half       1,000 connections that are opened, begin a request, and never go on; and as many that end their half
 files      more connections than there are open files for (--files): those in excess are refused, accept goes on
 
@@ -27,6 +28,7 @@ ap.add_argument("--only", help="cases, comma-separated")
 ap.add_argument("--files", type=int, default=400, help="open files of the server in the case of that name")
 a = ap.parse_args()
 MIB = 1 << 20
+HUGE = 512 * MIB
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -131,7 +133,7 @@ def send(connection, data, times=1):
 
 def clients(server):
     connections = []
-    for _ in range(10_000):
+    for _ in range(9_900):
         connection = server.connect()
         connection.sendall(request(b"PING"))
         assert receive(connection, 7) == b"+PONG\r\n"
@@ -140,9 +142,9 @@ def clients(server):
     return connections, f"{len(connections)} clients"
 
 
-def large(server, key=b"large", size=MIB):
+def large(server):
     with server.connect() as connection:
-        send(connection, request(b"SET", key, b"v" * size))
+        send(connection, request(b"SET", b"large", b"v" * MIB))
         assert receive(connection, 5) == b"+OK\r\n"
 
 
@@ -179,37 +181,42 @@ def unread(server):
     return [connection], f"stopped after {sent / MIB:.1f} MiB of requests"
 
 
-def values(server):
-    size = 512 * MIB
-    large(server, b"huge", size)
+def value(server, key=b"huge", size=HUGE, what="a value"):
     with server.connect() as connection:
-        connection.sendall(request(b"GET", b"huge"))
+        send(connection, request(b"SET", key, b"v" * size))
+        assert receive(connection, 5) == b"+OK\r\n"
+        send(connection, request(b"GET", key))
         head = b"$%d\r\n" % size
         assert receive(connection, len(head)) == head
         left = size + 2
         while left:
             left -= len(connection.recv(min(left, MIB)))
-        connection.sendall(request(b"DEL", b"huge"))
+        send(connection, request(b"DEL", key))
         assert receive(connection, 4) == b":1\r\n"
-        send(connection, request(b"SET", b"k" * size, b"v"))
-        assert receive(connection, 5) == b"+OK\r\n"
-        connection.sendall(request(b"FLUSHDB"))
-        assert receive(connection, 5) == b"+OK\r\n"
-    return [], "a value and a key of 512 MiB"
+    return [], f"{what} of {HUGE // MIB} MiB"
+
+
+def key(server):
+    return value(server, b"k" * HUGE, 5, "a key")
 
 
 def request_of_1_gib(server):
     outcomes = []
-    for head, piece in (
-        (b"*2\r\n$3\r\nGET\r\n$1073741824\r\n", b"x" * MIB),
-        (b"*1000000\r\n$4\r\nMSET\r\n", b"$6\r\nabcdef\r\n" * 80_000),
-        (b"", b"SET inline " + b"x" * MIB),
+    for name, head, piece in (
+        ("values", b"*5\r\n$4\r\nMSET\r\n$1\r\na\r\n$%d\r\n" % HUGE, b"x" * MIB),
+        ("words", b"*100000000\r\n$4\r\nMSET\r\n", b"$6\r\nabcdef\r\n" * 80_000),
+        ("inline", b"", b"SET inline " + b"x" * MIB),
     ):
+        sent = 0
         with server.connect() as connection:
             connection.settimeout(20)
-            all_sent = send(connection, head) and send(connection, piece, 1 + 1024 * MIB // len(piece))
-            outcomes.append("taken" if all_sent else "cut off")
-    return [], "bulk {}, MSET {}, inline {}".format(*outcomes)
+            send(connection, head)
+            while sent < 1100 * MIB and send(connection, piece):
+                sent += len(piece)
+                if name == "values" and sent == HUGE:
+                    send(connection, b"\r\n$1\r\nb\r\n$%d\r\n" % HUGE)
+        outcomes.append(f"{name} closed after {sent // MIB} MiB" if sent < 1100 * MIB else f"{name} taken")
+    return [], ", ".join(outcomes)
 
 
 def half(server):
@@ -249,8 +256,9 @@ CASES = {
     "slow": (slow, 1300 * MIB),
     "pipeline": (pipeline, 100 * MIB),
     "unread": (unread, 100 * MIB),
-    "values": (values, 4 * 512 * MIB),
-    "request": (request_of_1_gib, 1500 * MIB),
+    "value": (value, 4 * HUGE),
+    "key": (key, 4 * HUGE),
+    "request": (request_of_1_gib, 3000 * MIB),
     "half": (half, 100 * MIB),
     "files": (files, 100 * MIB),
 }

@@ -88,6 +88,12 @@ pub trait Engine: Send + Sync {
     /// nothing of it. `visit` may stop the reading.
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()>;
 
+    /// Like `read`, for a caller that copies much. An engine without snapshots of its own lends long values, and
+    /// many, without keeping others from writing, at the price of a copy.
+    fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        self.read(keys, visit)
+    }
+
     /// Applies the batch atomically, in order. With `sync`, returns only when the batch would
     /// survive a power cut, and readers do not see it before (see `info().caveats` for the engine
     /// that cannot hide it). On an error nothing of the batch is visible; whether the engine takes

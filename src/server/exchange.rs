@@ -215,7 +215,7 @@ impl Exchange {
         }
         let (lookups, requests, data) = (&self.lookups, &self.requests, self.input.bytes());
         let reply = &mut self.reply;
-        let outcome = store.read(&keys, &mut |_, value| {
+        let visit = &mut |_, value: Option<&[u8]>| {
             if value.map_or(0, <[u8]>::len) > most.saturating_sub(reply.len() - cursor.reply_start) {
                 too_much = true;
                 reply.truncate(cursor.reply_start);
@@ -229,7 +229,9 @@ impl Exchange {
             } else {
                 ControlFlow::Continue(())
             }
-        });
+        };
+        let outcome =
+            if most < usize::MAX { store.read(&keys, visit) } else { store.read_long(&keys, visit) };
         self.keys = recycle(keys);
         self.next = cursor.at;
         if let Err(error) = outcome {

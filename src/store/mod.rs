@@ -146,6 +146,11 @@ impl Store {
         Ok(self.engine.read(keys, visit)?)
     }
 
+    /// See [`Engine::read_long`].
+    pub fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Error> {
+        Ok(self.engine.read_long(keys, visit)?)
+    }
+
     /// See [`Engine::scan`].
     pub fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<(), Error> {
         Ok(self.engine.scan(range, visit)?)

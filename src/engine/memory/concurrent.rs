@@ -143,6 +143,14 @@ impl<T: Table> Concurrent<T> {
         if keys.len() > KEYS {
             return self.read_many(keys, visit);
         }
+        self.lock().read(keys, Budget::NONE, visit);
+    }
+
+    /// See [`Engine::read_long`](super::super::Engine::read_long).
+    pub(super) fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
+        if keys.len() > KEYS {
+            return self.read_many(keys, visit);
+        }
         let guard = self.lock();
         if let Some(first) = guard.read(keys, BYTES, visit) {
             self.read_rest(guard, keys, first, visit);

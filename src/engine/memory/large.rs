@@ -25,13 +25,13 @@ fn write_while_it_is_read<T: Table>() {
     let long = vec![7; 20 * MIB + 3];
     put(&table, &[b"long"], &long);
     let mut visited = 0;
-    table.read(&[b"long"], &mut |index, value| {
+    table.read_long(&[b"long"], &mut |index, value| {
         put(&table, &[b"long"], b"short");
         assert_eq!((index, value), (0, Some(&long[..])));
         visited += 1;
         ControlFlow::Continue(())
     });
-    table.read(&[b"long"], &mut |_, value| {
+    table.read_long(&[b"long"], &mut |_, value| {
         assert_eq!(value, Some(&b"short"[..]));
         visited += 1;
         ControlFlow::Continue(())
@@ -64,7 +64,7 @@ fn read_what_is_written_together<T: Table>() {
         });
         for _ in 0..20 {
             let (mut seen, mut next) = (None, 0);
-            table.read(&keys, &mut |index, value| {
+            table.read_long(&keys, &mut |index, value| {
                 assert_eq!(index, next);
                 next += 1;
                 let version = value.unwrap()[0];

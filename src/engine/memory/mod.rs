@@ -145,6 +145,11 @@ impl<T: Table> Engine for Memory<T> {
         Ok(())
     }
 
+    fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        self.shared.table.read_long(keys, visit);
+        Ok(())
+    }
+
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         self.shared.check(batch)?;
         let Some(log) = &self.shared.log else {
