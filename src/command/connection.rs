@@ -3,7 +3,7 @@
 use super::{
     context::{After, Context, REDIS_VERSION, Session},
     refusal::{self, Subcommands, subcommand},
-    spec::{NOT_AN_INTEGER, SYNTAX_ERROR, Spec},
+    spec::{SYNTAX_ERROR, Spec, database},
 };
 use crate::resp::{Args, Protocol, Reply, parse_integer};
 
@@ -12,7 +12,7 @@ const GROUP: &str = "connection";
 pub(super) const COMMANDS: &[Spec] = &[
     Spec::session("ping", -1, ping, (GROUP, "1.0.0"), "Answer PONG, or the message."),
     Spec::session("echo", 2, echo, (GROUP, "1.0.0"), "Answer the message."),
-    Spec::session("select", 2, select, (GROUP, "1.0.0"), "Choose the database; there is only 0."),
+    Spec::session("select", 2, select, (GROUP, "1.0.0"), "Choose the database, 0 to 15."),
     Spec::session("hello", -1, hello, (GROUP, "6.0.0"), "Choose the protocol version.").before_auth(),
     Spec::session("auth", -2, auth, (GROUP, "1.0.0"), "Give the password.").before_auth(),
     Spec::session("client", -2, client, (GROUP, "2.4.0"), "Name and describe the connection.")
@@ -42,16 +42,13 @@ fn echo(_: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
     reply.bulk(args.get(1));
 }
 
-fn select(_: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
-    match parse_integer(args.get(1)).map(i32::try_from) {
-        Some(Ok(0)) => reply.ok(),
-        Some(Ok(_)) => reply.error("ERR DB index is out of range"),
-        Some(Err(_)) => reply.error(format!(
-            "ERR value is out of range, value must between {} and {}",
-            i32::MIN,
-            i32::MAX
-        )),
-        None => reply.error(NOT_AN_INTEGER.to_string()),
+fn select(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
+    match database(args.get(1)) {
+        Ok(space) => {
+            session.space = space;
+            reply.ok();
+        }
+        Err(error) => error.write(reply),
     }
 }
 
@@ -205,13 +202,14 @@ fn set_info(session: &mut Session, args: Args<'_>, reply: &mut Reply) {
 /// The fields of Redis' CLIENT INFO that mean something here.
 fn describe(session: &Session, protocol: Protocol) -> String {
     format!(
-        "id={} addr={} laddr={} name={} age={} idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 \
+        "id={} addr={} laddr={} name={} age={} idle=0 flags=N db={} sub=0 psub=0 ssub=0 multi=-1 \
          cmd=client|info user=default lib-name={} lib-ver={} resp={}",
         session.id,
         session.peer,
         session.local,
         session.name,
         session.since.elapsed().as_secs(),
+        session.space.number(),
         session.lib_name,
         session.lib_version,
         protocol.number(),

@@ -1,7 +1,7 @@
 //! What commands see of their connection and of the server.
 
 use super::password::Password;
-use crate::store::Store;
+use crate::store::{Space, Store};
 use crossbeam_utils::CachePadded;
 use std::{
     sync::{
@@ -45,6 +45,8 @@ pub struct Session {
     pub since: Instant,
     /// Whether it may use all commands: it has given the password, or there is none.
     pub authenticated: bool,
+    /// The database it has chosen.
+    pub space: Space,
     /// What follows the current reply.
     pub after: After,
 }
@@ -61,6 +63,7 @@ impl Session {
             local,
             since: Instant::now(),
             authenticated: context.password.is_none(),
+            space: Space::default(),
             after: After::Continue,
         }
     }

@@ -1,18 +1,23 @@
 //! Keys, whatever their values.
 
 use super::{
-    context::Context,
-    glob,
-    spec::{ALL_KEYS, Error, NO_KEY, NOT_AN_INTEGER, ONE_KEY, Read, SYNTAX_ERROR, Spec, Write},
+    refusal::{Subcommands, subcommand},
+    spec::{ALL_KEYS, Action, Error, Keys, ONE_KEY, Read, SYNTAX_ERROR, Spec, TWO_KEYS, Write, database},
 };
 use crate::{
-    engine::{KeyRange, prefix_end},
     resp::{Args, Reply, parse_integer},
-    store::Txn,
+    store::{Entry, Keyspace, Txn},
 };
-use std::ops::{Bound, ControlFlow};
 
 const GROUP: &str = "generic";
+
+/// The key of OBJECT's subcommands.
+const SECOND: Keys = (2, 2, 1);
+
+const OBJECT: Subcommands = &[("encoding", 3)];
+
+const NO_SUCH_KEY: Error = Error::Text("ERR no such key");
+const SAME_OBJECT: Error = Error::Text("ERR source and destination objects are the same");
 
 pub(super) const COMMANDS: &[Spec] = &[
     Spec::write(
@@ -23,6 +28,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         (GROUP, "1.0.0"),
         "Remove keys, and tell how many were there.",
     ),
+    Spec::write("unlink", -2, ALL_KEYS, Write::Each(del), (GROUP, "4.0.0"), "DEL: others wait for neither."),
     Spec::read(
         "exists",
         -2,
@@ -31,10 +37,35 @@ pub(super) const COMMANDS: &[Spec] = &[
         (GROUP, "1.0.0"),
         "Tell how many keys are there.",
     ),
+    Spec::read("touch", -2, ALL_KEYS, Read::Count(exists), (GROUP, "3.2.1"), "EXISTS: no engine notes when."),
     Spec::read("type", 2, ONE_KEY, Read::One(type_of), (GROUP, "1.0.0"), "Tell the type of a key's value."),
-    Spec::query("keys", -2, keys, (GROUP, "1.0.0"), "Find keys: KEYS pattern [LIMIT n] [WITHVALUES]."),
-    Spec::query("dbsize", 1, dbsize, ("server", "1.0.0"), "Count all keys."),
-    Spec::write("flushdb", -1, NO_KEY, Write::Seeing(flushdb), ("server", "1.0.0"), "Remove all keys."),
+    Spec::write("rename", 3, TWO_KEYS, Write::Seeing(rename), (GROUP, "1.0.0"), "Give a value another key."),
+    Spec::write(
+        "renamenx",
+        3,
+        TWO_KEYS,
+        Write::Seeing(renamenx),
+        (GROUP, "1.0.0"),
+        "Give a value another key that is not there.",
+    ),
+    Spec::write("copy", -3, TWO_KEYS, Write::Seeing(copy), (GROUP, "6.2.0"), "Copy a value to another key."),
+    Spec::write(
+        "move",
+        3,
+        ONE_KEY,
+        Write::Seeing(moved),
+        (GROUP, "1.0.0"),
+        "Move a key to another database.",
+    ),
+    Spec::new(
+        "object",
+        -2,
+        SECOND,
+        Action::Keys(object),
+        (GROUP, "2.2.3"),
+        "Tell how Redis would keep a value.",
+    )
+    .with_subcommands(OBJECT),
 ];
 
 fn del<'g>(key: &'g [u8], txn: &mut Txn<'g>) -> Result<bool, Error> {
@@ -53,75 +84,108 @@ fn type_of(_: Args<'_>, value: Option<&[u8]>, reply: &mut Reply) {
     reply.simple(if value.is_some() { "string" } else { "none" });
 }
 
-fn dbsize(context: &Context, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
-    let count = context.store.count()?;
-    reply.integer(i64::try_from(count).unwrap_or(i64::MAX));
-    Ok(())
+/// A copy of what a key has.
+fn copied(entry: Option<Entry<'_>>) -> Option<(Vec<u8>, u64)> {
+    entry.map(|entry| (entry.value.to_vec(), entry.deadline))
 }
 
-/// SYNC and ASYNC ask for how, not for what.
-fn flushdb<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
-    let how = args.get(1);
-    if args.len() > 2
-        || args.len() == 2 && !how.eq_ignore_ascii_case(b"sync") && !how.eq_ignore_ascii_case(b"async")
-    {
-        return Err(SYNTAX_ERROR);
+fn rename<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    let (from, to) = (args.get(1), args.get(2));
+    let (value, deadline) = txn.entry(from, copied)?.ok_or(NO_SUCH_KEY)?;
+    txn.check(to)?;
+    if from != to {
+        txn.put_until(to, &value, deadline)?;
+        txn.delete(from)?;
     }
-    txn.clear()?;
     reply.ok();
     Ok(())
 }
 
-/// KVBench's extension of KEYS: at most `limit` keys, each followed by its value when asked.
-struct KeysOptions {
-    limit: usize,
-    with_values: bool,
+fn renamenx<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    let (from, to) = (args.get(1), args.get(2));
+    let (value, deadline) = txn.entry(from, copied)?.ok_or(NO_SUCH_KEY)?;
+    txn.check(to)?;
+    let is_free = from != to && !txn.contains(to)?;
+    if is_free {
+        txn.put_until(to, &value, deadline)?;
+        txn.delete(from)?;
+    }
+    reply.integer(is_free.into());
+    Ok(())
 }
 
-impl KeysOptions {
-    fn parse(args: Args<'_>) -> Result<Self, Error> {
-        let mut options = Self { limit: usize::MAX, with_values: false };
-        let mut words = args.from(2);
-        while let Some(word) = words.next() {
-            if word.eq_ignore_ascii_case(b"withvalues") {
-                options.with_values = true;
-            } else if word.eq_ignore_ascii_case(b"limit") {
-                let limit = parse_integer(words.next().ok_or(SYNTAX_ERROR)?).ok_or(NOT_AN_INTEGER)?;
-                options.limit =
-                    usize::try_from(limit).map_err(|_| Error::Text("ERR LIMIT can't be negative"))?;
-            } else {
-                return Err(SYNTAX_ERROR);
-            }
+fn copy<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    let (from, to) = (args.get(1), args.get(2));
+    let (source, mut target, mut replace) = (txn.space(), txn.space(), false);
+    let mut words = args.from(3);
+    while let Some(word) = words.next() {
+        if word.eq_ignore_ascii_case(b"replace") {
+            replace = true;
+        } else if word.eq_ignore_ascii_case(b"db") {
+            target = database(words.next().ok_or(SYNTAX_ERROR)?)?;
+        } else {
+            return Err(SYNTAX_ERROR);
         }
-        Ok(options)
+    }
+    if from == to && source == target {
+        return Err(SAME_OBJECT);
+    }
+    let found = txn.entry(from, copied)?;
+    txn.select(target);
+    let is_copied = put_copy(found, to, replace, txn);
+    txn.select(source);
+    reply.integer(is_copied?.into());
+    Ok(())
+}
+
+/// Puts what was found, unless something is there. Tells whether it did.
+fn put_copy<'g>(
+    found: Option<(Vec<u8>, u64)>,
+    to: &'g [u8],
+    replace: bool,
+    txn: &mut Txn<'g>,
+) -> Result<bool, Error> {
+    txn.check(to)?;
+    match found {
+        Some((value, deadline)) if replace || !txn.contains(to)? => {
+            txn.put_until(to, &value, deadline)?;
+            Ok(true)
+        }
+        _ => Ok(false),
     }
 }
 
-fn keys(context: &Context, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
-    let options = KeysOptions::parse(args)?;
-    let pattern = args.get(1);
-    let prefix = glob::literal_prefix(pattern);
-    let end = prefix_end(prefix);
-    let range = KeyRange {
-        start: Bound::Included(prefix),
-        end: end.as_deref().map_or(Bound::Unbounded, Bound::Excluded),
-    };
-    // The length comes before the elements and is known after them.
-    let mut elements = reply.aside();
-    let mut found = 0;
-    if options.limit > 0 {
-        context.store.scan(range, &mut |key, value| {
-            if glob::matches(pattern, key) {
-                found += 1;
-                elements.bulk(key);
-                if options.with_values {
-                    elements.bulk(value);
-                }
-            }
-            if found < options.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+fn moved<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    let (key, source, target) = (args.get(1), txn.space(), database(args.get(2))?);
+    if source == target {
+        return Err(SAME_OBJECT);
+    }
+    let found = txn.entry(key, copied)?;
+    txn.select(target);
+    let is_moved = put_copy(found, key, false, txn);
+    txn.select(source);
+    let is_moved = is_moved?;
+    if is_moved {
+        txn.delete(key)?;
+    }
+    reply.integer(is_moved.into());
+    Ok(())
+}
+
+/// What Redis calls the way in which it keeps such a value that was set as a whole.
+fn encoding(value: &[u8]) -> &'static [u8] {
+    match value.len() {
+        0..=20 if parse_integer(value).is_some() => b"int",
+        0..=44 => b"embstr",
+        _ => b"raw",
+    }
+}
+
+fn object(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+    if subcommand("object", OBJECT, args, reply).is_some() {
+        keyspace.look_up(args.get(2), &mut |entry| {
+            reply.bulk_or_null(entry.map(|entry| encoding(entry.value)));
         })?;
     }
-    reply.array(if options.with_values { found * 2 } else { found });
-    reply.append(&elements);
     Ok(())
 }

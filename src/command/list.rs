@@ -39,9 +39,9 @@ fn arguments(arity: i32) -> String {
 
 fn kind(action: &Action) -> &'static str {
     match action {
-        Action::Read(_) | Action::Query(_) => "reads",
+        Action::Read(_) | Action::Keys(_) | Action::Query(_) => "reads",
         Action::Write(_) => "writes",
-        Action::Session(_) | Action::Table(_) => "",
+        Action::Session(_) | Action::Table(_) | Action::Transaction(_) => "",
     }
 }
 

@@ -12,7 +12,7 @@ pub(super) fn accepts(arity: i32, len: usize) -> bool {
 }
 
 /// The lower-case name of the subcommand in `args`, or Redis' error and `None`.
-pub(super) fn subcommand(
+pub fn subcommand(
     command: &str,
     subcommands: Subcommands,
     args: Args<'_>,
@@ -34,6 +34,12 @@ pub(super) fn subcommand(
 
 pub(super) fn wrong_arity(name: &str, reply: &mut Reply) {
     reply.error(format!("ERR wrong number of arguments for '{name}' command"));
+}
+
+/// EXEC with arguments.
+pub(super) fn abort(name: &str, reply: &mut Reply) {
+    let cause = format!("wrong number of arguments for '{name}' command");
+    reply.error(format!("EXECABORT Transaction discarded because of: {cause}"));
 }
 
 /// Most bytes of a client's words that Redis puts into an error.

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     resp::{Args, Reply},
-    store::Store,
+    store::{Keyspace, Space, Store},
 };
 use std::{
     fmt::Write,
@@ -104,6 +104,8 @@ fn describe(spec: &Spec, reply: &mut Reply) {
         Action::Read(_) => (Some("readonly"), &["@read", "@keyspace"]),
         Action::Write(_) => (Some("write"), &["@write", "@keyspace"]),
         Action::Session(_) => (None, &["@connection"]),
+        Action::Keys(_) => (Some("readonly"), &["@keyspace", "@read", "@slow"]),
+        Action::Transaction(_) => (None, &["@transaction"]),
         Action::Query(_) | Action::Table(_) => (None, &["@slow"]),
     };
     reply.array(10);
@@ -244,7 +246,7 @@ fn keyspace_section(context: &Context, text: &mut String) -> Result<(), Error> {
     if !context.store.info().constant_count {
         return Ok(());
     }
-    match context.store.count()? {
+    match context.store.view(Space::default()).count()? {
         0 => Ok(()),
         keys => line(text, "db0", format_args!("keys={keys},expires=0,avg_ttl=0")),
     }

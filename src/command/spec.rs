@@ -5,19 +5,33 @@ use super::{
     refusal::{self, Subcommands},
 };
 use crate::{
-    resp::{Args, Reply},
-    store::{self, Txn},
+    resp::{Args, Reply, parse_integer},
+    store::{self, Entry, Keyspace, Space, Txn},
 };
 use hashbrown::HashMap;
 
 /// A command that is answered from the connection's and the server's own state.
 pub type SessionCommand = fn(&mut Session, &Context, Args<'_>, &mut Reply);
 
-/// A command that looks at the whole keyspace.
+/// A command that looks at the server, and may take long.
 pub type QueryCommand = fn(&Context, Args<'_>, &mut Reply) -> Result<(), Error>;
+
+/// A command that looks at many keys.
+pub type KeysCommand = fn(&mut dyn Keyspace, Args<'_>, &mut Reply) -> Result<(), Error>;
 
 /// A command about commands.
 pub type TableCommand = fn(&Commands, Args<'_>, &mut Reply);
+
+/// A step of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "they are the commands of these names")]
+pub enum Transaction {
+    Multi,
+    Exec,
+    Discard,
+    Watch,
+    Unwatch,
+}
 
 /// How a command runs.
 #[derive(Clone, Copy)]
@@ -28,10 +42,14 @@ pub enum Action {
     Read(Read),
     /// Writes; joins the writes around it in one atomic commit.
     Write(Write),
-    /// Looks at the whole keyspace, for as long as that takes.
+    /// Looks at keys in its own way, for as long as that takes.
+    Keys(KeysCommand),
+    /// Looks at the server, for as long as that takes.
     Query(QueryCommand),
     /// Describes the commands.
     Table(TableCommand),
+    /// Queues requests, or carries them out.
+    Transaction(Transaction),
 }
 
 /// How a reading command turns values into its reply.
@@ -39,6 +57,9 @@ pub enum Action {
 pub enum Read {
     /// One key, the first argument; the function writes the reply.
     One(fn(Args<'_>, Option<&[u8]>, &mut Reply)),
+    /// The same for what may find its arguments wrong, or needs more than the value; on an error it writes no
+    /// reply.
+    Entry(fn(Args<'_>, Option<Entry<'_>>, &mut Reply) -> Result<(), Error>),
     /// Every argument is a key; the reply is an array with what the function writes for each.
     Each(fn(Option<&[u8]>, &mut Reply)),
     /// Every argument is a key; the reply is the number of those for which the function holds.
@@ -51,6 +72,8 @@ pub enum Read {
 pub enum Write {
     /// Reads nothing through the transaction, so that a large request can be prepared while others write.
     Blind(WriteCommand),
+    /// The same when it has no more arguments than it needs; otherwise it may read.
+    BlindWithoutOptions(WriteCommand),
     /// May read what it is about to change.
     Seeing(WriteCommand),
     /// Every argument is a key; the reply is the number of those for which the function returns `true`. Very
@@ -61,15 +84,48 @@ pub enum Write {
 /// Carries out a request.
 pub type WriteCommand = for<'g> fn(Args<'g>, &mut Txn<'g>, &mut Reply) -> Result<(), Error>;
 
+/// The database of that number, in Redis' words if there is none.
+pub fn database(word: &[u8]) -> Result<Space, Error> {
+    let number = parse_integer(word).ok_or(NOT_AN_INTEGER)?;
+    if i32::try_from(number).is_err() {
+        let text = format!("ERR value is out of range, value must between {} and {}", i32::MIN, i32::MAX);
+        return Err(Error::Words(text.into()));
+    }
+    let number = u8::try_from(number).ok().filter(|number| *number < DATABASES);
+    number.map(Space::new).ok_or(Error::Text("ERR DB index is out of range"))
+}
+
+/// How many databases there are.
+pub const DATABASES: u8 = 16;
+
 /// Why a command has no result: the text of its error reply.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// In Redis' words, code first.
     #[error("{0}")]
     Text(&'static str),
+    /// The same, made for the occasion.
+    #[error("{}", String::from_utf8_lossy(.0))]
+    Words(Vec<u8>),
     /// From below.
     #[error(transparent)]
     Store(#[from] store::Error),
+}
+
+impl Error {
+    /// A time to live that is none, in Redis' words.
+    pub(super) fn expire_time(command: &[u8]) -> Self {
+        let name = command.to_ascii_lowercase();
+        Self::Words([b"ERR invalid expire time in '", &name[..], b"' command"].concat())
+    }
+
+    /// Writes the error reply.
+    pub fn write(&self, reply: &mut Reply) {
+        match self {
+            Self::Words(words) => reply.error(words),
+            other => reply.error(other.to_string()),
+        }
+    }
 }
 
 impl From<&'static str> for Error {
@@ -80,14 +136,20 @@ impl From<&'static str> for Error {
 
 pub(super) const SYNTAX_ERROR: Error = Error::Text("ERR syntax error");
 pub(super) const NOT_AN_INTEGER: Error = Error::Text("ERR value is not an integer or out of range");
+pub(super) const TOO_LONG: Error =
+    Error::Text("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+
+/// Longest string: Redis' `proto-max-bulk-len`.
+pub(super) const MAX_STRING: usize = 512 << 20;
 
 /// Positions of the first and last key and the step between; last -1 is the last argument.
 pub type Keys = (i32, i32, i32);
 
-/// No key, one key as first argument, keys up to the end, and key-value pairs up to the end.
+/// No key, one key as first argument, keys up to the end, two keys, and key-value pairs up to the end.
 pub(super) const NO_KEY: Keys = (0, 0, 0);
 pub(super) const ONE_KEY: Keys = (1, 1, 1);
 pub(super) const ALL_KEYS: Keys = (1, -1, 1);
+pub(super) const TWO_KEYS: Keys = (1, 2, 1);
 pub(super) const PAIRS: Keys = (1, -1, 2);
 
 /// One row of the command table.
@@ -133,6 +195,17 @@ impl Spec {
         Self::new(name, arity, NO_KEY, Action::Query(run), origin, summary)
     }
 
+    pub(super) const fn looking(
+        name: &'static str,
+        arity: i32,
+        keys: Keys,
+        run: KeysCommand,
+        origin: (&'static str, &'static str),
+        summary: &'static str,
+    ) -> Self {
+        Self::new(name, arity, keys, Action::Keys(run), origin, summary)
+    }
+
     pub(super) const fn read(
         name: &'static str,
         arity: i32,
@@ -175,6 +248,11 @@ impl Spec {
     pub(super) const fn before_auth(mut self) -> Self {
         self.before_auth = true;
         self
+    }
+
+    /// Whether it is carried out, not queued, between MULTI and EXEC: it ends the connection, or its state.
+    pub fn ends_transaction(&self) -> bool {
+        matches!(self.name, "quit" | "reset")
     }
 
     /// Whether a request of `len` arguments, the name included, is complete.
@@ -243,9 +321,16 @@ impl Commands {
 }
 
 impl Lookup {
+    /// Whether it is EXEC, which ends a transaction even when it is refused.
+    pub fn is_exec(self) -> bool {
+        let (Self::Known(spec) | Self::Arity(spec)) = self else { return false };
+        matches!(spec.action, Action::Transaction(Transaction::Exec))
+    }
+
     /// Writes Redis' error for a request that is no command.
     pub fn refuse(self, args: Args<'_>, reply: &mut Reply) {
         match self {
+            Self::Known(spec) | Self::Arity(spec) if self.is_exec() => refusal::abort(spec.name, reply),
             Self::Known(spec) | Self::Arity(spec) => refusal::wrong_arity(spec.name, reply),
             Self::Unknown => refusal::unknown(args, reply),
         }

@@ -1,97 +1,345 @@
-//! Strings: the values of keys.
+//! Strings as a whole: the values of keys.
 
 use super::{
     refusal,
-    spec::{ALL_KEYS, Error, NOT_AN_INTEGER, ONE_KEY, PAIRS, Read, SYNTAX_ERROR, Spec, Write},
+    spec::{
+        ALL_KEYS, Error, MAX_STRING, NOT_AN_INTEGER, ONE_KEY, PAIRS, Read, SYNTAX_ERROR, Spec, TOO_LONG,
+        Write,
+    },
 };
 use crate::{
     resp::{Args, Reply, parse_integer},
-    store::Txn,
+    store::{Entry, Txn},
 };
 
 const GROUP: &str = "string";
 
 pub(super) const COMMANDS: &[Spec] = &[
     Spec::read("get", 2, ONE_KEY, Read::One(get), (GROUP, "1.0.0"), "Get the value of a key."),
-    Spec::write("set", -3, ONE_KEY, Write::Blind(set), (GROUP, "1.0.0"), "Set the value of a key."),
-    Spec::read("mget", -2, ALL_KEYS, Read::Each(mget), (GROUP, "1.0.0"), "Get the values of keys."),
-    Spec::write("mset", -3, PAIRS, Write::Blind(mset), (GROUP, "1.0.1"), "Set keys to values, atomically."),
-    Spec::write("incr", 2, ONE_KEY, Write::Seeing(incr), (GROUP, "1.0.0"), "Add one to the number at a key."),
-    Spec::write("incrby", 3, ONE_KEY, Write::Seeing(incrby), (GROUP, "1.0.0"), "Add to the number at a key."),
     Spec::write(
-        "decr",
-        2,
+        "set",
+        -3,
         ONE_KEY,
-        Write::Seeing(decr),
+        Write::BlindWithoutOptions(set),
         (GROUP, "1.0.0"),
-        "Subtract one from the number at a key.",
+        "Set the value of a key.",
+    ),
+    Spec::write("setnx", 3, ONE_KEY, Write::Seeing(setnx), (GROUP, "1.0.0"), "Set a key that is not there."),
+    Spec::write("setex", 4, ONE_KEY, Write::Blind(setex), (GROUP, "2.0.0"), "Set a key, for some seconds."),
+    Spec::write(
+        "psetex",
+        4,
+        ONE_KEY,
+        Write::Blind(psetex),
+        (GROUP, "2.6.0"),
+        "Set a key, for some milliseconds.",
     ),
     Spec::write(
-        "decrby",
+        "getset",
         3,
         ONE_KEY,
-        Write::Seeing(decrby),
+        Write::Seeing(getset),
         (GROUP, "1.0.0"),
-        "Subtract from the number at a key.",
+        "Set a key, and get what it had.",
     ),
+    Spec::write("getdel", 2, ONE_KEY, Write::Seeing(getdel), (GROUP, "6.2.0"), "Get a key, and remove it."),
+    Spec::write(
+        "getex",
+        -2,
+        ONE_KEY,
+        Write::Seeing(getex),
+        (GROUP, "6.2.0"),
+        "Get a key, and change when it expires.",
+    ),
+    Spec::read("mget", -2, ALL_KEYS, Read::Each(mget), (GROUP, "1.0.0"), "Get the values of keys."),
+    Spec::write("mset", -3, PAIRS, Write::Blind(mset), (GROUP, "1.0.1"), "Set keys to values, atomically."),
+    Spec::write(
+        "msetnx",
+        -3,
+        PAIRS,
+        Write::Seeing(msetnx),
+        (GROUP, "1.0.1"),
+        "Set keys, none of which is there.",
+    ),
+    Spec::write("append", 3, ONE_KEY, Write::Seeing(append), (GROUP, "2.0.0"), "Add to the end of a value."),
+    Spec::read("strlen", 2, ONE_KEY, Read::One(strlen), (GROUP, "2.2.0"), "Get the length of a value."),
 ];
 
 fn get(_: Args<'_>, value: Option<&[u8]>, reply: &mut Reply) {
     reply.bulk_or_null(value);
 }
 
-fn set<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
-    if args.len() > 3 {
-        return Err(SYNTAX_ERROR);
-    }
-    txn.put(args.get(1), args.get(2))?;
-    reply.ok();
-    Ok(())
-}
-
 fn mget(value: Option<&[u8]>, reply: &mut Reply) {
     reply.bulk_or_null(value);
 }
 
-fn mset<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
-    if args.len().is_multiple_of(2) {
-        refusal::wrong_arity("mset", reply);
+fn strlen(_: Args<'_>, value: Option<&[u8]>, reply: &mut Reply) {
+    reply.integer(value.map_or(0, <[u8]>::len) as i64);
+}
+
+/// Which keys are set.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Which {
+    #[default]
+    All,
+    New,
+    Old,
+}
+
+/// What becomes of the deadline.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Expire<'a> {
+    /// SET takes it away, GETEX leaves it.
+    #[default]
+    Unsaid,
+    Keep,
+    Persist,
+    /// A number, what it counts, and whether from now on.
+    At {
+        number: &'a [u8],
+        unit: u64,
+        relative: bool,
+    },
+}
+
+impl Expire<'_> {
+    /// The deadline, in milliseconds since 1970.
+    fn deadline(self, command: &[u8], now: impl FnOnce() -> u64) -> Result<u64, Error> {
+        let Self::At { number, unit, relative } = self else { return Ok(0) };
+        let number = parse_integer(number).ok_or(NOT_AN_INTEGER)?;
+        let time = u64::try_from(number).ok().filter(|number| *number > 0);
+        let time = time.and_then(|number| number.checked_mul(unit));
+        let time = time.and_then(|time| if relative { time.checked_add(now()) } else { Some(time) });
+        time.filter(|time| i64::try_from(*time).is_ok()).ok_or_else(|| Error::expire_time(command))
+    }
+}
+
+/// The options of SET and GETEX.
+#[derive(Default)]
+struct Options<'a> {
+    which: Which,
+    get: bool,
+    expire: Expire<'a>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(args: Args<'a>, first: usize, is_set: bool) -> Result<Self, Error> {
+        let mut options = Self::default();
+        let mut words = args.from(first);
+        while let Some(word) = words.next() {
+            let mut name = [0; 8];
+            let name = name.get_mut(..word.len()).ok_or(SYNTAX_ERROR)?;
+            name.copy_from_slice(word);
+            name.make_ascii_lowercase();
+            match (&*name, options.expire) {
+                (b"nx", _) if is_set && options.which != Which::Old => options.which = Which::New,
+                (b"xx", _) if is_set && options.which != Which::New => options.which = Which::Old,
+                (b"get", _) if is_set => options.get = true,
+                (b"keepttl", Expire::Unsaid | Expire::Keep) if is_set => options.expire = Expire::Keep,
+                (b"persist", Expire::Unsaid | Expire::Persist) if !is_set => options.expire = Expire::Persist,
+                (b"ex" | b"px" | b"exat" | b"pxat", expire) => {
+                    let (unit, relative) = (if name.starts_with(b"e") { 1000 } else { 1 }, name.len() == 2);
+                    let is_other = match expire {
+                        Expire::Unsaid => false,
+                        Expire::Keep | Expire::Persist => true,
+                        Expire::At { unit: before, relative: was, .. } => (before, was) != (unit, relative),
+                    };
+                    let number = words.next().filter(|_| !is_other).ok_or(SYNTAX_ERROR)?;
+                    options.expire = Expire::At { number, unit, relative };
+                }
+                _ => return Err(SYNTAX_ERROR),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn set<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    if args.len() == 3 {
+        txn.put(args.get(1), args.get(2))?;
+        reply.ok();
         return Ok(());
     }
-    for key in args.from(1).step_by(2) {
-        txn.check(key)?;
+    set_as(Options::parse(args, 3, true)?, args, txn, reply)
+}
+
+/// SET with options.
+#[cold]
+fn set_as<'g>(
+    options: Options<'g>,
+    args: Args<'g>,
+    txn: &mut Txn<'g>,
+    reply: &mut Reply,
+) -> Result<(), Error> {
+    let (key, value) = (args.get(1), args.get(2));
+    let mut deadline = options.expire.deadline(b"set", || txn.now())?;
+    txn.check(key)?;
+    let start = reply.len();
+    if options.which != Which::All || options.get || options.expire == Expire::Keep {
+        let old = txn.entry(key, |old| {
+            if options.get {
+                reply.bulk_or_null(old.map(|old| old.value));
+            }
+            old.map(|old| old.deadline)
+        })?;
+        let excluded = if old.is_some() { Which::New } else { Which::Old };
+        if options.which == excluded {
+            if !options.get {
+                reply.null();
+            }
+            return Ok(());
+        }
+        if options.expire == Expire::Keep {
+            deadline = old.unwrap_or(0);
+        }
     }
-    for (key, value) in args.from(1).step_by(2).zip(args.from(2).step_by(2)) {
-        txn.put(key, value)?;
+    put(key, value, deadline, txn)?;
+    if reply.len() == start {
+        reply.ok();
     }
+    Ok(())
+}
+
+/// Sets a key that is to expire at `deadline`, unless that is 0.
+fn put<'g>(key: &'g [u8], value: &'g [u8], deadline: u64, txn: &mut Txn<'g>) -> Result<(), Error> {
+    match deadline {
+        0 => txn.put(key, value)?,
+        _ => txn.put_until(key, value, deadline)?,
+    }
+    Ok(())
+}
+
+fn setnx<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    let key = args.get(1);
+    txn.check(key)?;
+    let is_new = !txn.contains(key)?;
+    if is_new {
+        txn.put(key, args.get(2))?;
+    }
+    reply.integer(is_new.into());
+    Ok(())
+}
+
+fn setex<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    set_for(b"setex", 1000, args, txn, reply)
+}
+
+fn psetex<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    set_for(b"psetex", 1, args, txn, reply)
+}
+
+fn set_for<'g>(
+    command: &[u8],
+    unit: u64,
+    args: Args<'g>,
+    txn: &mut Txn<'g>,
+    reply: &mut Reply,
+) -> Result<(), Error> {
+    let expire = Expire::At { number: args.get(2), unit, relative: true };
+    let deadline = expire.deadline(command, || txn.now())?;
+    txn.put_until(args.get(1), args.get(3), deadline)?;
     reply.ok();
     Ok(())
 }
 
-fn incr<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
-    add(args.get(1), 1, txn, reply)
-}
-
-fn incrby<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
-    add(args.get(1), parse_integer(args.get(2)).ok_or(NOT_AN_INTEGER)?, txn, reply)
-}
-
-fn decr<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
-    add(args.get(1), -1, txn, reply)
-}
-
-fn decrby<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
-    let by = parse_integer(args.get(2)).ok_or(NOT_AN_INTEGER)?;
-    let by = by.checked_neg().ok_or(Error::Text("ERR decrement would overflow"))?;
-    add(args.get(1), by, txn, reply)
-}
-
-fn add<'g>(key: &'g [u8], by: i64, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+fn getset<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    let key = args.get(1);
     txn.check(key)?;
-    let number = txn.read(key, |value| value.map_or(Some(0), parse_integer))?.ok_or(NOT_AN_INTEGER)?;
-    let number = number.checked_add(by).ok_or(Error::Text("ERR increment or decrement would overflow"))?;
-    let value = txn.keep(itoa::Buffer::new().format(number).as_bytes());
-    txn.put(key, value)?;
-    reply.integer(number);
+    txn.read(key, |value| reply.bulk_or_null(value))?;
+    txn.put(key, args.get(2))?;
+    Ok(())
+}
+
+fn getdel<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    let key = args.get(1);
+    let found = txn.read(key, |value| {
+        reply.bulk_or_null(value);
+        value.is_some()
+    })?;
+    if found {
+        txn.delete(key)?;
+    }
+    Ok(())
+}
+
+fn getex<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    let (key, options) = (args.get(1), Options::parse(args, 2, false)?);
+    let copy = |entry: Entry<'_>| (entry.value.to_vec(), entry.deadline);
+    let is_change = options.expire != Expire::Unsaid;
+    let old = txn.entry(key, |entry| {
+        reply.bulk_or_null(entry.map(|entry| entry.value));
+        entry.filter(|_| is_change).map(copy)
+    })?;
+    let Some((value, deadline)) = old else { return Ok(()) };
+    match options.expire {
+        Expire::Persist if deadline > 0 => txn.put(key, txn.keep(&value))?,
+        Expire::At { relative, .. } => {
+            let deadline = options.expire.deadline(b"getex", || txn.now())?;
+            if !relative && deadline <= txn.now() {
+                txn.delete(key)?;
+            } else {
+                txn.put_until(key, &value, deadline)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn mset<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    if !check_pairs("mset", args, txn, reply)? {
+        return Ok(());
+    }
+    put_pairs(args, txn)?;
+    reply.ok();
+    Ok(())
+}
+
+fn msetnx<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    if !check_pairs("msetnx", args, txn, reply)? {
+        return Ok(());
+    }
+    for key in args.from(1).step_by(2) {
+        if txn.contains(key)? {
+            reply.integer(0);
+            return Ok(());
+        }
+    }
+    put_pairs(args, txn)?;
+    reply.integer(1);
+    Ok(())
+}
+
+/// Whether the arguments are pairs; otherwise the reply is an error.
+fn check_pairs(command: &str, args: Args<'_>, txn: &Txn<'_>, reply: &mut Reply) -> Result<bool, Error> {
+    if args.len().is_multiple_of(2) {
+        refusal::wrong_arity(command, reply);
+        return Ok(false);
+    }
+    for key in args.from(1).step_by(2) {
+        txn.check(key)?;
+    }
+    Ok(true)
+}
+
+fn put_pairs<'g>(args: Args<'g>, txn: &mut Txn<'g>) -> Result<(), Error> {
+    for (key, value) in args.from(1).step_by(2).zip(args.from(2).step_by(2)) {
+        txn.put(key, value)?;
+    }
+    Ok(())
+}
+
+fn append<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    let (key, more) = (args.get(1), args.get(2));
+    txn.check(key)?;
+    let found = txn.entry(key, |entry| {
+        let entry = entry?;
+        let is_long = entry.value.len() + more.len() > MAX_STRING;
+        Some((if is_long { None } else { Some([entry.value, more].concat()) }, entry.deadline))
+    })?;
+    let (value, deadline) = found.unwrap_or_else(|| (Some(more.to_vec()), 0));
+    let value = value.ok_or(TOO_LONG)?;
+    reply.integer(value.len() as i64);
+    txn.put_until(key, &value, deadline)?;
     Ok(())
 }

@@ -1,12 +1,25 @@
 //! The command table: every family's rows, one after the other.
 
 use super::{
-    connection, keyspace, server,
+    bitfield, bits, connection, counter, expire, keyspace, lcs, range, scan, server,
     spec::{Commands, Spec},
-    string,
+    string, transaction,
 };
 
-const FAMILIES: &[&[Spec]] = &[string::COMMANDS, keyspace::COMMANDS, connection::COMMANDS, server::COMMANDS];
+const FAMILIES: &[&[Spec]] = &[
+    string::COMMANDS,
+    range::COMMANDS,
+    counter::COMMANDS,
+    lcs::COMMANDS,
+    bits::COMMANDS,
+    bitfield::COMMANDS,
+    keyspace::COMMANDS,
+    expire::COMMANDS,
+    transaction::COMMANDS,
+    scan::COMMANDS,
+    connection::COMMANDS,
+    server::COMMANDS,
+];
 
 /// Every command, family by family.
 pub fn table() -> impl Iterator<Item = &'static Spec> {

@@ -117,7 +117,7 @@ impl Config {
             ("appendonly", logged.into()),
             ("cache-size", self.cache_size.to_string()),
             ("compression", self.compression.to_string()),
-            ("databases", "1".into()),
+            ("databases", "16".into()),
             ("map-size", self.map_size.to_string()),
             ("max-unsynced", self.max_unsynced.as_secs().to_string()),
             ("maxclients", max_clients.to_string()),

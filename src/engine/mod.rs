@@ -19,6 +19,7 @@ mod first;
 mod flush_only;
 pub mod host;
 mod info;
+pub mod layout;
 mod list;
 #[cfg(feature = "lmdb")]
 mod lmdb;
@@ -119,6 +120,14 @@ pub trait Engine: Send + Sync {
     /// `info().ordered`. `visit` may stop the scan.
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()>;
 
+    /// Goes on with a walk over all pairs at `position`: 0 is the begin, and any number is a place. Returns where
+    /// to go on, 0 at the end. `visit` may ask for a pause, which may come after some more pairs. The walk is no
+    /// snapshot, but a key that is there all the time is visited. Only of use without order: in order, a walk
+    /// is a row of scans, each from behind the last key. What cannot pause visits everything.
+    fn walk(&self, _position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
+        walk_at_once(self, visit)
+    }
+
     /// The exact number of keys.
     fn count(&self) -> Result<u64>;
 
@@ -144,6 +153,15 @@ pub trait Engine: Send + Sync {
     /// Syncs and closes. No other call may follow; dropping without it behaves like a kill, except
     /// that the engine's own destructor runs.
     fn close(&self) -> Result<()>;
+}
+
+/// A walk without a pause.
+fn walk_at_once(engine: &(impl Engine + ?Sized), visit: &mut VisitPair<'_>) -> Result<u64> {
+    engine.scan(KeyRange::ALL, &mut |key, value| {
+        let _pause = visit(key, value);
+        ControlFlow::Continue(())
+    })?;
+    Ok(0)
 }
 
 /// Where an engine keeps its data.

@@ -139,3 +139,38 @@ impl<'a> Args<'a> {
         self.data.get(start..start + span.len as usize).unwrap_or_default()
     }
 }
+
+/// Requests that are kept, apart from the buffer they were read into.
+#[derive(Default)]
+pub struct Record {
+    bytes: Vec<u8>,
+    requests: Requests,
+}
+
+impl Record {
+    /// Adds a request, unless they then have more than `limit` bytes (0 is no limit but that of positions).
+    pub fn push(&mut self, args: Args<'_>, limit: usize) -> bool {
+        let most = if limit == 0 { u32::MAX as usize } else { limit.min(u32::MAX as usize) };
+        let more: usize = args.from(0).map(<[u8]>::len).sum();
+        let spans = (self.requests.spans.len() + args.len()) * size_of::<Span>();
+        if self.bytes.len() + more + spans > most {
+            return false;
+        }
+        for arg in args.from(0) {
+            self.requests.spans.push(Span { start: self.bytes.len() as u32, len: arg.len() as u32 });
+            self.bytes.extend_from_slice(arg);
+        }
+        self.requests.ends.push(self.requests.spans.len() as u32);
+        true
+    }
+
+    /// The arguments of request `index`.
+    pub fn get(&self, index: usize) -> Option<Args<'_>> {
+        self.requests.get(index, &self.bytes)
+    }
+
+    /// Bytes of all requests.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}

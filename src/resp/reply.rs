@@ -1,5 +1,7 @@
 //! Reply encoder: the only writer of RESP bytes to clients.
 
+use std::ops::Range;
+
 /// Protocol version of a connection, chosen by HELLO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
@@ -90,6 +92,15 @@ impl Reply {
         }
     }
 
+    /// Appends a part of replies that were written apart.
+    pub fn append_part(&mut self, other: &Reply, part: Range<usize>) {
+        let part = other.buf.get(part).unwrap_or_default();
+        self.overflowed |= other.overflowed;
+        if self.make_room(part.len()) {
+            self.buf.extend_from_slice(part);
+        }
+    }
+
     /// Memory held, in bytes.
     pub fn capacity(&self) -> usize {
         self.buf.capacity()
@@ -165,6 +176,14 @@ impl Reply {
     pub fn null(&mut self) {
         self.buf.extend_from_slice(match self.protocol {
             Protocol::Resp2 => b"$-1\r\n",
+            Protocol::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// No array: RESP2's null array or RESP3's null.
+    pub fn null_array(&mut self) {
+        self.buf.extend_from_slice(match self.protocol {
+            Protocol::Resp2 => b"*-1\r\n",
             Protocol::Resp3 => b"_\r\n",
         });
     }

@@ -6,9 +6,10 @@ use super::{
     idle::Idle,
     local::Local,
     pool,
+    transaction::{Task, Transaction},
 };
 use crate::{
-    command::{After, Lookup, Session, SessionCommand},
+    command::{self, Action, After, Lookup, Session, SessionCommand},
     resp::{Decoder, Foreign, Limits, Partial, Protocol, ProtocolError},
     store::Store,
 };
@@ -42,6 +43,9 @@ enum Ended {
     #[error("it speaks {0}, not the Redis protocol; perhaps a web page tries to use this port")]
     Foreign(Foreign),
 }
+/// A transaction of more bytes than this does not run on a worker.
+const LARGE_TRANSACTION: usize = 64 << 10;
+
 /// Bytes of a reply that are sent at a time.
 const PIECE: usize = 1 << 20;
 
@@ -56,6 +60,8 @@ pub(super) struct Connection<S> {
     /// The beginning of a small request, the rest of which has not arrived.
     partial: Option<Box<Partial>>,
     temperature: Temperature,
+    /// What it has queued since MULTI, and the keys it watches.
+    transaction: Option<Box<Transaction>>,
     /// Ends it when nothing moves, if that is wanted.
     idle: Option<Idle>,
 }
@@ -73,6 +79,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             held: None,
             partial: None,
             temperature: Temperature::default(),
+            transaction: None,
             idle,
         }
     }
@@ -190,32 +197,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn next_run(&self, exchange: &mut Exchange) -> Option<Run> {
-        if self.session.authenticated { exchange.next_run() } else { exchange.next_run_before_auth() }
+        if !self.session.authenticated {
+            return exchange.next_run_before_auth();
+        }
+        exchange.space = self.session.space;
+        match &self.transaction {
+            Some(transaction) if transaction.is_open() => exchange.next_run_in_transaction(),
+            _ => exchange.next_run(),
+        }
     }
 
     async fn run(&mut self, mut exchange: Box<Exchange>, run: Run) -> Result<Box<Exchange>, Ended> {
         let shared = &self.local.shared;
         match run {
             Run::Read => self.read(exchange).await,
-            Run::Write if shared.context.store.is_memory_only() => {
-                if exchange.is_next_large() {
-                    let store = shared.context.store.clone();
-                    let commit = spawn_blocking(move || {
-                        store.commit(slice::from_mut(&mut exchange));
-                        exchange
-                    });
-                    exchange = self.local.promise(commit).await.map_err(io::Error::from)?;
-                } else {
-                    shared.context.store.commit(slice::from_mut(&mut exchange));
-                }
-                Ok(exchange)
-            }
             Run::Write => {
-                let (connection, committed) = oneshot::channel();
-                exchange.home = Some(Home { worker: self.local.index, connection });
-                self.local.submit(exchange);
-                let committed = self.local.promise(committed).await;
-                Ok(committed.map_err(|_| io::Error::other("the committing thread is gone"))?)
+                let is_large = exchange.is_next_large();
+                self.commit(exchange, is_large).await
+            }
+            Run::Transaction(step) => self.transact(exchange, step).await,
+            Run::Queue => {
+                let (transaction, limit) = (&mut self.transaction, shared.limits.query);
+                exchange.answer_one(|found, args, reply| {
+                    if let (Lookup::Known(spec), Some(transaction)) = (found, transaction) {
+                        transaction.push(spec, args, limit, reply);
+                    }
+                });
+                Ok(exchange)
             }
             Run::Session(run) => {
                 self.run_session(&mut exchange, run);
@@ -224,6 +232,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Run::Table(run) => {
                 exchange.answer_one(|_, args, reply| run(&shared.commands, args, reply));
                 Ok(exchange)
+            }
+            Run::Keys(run) => {
+                let store = shared.context.store.clone();
+                let look = spawn_blocking(move || {
+                    exchange.look(&store, run);
+                    exchange
+                });
+                Ok(self.local.promise(look).await.map_err(io::Error::from)?)
             }
             Run::Query(run) => {
                 let context = shared.context.clone();
@@ -234,8 +250,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Ok(self.local.promise(query).await.map_err(io::Error::from)?)
             }
             Run::Refused => {
-                let mut is_http = false;
+                let (mut is_http, transaction) = (false, &mut self.transaction);
                 exchange.answer_one(|found, args, reply| {
+                    transaction.iter_mut().for_each(|transaction| transaction.refuse(found.is_exec()));
                     is_http = matches!(found, Lookup::Unknown) && Foreign::is_http_word(args.get(0));
                     found.refuse(args, reply);
                 });
@@ -246,6 +263,71 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Ok(exchange)
             }
         }
+    }
+
+    /// Commits what the exchange is about to write.
+    async fn commit(&self, mut exchange: Box<Exchange>, is_large: bool) -> Result<Box<Exchange>, Ended> {
+        let store = &self.local.shared.context.store;
+        if !store.is_memory_only() {
+            let (connection, committed) = oneshot::channel();
+            exchange.home = Some(Home { worker: self.local.index, connection });
+            self.local.submit(exchange);
+            let committed = self.local.promise(committed).await;
+            return Ok(committed.map_err(|_| io::Error::other("the committing thread is gone"))?);
+        }
+        if is_large {
+            let store = store.clone();
+            let commit = spawn_blocking(move || {
+                store.commit(slice::from_mut(&mut exchange));
+                exchange
+            });
+            return Ok(self.local.promise(commit).await.map_err(io::Error::from)?);
+        }
+        store.commit(slice::from_mut(&mut exchange));
+        Ok(exchange)
+    }
+
+    /// Carries out a step of a transaction.
+    async fn transact(
+        &mut self,
+        mut exchange: Box<Exchange>,
+        step: command::Transaction,
+    ) -> Result<Box<Exchange>, Ended> {
+        let store = &self.local.shared.context.store;
+        let mut transaction =
+            self.transaction.take().unwrap_or_else(|| Box::new(Transaction::new(store.clone())));
+        let task = match transaction.step(step) {
+            Ok(Some(task)) => task,
+            done => {
+                exchange.answer_one(|_, _, reply| match done {
+                    Ok(_) => reply.ok(),
+                    Err(error) => reply.error(error),
+                });
+                self.transaction = Some(transaction);
+                return Ok(exchange);
+            }
+        };
+        let is_large = transaction.weight() > LARGE_TRANSACTION;
+        exchange.begin_task(task, transaction);
+        let mut exchange = self.commit(exchange, is_large).await?;
+        let Some(mut transaction) = exchange.transaction.take() else { return Ok(exchange) };
+        let (shared, session) = (&self.local.shared, &mut self.session);
+        if transaction.task == Some(Task::Execute) {
+            transaction.reply(&mut exchange.reply, |spec, args, reply| match spec.action {
+                Action::Session(run) => run(session, &shared.context, args, reply),
+                Action::Query(run) => {
+                    if let Err(error) = run(&shared.context, args, reply) {
+                        error.write(reply);
+                    }
+                }
+                Action::Table(run) => run(&shared.commands, args, reply),
+                // UNWATCH: EXEC has forgotten all of them.
+                _ => reply.ok(),
+            });
+        }
+        transaction.finish();
+        self.transaction = Some(transaction);
+        Ok(exchange)
     }
 
     fn run_session(&mut self, exchange: &mut Exchange, run: SessionCommand) {

@@ -1,13 +1,19 @@
 //! One batch: what a connection received, what its requests are, and the replies.
 
-use super::each::Each;
+use super::{
+    each::Each,
+    through::{answer_entry, read_through},
+    transaction::{Task, Transaction},
+};
 use crate::{
     command::{
-        Action, Commands, Context, Lookup, QueryCommand, Read, SessionCommand, Spec, TableCommand, Write,
+        self, Action, Commands, Context, KeysCommand, Lookup, QueryCommand, Read, SessionCommand, Spec,
+        TableCommand, Write,
     },
     resp::{Args, Input, Partial, Reply, Requests},
-    store::{self, Store, Txn, Work},
+    store::{self, Moment, Space, Store, Txn, Work},
 };
+use bumpalo::Bump;
 use std::{mem, ops::ControlFlow};
 use tokio::sync::oneshot;
 
@@ -45,6 +51,10 @@ pub(super) struct Exchange {
     /// Where the committing thread returns this.
     pub home: Option<Home>,
     keys: Vec<&'static [u8]>,
+    /// The database that its client has chosen.
+    pub space: Space,
+    /// The client's transaction, while there is something to do for it.
+    pub transaction: Option<Box<Transaction>>,
 }
 
 /// A worker, and the connection on it that waits.
@@ -61,10 +71,16 @@ pub(super) enum Run {
     Read,
     /// Writes and the reads between them, in one commit.
     Write,
-    /// One look at the whole keyspace.
+    /// One look at many keys.
+    Keys(KeysCommand),
+    /// One look at the server.
     Query(QueryCommand),
     /// A description of the commands.
     Table(TableCommand),
+    /// A step of a transaction.
+    Transaction(command::Transaction),
+    /// A request that is queued.
+    Queue,
     /// No command; its error is the reply.
     Refused,
     /// A command for clients that have given the password.
@@ -84,6 +100,8 @@ impl Exchange {
             begin: (0, 0),
             home: None,
             keys: Vec::new(),
+            space: Space::default(),
+            transaction: None,
         }
     }
 
@@ -134,8 +152,10 @@ impl Exchange {
         self.end = first + 1;
         Some(match spec.action {
             Action::Session(run) => Run::Session(run),
+            Action::Keys(run) => Run::Keys(run),
             Action::Query(run) => Run::Query(run),
             Action::Table(run) => Run::Table(run),
+            Action::Transaction(step) => Run::Transaction(step),
             Action::Read(_) => {
                 self.end = self.extend(|action| matches!(action, Action::Read(_)), |_| true);
                 Run::Read
@@ -148,6 +168,26 @@ impl Exchange {
                 Run::Write
             }
         })
+    }
+
+    /// The same between MULTI and EXEC: one request at a time.
+    pub fn next_run_in_transaction(&self) -> Option<Run> {
+        Some(match *self.lookups.get(self.next)? {
+            Lookup::Known(spec) => match spec.action {
+                Action::Transaction(step) if step != command::Transaction::Unwatch => Run::Transaction(step),
+                Action::Session(run) if spec.ends_transaction() => Run::Session(run),
+                _ => Run::Queue,
+            },
+            Lookup::Arity(_) | Lookup::Unknown => Run::Refused,
+        })
+    }
+
+    /// Makes a task for the client's transaction of the next request.
+    pub fn begin_task(&mut self, task: Task, mut transaction: Box<Transaction>) {
+        transaction.task = Some(task);
+        self.transaction = Some(transaction);
+        self.begin = (self.reply.len(), self.next);
+        self.end = self.next + 1;
     }
 
     /// The same for a client that has not given the password: one request at a time.
@@ -203,13 +243,16 @@ impl Exchange {
     fn read_up_to(&mut self, store: &Store, most: usize) -> (usize, bool) {
         let (first, mut too_much) = (self.next, false);
         let mut keys = recycle(mem::take(&mut self.keys));
+        let (space, arena, moment) = (self.space, Bump::new(), Moment::default());
         let mut cursor = ReadCursor { at: self.next, key: 0, count: 0, reply_start: self.reply.len() };
         // Bounded, because what a full reply leaves over is listed again.
         for index in self.next..self.end.min(self.next + READS) {
             if let Some((read, args)) = reading(&self.lookups, &self.requests, self.input.bytes(), index) {
                 match read {
-                    Read::One(_) => keys.push(args.get(1)),
-                    Read::Each(_) | Read::Count(_) => keys.extend(args.from(1)),
+                    Read::One(_) | Read::Entry(_) => keys.push(space.stored(args.get(1), &arena)),
+                    Read::Each(_) | Read::Count(_) => {
+                        keys.extend(args.from(1).map(|key| space.stored(key, &arena)));
+                    }
                 }
             }
         }
@@ -222,7 +265,7 @@ impl Exchange {
                 return ControlFlow::Break(());
             }
             if let Some((read, args)) = reading(lookups, requests, data, cursor.at) {
-                cursor.answer(read, args, value, reply);
+                cursor.answer(read, args, value, &moment, reply);
             }
             if cursor.key == 0 && reply.len() >= REPLY_SIZE {
                 ControlFlow::Break(())
@@ -250,7 +293,19 @@ impl Exchange {
             let start = reply.len();
             if let Err(error) = run(context, args, reply) {
                 reply.truncate(start);
-                reply.error(error.to_string());
+                error.write(reply);
+            }
+        });
+    }
+
+    /// Looks at keys.
+    pub fn look(&mut self, store: &Store, run: KeysCommand) {
+        let mut view = store.view(self.space);
+        self.answer_one(|_, args, reply| {
+            let start = reply.len();
+            if let Err(error) = run(&mut view, args, reply) {
+                reply.truncate(start);
+                error.write(reply);
             }
         });
     }
@@ -292,11 +347,23 @@ struct ReadCursor {
 
 impl ReadCursor {
     #[inline]
-    fn answer(&mut self, read: Read, args: Args<'_>, value: Option<&[u8]>, reply: &mut Reply) {
-        let keys = args.len() - 1;
+    fn answer(
+        &mut self,
+        read: Read,
+        args: Args<'_>,
+        stored: Option<&[u8]>,
+        moment: &Moment,
+        reply: &mut Reply,
+    ) {
+        // First of all GET, and for that no more than it needs.
+        if let Read::One(answer) = read {
+            answer(args, moment.live(stored), reply);
+            return self.finish(reply);
+        }
+        let (keys, value) = (args.len() - 1, moment.live(stored));
         match read {
-            Read::One(answer) => {
-                answer(args, value, reply);
+            Read::Entry(answer) => {
+                answer_entry(answer, args, moment.entry(stored), reply);
                 return self.finish(reply);
             }
             Read::Each(answer) => {
@@ -306,6 +373,7 @@ impl ReadCursor {
                 answer(value, reply);
             }
             Read::Count(holds) => self.count += i64::from(holds(value)),
+            Read::One(_) => {}
         }
         self.key += 1;
         if self.key == keys {
@@ -322,36 +390,17 @@ impl ReadCursor {
     }
 }
 
-/// The same for a read between writes, through their transaction.
-fn read_through(
-    read: Read,
-    args: Args<'_>,
-    txn: &mut Txn<'_>,
-    reply: &mut Reply,
-) -> Result<(), store::Error> {
-    match read {
-        Read::One(answer) => txn.read(args.get(1), |value| answer(args, value, reply))?,
-        Read::Each(answer) => {
-            reply.array(args.len() - 1);
-            for key in args.from(1) {
-                txn.read(key, |value| answer(value, reply))?;
-            }
-        }
-        Read::Count(holds) => {
-            let mut count = 0;
-            for key in args.from(1) {
-                count += i64::from(txn.read(key, holds)?);
-            }
-            reply.integer(count);
-        }
-    }
-    Ok(())
-}
-
 impl Work for Box<Exchange> {
     fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
-        let Exchange { input, requests, reply, lookups, next, end, each, .. } = &mut **self;
+        let Exchange { input, requests, reply, lookups, next, end, each, space, transaction, .. } =
+            &mut **self;
         let (requests, data) = (&*requests, input.bytes());
+        txn.select(*space);
+        if let (Some(transaction), Some(args)) = (transaction, requests.get(*next, data)) {
+            transaction.run(args, *space, txn, reply);
+            *next += 1;
+            return;
+        }
         while *next < *end {
             let (Some(Lookup::Known(spec)), Some(args)) = (lookups.get(*next), requests.get(*next, data))
             else {
@@ -359,19 +408,21 @@ impl Work for Box<Exchange> {
             };
             let start = reply.len();
             let outcome = match spec.action {
-                Action::Write(Write::Blind(run) | Write::Seeing(run)) => run(args, txn, reply),
+                Action::Write(Write::Blind(run) | Write::BlindWithoutOptions(run) | Write::Seeing(run)) => {
+                    run(args, txn, reply)
+                }
                 Action::Write(Write::Each(write)) => match each.write(write, args, txn, reply) {
                     Ok(true) => Ok(()),
                     Ok(false) => break,
                     Err(error) => Err(error),
                 },
                 Action::Read(read) => read_through(read, args, txn, reply).map_err(Into::into),
-                Action::Session(_) | Action::Query(_) | Action::Table(_) => break,
+                _ => break,
             };
             if let Err(error) = outcome {
                 *each = Each::default();
                 reply.truncate(start);
-                reply.error(error.to_string());
+                error.write(reply);
             }
             *next += 1;
             if reply.len() >= REPLY_SIZE {
@@ -382,6 +433,7 @@ impl Work for Box<Exchange> {
 
     fn rewind(&mut self) {
         let (reply_start, first) = self.begin;
+        self.transaction.iter_mut().for_each(|transaction| transaction.rewind());
         self.each = Each::default();
         self.reply.truncate(reply_start);
         self.next = first;
@@ -390,6 +442,7 @@ impl Work for Box<Exchange> {
     fn fail(&mut self, error: &store::Error) {
         let end = self.next;
         self.rewind();
+        self.transaction.iter_mut().for_each(|transaction| transaction.task = None);
         while self.next < end.max(self.begin.1 + 1) {
             self.reply.error(error.to_string());
             self.next += 1;
@@ -397,13 +450,22 @@ impl Work for Box<Exchange> {
     }
 
     fn weight(&self) -> usize {
-        self.input.len()
+        self.transaction.as_ref().map_or(0, |transaction| transaction.weight()) + self.input.len()
     }
 
     fn is_blind(&self) -> bool {
-        let run = self.lookups.get(self.next..self.end).unwrap_or_default();
-        let is_blind = |spec: &Spec| matches!(spec.action, Action::Write(Write::Blind(_)));
-        run.iter().all(|found| matches!(found, Lookup::Known(spec) if is_blind(spec)))
+        self.transaction.is_none()
+            && (self.next..self.end).all(|index| {
+                let Some(Lookup::Known(spec)) = self.lookups.get(index) else { return false };
+                let args = self.requests.get(index, self.input.bytes()).map_or(0, |args| args.len());
+                match spec.action {
+                    Action::Write(Write::Blind(_)) => true,
+                    Action::Write(Write::BlindWithoutOptions(_)) => {
+                        args == spec.arity.unsigned_abs() as usize
+                    }
+                    _ => false,
+                }
+            })
     }
 }
 

@@ -14,6 +14,8 @@ mod shared;
 mod sockets;
 #[cfg(test)]
 mod tests;
+mod through;
+mod transaction;
 mod worker;
 
 pub use access::{Access, AccessError};
@@ -124,12 +126,15 @@ fn spawn_workers(
 struct Writers {
     committer: Option<JoinHandle<()>>,
     syncer: Option<(Sender<()>, JoinHandle<()>)>,
+    remover: JoinHandle<()>,
 }
 
 impl Writers {
     fn spawn(shared: &Arc<Shared>) -> Result<Self, Error> {
         let store = shared.context.store.clone();
-        let mut writers = Self { committer: None, syncer: None };
+        let target = store.clone();
+        let remover = spawn("expire".into(), move || target.remove_expired())?;
+        let mut writers = Self { committer: None, syncer: None, remover };
         if store.is_memory_only() {
             return Ok(writers);
         }
@@ -152,6 +157,8 @@ impl Writers {
     }
 
     fn stop(self, shared: &Shared) {
+        shared.context.store.expiry().stop();
+        join([self.remover]);
         shared.queue.close();
         join(self.committer);
         if let Some((stop, syncer)) = self.syncer {

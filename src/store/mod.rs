@@ -1,6 +1,11 @@
 //! Between commands and the engine: the only place that decides what is committed together, when it
 //! is synced, and whether writes are still accepted.
 
+mod cursors;
+mod expiry;
+mod keyspace;
+mod moment;
+mod own;
 mod queue;
 #[cfg(test)]
 mod schedules;
@@ -13,25 +18,40 @@ mod threads {
         thread::yield_now,
     };
 }
+mod space;
 mod txn;
 mod unsynced;
+mod watch;
+mod within;
+mod written;
 
-use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, VisitPair, VisitValue};
+use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, Op, VisitValue};
 use bumpalo::Bump;
+use cursors::Cursors;
+use own::Own;
 use std::{
     mem,
+    ops::ControlFlow,
     panic::{self, AssertUnwindSafe},
     sync::{
         Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU8, Ordering},
     },
     time::Duration,
 };
 use unsynced::Unsynced;
+use watch::Watches;
+use written::Written;
 
+pub use crate::engine::layout::Entry;
+pub use expiry::Expiry;
+pub use keyspace::{Keyspace, View, VisitEntry};
+pub use moment::Moment;
 pub use queue::CommitQueue;
+pub use space::Space;
 pub use txn::Txn;
 pub use unsynced::SyncState;
+pub use watch::Watch;
 
 use crate::engine;
 
@@ -84,6 +104,12 @@ pub struct Store {
     writer: Mutex<Scratch>,
     /// What the syncs of `everysec` have not covered.
     unsynced: Unsynced,
+    /// When values expire.
+    expiry: Expiry,
+    cursors: Cursors,
+    watches: Watches,
+    /// Which records of the layer are there.
+    own: AtomicU8,
 }
 
 /// Age of the oldest unsynced write from which on further ones wait for the sync under `everysec`, unless
@@ -100,14 +126,20 @@ struct Scratch {
 impl Store {
     /// A store over an open engine.
     pub fn new(engine: Box<dyn Engine>, fsync: Fsync) -> Self {
-        Self {
+        let store = Self {
             engine,
             fsync,
             fault: OnceLock::new(),
             is_full: AtomicBool::new(false),
             writer: Mutex::default(),
             unsynced: Unsynced::new(MAX_UNSYNCED),
-        }
+            expiry: Expiry::default(),
+            cursors: Cursors::default(),
+            watches: Watches::default(),
+            own: AtomicU8::new(0),
+        };
+        store.find_own();
+        store
     }
 
     /// The same with another limit than [`MAX_UNSYNCED`].
@@ -151,14 +183,82 @@ impl Store {
         Ok(self.engine.read_long(keys, visit)?)
     }
 
-    /// See [`Engine::scan`].
-    pub fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<(), Error> {
-        Ok(self.engine.scan(range, visit)?)
+    /// The keys of one database.
+    pub fn view(&self, space: Space) -> View<'_> {
+        View::new(self, space)
     }
 
-    /// See [`Engine::count`].
-    pub fn count(&self) -> Result<u64, Error> {
-        Ok(self.engine.count()?)
+    /// Number of keys in one database. Only where no key has a head the engine can tell.
+    fn count_in(&self, space: Space) -> Result<u64, Error> {
+        let own = self.own();
+        if !own.contains(Own::SPACES) {
+            let all = if space == Space::default() { self.engine.count()? } else { own.len() };
+            return Ok(all.saturating_sub(own.len()));
+        }
+        let mut count = 0;
+        keyspace::scan(self.engine(), space, KeyRange::ALL, &mut |_, _, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+        Ok(count)
+    }
+
+    /// The layer's own records.
+    #[inline]
+    fn own(&self) -> Own {
+        Own::from_bits(self.own.load(Ordering::Relaxed))
+    }
+
+    /// Notes what a commit has written.
+    #[inline]
+    fn note(&self, deadlines: &[(u64, &[u8])], own: Option<Own>) {
+        if let Some(own) = own {
+            self.own.store(own.bits(), Ordering::Relaxed);
+        }
+        self.expiry.note(deadlines);
+    }
+
+    /// Looks for the layer's own records.
+    fn find_own(&self) {
+        let mut own = Own::default();
+        let keys = Own::ALL.map(|(_, key)| key);
+        let found = self.engine.read(&keys, &mut |index, value| {
+            if let (Some((record, _)), Some(_)) = (Own::ALL.get(index), value) {
+                own.add(*record);
+            }
+            ControlFlow::Continue(())
+        });
+        if let Err(error) = found {
+            // Who cannot tell looks.
+            log::error!("cannot tell whether keys expire: {error}");
+            own.add(Own::EXPIRES);
+        }
+        self.own.store(own.bits(), Ordering::Relaxed);
+        if own.contains(Own::EXPIRES) {
+            self.expiry.look();
+        }
+    }
+
+    /// What expires.
+    pub fn expiry(&self) -> &Expiry {
+        &self.expiry
+    }
+
+    fn engine(&self) -> &dyn Engine {
+        &*self.engine
+    }
+
+    /// Ends what [`Txn::watch`] began.
+    pub fn unwatch(&self, watch: &Watch) {
+        self.watches.remove(watch);
+    }
+
+    fn watches(&self) -> &Watches {
+        &self.watches
+    }
+
+    fn cursors(&self) -> &Cursors {
+        &self.cursors
     }
 
     /// See [`Engine::disk_size`].
@@ -225,13 +325,17 @@ impl Store {
             *arena = Bump::new();
         }
         arena.reset();
-        let mut txn = Txn::new(&*self.engine, arena, mem::take(batch).recycle(), self.fault());
+        let own = self.own();
+        let mut txn = Txn::new(self, arena, mem::take(batch).recycle(), own);
         for work in group {
             work.run(&mut txn);
             txn.end_part();
         }
-        let written = txn.into_batch();
+        let Written { batch: written, deadlines, own } = txn.into_written();
         let outcome = if written.is_empty() { Ok(()) } else { self.write(&written) };
+        if outcome.is_ok() {
+            self.note(&deadlines, own);
+        }
         *batch = written.recycle();
         outcome
     }
@@ -239,13 +343,30 @@ impl Store {
     /// Commits while others do, with memory of its own. Only to become visible it takes its turn.
     fn commit_beside(&self, work: &mut impl Work) -> Result<(), Error> {
         let arena = Bump::new();
-        let mut txn = Txn::new(&*self.engine, &arena, Batch::default(), self.fault());
+        // Whatever others clear meanwhile, what needs a record comes with it.
+        let mut txn = Txn::new(self, &arena, Batch::default(), Own::default());
         work.run(&mut txn);
+        let Written { batch, deadlines, own } = txn.into_written();
+        let own = own.map(|own| Own::from_bits(own.bits() | self.own().bits()));
         let mut turn = |write: &mut dyn FnMut() -> engine::Result<()>| {
             let _others_wait = self.writer.lock();
-            write()
+            write()?;
+            self.note(&deadlines, own);
+            self.touch(&batch);
+            Ok(())
         };
-        Ok(self.engine.write_beside(&txn.into_batch(), &mut turn)?)
+        Ok(self.engine.write_beside(&batch, &mut turn)?)
+    }
+
+    /// Notes what was written beside others, for those who watch it.
+    fn touch(&self, batch: &Batch<'_>) {
+        if self.watches.any() {
+            for op in batch.ops() {
+                if let Op::Put { key, .. } | Op::Delete { key } = op {
+                    self.watches.touch(key);
+                }
+            }
+        }
     }
 
     fn write(&self, batch: &Batch<'_>) -> Result<(), Error> {

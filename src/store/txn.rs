@@ -1,7 +1,12 @@
 //! One commit in the making.
 
-use super::Error;
-use crate::engine::{self, Batch, Engine};
+use super::{
+    Error, Store, keyspace::Keyspace, moment::Moment, own::Own, space::Space, watch::Watch, written::Written,
+};
+use crate::engine::{
+    self, Batch, KeyRange,
+    layout::{self, Entry},
+};
 use bumpalo::Bump;
 use hashbrown::HashMap;
 use std::ops::ControlFlow;
@@ -9,24 +14,47 @@ use std::ops::ControlFlow;
 /// What a group of commands reads and writes before it is committed: the engine as it is, under the
 /// group's own writes. `'g` is the life of the group: keys and values are borrowed from its requests.
 pub struct Txn<'g> {
-    engine: &'g dyn Engine,
+    store: &'g Store,
     arena: &'g Bump,
     batch: Batch<'g>,
     overlay: Option<Overlay<'g>>,
     fault: Option<&'g str>,
     min_key: usize,
     max_key: usize,
+    space: Space,
+    moment: Moment,
+    /// Values that were given a deadline, with their stored keys.
+    deadlines: Vec<(u64, &'g [u8])>,
+    /// The layer's own records.
+    own: Own,
+    /// The same when this began.
+    own_before: Own,
+    /// Whether some client watches keys.
+    watched: bool,
 }
 
-/// The group's own writes by key. Made only when a command of the group reads, since a group of
+/// A key with its value and deadline.
+struct Pair<'g> {
+    key: &'g [u8],
+    value: Vec<u8>,
+    deadline: u64,
+}
+
+/// The group's own writes by stored key. Made only when a command of the group reads, since a group of
 /// plain SETs needs none.
 #[derive(Default)]
-struct Overlay<'g> {
-    cleared: bool,
-    values: HashMap<&'g [u8], Option<&'g [u8]>>,
+pub(super) struct Overlay<'g> {
+    pub(super) cleared: bool,
+    pub(super) values: HashMap<&'g [u8], Option<&'g [u8]>>,
 }
 
 impl<'g> Overlay<'g> {
+    fn of(batch: &Batch<'g>) -> Self {
+        let mut overlay = Self::default();
+        batch.ops().iter().for_each(|&op| overlay.apply(op));
+        overlay
+    }
+
     fn apply(&mut self, op: engine::Op<'g>) {
         match op {
             engine::Op::Put { key, value } => {
@@ -44,45 +72,102 @@ impl<'g> Overlay<'g> {
 }
 
 impl<'g> Txn<'g> {
-    pub(super) fn new(
-        engine: &'g dyn Engine,
-        arena: &'g Bump,
-        batch: Batch<'g>,
-        fault: Option<&'g str>,
-    ) -> Self {
-        let (min_key, max_key) = engine.key_limits();
-        Self { engine, arena, batch, overlay: None, fault, min_key, max_key }
+    pub(super) fn new(store: &'g Store, arena: &'g Bump, batch: Batch<'g>, own: Own) -> Self {
+        let (min_key, max_key) = store.engine().key_limits();
+        let (fault, watched) = (store.fault(), store.watches().any());
+        let (space, moment, deadlines) = (Space::default(), Moment::default(), Vec::new());
+        Self {
+            store,
+            arena,
+            batch,
+            overlay: None,
+            fault,
+            min_key,
+            max_key,
+            space,
+            moment,
+            deadlines,
+            own,
+            own_before: own,
+            watched,
+        }
     }
 
-    pub(super) fn into_batch(self) -> Batch<'g> {
-        self.batch
+    pub(super) fn into_written(self) -> Written<'g> {
+        let own = (self.own != self.own_before).then_some(self.own);
+        Written { batch: self.batch, deadlines: self.deadlines, own }
+    }
+
+    pub(super) fn store(&self) -> &'g Store {
+        self.store
+    }
+
+    /// The group's own writes, and the time.
+    pub(super) fn own_writes(&mut self) -> (&Overlay<'g>, &Moment) {
+        let Self { batch, moment, overlay, .. } = self;
+        (overlay.get_or_insert_with(|| Overlay::of(batch)), moment)
     }
 
     /// Ends what one connection wants to be visible together.
     pub(super) fn end_part(&mut self) {
         self.batch.end_part();
+        self.moment = Moment::default();
+        self.space = Space::default();
+    }
+
+    /// Chooses the database of what follows, up to the end of the part.
+    pub fn select(&mut self, space: Space) {
+        self.space = space;
+    }
+
+    /// The database chosen.
+    pub fn space(&self) -> Space {
+        self.space
+    }
+
+    /// The time of this part, in milliseconds since 1970.
+    pub fn now(&self) -> u64 {
+        self.moment.now()
     }
 
     /// Calls `f` with the value of `key` as the commands before left it.
     pub fn read<R>(&mut self, key: &[u8], f: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, Error> {
-        let overlay = self.overlay.get_or_insert_with(|| {
-            let mut overlay = Overlay::default();
-            self.batch.ops().iter().for_each(|&op| overlay.apply(op));
-            overlay
-        });
-        if let Some(value) = overlay.values.get(key) {
-            return Ok(f(*value));
+        self.entry(key, |entry| f(entry.map(|entry| entry.value)))
+    }
+
+    /// The same with its deadline.
+    pub fn entry<R>(&mut self, key: &[u8], f: impl FnOnce(Option<Entry<'_>>) -> R) -> Result<R, Error> {
+        if self.space == Space::default() && !layout::may_be_marked(key) {
+            return self.entry_of(key, f);
+        }
+        let arena = Bump::new();
+        self.entry_of(self.space.stored(key, &arena), f)
+    }
+
+    fn entry_of<R>(&mut self, stored: &[u8], f: impl FnOnce(Option<Entry<'_>>) -> R) -> Result<R, Error> {
+        self.read_stored(stored, |moment, value| f(moment.entry(value)))
+    }
+
+    fn read_stored<R>(
+        &mut self,
+        stored: &[u8],
+        f: impl FnOnce(&Moment, Option<&[u8]>) -> R,
+    ) -> Result<R, Error> {
+        let engine = self.store.engine();
+        let (overlay, moment) = self.own_writes();
+        if let Some(value) = overlay.values.get(stored) {
+            return Ok(f(moment, *value));
         }
         if overlay.cleared {
-            return Ok(f(None));
+            return Ok(f(moment, None));
         }
         let (mut f, mut result) = (Some(f), None);
-        self.engine.read(&[key], &mut |_, value| {
-            result = f.take().map(|f| f(value));
+        engine.read(&[stored], &mut |_, value| {
+            result = f.take().map(|f| f(moment, value));
             ControlFlow::Continue(())
         })?;
         result.ok_or_else(|| {
-            let engine = self.engine.info().name;
+            let engine = engine.info().name;
             Error::Engine(engine::Error::Library { engine, message: "answered no read".into() })
         })
     }
@@ -97,44 +182,201 @@ impl<'g> Txn<'g> {
     #[inline]
     pub fn check(&self, key: &[u8]) -> Result<(), Error> {
         self.check_writable()?;
-        if (self.min_key..=self.max_key).contains(&key.len()) {
+        let head = self.head_of(key);
+        if (self.min_key..=self.max_key).contains(&(key.len() + head)) {
             return Ok(());
         }
-        let (engine, len) = (self.engine.info().name, key.len());
-        Err(engine::Error::KeyLength { engine, len, min: self.min_key, max: self.max_key }.into())
+        let (engine, len) = (self.store.info().name, key.len());
+        let (min, max) = (self.min_key.saturating_sub(head), self.max_key - head);
+        Err(engine::Error::KeyLength { engine, len, min, max }.into())
     }
 
-    /// Sets `key`. Fails as [`Txn::check`] does.
+    #[inline]
+    fn head_of(&self, key: &[u8]) -> usize {
+        let has_head = self.space != Space::default() || layout::needs_head(key);
+        if has_head { layout::KEY_HEAD } else { 0 }
+    }
+
+    /// Sets `key` to a value that does not expire. Fails as [`Txn::check`] does.
     #[inline]
     pub fn put(&mut self, key: &'g [u8], value: &'g [u8]) -> Result<(), Error> {
         self.check(key)?;
+        let value = if layout::needs_head(value) { self.with_head(0, value) } else { value };
+        let key = self.stored_to_put(key);
         self.push(engine::Op::Put { key, value });
         Ok(())
+    }
+
+    /// How `key` is stored.
+    #[inline]
+    fn stored_to_put(&mut self, key: &'g [u8]) -> &'g [u8] {
+        if self.head_of(key) > 0 {
+            self.note_own(Own::SPACES);
+        }
+        self.space.stored(key, self.arena)
+    }
+
+    /// Puts a record of the layer, once.
+    #[cold]
+    fn note_own(&mut self, own: Own) {
+        if let Some(key) = self.own.add(own) {
+            self.push_unseen(engine::Op::Put { key, value: b"1" });
+        }
+    }
+
+    /// Sets `key` to a value that expires at `deadline`, in milliseconds since 1970; 0 is never. Fails as
+    /// [`Txn::check`] does.
+    pub fn put_until(&mut self, key: &'g [u8], value: &[u8], deadline: u64) -> Result<(), Error> {
+        if deadline == 0 {
+            return self.put(key, self.keep(value));
+        }
+        self.check(key)?;
+        self.note_own(Own::EXPIRES);
+        let (key, value) = (self.stored_to_put(key), self.with_head(deadline, value));
+        self.push(engine::Op::Put { key, value });
+        self.deadlines.push((deadline, key));
+        Ok(())
+    }
+
+    fn with_head(&self, deadline: u64, value: &[u8]) -> &'g [u8] {
+        let head = layout::value_head(deadline);
+        let bytes = self.arena.alloc_slice_fill_default(head.len() + value.len());
+        let (before, after) = bytes.split_at_mut(head.len());
+        before.copy_from_slice(&head);
+        after.copy_from_slice(value);
+        bytes
     }
 
     /// Removes `key`. A key the engine cannot hold is not there.
     pub fn delete(&mut self, key: &'g [u8]) -> Result<(), Error> {
         self.check_writable()?;
         if self.check(key).is_ok() {
+            let key = self.space.stored(key, self.arena);
             self.push(engine::Op::Delete { key });
         }
         Ok(())
     }
 
-    /// Removes every key.
-    pub fn clear(&mut self) -> Result<(), Error> {
+    /// Removes what is stored as `stored` if it has expired. Tells whether it had.
+    pub(super) fn expire(&mut self, stored: &'g [u8]) -> Result<bool, Error> {
         self.check_writable()?;
-        self.push(engine::Op::Clear);
+        let expired =
+            self.read_stored(stored, |moment, value| value.is_some() && moment.entry(value).is_none())?;
+        if expired {
+            self.push_unseen(engine::Op::Delete { key: stored });
+        }
+        Ok(expired)
+    }
+
+    /// Removes every key of the database.
+    pub fn clear_space(&mut self) -> Result<(), Error> {
+        self.check_writable()?;
+        if !self.own.contains(Own::SPACES) {
+            // There is no other.
+            return if self.space == Space::default() { self.clear() } else { Ok(()) };
+        }
+        let mut keys = Vec::new();
+        self.scan(KeyRange::ALL, &mut |key, _| {
+            keys.push(key.to_vec());
+            ControlFlow::Continue(())
+        })?;
+        for key in keys {
+            let key = self.keep(&key);
+            self.delete(key)?;
+        }
         Ok(())
     }
 
-    /// Copies a value that no request holds, to be put.
-    pub fn keep(&self, value: &[u8]) -> &'g [u8] {
-        self.arena.alloc_slice_copy(value)
+    /// All that one database has.
+    fn all_of(&mut self, space: Space) -> Result<Vec<Pair<'g>>, Error> {
+        let (arena, mut all) = (self.arena, Vec::new());
+        self.space = space;
+        self.scan(KeyRange::ALL, &mut |key, entry| {
+            let key = &*arena.alloc_slice_copy(key);
+            all.push(Pair { key, value: entry.value.to_vec(), deadline: entry.deadline });
+            ControlFlow::Continue(())
+        })?;
+        Ok(all)
+    }
+
+    /// Exchanges two databases, in one commit of all their keys.
+    pub fn swap(&mut self, one: Space, two: Space) -> Result<(), Error> {
+        let before = self.space;
+        let (of_one, of_two) = (self.all_of(one)?, self.all_of(two)?);
+        for (space, old, new) in [(one, &of_one, &of_two), (two, &of_two, &of_one)] {
+            self.space = space;
+            for Pair { key, .. } in new {
+                self.check(key)?;
+            }
+            for Pair { key, .. } in old {
+                self.delete(key)?;
+            }
+        }
+        for (space, new) in [(one, of_two), (two, of_one)] {
+            self.space = space;
+            for Pair { key, value, deadline } in &new {
+                self.put_until(key, value, *deadline)?;
+            }
+        }
+        self.space = before;
+        Ok(())
+    }
+
+    /// Removes every key of every database.
+    pub fn clear(&mut self) -> Result<(), Error> {
+        self.check_writable()?;
+        if self.watched {
+            self.touch_all()?;
+        }
+        self.push(engine::Op::Clear);
+        self.deadlines.clear();
+        self.own = Own::default();
+        Ok(())
+    }
+
+    /// Copies a key or a value that no request holds, to be put.
+    pub fn keep(&self, bytes: &[u8]) -> &'g [u8] {
+        self.arena.alloc_slice_copy(bytes)
+    }
+
+    /// What clients watch is changed, where it is there.
+    #[cold]
+    fn touch_all(&mut self) -> Result<(), Error> {
+        for stored in self.store.watches().keys() {
+            if self.entry_of(&stored, |entry| entry.is_some())? {
+                self.store.watches().touch(&stored);
+            }
+        }
+        Ok(())
+    }
+
+    /// Watches `key`, for what is written after this.
+    pub fn watch(&mut self, key: &[u8]) -> Result<Watch, Error> {
+        self.watched = true;
+        let (arena, watches) = (Bump::new(), self.store.watches());
+        let stored = self.space.stored(key, &arena);
+        self.entry_of(stored, |entry| watches.add(stored, entry.map_or(0, |entry| entry.deadline)))
+    }
+
+    /// Whether none of these was written since, nor has expired.
+    pub fn are_unchanged(&self, watched: &[Watch]) -> bool {
+        let is_over = |watch: &Watch| watch.deadline != 0 && watch.deadline <= self.now();
+        watched.iter().all(|watch| self.store.watches().is_unchanged(watch) && !is_over(watch))
     }
 
     #[inline]
     fn push(&mut self, op: engine::Op<'g>) {
+        if self.watched
+            && let engine::Op::Put { key, .. } | engine::Op::Delete { key } = op
+        {
+            self.store.watches().touch(key);
+        }
+        self.push_unseen(op);
+    }
+
+    /// The same for what no client has changed.
+    #[inline]
+    fn push_unseen(&mut self, op: engine::Op<'g>) {
         self.batch.push(op);
         if let Some(overlay) = &mut self.overlay {
             overlay.apply(op);

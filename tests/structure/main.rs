@@ -31,7 +31,7 @@ const STAGES: &[&[&str]] = &[&["report", "compare"], &["run"], &["plan"], &["dat
 
 /// The command table, top first; whatever is not named here is a family.
 const COMMANDS: (&[&str], &[&[&str]]) =
-    (&["list", "table"], &[&["spec"], &["context"], &["password", "refusal", "glob"]]);
+    (&["list", "table"], &[&["spec"], &["context"], &["extended", "glob", "password", "refusal"]]);
 
 type Module = Vec<String>;
 

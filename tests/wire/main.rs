@@ -18,12 +18,15 @@ mod differential;
 mod every_store;
 #[cfg(feature = "fault-injection")]
 mod everysec;
+mod expiry;
 mod frames;
 #[cfg(feature = "lmdb")]
 mod full;
 mod idle;
 mod limits;
 mod pipelines;
+mod scanning;
 mod shutdown;
 #[cfg(feature = "tls")]
 mod tls;
+mod transactions;

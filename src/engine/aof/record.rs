@@ -1,6 +1,10 @@
 //! One record of the log: a RESP command, as bytes and back.
 
-use super::super::{Batch, Op};
+use super::super::{
+    Batch, Op,
+    layout::{self, Entry},
+};
+use bumpalo::Bump;
 use std::ops::Range;
 
 /// Longest key and longest value: Redis' own limit (`proto-max-bulk-len`).
@@ -15,6 +19,8 @@ pub(super) fn encode<E>(
     out: &mut Vec<u8>,
     mut ready: impl FnMut(&mut Vec<u8>, usize) -> Result<(), E>,
 ) -> Result<(), E> {
+    // More than one record for a write is a group, too.
+    let group = group || batch.ops().iter().any(is_more_than_one);
     if group {
         ready(out, MULTI.len())?;
         out.extend_from_slice(MULTI);
@@ -22,13 +28,15 @@ pub(super) fn encode<E>(
     for op in batch.ops() {
         match op {
             Op::Put { key, value } => {
-                ready(out, OVERHEAD + key.len())?;
+                ready(out, head_length(key, value))?;
                 encode_set(key, value, out);
             }
             Op::Delete { key } => {
                 ready(out, OVERHEAD + key.len())?;
-                out.extend_from_slice(b"*2\r\n$3\r\nDEL\r\n");
-                encode_bulk(key, out);
+                encode_in_database(key, out, |key, out| {
+                    out.extend_from_slice(b"*2\r\n$3\r\nDEL\r\n");
+                    encode_bulk(key, out);
+                });
             }
             Op::Clear => {
                 ready(out, FLUSH.len())?;
@@ -45,16 +53,75 @@ pub(super) fn encode<E>(
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
-const FLUSH: &[u8] = b"*1\r\n$7\r\nFLUSHDB\r\n";
+const FLUSH: &[u8] = b"*1\r\n$8\r\nFLUSHALL\r\n";
+
+/// What a record of a deadline begins with.
+pub(super) const PEXPIREAT: &[u8] = b"*3\r\n$9\r\nPEXPIREAT\r\n";
 
 /// A record of one key and one value has at most so many bytes beside them.
 pub(super) const OVERHEAD: usize = 48;
 
-/// Appends a `SET` record to `out`.
+/// Appends a `SET` record to `out`, and what goes with it: a `PEXPIREAT` where the value has a deadline, a
+/// `SELECT` before and behind where it is of another database than 0. Nothing for the record that there are
+/// deadlines, which follows from these.
+#[inline]
 pub(in super::super) fn encode_set(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    if layout::may_be_marked(key) || layout::may_be_marked(value) {
+        return encode_marked(key, value, out);
+    }
+    encode_plain(key, value, out);
+}
+
+fn encode_plain(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n");
     encode_bulk(key, out);
     encode_bulk(value, out);
+}
+
+#[cold]
+fn encode_marked(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    let Entry { value, deadline } = layout::entry(value);
+    encode_in_database(key, out, |key, out| {
+        encode_plain(key, value, out);
+        if deadline > 0 {
+            out.extend_from_slice(PEXPIREAT);
+            encode_bulk(key, out);
+            encode_bulk(itoa::Buffer::new().format(deadline).as_bytes(), out);
+        }
+    });
+}
+
+/// Appends what `encode` makes of the key that is stored as `stored`, in its database.
+fn encode_in_database(stored: &[u8], out: &mut Vec<u8>, encode: impl FnOnce(&[u8], &mut Vec<u8>)) {
+    let Some((database, key)) = layout::key(stored) else { return };
+    let select = |database: u8, out: &mut Vec<u8>| {
+        out.extend_from_slice(b"*2\r\n$6\r\nSELECT\r\n");
+        encode_bulk(itoa::Buffer::new().format(database).as_bytes(), out);
+    };
+    if database != 0 {
+        select(database, out);
+    }
+    encode(key, out);
+    if database != 0 {
+        select(0, out);
+    }
+}
+
+/// Whether a write is more than one record.
+#[inline]
+fn is_more_than_one(op: &Op<'_>) -> bool {
+    match op {
+        Op::Put { key, value } => layout::needs_head(key) || layout::needs_head(value),
+        Op::Delete { key } => layout::needs_head(key),
+        Op::Clear => false,
+    }
+}
+
+/// The length of a `SET` record without its value; of more than one record, that of all of them.
+#[inline]
+fn head_length(key: &[u8], value: &[u8]) -> usize {
+    let most = if layout::needs_head(value) { value.len() + 3 * OVERHEAD + key.len() } else { OVERHEAD };
+    most + key.len()
 }
 
 fn encode_bulk(bytes: &[u8], out: &mut Vec<u8>) {
@@ -201,38 +268,111 @@ pub(super) enum Meaning {
     Unknown,
 }
 
-/// What a record asks for; its writes go to `batch`. Beside what [`encode`] writes it knows what
-/// `redis-server` does, where that means the same whatever is stored.
+/// Where the writes of records go.
+#[derive(Default)]
+pub(super) struct State {
+    database: u8,
+    /// Whether there may be keys in other databases than 0.
+    others: bool,
+    /// Whether the record that there are deadlines is there.
+    expires: bool,
+    /// Whether the record that keys have heads is there.
+    spaces: bool,
+}
+
+impl State {
+    #[inline]
+    fn key<'b>(&self, key: &'b [u8], arena: &'b Bump) -> &'b [u8] {
+        if self.database == 0 && !layout::needs_head(key) {
+            return key;
+        }
+        arena.alloc_slice_copy(&[&layout::key_head(self.database), key].concat())
+    }
+
+    #[inline]
+    fn put<'b>(&mut self, key: &'b [u8], value: &'b [u8], arena: &'b Bump, batch: &mut Batch<'b>) {
+        let value = if layout::needs_head(value) { with_deadline(value, 0, arena) } else { value };
+        let stored = self.key(key, arena);
+        if stored.len() > key.len() && !std::mem::replace(&mut self.spaces, true) {
+            batch.put(&layout::SPACES, b"1");
+        }
+        batch.put(stored, value);
+    }
+
+    /// Gives the last write of `batch`, if it put this key, a deadline. Tells whether it did.
+    fn expire<'b>(&mut self, key: &'b [u8], time: &[u8], arena: &'b Bump, batch: &mut Batch<'b>) -> bool {
+        let deadline = str::from_utf8(time).ok().and_then(|time| time.parse::<u64>().ok());
+        let stored = self.key(key, arena);
+        match (batch.ops().last(), deadline) {
+            (Some(Op::Put { key, value }), Some(deadline)) if *key == stored => {
+                let value = with_deadline(layout::entry(value).value, deadline, arena);
+                if !std::mem::replace(&mut self.expires, true) {
+                    batch.put(&layout::EXPIRES, b"1");
+                }
+                batch.put(stored, value);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn select(&mut self, database: &[u8]) -> Meaning {
+        match str::from_utf8(database).ok().and_then(|number| number.parse::<u8>().ok()) {
+            Some(number @ 0..=15) => {
+                self.database = number;
+                self.others |= number != 0;
+                Meaning::Nothing
+            }
+            _ => Meaning::Unknown,
+        }
+    }
+}
+
+fn with_deadline<'b>(value: &[u8], deadline: u64, arena: &'b Bump) -> &'b [u8] {
+    arena.alloc_slice_copy(&[&layout::value_head(deadline), value].concat())
+}
+
+/// What a record asks for; its writes go to `batch`, made up in `arena` where the record does not have them. Beside
+/// what [`encode`] writes it knows what `redis-server` does, where that means the same whatever is stored.
 #[inline]
-pub(super) fn interpret<'b>(bytes: &'b [u8], words: &[Range<usize>], batch: &mut Batch<'b>) -> Meaning {
+pub(super) fn interpret<'b>(
+    bytes: &'b [u8],
+    words: &[Range<usize>],
+    state: &mut State,
+    arena: &'b Bump,
+    batch: &mut Batch<'b>,
+) -> Meaning {
     let word = |range: &Range<usize>| bytes.get(range.clone()).unwrap_or_default();
     let [name, arguments @ ..] = words else { return Meaning::Nothing };
-    // The longest name known has eight letters.
-    let (name, mut upper) = (word(name), [0; 8]);
+    // The longest name known has nine letters.
+    let (name, mut upper) = (word(name), [0; 9]);
     let Some(upper) = upper.get_mut(..name.len()) else { return Meaning::Unknown };
     upper.copy_from_slice(name);
     upper.make_ascii_uppercase();
     match (&*upper, arguments) {
         (b"SET", [key, value]) => {
-            batch.put(word(key), word(value));
+            state.put(word(key), word(value), arena, batch);
             Meaning::Writes
         }
+        (b"PEXPIREAT", [key, time]) if state.expire(word(key), word(time), arena, batch) => Meaning::Writes,
         (b"MULTI", []) => Meaning::Multi,
         (b"EXEC", []) => Meaning::Exec,
         (b"DEL" | b"UNLINK", [_, ..]) => {
-            arguments.iter().for_each(|key| batch.delete(word(key)));
+            arguments.iter().for_each(|key| batch.delete(state.key(word(key), arena)));
             Meaning::Writes
         }
         (b"MSET", [_, ..]) if arguments.len() % 2 == 0 => {
             let (pairs, _) = arguments.as_chunks::<2>();
-            pairs.iter().for_each(|[key, value]| batch.put(word(key), word(value)));
+            pairs.iter().for_each(|[key, value]| state.put(word(key), word(value), arena, batch));
             Meaning::Writes
         }
+        (b"FLUSHDB", _) if state.others => Meaning::Unknown,
         (b"FLUSHDB" | b"FLUSHALL", [] | [_]) if arguments.iter().all(|mode| is_flush_mode(word(mode))) => {
             batch.clear();
+            (state.expires, state.spaces, state.others) = (false, false, state.database != 0);
             Meaning::Writes
         }
-        (b"SELECT", [database]) if word(database) == b"0" => Meaning::Nothing,
+        (b"SELECT", [database]) => state.select(word(database)),
         _ => Meaning::Unknown,
     }
 }

@@ -4,9 +4,10 @@ use super::{
     super::{Batch, Error, Result},
     frame::{self, Chain, FILLER, HEADER, Header},
     plain,
-    record::{self, Meaning, Stop},
+    record::{self, Meaning, PEXPIREAT, Stop},
     window::Window,
 };
+use bumpalo::Bump;
 use std::{
     io::{self, Read},
     ops::Range,
@@ -73,8 +74,8 @@ pub(super) fn survey(
     let mut reader = Reader::default();
     let mut spare = Batch::with_capacity(GATHER);
     loop {
-        let mut batch = spare.recycle();
-        let (used, halt) = reader.gather(window.bytes(), window.offset, &mut batch);
+        let (mut batch, arena) = (spare.recycle(), Bump::new());
+        let (used, halt) = reader.gather(window.bytes(), window.offset, &arena, &mut batch);
         sink(&batch);
         spare = batch.recycle();
         window.advance(used);
@@ -112,6 +113,7 @@ enum Halt {
 #[derive(Default)]
 struct Reader {
     words: Vec<Range<usize>>,
+    state: record::State,
     group: bool,
     records: u64,
     chain: Option<Chain>,
@@ -127,9 +129,16 @@ struct Reader {
 impl Reader {
     /// Puts the writes of the first records of `bytes`, which are at `offset` of the log, into
     /// `batch`. Returns the length of these records, and why they are not more.
-    fn gather<'b>(&mut self, bytes: &'b [u8], offset: u64, batch: &mut Batch<'b>) -> (usize, Halt) {
+    fn gather<'b>(
+        &mut self,
+        bytes: &'b [u8],
+        offset: u64,
+        arena: &'b Bump,
+        batch: &mut Batch<'b>,
+    ) -> (usize, Halt) {
         let mut used = 0;
-        while batch.len() < GATHER {
+        // A deadline goes with the value before it, which is in the same frame.
+        while batch.len() < GATHER || bytes.get(used..).is_some_and(|rest| rest.starts_with(PEXPIREAT)) {
             let rest = bytes.get(used..).unwrap_or_default();
             if self.left == 0 {
                 match self.line(rest, offset + used as u64) {
@@ -149,7 +158,7 @@ impl Reader {
                 Ok(length) => length,
                 Err(stop) => return (used, self.stopped(stop)),
             };
-            let meaning = record::interpret(body, &self.words, batch);
+            let meaning = record::interpret(body, &self.words, &mut self.state, arena, batch);
             // Nothing is an annotation, for one, and no record.
             self.records += u64::from(meaning != Meaning::Nothing);
             match meaning {

@@ -47,6 +47,9 @@ static INFO: Info = Info {
 /// all stay in the processor's nearest cache.
 const PARTS: usize = 3 << 7;
 
+/// Numbers of places for each part.
+const PLACES: u64 = u64::MAX / PARTS as u64;
+
 /// A map of fewer keys is one table. It is taken to be in the processor's caches, where to find the part,
 /// and to fetch keys together, costs more than it saves.
 const LARGE: usize = 8 << 10;
@@ -293,6 +296,14 @@ impl Table for Map {
         }
         *position = PARTS;
         false
+    }
+
+    fn place(number: u64) -> Option<usize> {
+        usize::try_from(number / PLACES).ok()
+    }
+
+    fn number(position: &usize) -> u64 {
+        *position as u64 * PLACES
     }
 
     fn is_past(&self, position: &usize, key: &[u8]) -> bool {

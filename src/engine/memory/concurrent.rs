@@ -278,6 +278,11 @@ impl<T: Table> Concurrent<T> {
         }
     }
 
+    /// Waits until all that readers see is in the table, where a walk finds it.
+    pub(super) fn wait_until_settled(&self) {
+        drop(self.settling.read());
+    }
+
     /// One step of a walk that is no snapshot.
     pub(super) fn walk(&self, position: &mut T::Position, visit: &mut VisitPair<'_>) -> bool {
         self.lock().table.walk(KeyRange::ALL, position, &mut |key, value| match visit(key, value) {

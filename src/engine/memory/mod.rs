@@ -14,6 +14,7 @@ mod tests;
 use super::{
     Batch, Engine, Error, Info, KeyRange, Location, Op, OpenOptions, Result, Turn, VisitPair, VisitValue,
     aof::{self, Aof, MAX_LENGTH},
+    walk_at_once,
 };
 use concurrent::{Concurrent, discard};
 use std::{
@@ -196,6 +197,15 @@ impl<T: Table> Engine for Memory<T> {
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         self.shared.table.scan(range, visit);
         Ok(())
+    }
+
+    fn walk(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
+        let Some(mut place) = T::place(position) else { return walk_at_once(self, visit) };
+        if position == 0 {
+            self.shared.table.wait_until_settled();
+        }
+        let more = self.shared.table.walk(&mut place, visit);
+        Ok(if more { T::number(&place) } else { 0 })
     }
 
     fn count(&self) -> Result<u64> {

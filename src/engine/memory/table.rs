@@ -101,6 +101,17 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
     /// time, once.
     fn walk(&self, range: KeyRange<'_>, position: &mut Self::Position, visit: &mut VisitNext<'_>) -> bool;
 
+    /// The place that a number stands for, if places have numbers: 0 is before all pairs, and the others, up to
+    /// the largest there is, are spread over them.
+    fn place(_number: u64) -> Option<Self::Position> {
+        None
+    }
+
+    /// The number of a place, if it has one.
+    fn number(_position: &Self::Position) -> u64 {
+        0
+    }
+
     /// Whether a walk that paused at `position` is past the place of `key`.
     fn is_past(&self, position: &Self::Position, key: &[u8]) -> bool;
 }

@@ -17,8 +17,8 @@ fn all(client: &mut Client) -> Vec<(Vec<u8>, String)> {
     let OwnedFrame::Array(keys) = keys else { panic!("{keys:?}") };
     for key in keys {
         let OwnedFrame::BulkString(key) = key else { panic!("{key:?}") };
-        let value = client.call(&[b"GET", &key[..]]);
-        pairs.push((key, format!("{value:?}")));
+        let [value, deadline] = ["GET", "PEXPIRETIME"].map(|name| client.call(&[name.as_bytes(), &key[..]]));
+        pairs.push((key, format!("{value:?} until {deadline:?}")));
     }
     pairs.sort();
     pairs

@@ -36,7 +36,7 @@ fn replies_are_those_of_redis() {
                 println!("KVBENCH_SEED={seed} HELLO {protocol}");
                 let mut clients = [running.connect(), redis.connect()];
                 for client in &mut clients {
-                    assert_eq!(ask(client, &["FLUSHDB"]), b"+OK\r\n");
+                    assert_eq!(ask(client, &["FLUSHALL"]), b"+OK\r\n");
                     ask(client, &["HELLO", protocol]);
                 }
                 compare(&mut clients, &mut Stream::new(seed, running.store == "lmdb"));

@@ -22,7 +22,7 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Starts redis-server without persistence and with one database, and waits until it answers.
+    /// Starts redis-server without persistence, and waits until it answers.
     pub fn start() -> Self {
         Self::start_on(None, &[])
     }
@@ -57,7 +57,7 @@ impl Redis {
             fs::copy(log, dir.path().join("appendonly.aof")).unwrap();
         }
         let process = Command::new("redis-server")
-            .args(["--port", &address.port().to_string(), "--bind", "127.0.0.1", "--databases", "1"])
+            .args(["--port", &address.port().to_string(), "--bind", "127.0.0.1", "--databases", "16"])
             .args(["--save", "", "--appendonly", if log.is_some() { "yes" } else { "no" }])
             .args(args)
             .current_dir(dir.path())

@@ -15,6 +15,11 @@ impl Request {
     pub fn is_unordered(&self) -> bool {
         self.command == b"keys"
     }
+
+    /// Whether its reply, or those that follow, may be written in another protocol.
+    fn changes_connection(&self) -> bool {
+        self.command == b"hello"
+    }
 }
 
 /// An endless stream of requests, the same for the same seed.
@@ -94,6 +99,139 @@ const ODD: &[&str] = &[
     "HELLO 3 AUTH nobody x",
 ];
 
+/// Requests with places for a key (`%k`), a value (`%v`), a number (`%n`), a place in a value (`%p`), a number with
+/// decimals (`%f`), seconds that none of the tests lasts (`%s`), and a date (`%d`). Nothing here replies with the
+/// time.
+const TEMPLATES: &[&str] = &[
+    "SET %k %v NX",
+    "SET %k %v XX",
+    "SET %k %v GET",
+    "SET %k %v NX GET",
+    "SET %k %v XX GET KEEPTTL",
+    "SET %k %v KEEPTTL",
+    "SET %k %v EX %s",
+    "SET %k %v PX %s",
+    "SET %k %v EXAT %d",
+    "SET %k %v PXAT %d",
+    "SET %k %v GET EX %s NX",
+    "SET %k %v EX",
+    "SET %k %v EX %s PX %s",
+    "SET %k %v NX XX",
+    "SET %k %v KEEPTTL EX %s",
+    "SETNX %k %v",
+    "SETEX %k %s %v",
+    "PSETEX %k %s %v",
+    "GETSET %k %v",
+    "GETDEL %k",
+    "GETEX %k",
+    "GETEX %k EX %s",
+    "GETEX %k PX %s",
+    "GETEX %k EXAT %d",
+    "GETEX %k PXAT %d",
+    "GETEX %k PERSIST",
+    "GETEX %k PERSIST EX %s",
+    "GETEX %k NX",
+    "MSETNX %k %v %k %v",
+    "MSETNX %k %v %k",
+    "APPEND %k %v",
+    "STRLEN %k",
+    "GETRANGE %k %n %n",
+    "GETRANGE %k %p %p",
+    "SUBSTR %k -%p -%p",
+    "SETRANGE %k %p %v",
+    "SETRANGE %k %n %v",
+    "INCRBYFLOAT %k %f",
+    "INCRBYFLOAT %k %n",
+    "SET %k %f",
+    "LCS %k %k",
+    "LCS %k %k LEN",
+    "LCS %k %k IDX",
+    "LCS %k %k IDX MINMATCHLEN %n WITHMATCHLEN",
+    "LCS %k %k LEN IDX",
+    "LCS %k %k BOGUS",
+    "GETBIT %k %p",
+    "GETBIT %k %n",
+    "SETBIT %k %p 1",
+    "SETBIT %k %p 0",
+    "SETBIT %k %p %n",
+    "BITCOUNT %k",
+    "BITCOUNT %k %p",
+    "BITCOUNT %k %p %p",
+    "BITCOUNT %k %p -%p BIT",
+    "BITCOUNT %k %n %n BYTE",
+    "BITCOUNT %k %p %p BOGUS",
+    "BITPOS %k %n",
+    "BITPOS %k 0",
+    "BITPOS %k 1 %p",
+    "BITPOS %k 0 %p -%p",
+    "BITPOS %k 1 %p %p BIT",
+    "BITPOS %k 0 %p %p BYTE",
+    "BITPOS %k 1 %n %n BOGUS",
+    "BITOP AND %k %k %k",
+    "BITOP or %k %k %k %k",
+    "BITOP XOR %k %k",
+    "BITOP NOT %k %k",
+    "BITOP NOT %k %k %k",
+    "BITOP BOGUS %k %k",
+    "BITFIELD %k GET u8 %p GET i64 #%p",
+    "BITFIELD %k SET i8 %p %n GET u63 0",
+    "BITFIELD %k SET u5 #%p %n INCRBY i33 7 %n",
+    "BITFIELD %k OVERFLOW SAT INCRBY u8 %p %n OVERFLOW FAIL INCRBY i64 0 %n",
+    "BITFIELD %k OVERFLOW FAIL SET u4 %p %n SET i64 %p %n",
+    "BITFIELD %k OVERFLOW BOGUS GET u64 0",
+    "BITFIELD %k GET u64 0",
+    "BITFIELD %k INCRBY i7 %n",
+    "BITFIELD_RO %k GET i9 %p",
+    "BITFIELD_RO %k SET i9 %p 1",
+    "UNLINK %k %k",
+    "TOUCH %k %k",
+    "RANDOMKEY bogus",
+    "RENAME %k %k",
+    "RENAMENX %k %k",
+    "COPY %k %k",
+    "COPY %k %k REPLACE",
+    "COPY %k %k BOGUS",
+    "OBJECT ENCODING none",
+    "OBJECT ENCODING",
+    "SCAN 0 COUNT 0",
+    "SCAN 0 COUNT %v",
+    "SCAN x",
+    "SCAN 0 BOGUS",
+    "SCAN 0 MATCH",
+    "FLUSHALL ASYNC",
+    "FLUSHALL BOGUS",
+    "EXPIRE %k %s",
+    "EXPIRE %k -%n",
+    "PEXPIRE %k %s",
+    "EXPIREAT %k %d",
+    "EXPIREAT %k %d NX",
+    "PEXPIREAT %k %d XX",
+    "EXPIREAT %k %d GT",
+    "EXPIREAT %k %d LT",
+    "EXPIREAT %k %d XX LT",
+    "PEXPIREAT %k -%d",
+    "EXPIRE %k %s NX GT",
+    "EXPIRE %k %s GT LT",
+    "EXPIRE %k %s BOGUS",
+    "PERSIST %k",
+    "MOVE %k 1",
+    "MOVE %k 0",
+    "MOVE %k %n",
+    "COPY %k %k DB 1",
+    "COPY %k %k DB 0 REPLACE",
+    "COPY %k %k DB %n",
+    "SWAPDB 0 1",
+    "SWAPDB 1 %n",
+    "SWAPDB %n %v",
+    "SELECT 1",
+    "SELECT 0",
+    "SELECT %n",
+    "TTL none",
+    "PTTL none",
+    "EXPIRETIME none",
+    "PEXPIRETIME none",
+];
+
 #[derive(Clone, Copy)]
 enum Arguments {
     None,
@@ -145,8 +283,34 @@ impl Stream {
         Self { random: StdRng::seed_from_u64(seed), tame_keys }
     }
 
+    /// A transaction, right or wrong. There is nothing in it whose order means nothing.
+    fn transaction(&mut self) -> Vec<Request> {
+        let mut words =
+            vec![self.pick(&["MULTI", "MULTI", "MULTI", "WATCH k1", "UNWATCH", "EXEC"]).to_string()];
+        words.push("MULTI".into());
+        let mut all: Vec<Request> = words.iter().map(|line| self.whole(line)).collect();
+        for _ in 0..self.random.random_range(0..8) {
+            let request = self.request();
+            if !request.is_unordered() && !request.changes_connection() {
+                all.push(request);
+            }
+        }
+        let end = *self.pick(&["EXEC", "EXEC", "EXEC", "DISCARD", "EXEC x", "WATCH k2"]);
+        all.push(self.whole(end));
+        all.push(self.whole("EXEC"));
+        all
+    }
+
+    fn whole(&self, line: &str) -> Request {
+        let words: Words = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        Request { bytes: request(&words), command: words[0].to_ascii_lowercase() }
+    }
+
     /// The next requests, to be sent in one write.
     pub fn chunk(&mut self) -> Vec<Request> {
+        if self.random.random_ratio(1, 5) {
+            return self.transaction();
+        }
         let count = match self.random.random_range(0..10) {
             0..5 => 1,
             5..9 => self.random.random_range(2..40),
@@ -156,11 +320,10 @@ impl Stream {
     }
 
     fn request(&mut self) -> Request {
-        let mut words = if self.random.random_ratio(1, 6) {
-            let words = self.pick(ODD).split(' ');
-            words.map(|word| word.as_bytes().to_vec()).collect()
-        } else {
-            self.common()
+        let mut words = match self.random.random_range(0..6) {
+            0 => self.pick(ODD).split(' ').map(|word| word.as_bytes().to_vec()).collect(),
+            1..4 => self.filled(),
+            _ => self.common(),
         };
         let command = words[0].to_ascii_lowercase();
         if self.random.random_ratio(1, 4) {
@@ -182,6 +345,25 @@ impl Stream {
             self.spoil(&mut words);
         }
         words
+    }
+
+    fn filled(&mut self) -> Words {
+        let template = self.pick(TEMPLATES);
+        template.split(' ').map(|word| self.fill(word)).collect()
+    }
+
+    fn fill(&mut self, word: &str) -> Vec<u8> {
+        let Some((before, kind)) = word.split_once('%') else { return word.into() };
+        let text = match kind {
+            "k" => return self.key(),
+            "v" => return self.value(),
+            "n" => self.pick(NUMBERS).to_string(),
+            "p" => self.random.random_range(0..200).to_string(),
+            "f" => format!("{:.1$}", self.random.random_range(-1e4..1e4), self.random.random_range(0..18)),
+            "s" => self.pick(&["1000000", "99999999", "0", "-1", "x", "9223372036854775807"]).to_string(),
+            _ => self.pick(&["4000000000", "5000000000000", "6000000000000", "1", "0", "x"]).to_string(),
+        };
+        (before.to_owned() + &text).into_bytes()
     }
 
     /// One argument too few, or too many where neither server has options.
@@ -211,7 +393,7 @@ impl Stream {
     /// One of few keys, so that requests meet.
     fn key(&mut self) -> Vec<u8> {
         const ODD_KEYS: &[&[u8]] =
-            &[b"*", b"\0", b"\r\n", b"a\0b", b"\xff\xfe", b"[a]", b"a b", b"\"", b"\\"];
+            &[b"*", b"\0", b"\r\n", b"a\0b", b"\xff\xfe", b"[a]", b"a b", b"\"", b"\\", b"\xffkvbench"];
         match self.random.random_range(0..20) {
             0 if !self.tame_keys => vec![],
             0..2 => self.pick(ODD_KEYS).to_vec(),
@@ -224,7 +406,8 @@ impl Stream {
         match self.random.random_range(0..10) {
             0..4 => self.pick(NUMBERS).as_bytes().to_vec(),
             4..6 => self.random.random_range(-1000..1000i64).to_string().into_bytes(),
-            6 => vec![b'v'; self.random.random_range(0..20_000)],
+            6 if self.random.random() => vec![b'v'; self.random.random_range(0..4_000)],
+            6 => [&b"\xffkvbench"[..], &[0; 20][..self.random.random_range(0..20)]].concat(),
             _ => {
                 let mut bytes = vec![0; self.random.random_range(0..40)];
                 self.random.fill(&mut bytes[..]);

@@ -1,0 +1,89 @@
+//! Numbers as the values of keys.
+
+use super::{
+    extended::Extended,
+    spec::{Error, NOT_AN_INTEGER, ONE_KEY, Spec, Write},
+};
+use crate::{
+    resp::{Args, Reply, parse_integer},
+    store::Txn,
+};
+
+const GROUP: &str = "string";
+
+pub(super) const COMMANDS: &[Spec] = &[
+    Spec::write("incr", 2, ONE_KEY, Write::Seeing(incr), (GROUP, "1.0.0"), "Add one to the number at a key."),
+    Spec::write("incrby", 3, ONE_KEY, Write::Seeing(incrby), (GROUP, "1.0.0"), "Add to the number at a key."),
+    Spec::write(
+        "incrbyfloat",
+        3,
+        ONE_KEY,
+        Write::Seeing(incrbyfloat),
+        (GROUP, "2.6.0"),
+        "Add to the number with decimals at a key.",
+    ),
+    Spec::write(
+        "decr",
+        2,
+        ONE_KEY,
+        Write::Seeing(decr),
+        (GROUP, "1.0.0"),
+        "Subtract one from the number at a key.",
+    ),
+    Spec::write(
+        "decrby",
+        3,
+        ONE_KEY,
+        Write::Seeing(decrby),
+        (GROUP, "1.0.0"),
+        "Subtract from the number at a key.",
+    ),
+];
+
+const NOT_A_FLOAT: Error = Error::Text("ERR value is not a valid float");
+
+fn incr<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    add(args.get(1), 1, txn, reply)
+}
+
+fn incrby<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    add(args.get(1), parse_integer(args.get(2)).ok_or(NOT_AN_INTEGER)?, txn, reply)
+}
+
+fn decr<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    add(args.get(1), -1, txn, reply)
+}
+
+fn decrby<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    let by = parse_integer(args.get(2)).ok_or(NOT_AN_INTEGER)?;
+    let by = by.checked_neg().ok_or(Error::Text("ERR decrement would overflow"))?;
+    add(args.get(1), by, txn, reply)
+}
+
+fn add<'g>(key: &'g [u8], by: i64, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    txn.check(key)?;
+    let (number, deadline) = txn.entry(key, |entry| match entry {
+        Some(entry) => (parse_integer(entry.value), entry.deadline),
+        None => (Some(0), 0),
+    })?;
+    let number = number.ok_or(NOT_AN_INTEGER)?.checked_add(by);
+    let number = number.ok_or(Error::Text("ERR increment or decrement would overflow"))?;
+    txn.put_until(key, itoa::Buffer::new().format(number).as_bytes(), deadline)?;
+    reply.integer(number);
+    Ok(())
+}
+
+fn incrbyfloat<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    let key = args.get(1);
+    txn.check(key)?;
+    let (number, deadline) = txn.entry(key, |entry| match entry {
+        Some(entry) => (Extended::parse(entry.value), entry.deadline),
+        None => (Some(Extended::ZERO), 0),
+    })?;
+    let (number, by) = (number.ok_or(NOT_A_FLOAT)?, Extended::parse(args.get(2)).ok_or(NOT_A_FLOAT)?);
+    let sum = number.add(by).ok_or(Error::Text("ERR increment would produce NaN or Infinity"))?;
+    let text = sum.to_string();
+    reply.bulk(text.as_bytes());
+    txn.put_until(key, text.as_bytes(), deadline)?;
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! When keys expire.
+
+use super::spec::{Error, NOT_AN_INTEGER, ONE_KEY, Read, Spec, Write};
+use crate::{
+    resp::{Args, Reply, parse_integer},
+    store::{Entry, Moment, Txn},
+};
+
+const GROUP: &str = "generic";
+
+pub(super) const COMMANDS: &[Spec] = &[
+    Spec::write(
+        "expire",
+        -3,
+        ONE_KEY,
+        Write::Seeing(expire),
+        (GROUP, "1.0.0"),
+        "Let a key live for some seconds.",
+    ),
+    Spec::write(
+        "pexpire",
+        -3,
+        ONE_KEY,
+        Write::Seeing(pexpire),
+        (GROUP, "2.6.0"),
+        "Let a key live for some milliseconds.",
+    ),
+    Spec::write(
+        "expireat",
+        -3,
+        ONE_KEY,
+        Write::Seeing(expireat),
+        (GROUP, "1.2.0"),
+        "Let a key live until a time in seconds since 1970.",
+    ),
+    Spec::write(
+        "pexpireat",
+        -3,
+        ONE_KEY,
+        Write::Seeing(pexpireat),
+        (GROUP, "2.6.0"),
+        "Let a key live until a time in milliseconds since 1970.",
+    ),
+    Spec::write("persist", 2, ONE_KEY, Write::Seeing(persist), (GROUP, "2.2.0"), "Let a key live for ever."),
+    Spec::read(
+        "ttl",
+        2,
+        ONE_KEY,
+        Read::Entry(ttl),
+        (GROUP, "1.0.0"),
+        "Tell how many seconds a key has left.",
+    ),
+    Spec::read(
+        "pttl",
+        2,
+        ONE_KEY,
+        Read::Entry(pttl),
+        (GROUP, "2.6.0"),
+        "Tell how many milliseconds a key has left.",
+    ),
+    Spec::read(
+        "expiretime",
+        2,
+        ONE_KEY,
+        Read::Entry(expiretime),
+        (GROUP, "7.0.0"),
+        "Tell when a key expires.",
+    ),
+    Spec::read(
+        "pexpiretime",
+        2,
+        ONE_KEY,
+        Read::Entry(pexpiretime),
+        (GROUP, "7.0.0"),
+        "Tell when a key expires, in milliseconds.",
+    ),
+];
+
+/// Which deadlines are replaced.
+#[derive(Default)]
+struct Conditions {
+    none: bool,
+    some: bool,
+    later: bool,
+    sooner: bool,
+}
+
+impl Conditions {
+    fn parse(args: Args<'_>) -> Result<Self, Error> {
+        let mut conditions = Self::default();
+        for word in args.from(3) {
+            let Self { none, some, later, sooner } = &mut conditions;
+            let all = [(&b"nx"[..], none), (b"xx", some), (b"gt", later), (b"lt", sooner)];
+            match all.into_iter().find(|(name, _)| word.eq_ignore_ascii_case(name)) {
+                Some((_, condition)) => *condition = true,
+                None => {
+                    let word = word.split(|byte| *byte == 0).next().unwrap_or_default();
+                    return Err(Error::Words([b"ERR Unsupported option ", word].concat()));
+                }
+            }
+        }
+        let Self { none, some, later, sooner } = conditions;
+        if none && (some || later || sooner) {
+            return Err(Error::Text("ERR NX and XX, GT or LT options at the same time are not compatible"));
+        }
+        if later && sooner {
+            return Err(Error::Text("ERR GT and LT options at the same time are not compatible"));
+        }
+        Ok(conditions)
+    }
+
+    /// Whether a deadline (0 is never) may be replaced by `new`.
+    fn hold(&self, old: u64, new: i64) -> bool {
+        let old = i64::try_from(old).unwrap_or(i64::MAX);
+        !(self.none && old != 0
+            || self.some && old == 0
+            || self.later && (old == 0 || new <= old)
+            || self.sooner && old != 0 && new >= old)
+    }
+}
+
+fn expire<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    set(b"expire", 1000, true, args, txn, reply)
+}
+
+fn pexpire<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    set(b"pexpire", 1, true, args, txn, reply)
+}
+
+fn expireat<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    set(b"expireat", 1000, false, args, txn, reply)
+}
+
+fn pexpireat<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    set(b"pexpireat", 1, false, args, txn, reply)
+}
+
+/// `unit` is how many milliseconds the number counts.
+fn set<'g>(
+    command: &[u8],
+    unit: i64,
+    relative: bool,
+    args: Args<'g>,
+    txn: &mut Txn<'g>,
+    reply: &mut Reply,
+) -> Result<(), Error> {
+    let (key, conditions) = (args.get(1), Conditions::parse(args)?);
+    let number = parse_integer(args.get(2)).ok_or(NOT_AN_INTEGER)?;
+    let now = txn.now() as i64;
+    let deadline = number.checked_mul(unit);
+    let deadline = deadline.and_then(|time| if relative { time.checked_add(now) } else { Some(time) });
+    let deadline = deadline.ok_or_else(|| Error::expire_time(command))?;
+    let found = txn.entry(key, |entry| {
+        let entry = entry.filter(|entry| conditions.hold(entry.deadline, deadline))?;
+        Some(if deadline > now { entry.value.to_vec() } else { Vec::new() })
+    })?;
+    if let Some(value) = &found {
+        match u64::try_from(deadline) {
+            Ok(time) if deadline > now => txn.put_until(key, value, time)?,
+            _ => txn.delete(key)?,
+        }
+    }
+    reply.integer(found.is_some().into());
+    Ok(())
+}
+
+fn persist<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    let key = args.get(1);
+    let found =
+        txn.entry(key, |entry| entry.filter(|entry| entry.deadline > 0).map(|entry| entry.value.to_vec()))?;
+    if let Some(value) = &found {
+        txn.put(key, txn.keep(value))?;
+    }
+    reply.integer(found.is_some().into());
+    Ok(())
+}
+
+fn ttl(_: Args<'_>, entry: Option<Entry<'_>>, reply: &mut Reply) -> Result<(), Error> {
+    tell(entry, reply, |deadline, now| (deadline.saturating_sub(now) + 500) / 1000)
+}
+
+fn pttl(_: Args<'_>, entry: Option<Entry<'_>>, reply: &mut Reply) -> Result<(), Error> {
+    tell(entry, reply, |deadline, now| deadline.saturating_sub(now))
+}
+
+fn expiretime(_: Args<'_>, entry: Option<Entry<'_>>, reply: &mut Reply) -> Result<(), Error> {
+    tell(entry, reply, |deadline, _| (deadline + 500) / 1000)
+}
+
+fn pexpiretime(_: Args<'_>, entry: Option<Entry<'_>>, reply: &mut Reply) -> Result<(), Error> {
+    tell(entry, reply, |deadline, _| deadline)
+}
+
+fn tell(entry: Option<Entry<'_>>, reply: &mut Reply, number: fn(u64, u64) -> u64) -> Result<(), Error> {
+    reply.integer(match entry {
+        None => -2,
+        Some(Entry { deadline: 0, .. }) => -1,
+        Some(Entry { deadline, .. }) => number(deadline, Moment::default().now()) as i64,
+    });
+    Ok(())
+}

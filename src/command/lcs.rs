@@ -1,0 +1,157 @@
+//! LCS: the longest common subsequence of two values.
+
+use super::spec::{Action, Error, MAX_STRING, NOT_AN_INTEGER, SYNTAX_ERROR, Spec, TWO_KEYS};
+use crate::{
+    resp::{Args, Reply, parse_integer},
+    store::Keyspace,
+};
+
+pub(super) const COMMANDS: &[Spec] = &[Spec::new(
+    "lcs",
+    -3,
+    TWO_KEYS,
+    Action::Keys(lcs),
+    ("string", "7.0.0"),
+    "Find what two values have in common, in order.",
+)];
+
+#[derive(Default)]
+struct Options {
+    length: bool,
+    indexes: bool,
+    with_length: bool,
+    least: i64,
+}
+
+impl Options {
+    fn parse(args: Args<'_>) -> Result<Self, Error> {
+        let mut options = Self::default();
+        let mut words = args.from(3);
+        while let Some(word) = words.next() {
+            let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
+            if is(b"idx") {
+                options.indexes = true;
+            } else if is(b"len") {
+                options.length = true;
+            } else if is(b"withmatchlen") {
+                options.with_length = true;
+            } else if is(b"minmatchlen") {
+                let least = words.next().ok_or(SYNTAX_ERROR)?;
+                options.least = parse_integer(least).ok_or(NOT_AN_INTEGER)?;
+            } else {
+                return Err(SYNTAX_ERROR);
+            }
+        }
+        if options.length && options.indexes {
+            let text = "ERR If you want both the length and indexes, please just use IDX.";
+            return Err(Error::Text(text));
+        }
+        Ok(options)
+    }
+}
+
+/// Lengths of the longest common subsequences of all beginnings of both.
+struct Lengths {
+    table: Vec<u32>,
+    width: usize,
+}
+
+impl Lengths {
+    fn new(a: &[u8], b: &[u8]) -> Result<Self, Error> {
+        let width = b.len() + 1;
+        let size = (a.len() + 1).checked_mul(width).filter(|size| *size <= MAX_STRING / size_of::<u32>());
+        let too_large = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
+        let mut lengths = Self { table: vec![0; size.ok_or(Error::Text(too_large))?], width };
+        for (row, x) in a.iter().enumerate() {
+            for (column, y) in b.iter().enumerate() {
+                let length = match x == y {
+                    true => lengths.get(row, column) + 1,
+                    false => lengths.get(row, column + 1).max(lengths.get(row + 1, column)),
+                };
+                if let Some(place) = lengths.table.get_mut((row + 1) * width + column + 1) {
+                    *place = length;
+                }
+            }
+        }
+        Ok(lengths)
+    }
+
+    fn get(&self, row: usize, column: usize) -> u32 {
+        self.table.get(row * self.width + column).copied().unwrap_or(0)
+    }
+}
+
+/// A match: where it begins in both, and its length.
+struct Match {
+    a: usize,
+    b: usize,
+    length: usize,
+}
+
+/// The subsequence, and the runs it is made of, the last first, as Redis finds them.
+fn trace(a: &[u8], b: &[u8], lengths: &Lengths) -> (Vec<u8>, Vec<Match>) {
+    let (mut text, mut matches): (Vec<u8>, Vec<Match>) = (Vec::new(), Vec::new());
+    let (mut row, mut column, mut open) = (a.len(), b.len(), false);
+    while let (Some(i), Some(j)) = (row.checked_sub(1), column.checked_sub(1)) {
+        if a.get(i) == b.get(j) {
+            text.extend(a.get(i));
+            match matches.last_mut() {
+                Some(run) if open && run.a == row && run.b == column => {
+                    *run = Match { a: i, b: j, length: run.length + 1 };
+                }
+                _ => matches.push(Match { a: i, b: j, length: 1 }),
+            }
+            (row, column, open) = (i, j, true);
+        } else {
+            if lengths.get(i, column) > lengths.get(row, j) {
+                row = i;
+            } else {
+                column = j;
+            }
+            open = false;
+        }
+    }
+    text.reverse();
+    (text, matches)
+}
+
+fn lcs(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+    let mut value = |index: usize| {
+        let mut found = Vec::new();
+        let copied = keyspace.look_up(args.get(index), &mut |entry| {
+            found = entry.map_or(Vec::new(), |entry| entry.value.to_vec());
+        });
+        copied.map(|()| found)
+    };
+    let (a, b) = (value(1)?, value(2)?);
+    let options = Options::parse(args)?;
+    let lengths = Lengths::new(&a, &b)?;
+    let length = i64::from(lengths.get(a.len(), b.len()));
+    if options.length {
+        reply.integer(length);
+        return Ok(());
+    }
+    let (text, matches) = trace(&a, &b, &lengths);
+    if !options.indexes {
+        reply.bulk(&text);
+        return Ok(());
+    }
+    let is_long = |found: &&Match| found.length as i64 >= options.least;
+    reply.map(2);
+    reply.bulk(b"matches");
+    reply.array(matches.iter().filter(is_long).count());
+    for found in matches.iter().filter(is_long) {
+        reply.array(2 + usize::from(options.with_length));
+        for start in [found.a, found.b] {
+            reply.array(2);
+            reply.integer(start as i64);
+            reply.integer((start + found.length - 1) as i64);
+        }
+        if options.with_length {
+            reply.integer(found.length as i64);
+        }
+    }
+    reply.bulk(b"len");
+    reply.integer(length);
+    Ok(())
+}

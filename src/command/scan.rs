@@ -1,0 +1,276 @@
+//! All keys: to find, to walk over, to count and to remove.
+
+use super::{
+    glob,
+    spec::{Error, NO_KEY, NOT_AN_INTEGER, SYNTAX_ERROR, Spec, Write, database},
+};
+use crate::{
+    engine::{KeyRange, prefix_end},
+    resp::{Args, Reply, parse_integer},
+    store::{Keyspace, Txn},
+};
+use rand::{Rng, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    ops::{Bound, ControlFlow},
+};
+
+const GROUP: &str = "generic";
+
+pub(super) const COMMANDS: &[Spec] = &[
+    Spec::looking(
+        "keys",
+        -2,
+        NO_KEY,
+        keys,
+        (GROUP, "1.0.0"),
+        "Find keys: KEYS pattern [LIMIT n] [WITHVALUES].",
+    ),
+    Spec::looking("scan", -2, NO_KEY, scan, (GROUP, "2.8.0"), "Walk over all keys, some at a time."),
+    Spec::looking("randomkey", 1, NO_KEY, randomkey, (GROUP, "1.0.0"), "Get some key."),
+    Spec::looking("dbsize", 1, NO_KEY, dbsize, ("server", "1.0.0"), "Count all keys."),
+    Spec::write("flushdb", -1, NO_KEY, Write::Seeing(flushdb), ("server", "1.0.0"), "Remove all keys."),
+    Spec::write(
+        "flushall",
+        -1,
+        NO_KEY,
+        Write::Seeing(flushall),
+        ("server", "1.0.0"),
+        "Remove all keys of all databases.",
+    ),
+    Spec::write("swapdb", 3, NO_KEY, Write::Seeing(swapdb), ("server", "4.0.0"), "Exchange two databases."),
+];
+
+fn dbsize(keyspace: &mut dyn Keyspace, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+    let count = keyspace.count()?;
+    reply.integer(i64::try_from(count).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+/// SYNC and ASYNC ask for how, not for what.
+fn check_how(args: Args<'_>) -> Result<(), Error> {
+    let how = args.get(1);
+    let known = how.eq_ignore_ascii_case(b"sync") || how.eq_ignore_ascii_case(b"async");
+    if args.len() == 1 || args.len() == 2 && known { Ok(()) } else { Err(SYNTAX_ERROR) }
+}
+
+fn flushdb<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    check_how(args)?;
+    txn.clear_space()?;
+    reply.ok();
+    Ok(())
+}
+
+fn flushall<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    check_how(args)?;
+    txn.clear()?;
+    reply.ok();
+    Ok(())
+}
+
+fn swapdb<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    let index = |place: usize, bad: &'static str| match parse_integer(args.get(place)) {
+        Some(number) if i32::try_from(number).is_ok() => database(args.get(place)),
+        _ => Err(Error::Text(bad)),
+    };
+    let parsed = |place, bad| match index(place, bad) {
+        // Both are looked at before either is found to be out of range.
+        Err(Error::Text(text)) if text == bad => Err(Error::Text(text)),
+        other => Ok(other),
+    };
+    let (one, two) = (parsed(1, "ERR invalid first DB index")?, parsed(2, "ERR invalid second DB index")?);
+    let (one, two) = (one?, two?);
+    if one != two {
+        txn.swap(one, two)?;
+    }
+    reply.ok();
+    Ok(())
+}
+
+/// KVBench's extension of KEYS: at most `limit` keys, each followed by its value when asked.
+struct KeysOptions {
+    limit: usize,
+    with_values: bool,
+}
+
+impl KeysOptions {
+    fn parse(args: Args<'_>) -> Result<Self, Error> {
+        let mut options = Self { limit: usize::MAX, with_values: false };
+        let mut words = args.from(2);
+        while let Some(word) = words.next() {
+            if word.eq_ignore_ascii_case(b"withvalues") {
+                options.with_values = true;
+            } else if word.eq_ignore_ascii_case(b"limit") {
+                let limit = parse_integer(words.next().ok_or(SYNTAX_ERROR)?).ok_or(NOT_AN_INTEGER)?;
+                options.limit =
+                    usize::try_from(limit).map_err(|_| Error::Text("ERR LIMIT can't be negative"))?;
+            } else {
+                return Err(SYNTAX_ERROR);
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn keys(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+    let options = KeysOptions::parse(args)?;
+    let pattern = args.get(1);
+    let prefix = glob::literal_prefix(pattern);
+    let end = prefix_end(prefix);
+    // The length comes before the elements and is known after them.
+    let mut elements = reply.aside();
+    let mut found = 0;
+    if options.limit > 0 {
+        keyspace.scan(range_of(prefix, &end), &mut |key, entry| {
+            if glob::matches(pattern, key) {
+                found += 1;
+                elements.bulk(key);
+                if options.with_values {
+                    elements.bulk(entry.value);
+                }
+            }
+            if found < options.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+    }
+    reply.array(if options.with_values { found * 2 } else { found });
+    reply.append(&elements);
+    Ok(())
+}
+
+/// The keys that begin with `prefix`, whose end is `end`.
+fn range_of<'a>(prefix: &'a [u8], end: &'a Option<Vec<u8>>) -> KeyRange<'a> {
+    let start = Bound::Included(prefix);
+    KeyRange { start, end: end.as_deref().map_or(Bound::Unbounded, Bound::Excluded) }
+}
+
+/// What SCAN looks for.
+struct ScanOptions<'a> {
+    count: usize,
+    pattern: Option<&'a [u8]>,
+    /// Whether it wants strings, which all values are.
+    strings: bool,
+}
+
+impl<'a> ScanOptions<'a> {
+    fn parse(args: Args<'a>) -> Result<Self, Error> {
+        let mut options = Self { count: 10, pattern: None, strings: true };
+        let mut words = args.from(2);
+        while let Some(word) = words.next() {
+            let value = words.next().ok_or(SYNTAX_ERROR)?;
+            if word.eq_ignore_ascii_case(b"count") {
+                let count = parse_integer(value).ok_or(NOT_AN_INTEGER)?;
+                options.count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(SYNTAX_ERROR)?;
+            } else if word.eq_ignore_ascii_case(b"match") {
+                options.pattern = Some(value);
+            } else if word.eq_ignore_ascii_case(b"type") {
+                options.strings = value.eq_ignore_ascii_case(b"string");
+            } else {
+                return Err(SYNTAX_ERROR);
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// As `strtoul` reads it, but for a space before it.
+fn parse_cursor(word: &[u8]) -> Option<u64> {
+    let (negative, digits) = match word {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if word.is_empty() {
+        return Some(0);
+    }
+    if digits.is_empty() {
+        return None;
+    }
+    let number = digits.iter().try_fold(0u64, |number, digit| {
+        let digit = char::from(*digit).to_digit(10)?;
+        number.checked_mul(10)?.checked_add(digit.into())
+    })?;
+    Some(if negative { number.wrapping_neg() } else { number })
+}
+
+fn scan(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+    let cursor = parse_cursor(args.get(1)).ok_or(Error::Text("ERR invalid cursor"))?;
+    let options = ScanOptions::parse(args)?;
+    let mut elements = reply.aside();
+    let mut found = 0;
+    let next = keyspace.walk(cursor, options.count, &mut |key, _| {
+        if options.strings && options.pattern.is_none_or(|pattern| glob::matches(pattern, key)) {
+            found += 1;
+            elements.bulk(key);
+        }
+        ControlFlow::Continue(())
+    })?;
+    reply.array(2);
+    reply.bulk(itoa::Buffer::new().format(next).as_bytes());
+    reply.array(found);
+    reply.append(&elements);
+    Ok(())
+}
+
+/// Keys among which one is chosen with equal chances.
+const CHOICE: usize = 1000;
+
+/// Some key. Of more than [`CHOICE`] keys, each byte that follows a common beginning has the same chance, which
+/// is not quite the same as the same chance for each key.
+fn randomkey(keyspace: &mut dyn Keyspace, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+    let mut random = SmallRng::seed_from_u64(RandomState::new().build_hasher().finish());
+    let keys = candidates(keyspace, &mut random)?;
+    reply.bulk_or_null(keys.choose(&mut random).map(Vec::as_slice));
+    Ok(())
+}
+
+fn candidates(keyspace: &mut dyn Keyspace, random: &mut SmallRng) -> Result<Vec<Vec<u8>>, Error> {
+    let mut prefix = Vec::new();
+    loop {
+        let keys = first_keys(keyspace, &prefix, CHOICE + 1)?;
+        if keys.len() <= CHOICE {
+            return Ok(keys);
+        }
+        if !keyspace.is_ordered() {
+            let mut some = Vec::new();
+            keyspace.sample(random.random(), &mut |key, _| {
+                some.push(key.to_vec());
+                if some.len() < CHOICE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            return Ok(if some.is_empty() { keys } else { some });
+        }
+        match branches(keyspace, &prefix)?.choose(random) {
+            Some(byte) => prefix.push(*byte),
+            None => return Ok(keys),
+        }
+    }
+}
+
+/// The first keys that begin with `prefix`, in the order of the engine.
+fn first_keys(keyspace: &mut dyn Keyspace, prefix: &[u8], most: usize) -> Result<Vec<Vec<u8>>, Error> {
+    let (end, mut keys) = (prefix_end(prefix), Vec::new());
+    keyspace.scan(range_of(prefix, &end), &mut |key, _| {
+        keys.push(key.to_vec());
+        if keys.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(keys)
+}
+
+/// The bytes that follow `prefix` in keys.
+fn branches(keyspace: &mut dyn Keyspace, prefix: &[u8]) -> Result<Vec<u8>, Error> {
+    let (mut found, mut next) = (Vec::new(), Some(0));
+    while let Some(byte) = next {
+        let (start, end) = ([prefix, &[byte]].concat(), prefix_end(prefix));
+        next = None;
+        keyspace.scan(
+            KeyRange { start: Bound::Included(&start), ..range_of(prefix, &end) },
+            &mut |key, _| {
+                if let Some(byte) = key.get(prefix.len()) {
+                    found.push(*byte);
+                    next = byte.checked_add(1);
+                }
+                ControlFlow::Break(())
+            },
+        )?;
+    }
+    Ok(found)
+}

@@ -1,0 +1,48 @@
+//! MULTI and what belongs to it. The connection carries these out.
+
+use super::spec::{ALL_KEYS, Action, NO_KEY, Spec, Transaction};
+
+const GROUP: &str = "transactions";
+
+pub(super) const COMMANDS: &[Spec] = &[
+    Spec::new(
+        "multi",
+        1,
+        NO_KEY,
+        Action::Transaction(Transaction::Multi),
+        (GROUP, "1.2.0"),
+        "Begin a transaction: what follows is queued.",
+    ),
+    Spec::new(
+        "exec",
+        1,
+        NO_KEY,
+        Action::Transaction(Transaction::Exec),
+        (GROUP, "1.2.0"),
+        "Carry out what was queued, in one commit.",
+    ),
+    Spec::new(
+        "discard",
+        1,
+        NO_KEY,
+        Action::Transaction(Transaction::Discard),
+        (GROUP, "2.0.0"),
+        "Forget what was queued.",
+    ),
+    Spec::new(
+        "watch",
+        -2,
+        ALL_KEYS,
+        Action::Transaction(Transaction::Watch),
+        (GROUP, "2.2.0"),
+        "Let EXEC do nothing if a key changes before it.",
+    ),
+    Spec::new(
+        "unwatch",
+        1,
+        NO_KEY,
+        Action::Transaction(Transaction::Unwatch),
+        (GROUP, "2.2.0"),
+        "Forget the keys of WATCH.",
+    ),
+];

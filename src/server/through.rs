@@ -1,0 +1,48 @@
+//! Reads that do not only look at values.
+
+use crate::{
+    command::{Error, Read},
+    resp::{Args, Reply},
+    store::{self, Entry, Txn},
+};
+
+/// Answers a read that may find its arguments wrong.
+pub(super) fn answer_entry(
+    answer: fn(Args<'_>, Option<Entry<'_>>, &mut Reply) -> Result<(), Error>,
+    args: Args<'_>,
+    entry: Option<Entry<'_>>,
+    reply: &mut Reply,
+) {
+    let start = reply.len();
+    if let Err(error) = answer(args, entry, reply) {
+        reply.truncate(start);
+        error.write(reply);
+    }
+}
+
+/// Answers a read between writes, through their transaction.
+pub(super) fn read_through(
+    read: Read,
+    args: Args<'_>,
+    txn: &mut Txn<'_>,
+    reply: &mut Reply,
+) -> Result<(), store::Error> {
+    match read {
+        Read::One(answer) => txn.read(args.get(1), |value| answer(args, value, reply))?,
+        Read::Entry(answer) => txn.entry(args.get(1), |entry| answer_entry(answer, args, entry, reply))?,
+        Read::Each(answer) => {
+            reply.array(args.len() - 1);
+            for key in args.from(1) {
+                txn.read(key, |value| answer(value, reply))?;
+            }
+        }
+        Read::Count(holds) => {
+            let mut count = 0;
+            for key in args.from(1) {
+                count += i64::from(txn.read(key, holds)?);
+            }
+            reply.integer(count);
+        }
+    }
+    Ok(())
+}

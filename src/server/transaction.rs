@@ -1,0 +1,237 @@
+//! A client's transaction: what it has queued since MULTI, and the keys that it watches.
+
+use super::through::read_through;
+use crate::{
+    command::{self, Action, Spec, Write, database, subcommand},
+    resp::{Args, Record, Reply},
+    store::{Space, Store, Txn, Watch},
+};
+use std::{mem, sync::Arc};
+
+/// Between MULTI and EXEC.
+#[derive(Default)]
+struct Queue {
+    requests: Record,
+    specs: Vec<&'static Spec>,
+    /// Whether one of them was refused.
+    refused: bool,
+}
+
+/// What the committing thread is to do for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    /// To watch the keys of the request.
+    Watch,
+    /// To carry out what is queued.
+    Execute,
+}
+
+/// What EXEC has come to.
+#[derive(Default)]
+pub(super) struct Executed {
+    /// The replies of commands that look at or change keys.
+    replies: Reply,
+    /// For each queued request, where its reply ends.
+    ends: Vec<usize>,
+    /// Whether a watched key had changed, and nothing was done.
+    changed: bool,
+}
+
+/// A client's transaction. Keys are watched until it is dropped.
+pub(super) struct Transaction {
+    store: Arc<Store>,
+    queue: Option<Queue>,
+    watched: Vec<Watch>,
+    /// The number of keys that were watched before the task in progress.
+    watched_before: usize,
+    pub task: Option<Task>,
+    executed: Executed,
+}
+
+impl Transaction {
+    pub fn new(store: Arc<Store>) -> Self {
+        let (queue, watched, executed) = (None, Vec::new(), Executed::default());
+        Self { store, queue, watched, watched_before: 0, task: None, executed }
+    }
+
+    /// Whether requests are queued.
+    pub fn is_open(&self) -> bool {
+        self.queue.is_some()
+    }
+
+    /// Carries out a step as far as it needs no commit: returns what the committing thread is to do, or the
+    /// error.
+    pub fn step(&mut self, step: command::Transaction) -> Result<Option<Task>, &'static str> {
+        use command::Transaction::{Discard, Exec, Multi, Unwatch, Watch};
+        match (step, &self.queue) {
+            (Multi, Some(_)) => return Err("ERR MULTI calls can not be nested"),
+            (Watch, Some(_)) => return Err("ERR WATCH inside MULTI is not allowed"),
+            (Exec, None) => return Err("ERR EXEC without MULTI"),
+            (Discard, None) => return Err("ERR DISCARD without MULTI"),
+            (Exec, Some(queue)) if queue.refused => {
+                self.end();
+                return Err("EXECABORT Transaction discarded because of previous errors.");
+            }
+            (Exec, Some(_)) => return Ok(Some(Task::Execute)),
+            (Watch, None) => return Ok(Some(Task::Watch)),
+            (Multi, None) => self.queue = Some(Queue::default()),
+            (Discard, Some(_)) => self.end(),
+            (Unwatch, _) => self.unwatch(0),
+        }
+        Ok(None)
+    }
+
+    /// Queues a request, unless that makes the queue longer than `limit` bytes (0 is no limit).
+    pub fn push(&mut self, spec: &'static Spec, args: Args<'_>, limit: usize, reply: &mut Reply) {
+        let Some(queue) = &mut self.queue else { return };
+        if !spec.subcommands.is_empty()
+            && args.len() > 1
+            && subcommand(spec.name, spec.subcommands, args, reply).is_none()
+        {
+            queue.refused = true;
+        } else if queue.requests.push(args, limit) {
+            queue.specs.push(spec);
+            reply.simple("QUEUED");
+        } else {
+            queue.refused = true;
+            reply.error("ERR the transaction is larger than --client-query-buffer-limit");
+        }
+    }
+
+    /// Notes that a request could not be queued; EXEC itself ends the transaction.
+    pub fn refuse(&mut self, is_exec: bool) {
+        if is_exec {
+            return self.end();
+        }
+        self.queue.iter_mut().for_each(|queue| queue.refused = true);
+    }
+
+    /// After a task: a transaction that was executed, or could not be, is over.
+    pub fn finish(&mut self) {
+        if self.task.take() != Some(Task::Watch) && self.is_open() {
+            self.end();
+        }
+    }
+
+    /// Forgets what is queued, and what is watched.
+    fn end(&mut self) {
+        self.queue = None;
+        self.executed = Executed::default();
+        self.unwatch(0);
+    }
+
+    /// Forgets the watched keys but the first `kept`.
+    fn unwatch(&mut self, kept: usize) {
+        self.watched.drain(kept.min(self.watched.len())..).for_each(|watch| self.store.unwatch(&watch));
+    }
+
+    /// Bytes of what is queued.
+    pub fn weight(&self) -> usize {
+        self.queue.as_ref().map_or(0, |queue| queue.requests.bytes())
+    }
+
+    /// Carries out the task: `args` are those of WATCH.
+    pub fn run<'g>(&'g mut self, args: Args<'g>, space: Space, txn: &mut Txn<'g>, reply: &mut Reply) {
+        match self.task {
+            Some(Task::Watch) => self.watch(args, txn, reply),
+            Some(Task::Execute) => self.execute(space, txn, reply),
+            None => {}
+        }
+    }
+
+    fn watch(&mut self, args: Args<'_>, txn: &mut Txn<'_>, reply: &mut Reply) {
+        self.watched_before = self.watched.len();
+        for key in args.from(1) {
+            match txn.watch(key) {
+                Ok(watch) => self.watched.push(watch),
+                Err(error) => {
+                    self.unwatch(self.watched_before);
+                    return reply.error(error.to_string());
+                }
+            }
+        }
+        reply.ok();
+    }
+
+    fn execute<'g>(&'g mut self, mut space: Space, txn: &mut Txn<'g>, reply: &Reply) {
+        let Self { queue: Some(queue), executed, watched, .. } = self else { return };
+        *executed = Executed { replies: reply.aside(), ..Executed::default() };
+        executed.changed = !txn.are_unchanged(watched);
+        if executed.changed {
+            return;
+        }
+        txn.select(space);
+        for (index, spec) in queue.specs.iter().enumerate() {
+            let Some(args) = queue.requests.get(index) else { break };
+            let start = executed.replies.len();
+            if let Err(error) = run_one(spec, args, &mut space, txn, &mut executed.replies) {
+                executed.replies.truncate(start);
+                error.write(&mut executed.replies);
+            }
+            executed.ends.push(executed.replies.len());
+        }
+    }
+
+    /// Takes back what the task has done: nothing of it was committed.
+    pub fn rewind(&mut self) {
+        self.executed = Executed::default();
+        if self.task == Some(Task::Watch) {
+            self.unwatch(self.watched_before);
+        }
+    }
+
+    /// Writes the reply to EXEC, with `answer` for what does not look at keys. Ends the transaction.
+    pub fn reply(&mut self, reply: &mut Reply, mut answer: impl FnMut(&'static Spec, Args<'_>, &mut Reply)) {
+        let Executed { replies, ends, changed } = mem::take(&mut self.executed);
+        let Some(Queue { requests, specs, .. }) = self.queue.take() else { return };
+        self.unwatch(0);
+        if changed {
+            return reply.null_array();
+        }
+        reply.array(specs.len());
+        let mut start = 0;
+        for (index, (spec, end)) in specs.iter().zip(&ends).enumerate() {
+            match requests.get(index) {
+                Some(args) if start == *end => answer(spec, args, reply),
+                _ => reply.append_part(&replies, start..*end),
+            }
+            start = *end;
+        }
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        self.unwatch(0);
+    }
+}
+
+/// Carries out one queued request, if that looks at or changes keys; another writes no reply.
+fn run_one<'g>(
+    spec: &Spec,
+    args: Args<'g>,
+    space: &mut Space,
+    txn: &mut Txn<'g>,
+    reply: &mut Reply,
+) -> Result<(), crate::command::Error> {
+    match spec.action {
+        Action::Read(read) => read_through(read, args, txn, reply)?,
+        Action::Write(Write::Blind(run) | Write::BlindWithoutOptions(run) | Write::Seeing(run)) => {
+            run(args, txn, reply)?;
+        }
+        Action::Write(Write::Each(write)) => {
+            let mut count = 0;
+            for key in args.from(1) {
+                count += i64::from(write(key, txn)?);
+            }
+            reply.integer(count);
+        }
+        Action::Keys(run) => run(txn, args, reply)?,
+        Action::Session(_) if spec.name == "select" => {
+            *space = database(args.get(1)).unwrap_or(*space);
+            txn.select(*space);
+        }
+        Action::Session(_) | Action::Query(_) | Action::Table(_) | Action::Transaction(_) => {}
+    }
+    Ok(())
+}

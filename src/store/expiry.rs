@@ -1,0 +1,288 @@
+//! Removing what has expired.
+//!
+//! To commands, a value is gone as soon as its deadline has passed: see [`Moment`](super::Moment). Here it is
+//! removed. Deadlines that come are kept in memory, the next ones first, within a bound; whatever is not kept, or
+//! is from before a restart, is found by a slow walk over all keys. What is to be removed is looked at once more
+//! in the commit that removes it.
+//!
+//! A store in which nothing ever expires has neither the walk nor the record that asks for it.
+
+use super::{Error, Store, Txn, Work};
+use crate::engine::{KeyRange, layout};
+use hashbrown::HashMap;
+use std::{
+    collections::BTreeSet,
+    ops::{Bound, ControlFlow},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// Most bytes of keys, and of what it takes to keep them, whose deadlines are kept.
+const MOST: usize = 64 << 20;
+
+/// What it takes to keep one, beside its key.
+const OVERHEAD: usize = 96;
+
+/// Keys that are removed in one commit, and those that the walk looks at before it rests.
+const STEP: usize = 1024;
+
+/// Between two commits, or two steps of the walk: so that what expires about the same time shares a commit, and
+/// the walk is no load.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// After a commit failed.
+const REST: Duration = Duration::from_secs(1);
+
+/// What is known of the deadlines in a store.
+#[derive(Default)]
+pub struct Expiry {
+    /// Values that were removed since the start.
+    removed: AtomicU64,
+    index: Mutex<Index>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Index {
+    deadlines: HashMap<Arc<[u8]>, u64>,
+    order: BTreeSet<(u64, Arc<[u8]>)>,
+    bytes: usize,
+    /// Whether there may be deadlines that are not kept.
+    incomplete: bool,
+    walk: Option<Walk>,
+    stopped: bool,
+}
+
+/// How far the walk has come: behind a key, or at a place of an engine without order.
+#[derive(Clone, Default)]
+struct Walk {
+    after: Option<Vec<u8>>,
+    position: u64,
+}
+
+/// What there is to do.
+enum Task {
+    Remove(Vec<Arc<[u8]>>),
+    Walk(Walk),
+    Stop,
+}
+
+impl Index {
+    /// Keeps a deadline; `true` when it is the next of all.
+    fn add(&mut self, deadline: u64, key: &[u8]) -> bool {
+        let key: Arc<[u8]> = match self.deadlines.get_key_value(key) {
+            Some((_, old)) if *old == deadline => return false,
+            Some((key, old)) => {
+                let (key, old) = (key.clone(), *old);
+                self.order.remove(&(old, key.clone()));
+                key
+            }
+            None => {
+                self.bytes += key.len() + OVERHEAD;
+                key.into()
+            }
+        };
+        self.deadlines.insert(key.clone(), deadline);
+        self.order.insert((deadline, key));
+        while self.bytes > MOST
+            && let Some((_, key)) = self.order.pop_last()
+        {
+            self.incomplete = true;
+            self.forget(&key);
+        }
+        self.order.first().is_some_and(|(first, _)| *first == deadline)
+    }
+
+    fn forget(&mut self, key: &[u8]) {
+        if self.deadlines.remove(key).is_some() {
+            self.bytes -= key.len() + OVERHEAD;
+        }
+    }
+
+    fn take_due(&mut self, now: u64) -> Vec<Arc<[u8]>> {
+        let mut due = Vec::new();
+        while due.len() < STEP
+            && let Some((deadline, _)) = self.order.first()
+            && *deadline <= now
+            && let Some((_, key)) = self.order.pop_first()
+        {
+            self.forget(&key);
+            due.push(key);
+        }
+        due
+    }
+}
+
+impl Expiry {
+    /// Values that have expired and were removed, since the start.
+    pub fn removed(&self) -> u64 {
+        self.removed.load(Ordering::Relaxed)
+    }
+
+    /// Notes deadlines of stored keys.
+    #[inline]
+    pub(super) fn note(&self, deadlines: &[(u64, &[u8])]) {
+        if !deadlines.is_empty() {
+            self.add(deadlines);
+        }
+    }
+
+    /// Notes that there may be deadlines that nobody has told.
+    pub(super) fn look(&self) {
+        self.lock().incomplete = true;
+    }
+
+    #[cold]
+    fn add(&self, deadlines: &[(u64, &[u8])]) {
+        let mut index = self.lock();
+        let mut first = false;
+        deadlines.iter().for_each(|(deadline, key)| first |= index.add(*deadline, key));
+        if first {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Ends [`Store::remove_expired`].
+    pub fn stop(&self) {
+        self.lock().stopped = true;
+        self.wake.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Index> {
+        // Nothing can panic half-way while it is held.
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for something to do.
+    fn next(&self) -> Task {
+        let mut index = self.lock();
+        loop {
+            let now = super::Moment::default().now();
+            if index.stopped {
+                return Task::Stop;
+            }
+            let due = index.take_due(now);
+            if !due.is_empty() {
+                return Task::Remove(due);
+            }
+            if let Some(walk) = index.walk.take() {
+                return Task::Walk(walk);
+            }
+            if index.incomplete && index.bytes <= MOST / 2 {
+                index.incomplete = false;
+                index.walk = Some(Walk::default());
+                continue;
+            }
+            index = match index.order.first() {
+                None => self.wake.wait(index).unwrap_or_else(PoisonError::into_inner),
+                Some((deadline, _)) => {
+                    let time = Duration::from_millis(deadline.saturating_sub(now)).max(PAUSE);
+                    self.wake.wait_timeout(index, time).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    fn pause(&self, time: Duration) {
+        let index = self.lock();
+        if !index.stopped {
+            let waited = self.wake.wait_timeout_while(index, time, |index| !index.stopped);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+}
+
+impl Store {
+    /// Removes what expires, until [`Expiry::stop`].
+    pub fn remove_expired(&self) {
+        loop {
+            let outcome = match self.expiry.next() {
+                Task::Stop => return,
+                Task::Remove(keys) => self.remove(keys),
+                Task::Walk(walk) => self.walk_on(walk),
+            };
+            if let Err(error) = &outcome {
+                log::debug!("what has expired is not removed: {error}");
+                if self.fault().is_some() {
+                    return;
+                }
+                self.expiry.lock().incomplete = true;
+            }
+            self.expiry.pause(if outcome.is_ok() { PAUSE } else { REST });
+        }
+    }
+
+    fn remove(&self, keys: Vec<Arc<[u8]>>) -> Result<(), Error> {
+        let mut work = Removal { keys, removed: 0, error: None };
+        self.commit(std::slice::from_mut(&mut work));
+        self.expiry.removed.fetch_add(work.removed, Ordering::Relaxed);
+        work.error.map_or(Ok(()), Err)
+    }
+
+    /// The next step of a walk over all keys for their deadlines.
+    fn walk_on(&self, mut walk: Walk) -> Result<(), Error> {
+        let (mut found, mut left): (Vec<(u64, Vec<u8>)>, _) = (Vec::new(), STEP);
+        let mut reached = None;
+        let visit = &mut |key: &[u8], value: &[u8]| {
+            let deadline = layout::entry(value).deadline;
+            if deadline > 0 {
+                found.push((deadline, key.to_vec()));
+            }
+            left = left.saturating_sub(1);
+            if left > 0 {
+                return ControlFlow::Continue(());
+            }
+            reached = Some(key.to_vec());
+            ControlFlow::Break(())
+        };
+        let more = if self.info().ordered {
+            let start = walk.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            self.engine().scan(KeyRange { start, end: Bound::Unbounded }, visit)?;
+            walk.after = reached;
+            walk.after.is_some()
+        } else {
+            walk.position = self.engine().walk(walk.position, visit)?;
+            walk.position > 0
+        };
+        let mut index = self.expiry.lock();
+        for (deadline, key) in &found {
+            index.add(*deadline, key);
+        }
+        index.walk = more.then_some(walk);
+        Ok(())
+    }
+}
+
+/// Removes values that have expired.
+struct Removal {
+    keys: Vec<Arc<[u8]>>,
+    removed: u64,
+    error: Option<Error>,
+}
+
+impl Work for Removal {
+    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+        for key in &self.keys {
+            match txn.expire(key) {
+                Ok(removed) => self.removed += u64::from(removed),
+                Err(error) => self.error = Some(error),
+            }
+        }
+    }
+
+    fn rewind(&mut self) {
+        self.removed = 0;
+    }
+
+    fn fail(&mut self, error: &Error) {
+        self.removed = 0;
+        self.error = Some(Error::Refused(error.to_string()));
+    }
+
+    fn weight(&self) -> usize {
+        self.keys.iter().map(|key| key.len()).sum()
+    }
+}

@@ -1,0 +1,258 @@
+//! Looking at many keys: all of one database, as the store has them or as a transaction does.
+
+use super::{Error, Store, cursors::Place, moment::Moment, space::Space};
+use crate::engine::{Engine, KeyRange, layout::Entry};
+use std::{
+    ops::{Bound, ControlFlow},
+    sync::Arc,
+};
+
+/// Called with a key and its value, both lent for the time of the call.
+pub type VisitEntry<'v> = dyn FnMut(&[u8], Entry<'_>) -> ControlFlow<()> + 'v;
+
+/// Called with a key as it is stored, the key, and the value as it is stored.
+pub(super) type VisitStored<'v> = dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()> + 'v;
+
+/// Stored keys of one step of an engine without order, the next of them, and the engine's position behind them.
+type Gathered = (Arc<[Box<[u8]>]>, usize, u64);
+
+/// Most keys that one step of a walk reads together.
+const TOGETHER: usize = 1024;
+
+/// The keys of one database. What has expired is not there, except for `count`.
+pub trait Keyspace {
+    /// Calls `visit` with what `key` has.
+    fn look_up(&mut self, key: &[u8], visit: &mut dyn FnMut(Option<Entry<'_>>)) -> Result<(), Error>;
+
+    /// Visits the pairs of `range` under one snapshot. `visit` may stop the scan.
+    fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error>;
+
+    /// The number of keys. Of those that have expired, some may count.
+    fn count(&mut self) -> Result<u64, Error>;
+
+    /// Without order, visits the keys at some place of all, `random`, and behind it. In order there are none.
+    fn sample(&mut self, random: u64, visit: &mut VisitEntry<'_>) -> Result<(), Error>;
+
+    /// Whether a scan is in ascending order of the keys.
+    fn is_ordered(&self) -> bool;
+
+    /// Goes on with a walk at `cursor`, 0 at first, for about `count` keys. Returns where to go on, 0 at the end.
+    /// A walk visits every key that is there all the time.
+    fn walk(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error>;
+}
+
+/// What the store has in one database.
+pub struct View<'s> {
+    store: &'s Store,
+    space: Space,
+}
+
+impl<'s> View<'s> {
+    pub(super) fn new(store: &'s Store, space: Space) -> Self {
+        Self { store, space }
+    }
+}
+
+impl Keyspace for View<'_> {
+    fn look_up(&mut self, key: &[u8], visit: &mut dyn FnMut(Option<Entry<'_>>)) -> Result<(), Error> {
+        let (arena, moment) = (bumpalo::Bump::new(), Moment::default());
+        self.store.read(&[self.space.stored(key, &arena)], &mut |_, value| {
+            visit(moment.entry(value));
+            ControlFlow::Continue(())
+        })
+    }
+
+    fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
+        let moment = Moment::default();
+        scan(self.store.engine(), self.space, range, &mut |_, key, value| match moment.entry(Some(value)) {
+            Some(entry) => visit(key, entry),
+            None => ControlFlow::Continue(()),
+        })
+    }
+
+    fn count(&mut self) -> Result<u64, Error> {
+        self.store.count_in(self.space)
+    }
+
+    fn sample(&mut self, random: u64, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
+        let moment = Moment::default();
+        sample(self.store.engine(), self.space, random, &mut |_, key, value| {
+            moment.entry(Some(value)).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
+        })
+    }
+
+    fn is_ordered(&self) -> bool {
+        self.store.info().ordered
+    }
+
+    fn walk(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error> {
+        let moment = Moment::default();
+        self.store.walk(self.space, cursor, count, &mut |_, key, value| match moment.entry(Some(value)) {
+            Some(entry) => visit(key, entry),
+            None => ControlFlow::Continue(()),
+        })
+    }
+}
+
+/// Visits the stored pairs of one database whose keys are in `range`.
+pub(super) fn scan(
+    engine: &dyn Engine,
+    space: Space,
+    range: KeyRange<'_>,
+    visit: &mut VisitStored<'_>,
+) -> Result<(), Error> {
+    let mut after = ControlFlow::Continue(());
+    let mut visit = |stored: &[u8], value: &[u8]| {
+        if let Some(key) = space.key(stored)
+            && range.contains(key)
+        {
+            after = visit(stored, key, value);
+        }
+        after
+    };
+    if !engine.info().ordered {
+        return Ok(engine.scan(KeyRange::ALL, &mut visit)?);
+    }
+    for segment in space.segments(range) {
+        let mut stopped = false;
+        engine.scan(segment.range(), &mut |stored, value| {
+            let after = visit(stored, value);
+            stopped = after.is_break();
+            after
+        })?;
+        if stopped {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Visits stored pairs of one database at a place of an engine without order, and behind it.
+pub(super) fn sample(
+    engine: &dyn Engine,
+    space: Space,
+    random: u64,
+    visit: &mut VisitStored<'_>,
+) -> Result<(), Error> {
+    if !engine.info().ordered {
+        engine.walk(random, &mut |stored, value| match space.key(stored) {
+            Some(key) => visit(stored, key, value),
+            None => ControlFlow::Continue(()),
+        })?;
+    }
+    Ok(())
+}
+
+impl Store {
+    /// One step of a walk over the stored pairs of a database: see [`Keyspace::walk`].
+    pub(super) fn walk(
+        &self,
+        space: Space,
+        cursor: u64,
+        count: usize,
+        visit: &mut VisitStored<'_>,
+    ) -> Result<u64, Error> {
+        let place = self.cursors().find(space, cursor);
+        let next = if self.info().ordered {
+            self.walk_in_order(space, place, count, visit)?
+        } else {
+            self.walk_without_order(space, place, count, visit)?
+        };
+        Ok(next.map_or(0, |place| self.cursors().keep(space, place, cursor)))
+    }
+
+    fn walk_in_order(
+        &self,
+        space: Space,
+        place: Place,
+        count: usize,
+        visit: &mut VisitStored<'_>,
+    ) -> Result<Option<Place>, Error> {
+        let (first, mut last) = match place {
+            Place::Behind { segment, key } => (segment, Some(key)),
+            Place::Begin | Place::Within { .. } => (0, None),
+        };
+        let mut left = count.max(1);
+        for (number, segment) in space.segments(KeyRange::ALL).iter().enumerate().skip(first) {
+            let mut range = segment.range();
+            if let Some(key) = &last {
+                range.start = Bound::Excluded(key);
+            }
+            let mut reached = None;
+            self.engine().scan(range, &mut |stored, value| {
+                let Some(key) = space.key(stored) else { return ControlFlow::Continue(()) };
+                left -= 1;
+                let after = visit(stored, key, value);
+                if left > 0 && after.is_continue() {
+                    return ControlFlow::Continue(());
+                }
+                reached = Some(stored.into());
+                ControlFlow::Break(())
+            })?;
+            if let Some(key) = reached {
+                return Ok(Some(Place::Behind { segment: number, key }));
+            }
+            last = None;
+        }
+        Ok(None)
+    }
+
+    fn walk_without_order(
+        &self,
+        space: Space,
+        place: Place,
+        count: usize,
+        visit: &mut VisitStored<'_>,
+    ) -> Result<Option<Place>, Error> {
+        let count = count.max(1);
+        let (mut left, mut from, mut position) = match place {
+            Place::Within { left, from, position } => (left, from, position),
+            Place::Begin | Place::Behind { .. } => self.gather(space, 0, count)?,
+        };
+        let mut visited = 0;
+        loop {
+            let rest = left.get(from..).unwrap_or_default();
+            let now = rest.get(..(count - visited).min(TOGETHER)).unwrap_or(rest);
+            self.visit_all(space, now, visit)?;
+            (visited, from) = (visited + now.len(), from + now.len());
+            if from < left.len() && visited >= count {
+                return Ok(Some(Place::Within { left, from, position }));
+            }
+            if from < left.len() {
+                continue;
+            }
+            if position == 0 {
+                return Ok(None);
+            }
+            if visited >= count {
+                return Ok(Some(Place::Within { left: [].into(), from: 0, position }));
+            }
+            (left, from, position) = self.gather(space, position, count - visited)?;
+        }
+    }
+
+    /// The stored keys of the engine's next step from `position` on, and its position behind them.
+    fn gather(&self, space: Space, position: u64, count: usize) -> Result<Gathered, Error> {
+        let mut keys: Vec<Box<[u8]>> = Vec::new();
+        let next = self.engine().walk(position, &mut |stored, _| {
+            if space.key(stored).is_some() {
+                keys.push(stored.into());
+            }
+            if keys.len() < count { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        Ok((keys.into(), 0, next))
+    }
+
+    /// Visits those of the stored keys that are still there.
+    fn visit_all(&self, space: Space, keys: &[Box<[u8]>], visit: &mut VisitStored<'_>) -> Result<(), Error> {
+        let keys: Vec<&[u8]> = keys.iter().map(Box::as_ref).collect();
+        self.read(&keys, &mut |index, value| {
+            if let (Some(stored), Some(value)) = (keys.get(index), value)
+                && let Some(key) = space.key(stored)
+            {
+                let _visited = visit(stored, key, value);
+            }
+            ControlFlow::Continue(())
+        })
+    }
+}

@@ -1,0 +1,47 @@
+//! What is alive at one moment.
+
+use crate::engine::layout::{self, Entry};
+use std::{
+    cell::Cell,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// One moment: that of the first question that depends on it. Who reads only values without a deadline never
+/// looks at the clock.
+#[derive(Default)]
+pub struct Moment(Cell<u64>);
+
+impl Moment {
+    /// Milliseconds since 1970.
+    pub fn now(&self) -> u64 {
+        if self.0.get() == 0 {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            self.0.set(u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+        }
+        self.0.get()
+    }
+
+    /// The value that is stored as `stored`, if it has not expired.
+    #[inline(always)]
+    pub fn live<'v>(&self, stored: Option<&'v [u8]>) -> Option<&'v [u8]> {
+        match stored {
+            Some(bytes) if layout::may_be_marked(bytes) => self.marked(bytes).map(|entry| entry.value),
+            plain => plain,
+        }
+    }
+
+    /// The same with its deadline.
+    #[inline(always)]
+    pub fn entry<'v>(&self, stored: Option<&'v [u8]>) -> Option<Entry<'v>> {
+        match stored {
+            Some(bytes) if layout::may_be_marked(bytes) => self.marked(bytes),
+            plain => plain.map(|value| Entry { value, deadline: 0 }),
+        }
+    }
+
+    #[cold]
+    fn marked<'v>(&self, stored: &'v [u8]) -> Option<Entry<'v>> {
+        let entry = layout::entry(stored);
+        (entry.deadline == 0 || entry.deadline > self.now()).then_some(entry)
+    }
+}

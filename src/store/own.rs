@@ -1,0 +1,45 @@
+//! Records of the layer's own, among the keys of the engine: what it has been used for.
+
+use crate::engine::layout;
+
+/// Which of them are there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Own(u8);
+
+impl Own {
+    /// Values have deadlines.
+    pub(super) const EXPIRES: Self = Self(1);
+    /// Keys have heads: they are of other databases than 0, or look as if.
+    pub(super) const SPACES: Self = Self(2);
+
+    /// All that there can be, with their keys.
+    pub(super) const ALL: [(Self, &'static [u8]); 2] =
+        [(Self::EXPIRES, &layout::EXPIRES), (Self::SPACES, &layout::SPACES)];
+
+    pub(super) fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
+    pub(super) fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Number of records.
+    pub(super) fn len(self) -> u64 {
+        self.0.count_ones().into()
+    }
+
+    #[inline]
+    pub(super) fn contains(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Adds one. Returns its key if it was not there.
+    pub(super) fn add(&mut self, other: Self) -> Option<&'static [u8]> {
+        if self.contains(other) {
+            return None;
+        }
+        self.0 |= other.0;
+        Self::ALL.iter().find(|(own, _)| *own == other).map(|(_, key)| *key)
+    }
+}

@@ -1,0 +1,136 @@
+//! The keys of one database among all that an engine has.
+
+use crate::engine::{
+    KeyRange,
+    layout::{self, MARK},
+    prefix_end,
+};
+use bumpalo::Bump;
+use std::ops::Bound;
+
+/// The keys of one database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space(u8);
+
+/// A range of stored keys.
+pub(super) struct Segment {
+    start: Bound<Vec<u8>>,
+    end: Bound<Vec<u8>>,
+}
+
+impl Segment {
+    pub(super) fn range(&self) -> KeyRange<'_> {
+        KeyRange { start: borrow(&self.start), end: borrow(&self.end) }
+    }
+}
+
+fn borrow(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
+
+impl Space {
+    /// That of database `number`.
+    pub fn new(number: u8) -> Self {
+        Self(number)
+    }
+
+    /// The database's number.
+    pub fn number(self) -> u8 {
+        self.0
+    }
+
+    /// How `key` is stored.
+    #[inline(always)]
+    pub fn stored<'k>(self, key: &'k [u8], arena: &'k Bump) -> &'k [u8] {
+        if self.0 == 0 && !layout::may_be_marked(key) { key } else { self.stored_with_head(key, arena) }
+    }
+
+    #[cold]
+    fn stored_with_head<'k>(self, key: &'k [u8], arena: &'k Bump) -> &'k [u8] {
+        if self.0 == 0 && !layout::needs_head(key) {
+            return key;
+        }
+        let head = layout::key_head(self.0);
+        let stored = arena.alloc_slice_fill_default(head.len() + key.len());
+        let (before, after) = stored.split_at_mut(head.len());
+        before.copy_from_slice(&head);
+        after.copy_from_slice(key);
+        stored
+    }
+
+    /// The key that is stored as `stored`, if it is of this database.
+    #[inline]
+    pub fn key(self, stored: &[u8]) -> Option<&[u8]> {
+        layout::key(stored).and_then(|(space, key)| (space == self.0).then_some(key))
+    }
+
+    /// Where an engine in order has the keys of `range`.
+    pub(super) fn segments(self, range: KeyRange<'_>) -> Vec<Segment> {
+        let with_head = |bound: Bound<&[u8]>| bound.map(|key| [&layout::key_head(self.0), key].concat());
+        let end_of_space = || prefix_end(&layout::key_head(self.0)).map_or(Bound::Unbounded, Bound::Excluded);
+        let own = Segment {
+            start: match with_head(range.start) {
+                Bound::Unbounded => Bound::Included(layout::key_head(self.0).to_vec()),
+                start => start,
+            },
+            end: match with_head(range.end) {
+                Bound::Unbounded => end_of_space(),
+                end => end,
+            },
+        };
+        if self.0 != 0 {
+            return vec![own];
+        }
+        let (start, end) = (range.start.map(<[u8]>::to_vec), range.end.map(<[u8]>::to_vec));
+        if matches!(range.end, Bound::Included(end) if end < &MARK[..])
+            || matches!(range.end, Bound::Excluded(end) if end <= &MARK[..])
+        {
+            return vec![Segment { start, end }];
+        }
+        let after = prefix_end(&MARK).unwrap_or_default();
+        let later = match &start {
+            Bound::Included(key) | Bound::Excluded(key) if *key >= after => start.clone(),
+            _ => Bound::Included(after),
+        };
+        vec![Segment { start, end: Bound::Excluded(MARK.to_vec()) }, Segment { start: later, end }, own]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn each_key_is_in_one_place_of_one_database() {
+        let marked = [&MARK[..], b"x"].concat();
+        let keys = [&b""[..], b"a", b"k1", b"k2", b"\xff", b"\xffkvbenci", b"\xff\xff", &MARK, &marked];
+        let arena = Bump::new();
+        let mut stored = BTreeMap::from([(layout::EXPIRES.to_vec(), (9, &b""[..]))]);
+        for number in [0, 1, 2, 15] {
+            for key in keys {
+                stored.insert(Space::new(number).stored(key, &arena).to_vec(), (number, key));
+            }
+        }
+        assert_eq!(stored.len(), 4 * keys.len() + 1);
+        let bounds = |key: &'static [u8]| [Bound::Included(key), Bound::Excluded(key), Bound::Unbounded];
+        let starts = [&b"a"[..], b"k1", b"\xff", b"\xffkvbench", b"\xffkvbencx"].into_iter().flat_map(bounds);
+        let ends =
+            [&b"a"[..], b"k2", b"\xff\xff", b"\xffkvbench", b"\xffkvbenchx"].into_iter().flat_map(bounds);
+        for (start, end) in starts.flat_map(|start| ends.clone().map(move |end| (start, end))) {
+            let range = KeyRange { start, end };
+            for number in [0, 1, 15] {
+                let space = Space::new(number);
+                let mut found: Vec<_> = vec![];
+                for segment in space.segments(range) {
+                    let inside = stored.keys().filter(|key| segment.range().contains(key));
+                    found.extend(inside.map(|key| space.key(key).expect("a key of the database")));
+                }
+                found.sort();
+                let mut expected: Vec<_> = keys.iter().copied().filter(|key| range.contains(key)).collect();
+                expected.sort();
+                assert_eq!(found, expected, "{range:?} of {number}");
+            }
+        }
+    }
+}

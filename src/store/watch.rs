@@ -1,0 +1,81 @@
+//! WATCH: whether keys have changed since.
+//!
+//! A key that is watched has a version, which a write of it makes larger. To watch, to write and to compare all
+//! happen in commits, one after the other. Nobody else pays: without a watched key, a write looks at one flag.
+
+use hashbrown::HashMap;
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+#[derive(Default)]
+struct Watched {
+    version: u64,
+    /// How often it is watched.
+    watchers: usize,
+}
+
+/// The keys that are watched, as they are stored.
+#[derive(Default)]
+pub(super) struct Watches {
+    any: AtomicBool,
+    keys: Mutex<HashMap<Box<[u8]>, Watched>>,
+}
+
+/// A key that a client watches, and what it was then.
+#[derive(Debug)]
+pub struct Watch {
+    pub(super) stored: Box<[u8]>,
+    pub(super) version: u64,
+    /// When it was to expire; 0 is never.
+    pub(super) deadline: u64,
+}
+
+impl Watches {
+    /// Whether there are any.
+    #[inline]
+    pub(super) fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add(&self, stored: &[u8], deadline: u64) -> Watch {
+        let mut keys = self.lock();
+        let watched = keys.entry(stored.into()).or_default();
+        watched.watchers += 1;
+        self.any.store(true, Ordering::Relaxed);
+        Watch { stored: stored.into(), version: watched.version, deadline }
+    }
+
+    pub(super) fn remove(&self, watch: &Watch) {
+        let mut keys = self.lock();
+        if let Some(watched) = keys.get_mut(&watch.stored) {
+            watched.watchers -= 1;
+            if watched.watchers == 0 {
+                keys.remove(&watch.stored);
+            }
+        }
+        self.any.store(!keys.is_empty(), Ordering::Relaxed);
+    }
+
+    /// Notes that a key is written.
+    pub(super) fn touch(&self, stored: &[u8]) {
+        if let Some(watched) = self.lock().get_mut(stored) {
+            watched.version += 1;
+        }
+    }
+
+    pub(super) fn is_unchanged(&self, watch: &Watch) -> bool {
+        self.lock().get(&watch.stored).is_some_and(|watched| watched.version == watch.version)
+    }
+
+    /// The keys that are watched.
+    pub(super) fn keys(&self) -> Vec<Box<[u8]>> {
+        self.lock().keys().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, Watched>> {
+        // Nothing can panic half-way while it is held.
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

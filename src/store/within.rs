@@ -1,0 +1,92 @@
+//! Looking at many keys within a transaction: those of the engine under the group's own writes.
+
+use super::{
+    Error, Txn,
+    keyspace::{self, Keyspace, VisitEntry},
+};
+use crate::engine::{KeyRange, layout::Entry};
+use std::ops::ControlFlow;
+
+impl Keyspace for Txn<'_> {
+    fn look_up(&mut self, key: &[u8], visit: &mut dyn FnMut(Option<Entry<'_>>)) -> Result<(), Error> {
+        self.entry(key, visit)
+    }
+
+    fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
+        let (store, space) = (self.store(), self.space());
+        let (own, moment) = self.own_writes();
+        let mut after = ControlFlow::Continue(());
+        if !own.cleared {
+            keyspace::scan(store.engine(), space, range, &mut |stored, key, value| {
+                if !own.values.contains_key(stored)
+                    && let Some(entry) = moment.entry(Some(value))
+                {
+                    after = visit(key, entry);
+                }
+                after
+            })?;
+        }
+        for (stored, value) in &own.values {
+            if after.is_break() {
+                break;
+            }
+            if let (Some(key), Some(entry)) = (space.key(stored), moment.entry(*value))
+                && range.contains(key)
+            {
+                after = visit(key, entry);
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self) -> Result<u64, Error> {
+        let mut count = 0;
+        self.scan(KeyRange::ALL, &mut |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+        Ok(count)
+    }
+
+    fn sample(&mut self, random: u64, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
+        let (store, space) = (self.store(), self.space());
+        let (own, moment) = self.own_writes();
+        if own.cleared {
+            return Ok(());
+        }
+        keyspace::sample(store.engine(), space, random, &mut |stored, key, value| match moment
+            .entry(Some(value))
+            .filter(|_| !own.values.contains_key(stored))
+        {
+            Some(entry) => visit(key, entry),
+            None => ControlFlow::Continue(()),
+        })
+    }
+
+    fn is_ordered(&self) -> bool {
+        self.store().info().ordered
+    }
+
+    /// What the group has written itself comes with the first step.
+    fn walk(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error> {
+        let (store, space) = (self.store(), self.space());
+        let (own, moment) = self.own_writes();
+        if cursor == 0 {
+            for (stored, value) in &own.values {
+                if let (Some(key), Some(entry)) = (space.key(stored), moment.entry(*value)) {
+                    let _all_of_them = visit(key, entry);
+                }
+            }
+        }
+        if own.cleared {
+            return Ok(0);
+        }
+        store.walk(space, cursor, count, &mut |stored, key, value| match moment
+            .entry(Some(value))
+            .filter(|_| !own.values.contains_key(stored))
+        {
+            Some(entry) => visit(key, entry),
+            None => ControlFlow::Continue(()),
+        })
+    }
+}

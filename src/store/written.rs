@@ -1,0 +1,12 @@
+//! What a commit is to write.
+
+use super::own::Own;
+use crate::engine::Batch;
+
+/// What a transaction leaves.
+pub(super) struct Written<'g> {
+    pub(super) batch: Batch<'g>,
+    pub(super) deadlines: Vec<(u64, &'g [u8])>,
+    /// The layer's own records, where they have changed.
+    pub(super) own: Option<Own>,
+}

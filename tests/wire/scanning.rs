@@ -1,0 +1,78 @@
+//! SCAN: whatever is there all the time is found, on every store.
+
+use crate::{
+    commands::expect,
+    every_store::on_every_store,
+    frames::ask,
+    support::{Client, request},
+};
+use std::collections::HashSet;
+
+/// One call: the next cursor, and the keys.
+fn step(client: &mut Client, cursor: &str, count: &str) -> (String, Vec<String>) {
+    let reply = ask(client, &["SCAN", cursor, "COUNT", count]);
+    let words: Vec<String> = String::from_utf8(reply).unwrap().split("\r\n").map(String::from).collect();
+    // *2 $n cursor *n then pairs of lines
+    let keys = words[4..].chunks(2).filter(|pair| pair.len() == 2).map(|pair| pair[1].clone());
+    (words[2].clone(), keys.collect())
+}
+
+#[test]
+fn a_walk_finds_all_that_stays_while_others_come_and_go() {
+    on_every_store(|running| {
+        let mut client = running.connect();
+        // Across the size at which a hash table is divided.
+        let stays: HashSet<String> = (0..6000).map(|n| format!("stays {n}")).collect();
+        for name in &stays {
+            client.send(request(&["SET", name, "v"]));
+        }
+        for _ in &stays {
+            client.expect("+OK\r\n");
+        }
+        for count in ["10", "1000"] {
+            let (mut cursor, mut found, mut steps) = ("0".to_owned(), HashSet::new(), 0);
+            loop {
+                let (next, keys) = step(&mut client, &cursor, count);
+                assert!(keys.len() < 3000, "{} keys for COUNT {count}", keys.len());
+                found.extend(keys);
+                for n in 0..5 {
+                    let (come, go) = (format!("comes {steps} {n}"), format!("comes {} {n}", steps / 2));
+                    expect(&mut client, &["SET", &come, "v"], "+OK");
+                    ask(&mut client, &["DEL", &go]);
+                }
+                steps += 1;
+                if next == "0" {
+                    break;
+                }
+                cursor = next;
+            }
+            let missing: Vec<_> = stays.difference(&found).take(3).collect();
+            assert!(missing.is_empty(), "{}: {missing:?} and more are missing", running.store);
+        }
+    });
+}
+
+#[test]
+fn a_lost_reply_can_be_asked_for_again() {
+    on_every_store(|running| {
+        let mut client = running.connect();
+        for n in 0..100 {
+            expect(&mut client, &["SET", &format!("{n}"), "v"], "+OK");
+        }
+        let (cursor, _) = step(&mut client, "0", "10");
+        let (first, second) = (step(&mut client, &cursor, "10").1, step(&mut client, &cursor, "10").1);
+        assert_eq!(first, second, "{}", running.store);
+    });
+}
+
+#[test]
+fn every_key_is_chosen_at_random_now_and_then() {
+    on_every_store(|running| {
+        let mut client = running.connect();
+        expect(&mut client, &["MSET", "foo", "1", "bar", "2", "baz", "3"], "+OK");
+        let mut missing: HashSet<_> = ["foo", "bar", "baz"].map(|key| format!("$3\r\n{key}\r\n")).into();
+        while !missing.is_empty() {
+            missing.remove(&String::from_utf8(ask(&mut client, &["RANDOMKEY"])).unwrap());
+        }
+    });
+}
