@@ -9,7 +9,7 @@ STORE ?= map
 ARGS ?=
 
 # Only the engine that is asked for is built.
-NATIVE := $(filter-out map btree,$(STORE))
+NATIVE := $(patsubst rocksdb-blob,rocksdb,$(filter-out map btree,$(STORE)))
 FEATURES := --no-default-features $(if $(NATIVE),--features $(NATIVE))
 
 ROCKSDB_TAKES_TIME := echo "RocksDB compiles for 10 to 30 minutes, once."
@@ -18,10 +18,10 @@ ROCKSDB_TAKES_TIME := echo "RocksDB compiles for 10 to 30 minutes, once."
 
 run:
 	@tools/setup $(STORE)
-	@$(if $(filter rocksdb,$(STORE)),$(ROCKSDB_TAKES_TIME))
+	@$(if $(filter rocksdb rocksdb-blob,$(STORE)),$(ROCKSDB_TAKES_TIME))
 	cargo run --release $(FEATURES) -- --store $(STORE) $(ARGS)
 
-# The engines that build in a minute; with those that are built already, DEMO_FEATURES=rocksdb,lmdb,sled,redb.
+# Engines that build in a minute; more of them: DEMO_FEATURES=rocksdb,lmdb,sled,redb,sqlite,fjall,mdbx.
 DEMO_FEATURES ?= lmdb,sled,redb
 DEMO ?= kvbench-demo
 

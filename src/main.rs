@@ -6,7 +6,7 @@ use kvbench::{
     bench::{self, compare, data, report, run},
     check::{self, Verdict},
     cli::{Bench, Cli, Command, Compare, Report, Serve},
-    command, failure, limits, server,
+    command, engine, failure, limits, server,
     store::Store,
     stores,
 };
@@ -18,6 +18,7 @@ use std::{
 fn main() -> ExitCode {
     limits::survive_large_files();
     limits::join_free_memory();
+    engine::prepare();
     let cli = Cli::parse();
     let outcome = match cli.command {
         None => serve(cli.serve),
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(options: Serve) -> anyhow::Result<()> {
-    env_logger::Builder::new().filter_level(options.log_level()).init();
+    start_log(options.log_level());
     let config = options.config();
     config.check()?;
     let access = server::Access::load(&config)?;
@@ -64,6 +65,17 @@ fn serve(options: Serve) -> anyhow::Result<()> {
         ));
     })?;
     Ok(())
+}
+
+/// Of the engines' libraries, their troubles alone are told, unless more is asked for.
+fn start_log(level: log::LevelFilter) {
+    let theirs = if level == log::LevelFilter::Info { log::LevelFilter::Warn } else { level };
+    let mut builder = env_logger::Builder::new();
+    builder.filter_level(level);
+    for library in ["canopydb", "fjall", "libmdbx", "lsm_tree"] {
+        builder.filter_module(library, theirs);
+    }
+    builder.init();
 }
 
 fn measure(options: Bench) -> anyhow::Result<()> {

@@ -48,10 +48,18 @@ fn bare_sides() -> Vec<(&'static str, OpenBare)> {
         ("map", side::map::open),
         #[cfg(feature = "rocksdb")]
         ("rocksdb", side::rocksdb::open),
+        #[cfg(feature = "rocksdb")]
+        ("rocksdb-blob", side::rocksdb::open_blob),
         #[cfg(feature = "lmdb")]
         ("lmdb", side::lmdb::open),
         #[cfg(feature = "redb")]
         ("redb", side::redb::open),
+        #[cfg(feature = "sqlite")]
+        ("sqlite", side::sqlite::open),
+        #[cfg(feature = "fjall")]
+        ("fjall", side::fjall::open),
+        #[cfg(feature = "mdbx")]
+        ("mdbx", side::mdbx::open),
     ]
 }
 

@@ -138,6 +138,62 @@ fn remove_first_files(path: &Path, engine: &'static str, is_first: IsFirst) -> R
     path::sync_dir(path)
 }
 
+/// A directory that an engine fills with others, made beside its place under the mark's name: nobody has written
+/// data to it, and the next start removes it.
+#[must_use = "to be ended when the engine's files are whole"]
+pub(super) struct FirstTree {
+    directory: PathBuf,
+    path: PathBuf,
+    place: PathBuf,
+    /// The directory, locked against others that would begin there too.
+    _directory: File,
+}
+
+impl FirstTree {
+    /// Begins the directory `name` within `directory`, which is created unless it is there; `None` when it has one.
+    pub fn begin(directory: &Path, name: &str) -> Result<Option<Self>> {
+        create_dir(directory)?;
+        let place = directory.join(name);
+        if place.exists() {
+            return Ok(None);
+        }
+        let lock = File::open(directory).map_err(Error::io("open", directory))?;
+        path::lock(&lock, directory)?;
+        let path = directory.join(MARK);
+        // Alone, the mark of another engine keeps nobody out.
+        let removed = if path.is_file() { fs::remove_file(&path) } else { fs::remove_dir_all(&path) };
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path)(error)),
+            // Another process may have had the lock.
+            _ if place.exists() => Ok(None),
+            _ => Ok(Some(Self { directory: directory.into(), path, place, _directory: lock })),
+        }
+    }
+
+    /// Where to make it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Puts it in its place, after a sync of all that is in it: an engine may rely on names of which it has synced
+    /// only what they name.
+    pub fn end(self) -> Result<()> {
+        sync_all(&self.path)?;
+        fs::rename(&self.path, &self.place).map_err(Error::io("rename", &self.path))?;
+        path::sync_dir(&self.directory)
+    }
+}
+
+/// Makes a file, or a directory with all that is in it, survive a power cut.
+fn sync_all(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        for entry in fs::read_dir(path).map_err(Error::io("read", path))? {
+            sync_all(&entry.map_err(Error::io("read", path))?.path())?;
+        }
+    }
+    File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
+}
+
 /// A file that gets its name when it is whole.
 #[must_use = "to be ended when the file is whole"]
 pub(super) struct FirstFile {

@@ -86,6 +86,8 @@ pub enum Family {
     CowBTree,
     /// Latch-free B+ tree over a page log (the Bw-tree's kind).
     LogBTree,
+    /// B-tree changed in place, after a write-ahead log.
+    LoggedBTree,
 }
 
 impl Family {
@@ -103,6 +105,7 @@ impl fmt::Display for Family {
             Self::Lsm => "LSM tree",
             Self::CowBTree => "copy-on-write B+ tree",
             Self::LogBTree => "log-structured B+ tree",
+            Self::LoggedBTree => "B-tree + write-ahead log",
         })
     }
 }

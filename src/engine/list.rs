@@ -2,16 +2,22 @@
 
 #[cfg(feature = "fault-injection")]
 use super::fault;
+#[cfg(feature = "fjall")]
+use super::fjall;
 #[cfg(all(feature = "fault-injection", feature = "sled"))]
 use super::flush_only;
 #[cfg(feature = "lmdb")]
 use super::lmdb;
+#[cfg(feature = "mdbx")]
+use super::mdbx;
 #[cfg(feature = "redb")]
 use super::redb;
 #[cfg(feature = "rocksdb")]
 use super::rocksdb;
 #[cfg(feature = "sled")]
 use super::sled;
+#[cfg(feature = "sqlite")]
+use super::sqlite;
 use super::{Engine, Error, Kind, Location, OpenOptions, Result, btree, first, map};
 use std::{fs, io, path::Path};
 
@@ -21,12 +27,20 @@ pub const KINDS: &[Kind] = &[
     btree::KIND,
     #[cfg(feature = "rocksdb")]
     rocksdb::KIND,
+    #[cfg(feature = "rocksdb")]
+    rocksdb::BLOB,
     #[cfg(feature = "lmdb")]
     lmdb::KIND,
     #[cfg(feature = "sled")]
     sled::KIND,
     #[cfg(feature = "redb")]
     redb::KIND,
+    #[cfg(feature = "sqlite")]
+    sqlite::KIND,
+    #[cfg(feature = "fjall")]
+    fjall::KIND,
+    #[cfg(feature = "mdbx")]
+    mdbx::KIND,
 ];
 
 /// Engines that fail on purpose, in builds for tests; they are in no list.
@@ -40,6 +54,12 @@ pub const FAULTY: &[Kind] = &[
     #[cfg(all(feature = "fault-injection", feature = "sled"))]
     flush_only::KIND,
 ];
+
+/// What engines ask of a process that starts others, before it does.
+pub fn prepare() {
+    #[cfg(feature = "mdbx")]
+    mdbx::be_quiet();
+}
 
 impl Kind {
     /// The engine named `name`, if this build has it.

@@ -10,11 +10,10 @@ mod check;
 mod error;
 #[cfg(feature = "fault-injection")]
 mod fault;
-#[cfg_attr(
-    not(all(feature = "redb", any(feature = "rocksdb", feature = "lmdb", feature = "sled"))),
-    allow(dead_code, reason = "one half is for engines of one file, the other for those of a directory")
-)]
+#[allow(dead_code, reason = "half of it is for engines of one file, half for those of a directory")]
 mod first;
+#[cfg(feature = "fjall")]
+mod fjall;
 #[cfg(all(feature = "fault-injection", feature = "sled"))]
 mod flush_only;
 pub mod host;
@@ -24,6 +23,8 @@ mod list;
 #[cfg(feature = "lmdb")]
 mod lmdb;
 mod map;
+#[cfg(feature = "mdbx")]
+mod mdbx;
 mod memory;
 mod path;
 #[cfg(feature = "redb")]
@@ -33,6 +34,8 @@ pub mod reference;
 mod rocksdb;
 #[cfg(feature = "sled")]
 mod sled;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 use std::{
     fmt,
@@ -47,7 +50,7 @@ pub use error::{Error, Result};
 pub use info::{
     Caveat, Compression, Durability, Extent, Family, Fsync, Info, Loss, Lost, OpenFiles, Writers,
 };
-pub use list::{FAULTY, KINDS};
+pub use list::{FAULTY, KINDS, prepare};
 
 /// Called with the index of a key and its value, or `None` when it is absent. The value is lent
 /// from the engine's own memory for the time of the call.

@@ -3,7 +3,7 @@
 use super::{Error, Result};
 use std::{
     fs::{self, File, TryLockError},
-    io,
+    io::{self, Read},
     os::unix::fs::MetadataExt,
     path::Path,
 };
@@ -49,6 +49,33 @@ pub(super) fn parent(path: &Path) -> &Path {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     }
+}
+
+/// Takes the disk space of a file that an engine maps: a thread that writes to a page of the map for which a full
+/// disk has no block kills the process. Before the engine opens it: POSIX lets go of a file's locks when any
+/// descriptor of it is closed.
+#[cfg(target_os = "linux")]
+#[allow(dead_code, reason = "for engines of which a build may have none")]
+pub(super) fn reserve(path: &Path, bytes: u64) -> Result<()> {
+    let mut options = File::options();
+    let file = options.read(true).write(true).create(true).truncate(false).open(path);
+    let file = file.map_err(Error::io("open", path))?;
+    let reserved = nix::fcntl::posix_fallocate(&file, 0, bytes.cast_signed());
+    reserved.map_err(|error| Error::io("reserve the space of", path)(error.into()))
+}
+
+#[cfg(not(target_os = "linux"))]
+#[allow(dead_code, reason = "for engines of which a build may have none")]
+pub(super) fn reserve(_: &Path, _: u64) -> Result<()> {
+    Ok(())
+}
+
+/// The first bytes of a file, at most `most`; none when it cannot be read.
+#[allow(dead_code, reason = "for engines of which a build may have none")]
+pub(super) fn read_start(path: &Path, most: usize) -> Vec<u8> {
+    let mut start = Vec::with_capacity(most);
+    let read = File::open(path).and_then(|file| file.take(most as u64).read_to_end(&mut start));
+    read.map_or_else(|_| Vec::new(), |_| start)
 }
 
 /// Makes the names in the directory `path` survive a power cut: without it a file is on stable storage

@@ -74,7 +74,9 @@ fn compression_takes_less_of_the_disk() {
             assert!(server.terminate().success());
             size(dir.path())
         });
-        assert!(lz4 < none / 2, "{store}: {lz4} bytes with lz4, {none} without");
+        // More than half of the values; a log may keep its own length.
+        let half = (KEYS * VALUE / 2) as u64;
+        assert!(lz4 + half < none, "{store}: {lz4} bytes with lz4, {none} without");
     }
 }
 

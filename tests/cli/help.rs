@@ -129,7 +129,15 @@ fn arguments_that_make_no_sense_are_named() {
 }
 
 #[test]
-#[cfg(all(feature = "rocksdb", feature = "lmdb", feature = "sled", feature = "redb"))]
+#[cfg(all(
+    feature = "rocksdb",
+    feature = "lmdb",
+    feature = "sled",
+    feature = "redb",
+    feature = "sqlite",
+    feature = "fjall",
+    feature = "mdbx"
+))]
 fn the_readme_says_what_the_stores_promise() {
     let readme = include_str!("../../README.md");
     let table = output(&["stores", "--markdown"]);

@@ -97,8 +97,8 @@ fn a_write_that_fails_is_not_acknowledged_whatever_the_error() {
     }
 }
 
-/// Fails the writes at a place, and those to the log that RocksDB appends to: others of the same kind wake
-/// threads.
+/// Fails the writes at a place, and those to the logs that RocksDB and fjall append to: others of the same kind
+/// wake threads.
 #[cfg(target_os = "linux")]
 fn failing_writes(server: &Server, dir: &Path, error: &str) -> String {
     let pid = server.start_line.split_once("pid=").unwrap().1.trim().to_owned();
@@ -107,7 +107,10 @@ fn failing_writes(server: &Server, dir: &Path, error: &str) -> String {
         .filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());
     let logs: Vec<_> =
         files.filter(|path| path.starts_with(dir.canonicalize().unwrap().join("data"))).collect();
-    match logs.iter().find(|path| path.extension().is_some_and(|extension| extension == "log")) {
+    match logs
+        .iter()
+        .find(|path| path.extension().is_some_and(|extension| extension == "log" || extension == "jnl"))
+    {
         Some(log) => format!("-P {} -e trace=write -e inject=write:error={error}", log.display()),
         None => format!("-e trace=pwrite64 -e inject=pwrite64:error={error}"),
     }
@@ -235,7 +238,8 @@ pub fn everything_is_there(dir: &Path, store: &str, fsync: Fsync, acknowledged: 
 fn wait_for_misconf(client: &mut Client, store: &str, fsync: Fsync) {
     let deadline = Instant::now() + PATIENCE;
     for n in 0.. {
-        let reply = client.call(&["SET", "trigger", &n.to_string()]);
+        // MDBX writes a page or two through to the disk, without a sync.
+        let reply = client.call(&["SET", "trigger", &format!("{n:040000}")]);
         if is_misconf(&reply) {
             return;
         }

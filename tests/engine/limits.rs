@@ -159,7 +159,8 @@ fn compression_makes_the_files_smaller() {
             let keys: Vec<_> = (0..1000).map(|i| (part * 1000 + i).to_be_bytes()).collect();
             open.write(|batch| keys.iter().for_each(|key| batch.put(key, &value)));
         }
-        // An LSM engine compresses what it moves out of the log, at the latest when it reopens.
+        // An LSM engine compresses what it moves out of the log, at the latest when it settles or reopens.
+        open.engine().settle().unwrap();
         open.reopen(true);
         open.reopen(true);
         assert_eq!(open.count(), 8000);
@@ -169,7 +170,8 @@ fn compression_makes_the_files_smaller() {
         let [plain, others @ ..] = kind.info.compression else { panic!("{} lists none", kind.info.name) };
         for other in others {
             let (plain, small) = (sizes(*plain, kind), sizes(*other, kind));
-            assert!(small * 2 < plain, "{} {other}: {small} bytes, {plain} without", kind.info.name);
+            // More than half of the values; a log may keep its own length.
+            assert!(small + 4_000_000 < plain, "{} {other}: {small} bytes, {plain} without", kind.info.name);
         }
     }
 }

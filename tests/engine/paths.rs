@@ -34,8 +34,8 @@ fn data_in_use_are_locked() {
 
 /// Whether two engines keep their data in one format, on purpose.
 fn share_a_format(one: &Kind, other: &Kind) -> bool {
-    let memory = |kind: &Kind| ["map", "btree"].contains(&kind.info.name);
-    one.info.name == other.info.name || memory(one) && memory(other)
+    let both_of = |names: [&str; 2]| names.contains(&one.info.name) && names.contains(&other.info.name);
+    one.info.name == other.info.name || both_of(["map", "btree"]) || both_of(["rocksdb", "rocksdb-blob"])
 }
 
 #[test]
@@ -171,9 +171,18 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// The engines that keep their data in a directory.
+/// The engines that mark a directory until its first files are made, and a file of each that has data.
+const MARKED: [(&str, &str, usize); 6] = [
+    ("rocksdb", "000123.log", 1),
+    ("rocksdb-blob", "000123.blob", 1),
+    ("lmdb", "data.mdb", 2 << 20),
+    ("sled", "db", 5 << 20),
+    ("sqlite", "data.sqlite3", 2 << 20),
+    ("mdbx", "mdbx.dat", 2 << 20),
+];
+
 fn directories() -> impl Iterator<Item = &'static Kind> {
-    KINDS.iter().filter(|kind| ["rocksdb", "lmdb", "sled"].contains(&kind.info.name))
+    KINDS.iter().filter(|kind| MARKED.iter().any(|(name, ..)| *name == kind.info.name))
 }
 
 const MARK: &str = "kvbench-first-start";
@@ -195,12 +204,8 @@ fn a_first_start_removes_nothing_that_is_not_of_one() {
         };
         stranger("letter.txt", b"Dear reader,\n");
         // Large, or filled: data of the engine itself, whatever the mark says.
-        let (name, len) = match kind.info.name {
-            "rocksdb" => ("000123.log", 1),
-            "lmdb" => ("data.mdb", 2 << 20),
-            _ => ("db", 5 << 20),
-        };
-        stranger(name, &vec![1; len]);
+        let (_, name, len) = MARKED.iter().find(|(name, ..)| *name == kind.info.name).unwrap();
+        stranger(name, &vec![1; *len]);
     }
 }
 

@@ -3,13 +3,19 @@
 use kvbench::engine::{Batch, Engine};
 use std::{hint::black_box, ops::ControlFlow};
 
+#[cfg(feature = "fjall")]
+pub mod fjall;
 #[cfg(feature = "lmdb")]
 pub mod lmdb;
 pub mod map;
+#[cfg(feature = "mdbx")]
+pub mod mdbx;
 #[cfg(feature = "redb")]
 pub mod redb;
 #[cfg(feature = "rocksdb")]
 pub mod rocksdb;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 /// What is compared. The loops are inside, so that a call costs nothing.
 pub trait Side {

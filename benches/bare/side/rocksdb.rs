@@ -16,6 +16,14 @@ pub fn open(path: &Path) -> Box<dyn Side> {
     Box::new(Bare(DB::open(&options(), path).expect("opens")))
 }
 
+pub fn open_blob(path: &Path) -> Box<dyn Side> {
+    let mut options = options();
+    options.set_enable_blob_files(true);
+    options.set_min_blob_size(1024);
+    options.set_enable_blob_gc(true);
+    Box::new(Bare(DB::open(&options, path).expect("opens")))
+}
+
 fn options() -> Options {
     let cache = Cache::new_lru_cache(BUDGET);
     let mut table = BlockBasedOptions::default();

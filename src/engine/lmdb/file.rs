@@ -2,8 +2,6 @@
 
 use super::super::{Error, Result, path};
 use heed::{CompactionOption, Env, WithTls};
-#[cfg(target_os = "linux")]
-use nix::fcntl::posix_fallocate;
 use std::{
     fs::{self, File, Metadata},
     path::Path,
@@ -42,25 +40,12 @@ pub(super) fn length(path: &Path) -> Result<u64> {
     }
 }
 
-/// Takes the disk space of the table of readers. LMDB maps it, and a thread that writes to a page of the map for
-/// which a full disk has no block kills the process.
-#[cfg(target_os = "linux")]
+/// Takes the disk space of the table of readers.
 pub(super) fn reserve_readers(path: &Path, readers: u32) -> Result<()> {
     /// Of LMDB's for one reader, and as much for its header as is surely enough.
-    const SLOT: i64 = 64;
-    const HEADER: i64 = 4096;
-    let at = path.join(LOCK);
-    let mut options = File::options();
-    let file = options.read(true).write(true).create(true).truncate(false).open(&at);
-    let file = file.map_err(Error::io("open", &at))?;
-    // Closed before LMDB locks it: POSIX lets go of a file's locks when any descriptor of it is closed.
-    let reserved = posix_fallocate(&file, 0, HEADER + i64::from(readers) * SLOT);
-    reserved.map_err(|error| Error::io("reserve the space of", at)(error.into()))
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn reserve_readers(_: &Path, _: u32) -> Result<()> {
-    Ok(())
+    const SLOT: u64 = 64;
+    const HEADER: u64 = 4096;
+    path::reserve(&path.join(LOCK), HEADER + u64::from(readers) * SLOT)
 }
 
 /// Removes a copy that a crash has left. It may be torn, and the data file is whole.

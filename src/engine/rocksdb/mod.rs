@@ -1,12 +1,13 @@
 //! `rocksdb`: RocksDB, a log-structured merge tree in C++.
 
+mod info;
 mod stall;
 
 use super::{
-    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Info, KeyRange, Kind, Location, Loss,
-    Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, check, first::Directory,
-    path,
+    Batch, Check, Compression, Engine, Error, Info, KeyRange, Kind, Location, Op, OpenOptions, Result, Sound,
+    VisitPair, VisitValue, check, first::Directory, path,
 };
+use info::{MOST_FILES, OWN_FILES};
 use rocksdb::{
     BlockBasedOptions, BottommostLevelCompaction, Cache, CompactOptions, DB, DBCompressionType,
     DBRecoveryMode, DEFAULT_COLUMN_FAMILY_NAME, Env, Options, ReadOptions, WaitForCompactOptions, WriteBatch,
@@ -23,55 +24,14 @@ use std::{
 
 /// The engine's row in the list.
 pub const KIND: Kind =
-    Kind { info: &INFO, open: RocksDb::open, recognise, check: Check::OpeningACopy(check_copy) };
+    Kind { info: &info::PLAIN, open: RocksDb::open_plain, recognise, check: Check::OpeningACopy(check_copy) };
 
-const NAME: &str = "rocksdb";
-
-static INFO: Info = Info {
-    name: NAME,
-    library: "rocksdb 0.25.0, librocksdb-sys 0.19.0+11.8.1",
-    family: Family::Lsm,
-    ordered: true,
-    in_memory: true,
-    constant_count: false,
-    writers: Writers::Together,
-    compression: &[Compression::None, Compression::Lz4],
-    cache: "one budget: block cache (LRU) with indexes and filters, of which up to half for memtables (at most \
-            two of 64 MiB)",
-    // The log, its own text log, the manifest, directories; table files of a compaction; and the more table
-    // files stay open, the fewer reads open one. At 65,536 they have several terabytes.
-    open_files: OpenFiles { least: OWN_FILES + 96, most: 1 << 16, per_read: 0 },
-    loss: [
-        Loss::NOTHING,
-        Loss::power_cut(Lost::seconds("about a second")),
-        Loss::power_cut(Lost::new(Extent::Unwritten, "what the OS had not written")),
-    ],
-    caveats: &[
-        Caveat::new(
-            "Flushes and compactions run on two background threads, beside the load that is measured.",
-        ),
-        Caveat::new("Writes that outrun compaction are slowed down, then stopped, until it catches up."),
-        Caveat::new(
-            "Bloom filters of 10 bits a key are on: they spare reads of absent keys most of the table files.",
-        ),
-        Caveat::new(
-            "Clearing writes one mark over all keys; the files shrink when compaction comes to them.",
-        ),
-        Caveat::in_files(
-            "After a failed write (a full disk too) it takes no more until a restart. It reserves room ahead for the \
-             files it writes: with less than about 80 MB free it may fail to write or to start until there is more.",
-        ),
-        Caveat::in_memory(
-            "In memory RocksDB runs over its own in-memory file system: the same log and table files, no disk.",
-        ),
-    ],
-};
+/// The same engine with large values in files of their own (BlobDB).
+pub const BLOB: Kind =
+    Kind { info: &info::BLOB, open: RocksDb::open_blob, recognise, check: Check::OpeningACopy(check_copy) };
 
 /// Longest key: what Redis takes. RocksDB's own limit is 4 GiB.
 const MAX_KEY: usize = 512 << 20;
-
-/// Open files that are no tables, or tables while they are written.
-const OWN_FILES: u64 = 32;
 
 /// Keys of one batched read: as many as RocksDB itself looks up together. All their values are in memory at a time.
 const READS: usize = 32;
@@ -100,31 +60,41 @@ struct RocksDb {
     db: Arc<DB>,
     /// `None` in memory.
     path: Option<PathBuf>,
+    info: &'static Info,
 }
 
 impl RocksDb {
-    fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+    fn open_plain(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        Self::open(options, &info::PLAIN, db_options(options))
+    }
+
+    fn open_blob(options: &OpenOptions) -> Result<Box<dyn Engine>> {
         let mut db_options = db_options(options);
+        separate_values(&mut db_options, options.compression);
+        Self::open(options, &info::BLOB, db_options)
+    }
+
+    fn open(options: &OpenOptions, info: &'static Info, mut db_options: Options) -> Result<Box<dyn Engine>> {
         let (path, place) = match &options.location {
-            Location::Path(path) => (Some(path.clone()), Some(Directory::begin(path, NAME, is_first)?)),
+            Location::Path(path) => (Some(path.clone()), Some(Directory::begin(path, info.name, is_first)?)),
             Location::Memory => {
-                db_options.set_env(&Env::mem_env().map_err(|error| fail(error, None))?);
+                db_options.set_env(&Env::mem_env().map_err(|error| fail(error, None, info.name))?);
                 (None, None)
             }
         };
         // The crate creates the directory on disk even when RocksDB's files are in memory, hence
         // one that is there.
         let directory = path.clone().unwrap_or_else(env::temp_dir);
-        let db = open_db(&db_options, &directory).map_err(|error| fail(error, path.as_deref()))?;
+        let db = open_db(&db_options, &directory).map_err(|error| fail(error, path.as_deref(), info.name))?;
         place.map_or(Ok(()), Directory::end)?;
         let db = Arc::new(db);
         let watch =
             path.as_ref().map(|path| Watch::start(db.clone()).map_err(Error::io("start a thread for", path)));
-        Ok(Box::new(Self { watch: watch.transpose()?, db, path }))
+        Ok(Box::new(Self { watch: watch.transpose()?, db, path, info }))
     }
 
     fn fail(&self, error: rocksdb::Error) -> Error {
-        fail(error, self.path.as_deref())
+        fail(error, self.path.as_deref(), self.info.name)
     }
 
     fn convert(&self, batch: &Batch<'_>) -> Result<WriteBatch> {
@@ -173,15 +143,28 @@ fn db_options(options: &OpenOptions) -> Options {
     result.set_max_write_buffer_number(2);
     let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(budget / 2, false, cache);
     result.set_write_buffer_manager(&memtables);
-    result.set_compression_type(match options.compression {
-        Compression::None => DBCompressionType::None,
-        Compression::Lz4 => DBCompressionType::Lz4,
-    });
+    result.set_compression_type(compression_type(options.compression));
     result.set_max_background_jobs(2);
     result.set_max_open_files(max_open_files(options.max_files));
     // Its text log, one file a start.
     result.set_keep_log_file_num(4);
     result
+}
+
+/// Large values go to files of their own when a memtable is written, and tables hold where they are. Files of which
+/// much is dead are collected by compactions.
+fn separate_values(options: &mut Options, compression: Compression) {
+    options.set_enable_blob_files(true);
+    options.set_min_blob_size(info::SMALLEST_BLOB);
+    options.set_enable_blob_gc(true);
+    options.set_blob_compression_type(compression_type(compression));
+}
+
+fn compression_type(compression: Compression) -> DBCompressionType {
+    match compression {
+        Compression::None => DBCompressionType::None,
+        Compression::Lz4 => DBCompressionType::Lz4,
+    }
 }
 
 /// A scan reads every block that holds a pair, and RocksDB compares it with its checksum. Damage in the midst of
@@ -191,19 +174,24 @@ fn check_copy(path: &Path) -> Result<Sound> {
     options.create_if_missing(false);
     options.set_paranoid_checks(true);
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
-    let db = open_db(&options, path).map_err(|error| fail(error, Some(path)))?;
-    check::scan(Box::new(RocksDb { watch: None, db: Arc::new(db), path: Some(path.into()) }))
+    let db = open_db(&options, path).map_err(|error| fail(error, Some(path), info::PLAIN.name))?;
+    check::scan(Box::new(RocksDb {
+        watch: None,
+        db: Arc::new(db),
+        path: Some(path.into()),
+        info: &info::PLAIN,
+    }))
 }
 
 /// All tables are open from the start where that may be, as is RocksDB's default: a read then looks none up.
 fn max_open_files(allowed: u64) -> i32 {
-    if allowed >= INFO.open_files.most {
+    if allowed >= MOST_FILES {
         return -1;
     }
     i32::try_from(allowed.saturating_sub(OWN_FILES)).unwrap_or(i32::MAX)
 }
 
-fn fail(error: rocksdb::Error, path: Option<&Path>) -> Error {
+fn fail(error: rocksdb::Error, path: Option<&Path>, engine: &'static str) -> Error {
     let message = error.to_string();
     match path {
         Some(path)
@@ -211,13 +199,13 @@ fn fail(error: rocksdb::Error, path: Option<&Path>) -> Error {
         {
             Error::Locked { path: path.into() }
         }
-        _ => Error::library(NAME, message),
+        _ => Error::library(engine, message),
     }
 }
 
 impl Engine for RocksDb {
     fn info(&self) -> &'static Info {
-        &INFO
+        self.info
     }
 
     fn key_limits(&self) -> (usize, usize) {
@@ -235,7 +223,7 @@ impl Engine for RocksDb {
             return Ok(());
         }
         let Some(family) = self.db.cf_handle(DEFAULT_COLUMN_FAMILY_NAME) else {
-            return Err(Error::library(NAME, "it has no default column family"));
+            return Err(Error::library(self.info.name, "it has no default column family"));
         };
         let snapshot = self.db.snapshot();
         let mut options = ReadOptions::default();
@@ -253,7 +241,7 @@ impl Engine for RocksDb {
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
-        batch.check_keys(NAME, self.key_limits())?;
+        batch.check_keys(self.info.name, self.key_limits())?;
         let mut options = WriteOptions::default();
         // In memory there is nothing to sync, and RocksDB may say it is not supported.
         options.set_sync(sync && self.path.is_some());
@@ -326,7 +314,7 @@ impl Engine for RocksDb {
 
     fn compact(self: Box<Self>) -> Result<()> {
         if self.path.is_none() {
-            return Err(Error::no_files(NAME));
+            return Err(Error::no_files(self.info.name));
         }
         // The memtable too goes through the compaction; this tells of errors, which that does not.
         self.db.flush().map_err(|error| self.fail(error))?;
@@ -335,7 +323,10 @@ impl Engine for RocksDb {
         self.db.compact_range_opt(None::<&[u8]>, None::<&[u8]>, &options);
         let errors = self.db.property_int_value(BACKGROUND_ERRORS).map_err(|error| self.fail(error))?;
         if let Some(errors @ 1..) = errors {
-            return Err(Error::library(NAME, format!("{errors} errors of background work; see its LOG")));
+            return Err(Error::library(
+                self.info.name,
+                format!("{errors} errors of background work; see its LOG"),
+            ));
         }
         self.close()
     }

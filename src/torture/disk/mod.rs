@@ -45,6 +45,8 @@ pub fn own_mounts() {
     if unshare(CloneFlags::CLONE_NEWNS).is_ok() {
         let (none, flags) = (None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE);
         let _ = mount(none, "/", none, flags, none);
+        // After a power cut it is another boot: MDBX asks which one it is, and believes less of what was not synced.
+        let _ = mount(Some("/dev/null"), "/proc/sys/kernel/random/boot_id", none, MsFlags::MS_BIND, none);
     }
 }
 

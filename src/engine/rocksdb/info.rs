@@ -1,0 +1,74 @@
+//! What RocksDB is and promises, with values in its tables and beside them.
+
+use super::super::{Caveat, Compression, Extent, Family, Info, Loss, Lost, OpenFiles, Writers};
+
+pub(super) static PLAIN: Info = info("rocksdb", &PLAIN_CAVEATS);
+
+pub(super) static BLOB: Info = info("rocksdb-blob", &BLOB_CAVEATS);
+
+/// Bytes of the smallest value that gets into a blob file.
+pub(super) const SMALLEST_BLOB: u64 = 1024;
+
+/// Open files that are no tables, or tables while they are written.
+pub(super) const OWN_FILES: u64 = 32;
+
+/// The more table files stay open, the fewer reads open one. At 65,536 they have several terabytes.
+pub(super) const MOST_FILES: u64 = 1 << 16;
+
+const fn info(name: &'static str, caveats: &'static [Caveat]) -> Info {
+    Info {
+        name,
+        library: "rocksdb 0.25.0, librocksdb-sys 0.19.0+11.8.1",
+        family: Family::Lsm,
+        ordered: true,
+        in_memory: true,
+        constant_count: false,
+        writers: Writers::Together,
+        compression: &[Compression::None, Compression::Lz4],
+        cache: "one budget: block cache (LRU) with indexes and filters, of which up to half for memtables (at most \
+                two of 64 MiB)",
+        // The log, its own text log, the manifest, directories; table files of a compaction.
+        open_files: OpenFiles { least: OWN_FILES + 96, most: MOST_FILES, per_read: 0 },
+        loss: [
+            Loss::NOTHING,
+            Loss::power_cut(Lost::seconds("about a second")),
+            Loss::power_cut(Lost::new(Extent::Unwritten, "what the OS had not written")),
+        ],
+        caveats,
+    }
+}
+
+const CAVEATS: [Caveat; 6] = [
+    Caveat::new("Flushes and compactions run on two background threads, beside the load that is measured."),
+    Caveat::new("Writes that outrun compaction are slowed down, then stopped, until it catches up."),
+    Caveat::new(
+        "Bloom filters of 10 bits a key are on: they spare reads of absent keys most of the table files.",
+    ),
+    Caveat::new("Clearing writes one mark over all keys; the files shrink when compaction comes to them."),
+    Caveat::in_files(
+        "After a failed write (a full disk too) it takes no more until a restart. It reserves room ahead for the \
+         files it writes: with less than about 80 MB free it may fail to write or to start until there is more.",
+    ),
+    Caveat::in_memory(
+        "In memory RocksDB runs over its own in-memory file system: the same log and table files, no disk.",
+    ),
+];
+
+static PLAIN_CAVEATS: [Caveat; 6] = CAVEATS;
+
+static BLOB_CAVEATS: [Caveat; 8] = [
+    Caveat::new(
+        "Values of 1024 bytes and more are in files of their own (blobs), and compactions leave them where they are; \
+         smaller ones are in the tables, as with rocksdb.",
+    ),
+    Caveat::new(
+        "Dead blobs take space until a compaction meets keys of the oldest quarter of the blob files: updates of \
+         large values write less and occupy more.",
+    ),
+    CAVEATS[0],
+    CAVEATS[1],
+    CAVEATS[2],
+    CAVEATS[3],
+    CAVEATS[4],
+    CAVEATS[5],
+];
