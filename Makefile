@@ -34,6 +34,7 @@ test:
 	@tools/setup test
 	@$(ROCKSDB_TAKES_TIME)
 	cargo test --release --features fault-injection
+	cargo test --release -p own-engine
 
 # What must be clean before a change lands, besides the tests.
 check:
@@ -41,6 +42,7 @@ check:
 	cargo fmt --check
 	cargo clippy --release --all-targets --features fault-injection -- -D warnings
 	cargo clippy --release --all-targets --no-default-features -- -D warnings
+	cargo clippy --release -p own-engine --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --lib
 	tools/package
 

@@ -1,7 +1,7 @@
 //! `kvbench check` and `kvbench repair`: whether data are sound, and what to do where they are not.
 
 use crate::{
-    engine::{Check, Error, KINDS, Kind, Sound, repair_log},
+    engine::{Check, Error, Kind, Sound, kinds, repair_log},
     failure,
 };
 use anyhow::{Context, bail};
@@ -72,7 +72,7 @@ fn try_check(path: &Path) -> anyhow::Result<Verdict> {
 
 fn owner(path: &Path) -> anyhow::Result<&'static Kind> {
     fs::metadata(path)?;
-    let kind = KINDS.iter().find(|kind| (kind.recognise)(path));
+    let kind = kinds().find(|kind| (kind.recognise)(path));
     kind.context("it is no data of a store of this build (see `kvbench stores`)")
 }
 

@@ -135,6 +135,10 @@
 //!   `proof` keeps what came of it.
 //! - `stores`: describes the engines to people.
 //! - `failure`: tells people what went wrong.
+//! - [`testing`]: what every engine must do, as tests.
+//!
+//! For crates with an engine of their own are [`main`], [`engine`], [`testing`] and [`engine_tests!`]: see
+//! `docs/own-engine.md`. Before 1.0 a new minor version may change them.
 
 #[cfg(not(unix))]
 compile_error!("kvbench needs Unix: files that are replaced while they are open, and Unix sockets");
@@ -153,6 +157,7 @@ pub mod engine;
 pub mod failure;
 #[doc(hidden)]
 pub mod limits;
+mod program;
 #[doc(hidden)]
 pub mod proof;
 #[doc(hidden)]
@@ -162,6 +167,9 @@ pub mod server;
 pub mod store;
 #[doc(hidden)]
 pub mod stores;
+pub mod testing;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 #[doc(hidden)]
 pub mod torture;
+
+pub use program::main;

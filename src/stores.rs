@@ -1,7 +1,7 @@
 //! `kvbench stores`: what the engines of this build are and promise, and what of it was proved.
 
 use crate::{
-    engine::{Fsync, Info, KINDS},
+    engine::{Fsync, Info, kinds},
     proof::Results,
 };
 use std::fmt::{self, Write};
@@ -10,7 +10,7 @@ use std::fmt::{self, Write};
 pub fn describe() -> String {
     let mut text = String::new();
     let proved = Results::proved();
-    for kind in KINDS {
+    for kind in kinds() {
         // Writing to a String cannot fail.
         let _ = describe_one(kind.info, &proved, &mut text);
     }
@@ -23,7 +23,7 @@ pub fn markdown() -> String {
         "| `--store` | | ordered | `:memory:` | `--fsync` | a killed process loses | a power cut loses |\n\
          |---|---|---|---|---|---|---|\n",
     );
-    for info in KINDS.iter().map(|kind| kind.info) {
+    for info in kinds().map(|kind| kind.info) {
         let about = format!("{}: {}", info.family, info.library);
         let mut head =
             format!("`{}` | {about} | {} | {}", info.name, word(info.ordered), word(info.in_memory));

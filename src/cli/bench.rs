@@ -86,7 +86,7 @@ pub struct Bench {
     /// Memory for an engine's cache
     #[arg(long, value_name = "SIZE", default_value = "256MiB", help_heading = "Stores")]
     cache_size: ByteSize,
-    /// Largest size of LMDB's data file
+    /// Largest size of the data file of LMDB and MDBX
     #[arg(long, value_name = "SIZE", default_value = "256GiB", help_heading = "Stores")]
     map_size: ByteSize,
     /// Compression of blocks on disk; stores that have none are left out

@@ -9,7 +9,7 @@ mod torture;
 
 use crate::{
     config::Config,
-    engine::{Compression, FAULTY, Fsync, KINDS, Kind, Location, ReadAhead, reference},
+    engine::{Compression, FAULTY, Fsync, Kind, Location, ReadAhead, kinds, reference},
     store::MAX_UNSYNCED,
 };
 use bytesize::ByteSize;
@@ -199,10 +199,10 @@ pub struct Serve {
     /// Memory for the engine's cache (`kvbench stores` says how each engine uses it)
     #[arg(long, value_name = "SIZE", default_value = "256MiB", help_heading = "Store")]
     cache_size: ByteSize,
-    /// Largest size of LMDB's data file; reserves address space, not memory or disk
+    /// Largest size of the data file of LMDB and MDBX; reserves address space, not memory or disk
     #[arg(long, value_name = "SIZE", default_value = "256GiB", help_heading = "Store")]
     map_size: ByteSize,
-    /// Whether the kernel reads ahead in LMDB's memory map; auto: while the data fit into memory
+    /// Whether the kernel reads ahead in the memory map of LMDB and MDBX; auto: while the data fit into memory
     #[arg(long, value_enum, default_value = "auto", help_heading = "Store")]
     read_ahead: ReadAheadWord,
     /// Compression of blocks on disk
@@ -222,7 +222,7 @@ pub struct Serve {
 }
 
 fn kind_parser() -> impl TypedValueParser<Value = &'static Kind> {
-    let listed = KINDS.iter().chain(FAULTY).map(|kind| PossibleValue::new(kind.info.name));
+    let listed = kinds().chain(FAULTY).map(|kind| PossibleValue::new(kind.info.name));
     // Served for `kvbench calibrate` only.
     let hidden = reference::kind("calibration").map(|kind| PossibleValue::new(kind.info.name).hide(true));
     PossibleValuesParser::new(listed.chain(hidden)).try_map(|name| {

@@ -2,7 +2,7 @@
 
 mod network;
 
-use crate::engine::{Compression, Engine, Fsync, KINDS, Kind, Location, OpenOptions, ReadAhead};
+use crate::engine::{Compression, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead, kinds};
 use std::time::Duration;
 
 pub use network::{AuthClients, ClientLimits, Network, Tls};
@@ -137,5 +137,5 @@ impl Config {
 }
 
 fn names(able: impl Fn(&Kind) -> bool) -> String {
-    KINDS.iter().filter(|kind| able(kind)).map(|kind| kind.info.name).collect::<Vec<_>>().join(", ")
+    kinds().filter(|kind| able(kind)).map(|kind| kind.info.name).collect::<Vec<_>>().join(", ")
 }

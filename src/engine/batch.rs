@@ -36,7 +36,11 @@ impl<'a> Batch<'a> {
     }
 
     /// Fails when a key is not of `min` to `max` bytes. To be called before anything is applied.
-    pub(super) fn check_keys(&self, engine: &'static str, (min, max): (usize, usize)) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyLength`] of the first such key.
+    pub fn check_keys(&self, engine: &'static str, (min, max): (usize, usize)) -> Result<()> {
         for op in &self.ops {
             if let Op::Put { key, .. } | Op::Delete { key } = op
                 && !(min..=max).contains(&key.len())
@@ -48,7 +52,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Whether the batch clears, and the writes that count: those after its last `Clear`.
-    pub(super) fn after_clear(&self) -> (bool, &[Op<'a>]) {
+    pub fn after_clear(&self) -> (bool, &[Op<'a>]) {
         match self.ops.iter().rposition(|op| *op == Op::Clear) {
             Some(last) => (true, self.ops.get(last + 1..).unwrap_or_default()),
             None => (false, &self.ops),

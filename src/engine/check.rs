@@ -34,26 +34,32 @@ impl Error {
     }
 }
 
-/// How a copy is opened to be checked.
-#[allow(dead_code, reason = "for engines of which a build may have none")]
-pub(super) fn options(copy: &Path) -> OpenOptions {
-    OpenOptions::new(Location::Path(copy.into()), Fsync::No)
+impl OpenOptions {
+    /// How a copy is opened to be checked.
+    pub fn for_check(copy: &Path) -> Self {
+        Self::new(Location::Path(copy.into()), Fsync::No)
+    }
 }
 
-/// Visits every pair of the engine, and closes it.
-#[allow(dead_code, reason = "for engines of which a build may have none")]
-pub(super) fn scan(engine: Box<dyn Engine>) -> Result<Sound> {
-    let (mut keys, mut bytes) = (0_u64, 0_u64);
-    engine.scan(KeyRange::ALL, &mut |key, value| {
-        keys += 1;
-        bytes += (key.len() + value.len()) as u64;
-        std::ops::ControlFlow::Continue(())
-    })?;
-    let (info, told) = (engine.info(), engine.count()?);
-    engine.close()?;
-    if told != keys {
-        let message = format!("it says that it has {told} keys, and {keys} were found");
-        return Err(Error::Library { engine: info.name, message });
+impl Sound {
+    /// Visits every pair of the engine, compares their number with its count, and closes it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the engine, and two numbers that differ.
+    pub fn by_scan(engine: Box<dyn Engine>) -> Result<Self> {
+        let (mut keys, mut bytes) = (0_u64, 0_u64);
+        engine.scan(KeyRange::ALL, &mut |key, value| {
+            keys += 1;
+            bytes += (key.len() + value.len()) as u64;
+            std::ops::ControlFlow::Continue(())
+        })?;
+        let (info, told) = (engine.info(), engine.count()?);
+        engine.close()?;
+        if told != keys {
+            let message = format!("it says that it has {told} keys, and {keys} were found");
+            return Err(Error::Library { engine: info.name, message });
+        }
+        Ok(Self { holds: format!("{keys} keys, {bytes} bytes of keys and values"), remark: None })
     }
-    Ok(Sound { holds: format!("{keys} keys, {bytes} bytes of keys and values"), remark: None })
 }

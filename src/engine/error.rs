@@ -64,19 +64,18 @@ impl Error {
     }
 
     /// The words of the engine's library, in one line.
-    #[allow(dead_code, reason = "for engines of which a build may have none")]
-    pub(crate) fn library(engine: &'static str, error: impl ToString) -> Self {
+    pub fn library(engine: &'static str, error: impl ToString) -> Self {
         let message = error.to_string().replace('\n', " ");
         Self::Library { engine, message }
     }
 
     /// A compaction of what is in memory.
-    pub(crate) fn no_files(engine: &'static str) -> Self {
+    pub fn no_files(engine: &'static str) -> Self {
         Self::Unsupported { engine, what: "in memory has no files to compact".into() }
     }
 
     /// Shorthand for `map_err(Error::io("open", path))`.
-    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+    pub fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { action, path, source }
     }

@@ -30,12 +30,12 @@ fn text(engine: &str) -> String {
 
 /// Whether an engine may begin in a directory: it holds nothing, or the first start of this engine has begun
 /// there.
-pub(super) fn is_free(path: &Path, engine: &str) -> Result<bool> {
+pub fn is_free(path: &Path, engine: &str) -> Result<bool> {
     Ok(is_marked(path, engine) || entries(path)?.is_empty())
 }
 
 /// Whether the first start of an engine has begun in a directory, and has not ended.
-pub(super) fn is_marked(path: &Path, engine: &str) -> bool {
+pub fn is_marked(path: &Path, engine: &str) -> bool {
     fs::read(path.join(MARK)).is_ok_and(|found| found == text(engine).as_bytes())
 }
 
@@ -50,11 +50,11 @@ fn entries(path: &Path) -> Result<Vec<fs::DirEntry>> {
 
 /// Tells by name and metadata whether an engine's first start makes such a file, or such an empty directory.
 /// Whatever has data in it is none.
-pub(super) type IsFirst = fn(&str, &Metadata) -> bool;
+pub type IsFirst = fn(&str, &Metadata) -> bool;
 
 /// A directory in which an engine is being opened.
 #[must_use = "to be ended when the engine is open"]
-pub(super) struct Directory<'a> {
+pub struct Directory<'a> {
     path: &'a Path,
     /// Locked, while this is a first start.
     mark: Option<File>,
@@ -108,7 +108,7 @@ fn write_mark(mut mark: &File, engine: &str) -> io::Result<()> {
 
 /// Creates the directory `path` unless it is there. The new name is synced, or a power cut could take the
 /// directory away with everything that was synced inside.
-pub(super) fn create_dir(path: &Path) -> Result<()> {
+pub fn create_dir(path: &Path) -> Result<()> {
     match fs::create_dir(path) {
         Ok(()) => path::sync_dir(path::parent(path)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
@@ -141,7 +141,7 @@ fn remove_first_files(path: &Path, engine: &'static str, is_first: IsFirst) -> R
 /// A directory that an engine fills with others, made beside its place under the mark's name: nobody has written
 /// data to it, and the next start removes it.
 #[must_use = "to be ended when the engine's files are whole"]
-pub(super) struct FirstTree {
+pub struct FirstTree {
     directory: PathBuf,
     path: PathBuf,
     place: PathBuf,
@@ -196,7 +196,7 @@ fn sync_all(path: &Path) -> Result<()> {
 
 /// A file that gets its name when it is whole.
 #[must_use = "to be ended when the file is whole"]
-pub(super) struct FirstFile {
+pub struct FirstFile {
     /// Where it belongs, without symbolic links.
     place: PathBuf,
     /// Where it is made.

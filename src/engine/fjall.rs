@@ -2,8 +2,7 @@
 
 use super::{
     Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Info, KeyRange, Kind, Location, Loss,
-    Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, check, first::FirstTree,
-    path,
+    Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::FirstTree, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use fjall::{
@@ -220,7 +219,7 @@ fn open_at(path: &Path, options: &OpenOptions) -> Result<(Database, Keyspace), f
 /// fjall compares each block with its checksum when it reads it.
 fn check_copy(path: &Path) -> Result<Sound> {
     let remark = "fjall takes damage in its journal for the end, as after a crash; it cannot be told";
-    let sound = check::scan(Fjall::open(&check::options(path))?)?;
+    let sound = Sound::by_scan(Fjall::open(&OpenOptions::for_check(path))?)?;
     Ok(Sound { remark: Some(remark.into()), ..sound })
 }
 

@@ -19,7 +19,7 @@ use super::sled;
 #[cfg(feature = "sqlite")]
 use super::sqlite;
 use super::{Engine, Error, Kind, Location, OpenOptions, Result, btree, first, map};
-use std::{fs, io, path::Path};
+use std::{fs, io, path::Path, sync::OnceLock};
 
 /// The engines of this build.
 pub const KINDS: &[Kind] = &[
@@ -61,10 +61,36 @@ pub fn prepare() {
     mdbx::be_quiet();
 }
 
+/// Engines that this process has besides.
+static OTHERS: OnceLock<&'static [Kind]> = OnceLock::new();
+
+/// Adds engines to those of this build, once a process.
+///
+/// # Errors
+///
+/// Another engine has the name of one of them.
+pub fn add(others: &'static [Kind]) -> Result<()> {
+    for (at, kind) in others.iter().enumerate() {
+        let engine = kind.info.name;
+        let before = others.iter().take(at).any(|other| other.info.name == engine);
+        if before || Kind::find(engine).is_some() {
+            return Err(Error::Unsupported { engine, what: "is the name of two engines".into() });
+        }
+    }
+    // Tests in one process may add the same again.
+    let _added = OTHERS.set(others);
+    Ok(())
+}
+
+/// The engines of this build, and those that were added.
+pub fn kinds() -> impl Iterator<Item = &'static Kind> + Clone {
+    KINDS.iter().chain(OTHERS.get().copied().unwrap_or_default())
+}
+
 impl Kind {
-    /// The engine named `name`, if this build has it.
+    /// The engine named `name`, if this process has it.
     pub fn find(name: &str) -> Option<&'static Kind> {
-        KINDS.iter().chain(FAULTY).find(|kind| kind.info.name == name)
+        kinds().chain(FAULTY).find(|kind| kind.info.name == name)
     }
 
     /// Opens or creates the engine's data, after checking that the path holds nobody else's.
@@ -91,7 +117,7 @@ fn check_owner(path: &Path, kind: &Kind) -> Result<()> {
         return Ok(());
     }
     let is_of = |other: &&Kind| (other.recognise)(path) || first::is_marked(path, other.info.name);
-    let owners: Vec<_> = KINDS.iter().filter(is_of).map(|other| other.info.name).collect();
+    let owners: Vec<_> = kinds().filter(is_of).map(|other| other.info.name).collect();
     let found = match owners.as_slice() {
         [] => "something else".into(),
         owners => format!("data of {}", owners.join(" or ")),

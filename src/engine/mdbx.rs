@@ -2,7 +2,7 @@
 
 use super::{
     Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
-    Loss, Lost, Op, OpenFiles, OpenOptions, ReadAhead, Result, Sound, VisitPair, VisitValue, Writers, check,
+    Loss, Lost, Op, OpenFiles, OpenOptions, ReadAhead, Result, Sound, VisitPair, VisitValue, Writers,
     first::Directory, path,
 };
 use libmdbx::{
@@ -222,7 +222,7 @@ fn is_past(end: Bound<&[u8]>, key: &[u8]) -> bool {
 /// Walks every page that is in use. MDBX has no checksums of its pages: a value that was changed is not seen.
 fn check_copy(path: &Path) -> Result<Sound> {
     let remark = "MDBX has no checksums: keys and values themselves may be damaged, and it cannot be told";
-    let sound = check::scan(Mdbx::open(&check::options(path))?)?;
+    let sound = Sound::by_scan(Mdbx::open(&OpenOptions::for_check(path))?)?;
     Ok(Sound { remark: Some(remark.into()), ..sound })
 }
 

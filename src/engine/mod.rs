@@ -10,7 +10,6 @@ mod check;
 mod error;
 #[cfg(feature = "fault-injection")]
 mod fault;
-#[allow(dead_code, reason = "half of it is for engines of one file, half for those of a directory")]
 mod first;
 #[cfg(feature = "fjall")]
 mod fjall;
@@ -37,6 +36,14 @@ mod sled;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+/// What engines need for their files: a first start that may be interrupted, locks, sizes.
+pub mod files {
+    pub use super::{
+        first::{Directory, FirstFile, FirstTree, IsFirst},
+        path::{disk_size, lock, open_locked, read_start, reserve, sync_dir},
+    };
+}
+
 use std::{
     fmt,
     ops::{Bound, ControlFlow, RangeBounds},
@@ -50,7 +57,7 @@ pub use error::{Error, Result};
 pub use info::{
     Caveat, Compression, Durability, Extent, Family, Fsync, Info, Loss, Lost, OpenFiles, Writers,
 };
-pub use list::{FAULTY, KINDS, prepare};
+pub use list::{FAULTY, KINDS, add, kinds, prepare};
 
 /// Called with the index of a key and its value, or `None` when it is absent. The value is lent
 /// from the engine's own memory for the time of the call.

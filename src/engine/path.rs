@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Opens or creates the file at `path` and locks it for this process, as a part of the data at `data`.
-pub(super) fn open_locked(path: &Path, data: &Path) -> Result<File> {
+pub fn open_locked(path: &Path, data: &Path) -> Result<File> {
     loop {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
@@ -28,7 +28,7 @@ pub(super) fn open_locked(path: &Path, data: &Path) -> Result<File> {
 }
 
 /// Locks an open file of the data at `data`.
-pub(super) fn lock(file: &File, data: &Path) -> Result<()> {
+pub fn lock(file: &File, data: &Path) -> Result<()> {
     file.try_lock().map_err(|error| match error {
         TryLockError::WouldBlock => Error::Locked { path: data.into() },
         TryLockError::Error(source) => Error::Io { action: "lock", path: data.into(), source },
@@ -55,8 +55,7 @@ pub(super) fn parent(path: &Path) -> &Path {
 /// disk has no block kills the process. Before the engine opens it: POSIX lets go of a file's locks when any
 /// descriptor of it is closed.
 #[cfg(target_os = "linux")]
-#[allow(dead_code, reason = "for engines of which a build may have none")]
-pub(super) fn reserve(path: &Path, bytes: u64) -> Result<()> {
+pub fn reserve(path: &Path, bytes: u64) -> Result<()> {
     let mut options = File::options();
     let file = options.read(true).write(true).create(true).truncate(false).open(path);
     let file = file.map_err(Error::io("open", path))?;
@@ -65,14 +64,12 @@ pub(super) fn reserve(path: &Path, bytes: u64) -> Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-#[allow(dead_code, reason = "for engines of which a build may have none")]
-pub(super) fn reserve(_: &Path, _: u64) -> Result<()> {
+pub fn reserve(_: &Path, _: u64) -> Result<()> {
     Ok(())
 }
 
 /// The first bytes of a file, at most `most`; none when it cannot be read.
-#[allow(dead_code, reason = "for engines of which a build may have none")]
-pub(super) fn read_start(path: &Path, most: usize) -> Vec<u8> {
+pub fn read_start(path: &Path, most: usize) -> Vec<u8> {
     let mut start = Vec::with_capacity(most);
     let read = File::open(path).and_then(|file| file.take(most as u64).read_to_end(&mut start));
     read.map_or_else(|_| Vec::new(), |_| start)
@@ -80,13 +77,13 @@ pub(super) fn read_start(path: &Path, most: usize) -> Vec<u8> {
 
 /// Makes the names in the directory `path` survive a power cut: without it a file is on stable storage
 /// but may have no name, or its old one.
-pub(super) fn sync_dir(path: &Path) -> Result<()> {
+pub fn sync_dir(path: &Path) -> Result<()> {
     fs::File::open(path).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", path))
 }
 
 /// Bytes allocated on disk below `path` (a file or a directory). Files that vanish meanwhile, as
 /// compactions delete them, count nothing.
-pub(super) fn disk_size(path: &Path) -> Result<u64> {
+pub fn disk_size(path: &Path) -> Result<u64> {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),

@@ -2,8 +2,8 @@
 
 use super::{
     Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
-    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, check,
-    first::FirstFile, path,
+    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::FirstFile,
+    path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use redb::{
@@ -193,7 +193,7 @@ fn check_copy(path: &Path) -> Result<Sound> {
         return Err(Error::Library { engine: NAME, message });
     }
     drop(db);
-    check::scan(Redb::open(&check::options(path))?)
+    Sound::by_scan(Redb::open(&OpenOptions::for_check(path))?)
 }
 
 fn fail(error: impl Into<redb::Error>, path: Option<&Path>) -> Error {

@@ -2,8 +2,8 @@
 
 use super::{
     Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
-    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, check,
-    first::Directory, path,
+    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::Directory,
+    path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use std::{
@@ -217,7 +217,7 @@ impl Sled {
 /// sled compares each record of its log with its checksum when it reads it.
 fn check_copy(path: &Path) -> Result<Sound> {
     let remark = "sled takes damage near the end of its log for the end, as after a crash; it cannot be told";
-    let sound = check::scan(Sled::open(&check::options(path))?)?;
+    let sound = Sound::by_scan(Sled::open(&OpenOptions::for_check(path))?)?;
     Ok(Sound { remark: Some(remark.into()), ..sound })
 }
 

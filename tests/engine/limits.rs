@@ -1,80 +1,7 @@
-//! Key lengths, full maps.
+//! Full maps, compression.
 
-use crate::cells::{Open, for_each, for_each_on_disk, pairs};
+use crate::cells::{Open, for_each_on_disk};
 use kvbench::engine::{Error, Fsync};
-
-/// Longest key that is worth putting into a test.
-const LONG: usize = 60_000;
-
-/// `len` bytes that differ from those of another `salt`.
-fn key(len: usize, salt: u8) -> Vec<u8> {
-    (0..len).map(|at| if at == 0 { salt } else { at as u8 }).collect()
-}
-
-#[test]
-fn keys_of_the_shortest_and_the_longest_length_are_kept() {
-    for_each(|cell| {
-        let mut open = cell.open();
-        let (min, max) = open.engine().key_limits();
-        let mut expected = vec![(key(min, 0), b"shortest".to_vec())];
-        // Enough of them to make a tree of several levels.
-        expected.extend((1..=40).map(|salt| (key(max.min(LONG), salt), vec![salt; 50])));
-        open.write(|batch| expected.iter().for_each(|(key, value)| batch.put(key, value)));
-        let check = |open: &Open| {
-            for (key, value) in &expected {
-                assert_eq!(open.get(key).as_ref(), Some(value), "key of {} bytes", key.len());
-            }
-            assert_eq!(open.all(), expected);
-            assert_eq!(open.count(), 41);
-        };
-        check(&open);
-        if !cell.memory {
-            open.reopen(true);
-            check(&open);
-        }
-        open.write(|batch| expected.iter().for_each(|(key, _)| batch.delete(key)));
-        assert_eq!(open.count(), 0);
-    });
-}
-
-#[test]
-fn a_key_outside_the_limits_is_absent_and_fails_the_whole_batch() {
-    for_each(|cell| {
-        let open = cell.open();
-        open.put(b"old", b"1");
-        let (min, max) = open.engine().key_limits();
-        // The pages of a long one are never touched, so it costs no memory.
-        let outside = [min.checked_sub(1), max.checked_add(1)].into_iter().flatten();
-        for key in outside.map(|len| vec![0; len]) {
-            assert_eq!(open.read(&[b"old", &key, b"old"])[1], None);
-            assert_eq!(open.get(&key), None);
-            let put = open.try_write(|batch| {
-                batch.put(b"new", b"1");
-                batch.clear();
-                batch.put(&key, b"1");
-            });
-            let delete = open.try_write(|batch| {
-                batch.delete(b"old");
-                batch.delete(&key);
-            });
-            // One that a later write of the batch makes useless is still wrong.
-            let cleared = open.try_write(|batch| {
-                batch.put(&key, b"1");
-                batch.clear();
-            });
-            for result in [put, delete, cleared] {
-                let error = result.unwrap_err();
-                assert!(error.is_undone(), "{error:?}");
-                let expected = (key.len(), min, max);
-                assert!(
-                    matches!(error, Error::KeyLength { len, min, max, .. } if (len, min, max) == expected),
-                    "{error:?}"
-                );
-            }
-            assert_eq!(open.all(), pairs(&[(b"old", b"1")]));
-        }
-    });
-}
 
 #[test]
 fn a_full_map_fails_the_batch_and_nothing_else() {
@@ -124,24 +51,6 @@ fn any_map_size_is_taken_or_refused_in_one_line() {
                 Ok(engine) => assert_eq!(engine.count().unwrap(), 0),
                 Err(error) => assert!(error.to_string().contains("--map-size"), "{map_size}: {error}"),
             }
-        }
-    });
-}
-
-#[test]
-fn data_take_room_on_disk_and_none_in_memory() {
-    for_each(|cell| {
-        let open = cell.open();
-        let value = vec![7; 1 << 20];
-        open.put(b"key", &value);
-        open.engine().sync().unwrap();
-        let size = open.engine().disk_size().unwrap();
-        if cell.memory {
-            assert_eq!(size, 0);
-            assert!(open.engine().is_memory_only());
-        } else {
-            assert!(size >= 1 << 20, "{size} bytes");
-            assert!(!open.engine().is_memory_only());
         }
     });
 }

@@ -11,12 +11,8 @@
 
 mod cells;
 mod compaction;
-mod concurrency;
-mod contract;
-mod durability;
 mod info;
 mod limits;
-mod model;
 mod paths;
-mod scans;
-mod writers;
+
+kvbench::engine_tests!(kvbench::engine::KINDS);

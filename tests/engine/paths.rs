@@ -1,6 +1,6 @@
 //! Whose data a path holds, and who may open them.
 
-use crate::cells::{Cell, for_each_on_disk, options, pairs, scratch};
+use crate::cells::{Cell, options, scratch};
 use kvbench::engine::{Engine, Error, Fsync, KINDS, Kind, Location, Result};
 use std::{fs, path::Path};
 
@@ -13,23 +13,6 @@ fn error_at(kind: &Kind, path: &Path) -> Error {
         Ok(_) => panic!("{} opened {}", kind.info.name, path.display()),
         Err(error) => error,
     }
-}
-
-// Locks against other processes are tested with the program: a test that starts a process here would
-// share, for the moment between fork and exec, the locks of the tests beside it.
-#[test]
-fn data_in_use_are_locked() {
-    for_each_on_disk(|cell| {
-        let mut open = cell.open();
-        open.put(b"key", b"value");
-        let error = error_at(cell.kind, &open.path());
-        assert!(matches!(error, Error::Locked { .. }), "{error:?}");
-        assert!(!error.to_string().contains('\n') && error.to_string().contains("data"), "{error}");
-        // The failed attempt did no harm, and the lock ends with the engine.
-        open.put(b"key 2", b"value");
-        open.reopen(true);
-        assert_eq!(open.count(), 2);
-    });
 }
 
 /// Whether two engines keep their data in one format, on purpose.
@@ -64,65 +47,6 @@ fn data_of_another_engine_are_refused_and_left_alone() {
 }
 
 #[test]
-fn files_of_strangers_are_refused_and_left_alone() {
-    for kind in KINDS {
-        let scratch = scratch();
-        let file = scratch.path().join("letter.txt");
-        fs::write(&file, "Dear reader,\n").unwrap();
-        for path in [file.as_path(), scratch.path()] {
-            assert!(!(kind.recognise)(path));
-            let error = error_at(kind, path);
-            assert!(matches!(error, Error::Foreign { .. }), "{error:?}");
-        }
-        assert_eq!(fs::read(&file).unwrap(), b"Dear reader,\n");
-        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
-    }
-}
-
-#[test]
-fn a_path_that_cannot_be_created_is_named_in_one_line() {
-    for kind in KINDS {
-        let scratch = scratch();
-        let file = scratch.path().join("file");
-        fs::write(&file, "not a directory").unwrap();
-        for path in [scratch.path().join("missing").join("data"), file.join("data")] {
-            let error = error_at(kind, &path);
-            let text = error.to_string();
-            assert!(matches!(error, Error::Io { .. } | Error::Library { .. }), "{error:?}");
-            assert!(text.contains(path.to_str().unwrap()) && !text.contains('\n'), "{text}");
-        }
-        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
-    }
-}
-
-#[test]
-fn an_empty_place_is_taken_or_refused_in_one_line() {
-    for kind in KINDS {
-        let scratch = scratch();
-        let directory = scratch.path().join("directory");
-        let file = scratch.path().join("file");
-        fs::create_dir(&directory).unwrap();
-        fs::write(&file, "").unwrap();
-        let mut taken = 0;
-        for path in [&directory, &file] {
-            match open_at(kind, path) {
-                Ok(engine) => {
-                    let mut batch = kvbench::engine::Batch::default();
-                    batch.put(b"key", b"value");
-                    engine.write(&batch, true).unwrap();
-                    drop(engine);
-                    assert_eq!(open_at(kind, path).unwrap().count().unwrap(), 1);
-                    taken += 1;
-                }
-                Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
-            }
-        }
-        // Each keeps its data in a directory or in a file.
-        assert_eq!(taken, 1, "{}", kind.info.name);
-    }
-}
-
-#[test]
 fn engines_that_need_files_refuse_memory() {
     for kind in KINDS.iter().filter(|kind| !kind.info.in_memory) {
         let mut options = options("unused", Fsync::No);
@@ -130,30 +54,6 @@ fn engines_that_need_files_refuse_memory() {
         let error = kind.open(&options).map(|_| ()).unwrap_err();
         assert!(matches!(error, Error::Unsupported { .. }), "{error:?}");
     }
-}
-
-#[test]
-fn nothing_is_recognised_where_nothing_is() {
-    let scratch = scratch();
-    for kind in KINDS {
-        assert!(!(kind.recognise)(&scratch.path().join("missing")));
-        assert!(!(kind.recognise)(scratch.path()));
-    }
-}
-
-#[test]
-fn many_reopens_in_a_row_find_the_lock_free() {
-    for_each_on_disk(|cell| {
-        let mut open = cell.open();
-        for round in 0..10_u8 {
-            open.put(&[round], b"value");
-            open.reopen(round % 2 == 0 || cell.fsync != Fsync::Always);
-        }
-        assert_eq!(open.count(), 10);
-        let (first, last): (&[u8], &[u8]) = (&[0], &[9]);
-        let all = open.all();
-        assert_eq!([all[0].clone(), all[9].clone()].to_vec(), pairs(&[(first, b"value"), (last, b"value")]));
-    });
 }
 
 /// What a first start writes before the engine makes a file.

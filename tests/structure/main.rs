@@ -17,11 +17,12 @@ use syn::{Item, ItemUse, UseTree, Visibility};
 /// The floors, top first. What stands in one line imports nothing of the others in that line.
 const FLOORS: &[&[&str]] = &[
     &["main"],
+    &["program"],
     &["cli"],
     &["server", "bench", "torture", "stores"],
     &["limits"],
     &["config"],
-    &["command", "check", "proof"],
+    &["command", "check", "proof", "testing"],
     &["store", "resp"],
     &["engine", "failure"],
 ];

@@ -8,7 +8,7 @@ mod tests;
 
 use super::{
     Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
-    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, check, error,
+    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, error,
     first::Directory, path,
 };
 use advice::Advice;
@@ -88,7 +88,7 @@ const MAX_READERS: u32 = 4096;
 /// Walks every page that is in use. LMDB has no checksums: a value that was changed is not seen.
 fn check_copy(path: &Path) -> Result<Sound> {
     let remark = "LMDB has no checksums: keys and values themselves may be damaged, and it cannot be told";
-    let sound = check::scan(Lmdb::open(&check::options(path))?)?;
+    let sound = Sound::by_scan(Lmdb::open(&OpenOptions::for_check(path))?)?;
     Ok(Sound { remark: Some(remark.into()), ..sound })
 }
 

@@ -5,7 +5,7 @@ mod stall;
 
 use super::{
     Batch, Check, Compression, Engine, Error, Info, KeyRange, Kind, Location, Op, OpenOptions, Result, Sound,
-    VisitPair, VisitValue, check, first::Directory, path,
+    VisitPair, VisitValue, first::Directory, path,
 };
 use info::{MOST_FILES, OWN_FILES};
 use rocksdb::{
@@ -170,12 +170,12 @@ fn compression_type(compression: Compression) -> DBCompressionType {
 /// A scan reads every block that holds a pair, and RocksDB compares it with its checksum. Damage in the midst of
 /// the write-ahead log, which a server takes for its end, is an error here.
 fn check_copy(path: &Path) -> Result<Sound> {
-    let mut options = db_options(&check::options(path));
+    let mut options = db_options(&OpenOptions::for_check(path));
     options.create_if_missing(false);
     options.set_paranoid_checks(true);
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     let db = open_db(&options, path).map_err(|error| fail(error, Some(path), info::PLAIN.name))?;
-    check::scan(Box::new(RocksDb {
+    Sound::by_scan(Box::new(RocksDb {
         watch: None,
         db: Arc::new(db),
         path: Some(path.into()),

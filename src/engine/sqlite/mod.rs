@@ -4,8 +4,8 @@ mod pool;
 
 use super::{
     Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
-    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, check,
-    first::Directory, path,
+    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::Directory,
+    path,
 };
 use pool::{Pool, Settings};
 use rusqlite::{Connection, ErrorCode, Row, TransactionBehavior, params_from_iter};
@@ -262,13 +262,13 @@ fn check_copy(path: &Path) -> Result<Sound> {
     let remark =
         "SQLite's pages have no checksums: keys and values themselves may be damaged, and it cannot be told";
     let fail = |error| fail(error, Some(path));
-    let engine = Sqlite::open_at(path, &check::options(path))?;
+    let engine = Sqlite::open_at(path, &OpenOptions::for_check(path))?;
     let found: String =
         engine.writer().query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(fail)?;
     if found != "ok" {
         return Err(Error::library(NAME, found));
     }
-    let sound = check::scan(Box::new(engine))?;
+    let sound = Sound::by_scan(Box::new(engine))?;
     Ok(Sound { remark: Some(remark.into()), ..sound })
 }
 

@@ -8,7 +8,7 @@ use crate::{
             level::Level, numbers,
         },
     },
-    engine::{Extent, Fsync, Info, KINDS, reference},
+    engine::{Extent, Fsync, Info, kinds, reference},
 };
 use std::thread;
 
@@ -31,7 +31,7 @@ impl Maker<'_> {
         }
         for name in &self.options.stores {
             if reference::info(name).is_none() {
-                let able = KINDS.iter().map(|kind| kind.info.name).collect::<Vec<_>>().join(", ");
+                let able = kinds().map(|kind| kind.info.name).collect::<Vec<_>>().join(", ");
                 return Err(PlanError::UnknownStore { name: name.clone(), able });
             }
             let over_wire = self.access() == Access::Wire || self.options.suite == Some(Suite::Kvbench);
@@ -45,7 +45,7 @@ impl Maker<'_> {
     /// The stores to compare.
     fn stores(&self) -> Vec<&'static Info> {
         match self.options.stores.as_slice() {
-            [] => KINDS.iter().map(|kind| kind.info).collect(),
+            [] => kinds().map(|kind| kind.info).collect(),
             names => names.iter().filter_map(|name| reference::info(name)).collect(),
         }
     }

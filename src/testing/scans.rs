@@ -1,7 +1,7 @@
 //! Scans of ranges.
 
-use crate::cells::{Open, for_each};
-use kvbench::engine::{KeyRange, prefix_end};
+use super::cell::{Open, for_each};
+use crate::engine::{KeyRange, Kind, prefix_end};
 use std::{
     collections::BTreeMap,
     ops::Bound::{self, Excluded, Included, Unbounded},
@@ -14,9 +14,9 @@ fn fill(open: &Open) -> BTreeMap<Vec<u8>, Vec<u8>> {
     KEYS.iter().map(|key| (key.to_vec(), key.to_vec())).collect()
 }
 
-#[test]
-fn a_scan_visits_the_pairs_between_its_bounds() {
-    for_each(|cell| {
+/// A scan visits the pairs between its bounds.
+pub fn a_scan_visits_the_pairs_between_its_bounds(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let open = cell.open();
         let model = fill(&open);
         let mut edges: Vec<&[u8]> = KEYS.to_vec();
@@ -34,9 +34,9 @@ fn a_scan_visits_the_pairs_between_its_bounds() {
     });
 }
 
-#[test]
-fn a_scan_visits_the_keys_of_a_prefix() {
-    for_each(|cell| {
+/// A scan visits the keys of a prefix.
+pub fn a_scan_visits_the_keys_of_a_prefix(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let open = cell.open();
         fill(&open);
         let prefixes: [(&[u8], &[&[u8]]); 5] = [
@@ -55,9 +55,9 @@ fn a_scan_visits_the_keys_of_a_prefix() {
     });
 }
 
-#[test]
-fn a_scan_stops_when_told() {
-    for_each(|cell| {
+/// A scan stops when told.
+pub fn a_scan_stops_when_told(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let open = cell.open();
         fill(&open);
         for limit in 1..=KEYS.len() {
@@ -70,9 +70,9 @@ fn a_scan_stops_when_told() {
     });
 }
 
-#[test]
-fn a_scan_of_many_keys_is_ordered_where_the_engine_is() {
-    for_each(|cell| {
+/// A scan of many keys is ordered where the engine is.
+pub fn a_scan_of_many_keys_is_ordered_where_the_engine_is(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let open = cell.open();
         // Odd multipliers walk all of 0..2^16 in an order of their own.
         let keys: Vec<[u8; 2]> = (0..5000_u16).map(|i| i.wrapping_mul(40_503).to_be_bytes()).collect();

@@ -1,7 +1,7 @@
 //! Readers beside the writer.
 
-use crate::cells::{Cell, Open, for_each};
-use kvbench::engine::{Batch, Fsync, KeyRange, Result};
+use super::cell::{Cell, Open, for_each};
+use crate::engine::{Batch, Fsync, KeyRange, Kind, Result};
 use std::{
     collections::BTreeSet,
     ops::ControlFlow,
@@ -44,9 +44,9 @@ fn batches(cell: Cell) -> u32 {
     if cell.fsync == Fsync::Always { 40 } else { 400 }
 }
 
-#[test]
-fn no_reader_sees_half_a_batch() {
-    for_each(|cell| {
+/// No reader sees half a batch.
+pub fn no_reader_sees_half_a_batch(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let open = cell.open();
         let names: Vec<Vec<u8>> = (0..KEYS).map(|i| format!("key {i}").into_bytes()).collect();
         let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
@@ -108,9 +108,9 @@ fn look_at_all(open: &Open, names: &[Vec<u8>], done: &AtomicBool, looks: &Atomic
     }
 }
 
-#[test]
-fn no_reader_sees_half_a_large_batch() {
-    for_each(|cell| {
+/// No reader sees half a large batch.
+pub fn no_reader_sees_half_a_large_batch(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let open = cell.open();
         let names: Vec<Vec<u8>> = (0..MANY).map(|i| format!("key {i}").into_bytes()).collect();
         let write = |number: u32| {
@@ -150,9 +150,9 @@ fn no_reader_sees_half_a_large_batch() {
 }
 
 /// What a thread wrote it reads, and so does every other from then on.
-#[test]
-fn a_write_is_visible_when_it_returns() {
-    for_each(|cell| {
+/// A write is visible when it returns.
+pub fn a_write_is_visible_when_it_returns(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let open = cell.open();
         for number in 0..20_u32 {
             open.put(b"key", &number.to_be_bytes());
@@ -165,9 +165,9 @@ fn a_write_is_visible_when_it_returns() {
     });
 }
 
-#[test]
-fn syncs_run_beside_writes() {
-    for_each(|cell| {
+/// Syncs run beside writes.
+pub fn syncs_run_beside_writes(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let open = cell.open();
         let done = AtomicBool::new(false);
         thread::scope(|scope| {

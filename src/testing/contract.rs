@@ -1,12 +1,12 @@
 //! Reads and writes, one idea a test.
 
-use crate::cells::{for_each, for_each_on_disk, pairs};
-use kvbench::engine::Fsync;
+use super::cell::{for_each, for_each_on_disk, pairs};
+use crate::engine::{Fsync, Kind};
 use std::ops::ControlFlow;
 
-#[test]
-fn a_key_is_absent_then_put_then_overwritten_then_deleted() {
-    for_each(|cell| {
+/// A key is absent then put then overwritten then deleted.
+pub fn a_key_is_absent_then_put_then_overwritten_then_deleted(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let open = cell.open();
         assert_eq!(open.get(b"key"), None);
         assert_eq!(open.count(), 0);
@@ -24,9 +24,9 @@ fn a_key_is_absent_then_put_then_overwritten_then_deleted() {
     });
 }
 
-#[test]
-fn an_empty_value_is_not_an_absent_one() {
-    for_each(|cell| {
+/// An empty value is not an absent one.
+pub fn an_empty_value_is_not_an_absent_one(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let open = cell.open();
         open.put(b"key", b"");
         assert_eq!(open.get(b"key"), Some(vec![]));
@@ -35,9 +35,9 @@ fn an_empty_value_is_not_an_absent_one() {
     });
 }
 
-#[test]
-fn keys_and_values_are_bytes() {
-    for_each(|cell| {
+/// Keys and values are bytes.
+pub fn keys_and_values_are_bytes(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let open = cell.open();
         let keys: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
         let long: Vec<Vec<u8>> =
@@ -54,9 +54,9 @@ fn keys_and_values_are_bytes() {
     });
 }
 
-#[test]
-fn a_batch_is_applied_in_order() {
-    for_each(|cell| {
+/// A batch is applied in order.
+pub fn a_batch_is_applied_in_order(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let open = cell.open();
         open.put(b"old", b"0");
         open.write(|batch| {
@@ -74,9 +74,9 @@ fn a_batch_is_applied_in_order() {
     });
 }
 
-#[test]
-fn clear_is_one_write_of_a_batch() {
-    for_each(|cell| {
+/// Clear is one write of a batch.
+pub fn clear_is_one_write_of_a_batch(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let open = cell.open();
         // Of nothing, alone.
         open.write(|batch| batch.clear());
@@ -107,9 +107,9 @@ fn clear_is_one_write_of_a_batch() {
     });
 }
 
-#[test]
-fn an_empty_batch_changes_nothing() {
-    for_each(|cell| {
+/// An empty batch changes nothing.
+pub fn an_empty_batch_changes_nothing(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let open = cell.open();
         open.put(b"key", b"value");
         open.write(|_| {});
@@ -117,9 +117,9 @@ fn an_empty_batch_changes_nothing() {
     });
 }
 
-#[test]
-fn a_read_answers_every_key_in_order() {
-    for_each(|cell| {
+/// A read answers every key in order.
+pub fn a_read_answers_every_key_in_order(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let open = cell.open();
         open.write(|batch| {
             batch.put(b"b", b"2");
@@ -132,9 +132,9 @@ fn a_read_answers_every_key_in_order() {
     });
 }
 
-#[test]
-fn a_read_stops_when_told() {
-    for_each(|cell| {
+/// A read stops when told.
+pub fn a_read_stops_when_told(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let open = cell.open();
         open.put(b"a", b"1");
         let keys: [&[u8]; 4] = [b"a", b"no", b"a", b"a"];
@@ -150,9 +150,9 @@ fn a_read_stops_when_told() {
     });
 }
 
-#[test]
-fn values_of_all_sizes_are_kept() {
-    for_each(|cell| {
+/// Values of all sizes are kept.
+pub fn values_of_all_sizes_are_kept(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let mut open = cell.open();
         let sizes = [0, 1, 4096, 200 << 10, 5 << 20];
         let value =
@@ -163,7 +163,7 @@ fn values_of_all_sizes_are_kept() {
                 open.put(&key(size), &value(size, salt));
             }
         }
-        let check = |open: &crate::cells::Open| {
+        let check = |open: &super::cell::Open| {
             for size in sizes {
                 assert!(open.get(&key(size)).unwrap() == value(size, 2), "value of {size} bytes");
             }
@@ -179,9 +179,9 @@ fn values_of_all_sizes_are_kept() {
     });
 }
 
-#[test]
-fn a_batch_of_10_000_writes_is_one_commit() {
-    for_each(|cell| {
+/// A batch of 10 000 writes is one commit.
+pub fn a_batch_of_10_000_writes_is_one_commit(kind: &'static Kind) {
+    for_each(kind, |cell| {
         let mut open = cell.open();
         let numbers: Vec<Vec<u8>> = (0..10_000_u32).map(|i| i.to_be_bytes().to_vec()).collect();
         open.write(|batch| numbers.iter().for_each(|number| batch.put(number, number)));
@@ -195,9 +195,9 @@ fn a_batch_of_10_000_writes_is_one_commit() {
     });
 }
 
-#[test]
-fn everything_is_there_after_a_close_and_reopen() {
-    for_each_on_disk(|cell| {
+/// Everything is there after a close and reopen.
+pub fn everything_is_there_after_a_close_and_reopen(kind: &'static Kind) {
+    for_each_on_disk(kind, |cell| {
         let mut open = cell.open();
         for i in 0..20_u8 {
             open.put(&[i], &[i; 10]);
@@ -216,9 +216,9 @@ fn everything_is_there_after_a_close_and_reopen() {
     });
 }
 
-#[test]
-fn under_always_everything_is_there_after_a_drop_without_close() {
-    for_each_on_disk(|cell| {
+/// Under always everything is there after a drop without close.
+pub fn under_always_everything_is_there_after_a_drop_without_close(kind: &'static Kind) {
+    for_each_on_disk(kind, |cell| {
         if cell.fsync != Fsync::Always {
             return;
         }

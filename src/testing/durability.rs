@@ -1,8 +1,8 @@
 //! What is in the files while the engine has them open: the state that a kill leaves behind. A copy
 //! of the files, opened, stands for the restart. (Power cuts need a file system that can be cut off.)
 
-use crate::cells::{Open, for_each_on_disk, pairs};
-use kvbench::engine::Batch;
+use super::cell::{Open, for_each_on_disk, pairs};
+use crate::engine::{Batch, Kind};
 
 /// A value that ends up in a file of its own where the engine does that, and one that does not.
 fn values(number: u8) -> [Vec<u8>; 2] {
@@ -28,9 +28,9 @@ fn read(open: &Open) -> u8 {
     number
 }
 
-#[test]
-fn what_info_says_survives_a_kill_survives_it() {
-    for_each_on_disk(|cell| {
+/// What info says survives a kill survives it.
+pub fn what_info_says_survives_a_kill_survives_it(kind: &'static Kind) {
+    for_each_on_disk(kind, |cell| {
         if !cell.survives_a_kill() {
             return;
         }
@@ -42,9 +42,9 @@ fn what_info_says_survives_a_kill_survives_it() {
     });
 }
 
-#[test]
-fn what_was_synced_survives_a_kill() {
-    for_each_on_disk(|cell| {
+/// What was synced survives a kill.
+pub fn what_was_synced_survives_a_kill(kind: &'static Kind) {
+    for_each_on_disk(kind, |cell| {
         let open = cell.open();
         for number in (0..8).step_by(2) {
             write(&open, number);
@@ -57,9 +57,9 @@ fn what_was_synced_survives_a_kill() {
     });
 }
 
-#[test]
-fn a_synced_write_brings_the_unsynced_ones_before_it() {
-    for_each_on_disk(|cell| {
+/// A synced write brings the unsynced ones before it.
+pub fn a_synced_write_brings_the_unsynced_ones_before_it(kind: &'static Kind) {
+    for_each_on_disk(kind, |cell| {
         let open = cell.open();
         let mut batch = Batch::default();
         batch.put(b"first", b"1");
@@ -72,9 +72,9 @@ fn a_synced_write_brings_the_unsynced_ones_before_it() {
     });
 }
 
-#[test]
-fn a_cleared_store_stays_clear_after_a_kill() {
-    for_each_on_disk(|cell| {
+/// A cleared store stays clear after a kill.
+pub fn a_cleared_store_stays_clear_after_a_kill(kind: &'static Kind) {
+    for_each_on_disk(kind, |cell| {
         let open = cell.open();
         write(&open, 0);
         open.engine().sync().unwrap();

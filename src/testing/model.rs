@@ -1,8 +1,8 @@
 //! Random work, compared with a `BTreeMap` after every step.
 
-use crate::cells::{Cell, Open, for_each};
-use kvbench::engine::{Fsync, KeyRange, Op};
-use rand::{Rng, SeedableRng, rngs::StdRng};
+use super::cell::{Cell, Open, for_each};
+use crate::engine::{Fsync, KeyRange, Kind, Op};
+use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::{
     collections::BTreeMap,
     ops::Bound::{self, Excluded, Included, Unbounded},
@@ -17,14 +17,14 @@ const KEYS: usize = 80;
 type Write = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 struct Run {
-    rng: StdRng,
+    rng: SmallRng,
     keys: Vec<Vec<u8>>,
     model: Model,
 }
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let mut rng = StdRng::seed_from_u64(seed);
+        let mut rng = SmallRng::seed_from_u64(seed);
         let keys = (0..KEYS).map(|_| random_key(&mut rng)).collect();
         Self { rng, keys, model: Model::new() }
     }
@@ -124,13 +124,13 @@ impl Run {
     }
 }
 
-fn random_key(rng: &mut StdRng) -> Vec<u8> {
+fn random_key(rng: &mut SmallRng) -> Vec<u8> {
     let len = if rng.random_ratio(1, 20) { rng.random_range(30..500) } else { rng.random_range(1..6) };
     // Of few different bytes, so that there are neighbours and prefixes.
     (0..len).map(|_| [0, 1, b'a', b'b', 0xfe, 0xff][rng.random_range(0..6)]).collect()
 }
 
-fn bound<'a>(rng: &mut StdRng, key: &'a [u8]) -> Bound<&'a [u8]> {
+fn bound<'a>(rng: &mut SmallRng, key: &'a [u8]) -> Bound<&'a [u8]> {
     match rng.random_range(0..5) {
         0 => Unbounded,
         1 | 2 => Included(key),
@@ -151,9 +151,14 @@ fn run(cell: Cell, seed: u64) {
     assert!(open.all().into_iter().eq(run.model));
 }
 
-#[test]
-fn random_work_leaves_what_a_map_holds() {
+/// Random work leaves what a map holds.
+pub fn random_work_leaves_what_a_map_holds(kind: &'static Kind) {
     // `KVBENCH_SEED=n` replays a failure.
-    let seed = std::env::var("KVBENCH_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
-    for_each(|cell| run(cell, seed));
+    let seed = std::env::var("KVBENCH_SEED").map_or_else(|_| new_seed(), |seed| seed.parse().unwrap());
+    for_each(kind, |cell| run(cell, seed));
+}
+
+fn new_seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    u64::from(now.subsec_nanos()) << 32 | u64::from(std::process::id())
 }

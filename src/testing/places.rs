@@ -1,0 +1,107 @@
+//! Whose data a path holds, and who may open them.
+
+use super::cell::{for_each_on_disk, options, pairs, scratch};
+use crate::engine::{Batch, Engine, Error, Fsync, Kind, Result};
+use std::{fs, path::Path};
+
+fn open_at(kind: &Kind, path: &Path) -> Result<Box<dyn Engine>> {
+    kind.open(&options(path, Fsync::Always))
+}
+
+fn error_at(kind: &Kind, path: &Path) -> Error {
+    match open_at(kind, path) {
+        Ok(_) => panic!("{} opened {}", kind.info.name, path.display()),
+        Err(error) => error,
+    }
+}
+
+/// Data in use are locked, also against this process. (Locks against others are tested with the program: a test
+/// that starts a process here would share, for the moment between fork and exec, the locks of the tests beside it.)
+pub fn data_in_use_are_locked(kind: &'static Kind) {
+    for_each_on_disk(kind, |cell| {
+        let mut open = cell.open();
+        open.put(b"key", b"value");
+        let error = error_at(cell.kind, &open.path());
+        assert!(matches!(error, Error::Locked { .. }), "{error:?}");
+        assert!(!error.to_string().contains('\n') && error.to_string().contains("data"), "{error}");
+        // The failed attempt did no harm, and the lock ends with the engine.
+        open.put(b"key 2", b"value");
+        open.reopen(true);
+        assert_eq!(open.count(), 2);
+    });
+}
+
+/// Files of strangers are refused and left alone.
+pub fn files_of_strangers_are_refused_and_left_alone(kind: &'static Kind) {
+    let scratch = scratch();
+    let file = scratch.path().join("letter.txt");
+    fs::write(&file, "Dear reader,\n").unwrap();
+    for path in [file.as_path(), scratch.path()] {
+        assert!(!(kind.recognise)(path));
+        let error = error_at(kind, path);
+        assert!(matches!(error, Error::Foreign { .. }), "{error:?}");
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"Dear reader,\n");
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
+}
+
+/// A path that cannot be created is named in one line.
+pub fn a_path_that_cannot_be_created_is_named_in_one_line(kind: &'static Kind) {
+    let scratch = scratch();
+    let file = scratch.path().join("file");
+    fs::write(&file, "not a directory").unwrap();
+    for path in [scratch.path().join("missing").join("data"), file.join("data")] {
+        let error = error_at(kind, &path);
+        let text = error.to_string();
+        assert!(matches!(error, Error::Io { .. } | Error::Library { .. }), "{error:?}");
+        assert!(text.contains(path.to_str().unwrap()) && !text.contains('\n'), "{text}");
+    }
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
+}
+
+/// An empty place is taken or refused in one line.
+pub fn an_empty_place_is_taken_or_refused_in_one_line(kind: &'static Kind) {
+    let scratch = scratch();
+    let directory = scratch.path().join("directory");
+    let file = scratch.path().join("file");
+    fs::create_dir(&directory).unwrap();
+    fs::write(&file, "").unwrap();
+    let mut taken = 0;
+    for path in [&directory, &file] {
+        match open_at(kind, path) {
+            Ok(engine) => {
+                let mut batch = Batch::default();
+                batch.put(b"key", b"value");
+                engine.write(&batch, true).unwrap();
+                drop(engine);
+                assert_eq!(open_at(kind, path).unwrap().count().unwrap(), 1);
+                taken += 1;
+            }
+            Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+        }
+    }
+    // Each keeps its data in a directory or in a file.
+    assert_eq!(taken, 1, "{}", kind.info.name);
+}
+
+/// Nothing is recognised where nothing is.
+pub fn nothing_is_recognised_where_nothing_is(kind: &'static Kind) {
+    let scratch = scratch();
+    assert!(!(kind.recognise)(&scratch.path().join("missing")));
+    assert!(!(kind.recognise)(scratch.path()));
+}
+
+/// Many reopens in a row find the lock free.
+pub fn many_reopens_in_a_row_find_the_lock_free(kind: &'static Kind) {
+    for_each_on_disk(kind, |cell| {
+        let mut open = cell.open();
+        for round in 0..10_u8 {
+            open.put(&[round], b"value");
+            open.reopen(round % 2 == 0 || cell.fsync != Fsync::Always);
+        }
+        assert_eq!(open.count(), 10);
+        let (first, last): (&[u8], &[u8]) = (&[0], &[9]);
+        let all = open.all();
+        assert_eq!([all[0].clone(), all[9].clone()].to_vec(), pairs(&[(first, b"value"), (last, b"value")]));
+    });
+}
