@@ -63,12 +63,16 @@ impl Server {
     }
 }
 
-/// Whether a reply ends where the bytes do, in either protocol: HELLO may have changed it.
+/// Whether a reply ends where the bytes do, in either protocol: HELLO may have changed it. An error quotes what was
+/// sent, which need not be UTF-8 as that library wants it.
 fn is_resp(bytes: &[u8]) -> bool {
     let two = |bytes: &[u8]| Some(resp2::decode::decode(bytes).ok()??.1);
     let three = |bytes: &[u8]| Some(resp3::decode::complete::decode(bytes).ok()??.1);
+    let error = |bytes: &[u8]| {
+        bytes.starts_with(b"-").then(|| bytes.iter().position(|byte| *byte == b'\n'))?.map(|end| end + 1)
+    };
     let mut rest = bytes;
-    while let Some(length) = two(rest).or_else(|| three(rest)) {
+    while let Some(length) = error(rest).or_else(|| two(rest)).or_else(|| three(rest)) {
         rest = &rest[length..];
     }
     rest.is_empty()
@@ -87,7 +91,12 @@ fuzz_target!(|data: &[u8]| {
     let size = if flags & 4 == 0 { sent.len() } else { usize::from(*piece) + 1 };
     let answer = server.ask(sent.chunks(size));
     let Some(rest) = answer.strip_prefix(&*expected) else {
-        panic!("{:?}\nanswered\n{}\nnot\n{}", sent.escape_ascii(), answer.escape_ascii(), expected.escape_ascii());
+        panic!(
+            "{:?}\nanswered\n{}\nnot\n{}",
+            sent.escape_ascii(),
+            answer.escape_ascii(),
+            expected.escape_ascii()
+        );
     };
     if program.0.is_empty() {
         assert!(rest.is_empty(), "more is answered than was asked: {}", rest.escape_ascii());

@@ -183,6 +183,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
     fn the_memory_of_a_large_batch_is_given_back() {
         for (writes, kept) in [(1000, true), (KEPT * 2, false)] {
             let mut batch = Batch::default();
