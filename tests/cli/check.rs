@@ -90,8 +90,12 @@ fn damaged_data_of_any_store_are_told_to_be() {
         let (file, mut bytes) =
             contents(dir.path()).into_iter().max_by_key(|(_, bytes)| bytes.len()).unwrap();
         let middle = bytes.len() / 2;
-        // LMDB has pages that are free, and no checksums: only the first two stay, which tell of the others.
-        let hole = if store == "lmdb" { 8192..bytes.len() } else { middle - 40_000..middle + 40_000 };
+        // These have pages that are free, and no checksums: only the first stay, which tell of the others.
+        let hole = match store {
+            "lmdb" => 2 * 4096..bytes.len(),
+            "mdbx" => 3 * 4096..bytes.len(),
+            _ => middle - 40_000..middle + 40_000,
+        };
         bytes[hole].fill(0xa5);
         fs::write(&file, bytes).unwrap();
         let ended = check(dir.path(), "data");

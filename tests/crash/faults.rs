@@ -112,7 +112,7 @@ fn failing_writes(server: &Server, dir: &Path, error: &str) -> String {
         .find(|path| path.extension().is_some_and(|extension| extension == "log" || extension == "jnl"))
     {
         Some(log) => format!("-P {} -e trace=write -e inject=write:error={error}", log.display()),
-        None => format!("-e trace=pwrite64 -e inject=pwrite64:error={error}"),
+        None => format!("-e trace=pwrite64,pwritev -e inject=pwrite64,pwritev:error={error}"),
     }
 }
 
