@@ -60,7 +60,8 @@ fn compaction_keeps_the_data_and_shrinks_the_files() {
         // Closed, and not locked, also by an engine that cannot.
         open.open_again();
         assert_eq!(open.all(), before, "{cell}");
-        if compacted {
+        // fjall's journal keeps up to 64 MB of what is in tables already.
+        if compacted && cell.kind.info.name != "fjall" {
             let after = open.engine().disk_size().unwrap();
             assert!(after < size, "{cell}: {size} bytes before, {after} after");
         }
