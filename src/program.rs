@@ -1,9 +1,9 @@
 //! The program: the command line, carried out.
 
 use crate::{
-    bench::{self, compare, data, report, run},
+    bench::{self, compare, data, report, reproduce, run},
     check::{self, Verdict},
-    cli::{Bench, Cli, Command, Compare, Report, Serve},
+    cli::{Bench, Cli, Command, Compare, Report, Reproduce, Serve},
     command,
     engine::{self, Kind},
     failure, limits, server,
@@ -44,6 +44,7 @@ fn carry_out() -> ExitCode {
         None => serve(cli.serve),
         Some(Command::Serve(options)) => serve(*options),
         Some(Command::Bench(options)) => measure(*options),
+        Some(Command::Reproduce(options)) => reproduce(*options),
         #[cfg(all(feature = "torture", target_os = "linux"))]
         Some(Command::Torture(options)) => torture(options),
         #[cfg(target_os = "linux")]
@@ -110,6 +111,18 @@ fn measure(options: Bench) -> anyhow::Result<()> {
     let run = run::run(&options)?;
     // A reader that closed standard output has seen enough; the result is in its file.
     let _ = print(&format!("{}\nresult: {}\n", report::table::text(&run), options.output.display()));
+    Ok(run::verdict(&run)?)
+}
+
+fn reproduce(options: Reproduce) -> anyhow::Result<()> {
+    let dry = options.is_dry();
+    let options = options.options();
+    if dry {
+        return print(&run::preview::text(&options)?);
+    }
+    let run = reproduce::run(&options)?;
+    let _ = print(&reproduce::text(&run)?);
+    eprintln!("kvbench: result: {}", options.output.display());
     Ok(run::verdict(&run)?)
 }
 

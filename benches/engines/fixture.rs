@@ -1,11 +1,11 @@
 //! An open engine with data, and the work on it.
 
-use super::{
-    alloc::{self, Allocated},
-    case::{Case, SCANNED, VALUE},
-};
+use super::case::{Case, SCANNED, VALUE};
 use crate::support::{self, Key, Rng, Values};
-use kvbench::engine::{Batch, Engine, Fsync, KeyRange, Kind, VisitPair};
+use kvbench::{
+    bench::run::allocations::{self, Allocated},
+    engine::{Batch, Engine, Fsync, KeyRange, Kind, VisitPair},
+};
 use std::{
     hint::black_box,
     ops::{Bound, ControlFlow},
@@ -52,7 +52,9 @@ impl Measure {
                 cost.time += start.elapsed();
             }
             Self::Allocations => {
-                let allocated = alloc::counted(work);
+                let counter = allocations::start();
+                work();
+                let allocated = counter.stop().expect("this program's allocator counts");
                 cost.allocated.bytes += allocated.bytes;
                 cost.allocated.count += allocated.count;
             }

@@ -13,7 +13,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod alloc;
 mod case;
 mod fixture;
 mod table;
@@ -21,11 +20,14 @@ mod table;
 use case::Case;
 use criterion::{BenchmarkGroup, Criterion, SamplingMode, Throughput, measurement::WallTime};
 use fixture::{Fixture, Measure};
-use kvbench::engine::{Fsync, KINDS, Kind};
+use kvbench::{
+    bench::run::allocations::Counting,
+    engine::{Fsync, KINDS, Kind},
+};
 use table::Table;
 
 #[global_allocator]
-static ALLOCATOR: alloc::Counting = alloc::Counting;
+static ALLOCATOR: Counting = Counting;
 
 fn main() {
     let mut criterion = support::criterion();

@@ -3,6 +3,7 @@
 //! A pipeline; each stage uses only those below it:
 //!
 //! - [`compare`] and [`report`]: what it means. Two runs cell by cell; tables, charts, answers.
+//! - [`reproduce`]: experiments of others, done again, beside what they published.
 //! - [`calibrate`]: whether it can be believed. Every column of a result against a known truth.
 //! - [`run`]: doing it. Goes over the cells, a process of its own for each group of them, threads over an
 //!   engine or clients over a connection, and records what came of it.
@@ -16,6 +17,7 @@ pub mod compare;
 pub mod data;
 pub mod plan;
 pub mod report;
+pub mod reproduce;
 pub mod result;
 pub mod run;
 

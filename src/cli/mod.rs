@@ -4,6 +4,7 @@ mod bench;
 #[cfg(target_os = "linux")]
 mod calibrate;
 mod network;
+mod reproduce;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 mod torture;
 
@@ -22,6 +23,7 @@ use std::{path::PathBuf, thread, time::Duration};
 pub use bench::Bench;
 #[cfg(target_os = "linux")]
 pub use calibrate::Calibrate;
+pub use reproduce::Reproduce;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 pub use torture::Torture;
 
@@ -85,6 +87,9 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = calibrate::HELP)]
     Calibrate(Calibrate),
+    /// Do a published experiment again: its figures beside those of this machine
+    #[command(after_help = reproduce::HELP)]
+    Reproduce(Box<Reproduce>),
     /// Measure one job (started by bench, for each group of cells)
     #[command(hide = true)]
     MeasureJob,

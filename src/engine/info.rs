@@ -148,6 +148,12 @@ pub enum Extent {
     Everything,
 }
 
+impl Extent {
+    /// All of them, from the least to the most.
+    pub const ALL: [Self; 5] =
+        [Self::Nothing, Self::Seconds, Self::Unwritten, Self::Buffer, Self::Everything];
+}
+
 impl fmt::Display for Extent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

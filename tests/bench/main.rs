@@ -21,6 +21,7 @@ mod driver;
 mod faults;
 mod format;
 mod plan;
+mod reproduce;
 mod resume;
 mod rows;
 mod sizes;

@@ -4,13 +4,13 @@ use crate::command::{bench, measurement, result_of, stderr};
 use kvbench::{
     bench::{
         plan::{
-            options::{Conduct, Custom, Durability, Options, Suite},
+            options::{Durability, Options, Publication, Suite},
             suites::{self, Plan},
         },
-        result::{Cell, Commits, Operation, Order, Outcome, Size, files, level},
+        result::{Cell, Commits, Outcome, files, level},
         run,
     },
-    engine::{Compression, Fsync},
+    engine::Fsync,
 };
 use std::{collections::HashSet, path::Path};
 
@@ -18,52 +18,30 @@ use std::{collections::HashSet, path::Path};
 fn options(suite: Option<Suite>, dir: &Path) -> Options {
     Options {
         suite,
-        stores: Vec::new(),
-        durabilities: Vec::new(),
-        commits: Vec::new(),
-        wire: false,
-        target: None,
-        seconds: None,
-        operations: None,
-        keys: None,
-        threads: None,
-        warmup_seconds: 0.0,
-        warmup_asked: false,
-        rates: Vec::new(),
-        repetitions: 1,
         seed: 1,
-        value_entropy: 1.0,
         data: (suite == Some(Suite::Xdag)).then(|| dir.join("blocks")),
-        custom: Custom {
-            name: "custom".into(),
-            mix: [(Operation::Get, 1.0)].into(),
-            key_bytes: Size::Fixed(16),
-            value_bytes: Size::Fixed(100),
-            order: Order::Uniform,
-            batch: 1,
-            scan_length: 1,
-            ordered_keys: false,
-        },
         directory: dir.into(),
         output: dir.join("result.json"),
-        resume: false,
         cache_bytes: 1 << 20,
         map_bytes: 1 << 20,
-        compression: Compression::None,
-        conduct: Conduct::default(),
-        command: Vec::new(),
-        server_arguments: |_, _, _| Vec::new(),
+        ..Options::default()
     }
 }
 
 /// Every suite, and none.
-const SUITES: [Option<Suite>; 6] = [
+const SUITES: [Option<Suite>; 12] = [
     None,
     Some(Suite::Kvbench),
     Some(Suite::Smallnest),
     Some(Suite::Xdag),
     Some(Suite::Ycsb),
     Some(Suite::Redb),
+    Some(Suite::Reproduction(Publication::Kvbench)),
+    Some(Suite::Reproduction(Publication::KvstoreBench)),
+    Some(Suite::Reproduction(Publication::Smallnest)),
+    Some(Suite::Reproduction(Publication::Xdag)),
+    Some(Suite::Reproduction(Publication::Redb)),
+    Some(Suite::Reproduction(Publication::Ycsb)),
 ];
 
 /// A directory with the file of pairs that one of them reads.
@@ -88,7 +66,7 @@ fn no_two_cells_have_one_name_whatever_is_asked_for() {
         check_ids(&suites::plan(&options).unwrap(), &format!("{suite:?}"));
         // A word given twice is one word.
         options.stores = ["map", "map", "nothing", "btree", "nothing"].map(Into::into).into();
-        if suite == Some(Suite::Kvbench) {
+        if [Some(Suite::Kvbench), Some(Suite::Reproduction(Publication::Kvbench))].contains(&suite) {
             options.stores.retain(|store| store != "nothing");
         }
         options.durabilities = [&all[..], &[Durability::Memory], &all].concat();

@@ -14,9 +14,11 @@ fn redbs_rows_count_what_they_say() {
     };
     assert_eq!(operations("bulk load"), 5000);
     assert_eq!(operations("random reads"), 1000);
-    assert_eq!(operations("random reads (8 threads)"), 1000);
+    // All that are there, each once.
+    assert_eq!(operations("random reads (8 threads)"), 5160);
     assert_eq!(operations("random range reads"), 500);
-    assert_eq!(operations("removals"), 2500);
+    assert_eq!(operations("removals"), 2580);
+    assert_eq!((operations("nosync writes"), operations("retain"), operations("pop")), (50, 1290, 500));
     let sizes: Vec<_> = run.cells.iter().filter(|cell| cell.workload.step == Step::DiskSize).collect();
     let size = |cell: &Cell| measurement(outcome(&run, cell)).disk_bytes.unwrap();
     assert_eq!(
@@ -24,8 +26,8 @@ fn redbs_rows_count_what_they_say() {
         ["uncompacted size", "compacted size"]
     );
     assert!(size(sizes[0]) > 5000 * 174);
-    // Half of the pairs are left, and little of what was beside them.
-    assert!((2000 * 174..4000 * 174).contains(&size(sizes[1])), "{}", size(sizes[1]));
+    // 790 of the pairs are left, and little of what was beside them.
+    assert!((700 * 174..1200 * 174).contains(&size(sizes[1])), "{}", size(sizes[1]));
     let loaded = run.cells.iter().find(|cell| cell.row == "bulk load").unwrap();
     assert!(size(loaded) > 5000 * 174, "charged with what it left: {}", size(loaded));
 }
@@ -58,7 +60,11 @@ fn what_a_store_cannot_do_is_shown_with_the_reason() {
     let (run, text) = suite(&["--suite", "redb"]);
     assert_eq!(
         unsupported(&run),
-        [("random range reads", unordered), ("random range reads (2nd)", unordered)]
+        [
+            ("random range reads", unordered),
+            ("random range reads (2nd)", unordered),
+            ("pop", "map has no order of keys, hence no first one")
+        ]
     );
     assert!(
         text.lines().any(|line| line.starts_with("random range reads ") && line.ends_with(" n/a")),
@@ -128,14 +134,12 @@ fn each_kind_of_work_has_a_floor_and_what_is_near_it_is_marked() {
     let run = result_of(dir.path(), &[&flags[..], &["--fsync", "memory"]].concat());
     let floors: Vec<_> = run.cells.iter().filter(|cell| cell.reference).collect();
     let names: Vec<_> = floors.iter().map(|cell| cell.workload.name.as_str()).collect();
-    assert_eq!(names, ["load", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-f"], "scans have none");
-    for cell in run.cells.iter().filter(|cell| !cell.reference && cell.row != "e") {
+    assert_eq!(names, ["load", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f"]);
+    for cell in run.cells.iter().filter(|cell| !cell.reference) {
         let floor = floor::of(&run, cell).unwrap();
         let measured = run.measurements(&cell.id).next().unwrap();
         assert_eq!(measured.near_floor, Some(measured.throughput * 2.0 > floor), "{}", cell.id);
     }
-    let scans = run.cells.iter().find(|cell| cell.row == "e").unwrap();
-    assert_eq!(run.measurements(&scans.id).next().unwrap().near_floor, None);
 }
 
 #[test]
@@ -148,7 +152,7 @@ fn what_is_near_its_floor_is_marked_in_the_table() {
         let Outcome::Measured(measured) = &mut run.samples[0].outcome else { panic!("not measured") };
         measured.near_floor = Some(near);
         let text = kvbench::bench::report::table::text(&run);
-        assert_eq!(text.contains("\n*: above half of what the harness reaches"), mark, "{text}");
+        assert_eq!(text.contains("\n~: Above half of what the harness reaches"), mark, "{text}");
     }
 }
 

@@ -20,5 +20,6 @@ mod network;
 mod options;
 mod paths;
 mod program;
+mod reference;
 mod sockets;
 mod stopping;

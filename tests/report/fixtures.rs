@@ -66,6 +66,7 @@ pub fn target(store: &str, fsync: &str) -> Target {
         cache_bytes: 256 << 20,
         compression: "none".to_owned(),
         address: None,
+        program: None,
         caveats: Vec::new(),
     }
 }
@@ -87,6 +88,8 @@ pub fn workload(name: &str, mix: &[(Operation, f64)]) -> Workload {
         warmup_seconds: 1.0,
         rate: None,
         scan_length: 100,
+        prefix_bytes: None,
+        counts_allocations: false,
         seed: 42,
         step: Step::Operations,
         hashed_keys: false,

@@ -1,7 +1,10 @@
 //! The matrix at the top of the report: who is named, and who is not.
 
 use crate::{fixtures, report};
-use kvbench::bench::result::{Measurement, Operation, Outcome, Run};
+use kvbench::{
+    bench::result::{Loses, Measurement, Operation, Outcome, Run, Target},
+    engine::Extent,
+};
 
 /// Two stores that only get.
 fn duel(first: &[f64], second: &[f64]) -> Run {
@@ -172,7 +175,8 @@ fn the_harness_is_in_no_column() {
 fn levels_are_never_compared() {
     let mut run = duel(&FAST, &SLOW);
     run.cells[0].target.fsync = Some("always".to_owned());
-    assert!(verdict(run, "Read-heavy").starts_with("redb only. In process, fsync no."));
+    // What loses least is shown.
+    assert!(verdict(run, "Read-heavy").starts_with("lmdb only. In process, fsync always."));
 }
 
 #[test]
@@ -181,4 +185,34 @@ fn a_writer_beside_readers_is_mixed() {
     run.cells[1].together = true;
     assert!(verdict(run.clone(), "Read-heavy").starts_with("not measured"));
     assert!(verdict(run, "Mixed").starts_with("lmdb"));
+}
+
+/// Under one word some stores lose more than others: those that lose as much are compared, the least loss first.
+#[test]
+fn stores_are_compared_with_those_that_lose_as_much() {
+    let mut run = fixtures::run("classes", 5);
+    let least = Loses { kill: Extent::Nothing, power_cut: Extent::Unwritten };
+    let all = Loses { kill: Extent::Everything, power_cut: Extent::Everything };
+    for (store, loses, figures) in [
+        ("sled", all, FAST),
+        ("redb", all, FAST),
+        ("rocksdb", least, SLOW),
+        ("map", least, SLOW.map(|one| one / 2.0)),
+    ] {
+        let target = Target { loses: Some(loses), ..fixtures::target(store, "no") };
+        let work = fixtures::workload("get", &[(Operation::Get, 1.0)]);
+        fixtures::add(&mut run, fixtures::cell("classes", "get", store, target, work), &figures);
+    }
+    let found = verdict(run, "Read-heavy");
+    let losses = "a kill loses nothing, a power cut what the system had not written";
+    assert!(found.starts_with(&format!("rocksdb. In process, fsync no; {losses}. get.")), "{found}");
+}
+
+#[test]
+fn a_figure_near_the_floor_says_so() {
+    let mut run = duel(&FAST, &SLOW);
+    let Outcome::Measured(measured) = &mut run.samples[0].outcome else { panic!("not measured") };
+    measured.near_floor = Some(true);
+    let (_dir, markdown) = report(&[run], "report.md");
+    assert!(markdown.contains("Above half of what the harness reaches"), "{markdown}");
 }

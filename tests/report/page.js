@@ -41,10 +41,14 @@
   saw.largeOut = chooser.querySelector(".out").textContent;
   saw.largeNext = chooser.querySelector("code").textContent;
   saw.largeWrites = ask("reads", 0);
-  saw.reads = ask("data", 0.1) && ask("durability", "no") && ask("reads", 100);
+  saw.reads = ask("data", 0.1) && ask("power", 4) && ask("kill", 4) && ask("reads", 100);
   saw.readsOrder = order();
   saw.writes = ask("reads", 0);
   saw.writesOrder = order();
+  ask("power", 2);
+  ask("kill", 0);
+  saw.losesLittle = [...chooser.querySelectorAll(".ranking li")].map((one) =>
+    `${one.firstChild.textContent} ${one.lastChild.textContent.split("fsync ")[1]}`).join(",");
 
   // Tables and charts are open one at a time, and a table's charts come when it is opened.
   const tables = [...document.querySelectorAll("details.table")];

@@ -28,7 +28,8 @@ const FLOORS: &[&[&str]] = &[
 ];
 
 /// The stages of the benchmark, top first.
-const STAGES: &[&[&str]] = &[&["report", "compare"], &["run"], &["plan"], &["data"], &["result"]];
+const STAGES: &[&[&str]] =
+    &[&["report", "compare", "reproduce"], &["calibrate"], &["run"], &["plan"], &["data"], &["result"]];
 
 /// The command table, top first; whatever is not named here is a family.
 const COMMANDS: (&[&str], &[&[&str]]) =

@@ -126,6 +126,8 @@ fn workload(name: &str, operation: Operation, operations: u64) -> Workload {
         warmup_seconds: 0.0,
         rate: None,
         scan_length: 1,
+        prefix_bytes: None,
+        counts_allocations: false,
         seed: 42,
         step: Step::Operations,
         hashed_keys: true,
@@ -151,6 +153,7 @@ fn experiment(
         cache_bytes: 0,
         compression: "none".into(),
         address: None,
+        program: None,
         caveats: Vec::new(),
     };
     let cell = |workload: Workload| Cell {

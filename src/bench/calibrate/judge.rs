@@ -1,18 +1,18 @@
 //! Every figure of a measurement beside its truth, and where it may lie.
 
-use super::experiments::{Experiment, Subject};
+use super::{
+    experiments::{Experiment, Subject},
+    figure::{Figure, columns, real},
+};
 use crate::{
-    bench::result::{
-        Access, Measurement, Workload,
-        measure::{self, Unit},
-    },
+    bench::result::{Access, Measurement, Workload},
     engine::reference::calibration::{Record, Span},
 };
 use std::ops::RangeInclusive;
 
 /// What the harness, or a server, may hold beside the engine: histograms, threads, connections, the versions
-/// of keys, and what the allocator keeps of the opening in which the keys were loaded.
-const HARNESS_BYTES: f64 = (20 << 20) as f64;
+/// of keys, and the pairs that the engine holds beyond the truth.
+const HARNESS_BYTES: f64 = (12 << 20) as f64;
 /// What of its own program a server may have in memory besides, all of which is measured over the wire.
 const PROGRAM_BYTES: f64 = (24 << 20) as f64;
 /// What a file system may take for the map of a file's blocks.
@@ -31,77 +31,8 @@ pub(super) struct Evidence {
     pub end: u64,
 }
 
-/// A column of a result, for one experiment.
-#[derive(Clone, Debug)]
-pub struct Figure {
-    /// What was done.
-    pub workload: String,
-    /// In process or over the wire.
-    pub access: Access,
-    /// Name of the column.
-    pub column: &'static str,
-    /// Its unit.
-    pub unit: Unit,
-    /// What is true.
-    pub truth: f64,
-    /// Where a true figure lies.
-    pub allowed: RangeInclusive<f64>,
-    /// What was measured.
-    pub measured: Option<f64>,
-}
-
-impl Figure {
-    /// Whether it is where it should be.
-    pub fn is_true(&self) -> bool {
-        self.measured.is_some_and(|measured| self.allowed.contains(&measured))
-    }
-
-    /// How far it is from the truth, as a part of it.
-    pub fn error(&self) -> f64 {
-        let off = self.measured.map_or(f64::INFINITY, |measured| (measured - self.truth).abs());
-        if off == 0.0 { 0.0 } else { off / self.truth.abs() }
-    }
-
-    /// Whether it claims to be the engine's alone: not what the wire adds, nor other programs.
-    pub fn counts_as_error(&self) -> bool {
-        self.access == Access::InProcess && self.allowed.end().is_finite()
-    }
-
-    /// Names it.
-    pub fn name(&self) -> String {
-        let access = match self.access {
-            Access::InProcess => "in process",
-            Access::Wire => "over the wire",
-        };
-        format!("{} of {} {access}", self.column, self.workload)
-    }
-}
-
-type Of = fn(&Measurement) -> Option<f64>;
-
-#[expect(clippy::cast_precision_loss, reason = "all are below 2^53")]
-fn real(number: u64) -> f64 {
-    number as f64
-}
-
 fn seconds(nanoseconds: u64) -> f64 {
     real(nanoseconds) / 1e9
-}
-
-/// The columns of a result that have no place in [`measure::ALL`].
-const MORE: [(&str, Unit, Of); 7] = [
-    ("operations", Unit::Times, |m| Some(real(m.operations))),
-    ("user_bytes", Unit::Bytes, |m| Some(real(m.user_bytes))),
-    ("live length", Unit::Bytes, |m| Some(real(m.live_size?.length_bytes))),
-    ("live blocks", Unit::Bytes, |m| Some(real(m.live_size?.block_bytes))),
-    ("settled length", Unit::Bytes, |m| Some(real(m.settled_size?.length_bytes))),
-    ("settled blocks", Unit::Bytes, |m| Some(real(m.settled_size?.block_bytes))),
-    ("closed length", Unit::Bytes, |m| Some(real(m.closed_size?.length_bytes))),
-];
-
-/// All columns that there are.
-pub fn columns() -> impl Iterator<Item = (&'static str, Unit, Of)> {
-    measure::ALL.iter().map(|measure| (measure.name, measure.unit, measure.of)).chain(MORE)
 }
 
 /// Judges one cell.

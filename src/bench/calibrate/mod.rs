@@ -6,6 +6,7 @@
 //! until the next operation came. Both move with a machine that is busy.
 
 mod experiments;
+mod figure;
 mod judge;
 mod table;
 
@@ -18,8 +19,8 @@ use crate::{
     engine::reference::calibration::{Record, Truth},
 };
 use experiments::Experiment;
+pub use figure::{Figure, columns};
 use judge::Evidence;
-pub use judge::{Figure, columns};
 use nix::time::{ClockId, clock_gettime};
 use std::{
     fs, io,

@@ -1,6 +1,6 @@
 //! Truth, measured, error: for a terminal and for the documentation.
 
-use super::judge::Figure;
+use super::figure::Figure;
 use crate::bench::result::{
     Access, Calibration,
     measure::Unit,

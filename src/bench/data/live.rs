@@ -3,14 +3,14 @@
 
 use super::versions::Versions;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     sync::{
-        Mutex, PoisonError,
+        Mutex, PoisonError, RwLock, RwLockReadGuard,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
 };
 
-/// The numbers of the keys that exist: all of `deleted..inserted`.
+/// The numbers of the keys that exist: all of `deleted..inserted`, without those that were popped.
 #[derive(Debug)]
 pub struct Live {
     /// How many keys there can be.
@@ -23,6 +23,8 @@ pub struct Live {
     ahead: Mutex<BTreeMap<u64, u64>>,
     /// Numbers handed out for deletes.
     deleted: AtomicU64,
+    /// Keys of that range that are gone out of turn.
+    popped: RwLock<HashSet<u64>>,
     /// What the values of these keys are.
     pub versions: Versions,
 }
@@ -36,6 +38,7 @@ impl Live {
             inserted: AtomicU64::new(0),
             ahead: Mutex::default(),
             deleted: AtomicU64::new(0),
+            popped: RwLock::default(),
             versions: Versions::default(),
         }
     }
@@ -64,12 +67,27 @@ impl Live {
     /// The number of the next key to delete, if any is left.
     pub fn delete(&self) -> Option<u64> {
         let end = self.end();
-        self.deleted.fetch_update(SeqCst, SeqCst, |first| (first < end).then_some(first + 1)).ok()
+        loop {
+            let take = |first| (first < end).then_some(first + 1);
+            let first = self.deleted.fetch_update(SeqCst, SeqCst, take).ok()?;
+            if !self.popped().contains(&first) {
+                return Some(first);
+            }
+        }
+    }
+
+    /// Notes that keys are gone which are not the next ones to delete. Nobody deletes meanwhile.
+    pub fn pop(&self, indices: &[u64]) {
+        self.popped.write().unwrap_or_else(PoisonError::into_inner).extend(indices);
+    }
+
+    fn popped(&self) -> RwLockReadGuard<'_, HashSet<u64>> {
+        self.popped.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a delete may have taken this key.
     pub fn is_deleted(&self, index: u64) -> bool {
-        index < self.deleted.load(SeqCst)
+        index < self.deleted.load(SeqCst) || self.popped().contains(&index)
     }
 
     /// First number that exists, and the one after the last.
@@ -86,6 +104,26 @@ impl Live {
     /// How many keys exist when nothing is under way.
     pub fn count(&self) -> u64 {
         let (first, end) = self.range();
-        end.saturating_sub(first)
+        let popped = self.popped().iter().filter(|index| **index >= first).count();
+        end.saturating_sub(first) - popped as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn popped_keys_are_gone_once() {
+        let live = Live::new(10);
+        for _ in 0..6 {
+            live.inserted(live.insert().unwrap());
+        }
+        live.pop(&[1, 4]);
+        assert_eq!(live.count(), 4);
+        assert!(live.is_deleted(4) && !live.is_deleted(5));
+        let deleted: Vec<_> = std::iter::from_fn(|| live.delete()).collect();
+        assert_eq!(deleted, [0, 2, 3, 5]);
+        assert_eq!(live.count(), 0);
     }
 }

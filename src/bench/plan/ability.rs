@@ -9,16 +9,19 @@ use crate::{
 pub fn obstacle(cell: &Cell) -> Option<String> {
     let (target, work) = (&cell.target, &cell.workload);
     let store = &target.store;
+    let is_ordered = || reference::info(store).is_none_or(|info| info.ordered);
     match work.step {
-        Step::Operations if work.kinds().any(|kind| kind == Operation::Scan) => {
-            let ordered = reference::info(store).is_none_or(|info| info.ordered);
-            match target.access {
-                Access::Wire => Some("no Redis command scans a range of keys".into()),
-                Access::InProcess if !ordered => Some(format!("{store} has no order of keys to scan in")),
-                Access::InProcess => None,
-            }
+        Step::Operations if work.kinds().any(|kind| kind == Operation::Scan) => match target.access {
+            Access::Wire => Some("no Redis command scans a range of keys".into()),
+            Access::InProcess if !is_ordered() => Some(format!("{store} has no order of keys to scan in")),
+            Access::InProcess => None,
+        },
+        Step::Operations | Step::SourceScan | Step::SourceGet => None,
+        Step::Retain | Step::Pop if reference::is_reference(store) => {
+            Some("nothing is there to be removed".into())
         }
-        Step::Operations | Step::SourceScan => None,
+        Step::Pop if !is_ordered() => Some(format!("{store} has no order of keys, hence no first one")),
+        Step::Retain | Step::Pop => None,
         Step::Count if reference::is_reference(store) => Some("nothing is there to be counted".into()),
         Step::Count => None,
         Step::DiskSize | Step::Compact if !target.persistent => {

@@ -104,14 +104,67 @@ pub struct Preset {
     pub keys: Option<u64>,
 }
 
+impl Default for Options {
+    /// Every store of this build, once, with nothing chosen.
+    fn default() -> Self {
+        Self {
+            suite: None,
+            stores: Vec::new(),
+            durabilities: Vec::new(),
+            commits: Vec::new(),
+            wire: false,
+            target: None,
+            seconds: None,
+            operations: None,
+            keys: None,
+            threads: None,
+            warmup_seconds: 0.0,
+            warmup_asked: false,
+            rates: Vec::new(),
+            repetitions: 1,
+            seed: 42,
+            value_entropy: 1.0,
+            data: None,
+            custom: Custom::default(),
+            directory: PathBuf::from("kvbench-bench.tmp"),
+            output: PathBuf::from("kvbench.json"),
+            resume: false,
+            cache_bytes: 256 << 20,
+            map_bytes: 256 << 30,
+            compression: Compression::None,
+            conduct: Conduct::default(),
+            command: Vec::new(),
+            server_arguments: |_, _, _| Vec::new(),
+        }
+    }
+}
+
+impl Default for Custom {
+    fn default() -> Self {
+        Self {
+            name: "custom".into(),
+            mix: [(Operation::Get, 1.0)].into(),
+            key_bytes: Size::Fixed(16),
+            value_bytes: Size::Fixed(100),
+            order: Order::Uniform,
+            batch: 1,
+            scan_length: 50,
+            ordered_keys: false,
+        }
+    }
+}
+
 impl Options {
-    /// The same with what its preset says.
+    /// Seconds of a measurement that the user or the preset wants.
+    pub fn wanted_seconds(&self) -> Option<f64> {
+        let preset = self.conduct.preset.filter(|_| self.operations.is_none());
+        self.seconds.or_else(|| preset.map(|preset| preset.seconds))
+    }
+
+    /// The same with the keys that its preset says.
     pub fn filled(&self) -> Self {
         let mut filled = self.clone();
         if let Some(preset) = self.conduct.preset {
-            if self.seconds.is_none() && self.operations.is_none() {
-                filled.seconds = Some(preset.seconds);
-            }
             filled.keys = self.keys.or(preset.keys);
         }
         filled
@@ -167,6 +220,8 @@ pub enum Suite {
     Ycsb,
     /// The rows of redb's table.
     Redb,
+    /// A whole experiment, at its own parameters.
+    Reproduction(Publication),
 }
 
 impl Suite {
@@ -178,7 +233,61 @@ impl Suite {
             Self::Xdag => "xdag",
             Self::Ycsb => "ycsb",
             Self::Redb => "redb",
+            Self::Reproduction(publication) => publication.suite(),
         }
+    }
+
+    /// What the user writes for it.
+    fn words(self) -> String {
+        match self {
+            Self::Reproduction(publication) => format!("reproduce {}", publication.name()),
+            suite => format!("--suite {}", suite.name()),
+        }
+    }
+}
+
+/// Publications whose experiments can be done again (`kvbench reproduce`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Publication {
+    /// tidwall's KVBench.
+    Kvbench,
+    /// kvstore-bench, of the authors of NutsDB.
+    KvstoreBench,
+    /// smallnest's kvbench.
+    Smallnest,
+    /// The fork of that for blocks of the XDAG network.
+    Xdag,
+    /// The table in redb's README.
+    Redb,
+    /// The core workloads of YCSB.
+    Ycsb,
+}
+
+impl Publication {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Kvbench, Self::KvstoreBench, Self::Smallnest, Self::Xdag, Self::Redb, Self::Ycsb];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        self.suite().strip_prefix("reproduce-").unwrap_or_default()
+    }
+
+    /// Its name in result files.
+    fn suite(self) -> &'static str {
+        match self {
+            Self::Kvbench => "reproduce-kvbench",
+            Self::KvstoreBench => "reproduce-kvstore-bench",
+            Self::Smallnest => "reproduce-smallnest",
+            Self::Xdag => "reproduce-xdag",
+            Self::Redb => "reproduce-redb",
+            Self::Ycsb => "reproduce-ycsb",
+        }
+    }
+
+    /// That of a result file.
+    pub fn of_suite(suite: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|publication| publication.suite() == suite)
     }
 }
 
@@ -220,8 +329,8 @@ pub enum PlanError {
         "--operations {operations}: keys of {bytes} bytes give no more than {most} to insert; raise --key-bytes"
     )]
     TooManyInserts { operations: u64, bytes: u32, most: u64 },
-    #[error("{flag}: --suite {suite} has its own and would ignore it; leave it out")]
-    Ignored { flag: &'static str, suite: &'static str },
+    #[error("{flag}: {} has its own and would ignore it; leave it out", .suite.words())]
+    Ignored { flag: &'static str, suite: Suite },
     #[error(
         "--cpus server=: in process there is no server, the engine works in the driver's threads; --cpus driver=, or --wire"
     )]

@@ -57,6 +57,8 @@ impl Workload {
             warmup_seconds: 0.0,
             rate: None,
             scan_length: 100,
+            prefix_bytes: None,
+            counts_allocations: false,
             seed: 1,
             step: Step::Operations,
             hashed_keys: true,

@@ -3,13 +3,18 @@
 
 use super::{
     contest::contests,
+    entry::Entry,
     model::Report,
     promises::Promise,
     scenarios::{reads, writes},
 };
-use crate::bench::result::{
-    level::Level,
-    measure::{P99, THROUGHPUT},
+use crate::{
+    bench::result::{
+        Target,
+        level::{self, Level},
+        measure::{P99, THROUGHPUT},
+    },
+    engine::Extent,
 };
 use serde::Serialize;
 
@@ -32,8 +37,9 @@ struct Store<'a> {
 #[derive(Serialize)]
 struct Work {
     title: String,
+    /// The same of the same work under every policy.
+    work: String,
     access: &'static str,
-    durability: &'static str,
     /// Part of reads.
     reads: f64,
     data: f64,
@@ -48,9 +54,30 @@ struct Work {
 struct Cell {
     /// Place in the list of stores.
     store: usize,
+    /// Its policy.
+    durability: &'static str,
+    /// How much a kill and a power cut take of it, from 0 (nothing) to 4 (everything, or nobody knows).
+    kill: usize,
+    power_cut: usize,
     /// Throughput by repetition; absent where a repetition is missing.
     rates: Vec<Option<f64>>,
     p99_us: Option<f64>,
+}
+
+/// Both losses as places in the list of extents, from the least to the most.
+fn losses(target: &Target) -> (usize, usize) {
+    let place = |extent| Extent::ALL.iter().position(|other| *other == extent);
+    let worst = Extent::ALL.len() - 1;
+    let known = level::loses(target);
+    let of = |extent: Option<Extent>| extent.and_then(place).unwrap_or(worst);
+    (of(known.map(|loses| loses.kill)), of(known.map(|loses| loses.power_cut)))
+}
+
+/// What tells one work from another, whatever its policy.
+fn work_of(entry: &Entry<'_>) -> String {
+    let (cell, group) = (&entry.cell, entry.group);
+    let work = serde_json::to_string(&cell.workload).unwrap_or_default();
+    format!("{group} {} {} {work}", Level::of(&cell.target).access_words(), cell.target.cache_bytes)
 }
 
 /// Part of the operations that a chooser of reads and writes must know.
@@ -63,7 +90,7 @@ pub fn data(report: &Report<'_>, promises: &[Promise]) -> Result<String, serde_j
         holds_all: promise.holds_all,
         factor: promise.memory_factor,
     });
-    let fits = |entry: &&super::entry::Entry<'_>| {
+    let fits = |entry: &&Entry<'_>| {
         !entry.cell.reference && !entry.concurrent && reads(entry) + writes(entry) >= NEARLY_ALL
     };
     let mut works = Vec::new();
@@ -75,12 +102,21 @@ pub fn data(report: &Report<'_>, promises: &[Promise]) -> Result<String, serde_j
             let rates: Vec<_> =
                 (0..entry.run.repetitions).map(|number| rates.get(&number).copied()).collect();
             let p99_us = entry.spread(&P99).map(|spread| spread.median);
-            rates.iter().any(Option::is_some).then_some(Cell { store, rates, p99_us })
+            let durability = Level::of(&entry.cell.target).durability_word();
+            let (kill, power_cut) = losses(&entry.cell.target);
+            rates.iter().any(Option::is_some).then_some(Cell {
+                store,
+                durability,
+                kill,
+                power_cut,
+                rates,
+                p99_us,
+            })
         });
         let (level, place) = (Level::of(&first.cell.target), &first.run.environment);
         works.push(Work {
+            work: work_of(first),
             access: level.access_words(),
-            durability: level.durability_word(),
             reads: reads(first),
             data: first.data_bytes(),
             #[expect(clippy::cast_precision_loss, reason = "compared with a number of people")]

@@ -1,7 +1,7 @@
 //! A cell of a report and what was measured of it.
 
 use crate::bench::result::{
-    Cell, Measurement, Operation, Outcome, Run, Step, histogram, measure::Measure, spread::Spread,
+    Cell, Measurement, Operation, Outcome, Run, Step, floor, histogram, measure::Measure, spread::Spread,
 };
 use std::collections::BTreeMap;
 
@@ -166,6 +166,9 @@ impl<'a> Entry<'a> {
         let wanted = usize::try_from(self.run.repetitions).unwrap_or(usize::MAX);
         if self.state == State::Sound && self.samples() < wanted {
             remarks.push(format!("{} of {wanted} repetitions so far.", self.samples()));
+        }
+        if self.measurements.values().any(|measurement| measurement.near_floor == Some(true)) {
+            remarks.push(floor::NEAR.into());
         }
         remarks
             .extend(self.measurements.values().flat_map(|measurement| measurement.warnings.iter().cloned()));

@@ -41,7 +41,10 @@ fn matrix(matrix: &Matrix) -> String {
     for column in &matrix.columns {
         let what = match column.works.as_slice() {
             [] => String::new(),
-            works => format!(" {}. {}.", escape(&sentence(&column.level)), escape(&works.join("; "))),
+            works => {
+                let level = format!("{}{}", column.level, column.losses);
+                format!(" {}. {}.", escape(&sentence(&level)), escape(&works.join("; ")))
+            }
         };
         text.push_str(&format!(
             "- **{}** ({}): {}.{}\n",

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     bench::result::{
-        Access,
-        level::Level,
+        Access, Loses,
+        level::{self, Level},
         measure::{Better, Measure},
         numbers,
         spread::ENOUGH,
@@ -23,7 +23,7 @@ use crate::{
             holm, mean,
         },
     },
-    engine::{Durability, Fsync},
+    engine::Extent,
 };
 use std::collections::BTreeMap;
 
@@ -46,6 +46,8 @@ pub struct Column {
     pub scope: &'static str,
     /// The level, and the machine where there are several; empty where nothing was measured.
     pub level: String,
+    /// What a kill and a power cut take of all that are compared, in words behind the level.
+    pub losses: String,
     /// The work that counts, in words.
     pub works: Vec<String>,
     /// What it says.
@@ -106,6 +108,7 @@ pub enum Standing {
 struct Draft<'r, 'a> {
     scenario: &'static Scenario,
     level: String,
+    losses: String,
     contests: Vec<Contest<'r, 'a>>,
     /// Of each store with figures in all the work: by repetition, oriented so that more is better.
     stores: BTreeMap<String, BTreeMap<u32, f64>>,
@@ -147,29 +150,36 @@ impl Matrix {
 impl<'r, 'a> Draft<'r, 'a> {
     fn new(report: &'r Report<'a>, scenario: &'static Scenario) -> Self {
         let fits = |entry: &&Entry<'_>| !entry.cell.reference && (scenario.fits)(entry);
-        let mut levels: Vec<((usize, Level), Vec<&Entry<'a>>)> = Vec::new();
+        let mut levels: Vec<(Class, Vec<&Entry<'a>>)> = Vec::new();
         for entry in report.entries().filter(fits) {
-            let key = (entry.group, Level::of(&entry.cell.target));
-            match levels.iter_mut().find(|(known, _)| *known == key) {
+            let key = Class::of(entry);
+            match levels.iter_mut().find(|(known, _)| known.is(&key)) {
                 Some((_, entries)) => entries.push(entry),
                 None => levels.push((key, vec![entry])),
             }
         }
         let drafts = levels.into_iter().map(|(key, entries)| (key, common_work(entries, scenario.measure)));
-        // Where most stores can be compared; of levels with as many, the first in order.
-        let chosen = drafts.max_by_key(|((group, level), contests)| {
+        // Where most stores can be compared; of classes with as many, the one that loses least.
+        let chosen = drafts.max_by_key(|(class, contests)| {
             let stores = contests.first().map_or(0, |one| with_figures(one, scenario.measure).count());
-            (stores, std::cmp::Reverse((rank(*level), *group)))
+            (stores, std::cmp::Reverse(class.rank()))
         });
-        let Some(((group, level), contests)) = chosen.filter(|(_, contests)| !contests.is_empty()) else {
+        let Some((Class { group, level, .. }, contests)) =
+            chosen.filter(|(_, contests)| !contests.is_empty())
+        else {
             let (stores, rivals) = (BTreeMap::new(), BTreeMap::new());
-            return Self { scenario, level: String::new(), contests: Vec::new(), stores, best: None, rivals };
+            let (level, losses) = (String::new(), String::new());
+            return Self { scenario, level, losses, contests: Vec::new(), stores, best: None, rivals };
         };
         let several = report.entries().any(|entry| entry.group > 0);
         let machine = if several { format!(", run group {}", group + 1) } else { String::new() };
+        let first = contests.first().and_then(|one| one.entries.first());
+        let losses = first.and_then(|entry| level::loses_words(&entry.cell.target));
+        let losses = losses.map_or(String::new(), |words| format!("; {words}"));
         let mut draft = Self {
             scenario,
             level: format!("{level}{machine}"),
+            losses,
             stores: figures(&contests, scenario.measure),
             contests,
             best: None,
@@ -208,7 +218,7 @@ impl<'r, 'a> Draft<'r, 'a> {
             Some(best) => Verdict::Alike(std::iter::once(best.clone()).chain(near()).collect()),
         };
         let works = self.contests.iter().map(|one| one.title.clone()).collect();
-        Column { title, scope, level: self.level.clone(), works, verdict }
+        Column { title, scope, level: self.level.clone(), losses: self.losses.clone(), works, verdict }
     }
 
     fn place(&self, label: &str, worse: &[&str]) -> Place {
@@ -266,16 +276,37 @@ impl<'r, 'a> Draft<'r, 'a> {
     }
 }
 
-/// Levels in the order in which they are taken: what a store does by itself first.
-fn rank(level: Level) -> (bool, usize) {
-    let durability = match level.durability {
-        Some(Durability::Files(Fsync::No)) => 0,
-        Some(Durability::Files(Fsync::EverySec)) => 1,
-        Some(Durability::Memory) => 2,
-        Some(Durability::Files(Fsync::Always)) => 3,
-        None => 4,
-    };
-    (level.access == Access::Wire, durability)
+/// Cells that may be ranked: of one machine, reached and committed in one way, and of which a fault takes as much.
+#[derive(Clone, Copy)]
+struct Class {
+    group: usize,
+    level: Level,
+    /// As the results say it.
+    loses: Option<Loses>,
+    /// As this build knows it, where they do not.
+    known: Option<Loses>,
+}
+
+impl Class {
+    fn of(entry: &Entry<'_>) -> Self {
+        let target = &entry.cell.target;
+        Self {
+            group: entry.group,
+            level: Level::of(target),
+            loses: target.loses,
+            known: level::loses(target),
+        }
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        (self.group, self.level, self.loses) == (other.group, other.level, other.loses)
+    }
+
+    /// In which order they are taken: in process first, then what loses least.
+    fn rank(&self) -> (bool, Extent, Extent, usize) {
+        let loses = self.known.unwrap_or(Loses { kill: Extent::Everything, power_cut: Extent::Everything });
+        (self.level.access == Access::Wire, loses.kill, loses.power_cut, self.group)
+    }
 }
 
 /// The work that the most stores have done, all of it by the same ones.

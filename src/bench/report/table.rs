@@ -2,7 +2,7 @@
 
 use super::{contest::contests, entry::Entry};
 use crate::bench::result::{
-    Cell, Figure, Measurement, Run, Step,
+    Cell, Figure, Measurement, Run, Step, floor,
     measure::{self, P99, Unit},
     numbers,
 };
@@ -113,11 +113,7 @@ fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &d
     }
     align(text, &lines, labels);
     if cells.iter().any(|cell| !floor_mark(run, cell).is_empty()) {
-        paragraph(
-            text,
-            "*: ",
-            vec!["above half of what the harness reaches over an engine that does nothing"],
-        );
+        paragraph(text, "~: ", vec![floor::NEAR]);
     }
     paragraph(text, "n/a: ", distinct(cells.iter().filter_map(|cell| run.unsupported(&cell.id))));
 }
@@ -125,7 +121,7 @@ fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &d
 /// What stands behind a figure that is as much the harness' as the engine's.
 fn floor_mark(run: &Run, cell: &Cell) -> &'static str {
     let near = run.measurements(&cell.id).any(|measurement| measurement.near_floor == Some(true));
-    if near { "*" } else { "" }
+    if near { "~" } else { "" }
 }
 
 fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {

@@ -2,6 +2,9 @@
 
 use super::{Cell, Outcome, Run, Workload, spread::Spread};
 
+/// What is said of a figure that is near it.
+pub const NEAR: &str = "Above half of what the harness reaches over an engine that does nothing.";
+
 /// Whether `floor` is a cell of an engine that does nothing which does the same operations as `cell`.
 fn is_of(floor: &Cell, cell: &Cell) -> bool {
     floor.reference
@@ -17,6 +20,8 @@ pub fn is_same_work(one: &Workload, other: &Workload) -> bool {
         && (one.threads, one.batch) == (other.threads, other.batch)
         && (one.key_bytes, one.value_bytes) == (other.key_bytes, other.value_bytes)
         && (one.hashed_keys, &one.data) == (other.hashed_keys, &other.data)
+        && (one.scan_length, one.prefix_bytes) == (other.scan_length, other.prefix_bytes)
+        && one.counts_allocations == other.counts_allocations
 }
 
 /// Operations in each second that the harness itself reaches with the operations of a cell, where that was

@@ -1,7 +1,7 @@
 //! What a figure may be compared with: cells that are reached in the same way and promise the same.
 
-use super::{Access, Commits, Target};
-use crate::engine::{Durability, Fsync};
+use super::{Access, Commits, Loses, Target};
+use crate::engine::{Durability, Fsync, reference};
 use std::fmt;
 
 /// Access, durability and way to commit of a cell. Figures of different levels answer different questions, so they are
@@ -62,6 +62,24 @@ impl Level {
 /// much of both. Under `no` one engine loses what the system had not written, another all since it started.
 pub fn may_be_ranked(one: &Target, other: &Target) -> bool {
     Level::of(one) == Level::of(other) && one.loses == other.loses
+}
+
+/// What a fault takes of a target; of a result that does not say, what this build knows of its engine.
+pub fn loses(target: &Target) -> Option<Loses> {
+    let known = || {
+        let info = reference::info(&target.store).filter(|_| target.address.is_none())?;
+        Some(info.loss_at(Level::of(target).durability?).into())
+    };
+    target.loses.or_else(known)
+}
+
+/// What a result says of it, in words.
+pub fn loses_words(target: &Target) -> Option<String> {
+    let Loses { kill, power_cut } = target.loses?;
+    Some(match kill == power_cut {
+        true => format!("a kill or a power cut loses {kill}"),
+        false => format!("a kill loses {kill}, a power cut {power_cut}"),
+    })
 }
 
 impl fmt::Display for Level {

@@ -70,7 +70,16 @@ pub fn mix(mix: &BTreeMap<Operation, f64>) -> String {
 pub fn share(kind: Operation, mix: &BTreeMap<Operation, f64>) -> String {
     let all: f64 = mix.values().sum();
     let weight = mix.get(&kind).copied().unwrap_or_default();
-    let name = match kind {
+    let name = operation(kind);
+    if weight == all {
+        return name.to_owned();
+    }
+    format!("{:.3}% {name}", weight / all * 100.0).replace(".000%", "%")
+}
+
+/// The name of a kind of operation.
+pub fn operation(kind: Operation) -> &'static str {
+    match kind {
         Operation::Get => "get",
         Operation::GetMiss => "get-miss",
         Operation::Update => "update",
@@ -78,11 +87,13 @@ pub fn share(kind: Operation, mix: &BTreeMap<Operation, f64>) -> String {
         Operation::ReadModifyWrite => "read-modify-write",
         Operation::Scan => "scan",
         Operation::Delete => "delete",
-    };
-    if weight == all {
-        return name.to_owned();
     }
-    format!("{:.3}% {name}", weight / all * 100.0).replace(".000%", "%")
+}
+
+/// A number of bytes.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub fn size(bytes: u64) -> String {
+    short(Unit::Bytes, bytes as f64)
 }
 
 /// How keys are chosen.

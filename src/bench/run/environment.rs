@@ -1,7 +1,7 @@
 //! Where a run takes place, as far as it can be known without asking anyone, and what makes its numbers
 //! doubtful.
 
-use super::{affinity, calibrated, cold, process::field};
+use super::{affinity, calibrated, cold, process::field, wire::program_version};
 use crate::{
     bench::{
         plan::options::Conduct,
@@ -57,7 +57,15 @@ pub fn describe(directory: &Path, cells: &[Cell], conduct: &Conduct) -> Environm
 
 fn libraries(cells: &[Cell]) -> std::collections::BTreeMap<String, String> {
     let stores = cells.iter().map(|cell| cell.target.store.as_str());
-    stores.filter_map(|store| Some((store.into(), reference::info(store)?.library.into()))).collect()
+    let engines = stores.filter_map(|store| Some((store.into(), reference::info(store)?.library.into())));
+    let mut libraries: std::collections::BTreeMap<String, String> = engines.collect();
+    for target in cells.iter().map(|cell| &cell.target) {
+        if let Some(program) = target.program.as_deref().filter(|_| !libraries.contains_key(&target.store)) {
+            let version = program_version(program).unwrap_or_else(|| "version unknown".into());
+            libraries.insert(target.store.clone(), version);
+        }
+    }
+    libraries
 }
 
 fn cpu(text: &str) -> Option<String> {

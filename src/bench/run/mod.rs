@@ -2,6 +2,7 @@
 //! written after each job.
 
 pub mod affinity;
+pub mod allocations;
 pub mod calibrated;
 pub mod child;
 pub mod clock;
@@ -51,6 +52,12 @@ pub enum Error {
     Exists(PathBuf),
     #[error("--resume {}: it is the result of another {what}; start a new one with another --output", .path.display())]
     Differs { path: PathBuf, what: &'static str },
+    #[error(
+        "{program}: it is not in PATH, and the store {store} is served by it; install it, or name the others with --stores"
+    )]
+    NoProgram { program: String, store: String },
+    #[error("--output {}: cannot make the directory: {source}", .path.display())]
+    OutputDirectory { path: PathBuf, source: io::Error },
     /// The text names the flag.
     #[error("{0}")]
     Conduct(String),
@@ -91,7 +98,15 @@ pub fn run(options: &Options) -> Result<Run, Error> {
 fn check(options: &Options) -> Result<Plan, Error> {
     suites::refuse_ignored(options)?;
     affinity::check(&options.conduct.cpus).map_err(Error::Conduct)?;
-    Ok(suites::plan(&options.filled())?)
+    let plan = suites::plan(&options.filled())?;
+    let programs =
+        plan.cells.iter().filter_map(|cell| cell.target.program.as_ref().zip(Some(&cell.target.store)));
+    for (program, store) in programs {
+        if wire::find_program(program).is_none() {
+            return Err(Error::NoProgram { program: program.clone(), store: store.clone() });
+        }
+    }
+    Ok(plan)
 }
 
 /// An error when some of what was measured is not sound; says what, on standard error.
@@ -108,6 +123,11 @@ pub fn verdict(run: &Run) -> Result<(), Error> {
 fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
     if fs::exists(&options.output).is_ok_and(|exists| exists) {
         return Err(Error::Exists(options.output.clone()));
+    }
+    let parent = options.output.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(parent) = parent {
+        fs::create_dir_all(parent)
+            .map_err(|source| Error::OutputDirectory { path: options.output.clone(), source })?;
     }
     let directory = &options.directory;
     fs::create_dir_all(directory).map_err(Error::file(directory))?;

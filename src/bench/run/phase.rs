@@ -29,6 +29,8 @@ impl Phase {
         let mut measurement = recorder.measurement(start);
         // Who of several used the processor, nobody knows.
         if concurrent == 1 && measurement.operations > 0 {
+            measurement.allocations = usage.allocated.map(|allocated| allocated.count);
+            measurement.allocated_bytes = usage.allocated.map(|allocated| allocated.bytes);
             measurement.cpu_us_per_operation =
                 usage.cpu_ns.map(|ns| ns as f64 / 1e3 / measurement.operations as f64);
         }

@@ -3,7 +3,7 @@
 use super::{Error, check, jobs};
 use crate::bench::{
     plan::options::Options,
-    result::{Cell, Step, measure::Unit, numbers},
+    result::{Access, Cell, Operation, Step, level::Level, measure::Unit, numbers},
 };
 use std::{fmt::Write, path::Path};
 
@@ -11,6 +11,8 @@ use std::{fmt::Write, path::Path};
 const LOADED: f64 = 100_000.0;
 /// Operations in a second, likewise.
 const DONE: f64 = 50_000.0;
+/// Commits in a second that wait for the disk, likewise.
+const SYNCED: f64 = 1_000.0;
 /// Seconds to start a process, open and close a store.
 const START: f64 = 0.3;
 /// What files take at most of the bytes of their pairs, while they are rewritten.
@@ -63,14 +65,27 @@ fn seconds(cells: &[Cell]) -> f64 {
         let work = &cell.workload;
         let measured = match (work.step, work.seconds, work.operations) {
             (Step::Operations, Some(seconds), None) => seconds,
-            (Step::Operations, Some(seconds), Some(count)) => seconds.min(count as f64 / DONE),
-            (Step::Operations, None, Some(count)) => count as f64 / DONE,
+            (Step::Operations, Some(seconds), Some(count)) => seconds.min(count as f64 / rate(cell)),
+            (Step::Operations, None, Some(count)) => count as f64 / rate(cell),
             _ => 0.0,
         };
         // Cells that run together take no time of their own.
         if cell.together { 0.0 } else { measured + work.warmup_seconds }
     };
     load + cells.iter().map(cell).sum::<f64>()
+}
+
+/// Operations that a cell may do in a second: those that write wait for the disk where it is synced, each for its
+/// own commit, or over the wire for that of all clients.
+fn rate(cell: &Cell) -> f64 {
+    let work = &cell.workload;
+    let writes =
+        work.kinds().any(|kind| !matches!(kind, Operation::Get | Operation::GetMiss | Operation::Scan));
+    if !writes || !Level::of(&cell.target).is_durable() {
+        return DONE;
+    }
+    let clients = if cell.target.access == Access::Wire { work.threads } else { 1 };
+    DONE.min(SYNCED * f64::from(clients) * f64::from(work.batch))
 }
 
 fn bytes(cells: &[Cell]) -> f64 {

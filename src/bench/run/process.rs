@@ -1,5 +1,6 @@
 //! What a process has used, from `/proc`; all of it unknown on other systems than Linux.
 
+use super::allocations::Allocated;
 use std::{fs, path::Path};
 
 /// What a process has used.
@@ -12,6 +13,8 @@ pub struct Usage {
     pub written_bytes: Option<u64>,
     /// What it has in memory.
     pub memory: Memory,
+    /// What it has allocated in Rust, where that was counted.
+    pub allocated: Option<Allocated>,
 }
 
 /// What a process has in memory, in bytes.
@@ -51,6 +54,7 @@ impl Usage {
             cpu_ns: cpu_ns(pid),
             written_bytes: read(pid, "io").as_deref().and_then(written_bytes),
             memory: read(pid, "status").as_deref().map(memory).unwrap_or_default(),
+            allocated: None,
         }
     }
 
@@ -61,6 +65,7 @@ impl Usage {
             cpu_ns: less(self.cpu_ns, before.cpu_ns),
             written_bytes: less(self.written_bytes, before.written_bytes),
             memory: self.memory,
+            allocated: self.allocated,
         }
     }
 }

@@ -3,14 +3,22 @@
 #[cfg(target_os = "linux")]
 pub mod calibration;
 mod nothing;
+#[cfg(feature = "fault-injection")]
+mod slowed;
 
 use super::{Engine, Error, Info, Kind, OpenOptions, Result};
 use std::sync::Arc;
 
 pub use nothing::NOTHING;
 
-/// Makes the value that a key should have: false when there is none. The buffer is overwritten.
-pub type Expected = Arc<dyn Fn(&[u8], &mut Vec<u8>) -> bool + Send + Sync>;
+/// What an engine should hold.
+pub trait Expected: Send + Sync {
+    /// Makes the value that a key should have: false when there is none. The buffer is overwritten.
+    fn value(&self, key: &[u8], value: &mut Vec<u8>) -> bool;
+
+    /// All keys in ascending order.
+    fn keys(&self) -> Vec<Vec<u8>>;
+}
 
 /// Whether `store` measures the harness.
 pub fn is_reference(store: &str) -> bool {
@@ -36,11 +44,14 @@ pub fn kind(store: &str) -> Option<&'static Kind> {
 }
 
 /// Opens a store of this build or a reference, which answers reads with what is `expected`.
-pub fn open(store: &str, options: &OpenOptions, expected: &Expected) -> Result<Box<dyn Engine>> {
+pub fn open(store: &str, options: &OpenOptions, expected: &Arc<dyn Expected>) -> Result<Box<dyn Engine>> {
     if is_reference(store) {
         return Ok(nothing::open(Arc::clone(expected)));
     }
     match Kind::find(store).or_else(|| kind(store)) {
+        #[cfg(feature = "fault-injection")]
+        Some(kind) => kind.open(options).map(|engine| slowed::as_asked(store, engine)),
+        #[cfg(not(feature = "fault-injection"))]
         Some(kind) => kind.open(options),
         None => Err(Error::Library { engine: "bench", message: format!("this build has no store {store}") }),
     }

@@ -5,7 +5,11 @@ use crate::engine::{
     Batch, Caveat, Compression, Engine, Family, Info, KeyRange, Loss, OpenFiles, Result, VisitPair,
     VisitValue, Writers,
 };
-use std::cell::RefCell;
+use std::{
+    cell::RefCell,
+    ops::Bound,
+    sync::{Arc, OnceLock},
+};
 
 /// Its name.
 pub const NOTHING: &str = "nothing";
@@ -14,7 +18,7 @@ pub(super) static INFO: Info = Info {
     name: NOTHING,
     library: "none",
     family: Family::HashTable,
-    ordered: false,
+    ordered: true,
     in_memory: true,
     constant_count: true,
     writers: Writers::Together,
@@ -23,17 +27,20 @@ pub(super) static INFO: Info = Info {
     open_files: OpenFiles::always(0),
     loss: [Loss::EVERYTHING; 3],
     caveats: &[Caveat::new(
-        "stores nothing: it answers a read with the value that the harness expects, made on the spot",
+        "stores nothing: it answers a read with the value that the harness expects, made on the spot, and a scan with \
+         those of the keys that follow",
     )],
 };
 
 /// Opens it.
-pub(super) fn open(expected: Expected) -> Box<dyn Engine> {
-    Box::new(Nothing { expected })
+pub(super) fn open(expected: Arc<dyn Expected>) -> Box<dyn Engine> {
+    Box::new(Nothing { expected, keys: OnceLock::new() })
 }
 
 struct Nothing {
-    expected: Expected,
+    expected: Arc<dyn Expected>,
+    /// Those that scans go over: of the first one on.
+    keys: OnceLock<Vec<Vec<u8>>>,
 }
 
 thread_local! {
@@ -57,7 +64,7 @@ impl Engine for Nothing {
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         VALUE.with_borrow_mut(|value| {
             for (place, key) in keys.iter().enumerate() {
-                let found = (self.expected)(key, value);
+                let found = self.expected.value(key, value);
                 let value = found.then_some(value.as_slice());
                 if visit(place, value).is_break() {
                     break;
@@ -75,7 +82,27 @@ impl Engine for Nothing {
         Ok(())
     }
 
-    fn scan(&self, _: KeyRange<'_>, _: &mut VisitPair<'_>) -> Result<()> {
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        let keys = self.keys.get_or_init(|| self.expected.keys());
+        let begin = match range.start {
+            Bound::Included(key) | Bound::Excluded(key) => {
+                keys.partition_point(|other| other.as_slice() < key)
+            }
+            Bound::Unbounded => 0,
+        };
+        // A key that was inserted since then is there too.
+        let start = match range.start {
+            Bound::Included(key) if keys.get(begin).is_none_or(|first| first != key) => Some(key),
+            _ => None,
+        };
+        let inside = keys.iter().skip(begin).map(Vec::as_slice).take_while(|key| range.contains(key));
+        VALUE.with_borrow_mut(|value| {
+            for key in start.into_iter().chain(inside) {
+                if self.expected.value(key, value) && visit(key, value).is_break() {
+                    break;
+                }
+            }
+        });
         Ok(())
     }
 

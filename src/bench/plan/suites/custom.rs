@@ -1,6 +1,9 @@
 //! A workload made of flags, for every store.
 
-use super::maker::{Maker, Rows, cell};
+use super::{
+    cells::cell,
+    maker::{Maker, Rows},
+};
 use crate::bench::{
     data::keys::Keys,
     plan::options::PlanError,
@@ -44,7 +47,8 @@ fn by_count(maker: &Maker<'_>, workload: &mut Workload) -> Result<(), PlanError>
         return Err(PlanError::NoWarmUp(mix()));
     }
     let does = |kind| workload.kinds().any(|done| done == kind);
-    let default = if does(Operation::Delete) { workload.keys } else { KEYS };
+    let preset = maker.options.conduct.preset.and_then(|preset| preset.keys);
+    let default = if does(Operation::Delete) { workload.keys } else { preset.unwrap_or(KEYS) };
     let operations = maker.options.operations.unwrap_or(default);
     if !does(Operation::Insert) && operations > workload.keys {
         return Err(PlanError::RunsDry { operations, keys: workload.keys });

@@ -36,7 +36,7 @@ pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
         let Some(other) = other else { continue };
         // What cannot be planned at all makes a difference.
         if plan(&other).is_ok_and(|other| measured(&other.cells).eq(measured(&cells))) {
-            return Err(PlanError::Ignored { flag, suite: suite.name() });
+            return Err(PlanError::Ignored { flag, suite });
         }
     }
     Ok(())

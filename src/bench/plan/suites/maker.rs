@@ -2,15 +2,20 @@
 
 use crate::{
     bench::{
-        plan::options::{Durability, Foreign, Options, PlanError, Suite},
+        plan::options::{Durability, Foreign, Options, PlanError, Publication, Suite},
         result::{
-            Access, Cell, Commits, Figure, Loses, Operation, Order, Size, Step, Target, Workload, floor,
-            level::Level, numbers,
+            Access, Cell, Commits, Loses, Operation, Order, Size, Step, Target, Workload, level::Level,
         },
     },
     engine::{Extent, Fsync, Info, kinds, reference},
 };
 use std::thread;
+
+/// The name of Redis among stores.
+const REDIS: &str = "redis";
+
+/// Engines that a build may lack, and whose absence a reader of a whole experiment must know of.
+const NATIVE: [&str; 4] = ["rocksdb", "lmdb", "sled", "redb"];
 
 pub(super) fn is_asked_for(options: &Options) -> bool {
     options.stores.iter().any(|store| reference::is_reference(store))
@@ -26,20 +31,59 @@ pub(super) struct Maker<'o> {
 
 impl Maker<'_> {
     pub fn check_stores(&self) -> Result<(), PlanError> {
-        if self.options.suite == Some(Suite::Kvbench) && !self.options.commits.is_empty() {
+        let is_kvbench = self.is_kvbench();
+        if is_kvbench && !self.options.commits.is_empty() {
             return Err(PlanError::GroupsOverWire);
         }
         for name in &self.options.stores {
+            if self.has_redis() && name == REDIS {
+                continue;
+            }
             if reference::info(name).is_none() {
-                let able = kinds().map(|kind| kind.info.name).collect::<Vec<_>>().join(", ");
+                let redis = self.has_redis().then_some(REDIS);
+                let able = kinds().map(|kind| kind.info.name).chain(redis).collect::<Vec<_>>().join(", ");
                 return Err(PlanError::UnknownStore { name: name.clone(), able });
             }
-            let over_wire = self.access() == Access::Wire || self.options.suite == Some(Suite::Kvbench);
+            let over_wire = self.access() == Access::Wire || is_kvbench;
             if over_wire && self.options.target.is_none() && reference::is_reference(name) {
                 return Err(PlanError::ReferenceOverWire);
             }
         }
         Ok(())
+    }
+
+    /// Whether it is measured over the wire by nature.
+    fn is_kvbench(&self) -> bool {
+        self.options.suite == Some(Suite::Kvbench) || self.has_redis()
+    }
+
+    /// Whether Redis is one of the stores.
+    fn has_redis(&self) -> bool {
+        self.options.suite == Some(Suite::Reproduction(Publication::Kvbench))
+    }
+
+    /// Redis, at every durability, where the options want it.
+    pub fn redis(&self) -> Vec<Target> {
+        if !self.options.stores.is_empty() && !self.options.stores.iter().any(|name| name == REDIS) {
+            return Vec::new();
+        }
+        let target = |durability: &Durability| {
+            let (persistent, fsync) = words(Some(*durability));
+            Target {
+                access: Access::Wire,
+                store: REDIS.into(),
+                persistent,
+                fsync,
+                commits: Commits::Own,
+                loses: Some(as_redis_loses(*durability)),
+                cache_bytes: 0,
+                compression: "none".into(),
+                address: None,
+                program: Some("redis-server".into()),
+                caveats: Vec::new(),
+            }
+        };
+        self.durabilities().iter().map(target).collect()
     }
 
     /// The stores to compare.
@@ -56,7 +100,8 @@ impl Maker<'_> {
         const NO: Durability = Durability::Files(Fsync::No);
         match (self.options.durabilities.as_slice(), self.options.suite) {
             ([], None) => &[NO],
-            ([], Some(Suite::Redb)) => &[ALWAYS],
+            ([], Some(Suite::Redb | Suite::Reproduction(Publication::Redb | Publication::Xdag))) => &[ALWAYS],
+            ([], Some(Suite::Reproduction(Publication::KvstoreBench | Publication::Ycsb))) => &[ALWAYS, NO],
             ([], Some(_)) => &[ALWAYS, NO, Durability::Memory],
             (asked, _) => asked,
         }
@@ -111,9 +156,6 @@ impl Maker<'_> {
     /// Why a store cannot be opened as it is asked for.
     fn lack(&self, info: &Info, durability: Durability) -> Option<String> {
         let (store, compression) = (info.name, self.options.compression);
-        if reference::is_reference(store) && self.options.suite == Some(Suite::Xdag) {
-            return Some(format!("{store}: it makes its values, and has none of a file"));
-        }
         if !info.compression.contains(&compression) {
             return Some(format!("{store}: it does not compress with {compression}"));
         }
@@ -126,6 +168,12 @@ impl Maker<'_> {
         if self.options.target.is_some() {
             return lacks;
         }
+        if matches!(self.options.suite, Some(Suite::Reproduction(_))) && self.options.stores.is_empty() {
+            let missing = NATIVE.iter().filter(|name| reference::info(name).is_none());
+            lacks.extend(
+                missing.map(|name| format!("{name}: this build has no such store (cargo feature {name})")),
+            );
+        }
         for durability in self.durabilities() {
             for lack in self.stores().into_iter().filter_map(|info| self.lack(info, *durability)) {
                 if !lacks.contains(&lack) {
@@ -136,7 +184,7 @@ impl Maker<'_> {
         lacks
     }
 
-    fn target(&self, info: &Info, access: Access, durability: Durability) -> Target {
+    pub fn target(&self, info: &Info, access: Access, durability: Durability) -> Target {
         // Nothing that is not stored can be lost.
         let durability = if reference::is_reference(info.name) { Durability::Memory } else { durability };
         Target {
@@ -152,34 +200,33 @@ impl Maker<'_> {
             cache_bytes: self.options.cache_bytes,
             compression: self.options.compression.to_string(),
             address: None,
+            program: None,
             caveats: info.caveats_at(durability).map(Into::into).collect(),
         }
     }
 
+    /// A target at another durability.
+    pub fn at(&self, target: &Target, durability: Durability) -> Target {
+        let commits = target.commits;
+        match reference::info(&target.store) {
+            Some(info) => Target { commits, ..self.target(info, target.access, durability) },
+            None => target.clone(),
+        }
+    }
+
     fn foreign(&self, foreign: &Foreign) -> Target {
+        let (persistent, fsync) = words(foreign.durability);
         Target {
             access: Access::Wire,
             store: foreign.name.clone(),
-            persistent: foreign.durability.is_some_and(|durability| durability != Durability::Memory),
-            fsync: match foreign.durability {
-                Some(Durability::Files(fsync)) => Some(fsync.to_string()),
-                Some(Durability::Memory) => Some(Fsync::No.to_string()),
-                None => None,
-            },
+            persistent,
+            fsync,
             commits: Commits::Own,
-            // As Redis keeps these words.
-            loses: foreign.durability.map(|durability| Loses {
-                kill: if durability == Durability::Memory { Extent::Everything } else { Extent::Nothing },
-                power_cut: match durability {
-                    Durability::Files(Fsync::Always) => Extent::Nothing,
-                    Durability::Files(Fsync::EverySec) => Extent::Seconds,
-                    Durability::Files(Fsync::No) => Extent::Unwritten,
-                    Durability::Memory => Extent::Everything,
-                },
-            }),
+            loses: foreign.durability.map(as_redis_loses),
             cache_bytes: 0,
             compression: "none".into(),
             address: Some(foreign.address.clone()),
+            program: None,
             caveats: match foreign.durability {
                 Some(_) => vec!["its durability is what the user said, not what was seen".into()],
                 None => vec!["its durability is not known".into()],
@@ -204,6 +251,11 @@ impl Maker<'_> {
         Workload { seconds: None, operations: Some(count), warmup_seconds: 0.0, ..workload }
     }
 
+    /// The name of the suite in ids of cells and names of tables.
+    pub fn suite(&self) -> &'static str {
+        self.options.suite.map_or("custom", Suite::name)
+    }
+
     /// A workload with the options' limits, or `seconds` when they have none.
     pub fn workload(&self, name: &str, mix: &[(Operation, f64)], seconds: f64) -> Workload {
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
@@ -217,7 +269,7 @@ impl Maker<'_> {
             order: Order::Uniform,
             threads: self.options.threads.unwrap_or(cores),
             batch: 1,
-            seconds: match (self.options.seconds, self.options.operations) {
+            seconds: match (self.options.wanted_seconds(), self.options.operations) {
                 (None, None) => Some(seconds),
                 (seconds, _) => seconds,
             },
@@ -225,142 +277,34 @@ impl Maker<'_> {
             warmup_seconds: self.options.warmup_seconds,
             rate: None,
             scan_length: 1,
+            prefix_bytes: None,
+            counts_allocations: false,
             seed: self.options.seed,
             step: Step::Operations,
             hashed_keys: true,
             data: None,
         }
     }
+}
 
-    /// What the harness costs: for each kind of work in process, the same over an engine that does nothing.
-    /// Of scans there is none, since it would have to make the pairs.
-    pub fn floors(&self, cells: &[Cell]) -> Vec<Cell> {
-        let mut floors: Vec<Cell> = Vec::new();
-        let Some(info) = reference::info(reference::NOTHING).filter(|_| !is_asked_for(self.options)) else {
-            return floors;
-        };
-        let target = self.target(info, Access::InProcess, Durability::Memory);
-        let jobs = cells.chunk_by(|one, next| one.group.is_some() && one.group == next.group);
-        for job in jobs {
-            let mut keys = 0;
-            for cell in job.iter().filter(|cell| has_floor(cell)) {
-                keys = cell.workload.keys.max(keys);
-                let workload = floor(&cell.workload, keys);
-                // A cell of the same group finds what those before it have inserted.
-                keys = cell.workload.most_keys().max(keys);
-                let row = workload.name.clone();
-                let mut made = self::cell("harness", target.clone(), workload, &row);
-                made.table = "harness floor".into();
-                let same = |floor: &Cell| {
-                    floor.id == made.id || floor::is_same_work(&floor.workload, &made.workload)
-                };
-                if !floors.iter().any(same) {
-                    floors.push(made);
-                }
-            }
-        }
-        floors
+/// Whether a server has files, and the word of its policy.
+fn words(durability: Option<Durability>) -> (bool, Option<String>) {
+    let fsync = durability.map(|durability| match durability {
+        Durability::Files(fsync) => fsync.to_string(),
+        Durability::Memory => Fsync::No.to_string(),
+    });
+    (matches!(durability, Some(Durability::Files(_))), fsync)
+}
+
+/// What Redis loses, and those that keep its words.
+fn as_redis_loses(durability: Durability) -> Loses {
+    Loses {
+        kill: if durability == Durability::Memory { Extent::Everything } else { Extent::Nothing },
+        power_cut: match durability {
+            Durability::Files(Fsync::Always) => Extent::Nothing,
+            Durability::Files(Fsync::EverySec) => Extent::Seconds,
+            Durability::Files(Fsync::No) => Extent::Unwritten,
+            Durability::Memory => Extent::Everything,
+        },
     }
-}
-
-fn has_floor(cell: &Cell) -> bool {
-    let work = &cell.workload;
-    cell.target.access == Access::InProcess
-        && work.step == Step::Operations
-        && work.data.is_none()
-        && !cell.together
-        && !work.kinds().any(|kind| kind == Operation::Scan)
-}
-
-/// The same operations, for a moment: long enough whatever the others have, since the first tenth of a second
-/// meets cold memory.
-fn floor(work: &Workload, keys: u64) -> Workload {
-    const COUNT: u64 = 20_000;
-    let fills = work.kinds().all(|kind| kind == Operation::Insert);
-    let keys = if fills { 0 } else { keys.min(1_000_000) };
-    let mut floor = Workload { rate: None, keys, ..work.clone() };
-    match work.is_steady() {
-        true => (floor.warmup_seconds, floor.seconds, floor.operations) = (0.1, Some(0.5), None),
-        false => floor.operations = work.operations.map(|count| count.min(COUNT)),
-    }
-    floor
-}
-
-/// A cell for each rate, of those that can go on at one.
-pub(super) fn at_rates(cells: Vec<Cell>, rates: &[f64]) -> Vec<Cell> {
-    if rates.is_empty() {
-        return cells;
-    }
-    let mut paced = Vec::new();
-    for step in cells.chunk_by(|_, next| next.together) {
-        let steady = |cell: &Cell| cell.workload.step == Step::Operations && cell.workload.is_steady();
-        if !step.first().is_some_and(steady) {
-            paced.extend_from_slice(step);
-            continue;
-        }
-        for rate in rates {
-            paced.extend(step.iter().map(|cell| at_rate(cell, *rate)));
-        }
-    }
-    paced
-}
-
-/// What runs beside another cell goes as fast as it can.
-fn at_rate(cell: &Cell, rate: f64) -> Cell {
-    let mut cell = cell.clone();
-    cell.workload.rate = (!cell.together).then_some(rate);
-    cell.id = format!("{}/{rate}-a-second", cell.id);
-    // Where a row has several parts, the first one tells what is measured.
-    let (first, rest) = cell.row.split_once(" | ").unwrap_or((&cell.row, ""));
-    let separator = if rest.is_empty() { "" } else { " | " };
-    cell.row = format!("{first} at {rate}/s{separator}{rest}");
-    cell
-}
-
-/// A cell of `suite` in the row `row` of its store's column.
-pub(super) fn cell(suite: &str, target: Target, workload: Workload, row: &str) -> Cell {
-    let level = Level::of(&target);
-    let access = level.access_words();
-    let column = match (target.persistent, &target.address) {
-        (false, None) if !reference::is_reference(&target.store) => format!("{}/memory", target.store),
-        _ => target.store.clone(),
-    };
-    let place = access.replace(", ", "-").replace(' ', "-");
-    Cell {
-        id: format!(
-            "{suite}/{place}/{}/{}/t{}/b{}/{}",
-            target.store,
-            level.durability_word(),
-            workload.threads,
-            workload.batch,
-            row.replace(' ', "-")
-        ),
-        table: format!("{suite}: {}, {access}", level.durability_words()),
-        row: row.into(),
-        column,
-        reference: reference::is_reference(&target.store),
-        target,
-        workload,
-        group: None,
-        together: false,
-        figure: Figure::Throughput,
-    }
-}
-
-/// Makes cells a group: measured in one process, in their order.
-pub(super) fn group(mut cells: Vec<Cell>) -> Vec<Cell> {
-    let name = cells.first().map(|cell| cell.id.clone());
-    cells.iter_mut().for_each(|cell| cell.group.clone_from(&name));
-    cells
-}
-
-/// Says in the heading of the cells' tables how much is done.
-pub(super) fn headed(mut cells: Vec<Cell>, work: &str) -> Vec<Cell> {
-    cells.iter_mut().for_each(|cell| cell.table = format!("{}; {work}", cell.table));
-    cells
-}
-
-/// A number of keys for people.
-pub(super) fn count(keys: u64) -> String {
-    numbers::grouped(keys as f64)
 }

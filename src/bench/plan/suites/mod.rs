@@ -1,9 +1,12 @@
 //! The suites: each turns options into the cells that reproduce one published benchmark.
 
+mod cells;
 mod custom;
+mod floors;
 mod ignored;
 mod kvbench;
 mod maker;
+mod publications;
 mod redb;
 mod smallnest;
 mod ycsb;
@@ -13,8 +16,10 @@ use super::{
     options::{Options, PlanError, Suite},
 };
 use crate::bench::result::Cell;
+use cells::at_rates;
 pub use ignored::refuse_ignored;
-use maker::{Maker, at_rates, is_asked_for};
+use maker::{Maker, is_asked_for};
+pub use publications::made_blocks;
 
 /// What a run measures.
 #[derive(Clone, Debug)]
@@ -38,9 +43,10 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
         Some(Suite::Xdag) => smallnest::xdag(&maker)?,
         Some(Suite::Ycsb) => ycsb::cells(&maker),
         Some(Suite::Redb) => redb::cells(&maker)?,
+        Some(Suite::Reproduction(publication)) => publications::cells(&maker, publication)?,
     };
     let mut cells = at_rates(cells, &options.rates);
-    cells.extend(maker.floors(&cells));
+    cells.extend(floors::floors(&maker, &cells));
     let mut reasons = maker.left_out();
     let mut plan = Plan { row_heading: row_heading.into(), cells, left_out: reasons.clone() };
     let wanted = |cell: &&Cell| !cell.reference || is_asked_for(options);

@@ -1,17 +1,25 @@
-//! The rows of the table in redb's README (its `redb-bench` crate, `lmdb_benchmark`): 24-byte random keys,
-//! 150-byte values, every commit synced, one data set from the bulk load to the removals.
+//! The rows of the table in redb's README (its `redb-bench` crate, `lmdb_benchmark`), and those that its program has
+//! beside: 24-byte random keys, 150-byte values, every commit synced, one data set from the bulk load to the last
+//! removals. All counts scale with `--keys`.
 //!
-//! What differs: the bulk load and the removals are commits of 50,000 pairs, theirs is one of all pairs;
-//! operations scale with `--keys`. The time of the compaction, which their program prints but their table
-//! does not have, is a row here; it includes the close.
+//! What differs: large commits (bulk load, removals, `retain`, `pop`) are of 50,000 pairs each, theirs are of all
+//! pairs. Theirs pops from both ends in turn; here it is always the first key. What `retain` keeps is drawn by
+//! chance, theirs is every other pair. After these two theirs fills the table again. The time of the compaction,
+//! which their program prints but their table does not have, is a row here; it includes the close.
 
-use super::maker::{Maker, Rows, cell, group};
-use crate::bench::{
-    plan::options::{PlanError, Suite},
-    result::{Access, Cell, Figure, Operation, Size, Step, Target, Workload},
+use super::{
+    cells::{cell, group},
+    maker::{Maker, Rows},
+};
+use crate::{
+    bench::{
+        plan::options::{Durability, PlanError, Suite},
+        result::{Access, Cell, Figure, Operation, Order, Size, Step, Target, Workload, level::Level},
+    },
+    engine::Fsync,
 };
 
-/// Pairs of theirs; other counts are in proportion.
+/// Pairs of their bulk load; other counts are in proportion.
 const KEYS: u64 = 5_000_000;
 /// Pairs in a commit of the bulk load and of the removals.
 const BULK: u32 = 50_000;
@@ -22,64 +30,91 @@ pub(super) fn cells(maker: &Maker<'_>) -> Result<Rows, PlanError> {
     maker.is_in_process(Suite::Redb)?;
     let mut cells = Vec::new();
     for target in maker.targets(Access::InProcess) {
-        cells.extend(group(rows(maker, &target)));
+        cells.extend(group(Table { maker, target }.rows()));
     }
     Ok(("Row", cells))
 }
 
-fn rows(maker: &Maker<'_>, target: &Target) -> Vec<Cell> {
-    let keys = maker.options.keys.unwrap_or(KEYS).max(100);
-    let part = |divisor: u64| (keys / divisor).max(10);
-    let row = |name: &str, operation, operations, threads, batch| {
-        row(
-            maker,
-            target,
-            name,
-            Workload {
-                operations: Some(operations),
-                threads,
-                batch,
-                ..maker.workload(name, &[(operation, 1.0)], 0.0)
-            },
-        )
-    };
-    let step = |name: &str, step, figure| {
-        let mut cell = row(name, Operation::Get, 1, 1, 1);
-        (cell.workload.step, cell.figure) = (step, figure);
-        cell.workload.mix.clear();
-        cell
-    };
-    let (reads, scans) = (part(5), part(10));
-    let mut rows = vec![
-        row("bulk load", Operation::Insert, keys, 1, BULK),
-        row("individual writes", Operation::Insert, part(5000), 1, 1),
-        row("batch writes", Operation::Insert, part(50), 1, 1000),
-        step("len()", Step::Count, Figure::Milliseconds),
-        row("random reads", Operation::Get, reads, 1, 1),
-        row("random reads (2nd)", Operation::Get, reads, 1, 1),
-        row("random range reads", Operation::Scan, scans, 1, 1),
-        row("random range reads (2nd)", Operation::Scan, scans, 1, 1),
-    ];
-    for threads in [4, 8, 16, 32] {
-        rows.push(row(&format!("random reads ({threads} threads)"), Operation::Get, reads, threads, 1));
-    }
-    rows.push(row("removals", Operation::Delete, keys / 2, 1, BULK));
-    rows.push(step("uncompacted size", Step::DiskSize, Figure::DiskBytes));
-    rows.push(step("compaction", Step::Compact, Figure::Milliseconds));
-    rows.push(step("compacted size", Step::DiskSize, Figure::DiskBytes));
-    rows
+/// The rows of one store.
+struct Table<'m> {
+    maker: &'m Maker<'m>,
+    target: Target,
 }
 
-/// A row by operation count, with redb's keys and values.
-fn row(maker: &Maker<'_>, target: &Target, name: &str, workload: Workload) -> Cell {
-    let workload = Workload {
-        key_bytes: Size::Fixed(24),
-        value_bytes: Size::Fixed(150),
-        // Reads may be cut short; what changes the store is the same for all.
-        seconds: maker.options.seconds.filter(|_| workload.is_steady()),
-        scan_length: SCAN,
-        warmup_seconds: 0.0,
-        ..workload
-    };
-    Cell { figure: Figure::Milliseconds, ..cell("redb", target.clone(), workload, name) }
+impl Table<'_> {
+    fn rows(&self) -> Vec<Cell> {
+        let keys = self.maker.options.keys.unwrap_or(KEYS).max(100);
+        let part = |divisor: u64| (keys / divisor).max(10);
+        let (single, batches, unsynced) = (part(5000), part(50), part(100));
+        let (reads, scans, all) = (part(5), part(10), keys + single + batches + unsynced);
+        let mut rows = vec![
+            self.row("bulk load", Operation::Insert, keys, 1, BULK),
+            self.row("individual writes", Operation::Insert, single, 1, 1),
+            self.row("batch writes", Operation::Insert, batches, 1, 1000),
+            self.unsynced("nosync writes", unsynced),
+            self.step("len()", Step::Count, Figure::Milliseconds),
+            self.row("random reads", Operation::Get, reads, 1, 1),
+            self.row("random reads (2nd)", Operation::Get, reads, 1, 1),
+            self.row("random range reads", Operation::Scan, scans, 1, 1),
+            self.row("random range reads (2nd)", Operation::Scan, scans, 1, 1),
+        ];
+        for threads in [4, 8, 16, 32] {
+            let mut row =
+                self.row(&format!("random reads ({threads} threads)"), Operation::Get, all, threads, 1);
+            // Each key once; their bytes are a hash of their numbers.
+            row.workload.order = Order::Sequential;
+            rows.push(row);
+        }
+        rows.push(self.row("removals", Operation::Delete, all / 2, 1, BULK));
+        rows.push(self.removal("retain", Step::Retain, 0));
+        rows.push(self.removal("pop", Step::Pop, part(10)));
+        rows.push(self.step("uncompacted size", Step::DiskSize, Figure::DiskBytes));
+        rows.push(self.step("compaction", Step::Compact, Figure::Milliseconds));
+        rows.push(self.step("compacted size", Step::DiskSize, Figure::DiskBytes));
+        rows
+    }
+
+    /// A row by operation count, with redb's keys and values.
+    fn row(&self, name: &str, operation: Operation, operations: u64, threads: u32, batch: u32) -> Cell {
+        let workload = self.maker.workload(name, &[(operation, 1.0)], 0.0);
+        let workload = Workload {
+            operations: Some(operations),
+            threads,
+            batch,
+            key_bytes: Size::Fixed(24),
+            value_bytes: Size::Fixed(150),
+            // Reads may be cut short; what changes the store is the same for all.
+            seconds: self.maker.options.wanted_seconds().filter(|_| workload.is_steady()),
+            scan_length: SCAN,
+            warmup_seconds: 0.0,
+            ..workload
+        };
+        let cell = cell(self.maker.suite(), self.target.clone(), workload, name);
+        Cell { figure: Figure::Milliseconds, ..cell }
+    }
+
+    /// A row that is no mix of operations.
+    fn step(&self, name: &str, step: Step, figure: Figure) -> Cell {
+        let mut cell = self.row(name, Operation::Get, 1, 1, 1);
+        (cell.workload.step, cell.workload.seconds, cell.figure) = (step, None, figure);
+        cell.workload.mix.clear();
+        cell
+    }
+
+    fn removal(&self, name: &str, step: Step, operations: u64) -> Cell {
+        let mut cell = self.step(name, step, Figure::Milliseconds);
+        (cell.workload.operations, cell.workload.batch) = (Some(operations), BULK);
+        cell
+    }
+
+    /// Writes that do not wait for the disk, where the others do.
+    fn unsynced(&self, name: &str, operations: u64) -> Cell {
+        let mut row = self.row(name, Operation::Insert, operations, 1, 1);
+        if Level::of(&self.target).is_durable() {
+            let target = self.maker.at(&self.target, Durability::Files(Fsync::No));
+            row = Cell { figure: row.figure, ..cell(self.maker.suite(), target, row.workload, name) };
+            row.id += "/among-synced";
+        }
+        row
+    }
 }

@@ -2,7 +2,10 @@
 //! and sets in batches of 1000. The seeds end each of them by the clock; here only those do that read. All
 //! stores are filled and emptied by the same number of keys, and all gets are over the same keys.
 
-use super::maker::{Maker, Rows, cell, count, group, headed};
+use super::{
+    cells::{cell, count, group, headed},
+    maker::{Maker, Rows},
+};
 use crate::bench::{
     data::{self, RECORD_KEY, RECORD_VALUE},
     plan::options::{PlanError, Suite},
@@ -14,8 +17,23 @@ use std::collections::HashSet;
 const SECONDS: f64 = 60.0;
 /// Keys where the options give none.
 const KEYS: u64 = 1_000_000;
+/// The row of batches.
+const BATCH: &str = "batch 1000";
 
 pub(super) fn cells(maker: &Maker<'_>) -> Rows {
+    (HEADING, all(maker))
+}
+
+/// Of its rows.
+pub(super) const HEADING: &str = "Case";
+
+/// Those of the publication: it has no batches.
+pub(super) fn published(maker: &Maker<'_>) -> Rows {
+    let cells = all(maker).into_iter().filter(|cell| cell.row != BATCH);
+    (HEADING, cells.collect())
+}
+
+fn all(maker: &Maker<'_>) -> Vec<Cell> {
     let shape = |workload: Workload| Workload {
         key_bytes: Size::Fixed(9),
         value_bytes: Size::Fixed(256),
@@ -23,9 +41,8 @@ pub(super) fn cells(maker: &Maker<'_>) -> Rows {
         ..workload
     };
     let keys = maker.options.keys.unwrap_or(KEYS).max(1);
-    let cases = Cases { suite: "smallnest", seconds: SECONDS, keys, shape: &shape };
-    let cells = cases.cells(maker, maker.access());
-    ("Case", cells)
+    let cases = Cases { suite: maker.suite(), seconds: SECONDS, keys, shape: &shape };
+    cases.cells(maker, maker.access())
 }
 
 /// The same over pairs read from a file; first, how fast one thread reads them without any store.
@@ -45,17 +62,20 @@ pub(super) fn xdag(maker: &Maker<'_>) -> Result<Rows, PlanError> {
     let stores = cases.cells(maker, Access::InProcess);
     let mut tables = HashSet::new();
     for store in &stores {
-        if !tables.insert(&store.table) {
-            continue;
+        if tables.insert(&store.table) {
+            let workload = shape(maker.workload("source scan", &[], 1.0));
+            cells.push(of_source("xdag", store, workload, Step::SourceScan));
         }
-        let workload =
-            Workload { threads: 1, step: Step::SourceScan, ..shape(maker.workload("source-scan", &[], 1.0)) };
-        let target = Target { store: "file".into(), caveats: Vec::new(), ..store.target.clone() };
-        let (table, column) = (store.table.clone(), "XDAG".into());
-        cells.push(Cell { table, column, ..cell("xdag", target, workload, "source scan") });
     }
     cells.extend(stores);
-    Ok(("Case", cells))
+    Ok((HEADING, cells))
+}
+
+/// A cell of the file itself, in the table of a store; named as its workload is.
+pub(super) fn of_source(suite: &str, store: &Cell, workload: Workload, step: Step) -> Cell {
+    let target = Target { store: "file".into(), caveats: Vec::new(), ..store.target.clone() };
+    let (table, column, row) = (store.table.clone(), "XDAG".into(), workload.name.clone());
+    Cell { table, column, ..cell(suite, target, Workload { threads: 1, step, ..workload }, &row) }
 }
 
 /// What the two suites have in common.
@@ -94,7 +114,7 @@ impl Cases<'_> {
             delete,
         ]));
         let batch = Workload { batch: 1000, ..maker.by_count("batch", Operation::Insert, self.keys) };
-        cells.push(make(batch, "batch 1000"));
+        cells.push(make(batch, BATCH));
         headed(cells, &format!("set and del of {} keys, others over {}", count(writes), count(self.keys)))
     }
 }

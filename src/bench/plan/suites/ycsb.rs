@@ -1,7 +1,10 @@
 //! YCSB's core workloads (Cooper et al., "Benchmarking cloud serving systems with YCSB", SoCC 2010), with
 //! its record of 1000 bytes in one value, and scans of 50 records, the mean of its 1 to 100.
 
-use super::maker::{Maker, Rows, cell, count, headed};
+use super::{
+    cells::{cell, count, headed},
+    maker::{Maker, Rows},
+};
 use crate::bench::result::{
     Operation::{self, Get, Insert, ReadModifyWrite, Scan, Update},
     Order, Size, Workload,
@@ -28,6 +31,16 @@ const CORES: [Core; 6] = [
 ];
 
 pub(super) fn cells(maker: &Maker<'_>) -> Rows {
+    over(maker, KEYS)
+}
+
+/// The paper's: 120 million records on six servers.
+pub(super) fn published(maker: &Maker<'_>) -> Rows {
+    over(maker, 20_000_000)
+}
+
+/// Over so many records where the options give no number.
+fn over(maker: &Maker<'_>, records: u64) -> Rows {
     let mut cells = Vec::new();
     for target in maker.targets(maker.access()) {
         let shape = |workload: Workload| Workload {
@@ -36,14 +49,14 @@ pub(super) fn cells(maker: &Maker<'_>) -> Rows {
             scan_length: SCAN,
             ..workload
         };
-        let keys = maker.options.keys.unwrap_or(KEYS).max(1);
+        let keys = maker.options.keys.unwrap_or(records).max(1);
         let loaded = maker.writes(&target, keys);
         let mut of_target =
-            vec![cell("ycsb", target.clone(), shape(maker.by_count("load", Insert, loaded)), "load")];
+            vec![cell(maker.suite(), target.clone(), shape(maker.by_count("load", Insert, loaded)), "load")];
         for core in CORES {
             let workload = shape(maker.workload(&format!("ycsb-{}", core.name), core.mix, SECONDS));
             let workload = Workload { keys, order: core.order, ..workload };
-            of_target.push(cell("ycsb", target.clone(), workload, core.name));
+            of_target.push(cell(maker.suite(), target.clone(), workload, core.name));
         }
         let heading = format!("load of {}, others over {} records", count(loaded), count(keys));
         cells.extend(headed(of_target, &heading));

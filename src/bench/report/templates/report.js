@@ -109,12 +109,29 @@ const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.
 const GB = 1e9;
 const NEAR = 0.4; // work whose part of reads is further away says nothing
 
+// The work with what loses no more than may be lost, by a kill and by a power cut: of each store, under the fastest of
+// its policies that are so.
+function admitted(contests, asked) {
+  const rate = (cell) => mean(cell.rates.filter((one) => one !== null));
+  const works = new Map();
+  for (const contest of contests) {
+    const work = works.get(contest.work) ?? { ...contest, cells: [] };
+    works.set(contest.work, work);
+    for (const cell of contest.cells.filter((one) => one.kill <= asked.kill && one.power_cut <= asked.power)) {
+      const place = work.cells.findIndex((one) => one.store === cell.store);
+      if (place < 0) work.cells.push(cell);
+      else if (rate(cell) > rate(work.cells[place])) work.cells[place] = cell;
+    }
+  }
+  return [...works.values()].filter((work) => work.cells.length > 0);
+}
+
 // What the figures say to a question; see `tell` for the words.
 function choose({ stores, contests }, asked) {
   const [data, memory] = [asked.data * GB, asked.memory * GB];
   const needs = (store) => (store.holds_all ? data * (store.factor ?? 1) : 0);
   const out = stores.map((store, place) => place).filter((place) => needs(stores[place]) > memory);
-  const level = contests.filter((one) => one.access === asked.access && one.durability === asked.durability && !one.cold);
+  const level = admitted(contests.filter((one) => one.access === asked.access && !one.cold), asked);
   const beyond = (one) => one.memory !== null && one.data > one.memory;
   const sized = level.filter((one) => beyond(one) === data > memory);
   const measured = sized.length > 0;
@@ -160,7 +177,7 @@ function tell(form, found, asked) {
   const names = (list) => list.map(({ store }) => store.name).join(", ");
   const percent = Math.round(asked.reads * 100);
   const size = larger ? "data larger than memory" : "data that fit in memory";
-  let [headline, reason] = ["Not measured", `No work near ${percent}% reads at this durability.`];
+  let [headline, reason] = ["Not measured", `No work near ${percent}% reads that loses no more.`];
   if (ranking.length > 0) {
     const ahead = rivals.length > 0 ? `${digits(1 / rivals[0].ratio)}\u00d7 ahead of ${rivals[0].store.name}` : "the only one measured";
     const basis = `${works.length} measured workload${works.length === 1 ? "" : "s"} near ${percent}% reads`;
@@ -183,7 +200,9 @@ function tell(form, found, asked) {
     track.append(bar);
     const p99 = nearest.cell.p99_us;
     line.title = `p99 in ${nearest.work.title}`;
-    line.append(cell(store.name), track, cell(ratio.toFixed(2)), cell(p99 === null ? "" : `p99 ${words("us", p99)}`));
+    const policy = nearest.cell.durability === "memory" ? "in memory" : `fsync ${nearest.cell.durability}`;
+    const end = p99 === null ? policy : `p99 ${words("us", p99)}, ${policy}`;
+    line.append(cell(store.name), track, cell(ratio.toFixed(2)), cell(end));
     return line;
   }));
   part(".out").textContent = out.length === 0 ? "" : `Out: ${out.map((store) =>
@@ -191,6 +210,12 @@ function tell(form, found, asked) {
   const next = part(".next");
   next.hidden = ranking.length > 0 && measured && !few;
   part("code").textContent = command(asked, works[0], larger);
+}
+
+// Policies under which some store loses no more than may be lost.
+function policies({ power, kill }) {
+  const all = [["always", 0, 0], ["everysec", 1, 0], ["no", 2, 0], ["memory", 4, 4]];
+  return all.filter(([, byPower, byKill]) => byPower <= power && byKill <= kill).map(([word]) => word);
 }
 
 // Data of a sixteenth at the same ratio to memory answer the same question sooner.
@@ -203,7 +228,7 @@ function command(asked, work, larger) {
   const limit = `--memory-limit ${Math.max(1, Math.round((asked.memory * 1e3) / scale))}MB`;
   const access = asked.access === "over the wire" ? " --wire" : "";
   return `kvbench bench --mix ${mix.map(([name, part]) => `${name}=${part.toFixed(2)}`).join(",")} --keys ${keys} ` +
-    `--value-bytes ${value} --fsync ${asked.durability}${access} ${limit} --seconds 60`;
+    `--value-bytes ${value} --fsync ${policies(asked).join(",")}${access} ${limit} --seconds 60`;
 }
 
 const form = document.getElementById("chooser");
@@ -217,7 +242,7 @@ if (form) {
     if (!form.checkValidity()) return;
     const asked = {
       reads: Number(field("reads").value) / 100, data: Number(field("data").value), memory: Number(field("memory").value),
-      durability: field("durability").value, access: field("access").value,
+      power: Number(field("power").value), kill: Number(field("kill").value), access: field("access").value,
     };
     tell(form, choose(figures, asked), asked);
   };

@@ -5,6 +5,7 @@ mod target;
 mod worker;
 
 use super::{
+    allocations,
     clock::Clock,
     pace::{self, Pace},
     phase::Phase,
@@ -65,14 +66,31 @@ impl Bench<'_> {
             shared.barrier.wait();
             shared.barrier.wait();
             let before = usage();
+            allocations::leave_out(self.counts);
+            let counter = self.counts.then(allocations::start);
             shared.barrier.wait();
             let recorders: Vec<Vec<_>> = handles
                 .into_iter()
                 .map(|threads| threads.into_iter().filter_map(|thread| thread.join().ok()).collect())
                 .collect();
-            let usage = usage().since(&before);
+            let allocated = counter.and_then(allocations::Counter::stop);
+            let usage = Usage { allocated, ..usage().since(&before) };
             recorders.into_iter().filter_map(|parts| Phase::sum(parts, &usage)).collect()
         })
+    }
+}
+
+impl Bench<'_> {
+    /// Does the work of a workload's first thread on this thread, as fast as it goes. What its memory was is given
+    /// back with this thread's: glibc keeps the end of the heap that another thread had.
+    pub fn run_here(&self, workload: &Workload) -> Phase {
+        let clock = Clock::start();
+        let mut worker = Worker::new(self, clock.clone(), workload).for_thread(0);
+        let start = clock.now();
+        worker.recorder = Recorder::new(start, workload.slice());
+        let operations = workload.share(0).unwrap_or(u64::MAX);
+        worker.run(Mix::new(workload), End { time: u64::MAX, operations, stop: None });
+        Phase { recorder: worker.recorder, start, usage: Usage::default() }
     }
 }
 
@@ -86,6 +104,7 @@ impl Shared<'_> {
         leads: bool,
     ) -> (u64, Recorder) {
         pace::wake_in_time();
+        allocations::leave_out(self.bench.counts);
         self.barrier.wait();
         if let Some(steady) = workload.warm_up() {
             let start = self.clock.now();

@@ -2,7 +2,10 @@
 
 use super::group::Groups;
 use crate::{
-    bench::data::{Data, live::Live},
+    bench::{
+        data::{Data, live::Live},
+        run::allocations,
+    },
     engine::{self, Batch, Engine, Writers},
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,6 +28,10 @@ pub struct Bench<'e> {
     /// Whether the writes that wait are committed together, as our server does it; else each thread calls
     /// the engine with its own, as a program that embeds it.
     pub in_groups: bool,
+    /// Whether it is the engine that does nothing: its scans know the keys that were there at the first one.
+    pub is_reference: bool,
+    /// Whether the engine's allocations are counted.
+    pub counts: bool,
     pub(super) groups: Groups,
     /// Held by the thread that writes, where the engine takes one at a time and leaves it to its caller.
     turn: Option<Mutex<()>>,
@@ -42,6 +49,8 @@ impl<'e> Bench<'e> {
             sync: false,
             sync_every_second: false,
             in_groups: false,
+            is_reference: false,
+            counts: false,
             groups: Groups::default(),
             turn: (engine.info().writers == Writers::One).then(Mutex::default),
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
@@ -51,7 +60,13 @@ impl<'e> Bench<'e> {
     /// Commits a batch.
     pub(super) fn write(&self, batch: &Batch<'_>) -> engine::Result<()> {
         let _turn = self.turn.as_ref().map(lock);
-        self.engine.write(batch, self.sync)
+        self.call(|| self.engine.write(batch, self.sync))
+    }
+
+    /// Calls the engine; what it allocates is counted where that is wanted, and nothing of the harness'.
+    #[inline]
+    pub(super) fn call<T>(&self, work: impl FnOnce() -> T) -> T {
+        if self.counts { allocations::counted(work) } else { work() }
     }
 
     /// Keeps other read-modify-writes from this key.

@@ -26,6 +26,9 @@ use std::{
     },
 };
 
+/// Bytes of most keys: what a scan keeps of them grows while its allocations are counted.
+const KEY: usize = 256;
+
 /// When a thread stops, whichever comes first.
 pub(super) struct End<'s> {
     /// Nanoseconds of the clock.
@@ -43,6 +46,10 @@ pub(super) struct Worker<'b> {
     pub recorder: Recorder,
     key: Vec<u8>,
     scratch: Vec<u8>,
+    /// Of a scan: the key before.
+    last: Vec<u8>,
+    /// Of a scan by prefix: where it ends.
+    range_end: Option<Vec<u8>>,
     /// Those from `waiting` on are spare.
     writes: Vec<Write>,
     waiting: usize,
@@ -74,7 +81,9 @@ impl<'b> Worker<'b> {
             pace: Pace::new(None, 0, 0, 1),
             recorder: Recorder::new(0, workload.slice()),
             key: Vec::new(),
-            scratch: Vec::new(),
+            scratch: Vec::with_capacity(KEY),
+            last: Vec::with_capacity(KEY),
+            range_end: None,
             writes: vec![Write::spare(); workload.batch.max(1) as usize],
             waiting: 0,
             freed: 0,
@@ -99,7 +108,9 @@ impl<'b> Worker<'b> {
         let mut left = end.operations;
         let mut now = self.clock.now();
         while left > 0 && now < end.time && !self.recorder.is_lost() {
-            if end.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            // Who accompanies a short workload does one operation at least.
+            let began = left < end.operations;
+            if began && end.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                 break;
             }
             let start = self.pace.next(now);
@@ -195,12 +206,13 @@ impl<'b> Worker<'b> {
         data.key(index, &mut self.key);
         let mut found = Found::Nothing;
         let oldest = versions.oldest(index);
-        self.bench.engine.read(&[&self.key], &mut |_, value| {
+        let mut visit = |_, value: Option<&[u8]>| {
             if let Some(value) = value {
                 found = data.check(index, value).map_or(Found::Wrong, Found::Stale);
             }
             ControlFlow::Continue(())
-        })?;
+        };
+        self.bench.call(|| self.bench.engine.read(&[&self.key], &mut visit))?;
         Ok(match found {
             Found::Stale(version) if versions.allow(index, oldest, version, data.version_bits(index)) => {
                 Found::Right
@@ -334,19 +346,23 @@ impl<'b> Worker<'b> {
         self.commit()
     }
 
-    /// Visits pairs from a key on, and checks each: its value, its place after the one before, and that
-    /// the scan does not end before it should.
+    /// Visits pairs from a key on, or those with its prefix, and checks each: its value, its place after the one
+    /// before, and that the scan does not end before it should.
     fn scan(&mut self, index: u64, start: u64) -> u64 {
         let (data, length) = (self.bench.data, self.workload.scan_length.max(1));
-        data.key(index, &mut self.key);
-        let range = KeyRange { start: Bound::Included(&self.key), end: Bound::Unbounded };
-        let mut last: Vec<u8> = mem::take(&mut self.scratch);
+        let index = self.bounds(index);
+        let range = KeyRange {
+            start: Bound::Included(&self.key),
+            end: self.range_end.as_deref().map_or(Bound::Unbounded, Bound::Excluded),
+        };
+        let (mut last, mut scratch) = (mem::take(&mut self.last), mem::take(&mut self.scratch));
         last.clear();
+        let is_whole_key = self.range_end.is_none();
         let (mut visited, mut fault) = (0, None);
-        let mut scratch = Vec::new();
-        let outcome = self.bench.engine.scan(range, &mut |key, value| {
+        let mut visit = |key: &[u8], value: &[u8]| {
             let right = match visited {
-                0 => key == self.key.as_slice(),
+                0 if is_whole_key => key == self.key.as_slice(),
+                0 => key.starts_with(&self.key),
                 _ => key > last.as_slice(),
             };
             let checked = data.index(key, &mut scratch).and_then(|index| data.check(index, value));
@@ -358,8 +374,9 @@ impl<'b> Worker<'b> {
             last.extend_from_slice(key);
             visited += 1;
             if visited < length { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
-        self.scratch = last;
+        };
+        let outcome = self.bench.call(|| self.bench.engine.scan(range, &mut visit));
+        (self.last, self.scratch) = (last, scratch);
         let now = self.clock.now();
         match (outcome, fault) {
             (Err(error), _) => self.recorder.fault(Fault::Error(format!("scan: {error}"))),
@@ -373,12 +390,26 @@ impl<'b> Worker<'b> {
         now
     }
 
+    /// Sets where a scan begins and ends. Returns the number of the first key that it finds.
+    fn bounds(&mut self, index: u64) -> u64 {
+        self.bench.data.key(index, &mut self.key);
+        let Some(length) = self.workload.prefix_bytes else { return index };
+        self.key.truncate(length as usize);
+        self.range_end = engine::prefix_end(&self.key);
+        // Keys in the order of their numbers: those of a prefix follow each other.
+        let together = 1u64 << (8 * (8 - length.min(8)));
+        (index / together * together).max(self.bench.live.range().0)
+    }
+
     /// Whether a scan may find only `visited` pairs. With hashed keys how many follow is known roughly.
     fn may_end(&self, index: u64, visited: u32) -> bool {
         let (first, end) = self.bench.live.range();
-        if self.bench.live.is_deleted(index) {
+        if self.bench.is_reference || self.bench.live.is_deleted(index) {
             return true;
         }
+        // 256 keys and more have a prefix in common; a scan of them ends there.
+        let prefixed = self.workload.prefix_bytes.map(|length| 1u64 << (8 * (8 - length.min(8))));
+        let end = prefixed.map_or(end, |together| end.min((index / together + 1) * together));
         match self.bench.data.keys() {
             Some(keys) if keys.is_hashed() => {
                 let expected = keys.share_after(index) * end.saturating_sub(first) as f64;

@@ -1,6 +1,9 @@
 //! Cells in process: the driver's threads call the engine.
 
 mod ending;
+mod expected;
+mod removal;
+mod source;
 
 use super::{
     cold,
@@ -17,28 +20,26 @@ use crate::{
         data::{Data, live::Live},
         result::{Cell, Commits, Measurement, Outcome, Step, Target, Workload, level::Level},
     },
-    engine::{
-        Compression, Durability, Engine, Fsync, Location, OpenOptions, ReadAhead,
-        reference::{self, Expected},
-    },
+    engine::{Compression, Durability, Engine, Fsync, Location, OpenOptions, ReadAhead, reference},
 };
-use ending::{End, Open, compare_count, once};
-use std::{hint, path::Path, sync::Arc, time::Instant};
+use ending::{End, compare_count, once};
+use std::{sync::Arc, time::Instant};
 
 /// Measures the cells of a job; the text of an error that leaves none of them measured.
 pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     let Some(first) = job.cells.first() else { return Ok(Vec::new()) };
-    let data = Data::new(&first.workload).map_err(|error| in_file(&first.workload, &error))?;
+    let data = Data::new(&first.workload).map_err(|error| source::in_file(&first.workload, &error))?;
     let data = Arc::new(data);
-    if first.workload.step == Step::SourceScan {
-        return Ok(vec![Outcome::Measured(source_scan(&first.workload)?)]);
+    if let Some(outcome) = source::measure(&first.workload) {
+        return Ok(vec![Outcome::Measured(outcome?)]);
     }
     let live = Arc::new(Live::new(data.capacity()));
     let options = open_options(job, &first.target)?;
-    let expected = expected(&data, &live);
+    let expected = expected::of(&data, &live);
     let open_as = |options: &OpenOptions| {
         reference::open(&first.target.store, options, &expected).map_err(|error| format!("open: {error}"))
     };
+    let open_under = |policy| open_as(&OpenOptions { fsync: policy, ..options.clone() });
     let open = || open_as(&options);
     let files = first.target.persistent.then(|| Files::of(&job.directory));
     // The data are prepared: what comes from here on is the engine's.
@@ -46,7 +47,8 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     let (engine, load_seconds) = loaded(&open_as, &options, &data, &live, &first.workload)?;
     let mut session = Session {
         engine,
-        open: &open,
+        open_under: &open_under,
+        policy: options.fsync,
         data: &data,
         live: &live,
         files: files.as_ref(),
@@ -55,8 +57,10 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
         uncompacted: None,
     };
     for cells in job.steps() {
+        session = session.under_policy_of(cells)?;
         if job.cold && first.target.persistent {
-            session.engine = cold::reopened(session.engine, &open, &job.directory)?;
+            let again = || open_under(session.policy);
+            session.engine = cold::reopened(session.engine, &again, &job.directory)?;
         }
         session = session.step(cells)?;
     }
@@ -79,7 +83,9 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
 /// An engine in the middle of a job.
 struct Session<'s> {
     engine: Box<dyn Engine>,
-    open: Open<'s>,
+    open_under: OpenUnder<'s>,
+    /// What it is open under.
+    policy: Fsync,
     data: &'s Data,
     live: &'s Live,
     files: Option<&'s Files>,
@@ -101,7 +107,9 @@ impl Session<'_> {
                 self.outcomes.extend(measurements.into_iter().map(Outcome::Measured));
             }
             Step::Count => self.outcomes.push(Outcome::Measured(count(&*self.engine, self.live))),
-            Step::SourceScan => return Err("a file is scanned beside no store".into()),
+            Step::SourceScan | Step::SourceGet => return Err("a file is read beside no store".into()),
+            Step::Retain => self.removed(first, removal::retain)?,
+            Step::Pop => self.removed(first, removal::pop)?,
             Step::DiskSize => {
                 meter::settle(self.files, &settle(&*self.engine))?;
                 self.outcomes.push(match &self.uncompacted {
@@ -150,6 +158,8 @@ impl Session<'_> {
         let mut bench = Bench::new(engine, self.data, self.live);
         bench.sync = fsync(&first.target) == Fsync::Always;
         bench.in_groups = first.target.commits == Commits::Groups;
+        bench.is_reference = reference::is_reference(&first.target.store);
+        bench.counts = cells.iter().any(|cell| cell.workload.counts_allocations);
         bench.sync_every_second = fsync(&first.target) == Fsync::EverySec;
         let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
         let settle = settle(engine);
@@ -162,8 +172,32 @@ impl Session<'_> {
         Ok(measurements)
     }
 
+    /// Opens the store again where the next cells have another policy: some engines keep theirs from when they
+    /// are opened.
+    fn under_policy_of(mut self, cells: &[Cell]) -> Result<Self, String> {
+        let target = cells.first().map(|cell| &cell.target).filter(|target| target.persistent);
+        if let Some(policy) = target.map(fsync).filter(|policy| *policy != self.policy) {
+            self.engine.close().map_err(|error| format!("close: {error}"))?;
+            drop(self.engine);
+            self.engine = (self.open_under)(policy)?;
+            self.policy = policy;
+        }
+        Ok(self)
+    }
+
+    /// Does a step that removes keys, and counts those that are left.
+    fn removed(&mut self, cell: &Cell, remove: removal::Remove) -> Result<(), String> {
+        let content =
+            removal::Content { data: self.data, live: self.live, sync: self.policy == Fsync::Always };
+        let mut measurement = remove(&*self.engine, &content, &cell.workload)?;
+        compare_count(&mut measurement, &self.engine.count(), self.live.count());
+        self.outcomes.push(Outcome::Measured(measurement));
+        Ok(())
+    }
+
     fn compact(mut self) -> Result<Self, String> {
-        let (outcome, engine) = ending::compact(self.engine, self.live, self.open)?;
+        let open = || (self.open_under)(self.policy);
+        let (outcome, engine) = ending::compact(self.engine, self.live, &open)?;
         if let Outcome::Unsupported(reason) = &outcome {
             self.uncompacted = Some(reason.clone());
         }
@@ -183,19 +217,6 @@ fn verify(engine: &dyn Engine, data: &Data, live: &Live, workload: &Workload) ->
 
 fn settle(engine: &dyn Engine) -> impl Fn() -> Result<(), String> {
     || engine.settle().map_err(|error| error.to_string())
-}
-
-/// The value that a key has: what the engine that does nothing answers.
-fn expected(data: &Arc<Data>, live: &Arc<Live>) -> Expected {
-    let (data, live) = (Arc::clone(data), Arc::clone(live));
-    Arc::new(move |key, value| {
-        let index = data.keys().and_then(|keys| keys.number(key)).filter(|&index| index < data.capacity());
-        index.inspect(|&index| data.value(index, live.versions.newest(index), value)).is_some()
-    })
-}
-
-fn in_file(workload: &Workload, error: &dyn std::fmt::Display) -> String {
-    format!("cannot read {}: {error}", workload.data.as_deref().unwrap_or("the data"))
 }
 
 fn open_options(job: &Job, target: &Target) -> Result<OpenOptions, String> {
@@ -224,6 +245,9 @@ fn fsync(target: &Target) -> Fsync {
         Some(Durability::Memory) | None => Fsync::No,
     }
 }
+
+/// Opens it under a policy.
+type OpenUnder<'s> = &'s dyn Fn(Fsync) -> Result<Box<dyn Engine>, String>;
 
 /// Opens the store of a job in a way that may differ from its cells'.
 type OpenAs<'s> = &'s dyn Fn(&OpenOptions) -> Result<Box<dyn Engine>, String>;
@@ -258,12 +282,9 @@ fn load(engine: &dyn Engine, data: &Data, live: &Live, workload: &Workload) -> R
         return Ok(None);
     }
     let (load, begin) = (workload.load(), Instant::now());
-    let phases = Bench::new(engine, data, live).run(&[&load], Usage::default);
-    for phase in phases {
-        let measurement = phase.recorder.measurement(phase.start);
-        if let Some(fault) = measurement.first_fault {
-            return Err(format!("load: {fault}"));
-        }
+    let phase = Bench::new(engine, data, live).run_here(&load);
+    if let Some(fault) = phase.recorder.measurement(phase.start).first_fault {
+        return Err(format!("load: {fault}"));
     }
     engine.sync().map_err(|error| format!("load: {error}"))?;
     Ok(Some(begin.elapsed().as_secs_f64()))
@@ -275,20 +296,6 @@ fn count(engine: &dyn Engine, live: &Live) -> Measurement {
     let mut measurement = once(begin);
     compare_count(&mut measurement, &counted, live.count());
     measurement
-}
-
-fn source_scan(workload: &Workload) -> Result<Measurement, String> {
-    let path = workload.data.as_deref().ok_or("no file of pairs to scan")?;
-    let begin = Instant::now();
-    let data = Data::read(Path::new(path)).map_err(|error| in_file(workload, &error))?;
-    let (mut key, mut value) = (Vec::new(), Vec::new());
-    for index in 0..data.capacity() {
-        data.key(index, &mut key);
-        data.value(index, 0, &mut value);
-        hint::black_box((&key, &value));
-    }
-    let scanned = Measurement { operations: data.capacity(), ..once(begin) };
-    Ok(Measurement { throughput: scanned.operations as f64 / scanned.seconds, ..scanned })
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! that the server's own encoder and decoder are not measured against themselves.
 
 use super::{
+    calls::encode,
     shared::{Bench, End, Role, Shared},
     timer::Timer,
 };
@@ -15,18 +16,8 @@ use crate::bench::{
     },
 };
 use bytes::{Buf, BytesMut};
-use redis_protocol::resp2::{
-    decode::{decode, decode_range},
-    encode::extend_encode_borrowed,
-    types::{BorrowedFrame, OwnedFrame, RangeFrame},
-};
-use std::{
-    cell::RefCell,
-    collections::VecDeque,
-    io::{self, Read, Write},
-    net::{SocketAddr, TcpStream as Blocking},
-    time::Duration,
-};
+use redis_protocol::resp2::{decode::decode_range, types::RangeFrame};
+use std::{cell::RefCell, collections::VecDeque, io, net::SocketAddr, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -34,9 +25,6 @@ use tokio::{
 
 /// Bytes that there is room for in each read, at least.
 const READ: usize = 32 << 10;
-
-/// How long a server may be silent in a call that is not measured.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A request whose reply is awaited.
 struct Request {
@@ -151,8 +139,10 @@ impl Client {
         }
         while self.waiting.len() < self.depth {
             let now = shared.clock.now();
+            // Who accompanies a short workload does one operation at least.
+            let began = *left < end.operations;
             let stopped =
-                end.role == Role::Follower && shared.stop.load(std::sync::atomic::Ordering::Relaxed);
+                began && end.role == Role::Follower && shared.stop.load(std::sync::atomic::Ordering::Relaxed);
             if *left == 0 || now >= end.time || stopped || recorder.borrow().is_lost() {
                 break;
             }
@@ -349,64 +339,4 @@ fn count(bench: &Bench, request: &Request, now: u64, recorder: &mut Recorder) ->
     recorder.wrote(request.bytes);
     recorder.success(request.operation, request.start, now);
     false
-}
-
-/// Appends a request.
-fn encode(output: &mut BytesMut, parts: &[&[u8]]) {
-    let mut frames = [const { BorrowedFrame::Null }; 3];
-    for (frame, part) in frames.iter_mut().zip(parts) {
-        *frame = BorrowedFrame::BulkString(part);
-    }
-    let request = BorrowedFrame::Array(frames.get(..parts.len()).unwrap_or_default());
-    // It makes the room that it needs.
-    let _ = extend_encode_borrowed(output, &request, false);
-}
-
-/// One request and its reply, outside of the measured time.
-fn call(address: SocketAddr, parts: &[&[u8]]) -> io::Result<OwnedFrame> {
-    let mut stream = Blocking::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    ask(&mut stream, parts)
-}
-
-fn ask(stream: &mut Blocking, parts: &[&[u8]]) -> io::Result<OwnedFrame> {
-    let (mut bytes, mut piece) = (BytesMut::new(), [0; 4096]);
-    encode(&mut bytes, parts);
-    stream.write_all(&bytes)?;
-    bytes.clear();
-    loop {
-        let length = stream.read(&mut piece)?;
-        bytes.extend_from_slice(piece.get(..length).unwrap_or_default());
-        match decode(&bytes).map_err(io::Error::other)? {
-            Some((OwnedFrame::Error(text), _)) => return Err(io::Error::other(text)),
-            Some((frame, _)) => return Ok(frame),
-            None if length == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            None => {}
-        }
-    }
-}
-
-/// How many keys the server holds.
-pub(super) fn count_keys(address: SocketAddr) -> io::Result<u64> {
-    match call(address, &[b"DBSIZE"])? {
-        OwnedFrame::Integer(keys) => u64::try_from(keys).map_err(io::Error::other),
-        other => Err(io::Error::other(format!("DBSIZE was answered with {other:?}"))),
-    }
-}
-
-/// Removes every key.
-pub(super) fn flush(address: SocketAddr) -> io::Result<()> {
-    call(address, &[b"FLUSHDB"]).map(drop)
-}
-
-/// Makes one of our own servers do what it has put off.
-pub(super) fn settle_store(address: SocketAddr) -> io::Result<()> {
-    let mut stream = Blocking::connect(address)?;
-    // Compactions may take an hour.
-    ask(&mut stream, &[b"DEBUG", b"SETTLE"]).map(drop)
-}
-
-/// Asks the server to end; it may do so without a reply.
-pub(super) fn shut_down(address: SocketAddr) {
-    let _ = call(address, &[b"SHUTDOWN"]);
 }

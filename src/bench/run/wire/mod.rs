@@ -1,8 +1,10 @@
 //! Cells over the wire: our own load generator against a server process, ours or any other that speaks
 //! RESP.
 
+mod calls;
 mod client;
 mod load;
+mod program;
 mod server;
 mod shared;
 mod timer;
@@ -17,6 +19,7 @@ use crate::bench::{
     data::{Data, live::Live},
     result::{Cell, Measurement, Outcome, Step, Workload},
 };
+pub(super) use program::{find as find_program, version as program_version};
 use server::Server;
 pub(super) use server::stop_server;
 use shared::Bench;
@@ -46,7 +49,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
         let meter = Meter::new(server.pid, server.files.as_ref(), &settle, Memory::default());
         let phases = bench.run(&workloads, &|| meter.read())?;
         let usage = phases.first().map(|phase| phase.usage.clone()).unwrap_or_default();
-        let keys = client::count_keys(server.address);
+        let keys = calls::count_keys(server.address);
         let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
         let mut step = Vec::new();
         for (phase, cell) in phases.into_iter().zip(cells) {

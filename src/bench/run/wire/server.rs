@@ -1,6 +1,6 @@
 //! The server that is measured: a child process of ours, or one that was running already.
 
-use super::client;
+use super::{calls, program};
 use crate::bench::{
     result::{FileSize, Target},
     run::{affinity::Pinned, disk::Files, job::Job},
@@ -27,6 +27,11 @@ fn take_server() -> Option<Child> {
     SERVER.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
+fn server_has_ended() -> bool {
+    let mut server = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
+    server.as_mut().is_none_or(|server| !matches!(server.try_wait(), Ok(None)))
+}
+
 pub(in crate::bench::run) fn stop_server() {
     if let Some(mut server) = take_server() {
         let _ = server.kill();
@@ -34,21 +39,43 @@ pub(in crate::bench::run) fn stop_server() {
     }
 }
 
+/// Whose it is.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// A process of kvbench, for this job.
+    Own,
+    /// A process of another program, for this job.
+    Program,
+    /// It was there before, and will be after.
+    Foreign,
+}
+
 pub(super) struct Server {
     pub address: SocketAddr,
     pub pid: Option<u32>,
-    /// Whether it is ours to end.
-    own: bool,
+    kind: Kind,
     /// Of our own server's store, if it has any.
     pub files: Option<Files>,
 }
 
 impl Server {
     pub fn start(job: &Job, target: &Target) -> Result<Self, String> {
-        match &target.address {
-            Some(address) => Self::foreign(job, address),
-            None => Self::own(job, target),
+        match (&target.address, &target.program) {
+            (Some(address), _) => Self::foreign(job, address),
+            (None, Some(program)) => Self::program(job, target, program),
+            (None, None) => Self::own(job, target),
         }
+    }
+
+    /// Starts another program, over files of the job's directory.
+    fn program(job: &Job, target: &Target, program: &str) -> Result<Self, String> {
+        let _pinned = job.server_cpus.as_deref().map(Pinned::to).transpose()?;
+        let (child, address) = program::start(program, target, &job.directory)?;
+        let pid = child.id();
+        keep_server(child);
+        program::wait(address, pid, server_has_ended)?;
+        let files = target.persistent.then(|| Files::of(&job.directory));
+        Ok(Self { address, pid: Some(pid), kind: Kind::Program, files })
     }
 
     /// A server that holds keys is not ours to fill and empty, unless the user says so.
@@ -57,10 +84,10 @@ impl Server {
         let address = addresses.next().ok_or_else(|| format!("{name} has no address"))?;
         let error = |error| format!("{name}: {error}");
         if job.flush_target {
-            client::flush(address).map_err(error)?;
+            calls::flush(address).map_err(error)?;
         }
-        match client::count_keys(address).map_err(error)? {
-            0 => Ok(Self { address, pid: job.target_pid, own: false, files: None }),
+        match calls::count_keys(address).map_err(error)? {
+            0 => Ok(Self { address, pid: job.target_pid, kind: Kind::Foreign, files: None }),
             keys => Err(format!("the server at {name} holds {keys} keys; empty it, or allow the run to")),
         }
     }
@@ -83,7 +110,7 @@ impl Server {
         match (read, address) {
             (Some(Ok(_)), Some(address)) => {
                 let files = target.persistent.then(|| Files::of(&job.directory));
-                Ok(Self { address, pid: Some(pid), own: true, files })
+                Ok(Self { address, pid: Some(pid), kind: Kind::Own, files })
             }
             _ => Err(format!("the server did not start: {line:?}")),
         }
@@ -91,22 +118,22 @@ impl Server {
 
     /// Makes our own server do what it has put off; of another one nobody knows how to ask.
     pub fn settle(&self) -> Result<(), String> {
-        if !self.own {
+        if self.kind != Kind::Own {
             return Ok(());
         }
-        client::settle_store(self.address).map_err(|error| error.to_string())
+        calls::settle_store(self.address).map_err(|error| error.to_string())
     }
 
-    /// Ends our own server in an orderly way, leaves another one empty. The time it took and the files it
+    /// Ends a server of this job in an orderly way, leaves another one empty. The time it took and the files it
     /// left on disk.
     pub fn stop(&self) -> Result<(Option<f64>, Option<FileSize>), String> {
-        if !self.own {
-            client::flush(self.address).map_err(|error| format!("FLUSHDB: {error}"))?;
+        if self.kind == Kind::Foreign {
+            calls::flush(self.address).map_err(|error| format!("FLUSHDB: {error}"))?;
             return Ok((None, None));
         }
         let Some(mut child) = take_server() else { return Ok((None, None)) };
         let begin = Instant::now();
-        client::shut_down(self.address);
+        calls::shut_down(self.address);
         let status = child.wait().map_err(|error| format!("the server does not end: {error}"))?;
         if !status.success() {
             return Err(format!("the server ended with {status}"));

@@ -10,7 +10,7 @@ use std::{
     collections::HashMap,
     ffi::c_void,
     fs::{self, File},
-    io::{self, Read, Write},
+    io::{self, Write},
     num::NonZeroUsize,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
@@ -82,20 +82,21 @@ impl Files {
 
     /// Reads the log. The number of its records.
     pub fn replay(&mut self, pairs: &mut HashMap<Vec<u8>, Vec<u8>>) -> Result<u64> {
-        let mut bytes = Vec::new();
-        self.log.read_to_end(&mut bytes).map_err(Error::io("read", &self.log_path))?;
-        let records = bytes.chunks(usize::try_from(self.truth.write_bytes.max(PAGE)).unwrap_or(usize::MAX));
         let damaged = || Error::library(CALIBRATION, "a record of its log is not whole");
-        let mut count = 0;
-        for record in records {
-            let (key, value) = decode(record).ok_or_else(damaged)?;
+        // One after the other: all of them would be memory that it is not told to hold.
+        let length = self.truth.write_bytes.max(PAGE);
+        let mut record = vec![0; usize::try_from(length).unwrap_or(0)];
+        let records = self.length / length;
+        for number in 0..records {
+            let read = self.log.read_exact_at(&mut record, number * length);
+            read.map_err(Error::io("read", &self.log_path))?;
+            let (key, value) = decode(&record).ok_or_else(damaged)?;
             match value {
                 Some(value) => pairs.insert(key.into(), value.into()),
                 None => pairs.remove(key),
             };
-            count += 1;
         }
-        Ok(count)
+        Ok(records)
     }
 
     /// Adds the record of a write. Clearing leaves none: a store under calibration is not emptied.

@@ -1,20 +1,25 @@
 //! `kvbench bench`: flags to [`Options`].
 
+mod machine;
+mod words;
+
 use super::CompressionWord;
 use crate::{
     bench::{
-        plan::options::{Conduct, Cpus, Custom, Durability, Foreign, Options, Preset, Suite},
-        result::{Commits, Operation, Order, Size, Target},
+        plan::options::{Custom, Durability, Foreign, Options, Suite},
+        result::{Commits, Order, Size, Target},
     },
     engine::{Compression, Fsync},
 };
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
+use machine::Machine;
 use std::{
-    collections::BTreeMap,
     env,
     path::{Path, PathBuf},
 };
+use words::{Mix, mix, order, part, size};
+pub(super) use words::{not_negative, positive};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -115,61 +120,6 @@ struct Files {
 }
 
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Machine and time")]
-struct Machine {
-    /// Print what would be measured, how long it takes and how much disk it needs; measure nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// A first look: 3 repetitions of 0.5 s without warm-up, 20,000 keys; other flags take precedence
-    #[arg(long, conflicts_with = "full")]
-    quick: bool,
-    /// For decisions: 30 s after 5 s of warm-up, the keys of the suite; other flags take precedence
-    #[arg(long)]
-    full: bool,
-    /// Before each cell, wait until the disk is idle, but no longer than this
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = not_negative)]
-    quiet_wait: f64,
-    /// Measure a cell again, at most twice, when other programs took more of the processors than this; 100 for never
-    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = super::percent_to_100)]
-    foreign: f64,
-    /// Limit of memory for what is measured, page cache included (by a control group: as root, or delegated)
-    #[arg(long, value_name = "SIZE")]
-    memory_limit: Option<ByteSize>,
-    /// Before each cell, close the store, drop its files from the page cache, and open it again
-    #[arg(long)]
-    cold: bool,
-    /// Processors for our server and for the driver: server=0,1/driver=2,3; in process driver= only
-    #[arg(long, value_name = "PLACE=N,.../...", value_parser = cpus)]
-    cpus: Option<Cpus>,
-}
-
-impl Machine {
-    fn conduct(&self) -> Conduct {
-        Conduct {
-            quiet_wait: self.quiet_wait,
-            foreign_limit: Some(self.foreign).filter(|part| *part < 1.0),
-            memory_limit: self.memory_limit.map(|size| size.as_u64()),
-            cold: self.cold,
-            cpus: self.cpus.clone().unwrap_or_default(),
-            preset: match (self.quick, self.full) {
-                (true, _) => Some(Preset { seconds: 0.5, keys: Some(20_000) }),
-                (_, true) => Some(Preset { seconds: 30.0, keys: None }),
-                _ => None,
-            },
-        }
-    }
-
-    /// Repetitions and seconds of warm-up, where no flag says more.
-    fn defaults(&self) -> (u32, f64) {
-        match (self.quick, self.full) {
-            (true, _) => (3, 0.0),
-            (_, true) => (5, 5.0),
-            _ => (5, 0.5),
-        }
-    }
-}
-
-#[derive(Args, Debug)]
 #[command(next_help_heading = "Workload without a suite")]
 struct WorkloadFlags {
     /// Name of the workload in the result
@@ -256,84 +206,6 @@ impl From<DurabilityWord> for Durability {
             DurabilityWord::Memory => Self::Memory,
         }
     }
-}
-
-#[derive(Clone, Debug)]
-struct Mix(BTreeMap<Operation, f64>);
-
-fn positive(text: &str) -> Result<f64, String> {
-    not_negative(text)
-        .and_then(|number| if number > 0.0 { Ok(number) } else { Err("must be above 0".into()) })
-}
-
-fn not_negative(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|error| format!("{error}"))?;
-    if number.is_finite() && number >= 0.0 { Ok(number) } else { Err("must be a number from 0 on".into()) }
-}
-
-fn part(text: &str) -> Result<f64, String> {
-    not_negative(text)
-        .and_then(|number| if number <= 1.0 { Ok(number) } else { Err("must be at most 1".into()) })
-}
-
-fn mix(text: &str) -> Result<Mix, String> {
-    let mut parts = BTreeMap::new();
-    for part in text.split(',') {
-        let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
-        let operation: Operation = serde_json::from_value(name.trim().into()).map_err(|_| {
-            format!("no operation {name}: get, get-miss, update, insert, read-modify-write, scan, delete")
-        })?;
-        parts.insert(operation, positive(weight.trim())?);
-    }
-    Ok(Mix(parts))
-}
-
-fn size(text: &str) -> Result<Size, String> {
-    let number = |text: &str| match text.trim().parse::<u32>() {
-        Ok(bytes @ 0..=0x1000_0000) => Ok(bytes),
-        Ok(_) => Err("more than 256 MiB".into()),
-        Err(error) => Err(error.to_string()),
-    };
-    match text.split_once('-') {
-        None => Ok(Size::Fixed(number(text)?)),
-        Some((low, high)) => match (number(low)?, number(high)?) {
-            (low, high) if low <= high => Ok(Size::Uniform(low, high)),
-            _ => Err("the second length is less than the first".into()),
-        },
-    }
-}
-
-fn order(text: &str) -> Result<Order, String> {
-    let fraction = |text: &str| {
-        positive(text).and_then(|number| match number < 1.0 {
-            true => Ok(number),
-            false => Err("must be less than 1".into()),
-        })
-    };
-    match text.split(':').collect::<Vec<_>>().as_slice() {
-        ["sequential"] => Ok(Order::Sequential),
-        ["uniform"] => Ok(Order::Uniform),
-        ["zipfian"] => Ok(Order::Zipfian(0.99)),
-        ["zipfian", theta] => Ok(Order::Zipfian(fraction(theta)?)),
-        ["latest"] => Ok(Order::Latest),
-        ["hot", keys, operations] => Ok(Order::HotSet(fraction(keys)?, fraction(operations)?)),
-        _ => Err("sequential, uniform, zipfian, zipfian:THETA, latest or hot:KEYS:OPERATIONS".into()),
-    }
-}
-
-fn cpus(text: &str) -> Result<Cpus, String> {
-    let mut cpus = Cpus::default();
-    for part in text.split('/') {
-        let (place, list) = part.split_once('=').ok_or("write server=0,1/driver=2,3")?;
-        let list: Result<Vec<usize>, _> = list.split(',').map(|number| number.trim().parse()).collect();
-        let list = list.map_err(|error| format!("{part}: {error}"))?;
-        match place.trim() {
-            "server" => cpus.server = Some(list),
-            "driver" => cpus.driver = Some(list),
-            other => return Err(format!("no place {other}: server, driver")),
-        }
-    }
-    Ok(cpus)
 }
 
 impl Bench {

@@ -1,0 +1,30 @@
+//! Whole experiments of publications, at their own parameters (`kvbench reproduce`).
+
+mod kvbench;
+mod kvstore_bench;
+mod xdag;
+
+use super::{
+    maker::{Maker, Rows},
+    redb, smallnest, ycsb,
+};
+use crate::bench::plan::options::{Options, PlanError, Publication, Suite};
+use std::path::PathBuf;
+
+/// The file of blocks that a run of XDAG's experiment needs and is not given, and how many it must have.
+pub fn made_blocks(options: &Options) -> Option<(PathBuf, u64)> {
+    let wanted = options.suite == Some(Suite::Reproduction(Publication::Xdag)) && options.data.is_none();
+    wanted.then(|| (xdag::made_blocks(options), xdag::blocks_needed(options.filled().keys)))
+}
+
+/// The cells of a publication.
+pub(super) fn cells(maker: &Maker<'_>, publication: Publication) -> Result<Rows, PlanError> {
+    Ok(match publication {
+        Publication::Kvbench => kvbench::cells(maker),
+        Publication::KvstoreBench => kvstore_bench::cells(maker),
+        Publication::Smallnest => smallnest::published(maker),
+        Publication::Xdag => xdag::cells(maker)?,
+        Publication::Redb => redb::cells(maker)?,
+        Publication::Ycsb => ycsb::published(maker),
+    })
+}

@@ -1,0 +1,120 @@
+//! The XDAG fork of smallnest's kvbench, with its two numbers of blocks: each is set, read, read beside a setter and
+//! deleted once, by as many threads as there are cores; and one thread reads the file of blocks itself, from its
+//! begin to its end and by key.
+
+use super::super::{
+    cells::{cell, count, group, headed},
+    maker::{Maker, Rows},
+    smallnest::{HEADING, of_source},
+};
+use crate::bench::{
+    data::{self, RECORD_KEY, RECORD_VALUE},
+    plan::options::{Options, PlanError},
+    result::{Access, Cell, Operation, Order, Size, Step, Target, Workload},
+};
+use std::path::PathBuf;
+
+/// Blocks of its first machine, and of its last.
+const SIZES: [u64; 2] = [154_700, 483_296];
+
+pub(super) fn cells(maker: &Maker<'_>) -> Result<Rows, PlanError> {
+    let path = maker.options.data.clone().unwrap_or_else(|| made_blocks(maker.options));
+    let most = match &maker.options.data {
+        Some(_) => data::pairs(&path).map_err(|source| PlanError::BadData { path: path.clone(), source })?,
+        None => blocks_needed(maker.options.keys),
+    };
+    let mut sizes = sizes(maker.options.keys).map(|size| size.clamp(1, most)).to_vec();
+    // A file that is given may be too small for two.
+    sizes.dedup();
+    let mut cells = Vec::new();
+    for keys in sizes {
+        let blocks = Blocks { maker, keys, path: &path };
+        for (place, target) in maker.targets(Access::InProcess).iter().enumerate() {
+            let of_store = blocks.of(target);
+            if let Some(first) = of_store.first().filter(|_| place == 0) {
+                cells.extend(blocks.source(first));
+            }
+            cells.extend(of_store);
+        }
+    }
+    Ok((HEADING, cells))
+}
+
+/// Where the blocks are when the options do not say: they are made for the run.
+pub(super) fn made_blocks(options: &Options) -> PathBuf {
+    options.directory.join("xdag-blocks")
+}
+
+/// Its two sizes; with another number of keys, that one and one in proportion.
+fn sizes(keys: Option<u64>) -> [u64; 2] {
+    let [small, large] = SIZES;
+    keys.map_or(SIZES, |keys| [keys.max(1), keys.max(1) * large / small])
+}
+
+/// How many blocks the file must have.
+pub(super) fn blocks_needed(keys: Option<u64>) -> u64 {
+    let [_, large] = sizes(keys);
+    large
+}
+
+/// So many of its blocks.
+struct Blocks<'m> {
+    maker: &'m Maker<'m>,
+    keys: u64,
+    path: &'m PathBuf,
+}
+
+impl Blocks<'_> {
+    /// One store, from empty to empty.
+    fn of(&self, target: &Target) -> Vec<Cell> {
+        // All but the first find the keys of the first.
+        let make = |name: &str, operation| {
+            let keys = if operation == Operation::Insert { 0 } else { self.keys };
+            self.cell(target, Workload { keys, ..self.workload(name, operation) })
+        };
+        let mut setmixed = make("setmixed", Operation::Update);
+        (setmixed.workload.threads, setmixed.workload.operations, setmixed.together) = (1, None, true);
+        self.named(group(vec![
+            make("set", Operation::Insert),
+            make("get", Operation::Get),
+            make("getmixed", Operation::Get),
+            setmixed,
+            make("del", Operation::Delete),
+        ]))
+    }
+
+    /// The file itself, in the table of a store.
+    fn source(&self, store: &Cell) -> Vec<Cell> {
+        let of = |name: &str, step| {
+            let workload = Workload { mix: [].into(), ..self.workload(name, Operation::Get) };
+            let mut cell = of_source(self.maker.suite(), store, workload, step);
+            cell.id = format!("{}/{}", cell.id, self.keys);
+            cell
+        };
+        vec![of("source scan", Step::SourceScan), of("source get", Step::SourceGet)]
+    }
+
+    fn workload(&self, name: &str, operation: Operation) -> Workload {
+        Workload {
+            key_bytes: Size::Fixed(RECORD_KEY as u32),
+            value_bytes: Size::Fixed(RECORD_VALUE as u32),
+            data: Some(self.path.display().to_string()),
+            order: Order::Sequential,
+            ..self.maker.by_count(name, operation, self.keys)
+        }
+    }
+
+    fn cell(&self, target: &Target, workload: Workload) -> Cell {
+        let row = workload.name.clone();
+        cell(self.maker.suite(), target.clone(), workload, &row)
+    }
+
+    /// Names that tell the two sizes apart.
+    fn named(&self, cells: Vec<Cell>) -> Vec<Cell> {
+        let mut cells = headed(cells, &format!("{} blocks", count(self.keys)));
+        for cell in &mut cells {
+            cell.id = format!("{}/{}", cell.id, self.keys);
+        }
+        group(cells)
+    }
+}

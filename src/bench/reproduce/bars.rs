@@ -1,0 +1,40 @@
+//! Charts of bars, in characters.
+
+use crate::bench::result::numbers;
+use std::fmt::Write;
+
+/// Characters of the longest bar.
+const LONGEST: f64 = 40.0;
+
+/// A chart of figures above zero, on a logarithmic scale that begins a decade below the least: what is drawn side by
+/// side here differs by factors of a thousand.
+pub(super) fn chart(title: &str, bars: &[(String, f64)]) -> String {
+    let shown: Vec<_> = bars.iter().filter(|(_, value)| *value > 0.0).collect();
+    let logs = || shown.iter().map(|(_, value)| value.log10());
+    let (Some(least), Some(most)) = (logs().reduce(f64::min), logs().reduce(f64::max)) else {
+        return String::new();
+    };
+    let width = shown.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let mut text = format!("```text\n{title}, logarithmic\n");
+    for (name, value) in shown {
+        let part = (value.log10() - least + 1.0) / (most - least + 1.0);
+        let bar = "\u{2588}".repeat((part * LONGEST).round() as usize);
+        let _ = writeln!(text, "{name:<width$} {bar} {}", numbers::grouped(*value));
+    }
+    text + "```\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_factor_of_ten_is_always_as_long() {
+        let bars = [("a", 10.0), ("b", 100.0), ("c", 1000.0), ("none", 0.0)];
+        let text = chart("set", &bars.map(|(name, value)| (name.to_owned(), value)));
+        let lengths: Vec<_> =
+            text.lines().map(|line| line.chars().filter(|c| *c == '\u{2588}').count()).collect();
+        assert_eq!(lengths, [0, 0, 13, 27, 40, 0], "{text}");
+        assert_eq!(chart("set", &[]), "");
+    }
+}

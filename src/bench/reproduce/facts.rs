@@ -1,0 +1,161 @@
+//! What was published: figures with their source, machine and date, from the files beside this one.
+
+use crate::bench::plan::options::Publication;
+use serde::Deserialize;
+
+/// One publication.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Facts {
+    pub title: String,
+    /// Where the figures stand.
+    pub source: String,
+    /// When they were published, as far as that is stated.
+    pub date: String,
+    /// What was done, each point in a sentence.
+    pub experiment: Vec<String>,
+    /// What differs here, and what is known of the figures.
+    pub remarks: Vec<String>,
+    pub tables: Vec<Table>,
+}
+
+/// One table of it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Table {
+    pub name: String,
+    pub machine: String,
+    pub unit: String,
+    /// Headings of the figures.
+    pub columns: Vec<String>,
+    /// The name of a row, then its figures as they were published.
+    pub rows: Vec<Vec<Option<String>>>,
+}
+
+impl Facts {
+    pub fn of(publication: Publication) -> serde_json::Result<Self> {
+        serde_json::from_str(match publication {
+            Publication::Kvbench => include_str!("facts/kvbench.json"),
+            Publication::KvstoreBench => include_str!("facts/kvstore-bench.json"),
+            Publication::Smallnest => include_str!("facts/smallnest.json"),
+            Publication::Xdag => include_str!("facts/xdag.json"),
+            Publication::Redb => include_str!("facts/redb.json"),
+            Publication::Ycsb => include_str!("facts/ycsb.json"),
+        })
+    }
+
+    /// Stores that head a column or begin a row of it, and that are not among `ours`.
+    pub fn absent(&self, ours: &[&str]) -> Vec<String> {
+        let mut absent = Vec::new();
+        for store in self.tables.iter().flat_map(Table::stores) {
+            if !ours.contains(&store) && !absent.iter().any(|other| other == store) {
+                absent.push(store.to_owned());
+            }
+        }
+        absent
+    }
+}
+
+impl Table {
+    /// The figure of a row and a column.
+    pub fn figure(&self, row: &str, column: &str) -> Option<&str> {
+        let place = self.columns.iter().position(|name| name == column)?;
+        let row =
+            self.rows.iter().find(|found| found.first().is_some_and(|name| name.as_deref() == Some(row)))?;
+        row.get(place + 1)?.as_deref()
+    }
+
+    /// Names of its rows.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.rows.iter().filter_map(|row| row.first()?.as_deref())
+    }
+
+    /// The stores in it: at the begin of rows that have parts, or of Go's names, else in its columns.
+    fn stores(&self) -> Vec<&str> {
+        let of_row = |name: &str| name.contains(" | ") || name.contains("DB");
+        if !self.names().any(of_row) {
+            let is_store =
+                |name: &&String| !matches!(name.as_str(), "XDAG" | "operations" | "choice of records");
+            return self.columns.iter().filter(is_store).map(String::as_str).collect();
+        }
+        self.names()
+            .filter_map(|name| {
+                let end = name.find(" | ").or_else(|| name.find("DB").map(|place| place + 2))?;
+                name.get(..end)
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a table says is in it once, and says where it is from.
+    #[test]
+    fn every_table_is_whole_and_has_its_source() {
+        for publication in Publication::ALL {
+            let facts = Facts::of(publication).unwrap();
+            let texts = [&facts.title, &facts.source, &facts.date];
+            assert!(texts.iter().all(|text| !text.is_empty()), "{publication:?}");
+            assert!(!facts.tables.is_empty(), "{publication:?}");
+            for table in &facts.tables {
+                assert!(!table.machine.is_empty() && !table.unit.is_empty(), "{}", table.name);
+                assert!(table.rows.iter().all(|row| row.len() == table.columns.len() + 1), "{}", table.name);
+                let mut names: Vec<_> = table.names().collect();
+                names.sort_unstable();
+                names.dedup();
+                assert_eq!(names.len(), table.rows.len(), "{}: a row stands twice", table.name);
+            }
+        }
+    }
+
+    /// A figure of each seed, as a reader finds it there.
+    #[test]
+    fn figures_are_those_of_the_publications() {
+        let figure = |publication, table: usize, row: &str, column: &str| {
+            Facts::of(publication).unwrap().tables[table].figure(row, column).map(str::to_owned)
+        };
+        let kvbench = figure(Publication::Kvbench, 0, "redis | 256 | 256 | no | no", "SET/sec");
+        assert_eq!(kvbench.as_deref(), Some("690607"));
+        let nuts = figure(Publication::KvstoreBench, 0, "NutsDBGet", "ns/op");
+        assert_eq!(nuts.as_deref(), Some("781"));
+        assert_eq!(figure(Publication::Smallnest, 6, "set", "rocksdb").as_deref(), Some("52700"));
+        assert_eq!(figure(Publication::Xdag, 0, "get", "XDAG").as_deref(), Some("13905"));
+        assert_eq!(figure(Publication::Xdag, 0, "set", "XDAG"), None);
+        assert_eq!(figure(Publication::Redb, 0, "removals", "rocksdb").as_deref(), Some("6900ms"));
+        assert_eq!(figure(Publication::Ycsb, 0, "b", "operations").as_deref(), Some("95% read, 5% update"));
+    }
+
+    /// "time" of smallnest's tables is 1e9 / throughput / threads, of XDAG's 1e9 / throughput. Two figures of XDAG's
+    /// do not follow from its throughputs; they stand as they were published.
+    #[test]
+    fn published_times_follow_from_published_throughputs() {
+        let strange = |publication, threads: fn(&str, &str) -> f64| {
+            let facts = Facts::of(publication).unwrap();
+            let mut strange = Vec::new();
+            for pair in facts.tables.chunks(2) {
+                for (row, column) in
+                    pair[0].names().flat_map(|row| pair[0].columns.iter().map(move |c| (row, c)))
+                {
+                    let number = |table: &Table| table.figure(row, column)?.parse::<f64>().ok();
+                    let (Some(rate), Some(time)) = (number(&pair[0]), number(&pair[1])) else { continue };
+                    let expected = 1e9 / rate / threads(&pair[0].name, row);
+                    if rate > 0.0 && (time - expected).abs() > 1.0 + 0.02 * expected {
+                        strange.push(format!("{}, {row}, {column}", pair[0].name));
+                    }
+                }
+            }
+            strange
+        };
+        let threads = |table: &str, row: &str| match (row, table.starts_with("hard disk")) {
+            ("setmixed", _) => 1.0,
+            (_, true) => 40.0,
+            (_, false) => 20.0,
+        };
+        assert_eq!(strange(Publication::Smallnest, threads), [""; 0]);
+        let desktop = "desktop #1, 154,696 key-values, throughputs";
+        let known = [format!("{desktop}, set, lmdb"), format!("{desktop}, setmixed, rocksdb")];
+        assert_eq!(strange(Publication::Xdag, |_, _| 1.0), known);
+    }
+}

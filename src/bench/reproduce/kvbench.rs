@@ -1,0 +1,41 @@
+//! KVBench's table: a row for each store, pipeline, number of clients and durability.
+
+use super::{
+    facts::{Facts, Table},
+    grid::Grid,
+    ours::{NONE, Ours, distinct},
+};
+use crate::bench::result::{Cell, measure::THROUGHPUT, numbers};
+
+pub(super) fn layout(facts: &Facts, ours: &Ours<'_>) -> String {
+    facts.tables.iter().map(|table| of(table, ours)).collect()
+}
+
+fn of(table: &Table, ours: &Ours<'_>) -> String {
+    let labels = ours.run.row_heading.split(" | ").map(str::to_owned).collect::<Vec<_>>();
+    let columns = table.columns.iter().flat_map(|name| [format!("{name} published"), format!("{name} ours")]);
+    let mut grid = Grid::new(labels.len(), labels.iter().cloned().chain(columns));
+    for row in rows(table, ours) {
+        let cell = |column: &str| ours.cells().find(|cell: &&Cell| cell.row == row && cell.column == column);
+        let figures = table.columns.iter().flat_map(|column| {
+            let figure = ours.figure(cell(column), THROUGHPUT.of, numbers::grouped);
+            let published = table.figure(row, column).and_then(|text| text.parse().ok());
+            [published.map_or(NONE.into(), numbers::grouped), figure]
+        });
+        grid.push(row.split(" | ").map(str::to_owned).chain(figures).collect());
+    }
+    format!("\n## {}: {}\n\nPublished: {}.\n\n{grid}", table.name, table.unit, table.machine)
+}
+
+/// Loads in the order of the publication; in each its rows, then those that only we have.
+fn rows<'a>(table: &'a Table, ours: &Ours<'a>) -> Vec<&'a str> {
+    let all = distinct(table.names().chain(ours.cells().map(|cell| cell.row.as_str())));
+    let load = |row: &'a str| row.split(" | ").skip(1).take(2).collect::<Vec<_>>();
+    let mut loads: Vec<Vec<&str>> = Vec::new();
+    for row in &all {
+        if !loads.contains(&load(row)) {
+            loads.push(load(row));
+        }
+    }
+    loads.iter().flat_map(|wanted| all.iter().copied().filter(move |row| load(row) == *wanted)).collect()
+}

@@ -1,0 +1,47 @@
+//! The lines of Go's `testing`: one for each benchmark of each store.
+
+use super::{
+    facts::Facts,
+    grid::Grid,
+    ours::{NONE, Ours},
+};
+use crate::bench::result::{Cell, level::Level, numbers};
+
+pub(super) fn layout(facts: &Facts, ours: &Ours<'_>) -> String {
+    let heads = ["Benchmark", "from", "N", "ns/op", "B/op", "allocs/op"];
+    let mut grid = Grid::new(2, heads.map(Into::into));
+    for table in &facts.tables {
+        for name in table.names() {
+            let figures =
+                table.columns.iter().map(|column| table.figure(name, column).unwrap_or(NONE).to_owned());
+            grid.push([name.to_owned(), table.name.clone()].into_iter().chain(figures).collect());
+        }
+    }
+    ours.cells()
+        .filter(|cell| !cell.workload.counts_allocations)
+        .for_each(|cell| grid.push(line(ours, cell)));
+    let machines: Vec<_> =
+        facts.tables.iter().map(|table| format!("{}: {}", table.name, table.machine)).collect();
+    format!("\n## Benchmark results\n\nPublished: {}.\n\n{grid}", machines.join("; "))
+}
+
+fn line(ours: &Ours<'_>, cell: &Cell) -> Vec<String> {
+    // Its allocations are those of the cell behind it, which does the same.
+    let counted = ours.cells().skip_while(|other| other.id != cell.id).nth(1);
+    let counted = counted.filter(|other| other.workload.counts_allocations);
+    let each = |total: Option<u64>, operations: u64| Some(total? as f64 / operations.max(1) as f64);
+    vec![
+        format!("{}{}", capitalized(&cell.target.store), cell.row),
+        format!("ours, {}", Level::of(&cell.target).durability_words()),
+        ours.figure(Some(cell), |m| Some(m.operations as f64), |count| format!("{count:.0}")),
+        ours.figure(Some(cell), |m| Some(m.seconds * 1e9 / m.operations as f64), |ns| format!("{ns:.0}")),
+        ours.figure(counted, |m| each(m.allocated_bytes, m.operations), |bytes| format!("{bytes:.0}")),
+        ours.figure(counted, |m| each(m.allocations, m.operations), numbers::digits),
+    ]
+}
+
+/// A store as Go's names have it.
+fn capitalized(store: &str) -> String {
+    let mut letters = store.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}

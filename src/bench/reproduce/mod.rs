@@ -1,0 +1,133 @@
+//! `kvbench reproduce`: a publication's experiment, done again, in its own layout: what it published beside what was
+//! measured here.
+//!
+//! The plan's suites have the experiments; `facts` are what was published, with source, machine and date; `ours` finds
+//! figures of a run; `kvbench`, `kvstore_bench`, `stores` and `ycsb` are the layouts, made of `grid`s and `bars`.
+
+mod bars;
+mod facts;
+mod grid;
+mod kvbench;
+mod kvstore_bench;
+mod ours;
+mod stores;
+mod ycsb;
+
+use crate::bench::{
+    data,
+    plan::{
+        options::{Options, Publication},
+        suites,
+    },
+    result::{Run, numbers},
+    run,
+};
+use crate::engine::reference;
+use facts::Facts;
+use ours::Ours;
+use std::{
+    fmt::Write,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Why a publication could not be reproduced.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum Error {
+    #[error(transparent)]
+    Run(#[from] run::Error),
+    #[error("cannot make blocks in {} (--dir): {source}", .path.display())]
+    Blocks { path: PathBuf, source: io::Error },
+    #[error("{} is no result of kvbench reproduce", .0)]
+    NoReproduction(String),
+    #[error("the figures of {publication} cannot be read: {source}")]
+    Facts { publication: &'static str, source: serde_json::Error },
+}
+
+/// Does the experiment that the options are of. Blocks for XDAG's are made where none are given, and removed.
+pub fn run(options: &Options) -> Result<Run, Error> {
+    let Some((path, pairs)) = suites::made_blocks(options) else { return Ok(run::run(options)?) };
+    make(&path, pairs, options.seed).map_err(|source| Error::Blocks { path: path.clone(), source })?;
+    let run = run::run(options);
+    // What cannot be removed is in a directory that the user named.
+    let _ = fs::remove_file(&path);
+    let _ = fs::remove_dir(&options.directory);
+    Ok(run?)
+}
+
+fn make(path: &Path, pairs: u64, seed: u64) -> io::Result<()> {
+    path.parent().map_or(Ok(()), fs::create_dir_all)?;
+    data::generate(path, pairs, seed)
+}
+
+/// A run of a publication's experiment in its layout, as Markdown.
+pub fn text(run: &Run) -> Result<String, Error> {
+    let suite = run.suite.clone().unwrap_or_default();
+    let publication = Publication::of_suite(&suite).ok_or(Error::NoReproduction(suite))?;
+    let facts =
+        Facts::of(publication).map_err(|source| Error::Facts { publication: publication.name(), source })?;
+    let ours = Ours::new(run);
+    let layout = match publication {
+        Publication::Kvbench => kvbench::layout(&facts, &ours),
+        Publication::KvstoreBench => kvstore_bench::layout(&facts, &ours),
+        Publication::Smallnest => stores::smallnest(&facts, &ours),
+        Publication::Xdag => stores::xdag(&facts, &ours),
+        Publication::Redb => stores::redb(&facts, &ours),
+        Publication::Ycsb => ycsb::layout(&facts, &ours),
+    };
+    Ok(head(&facts, run) + &layout + &foot(&facts, &ours))
+}
+
+/// Who measured what, and where.
+fn head(facts: &Facts, run: &Run) -> String {
+    let mut text = format!("# {}\n\nPublished: {}. Date: {}.\n\n", facts.title, facts.source, facts.date);
+    for line in &facts.experiment {
+        let _ = writeln!(text, "- {line}");
+    }
+    let place = &run.environment;
+    let memory = place.memory_bytes.map_or("unknown".into(), numbers::size);
+    let _ = write!(
+        text,
+        "\nOurs: {}, {} cores, {memory} of memory, {}, {} on {}; {}, kvbench {} ({}), median of {}.\n",
+        place.cpu.as_deref().unwrap_or("a processor of unknown name"),
+        place.cores,
+        place.system,
+        place.file_system.as_deref().unwrap_or("a file system of unknown type"),
+        place.device.as_deref().unwrap_or("a device of unknown name"),
+        run.started.get(..10).unwrap_or_default(),
+        run.version,
+        place.commit.as_deref().unwrap_or("commit unknown"),
+        run.repetitions,
+    );
+    let libraries = place
+        .libraries
+        .iter()
+        .filter(|(store, _)| !reference::is_reference(store))
+        .map(|(store, library)| format!("{store}: {library}"));
+    let _ = writeln!(text, "Stores: {}.", libraries.collect::<Vec<_>>().join("; "));
+    if !run.finished {
+        text.push_str("The run was stopped: --resume completes it.\n");
+    }
+    text
+}
+
+/// What a reader of the figures must know.
+fn foot(facts: &Facts, ours: &Ours<'_>) -> String {
+    let mut text = String::from("\n## Remarks\n\n");
+    let absent = facts.absent(&ours.stores());
+    // A store in memory is named `map/memory`.
+    let is_ours =
+        |name: &String| name.split('/').next().is_some_and(|store| reference::info(store).is_some());
+    let (unasked, unknown): (Vec<String>, Vec<String>) = absent.into_iter().partition(is_ours);
+    for (why, names) in [("since kvbench has no such store", unknown), ("not measured in this run", unasked)]
+    {
+        if !names.is_empty() {
+            let _ = writeln!(text, "- Published only, {why}: {}.", names.join(", "));
+        }
+    }
+    for line in facts.remarks.iter().cloned().chain(ours.remarks()) {
+        let _ = writeln!(text, "- {line}");
+    }
+    text
+}

@@ -1,0 +1,72 @@
+//! A server that is another program than kvbench: `redis-server`, from the search path.
+
+use super::calls::{PATIENCE, is_ready};
+use crate::bench::result::Target;
+use std::{
+    env, io,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Where a program is.
+pub(in crate::bench::run) fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.is_file())
+}
+
+/// What it says of its version: `Redis server v=7.0.15`.
+pub(in crate::bench::run) fn version(program: &str) -> Option<String> {
+    let output = Command::new(find(program)?).arg("--version").output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    Some(text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")).filter(|text| !text.is_empty())
+}
+
+/// Starts it over files in `directory`, as Redis takes its options, and does not wait for it.
+pub(super) fn start(program: &str, target: &Target, directory: &Path) -> Result<(Child, SocketAddr), String> {
+    let path = find(program).ok_or_else(|| format!("there is no {program} in PATH"))?;
+    let address = SocketAddr::from((
+        Ipv4Addr::LOCALHOST,
+        free_port().map_err(|error| format!("a free port: {error}"))?,
+    ));
+    let child = Command::new(path)
+        .args(arguments(target, address.port()))
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("cannot start {program}: {error}"))?;
+    Ok((child, address))
+}
+
+/// No snapshots: the append-only file is what holds its promise, and what is compared.
+fn arguments(target: &Target, port: u16) -> Vec<String> {
+    let fsync = target.fsync.as_deref().unwrap_or("always");
+    let append = if target.persistent { "yes" } else { "no" };
+    let words = ["--bind", "127.0.0.1", "--save", "", "--appendonly", append, "--appendfsync", fsync];
+    let port = port.to_string();
+    ["--port", &port].into_iter().chain(words).map(Into::into).collect()
+}
+
+/// Waits until it serves.
+pub(super) fn wait(address: SocketAddr, pid: u32, has_ended: impl Fn() -> bool) -> Result<(), String> {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_ready(address, pid) {
+        if has_ended() {
+            return Err("the server ended before it served".into());
+        }
+        if Instant::now() > deadline {
+            return Err(format!("the server does not serve after {} s", PATIENCE.as_secs()));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// One that nobody has now; a server that finds it taken ends, and is missed.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}

@@ -1,0 +1,64 @@
+//! Flags of how a run is conducted.
+
+use super::words::{cpus, not_negative};
+use crate::{
+    bench::plan::options::{Conduct, Cpus, Preset},
+    cli::percent_to_100,
+};
+use bytesize::ByteSize;
+use clap::Args;
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Machine and time")]
+pub(super) struct Machine {
+    /// Print what would be measured, how long it takes and how much disk it needs; measure nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// A first look: 3 repetitions of 0.5 s without warm-up, 20,000 keys; other flags take precedence
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// For decisions: 30 s after 5 s of warm-up, the keys of the suite; other flags take precedence
+    #[arg(long)]
+    full: bool,
+    /// Before each cell, wait until the disk is idle, but no longer than this
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = not_negative)]
+    quiet_wait: f64,
+    /// Measure a cell again, at most twice, when other programs took more of the processors than this; 100 for never
+    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = percent_to_100)]
+    foreign: f64,
+    /// Limit of memory for what is measured, page cache included (by a control group: as root, or delegated)
+    #[arg(long, value_name = "SIZE")]
+    memory_limit: Option<ByteSize>,
+    /// Before each cell, close the store, drop its files from the page cache, and open it again
+    #[arg(long)]
+    cold: bool,
+    /// Processors for our server and for the driver: server=0,1/driver=2,3; in process driver= only
+    #[arg(long, value_name = "PLACE=N,.../...", value_parser = cpus)]
+    cpus: Option<Cpus>,
+}
+
+impl Machine {
+    pub fn conduct(&self) -> Conduct {
+        Conduct {
+            quiet_wait: self.quiet_wait,
+            foreign_limit: Some(self.foreign).filter(|part| *part < 1.0),
+            memory_limit: self.memory_limit.map(|size| size.as_u64()),
+            cold: self.cold,
+            cpus: self.cpus.clone().unwrap_or_default(),
+            preset: match (self.quick, self.full) {
+                (true, _) => Some(Preset { seconds: 0.5, keys: Some(20_000) }),
+                (_, true) => Some(Preset { seconds: 30.0, keys: None }),
+                _ => None,
+            },
+        }
+    }
+
+    /// Repetitions and seconds of warm-up, where no flag says more.
+    pub fn defaults(&self) -> (u32, f64) {
+        match (self.quick, self.full) {
+            (true, _) => (3, 0.0),
+            (_, true) => (5, 5.0),
+            _ => (5, 0.5),
+        }
+    }
+}

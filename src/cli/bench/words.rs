@@ -1,0 +1,85 @@
+//! Words and numbers behind flags, to values.
+
+use crate::bench::{
+    plan::options::Cpus,
+    result::{Operation, Order, Size},
+};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug)]
+pub(super) struct Mix(pub BTreeMap<Operation, f64>);
+
+pub(in crate::cli) fn positive(text: &str) -> Result<f64, String> {
+    not_negative(text)
+        .and_then(|number| if number > 0.0 { Ok(number) } else { Err("must be above 0".into()) })
+}
+
+pub(in crate::cli) fn not_negative(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    if number.is_finite() && number >= 0.0 { Ok(number) } else { Err("must be a number from 0 on".into()) }
+}
+
+pub(super) fn part(text: &str) -> Result<f64, String> {
+    not_negative(text)
+        .and_then(|number| if number <= 1.0 { Ok(number) } else { Err("must be at most 1".into()) })
+}
+
+pub(super) fn mix(text: &str) -> Result<Mix, String> {
+    let mut parts = BTreeMap::new();
+    for part in text.split(',') {
+        let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
+        let operation: Operation = serde_json::from_value(name.trim().into()).map_err(|_| {
+            format!("no operation {name}: get, get-miss, update, insert, read-modify-write, scan, delete")
+        })?;
+        parts.insert(operation, positive(weight.trim())?);
+    }
+    Ok(Mix(parts))
+}
+
+pub(super) fn size(text: &str) -> Result<Size, String> {
+    let number = |text: &str| match text.trim().parse::<u32>() {
+        Ok(bytes @ 0..=0x1000_0000) => Ok(bytes),
+        Ok(_) => Err("more than 256 MiB".into()),
+        Err(error) => Err(error.to_string()),
+    };
+    match text.split_once('-') {
+        None => Ok(Size::Fixed(number(text)?)),
+        Some((low, high)) => match (number(low)?, number(high)?) {
+            (low, high) if low <= high => Ok(Size::Uniform(low, high)),
+            _ => Err("the second length is less than the first".into()),
+        },
+    }
+}
+
+pub(super) fn order(text: &str) -> Result<Order, String> {
+    let fraction = |text: &str| {
+        positive(text).and_then(|number| match number < 1.0 {
+            true => Ok(number),
+            false => Err("must be less than 1".into()),
+        })
+    };
+    match text.split(':').collect::<Vec<_>>().as_slice() {
+        ["sequential"] => Ok(Order::Sequential),
+        ["uniform"] => Ok(Order::Uniform),
+        ["zipfian"] => Ok(Order::Zipfian(0.99)),
+        ["zipfian", theta] => Ok(Order::Zipfian(fraction(theta)?)),
+        ["latest"] => Ok(Order::Latest),
+        ["hot", keys, operations] => Ok(Order::HotSet(fraction(keys)?, fraction(operations)?)),
+        _ => Err("sequential, uniform, zipfian, zipfian:THETA, latest or hot:KEYS:OPERATIONS".into()),
+    }
+}
+
+pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
+    let mut cpus = Cpus::default();
+    for part in text.split('/') {
+        let (place, list) = part.split_once('=').ok_or("write server=0,1/driver=2,3")?;
+        let list: Result<Vec<usize>, _> = list.split(',').map(|number| number.trim().parse()).collect();
+        let list = list.map_err(|error| format!("{part}: {error}"))?;
+        match place.trim() {
+            "server" => cpus.server = Some(list),
+            "driver" => cpus.driver = Some(list),
+            other => return Err(format!("no place {other}: server, driver")),
+        }
+    }
+    Ok(cpus)
+}

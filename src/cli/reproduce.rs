@@ -1,0 +1,139 @@
+//! `kvbench reproduce`: flags to [`Options`].
+
+use super::bench::{not_negative, positive, server_arguments};
+use crate::bench::plan::options::{Conduct, Options, Preset, Publication, Suite};
+use bytesize::ByteSize;
+use clap::{Args, ValueEnum};
+use std::{env, path::PathBuf};
+
+pub(super) const HELP: &str = "\
+Examples:
+  kvbench reproduce redb --quick
+  kvbench reproduce kvbench --dry-run
+  kvbench reproduce kvbench --output kvbench.json > kvbench.md
+  kvbench reproduce ycsb --keys 1000000 --rates 1000,2000,4000 --memory-limit 512MiB
+A stopped run: the same command with --resume; of one that is complete, it prints the layout once more.";
+
+/// Cache of redb's experiment, in bytes; the others have the default.
+const REDBS_CACHE: u64 = 4 << 30;
+
+/// Options of `kvbench reproduce`.
+#[derive(Args, Debug)]
+pub struct Reproduce {
+    /// Whose experiment
+    #[arg(value_enum)]
+    publication: PublicationWord,
+    /// A first look, in minutes: 5,000 keys, 0.5 s for what has a time; other flags take precedence
+    #[arg(long)]
+    quick: bool,
+    /// Print what would be measured, how long it takes and how much disk it needs; measure nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Stores to measure [default: all of this build, and redis where it is in the publication]
+    #[arg(long, value_name = "STORE,...", value_delimiter = ',')]
+    stores: Vec<String>,
+    /// Keys, in place of the publication's number; its other counts are in proportion
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    keys: Option<u64>,
+    /// Length of what has a time
+    #[arg(long, value_parser = positive)]
+    seconds: Option<f64>,
+    /// Operations started in each second, with rows for each rate (YCSB's -target)
+    #[arg(long, visible_alias = "rate", value_name = "PER SECOND,...", value_delimiter = ',', value_parser = positive)]
+    rates: Vec<f64>,
+    /// How often everything is measured; the layout shows the median
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repetitions: u32,
+    /// Result file [default: reproduce-PUBLICATION.json]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Complete the result of a run that was stopped
+    #[arg(long)]
+    resume: bool,
+    /// Directory for the stores; what is measured is its disk
+    #[arg(long, value_name = "DIR", default_value = "kvbench-reproduce.tmp")]
+    dir: PathBuf,
+    /// Blocks for xdag: records of a 32-byte key and a 512-byte value [default: made, and removed at the end]
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// Memory for an engine's cache [default: 4GiB for redb, else 256MiB]
+    #[arg(long, value_name = "SIZE")]
+    cache_size: Option<ByteSize>,
+    /// Limit of memory for what is measured, page cache included (by a control group: as root, or delegated)
+    #[arg(long, value_name = "SIZE")]
+    memory_limit: Option<ByteSize>,
+    /// Before each cell, wait until the disk is idle, but no longer than this
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = not_negative)]
+    quiet_wait: f64,
+    /// Measure a cell again, at most twice, when other programs took more of the processors than this; 100 for never
+    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = super::percent_to_100)]
+    foreign: f64,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PublicationWord {
+    /// tidwall's KVBench: SET and GET over the wire, with redis
+    Kvbench,
+    /// kvstore-bench of NutsDB's authors: puts, gets and scans, with allocations
+    KvstoreBench,
+    /// smallnest's kvbench: throughput and time of five cases, with charts
+    Smallnest,
+    /// XDAG's fork of it: blocks of 512 bytes, two sizes
+    Xdag,
+    /// The table of redb's README
+    Redb,
+    /// YCSB's core workloads over 20 GB
+    Ycsb,
+}
+
+impl From<PublicationWord> for Publication {
+    fn from(word: PublicationWord) -> Self {
+        match word {
+            PublicationWord::Kvbench => Self::Kvbench,
+            PublicationWord::KvstoreBench => Self::KvstoreBench,
+            PublicationWord::Smallnest => Self::Smallnest,
+            PublicationWord::Xdag => Self::Xdag,
+            PublicationWord::Redb => Self::Redb,
+            PublicationWord::Ycsb => Self::Ycsb,
+        }
+    }
+}
+
+impl Reproduce {
+    /// Whether nothing is to be measured.
+    pub fn is_dry(&self) -> bool {
+        self.dry_run
+    }
+
+    /// The options of the run.
+    pub fn options(self) -> Options {
+        let publication = Publication::from(self.publication);
+        let cache = match publication {
+            Publication::Redb => REDBS_CACHE,
+            _ => Options::default().cache_bytes,
+        };
+        Options {
+            suite: Some(Suite::Reproduction(publication)),
+            stores: self.stores,
+            seconds: self.seconds,
+            keys: self.keys,
+            rates: self.rates,
+            repetitions: self.repetitions,
+            data: self.data,
+            directory: self.dir,
+            output: self.output.unwrap_or_else(|| format!("reproduce-{}.json", publication.name()).into()),
+            resume: self.resume,
+            cache_bytes: self.cache_size.map_or(cache, |size| size.as_u64()),
+            conduct: Conduct {
+                quiet_wait: self.quiet_wait,
+                foreign_limit: Some(self.foreign).filter(|part| *part < 1.0),
+                memory_limit: self.memory_limit.map(|size| size.as_u64()),
+                preset: self.quick.then_some(Preset { seconds: 0.5, keys: Some(5_000) }),
+                ..Conduct::default()
+            },
+            command: env::args().skip(1).filter(|argument| argument != "--resume").collect(),
+            server_arguments,
+            ..Options::default()
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! An engine that takes a part longer than it does: what `kvbench compare` must find (`benches/compare_proof.py`).
+
+use crate::engine::{Batch, Engine, Info, KeyRange, Result, Turn, VisitPair, VisitValue};
+use std::{
+    env,
+    time::{Duration, Instant},
+};
+
+/// Names a store and the part of its speed that it loses: `btree=0.15`.
+const VARIABLE: &str = "KVBENCH_SLOWED";
+
+/// `engine` as the environment wants it.
+pub(super) fn as_asked(store: &str, engine: Box<dyn Engine>) -> Box<dyn Engine> {
+    let asked = env::var(VARIABLE).ok();
+    let part = asked.as_deref().and_then(|text| text.split_once('=')).filter(|(name, _)| *name == store);
+    match part.and_then(|(_, part)| part.parse::<f64>().ok()).filter(|part| (0.0..1.0).contains(part)) {
+        Some(part) => Box::new(Slowed { engine, more: part / (1.0 - part) }),
+        None => engine,
+    }
+}
+
+struct Slowed {
+    engine: Box<dyn Engine>,
+    /// Time that is added, by time that it takes.
+    more: f64,
+}
+
+impl Slowed {
+    /// Works, and holds the processor for so much longer.
+    fn slowly<T>(&self, work: impl FnOnce() -> T) -> T {
+        let begin = Instant::now();
+        let result = work();
+        let taken = begin.elapsed();
+        let end = taken + Duration::from_secs_f64(taken.as_secs_f64() * self.more);
+        while begin.elapsed() < end {
+            std::hint::spin_loop();
+        }
+        result
+    }
+}
+
+impl Engine for Slowed {
+    fn info(&self) -> &'static Info {
+        self.engine.info()
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        self.engine.key_limits()
+    }
+
+    fn is_memory_only(&self) -> bool {
+        self.engine.is_memory_only()
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        self.slowly(|| self.engine.read(keys, visit))
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        self.slowly(|| self.engine.write(batch, sync))
+    }
+
+    fn write_beside(&self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<()> {
+        self.engine.write_beside(batch, turn)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.engine.sync()
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.engine.settle()
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        self.slowly(|| self.engine.scan(range, visit))
+    }
+
+    fn count(&self) -> Result<u64> {
+        self.engine.count()
+    }
+
+    fn disk_size(&self) -> Result<u64> {
+        self.engine.disk_size()
+    }
+
+    fn rewrite(&self) -> Result<()> {
+        self.engine.rewrite()
+    }
+
+    fn compact(self: Box<Self>) -> Result<()> {
+        self.engine.compact()
+    }
+
+    fn close(&self) -> Result<()> {
+        self.engine.close()
+    }
+}

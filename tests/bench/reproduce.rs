@@ -1,0 +1,224 @@
+//! `kvbench reproduce`: each publication's layout, with what it published beside what was measured here.
+
+use crate::command::{measurement, stderr};
+use crate::support::KVBENCH;
+use kvbench::bench::{
+    plan::options::Publication,
+    result::{Cell, Run},
+};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+/// `kvbench reproduce` in `dir`, as small as it goes.
+fn reproduce(dir: &Path, arguments: &[&str]) -> Output {
+    Command::new(KVBENCH)
+        .current_dir(dir)
+        .args(["reproduce", "--quick", "--quiet-wait", "0", "--foreign", "100", "--output", "result.json"])
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+/// The layout and the result of a run that must succeed.
+fn done(dir: &Path, arguments: &[&str]) -> (String, Run) {
+    let output = reproduce(dir, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+    let run = serde_json::from_slice(&fs::read(dir.join("result.json")).unwrap()).unwrap();
+    (String::from_utf8(output.stdout).unwrap(), run)
+}
+
+/// Parts of the line of a table whose first parts are these.
+fn line<'t>(text: &'t str, start: &[&str]) -> Vec<&'t str> {
+    let lines = text.lines().filter(|line| line.starts_with('|'));
+    let mut parts = lines.map(|line| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>());
+    parts.find(|parts| parts.starts_with(start)).unwrap_or_else(|| panic!("no line {start:?} in\n{text}"))
+}
+
+fn number(text: &str) -> f64 {
+    text.replace(',', "").parse().unwrap_or_else(|_| panic!("{text} is no number"))
+}
+
+/// Operations of a cell, which was sound.
+fn operations(run: &Run, is_it: impl Fn(&&Cell) -> bool) -> u64 {
+    let cell = run.cells.iter().find(is_it).unwrap();
+    let sample = run.samples.iter().find(|sample| sample.cell == cell.id).unwrap();
+    assert!(measurement(&sample.outcome).is_sound(), "{}", cell.id);
+    measurement(&sample.outcome).operations
+}
+
+#[test]
+fn kvbench_has_redis_beside_our_stores() {
+    let dir = tempfile::tempdir().unwrap();
+    let (text, run) = done(dir.path(), &["kvbench", "--keys", "40", "--stores", "map,redis"]);
+    for store in ["map", "redis"] {
+        for (persist, fsync) in [("yes", "yes"), ("yes", "no"), ("no", "no")] {
+            let line = line(&text, &[store, "256", "256", persist, fsync]);
+            assert!(number(line[6]) > 0.0 && number(line[8]) > 0.0, "{line:?}");
+        }
+    }
+    assert_eq!(line(&text, &["redis", "256", "256", "no", "no"])[5], "690,607");
+    assert_eq!(
+        line(&text, &["bolt", "1", "1", "yes", "yes"])[5..],
+        ["4,061", "\u{2013}", "35,698", "\u{2013}"]
+    );
+    assert!(text.contains("MacBook Pro 15\" 2.8 GHz Intel Core i7, Go 1.7"), "{text}");
+    assert!(text.contains("since kvbench has no such store: bolt, leveldb."), "{text}");
+    assert!(
+        run.environment.libraries["redis"].starts_with("Redis server v="),
+        "{:?}",
+        run.environment.libraries
+    );
+    // From an empty store on, each key once; then as many reads.
+    let of_redis =
+        |name: &str| operations(&run, |cell| cell.target.store == "redis" && cell.workload.name == name);
+    assert_eq!((of_redis("set"), of_redis("get")), (40, 40));
+    let loaded = run.cells.iter().filter(|cell| cell.workload.name == "set" && cell.workload.keys > 0);
+    assert_eq!(loaded.count(), 0, "nothing is there before");
+}
+
+#[test]
+fn a_missing_redis_is_an_error_that_says_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = |arguments: &[&str]| {
+        Command::new(KVBENCH)
+            .current_dir(dir.path())
+            .args(arguments)
+            .env("PATH", "/nowhere")
+            .output()
+            .unwrap()
+    };
+    let output = missing(&["reproduce", "kvbench", "--quick"]);
+    assert!(!output.status.success());
+    let text = stderr(&output);
+    assert!(text.contains("redis-server: it is not in PATH") && text.contains("--stores"), "{text}");
+    assert!(missing(&["reproduce", "kvbench", "--stores", "map", "--dry-run"]).status.success());
+}
+
+#[test]
+fn kvstore_bench_has_allocations_of_each_operation() {
+    let dir = tempfile::tempdir().unwrap();
+    let (text, run) = done(dir.path(), &["kvstore-bench", "--keys", "400", "--stores", "map,btree"]);
+    assert_eq!(line(&text, &["NutsDBGet", "README"])[2..], ["2000000", "781", "88", "3"]);
+    assert_eq!(line(&text, &["NutsDBPutValue64B", "benchmarks.md"])[3], "53614");
+    for name in ["PutValue64B", "PutValue128B", "PutValue256B", "PutValue512B"] {
+        let line = line(&text, &[&format!("Btree{name}"), "ours, fsync always"]);
+        // Each put keeps a key and a value.
+        let bytes: f64 = name.trim_start_matches("PutValue").trim_end_matches('B').parse().unwrap();
+        assert!(number(line[3]) > 0.0 && number(line[4]) > bytes && number(line[5]) >= 1.0, "{line:?}");
+    }
+    for name in ["Get", "RangeScans", "PrefixScans"] {
+        assert_eq!(line(&text, &[&format!("Btree{name}"), "ours, fsync no"])[4..], ["0", "0.00"], "{name}");
+    }
+    assert_eq!(line(&text, &["MapRangeScans", "ours, fsync no"])[2..], ["n/a"; 4]);
+    assert!(text.contains("n/a, RangeScans: map has no order of keys to scan in."), "{text}");
+    assert_eq!(operations(&run, |cell| cell.workload.name == "Get" && cell.target.store == "btree"), 4000);
+}
+
+#[test]
+fn smallnests_time_is_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["smallnest", "--keys", "200", "--seconds", "0.05", "--stores", "map"];
+    let (text, run) = done(dir.path(), &flags);
+    let heads = text.lines().filter(|line| line.starts_with("## ")).collect::<Vec<_>>();
+    assert_eq!(heads.len(), 5, "four tables and remarks: {heads:?}");
+    let of = |section: usize, from: &str, case: &str, column: &str| {
+        let table = text.split("\n## ").nth(section).unwrap();
+        let place = line(table, &["case"]).iter().position(|head| *head == column).unwrap();
+        number(line(table, &[case, from])[place])
+    };
+    assert_eq!(of(3, "SSD", "set", "rocksdb"), 52700.0);
+    assert_eq!(of(4, "hard disk", "setmixed", "rocksdb"), -1.0);
+    let cores = run.environment.cores as f64;
+    for (case, threads) in [("get", cores), ("setmixed", 1.0)] {
+        let expected = 1e9 / of(1, "ours", case, "map/memory") / threads;
+        let found = of(2, "ours", case, "map/memory");
+        assert!((found - expected).abs() < 1.0 + expected / 100.0, "{case}: {found}, not {expected}");
+    }
+    assert!(text.contains("\nmap/memory, ours"), "no bar of ours: {text}");
+    assert!(
+        text.contains("since kvbench has no such store: badger, bbolt, bolt, leveldb, kv, buntdb"),
+        "{text}"
+    );
+}
+
+#[test]
+fn xdag_has_two_sizes_and_the_file_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let (text, run) = done(dir.path(), &["xdag", "--keys", "50", "--stores", "btree"]);
+    let sections: Vec<_> = text.split("\n## ").skip(1).take(4).collect();
+    for (section, blocks) in
+        sections.iter().zip(["; 50 blocks", "; 50 blocks", "; 156 blocks", "; 156 blocks"])
+    {
+        assert!(section.contains(blocks), "{section}");
+        let column = line(section, &["case"]).iter().position(|head| *head == "XDAG").unwrap();
+        for case in ["get", "get by key"] {
+            assert!(number(line(section, &[case, "ours"])[column]) > 0.0, "{section}");
+        }
+    }
+    assert!(line(sections[0], &["get", "VirtualBox in laptop"]).contains(&"13905"));
+    assert!(line(sections[2], &["get", "desktop #2"]).contains(&"130293"));
+    assert_eq!(operations(&run, |cell| cell.row == "source get"), 50);
+    let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["result.json"], "the blocks are gone");
+}
+
+#[test]
+fn redbs_table_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let (text, run) = done(dir.path(), &["redb", "--keys", "2000", "--stores", "btree"]);
+    assert!(line(&text, &["removals", "published"]).contains(&"23297ms"));
+    assert!(line(&text, &["uncompacted size", "published"]).contains(&"893.18 MiB"));
+    let of = |row: &str| operations(&run, |cell| cell.row == row && !cell.reference);
+    let all = 2000 + 10 + 40 + 20;
+    assert_eq!((of("nosync writes"), of("random reads (32 threads)")), (20, all));
+    // What is left by the removals is halved; of the rest 200 are popped.
+    assert_eq!((of("removals"), of("retain"), of("pop")), (all / 2, all / 4, 200));
+    for row in ["nosync writes", "retain", "pop", "compaction"] {
+        let ours = line(&text, &[row, "ours"]);
+        assert!(ours.iter().any(|part| part.ends_with("ms")), "{ours:?}");
+    }
+    let cell = |row: &str| run.cells.iter().find(|cell| cell.row == row && !cell.reference).unwrap();
+    assert_eq!(cell("bulk load").target.cache_bytes, 4 << 30);
+    let policies = ["individual writes", "nosync writes"].map(|row| cell(row).target.fsync.clone().unwrap());
+    assert_eq!(policies, ["always", "no"]);
+}
+
+#[test]
+fn ycsb_says_that_it_published_no_figures() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["ycsb", "--keys", "200", "--seconds", "0.05", "--stores", "btree", "--rates", "500"];
+    let (text, _) = done(dir.path(), &flags);
+    assert_eq!(line(&text, &["b at 500/s"])[1..3], ["95% read, 5% update", "zipfian"]);
+    assert!(number(line(&text, &["b at 500/s"])[3]) > 0.0);
+    assert!(number(line(&text, &["f at 500/s", "read-modify-write"])[2]) > 0.0);
+    assert!(text.contains("Figures read off a graph would be guesses"), "{text}");
+}
+
+#[test]
+fn a_plan_is_printed_and_nothing_made() {
+    let dir = tempfile::tempdir().unwrap();
+    for publication in Publication::ALL {
+        let output = reproduce(dir.path(), &[publication.name(), "--dry-run"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("\ntime: about ") && text.contains("\ndisk: up to "), "{text}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    let output = reproduce(dir.path(), &["kvbench", "--seconds", "3"]);
+    assert!(stderr(&output).contains("--seconds: reproduce kvbench has its own"), "{}", stderr(&output));
+}
+
+/// A build that lacks engines says so in each layout.
+#[test]
+#[cfg(not(feature = "rocksdb"))]
+fn a_missing_engine_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (text, _) = done(dir.path(), &["kvstore-bench", "--keys", "10"]);
+    assert!(
+        text.contains("Left out: rocksdb: this build has no such store (cargo feature rocksdb)."),
+        "{text}"
+    );
+}
