@@ -7,8 +7,15 @@ use crate::{
     support::{Client, request},
 };
 
-/// LMDB's limits of a key: its page must hold two.
-const LMDB_LONGEST: usize = 1982;
+/// Shortest and longest key of the stores that do not take all of Redis' keys.
+fn limits(store: &str) -> Option<(usize, usize)> {
+    match store {
+        "lmdb" => Some((1, 1982)),
+        "fjall" => Some((1, 65_535)),
+        "mdbx" => Some((0, 2022)),
+        _ => None,
+    }
+}
 
 fn bulk(bytes: &[u8]) -> Vec<u8> {
     [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
@@ -98,28 +105,28 @@ fn the_empty_key_is_a_key_except_on_lmdb() {
     on_every_store(|running| {
         let mut client = running.connect();
         expect(&mut client, &["GET", ""], "$-1");
-        if running.store == "lmdb" {
-            let refusal = format!("-ERR key of 0 bytes: lmdb takes 1 to {LMDB_LONGEST} bytes");
-            expect_refused(&mut client, "", &refusal);
-        } else {
-            expect_works(&mut client, "");
+        match limits(running.store) {
+            Some((1, longest)) => {
+                let refusal = format!("-ERR key of 0 bytes: {} takes 1 to {longest} bytes", running.store);
+                expect_refused(&mut client, "", &refusal);
+            }
+            _ => expect_works(&mut client, ""),
         }
     });
 }
 
 #[test]
-fn a_key_too_long_for_lmdb_is_an_error_there_alone() {
+fn a_key_too_long_for_a_store_is_an_error_there_alone() {
     on_every_store(|running| {
         let mut client = running.connect();
-        expect_works(&mut client, &"k".repeat(LMDB_LONGEST));
-        for len in [LMDB_LONGEST + 1, 10_000] {
-            let key = "k".repeat(len);
-            if running.store == "lmdb" {
-                let refusal = format!("-ERR key of {len} bytes: lmdb takes 1 to {LMDB_LONGEST} bytes");
-                expect_refused(&mut client, &key, &refusal);
-            } else {
-                expect_works(&mut client, &key);
-            }
+        let Some((least, longest)) = limits(running.store) else {
+            return expect_works(&mut client, &"k".repeat(10_000));
+        };
+        expect_works(&mut client, &"k".repeat(longest));
+        for len in [longest + 1, longest + 10_000] {
+            let refusal =
+                format!("-ERR key of {len} bytes: {} takes {least} to {longest} bytes", running.store);
+            expect_refused(&mut client, &"k".repeat(len), &refusal);
         }
     });
 }

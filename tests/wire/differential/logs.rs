@@ -10,15 +10,19 @@ use kvbench::engine::{Batch, Compression, Engine, Fsync, Kind, Location, OpenOpt
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{collections::BTreeMap, fs, path::Path};
 
-/// All pairs, in order.
+/// All pairs of all databases, in order.
 fn all(client: &mut Client) -> Vec<(Vec<u8>, String)> {
     let mut pairs = Vec::new();
-    let keys = client.call(&["KEYS", "*"]);
-    let OwnedFrame::Array(keys) = keys else { panic!("{keys:?}") };
-    for key in keys {
-        let OwnedFrame::BulkString(key) = key else { panic!("{key:?}") };
-        let [value, deadline] = ["GET", "PEXPIRETIME"].map(|name| client.call(&[name.as_bytes(), &key[..]]));
-        pairs.push((key, format!("{value:?} until {deadline:?}")));
+    for database in 0..16 {
+        client.call(&["SELECT", &database.to_string()]);
+        let keys = client.call(&["KEYS", "*"]);
+        let OwnedFrame::Array(keys) = keys else { panic!("{keys:?}") };
+        for key in keys {
+            let OwnedFrame::BulkString(key) = key else { panic!("{key:?}") };
+            let [value, deadline] =
+                ["GET", "PEXPIRETIME"].map(|name| client.call(&[name.as_bytes(), &key[..]]));
+            pairs.push((key, format!("{value:?} until {deadline:?} in {database}")));
+        }
     }
     pairs.sort();
     pairs
@@ -34,6 +38,8 @@ fn fill(mut client: Client, length: usize) -> Vec<(Vec<u8>, String)> {
         let bytes: Vec<u8> = requests.iter().flat_map(|request| request.bytes.clone()).collect();
         exchange(&mut client, &bytes, requests.len());
     }
+    // The stream may end in a transaction.
+    client.call(&["DISCARD"]);
     client.call(&["SET", "last", &"v".repeat(100_000)]);
     let pairs = all(&mut client);
     assert!(pairs.len() > 1, "the stream left {} keys", pairs.len());
@@ -121,7 +127,10 @@ fn write(engine: &dyn Engine, pairs: &[(Vec<u8>, Vec<u8>)]) {
 fn pairs(engine: &dyn Engine) -> BTreeMap<Vec<u8>, String> {
     let mut pairs = BTreeMap::new();
     let mut visit = |key: &[u8], value: &[u8]| {
-        pairs.insert(key.to_vec(), format!("{:?}", OwnedFrame::BulkString(value.to_vec())));
+        pairs.insert(
+            key.to_vec(),
+            format!("{:?} until Integer(-1) in 0", OwnedFrame::BulkString(value.to_vec())),
+        );
         std::ops::ControlFlow::Continue(())
     };
     engine.scan(kvbench::engine::KeyRange::ALL, &mut visit).unwrap();

@@ -194,7 +194,7 @@ const TEMPLATES: &[&str] = &[
     "OBJECT ENCODING none",
     "OBJECT ENCODING",
     "SCAN 0 COUNT 0",
-    "SCAN 0 COUNT %v",
+    "SCAN 0 COUNT many",
     "SCAN x",
     "SCAN 0 BOGUS",
     "SCAN 0 MATCH",

@@ -225,9 +225,9 @@ fn the_bytes_are_those_of_redis() {
     image.mark();
     let expected = "#KVBENCH:2:feedbeef:8790f7d0\r\n\
                     #F:feedbeef:00000000:00000021:9356cfeb:b87361b0\r\n*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n\
-                    #F:feedbeef:00000052:00000044:90e89b45:6f0a7aa8\r\n\
+                    #F:feedbeef:00000052:00000045:924af230:7dedd54d\r\n\
                     *1\r\n$5\r\nMULTI\r\n*2\r\n$3\r\nDEL\r\n$3\r\nkey\r\n*1\r\n$8\r\nFLUSHALL\r\n*1\r\n$4\r\nEXEC\r\n\
-                    #F:feedbeef:00000000:00000000:90e89b45:7a4cae59\r\n";
+                    #F:feedbeef:00000000:00000000:924af230:cefcbee7\r\n";
     assert_eq!(image.bytes.escape_ascii().to_string(), expected.as_bytes().escape_ascii().to_string());
 }
 
