@@ -102,7 +102,7 @@ pub struct Bench {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Files")]
 struct Files {
-    /// Result file [default: kvbench-<SUITE>.json]
+    /// Result file [default: kvbench-SUITE.json]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Complete the result of a run that was stopped

@@ -4,6 +4,7 @@ mod libraries;
 mod programs;
 mod versions;
 
+#[cfg(feature = "tls")]
 pub use libraries::{python, session_py};
 
 use crate::every_store::Running;
