@@ -35,7 +35,7 @@ pub struct Cell {
     pub reference: bool,
 }
 
-/// The part of a [`Measurement`](super::Measurement) that a table shows.
+/// The part of a measurement that a table shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
