@@ -362,6 +362,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
     fn a_growing_map_is_split_once_and_keeps_its_pairs() {
         let mut map = Map::default();
         add(&mut map, 0..LARGE - 1);
