@@ -98,16 +98,17 @@ fn a_power_cut_costs_no_store_an_acknowledged_write() {
 #[test]
 fn a_full_disk_costs_no_store_an_acknowledged_write() {
     for store in stores() {
-        let cell = passes("full", 1, &["--store", store]);
-        assert!(cell.refused > 0, "{store}: the disk was not full");
+        // A round that writes little may not fill it.
+        let is_full = (0..5).any(|_| passes("full", 1, &["--store", store]).refused > 0);
+        assert!(is_full, "{store}: the disk was not full");
     }
 }
 
 #[test]
 fn a_failing_disk_costs_no_store_an_acknowledged_write() {
     for store in stores() {
-        let cell = passes("eio", 1, &["--store", store]);
-        assert!(cell.refused > 0, "{store}: the disk did not fail");
+        let has_failed = (0..5).any(|_| passes("eio", 1, &["--store", store]).refused > 0);
+        assert!(has_failed, "{store}: the disk did not fail");
     }
 }
 
