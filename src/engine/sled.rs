@@ -8,7 +8,7 @@ use super::{
 use crossbeam_utils::sync::ShardedLock;
 use std::{
     collections::HashSet,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::{self, File, Metadata},
     io,
     ops::ControlFlow,
@@ -76,6 +76,10 @@ static INFO: Info = Info {
             "sled has no snapshots: a scan or a read of several keys holds writes back while it runs.",
         ),
         Caveat::new("Values above about 128 KiB become files of their own; a synced commit lists them all."),
+        Caveat::new(
+            "A start that is killed, or finds no room, can leave a half-written snapshot, with which sled alone never \
+             opens again (its issue 1527); kvbench removes it.",
+        ),
         Caveat::new("Clearing collects every key in memory first, because sled's own clear is not atomic."),
         Caveat::new("After any failed write (a full disk too) sled takes no more until a restart."),
         Caveat::new("Its last release is of 2021."),
@@ -117,17 +121,41 @@ struct Sled {
     synced_blobs: Mutex<HashSet<OsString>>,
 }
 
-/// Opens the database, and waits a little when it is locked: threads of sled's pool can hold the lock of
-/// a database for a moment after its last handle was dropped, so a reopen in one process may meet it.
-fn open_unlocked(config: &sled::Config, path: &Path) -> Result<sled::Db> {
+/// Tries again for a little while what finds the database locked: threads of sled's pool can hold the lock of a
+/// database for a moment after its last handle was dropped, so a reopen in one process may meet it.
+fn when_unlocked<T>(open: impl Fn() -> Result<T>) -> Result<T> {
     let mut tries = 50;
     loop {
-        match config.open().map_err(|error| fail(error, path)) {
+        match open() {
             Err(Error::Locked { .. }) if tries > 0 => tries -= 1,
             outcome => return outcome,
         }
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Removes snapshots of the page table that a killed or failed start left half written: sled takes the last name
+/// that begins with `snap.`, and then finds it damaged at every start (github.com/spacejam/sled/issues/1527). The
+/// snapshot before it is still there, as is the log that sled reads from there on.
+fn remove_unfinished_snapshots(path: &Path) -> Result<()> {
+    let log_path = path.join(LOG_FILE);
+    let log = match File::open(&log_path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        log => log.map_err(Error::io("open", log_path))?,
+    };
+    // sled's own lock: another process may be opening the database now.
+    path::lock(&log, path)?;
+    for entry in fs::read_dir(path).map_err(Error::io("list", path))? {
+        let entry = entry.map_err(Error::io("list", path))?;
+        if is_unfinished_snapshot(&entry.file_name()) {
+            path::remove_leftover(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn is_unfinished_snapshot(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| name.starts_with("snap.") && name.ends_with(".generating"))
 }
 
 impl Sled {
@@ -142,7 +170,10 @@ impl Sled {
             .path(path)
             .cache_capacity(options.cache_size.max(1 << 20))
             .flush_every_ms(flush);
-        let db = open_unlocked(&config, path)?;
+        let db = when_unlocked(|| {
+            remove_unfinished_snapshots(path)?;
+            config.open().map_err(|error| fail(error, path))
+        })?;
         let log_path = path.join(LOG_FILE);
         let log = File::open(&log_path).map_err(Error::io("open", log_path))?;
         let (batch, synced_blobs) = Default::default();
@@ -212,8 +243,6 @@ impl Sled {
     }
 }
 
-/// sled keeps the first error of its log and answers all later writes with it, so no error leaves
-/// an engine that could go on.
 /// sled compares each record of its log with its checksum when it reads it.
 fn check_copy(path: &Path) -> Result<Sound> {
     let remark = "sled takes damage near the end of its log for the end, as after a crash; it cannot be told";
@@ -221,6 +250,8 @@ fn check_copy(path: &Path) -> Result<Sound> {
     Ok(Sound { remark: Some(remark.into()), ..sound })
 }
 
+/// sled keeps the first error of its log and answers all later writes with it, so no error leaves
+/// an engine that could go on.
 fn fail(error: sled::Error, path: &Path) -> Error {
     match error {
         sled::Error::Io(source) if source.to_string().starts_with("could not acquire lock") => {

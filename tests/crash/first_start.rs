@@ -4,7 +4,7 @@
 use crate::trace::strace;
 use crate::{
     disk::Disk,
-    support::{KVBENCH, Server, stores},
+    support::{KVBENCH, Server, request, stores},
 };
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
@@ -29,6 +29,10 @@ const CALLS: [&str; 11] = [
     "fdatasync",
     "sync_file_range",
 ];
+
+/// Keys of the store whose start is killed.
+#[cfg(target_os = "linux")]
+const KEYS: usize = 1000;
 
 fn args(store: &str) -> [&str; 4] {
     ["--store", store, "--path", "data"]
@@ -92,6 +96,46 @@ fn a_first_start_may_be_killed_at_any_moment() {
         eprintln!("{store}: killed at {killed} system calls");
         assert!(killed >= 4, "{store}: killed {killed} times");
     }
+}
+
+/// What a start repairs after a kill, and writes for the next one, may be cut off anywhere too.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_start_after_a_kill_may_be_killed_at_any_moment() {
+    for store in stores() {
+        let killed = tempfile::tempdir().unwrap();
+        let server = try_start(killed.path(), store).unwrap();
+        let mut client = server.connect();
+        for key in 0..KEYS {
+            client.send(request(&["SET", &format!("key:{key}"), &key.to_string().repeat(key % 3000)]));
+        }
+        (0..KEYS).for_each(|_| client.expect("+OK\r\n"));
+        server.kill();
+        let mut kills = 0;
+        for call in CALLS {
+            // Each call of a long start would take too long; the first ones are the different ones.
+            for n in (1..16).chain([24, 32, 48, 64]) {
+                let dir = tempfile::tempdir().unwrap();
+                copy(killed.path(), dir.path());
+                if !kill_at(dir.path(), store, call, n) {
+                    break;
+                }
+                kills += 1;
+                let server = try_start(dir.path(), store)
+                    .unwrap_or_else(|status| panic!("{store}, killed at {call} {n}: {status}"));
+                let count = server.connect().call(&["DBSIZE"]);
+                assert_eq!(count, OwnedFrame::Integer(KEYS as i64), "{store}, killed at {call} {n}");
+            }
+        }
+        eprintln!("{store}: killed at {kills} system calls");
+        assert!(kills > 0, "{store}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("-aT").args([from, to]).status().unwrap();
+    assert!(status.success());
 }
 
 #[test]
