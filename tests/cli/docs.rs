@@ -151,6 +151,27 @@ fn files_that_commands_name_are_there() {
     }
 }
 
+#[test]
+fn files_that_prose_names_are_there() {
+    let roots = ["src/", "tests/", "benches/", "docs/", "tools/", "examples/", "fuzz/", ".ci/", ".github/"];
+    let mut count = 0;
+    for document in documents() {
+        for path in code(&fs::read_to_string(&document).unwrap()) {
+            // What stands for a name is in capitals; what fuzzing leaves is made by it.
+            let is_one = roots.iter().any(|root| path.starts_with(root))
+                && !path.contains([' ', '*'])
+                && !path.contains("NAME")
+                && !path.contains("FAMILY")
+                && path != "fuzz/artifacts";
+            if is_one {
+                assert!(Path::new(ROOT).join(&path).exists(), "{}: no {path}", document.display());
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 20, "{count} files");
+}
+
 /// Flags of other programs that documents name.
 const FOREIGN: [&str; 4] = ["--release", "--no-default-features", "--features", "--cells"];
 
