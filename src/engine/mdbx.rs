@@ -138,6 +138,7 @@ impl Mdbx {
         let fail = |error| fail(error, path, options.map_size);
         let db = Database::open_with_options(path, settings(path, options)).map_err(fail)?;
         db.sync(true).map_err(fail)?;
+        sync_first_pages(path)?;
         path::sync_dir(path)?;
         place.end()?;
         let (path, map_size, fsync) = (path.clone(), options.map_size, options.fsync);
@@ -182,6 +183,13 @@ impl Mdbx {
         }
         to.commit().map(drop)
     }
+}
+
+/// MDBX writes the first pages of a new file and leaves them to the system; its own sync finds nothing to do before
+/// the first commit.
+fn sync_first_pages(path: &Path) -> Result<()> {
+    let data = path.join(DATA);
+    File::open(&data).and_then(|file| file.sync_all()).map_err(Error::io("sync", data))
 }
 
 fn settings(path: &Path, options: &OpenOptions) -> DatabaseOptions {

@@ -55,9 +55,12 @@ impl Connection {
             self.buffer.drain(..self.done);
             self.done = 0;
             let mut piece = [0; 64 << 10];
-            match self.stream.read(&mut piece)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                len => self.buffer.extend_from_slice(piece.get(..len).unwrap_or_default()),
+            match self.stream.read(&mut piece) {
+                // A process that was stopped and goes on.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(len) => self.buffer.extend_from_slice(piece.get(..len).unwrap_or_default()),
             }
         }
     }

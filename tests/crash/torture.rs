@@ -4,13 +4,14 @@
 
 use crate::{
     seed,
-    support::{KVBENCH, stores},
+    support::{KVBENCH, Server, stores},
 };
 use kvbench::{
     proof::{Cell, Results},
     torture::disk::{Cut, Disk, Medium},
 };
 use rand::{SeedableRng, rngs::SmallRng};
+use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     fs,
     path::Path,
@@ -79,6 +80,26 @@ fn the_disk_keeps_what_was_synced_and_nothing_else() {
     }
     let left = |name: &str| dir.path().join("left").join(name).exists();
     assert!(left("sub") && left("gone") && !left("moved") && !left("created"));
+}
+
+/// A store that serves has all of itself on the disk, also at its very first start.
+#[test]
+fn a_power_cut_after_a_start_leaves_a_store_that_opens() {
+    for store in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Disk::mount(Medium::default(), &dir.path().join("mount")).unwrap();
+        let start = |place: &Path| Server::start(place, &["--store", store, "--path", "data"]);
+        let server = start(&dir.path().join("mount"));
+        let mut rng = SmallRng::seed_from_u64(1);
+        // The same moment again and again: what a cut leaves is drawn.
+        for number in 0..40 {
+            let left = disk.cut(Cut::ALL[number % 3], &mut rng);
+            let place = dir.path().join(number.to_string());
+            left.export(&place).unwrap();
+            assert_eq!(start(&place).connect().call(&["DBSIZE"]), OwnedFrame::Integer(0), "{store}");
+        }
+        server.kill();
+    }
 }
 
 #[test]
