@@ -20,7 +20,7 @@ Printed is the server's resident memory before, at the most, and after the case,
 time that the honest client waited (no figure on a machine that does other things); and whether it was served. Ends
 with 1 if it was not, or if memory went beyond what the case may take.
 """
-import argparse, os, resource, shlex, shutil, socket, subprocess, sys, tempfile, threading, time
+import argparse, multiprocessing, os, resource, shlex, shutil, socket, subprocess, sys, tempfile, threading, time
 
 ap = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__)
 ap.add_argument("server", help="command line with {port} and {dir}")
@@ -53,11 +53,14 @@ class Server:
                     raise SystemExit("the server does not start")
                 time.sleep(0.05)
         self.most, self.longest, self.served, self.fault = 0, 0.0, 0, None
-        self.done = threading.Event()
-        self.threads = [threading.Thread(target=run) for run in (self.look, self.serve)]
+        self.done = multiprocessing.Event()
+        theirs, self.outcome = multiprocessing.Pipe()
+        # A process of its own: a thread would wait for those of the strangers, not for the server.
+        self.honest = multiprocessing.Process(target=self.serve, args=(theirs,))
+        self.watch = threading.Thread(target=self.look)
         self.before = self.memory()
-        for thread in self.threads:
-            thread.start()
+        self.honest.start()
+        self.watch.start()
 
     def connect(self):
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=120)
@@ -76,9 +79,10 @@ class Server:
                 self.fault = "the server is gone"
                 return
 
-    def serve(self):
+    def serve(self, outcome):
+        longest, number, fault = 0.0, 0, None
         try:
-            connection, number = self.connect(), 0
+            connection = self.connect()
             while not self.done.wait(0.002):
                 begin, number = time.perf_counter(), number + 1
                 word = b"honest:%d" % number
@@ -86,10 +90,10 @@ class Server:
                 expected = b"+OK\r\n$%d\r\n%s\r\n" % (len(word), word)
                 if receive(connection, len(expected)) != expected:
                     raise OSError("another reply than was expected")
-                self.longest = max(self.longest, time.perf_counter() - begin)
-                self.served += 1
+                longest = max(longest, time.perf_counter() - begin)
         except OSError as error:
-            self.fault = f"an honest client was not served: {error}"
+            fault = f"an honest client was not served: {error}"
+        outcome.send((longest, number, fault))
 
     def end(self):
         time.sleep(3)
@@ -98,8 +102,10 @@ class Server:
         except (OSError, StopIteration):
             after = 0
         self.done.set()
-        for thread in self.threads:
-            thread.join()
+        self.longest, self.served, fault = self.outcome.recv()
+        self.fault = self.fault or fault
+        self.honest.join()
+        self.watch.join()
         self.process.kill()
         self.process.wait()
         shutil.rmtree(self.directory, ignore_errors=True)

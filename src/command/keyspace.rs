@@ -183,7 +183,7 @@ fn encoding(value: &[u8]) -> &'static [u8] {
 
 fn object(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     if subcommand("object", OBJECT, args, reply).is_some() {
-        keyspace.look_up(args.get(2), &mut |entry| {
+        keyspace.look_up(&[args.get(2)], &mut |_, entry| {
             reply.bulk_or_null(entry.map(|entry| encoding(entry.value)));
         })?;
     }

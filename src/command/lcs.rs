@@ -116,14 +116,11 @@ fn trace(a: &[u8], b: &[u8], lengths: &Lengths) -> (Vec<u8>, Vec<Match>) {
 }
 
 fn lcs(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
-    let mut value = |index: usize| {
-        let mut found = Vec::new();
-        let copied = keyspace.look_up(args.get(index), &mut |entry| {
-            found = entry.map_or(Vec::new(), |entry| entry.value.to_vec());
-        });
-        copied.map(|()| found)
-    };
-    let (a, b) = (value(1)?, value(2)?);
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    keyspace.look_up(&[args.get(1), args.get(2)], &mut |index, entry| {
+        let value = entry.map_or(Vec::new(), |entry| entry.value.to_vec());
+        *if index == 0 { &mut a } else { &mut b } = value;
+    })?;
     let options = Options::parse(args)?;
     let lengths = Lengths::new(&a, &b)?;
     let length = i64::from(lengths.get(a.len(), b.len()));

@@ -52,6 +52,13 @@ pub enum Action {
     Transaction(Transaction),
 }
 
+impl Action {
+    /// Whether it looks at keys or changes them.
+    pub fn is_of_keys(&self) -> bool {
+        matches!(self, Self::Read(_) | Self::Write(_) | Self::Keys(_))
+    }
+}
+
 /// How a reading command turns values into its reply.
 #[derive(Clone, Copy)]
 pub enum Read {
@@ -253,6 +260,11 @@ impl Spec {
     /// Whether it is carried out, not queued, between MULTI and EXEC: it ends the connection, or its state.
     pub fn ends_transaction(&self) -> bool {
         matches!(self.name, "quit" | "reset")
+    }
+
+    /// Whether it must not be queued.
+    pub fn is_kept_out_of_transactions(&self) -> bool {
+        self.name == "shutdown"
     }
 
     /// Whether a request of `len` arguments, the name included, is complete.

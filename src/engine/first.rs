@@ -106,12 +106,20 @@ fn write_mark(mut mark: &File, engine: &str) -> io::Result<()> {
     mark.sync_all()
 }
 
-/// Creates the directory `path` unless it is there. The new name is synced, or a power cut could take the
-/// directory away with everything that was synced inside.
+/// Creates the directory `path` unless it is there. Its name is synced, or a power cut could take the directory away
+/// with everything that was synced inside. So is what is there: a start that was killed may have left the name, or
+/// names within, to the system.
 pub fn create_dir(path: &Path) -> Result<()> {
     match fs::create_dir(path) {
         Ok(()) => path::sync_dir(path::parent(path)),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {
+            path::sync_dir(path)?;
+            match path::sync_dir(path::parent(path)) {
+                // Who may not list it did not create the name either.
+                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+                outcome => outcome,
+            }
+        }
         Err(error) => Err(Error::io("create", path)(error)),
     }
 }

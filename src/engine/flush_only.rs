@@ -2,7 +2,7 @@
 //! for tests, to see that a power cut finds out what that is worth.
 
 use super::{
-    Batch, Caveat, Engine, Error, Info, KeyRange, Kind, Location, Op, OpenOptions, Result, VisitPair,
+    Batch, Caveat, Engine, Error, Info, KeyRange, Kind, Location, Loss, Op, OpenOptions, Result, VisitPair,
     VisitValue,
 };
 use std::ops::ControlFlow;
@@ -12,6 +12,8 @@ pub const KIND: Kind = Kind { info: &INFO, open, ..super::sled::KIND };
 
 static INFO: Info = Info {
     name: "sled-flush-only",
+    // As its users believe.
+    loss: [Loss::NOTHING; 3],
     caveats: &[Caveat::new("loses what it acknowledged, on purpose")],
     ..*super::sled::KIND.info
 };

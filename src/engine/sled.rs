@@ -37,7 +37,10 @@ static INFO: Info = Info {
     // A large value is read from a file of its own.
     open_files: OpenFiles { least: 24, most: 24, per_read: 1 },
     loss: [
-        Loss::NOTHING,
+        Loss::power_cut(Lost::new(
+            Extent::Everything,
+            "nothing as a rule, but in 3 of 80 tries the whole database (it panics at reads)",
+        )),
         Loss {
             kill: Lost::seconds("about a second"),
             power_cut: Lost::new(
@@ -58,10 +61,9 @@ static INFO: Info = Info {
             "A power cut that leaves writes out of order was seen to leave a log that sled cannot open: it panics \
              (kvbench torture --store sled --fsync no --mode power).",
         ),
-        Caveat::under(
-            Fsync::Always,
-            "A power cut that leaves some pages of an unsynced write, or torn ones, was seen to damage data that were \
-             synced before, in a few of a hundred tries.",
+        Caveat::in_files(
+            "A power cut was seen to damage data that were synced before, in 3 of 80 tries under always: sled orders its \
+             writes by sync_file_range, which does not make them durable, and uses their space again.",
         ),
         Caveat::under(
             Fsync::Always,

@@ -307,19 +307,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Ok(exchange);
             }
         };
-        let is_large = transaction.weight() > LARGE_TRANSACTION;
+        let is_large = transaction.weight() > LARGE_TRANSACTION || transaction.is_long();
         exchange.begin_task(task, transaction);
         let mut exchange = self.commit(exchange, is_large).await?;
         let Some(mut transaction) = exchange.transaction.take() else { return Ok(exchange) };
-        let (shared, session) = (&self.local.shared, &mut self.session);
         if transaction.task == Some(Task::Execute) {
+            if transaction.has_queries() {
+                transaction = self.query_for(transaction).await?;
+            }
+            let (shared, session) = (&self.local.shared, &mut self.session);
             transaction.reply(&mut exchange.reply, |spec, args, reply| match spec.action {
                 Action::Session(run) => run(session, &shared.context, args, reply),
-                Action::Query(run) => {
-                    if let Err(error) = run(&shared.context, args, reply) {
-                        error.write(reply);
-                    }
-                }
                 Action::Table(run) => run(&shared.commands, args, reply),
                 // UNWATCH: EXEC has forgotten all of them.
                 _ => reply.ok(),
@@ -328,6 +326,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         transaction.finish();
         self.transaction = Some(transaction);
         Ok(exchange)
+    }
+
+    async fn query_for(&self, mut transaction: Box<Transaction>) -> io::Result<Box<Transaction>> {
+        let context = self.local.shared.context.clone();
+        let query = spawn_blocking(move || {
+            transaction.query(&context);
+            transaction
+        });
+        Ok(self.local.promise(query).await?)
     }
 
     fn run_session(&mut self, exchange: &mut Exchange, run: SessionCommand) {

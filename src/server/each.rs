@@ -11,7 +11,7 @@ use std::mem;
 const EACH: usize = 1024;
 
 /// Progress of [`Write::Each`](crate::command::Write::Each).
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Each {
     /// Keys that were written.
     keys: usize,

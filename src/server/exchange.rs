@@ -46,8 +46,8 @@ pub(super) struct Exchange {
     end: usize,
     /// How far the next request has come, when it takes several commits.
     each: Each,
-    /// Length of the reply, and request, where the write run in progress began.
-    begin: (usize, usize),
+    /// Length of the reply, request, and how far that had come, where the write run in progress began.
+    begin: (usize, usize, Each),
     /// Where the committing thread returns this.
     pub home: Option<Home>,
     keys: Vec<&'static [u8]>,
@@ -97,7 +97,7 @@ impl Exchange {
             next: 0,
             end: 0,
             each: Each::default(),
-            begin: (0, 0),
+            begin: (0, 0, Each::default()),
             home: None,
             keys: Vec::new(),
             space: Space::default(),
@@ -161,7 +161,7 @@ impl Exchange {
                 Run::Read
             }
             Action::Write(_) => {
-                self.begin = (self.reply.len(), first);
+                self.begin = (self.reply.len(), first, self.each);
                 // Reads between writes go through the transaction: one commit for all of them.
                 let joins = |action: &Action| matches!(action, Action::Read(_) | Action::Write(_));
                 self.end = self.extend(joins, |action| matches!(action, Action::Write(_)));
@@ -186,7 +186,7 @@ impl Exchange {
     pub fn begin_task(&mut self, task: Task, mut transaction: Box<Transaction>) {
         transaction.task = Some(task);
         self.transaction = Some(transaction);
-        self.begin = (self.reply.len(), self.next);
+        self.begin = (self.reply.len(), self.next, self.each);
         self.end = self.next + 1;
     }
 
@@ -259,6 +259,9 @@ impl Exchange {
         let (lookups, requests, data) = (&self.lookups, &self.requests, self.input.bytes());
         let reply = &mut self.reply;
         let visit = &mut |_, value: Option<&[u8]>| {
+            if reply.has_overflowed() {
+                return ControlFlow::Break(());
+            }
             if value.map_or(0, <[u8]>::len) > most.saturating_sub(reply.len() - cursor.reply_start) {
                 too_much = true;
                 reply.truncate(cursor.reply_start);
@@ -432,9 +435,9 @@ impl Work for Box<Exchange> {
     }
 
     fn rewind(&mut self) {
-        let (reply_start, first) = self.begin;
+        let (reply_start, first, each) = self.begin;
         self.transaction.iter_mut().for_each(|transaction| transaction.rewind());
-        self.each = Each::default();
+        self.each = each;
         self.reply.truncate(reply_start);
         self.next = first;
     }
@@ -442,6 +445,7 @@ impl Work for Box<Exchange> {
     fn fail(&mut self, error: &store::Error) {
         let end = self.next;
         self.rewind();
+        self.each = Each::default();
         self.transaction.iter_mut().for_each(|transaction| transaction.task = None);
         while self.next < end.max(self.begin.1 + 1) {
             self.reply.error(error.to_string());

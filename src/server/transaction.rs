@@ -2,11 +2,15 @@
 
 use super::through::read_through;
 use crate::{
-    command::{self, Action, Spec, Write, database, subcommand},
+    command::{self, Action, Context, Spec, Write, database, subcommand},
     resp::{Args, Record, Reply},
     store::{Space, Store, Txn, Watch},
 };
-use std::{mem, sync::Arc};
+use std::{
+    collections::{HashSet, VecDeque},
+    mem,
+    sync::Arc,
+};
 
 /// Between MULTI and EXEC.
 #[derive(Default)]
@@ -33,6 +37,8 @@ pub(super) struct Executed {
     replies: Reply,
     /// For each queued request, where its reply ends.
     ends: Vec<usize>,
+    /// The replies of those that look at the server.
+    queries: VecDeque<Reply>,
     /// Whether a watched key had changed, and nothing was done.
     changed: bool,
 }
@@ -41,17 +47,17 @@ pub(super) struct Executed {
 pub(super) struct Transaction {
     store: Arc<Store>,
     queue: Option<Queue>,
-    watched: Vec<Watch>,
-    /// The number of keys that were watched before the task in progress.
-    watched_before: usize,
+    watched: HashSet<Watch>,
+    /// Those of them that the task in progress has added.
+    added: Vec<Box<[u8]>>,
     pub task: Option<Task>,
     executed: Executed,
 }
 
 impl Transaction {
     pub fn new(store: Arc<Store>) -> Self {
-        let (queue, watched, executed) = (None, Vec::new(), Executed::default());
-        Self { store, queue, watched, watched_before: 0, task: None, executed }
+        let (watched, added, executed) = Default::default();
+        Self { store, queue: None, watched, added, task: None, executed }
     }
 
     /// Whether requests are queued.
@@ -76,7 +82,7 @@ impl Transaction {
             (Watch, None) => return Ok(Some(Task::Watch)),
             (Multi, None) => self.queue = Some(Queue::default()),
             (Discard, Some(_)) => self.end(),
-            (Unwatch, _) => self.unwatch(0),
+            (Unwatch, _) => self.unwatch(),
         }
         Ok(None)
     }
@@ -84,7 +90,10 @@ impl Transaction {
     /// Queues a request, unless that makes the queue longer than `limit` bytes (0 is no limit).
     pub fn push(&mut self, spec: &'static Spec, args: Args<'_>, limit: usize, reply: &mut Reply) {
         let Some(queue) = &mut self.queue else { return };
-        if !spec.subcommands.is_empty()
+        if spec.is_kept_out_of_transactions() {
+            queue.refused = true;
+            reply.error("ERR Command not allowed inside a transaction");
+        } else if !spec.subcommands.is_empty()
             && args.len() > 1
             && subcommand(spec.name, spec.subcommands, args, reply).is_none()
         {
@@ -108,6 +117,7 @@ impl Transaction {
 
     /// After a task: a transaction that was executed, or could not be, is over.
     pub fn finish(&mut self) {
+        self.added = Vec::new();
         if self.task.take() != Some(Task::Watch) && self.is_open() {
             self.end();
         }
@@ -117,17 +127,38 @@ impl Transaction {
     fn end(&mut self) {
         self.queue = None;
         self.executed = Executed::default();
-        self.unwatch(0);
+        self.unwatch();
     }
 
-    /// Forgets the watched keys but the first `kept`.
-    fn unwatch(&mut self, kept: usize) {
-        self.watched.drain(kept.min(self.watched.len())..).for_each(|watch| self.store.unwatch(&watch));
+    /// Forgets the watched keys.
+    fn unwatch(&mut self) {
+        self.watched.drain().for_each(|watch| self.store.unwatch(&watch));
+    }
+
+    /// Forgets those of the task in progress.
+    fn unwatch_added(&mut self) {
+        for stored in mem::take(&mut self.added) {
+            self.watched.take(&*stored).iter().for_each(|watch| self.store.unwatch(watch));
+        }
     }
 
     /// Bytes of what is queued.
     pub fn weight(&self) -> usize {
         self.queue.as_ref().map_or(0, |queue| queue.requests.bytes())
+    }
+
+    /// Whether it looks at very many keys, as it may be.
+    pub fn is_long(&self) -> bool {
+        self.has(|action| matches!(action, Action::Keys(_)))
+    }
+
+    /// Whether it looks at the server, which may take long.
+    pub fn has_queries(&self) -> bool {
+        self.has(|action| matches!(action, Action::Query(_)))
+    }
+
+    fn has(&self, is: impl Fn(&Action) -> bool) -> bool {
+        self.queue.as_ref().is_some_and(|queue| queue.specs.iter().any(|spec| is(&spec.action)))
     }
 
     /// Carries out the task: `args` are those of WATCH.
@@ -140,12 +171,15 @@ impl Transaction {
     }
 
     fn watch(&mut self, args: Args<'_>, txn: &mut Txn<'_>, reply: &mut Reply) {
-        self.watched_before = self.watched.len();
         for key in args.from(1) {
-            match txn.watch(key) {
-                Ok(watch) => self.watched.push(watch),
+            match txn.watch(key, &self.watched) {
+                Ok(Some(watch)) => {
+                    self.added.push(watch.key().into());
+                    self.watched.insert(watch);
+                }
+                Ok(None) => {}
                 Err(error) => {
-                    self.unwatch(self.watched_before);
+                    self.unwatch_added();
                     return reply.error(error.to_string());
                 }
             }
@@ -172,27 +206,45 @@ impl Transaction {
         }
     }
 
-    /// Takes back what the task has done: nothing of it was committed.
-    pub fn rewind(&mut self) {
-        self.executed = Executed::default();
-        if self.task == Some(Task::Watch) {
-            self.unwatch(self.watched_before);
+    /// Looks at the server, after the commit.
+    pub fn query(&mut self, context: &Context) {
+        let Self { queue: Some(Queue { requests, specs, .. }), executed, .. } = self else { return };
+        if executed.changed {
+            return;
+        }
+        for (index, spec) in specs.iter().enumerate() {
+            if let (Action::Query(run), Some(args)) = (spec.action, requests.get(index)) {
+                let mut reply = executed.replies.aside();
+                if let Err(error) = run(context, args, &mut reply) {
+                    reply.truncate(0);
+                    error.write(&mut reply);
+                }
+                executed.queries.push_back(reply);
+            }
         }
     }
 
-    /// Writes the reply to EXEC, with `answer` for what does not look at keys. Ends the transaction.
+    /// Takes back what the task has done: nothing of it was committed.
+    pub fn rewind(&mut self) {
+        self.executed = Executed::default();
+        self.unwatch_added();
+    }
+
+    /// Writes the reply to EXEC, with `answer` for what looks neither at keys nor at the server. Ends the
+    /// transaction.
     pub fn reply(&mut self, reply: &mut Reply, mut answer: impl FnMut(&'static Spec, Args<'_>, &mut Reply)) {
-        let Executed { replies, ends, changed } = mem::take(&mut self.executed);
+        let Executed { replies, ends, mut queries, changed } = mem::take(&mut self.executed);
         let Some(Queue { requests, specs, .. }) = self.queue.take() else { return };
-        self.unwatch(0);
+        self.unwatch();
         if changed {
             return reply.null_array();
         }
         reply.array(specs.len());
         let mut start = 0;
         for (index, (spec, end)) in specs.iter().zip(&ends).enumerate() {
-            match requests.get(index) {
-                Some(args) if start == *end => answer(spec, args, reply),
+            match (spec.action, requests.get(index)) {
+                (Action::Query(_), _) => queries.pop_front().iter().for_each(|answer| reply.append(answer)),
+                (action, Some(args)) if !action.is_of_keys() => answer(spec, args, reply),
                 _ => reply.append_part(&replies, start..*end),
             }
             start = *end;
@@ -202,7 +254,7 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        self.unwatch(0);
+        self.unwatch();
     }
 }
 

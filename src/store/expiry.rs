@@ -199,7 +199,10 @@ impl Store {
     /// Removes what expires, until [`Expiry::stop`].
     pub fn remove_expired(&self) {
         loop {
-            let outcome = match self.expiry.next() {
+            let task = self.expiry.next();
+            // While many are due there is no rest: those that come meanwhile would be ever more.
+            let is_behind = matches!(&task, Task::Remove(keys) if keys.len() >= STEP);
+            let outcome = match task {
                 Task::Stop => return,
                 Task::Remove(keys) => self.remove(keys),
                 Task::Walk(walk) => self.walk_on(walk),
@@ -211,7 +214,11 @@ impl Store {
                 }
                 self.expiry.lock().incomplete = true;
             }
-            self.expiry.pause(if outcome.is_ok() { PAUSE } else { REST });
+            match outcome {
+                Ok(()) if is_behind => {}
+                Ok(()) => self.expiry.pause(PAUSE),
+                Err(_) => self.expiry.pause(REST),
+            }
         }
     }
 

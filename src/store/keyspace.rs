@@ -10,6 +10,9 @@ use std::{
 /// Called with a key and its value, both lent for the time of the call.
 pub type VisitEntry<'v> = dyn FnMut(&[u8], Entry<'_>) -> ControlFlow<()> + 'v;
 
+/// Called with the number of a key, and what it has.
+pub type VisitFound<'v> = dyn FnMut(usize, Option<Entry<'_>>) + 'v;
+
 /// Called with a key as it is stored, the key, and the value as it is stored.
 pub(super) type VisitStored<'v> = dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()> + 'v;
 
@@ -21,8 +24,8 @@ const TOGETHER: usize = 1024;
 
 /// The keys of one database. What has expired is not there, except for `count`.
 pub trait Keyspace {
-    /// Calls `visit` with what `key` has.
-    fn look_up(&mut self, key: &[u8], visit: &mut dyn FnMut(Option<Entry<'_>>)) -> Result<(), Error>;
+    /// Calls `visit` with the number of each key and what it has, all at one moment.
+    fn look_up(&mut self, keys: &[&[u8]], visit: &mut VisitFound<'_>) -> Result<(), Error>;
 
     /// Visits the pairs of `range` under one snapshot. `visit` may stop the scan.
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error>;
@@ -54,10 +57,11 @@ impl<'s> View<'s> {
 }
 
 impl Keyspace for View<'_> {
-    fn look_up(&mut self, key: &[u8], visit: &mut dyn FnMut(Option<Entry<'_>>)) -> Result<(), Error> {
+    fn look_up(&mut self, keys: &[&[u8]], visit: &mut VisitFound<'_>) -> Result<(), Error> {
         let (arena, moment) = (bumpalo::Bump::new(), Moment::default());
-        self.store.read(&[self.space.stored(key, &arena)], &mut |_, value| {
-            visit(moment.entry(value));
+        let stored: Vec<_> = keys.iter().map(|key| self.space.stored(key, &arena)).collect();
+        self.store.read(&stored, &mut |index, value| {
+            visit(index, moment.entry(value));
             ControlFlow::Continue(())
         })
     }
@@ -234,11 +238,14 @@ impl Store {
     /// The stored keys of the engine's next step from `position` on, and its position behind them.
     fn gather(&self, space: Space, position: u64, count: usize) -> Result<Gathered, Error> {
         let mut keys: Vec<Box<[u8]>> = Vec::new();
+        // Of other databases there may be many.
+        let mut left = count.max(TOGETHER);
         let next = self.engine().walk(position, &mut |stored, _| {
             if space.key(stored).is_some() {
                 keys.push(stored.into());
             }
-            if keys.len() < count { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            left -= 1;
+            if left > 0 && keys.len() < count { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         Ok((keys.into(), 0, next))
     }

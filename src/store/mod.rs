@@ -45,7 +45,7 @@ use written::Written;
 
 pub use crate::engine::layout::Entry;
 pub use expiry::Expiry;
-pub use keyspace::{Keyspace, View, VisitEntry};
+pub use keyspace::{Keyspace, View, VisitEntry, VisitFound};
 pub use moment::Moment;
 pub use queue::CommitQueue;
 pub use space::Space;
@@ -229,9 +229,10 @@ impl Store {
             ControlFlow::Continue(())
         });
         if let Err(error) = found {
-            // Who cannot tell looks.
-            log::error!("cannot tell whether keys expire: {error}");
-            own.add(Own::EXPIRES);
+            // With all of them nothing is taken for absent, and without a write nothing is built on that.
+            log::error!("cannot read the records of databases and deadlines: {error}");
+            own = Own::ALL.iter().fold(own, |all, (record, _)| all.with(*record));
+            let _first = self.fault.set(error.to_string());
         }
         self.own.store(own.bits(), Ordering::Relaxed);
         if own.contains(Own::EXPIRES) {
@@ -347,11 +348,10 @@ impl Store {
         let mut txn = Txn::new(self, &arena, Batch::default(), Own::default());
         work.run(&mut txn);
         let Written { batch, deadlines, own } = txn.into_written();
-        let own = own.map(|own| Own::from_bits(own.bits() | self.own().bits()));
         let mut turn = |write: &mut dyn FnMut() -> engine::Result<()>| {
             let _others_wait = self.writer.lock();
             write()?;
-            self.note(&deadlines, own);
+            self.note(&deadlines, own.map(|own| own.with(self.own())));
             self.touch(&batch);
             Ok(())
         };

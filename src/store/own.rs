@@ -24,6 +24,11 @@ impl Own {
         self.0
     }
 
+    /// These and others.
+    pub(super) fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Number of records.
     pub(super) fn len(self) -> u64 {
         self.0.count_ones().into()

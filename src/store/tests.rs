@@ -1,6 +1,6 @@
 //! Failing writes and slow syncs, over engines made for them.
 
-use super::{CommitQueue, Error, Store, Txn, Work};
+use super::{CommitQueue, Error, Keyspace, Space, Store, Txn, Work};
 use crate::engine::{
     self, Batch, Compression, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, VisitPair,
     VisitValue,
@@ -24,6 +24,10 @@ struct Limited {
     writes: Arc<AtomicUsize>,
     /// Said at the begin of a sync, which ends when it is told how.
     syncs: Option<Mutex<(Sender<()>, Receiver<Outcome>)>>,
+    /// Said before a write beside others takes its turn, which it does when it is told to.
+    turns: Option<Mutex<(Sender<()>, Receiver<()>)>>,
+    /// Reads fail.
+    unreadable: bool,
 }
 
 enum Outcome {
@@ -44,7 +48,7 @@ impl Limited {
             max_files: u64::MAX,
         };
         let engine = Kind::find("map").unwrap().open(&options).unwrap();
-        Self { engine, room, writes: Arc::default(), syncs: None }
+        Self { engine, room, writes: Arc::default(), syncs: None, turns: None, unreadable: false }
     }
 }
 
@@ -58,10 +62,13 @@ impl Engine for Limited {
     }
 
     fn is_memory_only(&self) -> bool {
-        false
+        self.turns.is_some()
     }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> engine::Result<()> {
+        if self.unreadable {
+            return Err(engine::Error::Library { engine: "limited", message: "unreadable".into() });
+        }
         self.engine.read(keys, visit)
     }
 
@@ -71,6 +78,15 @@ impl Engine for Limited {
             return Err(engine::Error::Full { engine: "limited", detail: "too small".into() });
         }
         self.engine.write(batch, sync)
+    }
+
+    fn write_beside(&self, batch: &Batch<'_>, turn: &mut engine::Turn<'_>) -> engine::Result<()> {
+        if let Some(turns) = &self.turns {
+            let (waits, go_on) = &*turns.lock().unwrap();
+            waits.send(()).unwrap();
+            go_on.recv().unwrap();
+        }
+        self.engine.write_beside(batch, turn)
     }
 
     fn sync(&self) -> engine::Result<()> {
@@ -324,4 +340,63 @@ fn a_sync_covers_what_was_written_before_it_began() {
     assert!(syncing.store.sync_state().unwrap().oldest_unsynced.is_none());
     syncing.store.sync_if_written();
     syncing.stop();
+}
+
+/// Writes, or clears, in one database.
+struct InSpace {
+    number: u8,
+    deadline: u64,
+    clears: bool,
+    weight: usize,
+}
+
+impl Work for InSpace {
+    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+        txn.select(Space::new(self.number));
+        let outcome =
+            if self.clears { txn.clear_space() } else { txn.put_until(b"key", b"v", self.deadline) };
+        outcome.unwrap();
+    }
+
+    fn rewind(&mut self) {}
+
+    fn fail(&mut self, error: &Error) {
+        panic!("{error}");
+    }
+
+    fn weight(&self) -> usize {
+        self.weight
+    }
+
+    fn is_blind(&self) -> bool {
+        !self.clears
+    }
+}
+
+#[test]
+fn a_large_write_beside_others_keeps_what_they_noted() {
+    let (waits, waiting) = channel();
+    let (go_on, told) = channel();
+    let limited = Limited { turns: Some(Mutex::new((waits, told))), ..Limited::new(usize::MAX) };
+    let store = Store::new(Box::new(limited), Fsync::No);
+    let never_soon = u64::MAX >> 16;
+    thread::scope(|scope| {
+        let large = InSpace { number: 0, deadline: never_soon, clears: false, weight: 1 << 20 };
+        scope.spawn(|| store.commit(&mut { [large] }));
+        waiting.recv().unwrap();
+        // The first key of another database.
+        store.commit(&mut [InSpace { number: 1, deadline: 0, clears: false, weight: 1 }]);
+        go_on.send(()).unwrap();
+    });
+    store.commit(&mut [InSpace { number: 0, deadline: 0, clears: true, weight: 1 }]);
+    let count = |number| store.view(Space::new(number)).count().unwrap();
+    assert_eq!((count(0), count(1)), (0, 1));
+}
+
+/// What cannot be read at the start may be there.
+#[test]
+fn a_store_whose_records_cannot_be_read_takes_no_writes() {
+    let limited = Limited { unreadable: true, ..Limited::new(usize::MAX) };
+    let store = Store::new(Box::new(limited), Fsync::No);
+    assert!(store.fault().is_some_and(|fault| fault.contains("unreadable")));
 }

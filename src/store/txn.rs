@@ -9,7 +9,7 @@ use crate::engine::{
 };
 use bumpalo::Bump;
 use hashbrown::HashMap;
-use std::ops::ControlFlow;
+use std::{collections::HashSet, ops::ControlFlow};
 
 /// What a group of commands reads and writes before it is committed: the engine as it is, under the
 /// group's own writes. `'g` is the life of the group: keys and values are borrowed from its requests.
@@ -302,23 +302,29 @@ impl<'g> Txn<'g> {
     /// Exchanges two databases, in one commit of all their keys.
     pub fn swap(&mut self, one: Space, two: Space) -> Result<(), Error> {
         let before = self.space;
+        let outcome = self.swap_all(one, two);
+        self.space = before;
+        outcome
+    }
+
+    fn swap_all(&mut self, one: Space, two: Space) -> Result<(), Error> {
         let (of_one, of_two) = (self.all_of(one)?, self.all_of(two)?);
-        for (space, old, new) in [(one, &of_one, &of_two), (two, &of_two, &of_one)] {
+        let sides = [(one, &of_one, &of_two), (two, &of_two, &of_one)];
+        // What fails must do so before anything is removed.
+        for (space, _, new) in sides {
             self.space = space;
-            for Pair { key, .. } in new {
-                self.check(key)?;
-            }
-            for Pair { key, .. } in old {
-                self.delete(key)?;
-            }
+            new.iter().try_for_each(|Pair { key, .. }| self.check(key))?;
         }
-        for (space, new) in [(one, of_two), (two, of_one)] {
+        for (space, old, _) in sides {
             self.space = space;
-            for Pair { key, value, deadline } in &new {
+            old.iter().try_for_each(|Pair { key, .. }| self.delete(key))?;
+        }
+        for (space, _, new) in sides {
+            self.space = space;
+            for Pair { key, value, deadline } in new {
                 self.put_until(key, value, *deadline)?;
             }
         }
-        self.space = before;
         Ok(())
     }
 
@@ -350,16 +356,20 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// Watches `key`, for what is written after this.
-    pub fn watch(&mut self, key: &[u8]) -> Result<Watch, Error> {
-        self.watched = true;
+    /// Watches `key`, for what is written after this, unless `watched` has it.
+    pub fn watch(&mut self, key: &[u8], watched: &HashSet<Watch>) -> Result<Option<Watch>, Error> {
         let (arena, watches) = (Bump::new(), self.store.watches());
         let stored = self.space.stored(key, &arena);
-        self.entry_of(stored, |entry| watches.add(stored, entry.map_or(0, |entry| entry.deadline)))
+        if watched.contains(stored) {
+            return Ok(None);
+        }
+        self.watched = true;
+        let deadline = self.entry_of(stored, |entry| entry.map_or(0, |entry| entry.deadline))?;
+        Ok(Some(watches.add(stored, deadline)))
     }
 
     /// Whether none of these was written since, nor has expired.
-    pub fn are_unchanged(&self, watched: &[Watch]) -> bool {
+    pub fn are_unchanged(&self, watched: &HashSet<Watch>) -> bool {
         let is_over = |watch: &Watch| watch.deadline != 0 && watch.deadline <= self.now();
         watched.iter().all(|watch| self.store.watches().is_unchanged(watch) && !is_over(watch))
     }

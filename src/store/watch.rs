@@ -4,9 +4,13 @@
 //! happen in commits, one after the other. Nobody else pays: without a watched key, a write looks at one flag.
 
 use hashbrown::HashMap;
-use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    borrow::Borrow,
+    hash::{Hash, Hasher},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 #[derive(Default)]
@@ -23,7 +27,7 @@ pub(super) struct Watches {
     keys: Mutex<HashMap<Box<[u8]>, Watched>>,
 }
 
-/// A key that a client watches, and what it was then.
+/// A key that a client watches, and what it was then. A client watches a key once, so the key alone is compared.
 #[derive(Debug)]
 pub struct Watch {
     pub(super) stored: Box<[u8]>,
@@ -31,6 +35,33 @@ pub struct Watch {
     /// When it was to expire; 0 is never.
     pub(super) deadline: u64,
 }
+
+impl Watch {
+    /// The key as it is stored.
+    pub fn key(&self) -> &[u8] {
+        &self.stored
+    }
+}
+
+impl Borrow<[u8]> for Watch {
+    fn borrow(&self) -> &[u8] {
+        &self.stored
+    }
+}
+
+impl Hash for Watch {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.stored.hash(state);
+    }
+}
+
+impl PartialEq for Watch {
+    fn eq(&self, other: &Self) -> bool {
+        self.stored == other.stored
+    }
+}
+
+impl Eq for Watch {}
 
 impl Watches {
     /// Whether there are any.

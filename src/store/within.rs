@@ -2,14 +2,14 @@
 
 use super::{
     Error, Txn,
-    keyspace::{self, Keyspace, VisitEntry},
+    keyspace::{self, Keyspace, VisitEntry, VisitFound},
 };
-use crate::engine::{KeyRange, layout::Entry};
+use crate::engine::KeyRange;
 use std::ops::ControlFlow;
 
 impl Keyspace for Txn<'_> {
-    fn look_up(&mut self, key: &[u8], visit: &mut dyn FnMut(Option<Entry<'_>>)) -> Result<(), Error> {
-        self.entry(key, visit)
+    fn look_up(&mut self, keys: &[&[u8]], visit: &mut VisitFound<'_>) -> Result<(), Error> {
+        keys.iter().enumerate().try_for_each(|(index, key)| self.entry(key, |entry| visit(index, entry)))
     }
 
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
@@ -40,12 +40,19 @@ impl Keyspace for Txn<'_> {
     }
 
     fn count(&mut self) -> Result<u64, Error> {
-        let mut count = 0;
-        self.scan(KeyRange::ALL, &mut |_, _| {
-            count += 1;
+        let (store, space) = (self.store(), self.space());
+        let (own, moment) = self.own_writes();
+        let ours = own.values.iter().filter(|(stored, _)| space.key(stored).is_some());
+        let after = ours.clone().filter(|(_, value)| moment.entry(**value).is_some()).count() as u64;
+        if own.cleared {
+            return Ok(after);
+        }
+        let (keys, mut before) = (ours.map(|(stored, _)| *stored).collect::<Vec<_>>(), 0);
+        store.read(&keys, &mut |_, value| {
+            before += u64::from(value.is_some());
             ControlFlow::Continue(())
         })?;
-        Ok(count)
+        Ok(store.count_in(space)?.saturating_sub(before) + after)
     }
 
     fn sample(&mut self, random: u64, visit: &mut VisitEntry<'_>) -> Result<(), Error> {

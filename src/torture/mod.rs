@@ -117,13 +117,18 @@ pub enum Error {
 
 /// Tortures every subject in every mode. Needs a process with no other threads yet.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
-    if let Some(&mode) = options.modes.iter().find(|mode| **mode != Mode::Kill) {
+    let with_disk = options.modes.iter().find(|mode| **mode != Mode::Kill);
+    let has_disk = with_disk.is_some();
+    if let Some(&mode) = with_disk {
         disk::check().map_err(|reason| Error::Disk { mode, reason })?;
         disk::own_mounts();
     }
     let (mut rounds, mut failed) = (0, 0);
     for subject in &options.subjects {
         for &mode in &options.modes {
+            if has_disk {
+                disk::hide_boot(mode != Mode::Kill);
+            }
             let cell = torture(options, subject, mode, say)?;
             say(&format!("{}\n", cell.line()));
             if let Some(path) = &options.output {

@@ -6,6 +6,13 @@ use crate::{
     disk::Disk,
     support::{KVBENCH, Server, request, stores},
 };
+#[cfg(all(feature = "torture", target_os = "linux"))]
+use kvbench::torture::{
+    self,
+    disk::{Cut, Medium},
+};
+#[cfg(all(feature = "torture", target_os = "linux"))]
+use rand::{SeedableRng, rngs::SmallRng};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     fs,
@@ -129,6 +136,35 @@ fn a_start_after_a_kill_may_be_killed_at_any_moment() {
         }
         eprintln!("{store}: killed at {kills} system calls");
         assert!(kills > 0, "{store}");
+    }
+}
+
+/// A first start that is killed, a second one that serves, and then the power is cut: what was acknowledged must be
+/// there, though the name that was not synced was made by another process.
+#[test]
+#[cfg(all(feature = "torture", target_os = "linux"))]
+fn a_first_start_that_was_killed_is_no_excuse_after_a_power_cut() {
+    for store in stores() {
+        for call in ["mkdir", "unlink", "rename", "fsync", "fdatasync"] {
+            for n in 1..8 {
+                let dir = tempfile::tempdir().unwrap();
+                let mount = dir.path().join("mount");
+                let disk = torture::disk::Disk::mount(Medium::default(), &mount).unwrap();
+                if !kill_at(&mount, store, call, n) {
+                    break;
+                }
+                let ok = OwnedFrame::SimpleString(b"OK".to_vec());
+                let server = try_start(&mount, store).unwrap();
+                assert_eq!(server.connect().call(&["SET", "key", "value"]), ok, "{store}, {call} {n}");
+                let left = disk.cut(Cut::Drop, &mut SmallRng::seed_from_u64(1));
+                server.kill();
+                drop(disk);
+                left.export(&dir.path().join("left")).unwrap();
+                let server = try_start(&dir.path().join("left"), store).unwrap();
+                let value = server.connect().call(&["GET", "key"]);
+                assert_eq!(value, OwnedFrame::BulkString(b"value".to_vec()), "{store}, {call} {n}");
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
     support::{KVBENCH, Server, stores},
 };
 use kvbench::{
+    engine::{Fsync, Kind, Loss},
     proof::{Cell, Results},
     torture::disk::{Cut, Disk, Medium},
 };
@@ -109,16 +110,31 @@ fn a_kill_costs_no_store_an_acknowledged_write() {
     }
 }
 
+/// The stores that promise to survive a power cut.
+fn durable_stores() -> impl Iterator<Item = &'static str> {
+    stores().filter(|store| Kind::find(store).unwrap().info.loss(Fsync::Always) == Loss::NOTHING)
+}
+
+/// Beside power cuts, which are followed by another boot of the machine.
+#[test]
+fn a_kill_is_no_other_boot_of_the_machine() {
+    for store in ["mdbx", "lmdb"].into_iter().filter(|name| stores().any(|store| store == *name)) {
+        let dir = tempfile::tempdir().unwrap();
+        let (cell, output) = torture(dir.path(), "kill,power", 2, &["--store", store, "--fsync", "no"]);
+        assert!(cell.mode == "kill" && cell.failed.is_empty(), "{output:?}");
+    }
+}
+
 #[test]
 fn a_power_cut_costs_no_store_an_acknowledged_write() {
-    for store in stores() {
+    for store in durable_stores() {
         passes("power", 2, &["--store", store]);
     }
 }
 
 #[test]
 fn a_full_disk_costs_no_store_an_acknowledged_write() {
-    for store in stores() {
+    for store in durable_stores() {
         // A round that writes little may not fill it.
         let is_full = (0..5).any(|_| passes("full", 1, &["--store", store]).refused > 0);
         assert!(is_full, "{store}: the disk was not full");
@@ -127,7 +143,7 @@ fn a_full_disk_costs_no_store_an_acknowledged_write() {
 
 #[test]
 fn a_failing_disk_costs_no_store_an_acknowledged_write() {
-    for store in stores() {
+    for store in durable_stores() {
         let has_failed = (0..5).any(|_| passes("eio", 1, &["--store", store]).refused > 0);
         assert!(has_failed, "{store}: the disk did not fail");
     }

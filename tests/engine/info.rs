@@ -1,6 +1,6 @@
 //! What the engines say of themselves.
 
-use kvbench::engine::{Compression, Durability, Extent, Fsync, KINDS, Kind, Loss};
+use kvbench::engine::{Compression, Durability, Extent, Fsync, KINDS, Kind, Loss, Lost};
 
 const LOCK: &str = include_str!("../../Cargo.lock");
 
@@ -29,10 +29,13 @@ fn names_are_unique_and_found() {
 }
 
 #[test]
-fn every_engine_stores_plain_and_loses_nothing_under_always() {
+fn every_engine_stores_plain_and_but_for_one_loses_nothing_under_always() {
     for kind in KINDS {
         assert_eq!(kind.info.compression.first(), Some(&Compression::None), "{}", kind.info.name);
-        assert_eq!(kind.info.loss(Fsync::Always), Loss::NOTHING, "{}", kind.info.name);
+        let loss = kind.info.loss(Fsync::Always);
+        assert_eq!(loss.kill, Lost::NOTHING, "{}", kind.info.name);
+        // No sync from outside makes up for the order in which sled uses its space again.
+        assert_eq!(loss == Loss::NOTHING, kind.info.name != "sled", "{}", kind.info.name);
     }
 }
 

@@ -14,6 +14,7 @@ mod support;
 mod browsers;
 mod clients;
 mod commands;
+mod databases;
 mod differential;
 mod every_store;
 #[cfg(feature = "fault-injection")]

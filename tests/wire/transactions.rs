@@ -2,9 +2,11 @@
 
 use crate::{
     commands::expect,
-    every_store::{in_memory, on_every_store, with_every_store},
-    frames::{ask, exchange},
+    every_store::{Running, in_memory, on_every_store, with_every_store},
+    frames::{ask, exchange, replies},
+    support::request,
 };
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn a_key_that_others_change_ends_a_transaction() {
@@ -142,5 +144,93 @@ fn a_large_transaction_is_there_as_a_whole_after_a_restart() {
             let running = running.restart();
             expect(&mut running.connect(), &["DBSIZE"], &format!(":{KEYS}"));
         }
+    });
+}
+
+/// What looks at all keys waits for a large write that is being moved into the table, and that for its turn.
+#[test]
+fn a_look_at_all_keys_and_a_large_write_wait_for_each_other_in_one_order() {
+    const LOOKS: usize = 20;
+    let looks = ["MULTI\r\n", &"KEYS none*\r\n".repeat(LOOKS), "EXEC\r\n"].concat();
+    for store in ["map", "btree"] {
+        let running = Running::start(store, ":memory:", &[]);
+        let fill: Vec<u8> = (0..100_000).flat_map(|n| request(&["SET", &format!("key:{n}"), "v"])).collect();
+        exchange(&mut running.connect(), &fill, 100_000);
+        let large = request(&[&b"SET"[..], b"large", &vec![b'x'; 5 << 20]]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut client = running.connect();
+                for _ in 0..60 {
+                    client.send(&large);
+                    client.expect("+OK\r\n");
+                }
+            });
+            let mut client = running.connect();
+            for _ in 0..30 {
+                client.send(&looks);
+                assert!(replies(&mut client, LOOKS + 2).last().unwrap().starts_with(b"*20\r\n"));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_reply_that_grows_too_long_ends_the_connection_and_is_no_ok() {
+    let running = Running::start("map", ":memory:", &["--client-output-buffer-limit", "1MiB"]);
+    let mut client = running.connect();
+    client.send(request(&[&b"SET"[..], b"large", &vec![b'x'; 2 << 20]]));
+    client.expect("+OK\r\n");
+    client.send("MULTI\r\nGET large\r\n");
+    client.expect("+OK\r\n+QUEUED\r\n");
+    client.send("EXEC\r\n");
+    client.expect_closed();
+}
+
+#[test]
+fn a_shutdown_is_not_queued() {
+    let running = in_memory(&[]);
+    let mut client = running.connect();
+    client.send("MULTI\r\nSHUTDOWN NOSAVE\r\nEXEC\r\nPING\r\n");
+    let [_, shutdown, exec, ping] = replies(&mut client, 4).try_into().unwrap();
+    assert_eq!(shutdown, b"-ERR Command not allowed inside a transaction\r\n");
+    assert_eq!(exec, b"-EXECABORT Transaction discarded because of previous errors.\r\n");
+    assert_eq!(ping, b"+PONG\r\n");
+}
+
+/// LCS reads two keys, which others change together.
+#[test]
+fn the_keys_of_one_command_are_read_at_one_moment() {
+    with_every_store(|running| {
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut client = running.connect();
+                while !done.load(Ordering::Relaxed) {
+                    client.send("MSET a xx b xx\r\nMSET a yyy b yyy\r\n");
+                    client.expect("+OK\r\n+OK\r\n");
+                }
+            });
+            let mut client = running.connect();
+            while ask(&mut client, &["EXISTS", "a"]) != b":1\r\n" {}
+            let lengths: Vec<_> = (0..500).map(|_| ask(&mut client, &["LCS", "a", "b", "LEN"])).collect();
+            done.store(true, Ordering::Relaxed);
+            assert!(!lengths.contains(&b":0\r\n".to_vec()), "the keys differ");
+        });
+    });
+}
+
+#[test]
+fn a_transaction_counts_keys_as_its_writes_leave_them() {
+    on_every_store(|running| {
+        let mut client = running.connect();
+        expect(&mut client, &["MSET", "old", "1", "gone", "2"], "+OK");
+        expect(&mut client, &["SELECT", "3"], "+OK");
+        expect(&mut client, &["SET", "other", "1"], "+OK");
+        expect(&mut client, &["SELECT", "0"], "+OK");
+        client.send("MULTI\r\nDBSIZE\r\nSET old 2\r\nSET new 1\r\nDEL gone\r\nDEL none\r\nDBSIZE\r\n");
+        client.send("SET short 1 PX 1\r\nDBSIZE\r\nSELECT 3\r\nDBSIZE\r\nFLUSHALL\r\nDBSIZE\r\nSET z 1\r\nDBSIZE\r\nEXEC\r\n");
+        let done = replies(&mut client, 16).remove(15);
+        let done = String::from_utf8(done).unwrap().replace("\r\n", " ");
+        assert_eq!(done, "*14 :2 +OK +OK :1 :0 :2 +OK :3 +OK :1 +OK :0 +OK :1 ");
     });
 }

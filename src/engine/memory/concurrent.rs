@@ -362,8 +362,12 @@ impl<T: Table> Concurrent<T> {
             self.gather(ops);
             pause();
         }
-        let _settling = self.settling.write();
-        turn(&mut || self.lock_mut().show());
+        let mut settling = None;
+        // Within the turn: a scan of whoever has it waits for the end of this.
+        turn(&mut || {
+            settling = Some(self.settling.write());
+            self.lock_mut().show();
+        });
         for ops in ops.chunks(OPS) {
             let (go_on, replaced) = self.settle(ops);
             if !go_on {

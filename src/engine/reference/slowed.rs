@@ -56,6 +56,10 @@ impl Engine for Slowed {
         self.slowly(|| self.engine.read(keys, visit))
     }
 
+    fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        self.slowly(|| self.engine.read_long(keys, visit))
+    }
+
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         self.slowly(|| self.engine.write(batch, sync))
     }
@@ -74,6 +78,10 @@ impl Engine for Slowed {
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         self.slowly(|| self.engine.scan(range, visit))
+    }
+
+    fn walk(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
+        self.slowly(|| self.engine.walk(position, visit))
     }
 
     fn count(&self) -> Result<u64> {

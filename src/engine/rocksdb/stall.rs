@@ -22,33 +22,38 @@ use std::{
 
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// Writes that began, and that ended.
+#[derive(Default)]
+struct Writes {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
 /// Looks after one database until dropped.
 pub(super) struct Watch {
-    /// Begins and ends of writes: odd while one is under way. There is one writer.
-    steps: Arc<AtomicU64>,
+    writes: Arc<Writes>,
     thread: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Watch {
     pub fn start(db: Arc<DB>) -> std::io::Result<Self> {
-        let steps = Arc::<AtomicU64>::default();
+        let writes = Arc::<Writes>::default();
         let (stop, stopped) = channel();
-        let mut look = Look::new(db, steps.clone());
+        let mut look = Look::new(db, writes.clone());
         let run = move || {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(PERIOD) {
                 look.again();
             }
         };
         let thread = thread::Builder::new().name("rocksdb-stall".into()).spawn(run)?;
-        Ok(Self { steps, thread: Some((stop, thread)) })
+        Ok(Self { writes, thread: Some((stop, thread)) })
     }
 
     /// Runs a write.
     pub fn run<R>(&self, write: impl FnOnce() -> R) -> R {
-        let step = self.steps.load(Ordering::Relaxed);
-        self.steps.store(step + 1, Ordering::Relaxed);
+        self.writes.begun.fetch_add(1, Ordering::Relaxed);
         let result = write();
-        self.steps.store(step + 2, Ordering::Relaxed);
+        self.writes.ended.fetch_add(1, Ordering::Relaxed);
         result
     }
 }
@@ -66,9 +71,9 @@ impl Drop for Watch {
 
 struct Look {
     db: Arc<DB>,
-    steps: Arc<AtomicU64>,
-    /// The steps at the last look.
-    seen: u64,
+    writes: Arc<Writes>,
+    /// The writes that had ended at the last look.
+    ended: u64,
     /// Failures of background work at the last look that saw writes move, and at the one before: those since
     /// then may be what the write that does not move waits for. RocksDB counts them from the start on, also
     /// those it got over.
@@ -76,16 +81,17 @@ struct Look {
 }
 
 impl Look {
-    fn new(db: Arc<DB>, steps: Arc<AtomicU64>) -> Self {
-        Self { db, steps, seen: 0, failures: [0; 2] }
+    fn new(db: Arc<DB>, writes: Arc<Writes>) -> Self {
+        Self { db, writes, ended: 0, failures: [0; 2] }
     }
 
     fn again(&mut self) {
-        let steps = self.steps.load(Ordering::Relaxed);
+        let ended = self.writes.ended.load(Ordering::Relaxed);
+        let is_idle = self.writes.begun.load(Ordering::Relaxed) == ended;
         let [before, last] = self.failures;
         let failures = self.property(BACKGROUND_ERRORS).unwrap_or(last);
-        if steps != self.seen || steps.is_multiple_of(2) {
-            self.seen = steps;
+        if ended != self.ended || is_idle {
+            self.ended = ended;
             self.failures = [last, failures];
         } else if failures > before && self.property(IS_WRITE_STOPPED) == Some(1) {
             log::error!(

@@ -45,8 +45,17 @@ pub fn own_mounts() {
     if unshare(CloneFlags::CLONE_NEWNS).is_ok() {
         let (none, flags) = (None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE);
         let _ = mount(none, "/", none, flags, none);
-        // After a power cut it is another boot: MDBX asks which one it is, and believes less of what was not synced.
-        let _ = mount(Some("/dev/null"), "/proc/sys/kernel/random/boot_id", none, MsFlags::MS_BIND, none);
+    }
+}
+
+/// Hides which boot of the machine this is, or shows it again, after [`own_mounts`]. After a power cut it is another
+/// one: MDBX asks, and believes less of what was not synced. After a kill it is the same.
+pub fn hide_boot(hide: bool) {
+    const FILE: &str = "/proc/sys/kernel/random/boot_id";
+    let _not_hidden = umount2(FILE, MntFlags::empty());
+    if hide {
+        let none = None::<&str>;
+        let _ = mount(Some("/dev/null"), FILE, none, MsFlags::MS_BIND, none);
     }
 }
 

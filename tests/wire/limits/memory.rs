@@ -153,3 +153,15 @@ fn a_half_sent_request_costs_what_was_sent() {
         assert_eq!(ask(&mut watcher, &["DBSIZE"]), b":0\r\n");
     }
 }
+
+#[test]
+fn a_key_that_is_watched_again_costs_nothing_more() {
+    let running = in_memory(&[]);
+    let mut client = running.connect();
+    let before = rss(&running.server);
+    for _ in 0..50 {
+        let done = exchange(&mut client, &b"WATCH key\r\n".repeat(10_000), 10_000);
+        assert!(done.iter().all(|reply| reply == b"+OK\r\n"));
+    }
+    expect_rss_below(&running, before + 16 * MIB, "half a million times WATCH of one key");
+}
