@@ -158,7 +158,11 @@ fn report(options: &Report) -> anyhow::Result<()> {
 fn compare(options: &Compare) -> anyhow::Result<ExitCode> {
     let comparison = compare::compare(&options.first, &options.second, options.fail_above)?;
     print(&comparison.to_string())?;
-    Ok(ExitCode::from(u8::from(comparison.failed())))
+    Ok(ExitCode::from(match (comparison.failed(), comparison.is_inconclusive()) {
+        (true, _) => 1,
+        (false, true) => 2,
+        (false, false) => 0,
+    }))
 }
 
 fn conclude(verdict: &Verdict) -> ExitCode {

@@ -40,7 +40,8 @@ Examples:
   redis-benchmark -p 6380 -t set,get -P 16         drive it";
 
 const COMPARE_HELP: &str = "\
-Exit code: 0, or 1 when --fail-above is exceeded, or 2 when a run cannot be read.
+Exit code: 0; 1 when --fail-above is exceeded; 2 when a run cannot be read, or when nobody can tell whether
+--fail-above is exceeded: a cell of the first run is not compared, or the noise is larger than the limit.
 
 The verdict is on stores. What all stores of a durability level gained or lost alike is the machine's, and is taken
 out first. A change counts when it is larger than the noise within and between runs, corrected for the number of
@@ -162,7 +163,7 @@ pub struct Compare {
     /// Run file with the figures after
     #[arg(value_name = "B")]
     pub second: PathBuf,
-    /// Exit with 1 when something lost more than this, and that is no noise, or fails now
+    /// Exit with 1 when something lost more than this, and that is no noise, or fails now; with 2 when that cannot be told
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail_above: Option<f64>,
 }

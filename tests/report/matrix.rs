@@ -164,6 +164,47 @@ fn a_store_with_one_wrong_value_never_wins() {
     assert_eq!(row(run, "lmdb"), "lmdb | failed");
 }
 
+/// Nobody is better than nobody: not when the others failed, and not when the others lose something else.
+#[test]
+fn a_store_that_stands_alone_is_not_called_best() {
+    let mut run = duel(&FAST, &SLOW);
+    run.samples[1].outcome = Outcome::Failed("disk full".to_owned());
+    assert_eq!(row(run, "redb"), "redb | 1.00");
+    let mut run = duel(&FAST, &SLOW);
+    let loses = |power_cut| Some(Loses { kill: Extent::Nothing, power_cut });
+    run.cells[0].target.loses = loses(Extent::Everything);
+    run.cells[1].target.loses = loses(Extent::Unwritten);
+    assert_eq!(row(run, "redb"), "redb | 1.00");
+}
+
+/// What is in memory is read there, whatever the page cache held.
+#[test]
+fn a_store_that_holds_all_in_memory_is_never_cold() {
+    let mut run = duel(&FAST, &SLOW);
+    for store in ["map", "btree"] {
+        let work = fixtures::workload("get", &[(Operation::Get, 1.0)]);
+        let cell = fixtures::cell("duel", "get", store, fixtures::target(store, "no"), work);
+        fixtures::add(&mut run, cell, &FAST.map(|one| one * 10.0));
+    }
+    run.environment.cold = Some("fadvise".to_owned());
+    assert!(verdict(run.clone(), "Cold").starts_with("lmdb. "), "{}", verdict(run.clone(), "Cold"));
+    assert_eq!(row(run.clone(), "map"), "map | \u{2013}");
+    // Nor is a store without files.
+    run.cells[0].target.persistent = false;
+    assert!(verdict(run.clone(), "Cold").starts_with("redb only"), "{}", verdict(run, "Cold"));
+}
+
+/// At a rate all stores do as many operations each second as they are asked for.
+#[test]
+fn what_is_done_at_a_rate_says_nothing_of_speed() {
+    let mut run = duel(&FAST, &SLOW);
+    run.cells.iter_mut().for_each(|cell| cell.workload.rate = Some(200.0));
+    assert_eq!(verdict(run.clone(), "Read-heavy"), "not measured.");
+    let (_dir, page) = report(&[run], "report.html");
+    let (_, data) = page.split_once("\"contests\":").expect("the chooser's data");
+    assert!(data.starts_with("[]"), "{}", &data[..80]);
+}
+
 #[test]
 fn the_harness_is_in_no_column() {
     let mut run = duel(&[900.0; 5], &SLOW);
@@ -215,4 +256,13 @@ fn a_figure_near_the_floor_says_so() {
     measured.near_floor = Some(true);
     let (_dir, markdown) = report(&[run], "report.md");
     assert!(markdown.contains("Above half of what the harness reaches"), "{markdown}");
+}
+
+/// A directory of runs is a history: what was measured last counts.
+#[test]
+fn of_two_runs_of_the_same_cells_the_newer_one_counts() {
+    let (old, mut new) = (duel(&FAST, &SLOW), duel(&SLOW, &FAST));
+    new.started = "2026-03-03T00:00:00Z".to_owned();
+    let (_dir, markdown) = report(&[old, new], "report.md");
+    assert!(markdown.contains(": redb. In process, fsync no, run group 2."), "{markdown}");
 }

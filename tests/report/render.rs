@@ -1,7 +1,9 @@
 //! Markdown, CSV and the text of the page.
 
 use crate::{fixtures, kvbench, report, text};
-use kvbench::bench::result::{Access, Operation, Outcome, SCHEMA_VERSION, Sample};
+use kvbench::bench::result::{
+    Access, Measurement, Operation, Outcome, Run, SCHEMA_VERSION, Sample, Step, Workload,
+};
 use std::fs;
 
 /// What is promised is known of the stores of the build.
@@ -120,13 +122,95 @@ fn the_terminal_says_its_unit_the_p99_and_the_best() {
     let text = kvbench::bench::report::table::text(&fixtures::over_the_wire());
     let mut lines = text.lines();
     let head = lines.find(|line| line.starts_with("kvbench: ")).expect("a title");
-    assert!(head.contains("operations/s, then the 99th percentile of latency; * is the best"), "{text}");
+    assert!(
+        head.contains(
+            "operations/s, then the 99th percentile of latency; * is better than all others of the same work"
+        ),
+        "{text}"
+    );
     assert_eq!(lines.next(), Some("data 253 MiB : cache 256 MiB : memory 32.0 GiB"), "{text}");
     let row = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
     let (map, redis) = (row("map     "), row("redis   "));
     assert_eq!(map.matches(" \u{b5}s *").count(), 2, "{text}");
     assert!(redis.contains(" \u{b5}s") && !redis.contains('*'), "{text}");
     assert!(map.contains("40,") || map.contains("39,"), "grouped: {text}");
+}
+
+/// Two stores that get, each so often.
+fn two(first: &[f64], second: &[f64]) -> Run {
+    let mut run = fixtures::run("two", u32::try_from(first.len()).unwrap());
+    for (store, figures) in [("lmdb", first), ("redb", second)] {
+        let work = fixtures::workload("get", &[(Operation::Get, 1.0)]);
+        let cell = fixtures::cell("two", "get", store, fixtures::target(store, "no"), work);
+        fixtures::add(&mut run, cell, figures);
+    }
+    run
+}
+
+/// Stars in the line of the terminal's table with the figures.
+fn stars(run: &Run) -> usize {
+    let text = kvbench::bench::report::table::text(run);
+    text.lines().find(|line| line.starts_with("get ")).unwrap().matches(" *").count()
+}
+
+#[test]
+fn the_terminal_names_no_best_by_chance() {
+    assert_eq!(stars(&two(&[200.0, 202.0, 201.0], &[100.0, 101.0, 99.0])), 1);
+    assert_eq!(stars(&two(&[200.0], &[100.0])), 0, "one repetition tells nothing");
+    assert_eq!(stars(&two(&[200.0; 2], &[100.0; 2])), 0, "nor do two");
+    assert_eq!(stars(&two(&[200.0, 100.0, 300.0], &[190.0, 150.0, 120.0])), 0, "nor do three that disagree");
+}
+
+/// At a rate throughput is the rate that was asked for; latency is what tells stores apart.
+#[test]
+fn paced_cells_are_judged_by_their_latency() {
+    let mut run = two(&[200.0, 202.0, 201.0], &[100.0, 101.0, 99.0]);
+    run.cells.iter_mut().for_each(|cell| cell.workload.rate = Some(200.0));
+    for sample in &mut run.samples {
+        let Outcome::Measured(measured) = &mut sample.outcome else { continue };
+        // The one that does less is the quicker one.
+        measured.latency.p99_us = if sample.cell.contains("redb") { 10.0 } else { 20.0 };
+        measured.latency.p99_us += f64::from(sample.repetition) / 100.0;
+    }
+    let text = kvbench::bench::report::table::text(&run);
+    let line = text.lines().find(|line| line.starts_with("get ")).unwrap();
+    assert!(line.ends_with(" *") && line.matches(" *").count() == 1, "{text}");
+}
+
+/// Cells of a group work on the pairs that the first of them has put there, and what is opened again at the
+/// end holds what the last of them has left.
+#[test]
+fn data_are_those_that_the_group_has_put_there() {
+    let mut run = fixtures::run("grouped", 3);
+    let of = |name: &str, kind, operations| Workload {
+        keys: 0,
+        seconds: None,
+        operations: Some(operations),
+        ..fixtures::workload(name, &[(kind, 1.0)])
+    };
+    let step = Workload { step: Step::DiskSize, mix: [].into(), ..of("size", Operation::Get, 1) };
+    for work in [
+        of("load", Operation::Insert, 1_000_000),
+        of("read", Operation::Get, 200_000),
+        of("removals", Operation::Delete, 500_000),
+        step,
+    ] {
+        let row = work.name.clone();
+        let mut cell = fixtures::cell("grouped", &row, "redb", fixtures::target("redb", "no"), work);
+        cell.group = Some("one".to_owned());
+        let measured = Measurement {
+            reopen_seconds: Some(0.019),
+            peak_memory_bytes: Some(1 << 20),
+            ..fixtures::measurement(1000.0)
+        };
+        fixtures::add_outcomes(&mut run, cell, vec![Outcome::Measured(measured); 3]);
+    }
+    let (_dir, markdown) = report(&[run.clone()], "report.md");
+    assert!(markdown.contains("19.0 ms with 126 MiB of data"), "{markdown}");
+    assert!(markdown.contains("1.00 MiB with 253 MiB of data"), "{markdown}");
+    let (_dir, page) = report(&[run], "report.html");
+    let all_reads = page.split("\"reads\":1.0,\"data\":").nth(1).unwrap_or_default();
+    assert!(all_reads.starts_with("265000000"), "{}", &all_reads[..all_reads.len().min(60)]);
 }
 
 #[test]

@@ -3,15 +3,17 @@
 //! `series` takes what both runs measured, `part` joins it by store, `judge` says which changes are more
 //! than the noise within and between runs, for the comparison as a whole, and `text` tells it. A store
 //! fails the comparison when its loss is real and larger than the limit; so does a cell that lost alone,
-//! and one that fails in the second run only.
+//! and one that fails in the second run only. `gaps` says what the comparison could not look at: a limit is
+//! kept only where all was compared, and finely enough.
 
+mod gaps;
 mod judge;
 mod part;
 mod series;
 mod text;
 
 use crate::bench::result::{
-    Cell, Outcome, Run,
+    Cell, Outcome, Run, Target,
     files::{self, ReadError},
     measure::Better,
 };
@@ -33,6 +35,8 @@ pub struct Comparison {
     only_second: Vec<String>,
     /// What makes the comparison doubtful.
     warnings: Vec<String>,
+    /// Why nobody can tell whether the limit is kept, in sentences.
+    gaps: Vec<String>,
     /// What may be lost, as a part of the first run's figure.
     limit: Option<f64>,
 }
@@ -89,7 +93,7 @@ impl Comparison {
         let (mut cells, mut series) = (Vec::new(), Vec::new());
         for cell in &first.cells {
             let Some(other) = second.cells.iter().find(|other| other.id == cell.id) else { continue };
-            let same = cell.workload == other.workload && cell.target.access == other.target.access;
+            let same = cell.workload == other.workload && is_same(&cell.target, &other.target);
             let own: Vec<_> =
                 ASPECTS.into_iter().filter_map(|aspect| Series::new([first, second], cell, aspect)).collect();
             let state = if same { state(first, second, cell, !own.is_empty()) } else { State::OtherWork };
@@ -98,20 +102,28 @@ impl Comparison {
             }
             cells.push((cell.id.clone(), state));
         }
-        Self {
+        let mut comparison = Self {
             judgement: Judgement::of(&series),
             cells,
             only_first: missing(second, first),
             only_second: missing(first, second),
             warnings: warnings(first, second),
+            gaps: Vec::new(),
             limit,
-        }
+        };
+        comparison.gaps = gaps::of(&comparison, first);
+        comparison
     }
 
     /// Whether something lost more than the limit allows, or fails now. Never without a limit.
     pub fn failed(&self) -> bool {
         let breaks = || self.cells.iter().any(|(_, state)| *state == State::FailsNow);
         self.limit.is_some() && (breaks() || self.verdicts().any(|verdict| verdict == Verdict::TooMuch))
+    }
+
+    /// Whether nobody can tell if the limit is kept. Never without a limit.
+    pub fn is_inconclusive(&self) -> bool {
+        self.limit.is_some() && !self.gaps.is_empty()
     }
 
     /// Of all stores and cells.
@@ -127,6 +139,15 @@ impl Comparison {
     fn of_cell(&self, finding: &CellFinding) -> Verdict {
         verdict(finding.aspect, finding.change, finding.real, self.limit)
     }
+}
+
+/// Whether targets are reached, set up and kept from harm in the same way, as far as both runs say.
+fn is_same(one: &Target, other: &Target) -> bool {
+    let foreign = one.address.is_some() || other.address.is_some();
+    one.access == other.access
+        && one.compression == other.compression
+        && (one.cache_bytes == other.cache_bytes || foreign)
+        && (one.loses == other.loses || one.loses.is_none() || other.loses.is_none())
 }
 
 /// A limit of 0.1 allows nine tenths of the speed, and eleven of the latency.
@@ -176,6 +197,9 @@ fn warnings(first: &Run, second: &Run) -> Vec<String> {
         ("frequency governor", one.governor == other.governor),
         ("file system", one.file_system == other.file_system),
         ("device", one.device == other.device),
+        ("memory limit", one.memory_limit_bytes == other.memory_limit_bytes),
+        ("page cache (--cold)", one.cold == other.cold),
+        ("pinned processors (--cpus)", one.cpus == other.cpus),
     ];
     let differing: Vec<_> = facts.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect();
     let mut warnings = Vec::new();

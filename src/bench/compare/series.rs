@@ -50,7 +50,8 @@ impl Aspect {
 
     fn of(self, cell: &Cell, measurement: &Measurement) -> Option<f64> {
         let value = match (self, cell.figure) {
-            (Self::Speed, Figure::Throughput) => measurement.throughput,
+            // At a rate it is the rate that was asked for.
+            (Self::Speed, Figure::Throughput) if cell.workload.rate.is_none() => measurement.throughput,
             (Self::Speed, Figure::Milliseconds) => 1.0 / measurement.seconds,
             (Self::P99, Figure::Throughput) if measurement.latency.count > 0 => measurement.latency.p99_us,
             #[expect(clippy::cast_precision_loss, reason = "a ratio has three digits")]

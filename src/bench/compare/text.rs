@@ -95,14 +95,20 @@ impl Comparison {
             None => text.push_str(&format!("; {worse} worse and {better} better, beyond the noise")),
         }
         if let Some(visible) = self.judgement.visible {
+            let percent = visible * 100.0;
             text.push_str(&format!(
-                "\nA store that lost {:.0}% of its speed would have been seen",
-                visible * 100.0
+                "\nOnly losses of {percent:.0}% or more can be detected in this comparison."
             ));
-            text.push_str(match visible > BLIND {
-                true => ", and no less: the machine is too busy, or the repetitions are too few",
-                false => ".",
-            });
+            if visible > BLIND {
+                text.push_str(" The machine is too busy, or the repetitions are too few.");
+            }
+        }
+        if let Some(limit) = self.limit.filter(|_| self.is_inconclusive()) {
+            let reasons = self.gaps.join("; ");
+            text.push_str(&format!(
+                "\ncannot tell whether the limit of {}% is kept: {reasons}",
+                limit * 100.0
+            ));
         }
         text
     }
@@ -113,10 +119,10 @@ fn state_words(state: State) -> Option<&'static str> {
     match state {
         State::Figures => None,
         State::FailsNow => Some("FAILS NOW"),
-        State::Mended => Some("failed before"),
-        State::NoFigures => Some("no figures"),
+        State::Mended => Some("failed in the first run, works now"),
+        State::NoFigures => Some("not compared: no valid measurement"),
         State::Unsupported => Some("n/a"),
-        State::OtherWork => Some("other work under the same id"),
+        State::OtherWork => Some("not compared: the workload or its settings differ"),
     }
 }
 

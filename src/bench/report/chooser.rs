@@ -6,11 +6,11 @@ use super::{
     entry::Entry,
     model::Report,
     promises::Promise,
-    scenarios::{reads, writes},
+    scenarios::{reads, tells_speed, writes},
 };
 use crate::{
     bench::result::{
-        Target,
+        Size, Target,
         level::{self, Level},
         measure::{P99, THROUGHPUT},
     },
@@ -91,7 +91,10 @@ pub fn data(report: &Report<'_>, promises: &[Promise]) -> Result<String, serde_j
         factor: promise.memory_factor,
     });
     let fits = |entry: &&Entry<'_>| {
-        !entry.cell.reference && !entry.concurrent && reads(entry) + writes(entry) >= NEARLY_ALL
+        !entry.cell.reference
+            && !entry.concurrent
+            && tells_speed(entry)
+            && reads(entry) + writes(entry) >= NEARLY_ALL
     };
     let mut works = Vec::new();
     for contest in contests(report.entries().filter(fits)) {
@@ -123,8 +126,8 @@ pub fn data(report: &Report<'_>, promises: &[Promise]) -> Result<String, serde_j
             memory: place.memory_limit_bytes.or(place.memory_bytes).map(|bytes| bytes as f64),
             cold: first.is_cold(),
             value_bytes: match first.cell.workload.value_bytes {
-                crate::bench::result::Size::Fixed(bytes) => bytes.to_string(),
-                crate::bench::result::Size::Uniform(from, to) => format!("{from}-{to}"),
+                Size::Fixed(bytes) => bytes.to_string(),
+                Size::Uniform(from, to) => format!("{from}-{to}"),
             },
             cells: cells.collect(),
             title: contest.title,

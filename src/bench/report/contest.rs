@@ -1,10 +1,13 @@
 //! Which cells can be compared: those that did the same work, at the same level, on the same machine.
 
 use super::entry::Entry;
-use crate::bench::{
-    result::numbers,
-    result::{Access, Target, Workload, level, measure::Measure},
+use crate::bench::result::{
+    Access, Target, Workload, level,
+    measure::{Better, Measure, THROUGHPUT},
+    numbers,
+    statistics::bootstrap,
 };
+use std::collections::BTreeMap;
 
 /// Cells that did the same work.
 pub struct Contest<'r, 'a> {
@@ -15,13 +18,31 @@ pub struct Contest<'r, 'a> {
 }
 
 impl<'r, 'a> Contest<'r, 'a> {
-    /// The cell with the best median, where at least two have one.
-    pub fn best(&self, measure: &Measure) -> Option<&'r Entry<'a>> {
-        let medians = self.entries.iter().filter_map(|entry| Some((*entry, entry.spread(measure)?.median)));
-        let mut ranking: Vec<_> = medians.collect();
-        ranking.sort_by(|a, b| measure.better.order(a.1, b.1));
-        if ranking.len() < 2 { None } else { ranking.first().map(|(entry, _)| *entry) }
+    /// Whether its operations began at a rate: then their throughput is that rate, and no merit.
+    pub fn is_paced(&self) -> bool {
+        self.entries.first().is_some_and(|entry| entry.cell.workload.rate.is_some())
     }
+
+    /// The cell that is better than each of the others, of which there must be one, with 95% confidence.
+    pub fn best(&self, measure: &Measure) -> Option<&'r Entry<'a>> {
+        if self.is_paced() && measure.name == THROUGHPUT.name {
+            return None;
+        }
+        let medians = self.entries.iter().filter_map(|entry| Some((*entry, entry.spread(measure)?.median)));
+        let (best, _) = medians.clone().min_by(|a, b| measure.better.order(a.1, b.1))?;
+        let mut others = medians.filter(|(entry, _)| !std::ptr::eq(*entry, best)).peekable();
+        others.peek()?;
+        let figures = best.by_repetition(measure);
+        others.all(|(entry, _)| is_better(&figures, &entry.by_repetition(measure), measure)).then_some(best)
+    }
+}
+
+/// Whether figures are better than others, as far as the repetitions that both have can tell.
+fn is_better(one: &BTreeMap<u32, f64>, other: &BTreeMap<u32, f64>, measure: &Measure) -> bool {
+    let pairs = one.iter().filter_map(|(repetition, value)| Some((*value, *other.get(repetition)?)));
+    let higher = measure.better == Better::Higher;
+    let found = bootstrap::paired(&pairs.collect::<Vec<_>>());
+    found.is_some_and(|found| found.differs() && (found.ratio > 1.0) == higher)
 }
 
 /// Groups cells by what they did, and names the groups.

@@ -1,7 +1,10 @@
 //! A cell of a report and what was measured of it.
 
-use crate::bench::result::{
-    Cell, Measurement, Operation, Outcome, Run, Step, floor, histogram, measure::Measure, spread::Spread,
+use crate::{
+    bench::result::{
+        Cell, Measurement, Operation, Outcome, Run, Step, floor, histogram, measure::Measure, spread::Spread,
+    },
+    engine::reference,
 };
 use std::collections::BTreeMap;
 
@@ -79,8 +82,22 @@ impl<'a> Entry<'a> {
     /// Bytes of all keys and values that it works on.
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub fn data_bytes(&self) -> f64 {
-        let work = &self.cell.workload;
-        work.most_keys() as f64 * work.pair_bytes()
+        let before = self.group_cells().take_while(|cell| cell.id != self.cell.id);
+        let (found, left) = Keys::after(before).and(self.cell);
+        found.max(left) as f64 * self.cell.workload.pair_bytes()
+    }
+
+    /// Bytes of all keys and values that are there when its store is closed.
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    pub fn left_bytes(&self) -> f64 {
+        Keys::after(self.group_cells()).left as f64 * self.cell.workload.pair_bytes()
+    }
+
+    /// Whether the store keeps all its data in memory, where no page cache has a part in it.
+    pub fn holds_all(&self) -> bool {
+        let target = &self.cell.target;
+        let info = reference::info(&target.store).filter(|_| target.address.is_none());
+        !target.persistent || info.is_some_and(|info| info.family.is_in_memory())
     }
 
     /// A figure over the repetitions, where it was measured and can be trusted.
@@ -106,14 +123,14 @@ impl<'a> Entry<'a> {
         self.run.environment.cold.is_some()
     }
 
-    /// Percentiles of latency over all repetitions together, in microseconds; `None` where a file has no
-    /// histograms.
-    pub fn percentiles(&self, quantiles: &[f64]) -> Option<Vec<f64>> {
+    /// Percentiles of latency over all repetitions together, in microseconds, and of how many operations they are;
+    /// `None` where a file has no histograms.
+    pub fn percentiles(&self, quantiles: &[f64]) -> Option<(Vec<f64>, u64)> {
         let texts = self.measurements.values().map(|measurement| measurement.latency.histogram.as_deref());
         let sum = histogram::merged(texts)?;
         #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
         let at = |quantile: &f64| sum.value_at_quantile(*quantile) as f64 / 1e3;
-        Some(quantiles.iter().map(at).collect())
+        Some((quantiles.iter().map(at).collect(), sum.len()))
     }
 
     /// How many repetitions there are.
@@ -151,7 +168,12 @@ impl<'a> Entry<'a> {
 
     /// The cells that work on the same files.
     fn group_cells(&self) -> impl Iterator<Item = &'a Cell> {
-        self.run.cells.iter().filter(|other| other.group == self.cell.group)
+        let alone = self.cell.group.is_none();
+        let same = move |other: &&Cell| match alone {
+            true => other.id == self.cell.id,
+            false => other.group == self.cell.group,
+        };
+        self.run.cells.iter().filter(same)
     }
 
     /// What its footnotes say of its measurements.
@@ -173,6 +195,38 @@ impl<'a> Entry<'a> {
         remarks
             .extend(self.measurements.values().flat_map(|measurement| measurement.warnings.iter().cloned()));
         remarks
+    }
+}
+
+/// How many keys there are in the course of a group, as far as it is planned.
+struct Keys {
+    left: u64,
+    loaded: bool,
+}
+
+impl Keys {
+    /// After some cells of a group, from its first one on.
+    fn after<'c>(cells: impl Iterator<Item = &'c Cell>) -> Self {
+        let start = Self { left: 0, loaded: false };
+        cells.fold(start, |keys, cell| Self { left: keys.and(cell).1, loaded: true })
+    }
+
+    /// How many the next cell finds, and leaves.
+    fn and(&self, cell: &Cell) -> (u64, u64) {
+        let work = &cell.workload;
+        // What the first one wants is loaded; the others find what those before them have left.
+        let found = if self.loaded { self.left } else { work.keys };
+        let does =
+            |kind| work.step == Step::Operations && !work.is_steady() && work.kinds().any(|one| one == kind);
+        let count = work.operations.unwrap_or(0);
+        let left = match work.step {
+            Step::Retain => found.div_ceil(2),
+            Step::Pop => found.saturating_sub(count),
+            _ if does(Operation::Insert) => found + count,
+            _ if does(Operation::Delete) => found.saturating_sub(count),
+            _ => found,
+        };
+        (found, left)
     }
 }
 

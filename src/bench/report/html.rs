@@ -169,10 +169,11 @@ fn summary(report: &Report<'_>) -> String {
 fn section<'a>(number: usize, table: &'a Table<'a>, styles: &Styles) -> Result<Section<'a>, askama::Error> {
     let contests = contests(&table.entries);
     let tabs = tabs(table);
+    let best: Vec<_> = tabs.iter().map(|tab| best(tab, &contests)).collect();
     let rows = table.rows.iter().enumerate().map(|(row, head)| Row {
         head,
         places: (0..table.columns.len())
-            .map(|column| table.at(row, column).map(|entry| place(entry, &tabs, &contests)))
+            .map(|column| table.at(row, column).map(|entry| place(entry, &tabs, &best)))
             .collect(),
     });
     let mut legend: Vec<(String, Style)> = Vec::new();
@@ -231,12 +232,22 @@ impl Tab {
     }
 }
 
-fn place<'a>(entry: &'a Entry<'a>, tabs: &[Tab], contests: &[Contest<'a, 'a>]) -> Place<'a> {
+/// The best cell of each contest, by what a tab shows.
+fn best<'a>(tab: &Tab, contests: &[Contest<'a, 'a>]) -> Vec<&'a Entry<'a>> {
+    let of = |contest: &Contest<'a, 'a>| {
+        let figure = contest.entries.first()?.cell.figure;
+        contest.best(tab.measure.unwrap_or_else(|| measure::of_figure(figure)))
+    };
+    contests.iter().filter_map(of).collect()
+}
+
+/// A cell of a table; `best` are the best ones of each tab.
+fn place<'a>(entry: &'a Entry<'a>, tabs: &[Tab], best: &[Vec<&'a Entry<'a>>]) -> Place<'a> {
     let (mut shown, mut figures) = (None, Vec::new());
-    for (number, tab) in tabs.iter().enumerate() {
+    for (number, (tab, best)) in tabs.iter().zip(best).enumerate() {
         let measure = tab.measure.unwrap_or_else(|| measure::of_figure(entry.cell.figure));
         let Some(spread) = entry.spread(measure) else { continue };
-        let best = contests.iter().filter_map(|one| one.best(measure)).any(|best| std::ptr::eq(best, entry));
+        let best = best.iter().any(|best| std::ptr::eq(*best, entry));
         let text = |value| numbers::exact(measure.unit, value);
         let range = match spread.samples {
             1 => "measured once".to_owned(),

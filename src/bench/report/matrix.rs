@@ -230,7 +230,8 @@ impl<'r, 'a> Draft<'r, 'a> {
         let Some(pair) = self.rivals.get(label) else {
             let few = self.rivals.values().any(Option::is_none);
             let standing = match worse.len() == self.rivals.len() {
-                _ if few => Standing::Unknown,
+                // Nobody is better than nobody.
+                _ if few || self.rivals.is_empty() => Standing::Unknown,
                 true => Standing::Best,
                 false => Standing::Near,
             };
@@ -302,10 +303,11 @@ impl Class {
         (self.group, self.level, self.loses) == (other.group, other.level, other.loses)
     }
 
-    /// In which order they are taken: in process first, then what loses least.
-    fn rank(&self) -> (bool, Extent, Extent, usize) {
+    /// In which order they are taken: in process first, then what loses least, then what was measured last.
+    fn rank(&self) -> (bool, Extent, Extent, std::cmp::Reverse<usize>) {
         let loses = self.known.unwrap_or(Loses { kill: Extent::Everything, power_cut: Extent::Everything });
-        (self.level.access == Access::Wire, loses.kill, loses.power_cut, self.group)
+        let newest = std::cmp::Reverse(self.group);
+        (self.level.access == Access::Wire, loses.kill, loses.power_cut, newest)
     }
 }
 

@@ -60,17 +60,16 @@ fn promise(report: &Report<'_>, entry: &Entry<'_>) -> Promise {
         family: info.map_or(String::new(), |info| info.family.to_string()),
         holds_all,
         losses,
-        memory: largest(&all, &MEMORY),
-        recovery: largest(&files, &REOPEN),
+        memory: largest(&all, &MEMORY, |entry| entry.data_bytes()),
+        recovery: largest(&files, &REOPEN, |entry| entry.left_bytes()),
         memory_factor: holds_all.then(|| factor(&all)).flatten(),
         label,
     }
 }
 
-/// A figure with the most data that it was measured with.
-fn largest(entries: &[&Entry<'_>], measure: &Measure) -> Option<String> {
-    let measured =
-        entries.iter().filter_map(|entry| Some((entry.data_bytes(), entry.spread(measure)?.median)));
+/// A figure with the most `data` that it was measured with.
+fn largest(entries: &[&Entry<'_>], measure: &Measure, data: impl Fn(&Entry<'_>) -> f64) -> Option<String> {
+    let measured = entries.iter().filter_map(|entry| Some((data(entry), entry.spread(measure)?.median)));
     let (data, value) = measured.max_by(|one, other| {
         (one.0, one.1).partial_cmp(&(other.0, other.1)).unwrap_or(std::cmp::Ordering::Equal)
     })?;

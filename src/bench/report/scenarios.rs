@@ -32,37 +32,42 @@ pub static SCENARIOS: [Scenario; 8] = [
         title: "Read-heavy",
         scope: "at least 90% reads of single keys",
         measure: &THROUGHPUT,
-        fits: |entry| reads(entry) >= MOSTLY && !entry.concurrent && !entry.is_cold(),
+        fits: |entry| is_warm(entry) && reads(entry) >= MOSTLY && !entry.concurrent,
     },
     Scenario {
         title: "Write-heavy",
         scope: "at least 90% writes, not synced one by one",
         measure: &THROUGHPUT,
-        fits: |entry| writes(entry) >= MOSTLY && !entry.concurrent && !is_durable(entry) && !entry.is_cold(),
+        fits: |entry| is_warm(entry) && writes(entry) >= MOSTLY && !entry.concurrent && !is_durable(entry),
     },
     Scenario {
         title: "Mixed",
         scope: "more than 10% reads and more than 10% writes, or one beside the other",
         measure: &THROUGHPUT,
-        fits: |entry| (entry.concurrent || (reads(entry) > SOME && writes(entry) > SOME)) && !entry.is_cold(),
+        fits: |entry| is_warm(entry) && (entry.concurrent || (reads(entry) > SOME && writes(entry) > SOME)),
     },
     Scenario {
         title: "Durable",
         scope: "at least 90% writes, each on stable storage before it is acknowledged",
         measure: &THROUGHPUT,
-        fits: |entry| writes(entry) >= MOSTLY && !entry.concurrent && is_durable(entry) && !entry.is_cold(),
+        fits: |entry| is_warm(entry) && writes(entry) >= MOSTLY && !entry.concurrent && is_durable(entry),
     },
     Scenario {
         title: "Scan",
         scope: "at least 90% scans",
         measure: &THROUGHPUT,
-        fits: |entry| share(entry, &[Operation::Scan]) >= MOSTLY && !entry.is_cold(),
+        fits: |entry| is_warm(entry) && share(entry, &[Operation::Scan]) >= MOSTLY,
     },
     Scenario {
         title: "Cold",
         scope: "at least 90% reads and scans, with nothing of the files in the page cache (--cold)",
         measure: &THROUGHPUT,
-        fits: |entry| reads(entry) + share(entry, &[Operation::Scan]) >= MOSTLY && entry.is_cold(),
+        fits: |entry| {
+            tells_speed(entry)
+                && entry.is_cold()
+                && !entry.holds_all()
+                && reads(entry) + share(entry, &[Operation::Scan]) >= MOSTLY
+        },
     },
     Scenario {
         title: "Footprint",
@@ -77,6 +82,16 @@ pub static SCENARIOS: [Scenario; 8] = [
         fits: |entry| entry.tells_size(),
     },
 ];
+
+/// Whether its throughput is the store's: at a rate it is the rate.
+pub fn tells_speed(entry: &Entry<'_>) -> bool {
+    entry.cell.workload.rate.is_none()
+}
+
+/// Whether it is as fast as it could be with the page cache as it was.
+fn is_warm(entry: &Entry<'_>) -> bool {
+    tells_speed(entry) && !entry.is_cold()
+}
 
 fn is_durable(entry: &Entry<'_>) -> bool {
     Level::of(&entry.cell.target).is_durable()

@@ -34,9 +34,12 @@ pub fn text(run: &Run) -> String {
 /// What the figures of a table are.
 fn unit(cells: &[&Cell]) -> &'static str {
     match cells.iter().all(|cell| cell.figure == Figure::Throughput) {
-        true => "operations/s, then the 99th percentile of latency; * is the best of the same work",
+        true => {
+            "operations/s, then the 99th percentile of latency; * is better than all others of the same work (95%)"
+        }
         false => {
-            "operations/s with the 99th percentile of latency, or the unit shown; * is the best of the same work"
+            "operations/s with the 99th percentile of latency, or the unit shown; * is better than all others of \
+             the same work (95%)"
         }
     }
 }
@@ -52,13 +55,14 @@ fn ratio(run: &Run, cells: &[&Cell]) -> String {
     numbers::ratio_words(entry.data_bytes(), cache, place.memory_limit_bytes.or(place.memory_bytes))
 }
 
-/// Ids of the cells with the best median of those that did the same work, where several did.
+/// Ids of the cells that are better than all others which did the same work.
 fn best<'c>(run: &Run, cells: &[&'c Cell]) -> Vec<&'c str> {
     let entries: Vec<_> = cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0))).collect();
     let contests = contests(&entries);
     let winners = contests.iter().filter_map(|contest| {
-        let first = contest.entries.first()?;
-        Some(contest.best(measure::of_figure(first.cell.figure))?.cell.id.clone())
+        let figure = contest.entries.first()?.cell.figure;
+        let paced = contest.is_paced() && figure == Figure::Throughput;
+        Some(contest.best(if paced { &P99 } else { measure::of_figure(figure) })?.cell.id.clone())
     });
     let winners: Vec<String> = winners.collect();
     cells.iter().map(|cell| cell.id.as_str()).filter(|id| winners.iter().any(|winner| winner == id)).collect()

@@ -47,31 +47,43 @@ const HEIGHT: f64 = 204.0;
 const PERCENTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("max", 1.0)];
 
-/// Of all repetitions together; of a file without histograms, those of the repetition in the middle.
-fn percentiles(entry: &Entry<'_>) -> Option<Vec<f64>> {
-    entry.percentiles(&PERCENTILES.map(|(_, quantile)| quantile)).or_else(|| {
+/// Of all repetitions together; of a file without histograms, those of the repetition in the middle. One that too few
+/// operations tell of is left out.
+fn percentiles(entry: &Entry<'_>) -> Option<Vec<Option<f64>>> {
+    let quantiles = PERCENTILES.map(|(_, quantile)| quantile);
+    let (values, count) = entry.percentiles(&quantiles).or_else(|| {
         let latency = &entry.typical()?.latency;
         let p9999 = latency.p9999_us.unwrap_or(latency.max_us);
-        Some(vec![latency.p50_us, latency.p90_us, latency.p99_us, latency.p999_us, p9999, latency.max_us])
-    })
+        let values =
+            vec![latency.p50_us, latency.p90_us, latency.p99_us, latency.p999_us, p9999, latency.max_us];
+        Some((values, latency.count))
+    })?;
+    let told = quantiles.map(|quantile| is_told(quantile, count));
+    Some(values.into_iter().zip(told).map(|(value, told)| Some(value).filter(|_| told)).collect())
+}
+
+/// Whether so many operations tell of a quantile: one of them at least lies beyond it. The largest is always one of
+/// them.
+#[expect(clippy::cast_precision_loss, reason = "compared with a hundred thousand at most")]
+fn is_told(quantile: f64, count: u64) -> bool {
+    quantile >= 1.0 || count as f64 * (1.0 - quantile) > 1.0 - 1e-6
 }
 
 /// Percentiles of latency.
 pub fn latency(contest: &Contest<'_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
     let of = |entry: &&Entry<'_>| Some((entry.label(), percentiles(entry)?));
     let found: Vec<_> = contest.entries.iter().filter_map(of).collect();
-    let all = || found.iter().flat_map(|(_, values)| values.iter().copied()).filter(|us| *us > 0.0);
+    let all = || found.iter().flat_map(|(_, values)| values.iter().flatten().copied()).filter(|us| *us > 0.0);
     let (smallest, largest) = (all().reduce(f64::min)?, all().reduce(f64::max)?);
     let y = Axis::logarithmic(smallest, largest, (BOTTOM, TOP));
     let x = |position: f64| LEFT + 16.0 + position * (RIGHT - LEFT - 32.0) / 5.0;
     let text = |us: f64| numbers::short(Unit::Microseconds, us);
     let series = found.iter().map(|(label, values)| {
         let points = values.iter().zip(PERCENTILES).zip(0u8..);
-        // A latency under the clock's resolution has no place on a logarithmic axis.
-        let marks = points.filter(|((us, _), _)| **us > 0.0).map(|((us, (name, _)), position)| Mark {
-            x: x(f64::from(position)),
-            y: y.place(*us),
-            text: format!("{name} {}", text(*us)),
+        let marks = points.filter_map(|((us, (name, _)), position)| {
+            // A latency under the clock's resolution has no place on a logarithmic axis.
+            let us = us.filter(|us| *us > 0.0)?;
+            Some(Mark { x: x(f64::from(position)), y: y.place(us), text: format!("{name} {}", text(us)) })
         });
         series(label, styles, marks.collect(), 1)
     });
@@ -181,6 +193,15 @@ fn words(what: &str, contest: &Contest<'_, '_>, said: impl Iterator<Item = Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of 300 operations none is the slowest of a thousand.
+    #[test]
+    fn percentiles_need_operations() {
+        let told = |count| PERCENTILES.map(|(_, quantile)| is_told(quantile, count));
+        assert_eq!(told(300), [true, true, true, false, false, true]);
+        assert_eq!(told(1000), [true, true, true, true, false, true]);
+        assert_eq!(told(10_000), [true; 6]);
+    }
 
     #[test]
     fn ticks_are_short() {
