@@ -86,6 +86,11 @@ fn wrong_flags_are_refused_by_name() {
         (&["--rate", "x"], "--rate"),
         (&["--suite", "ycsb", "--mix", "get=1"], "--mix"),
         (&["--target-name", "redis"], "--target"),
+        (&["--target", "127.0.0.1:1", "--stores", "btree"], "--stores"),
+        (&["--target", "127.0.0.1:1", "--fsync", "always"], "--fsync"),
+        (&["--target", "127.0.0.1:1", "--cache-size", "1GiB"], "--cache-size"),
+        (&["--target", "127.0.0.1:1", "--map-size", "1GiB"], "--map-size"),
+        (&["--target", "127.0.0.1:1", "--compression", "lz4"], "--compression"),
         (&["--resume"], "result.json"),
     ];
     let dir = tempfile::tempdir().unwrap();

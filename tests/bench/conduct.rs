@@ -85,6 +85,15 @@ fn a_dry_run_tells_and_makes_nothing() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
+/// At a rate of 1 a second 900 operations take a quarter of an hour, however fast the store is.
+#[test]
+fn a_dry_run_knows_rates() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--stores", "map", "--keys", "10", "--operations", "900", "--rate", "1", "--dry-run"];
+    let text = String::from_utf8(bench(dir.path(), &flags).stdout).unwrap();
+    assert!(text.contains("time: about 15 min"), "{text}");
+}
+
 #[test]
 fn a_log_has_a_line_for_each_measurement() {
     let dir = tempfile::tempdir().unwrap();
@@ -122,6 +131,8 @@ fn flags_that_a_suite_ignores_are_refused() {
         (&["--suite", "kvbench", "--threads", "3"], "--threads"),
         (&["--suite", "ycsb", "--data", "x"], "--data"),
         (&["--suite", "redb", "--threads", "3"], "--threads"),
+        (&["--suite", "redb", "--warm-up", "5"], "--warm-up"),
+        (&["--suite", "redb", "--rates", "100"], "--rates"),
     ] {
         let output = bench(dir.path(), &[arguments, &["--stores", "map", "--dry-run"]].concat());
         assert!(
@@ -134,10 +145,14 @@ fn flags_that_a_suite_ignores_are_refused() {
         &["--cpus", "server=0"][..],
         &["--cpus", "driver=9999"],
         &["--cpus", "client=1"],
+        &["--cpus", "server=0", "--target", "127.0.0.1:1"],
+        // A server would inherit the driver's processors.
+        &["--cpus", "driver=0", "--wire"],
         &["--cold", "--wire"],
         &["--foreign", "101"],
     ] {
-        let output = bench(dir.path(), &[&["--stores", "map", "--dry-run"], arguments].concat());
+        let stores: &[&str] = if arguments.contains(&"--target") { &[] } else { &["--stores", "map"] };
+        let output = bench(dir.path(), &[stores, &["--dry-run"], arguments].concat());
         assert!(
             !output.status.success() && stderr(&output).contains(arguments[0]),
             "{arguments:?}: {}",
@@ -164,6 +179,20 @@ fn a_cold_run_says_how_it_is_cold_and_loses_nothing() {
     let run =
         result_of(dir.path(), &[&SHORT[..], &["--stores", "map,btree", "--cold", "--mix", "get=1"]].concat());
     assert!(run.environment.cold.unwrap().contains("posix_fadvise"));
+}
+
+/// A warm-up reads back into memory what was just put out of it.
+#[test]
+#[cfg(feature = "lmdb")]
+fn a_cold_run_is_not_warmed_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--stores", "lmdb", "--cold", "--mix", "get=1", "--keys", "500", "--threads", "1"];
+    let run =
+        result_of(dir.path(), &[&flags[..], &["--full", "--repetitions", "1", "--seconds", "0.05"]].concat());
+    let cells = run.cells.iter().filter(|cell| !cell.reference);
+    assert_eq!(cells.map(|cell| cell.workload.warmup_seconds).collect::<Vec<_>>(), [0.0]);
+    let output = bench(dir.path(), &[&flags[..], &["--warm-up", "1", "--dry-run"]].concat());
+    assert!(!output.status.success() && stderr(&output).contains("--warm-up: "), "{}", stderr(&output));
 }
 
 /// Where control groups can be made the limit holds, else the error names the flag and the remedy.

@@ -7,7 +7,8 @@ use kvbench::{
         run::{driver::Bench, process::Usage},
     },
     engine::{
-        Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, Result, VisitPair, VisitValue,
+        Batch, Engine, Error, Fsync, Info, KeyRange, Kind, Location, OpenOptions, Result, VisitPair,
+        VisitValue,
     },
 };
 use std::{
@@ -135,15 +136,40 @@ fn the_file_of_counts_and_bytes_adds_up() {
     assert_eq!(measured[0].latency.count, 20_000);
 }
 
-/// Stops for a while in one read, and is fast in all others.
-struct Stalls {
+/// An engine in which something happens at some reads, by their number, and at every sync.
+struct Disturbed {
     inner: Box<dyn Engine>,
     reads: AtomicU64,
+    at_read: fn(u64) -> Result<()>,
+    at_sync: fn() -> Result<()>,
 }
 
 const STALL: Duration = Duration::from_millis(300);
 
-impl Engine for Stalls {
+impl Disturbed {
+    /// Stops for a while in one read, and is fast in all others.
+    fn stalls() -> Self {
+        Self::new(
+            |number| {
+                if number == 100 {
+                    thread::sleep(STALL);
+                }
+                Ok(())
+            },
+            || Ok(()),
+        )
+    }
+
+    fn new(at_read: fn(u64) -> Result<()>, at_sync: fn() -> Result<()>) -> Self {
+        Self { inner: memory("map"), reads: AtomicU64::new(0), at_read, at_sync }
+    }
+}
+
+fn on_purpose() -> Result<()> {
+    Err(Error::Library { engine: "map", message: "failed on purpose".into() })
+}
+
+impl Engine for Disturbed {
     fn info(&self) -> &'static Info {
         self.inner.info()
     }
@@ -154,16 +180,14 @@ impl Engine for Stalls {
         true
     }
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
-        if self.reads.fetch_add(1, Ordering::SeqCst) == 100 {
-            thread::sleep(STALL);
-        }
+        (self.at_read)(self.reads.fetch_add(1, Ordering::SeqCst))?;
         self.inner.read(keys, visit)
     }
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         self.inner.write(batch, sync)
     }
     fn sync(&self) -> Result<()> {
-        self.inner.sync()
+        (self.at_sync)()
     }
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         self.inner.scan(range, visit)
@@ -179,14 +203,39 @@ impl Engine for Stalls {
     }
 }
 
+/// An engine that errs while it warms up is not sound.
+#[test]
+fn a_fault_of_the_warm_up_is_a_fault() {
+    let engine = Disturbed::new(|number| if number == 3 { on_purpose() } else { Ok(()) }, || Ok(()));
+    let gets = Workload { warmup_seconds: 0.1, ..workload(&[(Operation::Get, 1.0)]) };
+    let (measured, _) = run(&engine, &[&gets]);
+    assert_eq!((measured[0].errors, measured[0].operations), (1, 20_000));
+    let fault = measured[0].first_fault.as_deref().unwrap_or_default();
+    assert!(fault.contains("failed on purpose"), "{fault}");
+}
+
+/// Nobody waits for the sync of every second; that it failed is told all the same.
+#[test]
+fn a_sync_that_fails_every_second_is_a_fault() {
+    let engine = Disturbed::new(|_| Ok(()), on_purpose);
+    let gets = Workload { seconds: Some(1.2), operations: None, ..workload(&[(Operation::Get, 1.0)]) };
+    let data = Data::new(&gets).unwrap();
+    let live = Live::new(data.capacity());
+    let mut bench = Bench::new(&engine, &data, &live);
+    bench.run(&[&gets.load()], Usage::default);
+    bench.sync_every_second = true;
+    let phase = bench.run(&[&gets], Usage::default).pop().unwrap();
+    let measured = phase.recorder.measurement(phase.start);
+    assert!(!measured.is_sound() && measured.first_fault.unwrap().contains("sync: "), "{}", measured.errors);
+}
+
 /// At 1000 a second, some 300 operations should have begun during the stall. In an open loop all of them
 /// are late; a closed loop, which does not begin them, has one late operation.
 #[test]
 fn an_open_loop_charges_a_stall_to_all_operations_that_it_delays() {
-    let engine = || Stalls { inner: memory("map"), reads: AtomicU64::new(0) };
     let closed = Workload { threads: 1, operations: Some(800), ..workload(&[(Operation::Get, 1.0)]) };
     let open = Workload { rate: Some(1000.0), ..closed.clone() };
-    let late = |workload: &Workload| run(&engine(), &[workload]).0[0].latency.p90_us;
+    let late = |workload: &Workload| run(&Disturbed::stalls(), &[workload]).0[0].latency.p90_us;
     assert!(late(&open) >= 100_000.0, "open loop: {}", late(&open));
     assert!(late(&closed) < 100_000.0, "closed loop: {}", late(&closed));
 }
@@ -194,7 +243,7 @@ fn an_open_loop_charges_a_stall_to_all_operations_that_it_delays() {
 /// 300 operations should begin in 0.3 s; from the stall at the hundredth on none of the others does.
 #[test]
 fn operations_that_never_began_have_waited_until_the_end() {
-    let stalls = Stalls { inner: memory("map"), reads: AtomicU64::new(0) };
+    let stalls = Disturbed::stalls();
     let workload = Workload {
         threads: 1,
         seconds: Some(0.3),

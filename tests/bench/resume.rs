@@ -4,6 +4,7 @@ use crate::{
     command::{bench, command, measurement, read, stderr},
     support::PATIENCE,
 };
+use kvbench::bench::result::Environment;
 use std::{
     fs,
     path::Path,
@@ -59,6 +60,41 @@ fn another_command_does_not_complete_it() {
     assert!(!output.status.success());
     assert!(stderr(&output).contains("--resume"), "{}", stderr(&output));
     assert_eq!(fs::read(dir.path().join("result.json")).unwrap(), before);
+}
+
+/// Figures of two machines would stand under the name of the first.
+#[test]
+fn another_machine_does_not_complete_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--stores", "map", "--operations", "10", "--keys", "10000", "--cache-size", "1KiB"];
+    assert!(bench(dir.path(), &flags).status.success());
+    let result = dir.path().join("result.json");
+    let mut run = read(dir.path());
+    run.environment.warnings = vec!["what was known before".to_owned()];
+    fs::write(&result, serde_json::to_vec(&run).unwrap()).unwrap();
+    let again = bench(dir.path(), &[&flags[..], &["--resume"]].concat());
+    assert!(again.status.success(), "{}", stderr(&again));
+    // What is doubtful now is told too.
+    let warnings = read(dir.path()).environment.warnings;
+    assert_eq!(warnings[0], "what was known before");
+    assert!(warnings.iter().any(|text| text.contains("larger than the engines' cache")), "{warnings:?}");
+
+    let changes: [fn(&mut Environment); 3] = [
+        |environment| environment.cpu = Some("another".to_owned()),
+        |environment| environment.cores += 1,
+        |environment| environment.file_system = Some("another".to_owned()),
+    ];
+    for change in changes {
+        let mut other = run.clone();
+        change(&mut other.environment);
+        fs::write(&result, serde_json::to_vec(&other).unwrap()).unwrap();
+        let output = bench(dir.path(), &[&flags[..], &["--resume"]].concat());
+        assert!(
+            !output.status.success() && stderr(&output).contains("another machine"),
+            "{}",
+            stderr(&output)
+        );
+    }
 }
 
 #[test]

@@ -5,6 +5,15 @@ use crate::{
     support::Server,
 };
 use kvbench::bench::result::{Access, Operation};
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    thread,
+};
 
 #[test]
 fn a_pipeline_counts_what_was_asked_for() {
@@ -91,4 +100,59 @@ fn a_rate_is_kept_and_its_lateness_is_measured() {
         assert!((intended - 3..=intended + 3).contains(&begun), "{begun} of {intended}");
         assert!(measured.lateness.as_ref().is_some_and(|lateness| lateness.count > 0));
     }
+}
+
+/// Stands between clients and a server, and changes a byte of the first value that is read.
+fn liar(server: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (reads, lied) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (client, server) = (client.unwrap(), TcpStream::connect(server).unwrap());
+            let (up, down) = ((client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client));
+            let (reads, lied) = (Arc::clone(&reads), Arc::clone(&lied));
+            let sees = Arc::clone(&reads);
+            thread::spawn(move || {
+                forward(up, |bytes| sees.store(bytes.starts_with(b"*2\r\n$3\r\nGET\r\n"), SeqCst));
+            });
+            thread::spawn(move || {
+                forward(down, |bytes| {
+                    if reads.load(SeqCst) && !lied.swap(true, SeqCst) {
+                        let last = bytes.len() - 3;
+                        bytes[last] ^= 1;
+                    }
+                });
+            });
+        }
+    });
+    address
+}
+
+/// Hands on what comes, after a look at it.
+fn forward((mut from, mut to): (TcpStream, TcpStream), mut look: impl FnMut(&mut [u8])) {
+    let mut bytes = [0; 1 << 16];
+    while let Ok(length @ 1..) = from.read(&mut bytes) {
+        look(&mut bytes[..length]);
+        if to.write_all(&bytes[..length]).is_err() {
+            return;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+/// A server that errs while it warms up is not sound; what others do to this machine is nobody's.
+#[test]
+fn a_fault_of_the_warm_up_is_a_fault_over_the_wire_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--path", ":memory:"]);
+    let address = liar(server.address).to_string();
+    let flags = ["--target", &address, "--operations", "100", "--keys", "100", "--threads", "1"];
+    let output = bench(dir.path(), &[&flags[..], &["--warm-up", "0.2"]].concat());
+    assert!(!output.status.success(), "the lie was not seen");
+    let run = read(dir.path());
+    let measured = measurement(&run.samples[0].outcome);
+    assert_eq!((measured.wrong_values, measured.operations), (1, 100), "{:?}", measured.first_fault);
+    // The server's own work is that of another process, but not foreign.
+    assert_eq!(run.samples[0].disturbance, None);
 }

@@ -1,6 +1,6 @@
 //! The same work for every engine.
 
-use crate::command::{measurement, result_of};
+use crate::command::{bench, measurement, result_of, stderr};
 use kvbench::bench::result::{Cell, Measurement, Operation, Outcome, Run, Step, work};
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ fn fills_and_deletes_of_suites_are_the_same_for_every_store_and_policy() {
 #[test]
 fn only_what_is_steady_ends_by_the_clock() {
     let dir = tempfile::tempdir().unwrap();
-    for suite in ["smallnest", "ycsb", "redb"] {
+    for suite in ["smallnest", "ycsb"] {
         let flags = ["--suite", suite, "--stores", "btree", "--keys", "500", "--seconds", "0.05"];
         let run = result_of(dir.path(), &flags);
         std::fs::remove_file(dir.path().join("result.json")).unwrap();
@@ -80,6 +80,49 @@ fn another_number_of_keys_is_another_work() {
     assert!(work::unequal(&run).concat().contains("left 29 keys"), "{:?}", work::unequal(&run));
     change(&mut run, |measurement| measurement.keys_before = Some(9));
     assert!(work::unequal(&run).concat().contains("found 9 keys"), "{:?}", work::unequal(&run));
+}
+
+/// Milliseconds of redb's table are those of all operations of a row, whatever the preset.
+#[test]
+fn what_is_told_as_a_time_is_never_cut_by_the_clock() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--suite", "redb", "--stores", "btree", "--quick", "--keys", "500", "--repetitions", "1"];
+    let run = result_of(dir.path(), &flags);
+    let cut: Vec<_> =
+        run.cells.iter().filter(|cell| !cell.reference && cell.workload.seconds.is_some()).collect();
+    assert!(cut.is_empty(), "{cut:?}");
+    for flag in [["--seconds", "1"], ["--rates", "100"], ["--warm-up", "5"]] {
+        let output = bench(dir.path(), &[&flags[..4], &flag, &["--dry-run"]].concat());
+        assert!(stderr(&output).contains(&format!("{}: --suite redb", flag[0])), "{}", stderr(&output));
+    }
+}
+
+/// Removals that a store lacks leave other keys than those that the others measure after them.
+#[test]
+fn sizes_are_those_of_the_same_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = result_of(dir.path(), &["--suite", "redb", "--stores", "map,btree", "--keys", "1000"]);
+    assert_eq!(work::unequal(&run), [""; 0]);
+    let steps = [Step::Count, Step::Retain, Step::Pop, Step::DiskSize, Step::Compact];
+    for step in steps {
+        for cell in run.cells.iter().filter(|cell| !cell.reference && cell.workload.step == step) {
+            let Some(measured) = run.measurements(&cell.id).next() else { continue };
+            assert!(measured.keys_before.is_some() && measured.keys_after.is_some(), "{}", cell.id);
+        }
+    }
+    let sizes = |run: &Run, step| {
+        let of_step = run.cells.iter().filter(|cell| !cell.reference && cell.workload.step == step);
+        of_step.map(|cell| cell.id.clone()).collect::<Vec<_>>()
+    };
+    let keys = |id: &String| run.measurements(id).next().unwrap().keys_before;
+    let found: BTreeSet<_> = sizes(&run, Step::DiskSize).iter().map(keys).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    // A size of other contents is told.
+    let last = sizes(&run, Step::DiskSize).pop().unwrap();
+    let sample = run.samples.iter_mut().find(|sample| sample.cell == last).unwrap();
+    let Outcome::Measured(measured) = &mut sample.outcome else { panic!("{:?}", sample.outcome) };
+    measured.keys_before = Some(1);
+    assert!(work::unequal(&run).concat().contains("found 1 keys"), "{:?}", work::unequal(&run));
 }
 
 /// How much is done stands above the figures, where the policy decides it.

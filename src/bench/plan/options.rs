@@ -335,8 +335,14 @@ pub enum PlanError {
         "--cpus server=: in process there is no server, the engine works in the driver's threads; --cpus driver=, or --wire"
     )]
     NoServer,
+    #[error("--cpus server=: it cannot be set for a server that is running already; leave out --target")]
+    ForeignServer,
+    #[error("--cpus driver=: the server would get the processors of the driver too; add server=")]
+    NoPlaceForServer,
     #[error("--cold: over the wire a server keeps its store open; leave out --wire and --target")]
     ColdServer,
+    #[error("--warm-up: it would read back what --cold has put out of the page cache; leave it out")]
+    ColdWarmUp,
     #[error("--memory-limit: it cannot be set for a server that is running already; leave out --target")]
     ForeignMemory,
     #[error("nothing to measure with these --stores: {0}")]

@@ -83,6 +83,13 @@ impl Workload {
         Some(operations / threads + u64::from(u64::from(thread) < operations % threads))
     }
 
+    /// The seed of its threads' choices. Names tell workloads of one group apart, so that a reader does not
+    /// follow a writer's steps.
+    pub fn salted_seed(&self) -> u64 {
+        let salt = self.name.bytes().fold(0u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
+        self.seed.wrapping_add(salt)
+    }
+
     /// Mean bytes of a key and its value.
     pub fn pair_bytes(&self) -> f64 {
         let mean = |size| match size {

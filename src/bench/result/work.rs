@@ -1,12 +1,12 @@
 //! Whether engines that are compared have done the same work.
 
-use super::{Cell, Measurement, Outcome, Run, Step};
+use super::{Cell, Measurement, Run};
 
 /// Cells that were given the same work but found, or left, another number of keys than the first of them:
-/// each in a sentence. A rate over other keys is another rate.
+/// each in a sentence. A rate over other keys is another rate, and a size of other keys another size.
 pub fn unequal(run: &Run) -> Vec<String> {
     let mut texts = Vec::new();
-    let real = |cell: &&Cell| !cell.reference && cell.workload.step == Step::Operations;
+    let real = |cell: &&Cell| !cell.reference;
     for (number, cell) in run.cells.iter().enumerate() {
         let namesakes = run.cells.get(..number).unwrap_or_default();
         let first = namesakes.iter().filter(real).find(|first| is_same(first, cell));
@@ -21,8 +21,8 @@ fn is_same(one: &Cell, other: &Cell) -> bool {
 }
 
 fn difference(run: &Run, first: &Cell, cell: &Cell) -> Option<String> {
-    let expected = sound(run, first).next()?;
-    sound(run, cell).find_map(|found| {
+    let expected = run.measurements(&first.id).next()?;
+    run.measurements(&cell.id).find_map(|found| {
         let (when, one, other) = match (keys(cell, expected), keys(cell, found)) {
             ((Some(one), _), (Some(other), _)) if one != other => ("found", one, other),
             ((_, Some(one)), (_, Some(other))) if one != other => ("left", one, other),
@@ -32,14 +32,6 @@ fn difference(run: &Run, first: &Cell, cell: &Cell) -> Option<String> {
             "{} {when} {other} keys, {} {when} {one}: they have not done the same work",
             cell.id, first.id
         ))
-    })
-}
-
-fn sound<'r>(run: &'r Run, cell: &Cell) -> impl Iterator<Item = &'r Measurement> {
-    let id = cell.id.clone();
-    run.samples.iter().filter(move |sample| sample.cell == id).filter_map(|sample| match &sample.outcome {
-        Outcome::Measured(measurement) if measurement.is_sound() => Some(measurement),
-        _ => None,
     })
 }
 

@@ -68,6 +68,12 @@ fn libraries(cells: &[Cell]) -> std::collections::BTreeMap<String, String> {
     libraries
 }
 
+/// Whether figures of both can stand in one result: the same machine, system and disk.
+pub fn is_same_machine(one: &Environment, other: &Environment) -> bool {
+    (&one.cpu, one.cores, one.memory_bytes) == (&other.cpu, other.cores, other.memory_bytes)
+        && (&one.system, &one.file_system, &one.device) == (&other.system, &other.file_system, &other.device)
+}
+
 fn cpu(text: &str) -> Option<String> {
     let named = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.split_once(": "));
     named("model name").or_else(|| named("Hardware")).map(|(_, model)| model.trim().to_owned())

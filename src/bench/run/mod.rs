@@ -167,6 +167,17 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     if run.cells != plan.cells || run.repetitions != options.repetitions {
         return differs("plan");
     }
+    fs::create_dir_all(&options.directory).map_err(Error::file(&options.directory))?;
+    let now = environment::describe(&options.directory, &run.cells, &options.conduct);
+    if !environment::is_same_machine(&now, &run.environment) {
+        return differs("machine");
+    }
+    // What is doubtful now holds for what is still to be measured.
+    for warning in now.warnings {
+        if !run.environment.warnings.contains(&warning) {
+            run.environment.warnings.push(warning);
+        }
+    }
     run.finished = false;
     Ok(run)
 }
@@ -208,7 +219,8 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
     Ok(())
 }
 
-/// Measures a job; again while others take too much of the processors, and of these the calmest counts.
+/// Measures a job; again while others take too much of the processors, and of these the calmest counts. A server
+/// that is not ours does its work in a process that looks foreign: beside it nothing is known of others.
 fn undisturbed(
     options: &Options,
     job: &Job,
@@ -217,14 +229,13 @@ fn undisturbed(
     /// A machine that is busy all the time is not waited for.
     const TIMES: usize = 3;
     let Conduct { quiet_wait, foreign_limit, cpus, .. } = &options.conduct;
-    // A server that is not ours does its work in a process that looks foreign.
-    let limit = foreign_limit.filter(|_| options.target.is_none()).unwrap_or(f64::INFINITY);
+    let limit = foreign_limit.unwrap_or(f64::INFINITY);
     let mut calmest: Option<(Vec<Report>, Option<Disturbance>)> = None;
     for _ in 0..TIMES {
         quiet::wait_for_disk(&options.directory, *quiet_wait);
-        let watch = quiet::Watch::start();
+        let watch = options.target.is_none().then(quiet::Watch::start);
         let reports = job.run(cpus, group);
-        let disturbance = watch.end();
+        let disturbance = watch.and_then(|watch| watch.end());
         let part = |found: &Option<Disturbance>| found.map_or(0.0, |found| found.part());
         let failed = reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)));
         let done = failed || part(&disturbance) <= limit;

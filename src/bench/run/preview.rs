@@ -75,9 +75,14 @@ fn seconds(cells: &[Cell]) -> f64 {
     load + cells.iter().map(cell).sum::<f64>()
 }
 
-/// Operations that a cell may do in a second: those that write wait for the disk where it is synced, each for its
-/// own commit, or over the wire for that of all clients.
+/// Operations that a cell may do in a second, no more than it is asked to begin.
 fn rate(cell: &Cell) -> f64 {
+    cell.workload.rate.map_or(unpaced(cell), |rate| rate.min(unpaced(cell)))
+}
+
+/// As fast as it goes: operations that write wait for the disk where it is synced, each for its own commit, or over
+/// the wire for that of all clients.
+fn unpaced(cell: &Cell) -> f64 {
     let work = &cell.workload;
     let writes =
         work.kinds().any(|kind| !matches!(kind, Operation::Get | Operation::GetMiss | Operation::Scan));

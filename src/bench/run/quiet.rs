@@ -79,6 +79,8 @@ struct Processors {
     stolen: f64,
     /// For this process, and its children that have ended.
     own: f64,
+    /// How many of them the other figures are of.
+    count: u32,
 }
 
 /// Looks at the processors from one moment to another.
@@ -97,14 +99,20 @@ impl Watch {
     /// were measured must have ended.
     pub fn end(&self) -> Option<Disturbance> {
         let (before, after) = (self.before?, processors()?);
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        #[expect(clippy::cast_precision_loss, reason = "cores")]
-        let all = self.start.elapsed().as_secs_f64() * cores as f64;
-        let part = |seconds: f64| (seconds / all).clamp(0.0, 1.0);
-        Some(Disturbance {
-            foreign: part((after.busy - before.busy) - (after.own - before.own)),
-            stolen: part(after.stolen - before.stolen),
-        })
+        Some(after.disturbance(&before, self.start.elapsed().as_secs_f64()))
+    }
+}
+
+impl Processors {
+    /// What others took since `before`, of all that these processors could do in so many seconds; not only of those
+    /// that this process may use.
+    fn disturbance(&self, before: &Self, seconds: f64) -> Disturbance {
+        let all = seconds * f64::from(self.count.max(1));
+        let part = |taken: f64| (taken / all).clamp(0.0, 1.0);
+        Disturbance {
+            foreign: part((self.busy - before.busy) - (self.own - before.own)),
+            stolen: part(self.stolen - before.stolen),
+        }
     }
 }
 
@@ -128,7 +136,7 @@ fn processors() -> Option<Processors> {
     None
 }
 
-/// The first line: `cpu user nice system idle iowait irq softirq steal ...`.
+/// The first line: `cpu user nice system idle iowait irq softirq steal ...`, and one such line for each processor.
 fn parse_processors(text: &str) -> Option<Processors> {
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<f64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
@@ -139,7 +147,13 @@ fn parse_processors(text: &str) -> Option<Processors> {
         busy: (user + nice + system + interrupts + soft) / TICKS,
         stolen: stolen / TICKS,
         own: 0.0,
+        count: text.lines().filter(|line| is_of_one(line)).map(|_| 1).sum(),
     })
+}
+
+/// Whether a line is of one processor: `cpu12 ...`.
+fn is_of_one(line: &str) -> bool {
+    line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -149,8 +163,18 @@ mod tests {
     #[test]
     fn idle_and_waiting_are_no_work() {
         let found = parse_processors("cpu  100 20 30 9000 500 1 2 40 0 0\ncpu0 1 1 1 1\n").unwrap();
-        assert_eq!((found.busy, found.stolen), (1.53, 0.4));
+        assert_eq!((found.busy, found.stolen, found.count), (1.53, 0.4, 1));
         assert!(parse_processors("intr 1 2 3").is_none());
+    }
+
+    /// A process that may use one of four processors counts the work of all four, and the time of all four.
+    #[test]
+    fn what_others_took_is_a_part_of_all_processors() {
+        let at = |user: u32| {
+            parse_processors(&format!("cpu  {user} 0 0 0 0 0 0 0\ncpu0 1\ncpu1 1\ncpu2 1\ncpu3 1\nctxt 7\n"))
+        };
+        let (before, after) = (at(0).unwrap(), at(200).unwrap());
+        assert_eq!(after.disturbance(&before, 1.0).foreign, 0.5);
     }
 
     #[test]

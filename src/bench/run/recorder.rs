@@ -52,7 +52,8 @@ pub struct Recorder {
     unstarted: Option<Histogram<u64>>,
     /// How much later than intended a waiting thread began.
     lateness: Option<Histogram<u64>>,
-    /// Nanoseconds of the clock: the end of the last operation.
+    /// Nanoseconds of the clock: the end of the last operation; at a rate, no earlier than that of the time
+    /// that was asked for.
     pub end: u64,
 }
 
@@ -133,6 +134,19 @@ impl Recorder {
     #[inline]
     pub fn is_lost(&self) -> bool {
         self.errors + self.misses + self.wrong >= FAULTS
+    }
+
+    /// Adds the faults of a warm-up, whose operations do not count.
+    pub fn add_faults(&mut self, warm_up: &Self) {
+        self.errors += warm_up.errors;
+        self.misses += warm_up.misses;
+        self.wrong += warm_up.wrong;
+        self.first_fault = warm_up.first_fault.clone().or_else(|| self.first_fault.take());
+    }
+
+    /// Goes on to the end of the time in which operations were to begin at a rate.
+    pub fn wait_until(&mut self, end: u64) {
+        self.end = self.end.max(end);
     }
 
     /// Adds what another thread has measured.

@@ -40,10 +40,10 @@ pub struct Bench {
     #[arg(long, value_enum)]
     suite: Option<SuiteWord>,
     /// Stores to measure [default: all of this build; `nothing` measures the harness]
-    #[arg(long, value_name = "STORE,...", value_delimiter = ',')]
+    #[arg(long, value_name = "STORE,...", value_delimiter = ',', conflicts_with = "target")]
     stores: Vec<String>,
     /// Durability levels to measure [default: those of the suite, or no]
-    #[arg(long, value_enum, value_delimiter = ',')]
+    #[arg(long, value_enum, value_delimiter = ',', conflicts_with = "target")]
     fsync: Vec<DurabilityWord>,
     /// How writes are committed in process: own, where each thread commits its own writes; groups, where one
     /// commits the writes of all that wait, as the server does. With both, each has its tables [default: own]
@@ -89,13 +89,25 @@ pub struct Bench {
     wire: WireFlags,
 
     /// Memory for an engine's cache
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", help_heading = "Stores")]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "256MiB",
+        help_heading = "Stores",
+        conflicts_with = "target"
+    )]
     cache_size: ByteSize,
     /// Largest size of the data file of LMDB and MDBX
-    #[arg(long, value_name = "SIZE", default_value = "256GiB", help_heading = "Stores")]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "256GiB",
+        help_heading = "Stores",
+        conflicts_with = "target"
+    )]
     map_size: ByteSize,
     /// Compression of blocks on disk; stores that have none are left out
-    #[arg(long, value_enum, default_value = "none", help_heading = "Stores")]
+    #[arg(long, value_enum, default_value = "none", help_heading = "Stores", conflicts_with = "target")]
     compression: CompressionWord,
 }
 

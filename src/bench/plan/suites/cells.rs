@@ -60,7 +60,12 @@ pub(super) fn at_rates(cells: Vec<Cell>, rates: &[f64]) -> Vec<Cell> {
     }
     let mut paced = Vec::new();
     for step in cells.chunk_by(|_, next| next.together) {
-        let steady = |cell: &Cell| cell.workload.step == Step::Operations && cell.workload.is_steady();
+        // At a rate a time tells only how many operations there were.
+        let steady = |cell: &Cell| {
+            cell.workload.step == Step::Operations
+                && cell.workload.is_steady()
+                && cell.figure == Figure::Throughput
+        };
         if !step.first().is_some_and(steady) {
             paced.extend_from_slice(step);
             continue;

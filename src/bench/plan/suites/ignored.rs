@@ -9,17 +9,7 @@ use crate::bench::{
 /// An error where another value of a flag that was given would make the same plan.
 pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
     let cells = plan(options)?.cells;
-    if options.conduct.cpus.server.is_some()
-        && cells.iter().any(|cell| cell.target.access == Access::InProcess)
-    {
-        return Err(PlanError::NoServer);
-    }
-    if options.conduct.cold && cells.iter().any(|cell| cell.target.access == Access::Wire) {
-        return Err(PlanError::ColdServer);
-    }
-    if options.conduct.memory_limit.is_some() && options.target.is_some() {
-        return Err(PlanError::ForeignMemory);
-    }
+    refuse_senseless(options, &cells)?;
     let Some(suite) = options.suite else { return Ok(()) };
     let own = || options.clone();
     let others = [
@@ -31,6 +21,13 @@ pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
         ("--keys", options.keys.map(|value| Options { keys: Some(value * 2 + 1), ..own() })),
         ("--threads", options.threads.map(|value| Options { threads: Some(value + 1), ..own() })),
         ("--data", options.data.as_ref().map(|_| Options { data: None, ..own() })),
+        (
+            "--warm-up",
+            options
+                .warmup_asked
+                .then(|| Options { warmup_seconds: options.warmup_seconds * 2.0 + 1.0, ..own() }),
+        ),
+        ("--rates", (!options.rates.is_empty()).then(|| Options { rates: Vec::new(), ..own() })),
     ];
     for (flag, other) in others {
         let Some(other) = other else { continue };
@@ -40,6 +37,28 @@ pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
         }
     }
     Ok(())
+}
+
+/// An error where a flag of the machine cannot be kept by what is measured.
+fn refuse_senseless(options: &Options, cells: &[Cell]) -> Result<(), PlanError> {
+    let conduct = &options.conduct;
+    let any = |access| cells.iter().any(|cell| cell.target.access == access);
+    let is_foreign = options.target.is_some();
+    let refusals = [
+        (conduct.cpus.server.is_some() && any(Access::InProcess), PlanError::NoServer),
+        (conduct.cpus.server.is_some() && is_foreign, PlanError::ForeignServer),
+        (
+            conduct.cpus.driver.is_some()
+                && conduct.cpus.server.is_none()
+                && any(Access::Wire)
+                && !is_foreign,
+            PlanError::NoPlaceForServer,
+        ),
+        (conduct.cold && any(Access::Wire), PlanError::ColdServer),
+        (conduct.cold && options.warmup_asked, PlanError::ColdWarmUp),
+        (conduct.memory_limit.is_some() && is_foreign, PlanError::ForeignMemory),
+    ];
+    refusals.into_iter().find(|(refused, _)| *refused).map_or(Ok(()), |(_, error)| Err(error))
 }
 
 /// The cells that the user asked for; the price of the harness is beside them, or is all of them.

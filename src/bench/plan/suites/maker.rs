@@ -274,7 +274,8 @@ impl Maker<'_> {
                 (seconds, _) => seconds,
             },
             operations: self.options.operations,
-            warmup_seconds: self.options.warmup_seconds,
+            // A warm-up reads back what was put out of the page cache.
+            warmup_seconds: if self.options.conduct.cold { 0.0 } else { self.options.warmup_seconds },
             rate: None,
             scan_length: 1,
             prefix_bytes: None,

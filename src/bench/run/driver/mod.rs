@@ -10,10 +10,14 @@ use super::{
     pace::{self, Pace},
     phase::Phase,
     process::Usage,
-    recorder::Recorder,
+    recorder::{Fault, Recorder},
 };
-use crate::bench::{plan::workload::Mix, result::Workload};
+use crate::{
+    bench::{plan::workload::Mix, result::Workload},
+    engine,
+};
 use std::{
+    mem,
     sync::{
         Barrier,
         atomic::{AtomicBool, AtomicU32, Ordering},
@@ -49,18 +53,18 @@ impl Bench<'_> {
         };
         thread::scope(|scope| {
             let spawn = |place: usize, workload| {
-                let prototype = Worker::prototype(&shared, workload);
+                let chooser = Worker::chooser(self, workload);
                 let start = |thread| {
-                    let (worker, shared) = (prototype.for_thread(thread), &shared);
+                    let chooser = chooser.for_thread(u64::from(thread), workload.salted_seed());
+                    let (worker, shared) =
+                        (Worker::new(self, shared.clock.clone(), workload, chooser), &shared);
                     scope.spawn(move || shared.drive(worker, workload, thread, place == 0))
                 };
                 (0..workload.threads).map(start).collect::<Vec<_>>()
             };
             let handles: Vec<_> =
                 workloads.iter().enumerate().map(|(place, workload)| spawn(place, *workload)).collect();
-            if self.sync_every_second {
-                scope.spawn(|| shared.sync_every_second());
-            }
+            let syncs = self.sync_every_second.then(|| scope.spawn(|| shared.sync_every_second()));
             // Warm-up lies between the first and the second meeting of all threads, measured time after
             // the third: what the process has used is read while nobody works.
             shared.barrier.wait();
@@ -75,7 +79,13 @@ impl Bench<'_> {
                 .collect();
             let allocated = counter.and_then(allocations::Counter::stop);
             let usage = Usage { allocated, ..usage().since(&before) };
-            recorders.into_iter().filter_map(|parts| Phase::sum(parts, &usage)).collect()
+            let mut phases: Vec<_> =
+                recorders.into_iter().filter_map(|parts| Phase::sum(parts, &usage)).collect();
+            let failure = syncs.and_then(|syncs| syncs.join().ok()).flatten();
+            if let (Some(error), Some(phase)) = (failure, phases.first_mut()) {
+                phase.recorder.fault(Fault::Error(format!("sync: {error}")));
+            }
+            phases
         })
     }
 }
@@ -85,7 +95,8 @@ impl Bench<'_> {
     /// back with this thread's: glibc keeps the end of the heap that another thread had.
     pub fn run_here(&self, workload: &Workload) -> Phase {
         let clock = Clock::start();
-        let mut worker = Worker::new(self, clock.clone(), workload).for_thread(0);
+        let chooser = Worker::chooser(self, workload).for_thread(0, workload.salted_seed());
+        let mut worker = Worker::new(self, clock.clone(), workload, chooser);
         let start = clock.now();
         worker.recorder = Recorder::new(start, workload.slice());
         let operations = workload.share(0).unwrap_or(u64::MAX);
@@ -116,7 +127,8 @@ impl Shared<'_> {
         self.barrier.wait();
         let start = self.clock.now();
         worker.pace = Pace::new(workload.rate, start, thread, workload.threads);
-        worker.recorder = Recorder::new(start, workload.slice());
+        let warm_up = mem::replace(&mut worker.recorder, Recorder::new(start, workload.slice()));
+        worker.recorder.add_faults(&warm_up);
         // A workload that accompanies another ends with it.
         let end = match leads {
             true => End {
@@ -133,22 +145,17 @@ impl Shared<'_> {
         (start, worker.recorder)
     }
 
-    fn sync_every_second(&self) {
+    /// Returns the error of the first sync that fails; nobody knows what a later one is worth.
+    fn sync_every_second(&self) -> Option<engine::Error> {
         let mut next = self.clock.now() + 1_000_000_000;
         while !self.stop.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(20));
             if self.clock.now() >= next {
                 next += 1_000_000_000;
-                // An engine that cannot sync fails the measurement when it is closed.
-                let _ = self.bench.engine.sync();
+                let Err(error) = self.bench.engine.sync() else { continue };
+                return Some(error);
             }
         }
-    }
-}
-
-impl<'s> Worker<'s> {
-    /// The worker that those of all threads are copies of.
-    fn prototype(shared: &'s Shared<'s>, workload: &'s Workload) -> Self {
-        Self::new(shared.bench, shared.clock.clone(), workload)
+        None
     }
 }

@@ -70,14 +70,19 @@ enum Found {
 }
 
 impl<'b> Worker<'b> {
-    pub fn new(bench: &'b Bench<'b>, clock: Clock, workload: &'b Workload) -> Self {
+    /// The chooser that those of all threads of a workload are made of.
+    pub fn chooser(bench: &Bench<'_>, workload: &Workload) -> Chooser {
         let (first, end) = bench.live.range();
         let keys = end.saturating_sub(first).max(1);
+        Chooser::new(workload.order, keys, workload.seed, u64::from(workload.threads))
+    }
+
+    pub fn new(bench: &'b Bench<'b>, clock: Clock, workload: &'b Workload, chooser: Chooser) -> Self {
         Self {
             bench,
             clock,
             workload,
-            chooser: Chooser::new(workload.order, keys, workload.seed, u64::from(workload.threads)),
+            chooser,
             pace: Pace::new(None, 0, 0, 1),
             recorder: Recorder::new(0, workload.slice()),
             key: Vec::new(),
@@ -90,16 +95,6 @@ impl<'b> Worker<'b> {
             batch: Batch::default(),
             seat: Arc::default(),
         }
-    }
-
-    /// A copy for a thread, with its own random numbers.
-    pub fn for_thread(&self, thread: u32) -> Self {
-        // Names tell workloads of one cell group apart, so that a reader does not follow a writer's steps.
-        let salt = self.workload.name.bytes().fold(0u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
-        let chooser = self.chooser.for_thread(u64::from(thread), self.workload.seed.wrapping_add(salt));
-        let mut copy = Self::new(self.bench, self.clock.clone(), self.workload);
-        copy.chooser = chooser;
-        copy
     }
 
     /// Does operations of a mix until the end. A mix of nothing does nothing.
@@ -130,7 +125,10 @@ impl<'b> Worker<'b> {
             now = time;
         }
         self.commit();
-        self.recorder.end = self.recorder.end.max(self.clock.now());
+        self.recorder.wait_until(self.clock.now());
+        if self.workload.rate.is_some() && left > 0 && end.time < u64::MAX {
+            self.recorder.wait_until(end.time);
+        }
         if end.time < u64::MAX
             && let Some(starts) = self.pace.left(end.time, left)
         {

@@ -28,11 +28,12 @@ use std::{sync::Arc, time::Instant};
 /// Measures the cells of a job; the text of an error that leaves none of them measured.
 pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     let Some(first) = job.cells.first() else { return Ok(Vec::new()) };
-    let data = Data::new(&first.workload).map_err(|error| source::in_file(&first.workload, &error))?;
-    let data = Arc::new(data);
+    // Of a file that nobody has read just now.
     if let Some(outcome) = source::measure(&first.workload) {
         return Ok(vec![Outcome::Measured(outcome?)]);
     }
+    let data = Data::new(&first.workload).map_err(|error| source::in_file(&first.workload, &error))?;
+    let data = Arc::new(data);
     let live = Arc::new(Live::new(data.capacity()));
     let options = open_options(job, &first.target)?;
     let expected = expected::of(&data, &live);
@@ -59,6 +60,8 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     for cells in job.steps() {
         session = session.under_policy_of(cells)?;
         if job.cold && first.target.persistent {
+            // A compaction that was put off would read the files back into memory.
+            meter::settle(session.files, &settle(&*session.engine))?;
             let again = || open_under(session.policy);
             session.engine = cold::reopened(session.engine, &again, &job.directory)?;
         }
@@ -106,22 +109,21 @@ impl Session<'_> {
                 let measurements = self.counted(cells)?;
                 self.outcomes.extend(measurements.into_iter().map(Outcome::Measured));
             }
-            Step::Count => self.outcomes.push(Outcome::Measured(count(&*self.engine, self.live))),
+            Step::Count => self.push_step(count(&*self.engine, self.live), self.live.count()),
             Step::SourceScan | Step::SourceGet => return Err("a file is read beside no store".into()),
             Step::Retain => self.removed(first, removal::retain)?,
             Step::Pop => self.removed(first, removal::pop)?,
             Step::DiskSize => {
                 meter::settle(self.files, &settle(&*self.engine))?;
-                self.outcomes.push(match &self.uncompacted {
-                    Some(reason) => Outcome::Unsupported(reason.clone()),
-                    None => {
-                        let mut measurement = once(Instant::now());
-                        if let Some(files) = self.files {
-                            meter::charge_size(&mut measurement, first, files.size(), self.live.count());
-                        }
-                        Outcome::Measured(measurement)
-                    }
-                });
+                if let Some(reason) = &self.uncompacted {
+                    self.outcomes.push(Outcome::Unsupported(reason.clone()));
+                    return Ok(self);
+                }
+                let mut measurement = once(Instant::now());
+                if let Some(files) = self.files {
+                    meter::charge_size(&mut measurement, first, files.size(), self.live.count());
+                }
+                self.push_step(measurement, self.live.count());
             }
             Step::Compact => return self.compact(),
         }
@@ -189,20 +191,33 @@ impl Session<'_> {
     fn removed(&mut self, cell: &Cell, remove: removal::Remove) -> Result<(), String> {
         let content =
             removal::Content { data: self.data, live: self.live, sync: self.policy == Fsync::Always };
+        let before = self.live.count();
         let mut measurement = remove(&*self.engine, &content, &cell.workload)?;
         compare_count(&mut measurement, &self.engine.count(), self.live.count());
-        self.outcomes.push(Outcome::Measured(measurement));
+        self.push_step(measurement, before);
         Ok(())
     }
 
-    fn compact(mut self) -> Result<Self, String> {
+    /// Adds what was measured of a step that has found so many keys.
+    fn push_step(&mut self, measurement: Measurement, before: u64) {
+        let (keys_before, keys_after) = (Some(before), Some(self.live.count()));
+        self.outcomes.push(Outcome::Measured(Measurement { keys_before, keys_after, ..measurement }));
+    }
+
+    fn compact(self) -> Result<Self, String> {
         let open = || (self.open_under)(self.policy);
         let (outcome, engine) = ending::compact(self.engine, self.live, &open)?;
-        if let Outcome::Unsupported(reason) = &outcome {
-            self.uncompacted = Some(reason.clone());
+        let mut session = Self { engine, ..self };
+        match outcome {
+            Outcome::Measured(measurement) => session.push_step(measurement, session.live.count()),
+            other => {
+                if let Outcome::Unsupported(reason) = &other {
+                    session.uncompacted = Some(reason.clone());
+                }
+                session.outcomes.push(other);
+            }
         }
-        self.outcomes.push(outcome);
-        Ok(Self { engine, ..self })
+        Ok(session)
     }
 }
 

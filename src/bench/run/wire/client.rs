@@ -71,11 +71,10 @@ impl Client {
     pub fn prototype(bench: &Bench, workload: &Workload) -> Prototype {
         let (first, end) = bench.live.range();
         let keys = end.saturating_sub(first).max(1);
-        let salt = workload.name.bytes().fold(0u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
         Prototype {
             chooser: Chooser::new(workload.order, keys, workload.seed, u64::from(workload.threads)),
             depth: workload.batch.max(1) as usize,
-            seed: workload.seed.wrapping_add(salt),
+            seed: workload.salted_seed(),
             paced: workload.rate.is_some(),
         }
     }
@@ -111,7 +110,11 @@ impl Client {
         if let Err(error) = outcome.await {
             recorder.borrow_mut().fault(Fault::Error(format!("connection: {error}")));
         } else if end.time < u64::MAX {
-            self.give_up(&mut recorder.borrow_mut(), end.time, left, shared.clock.now());
+            let mut recorder = recorder.borrow_mut();
+            self.give_up(&mut recorder, end.time, left, shared.clock.now());
+            if self.timer.is_some() && left > 0 {
+                recorder.wait_until(end.time);
+            }
         }
     }
 

@@ -73,13 +73,13 @@ impl Shared {
         });
         self.barrier.wait();
         let warm = connected.map(|(runtime, clients)| {
-            let clients = self.warm_up(&runtime, clients);
-            (runtime, clients)
+            let (clients, warm_up) = self.warm_up(&runtime, clients);
+            (runtime, clients, warm_up)
         });
         self.barrier.wait();
         self.barrier.wait();
         let start = self.clock.now();
-        let (runtime, clients) = warm.inspect_err(|_| self.stop.store(true, Ordering::SeqCst))?;
+        let (runtime, clients, warm_up) = warm.inspect_err(|_| self.stop.store(true, Ordering::SeqCst))?;
         let end = |place: usize, client: u32| match (place, self.workloads.get(place)) {
             (0, Some(workload)) => End {
                 time: workload.nanoseconds().map_or(u64::MAX, |length| start + length),
@@ -90,21 +90,22 @@ impl Shared {
         };
         let mixes: Vec<_> = self.workloads.iter().map(|workload| Mix::new(workload)).collect();
         let round = self.round(clients, &mixes, end);
-        let (_, recorders) = runtime.block_on(LocalSet::new().run_until(round));
+        let (_, mut recorders) = runtime.block_on(LocalSet::new().run_until(round));
+        recorders.iter_mut().zip(&warm_up).for_each(|(recorder, warm_up)| recorder.add_faults(warm_up));
         Ok((start, recorders))
     }
 
-    fn warm_up(self: &Arc<Self>, runtime: &Runtime, clients: Vec<Placed>) -> Vec<Placed> {
+    /// What it measures does not count, but for its faults.
+    fn warm_up(self: &Arc<Self>, runtime: &Runtime, clients: Vec<Placed>) -> (Vec<Placed>, Vec<Recorder>) {
         let steady = self.workloads.iter().map(|workload| workload.warm_up());
         let mixes: Vec<_> = steady.map(|steady| Mix::new(&steady?)).collect();
         let Some(first) = self.workloads.first().filter(|_| mixes.iter().any(Option::is_some)) else {
-            return clients;
+            return (clients, Vec::new());
         };
         let time = self.clock.now() + (first.warmup_seconds * 1e9) as u64;
         let end = End { time, operations: u64::MAX, role: Role::WarmUp };
         let round = self.round(clients, &mixes, |_, _| end);
-        let (clients, _) = runtime.block_on(LocalSet::new().run_until(round));
-        clients
+        runtime.block_on(LocalSet::new().run_until(round))
     }
 
     /// This thread's clients.
