@@ -73,7 +73,7 @@ fn try_check(path: &Path) -> anyhow::Result<Verdict> {
 fn owner(path: &Path) -> anyhow::Result<&'static Kind> {
     fs::metadata(path)?;
     let kind = kinds().find(|kind| (kind.recognise)(path));
-    kind.context("it is no data of a store of this build (see `kvbench stores`)")
+    kind.context("it does not hold data of a store of this build (see `kvbench stores`)")
 }
 
 /// Checks the copy in this process, which may not survive it.
@@ -106,7 +106,10 @@ fn verdict_of(output: &Output, kind: &Kind, copy: &Path, path: &Path) -> Verdict
         Some(0) => Verdict::Sound(text),
         Some(1) if !text.is_empty() => Verdict::Damaged(text),
         Some(2) if !text.is_empty() => Verdict::Unknown(text),
-        _ => Verdict::Damaged(format!("damaged: {} crashed on them ({})", kind.info.name, output.status)),
+        _ => Verdict::Damaged(format!(
+            "damaged: {} crashed while it read them ({})",
+            kind.info.name, output.status
+        )),
     }
 }
 
@@ -191,7 +194,7 @@ pub fn repair(path: &Path) -> anyhow::Result<String> {
         text.push_str(&format!("{shown}: damaged at {damage}\n"));
     }
     for file in &done.removed {
-        text.push_str(&format!("{shown}: what was taken out is in {}\n", file.display()));
+        text.push_str(&format!("{shown}: what was cut off is in {}\n", file.display()));
     }
     let (records, len) = (done.records, done.len);
     let state = if done.removed.is_empty() { "nothing to repair" } else { "repaired" };

@@ -50,7 +50,8 @@ impl Files {
         let files = files.ok_or(Error { store, threads, least, limit })?;
         if files.clients < config.network.max_clients {
             log::warn!(
-                "--maxclients is {}, not {}: raise the limit of open files, {limit} (ulimit -n)",
+                "--maxclients is reduced to {}, from {}, because of the limit of open files, {limit}; raise it \
+                (ulimit -n)",
                 files.clients,
                 config.network.max_clients
             );

@@ -74,7 +74,7 @@ fn count(info: &Info) -> &'static str {
 /// How often the losses of a policy were tried.
 fn proof(info: &Info, fsync: Fsync, proved: &Results) -> String {
     let tried = |mode, strikes| match proved.rounds(info.name, info.library, fsync.as_str(), mode) {
-        0 => format!("no {strikes} tried"),
+        0 => format!("no {strikes} tested"),
         1 => format!("1 round of {strikes} without a fault"),
         rounds => format!("{rounds} rounds of {strikes} without a fault"),
     };

@@ -6,7 +6,7 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 
 pub(super) const HELP: &str = "\
-Exit code: 0 when every figure is where the truth allows, or 1.";
+Exit code: 0 when every figure is within its allowed range, or 1.";
 
 /// Options of `kvbench calibrate`.
 #[derive(Args, Debug)]
@@ -14,11 +14,11 @@ pub struct Calibrate {
     /// Directory for the stores; must be on a disk for the columns of bytes written
     #[arg(long, value_name = "DIR", default_value = "kvbench-calibrate.tmp")]
     dir: PathBuf,
-    /// Where to keep what was found, for `kvbench bench` to name [default:
+    /// Where to save the outcome, which `kvbench bench` records in its results [default:
     /// $XDG_CACHE_HOME/kvbench/calibration-COMMIT.json]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write the table as a page of documentation too
+    /// Also write the table as a page of documentation
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }

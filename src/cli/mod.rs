@@ -34,28 +34,28 @@ Examples:
   kvbench --store btree --path :memory:            nothing on disk
   kvbench --store lmdb --path /data/l --fsync no   LMDB, synced when the system likes
   kvbench stores                                   the engines, and what they promise
-  kvbench torture --store lmdb --mode power        cut its power: is an acknowledged write lost?
+  kvbench torture --store lmdb --mode power        cut its power, and look for every acknowledged write
   kvbench report results --output report           tables and charts of runs of kvbench bench
-  kvbench compare a.json b.json --fail-above 10%   what got slower
-  redis-benchmark -p 6380 -t set,get -P 16         drive it";
+  kvbench compare a.json b.json --fail-above 10%   what became slower
+  redis-benchmark -p 6380 -t set,get -P 16         put load on it";
 
 const COMPARE_HELP: &str = "\
 Exit code: 0; 1 when --fail-above is exceeded; 2 when a run cannot be read, or when nobody can tell whether
 --fail-above is exceeded: a cell of the first run is not compared, or the noise is larger than the limit.
 
-The verdict is on stores. What all stores of a durability level gained or lost alike is the machine's, and is taken
-out first. A change counts when it is larger than the noise within and between runs, corrected for the number of
-comparisons: of 20 comparisons of equal builds at most one fails by chance. A single cell counts only when it lost
-much more. With fewer than three repetitions nothing can be told.";
+The verdict is about stores. A change that all stores under one --fsync policy have in common comes from the machine,
+and is subtracted first. A change counts when it is larger than the noise within and between runs, corrected for the
+number of comparisons: of 20 comparisons of equal builds at most one fails by chance. A single cell counts only when it
+became much slower. With fewer than three repetitions there is no verdict.";
 
 const CHECK_HELP: &str = "\
 Exit code: 0 when the data are sound, 1 when they are damaged, 2 when they cannot be checked.
 
-No server may have the data open. All but append-only files are copied first, to TMPDIR, and the copy is
-opened.";
+No server may have the data open. Append-only files are read in place. All other data are copied to TMPDIR
+first, and the copy is opened.";
 
 const REPAIR_HELP: &str = "\
-What is cut off goes to a new file PATH.removed-1 (or -2, ...) before it is cut off.
+What is cut off is first copied to a new file, PATH.removed-1 (or -2, ...).
 
 Exit code: 0 when the file opens now, 1 when it could not be repaired.";
 
@@ -80,15 +80,15 @@ pub enum Command {
     /// Measure engines, in process or over the wire
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<Bench>),
-    /// Kill a store under load, or cut its power, and look for every write that it acknowledged
+    /// Kill a server under load, cut its power or fill its disk, and look for every acknowledged write
     #[cfg(all(feature = "torture", target_os = "linux"))]
     #[command(after_help = torture::EXAMPLES)]
     Torture(Torture),
-    /// Measure an engine whose figures are known, to see whether those of this build can be believed
+    /// Measure an engine whose true figures are known, to check the figures of this build
     #[cfg(target_os = "linux")]
     #[command(after_help = calibrate::HELP)]
     Calibrate(Calibrate),
-    /// Do a published experiment again: its figures beside those of this machine
+    /// Repeat a published experiment, and show its figures next to those of this machine
     #[command(after_help = reproduce::HELP)]
     Reproduce(Box<Reproduce>),
     /// Measure one job (started by bench, for each group of cells)
@@ -119,7 +119,7 @@ pub enum Command {
         /// A copy of its data
         path: PathBuf,
     },
-    /// Cut a damaged append-only file (map, btree) before the damage, and keep the rest in a file beside it
+    /// Cut off the damaged end of an append-only file (map, btree), and keep it in a file next to it
     #[command(after_help = REPAIR_HELP)]
     Repair {
         /// The append-only file
@@ -127,7 +127,7 @@ pub enum Command {
     },
     /// Turn runs of `kvbench bench` into report.md, report.csv and a self-contained report.html
     Report(Report),
-    /// Compare two runs: what got slower beyond the noise?
+    /// Compare two runs, and show what became slower beyond the noise
     #[command(after_help = COMPARE_HELP)]
     Compare(Compare),
 }
@@ -163,7 +163,8 @@ pub struct Compare {
     /// Run file with the figures after
     #[arg(value_name = "B")]
     pub second: PathBuf,
-    /// Exit with 1 when something lost more than this, and that is no noise, or fails now; with 2 when that cannot be told
+    /// Exit with 1 when something became slower by more than this and by more than the noise, or fails now; with 2 when
+    /// there is no verdict
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail_above: Option<f64>,
 }
@@ -183,7 +184,7 @@ fn percent_to_100(text: &str) -> Result<f64, String> {
 }
 
 fn wrong_percent() -> String {
-    "write percent from 0 to below 100, such as 10%".to_owned()
+    "it must be a percentage from 0 to below 100, such as 10%".to_owned()
 }
 
 /// Options of `kvbench serve`.
@@ -196,7 +197,7 @@ pub struct Serve {
     #[arg(long, value_name = "PATH|:memory:", help_heading = "Store")]
     path: Option<PathBuf>,
     /// When a write is acknowledged: when it is on stable storage (always, true); when the engine has it, with a sync
-    /// every second (everysec); when the engine has it, synced when the engine or the system likes (no, false)
+    /// every second (everysec); when the engine has it, and the engine or the system syncs when it likes (no, false)
     #[arg(long, value_enum, default_value = "always", help_heading = "Store")]
     fsync: FsyncWord,
     /// Under everysec, writes wait for the disk while the oldest unsynced write is older than this
@@ -208,7 +209,8 @@ pub struct Serve {
     /// Largest size of the data file of LMDB and MDBX; reserves address space, not memory or disk
     #[arg(long, value_name = "SIZE", default_value = "256GiB", help_heading = "Store")]
     map_size: ByteSize,
-    /// Whether the kernel reads ahead in the memory map of LMDB and MDBX; auto: while the data fit into memory
+    /// Whether the kernel reads ahead in the memory map of LMDB and MDBX; auto: only while the data are small enough
+    /// for the memory
     #[arg(long, value_enum, default_value = "auto", help_heading = "Store")]
     read_ahead: ReadAheadWord,
     /// Compression of blocks on disk

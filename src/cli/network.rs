@@ -14,10 +14,10 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 /// Options of `kvbench serve`.
 #[derive(Args, Debug)]
 pub(super) struct Network {
-    /// TCP port; 0 picks a free one and prints it, off is none (with --tls-port or --unixsocket)
+    /// TCP port; 0 picks a free port and prints it; off opens none (with --tls-port or --unixsocket)
     #[arg(short, long, default_value = "6380", value_parser = port, help_heading = "Network")]
     port: Port,
-    /// Address to listen on; see --protected-mode before you open it to a network
+    /// Address to listen on; read --protected-mode before you listen on a network
     #[arg(long, default_value = "127.0.0.1", help_heading = "Network")]
     bind: IpAddr,
     /// Unix socket to listen on as well
@@ -32,19 +32,20 @@ pub(super) struct Network {
     /// Connections that may wait to be accepted; the system may have a lower limit
     #[arg(long, visible_alias = "backlog", value_name = "N", default_value_t = 511, value_parser = clap::value_parser!(u32).range(1..=65_535), help_heading = "Network")]
     tcp_backlog: u32,
-    /// Probe the machine of a silent client after this many seconds (TCP keep-alive); 0 for never
+    /// After how many seconds without data to probe whether a client's machine is still there (TCP keep-alive); 0 for
+    /// never
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = seconds(), help_heading = "Network")]
     tcp_keepalive: u64,
     /// Close a connection that has been idle for this many seconds; 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = seconds(), help_heading = "Network")]
     timeout: u64,
-    /// Close a client whose incomplete request grows beyond this
+    /// Close a client when an incomplete request grows beyond this
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = query_limit, help_heading = "Network")]
     client_query_buffer_limit: ByteSize,
     /// Close a client when the replies that it has not read grow beyond this; 0 for no limit
     #[arg(long, value_name = "SIZE", default_value = "1GiB", help_heading = "Network")]
     client_output_buffer_limit: ByteSize,
-    /// At shutdown, wait at most this long for the commits under way
+    /// At shutdown, wait at most this long for commits that have begun
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = seconds(), help_heading = "Network")]
     shutdown_timeout: u64,
 
@@ -52,7 +53,7 @@ pub(super) struct Network {
     /// processes: --password-file is safer
     #[arg(long, value_name = "PASSWORD", value_parser = password, help_heading = "Access")]
     requirepass: Option<Password>,
-    /// File that holds the password, and that only its owner can read
+    /// File that contains the password; only its owner may be able to read it
     #[arg(long, value_name = "FILE", conflicts_with = "requirepass", help_heading = "Access")]
     password_file: Option<PathBuf>,
     /// Without a password, serve clients of this machine only, whatever --bind says
@@ -61,7 +62,7 @@ pub(super) struct Network {
     /// Command that no client may use; may be repeated
     #[arg(long, value_name = "NAME", value_parser = command_parser(), ignore_case = true, hide_possible_values = true, help_heading = "Access")]
     disable_command: Vec<&'static str>,
-    /// Port for TLS; 0 picks a free one and prints it
+    /// Port for TLS; 0 picks a free port and prints it
     #[arg(long, value_name = "PORT", requires = "tls_cert", requires = "tls_key", help_heading = "Access")]
     tls_port: Option<u16>,
     /// Certificate of the server, in PEM, followed by its chain
@@ -76,7 +77,7 @@ pub(super) struct Network {
     /// Private key of that certificate, in PEM
     #[arg(long, alias = "tls-key-file", value_name = "FILE", requires = "tls_port", help_heading = "Access")]
     tls_key: Option<PathBuf>,
-    /// Certificates of the authorities that sign client certificates, in PEM
+    /// Certificates of the authorities that sign the clients' certificates, in PEM
     #[arg(
         long,
         alias = "tls-ca-cert-file",
@@ -97,14 +98,14 @@ struct Port(Option<u16>);
 fn port(text: &str) -> Result<Port, String> {
     match text {
         "off" => Ok(Port(None)),
-        _ => text.parse().map(|port| Port(Some(port))).map_err(|_| "write 0 to 65535, or off".into()),
+        _ => text.parse().map(|port| Port(Some(port))).map_err(|_| "it must be 0 to 65535, or off".into()),
     }
 }
 
 fn mode(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text, 8) {
         Ok(mode @ 0..=0o777) => Ok(mode),
-        _ => Err("write up to three octal digits, such as 700".into()),
+        _ => Err("it must be up to three octal digits, such as 700".into()),
     }
 }
 
@@ -117,7 +118,7 @@ fn query_limit(text: &str) -> Result<ByteSize, String> {
     let size: ByteSize = text.parse()?;
     match (1 << 20..1 << 32).contains(&size.as_u64()) {
         true => Ok(size),
-        false => Err("choose 1 MiB at least, and less than 4 GiB".into()),
+        false => Err("it must be at least 1 MiB, and less than 4 GiB".into()),
     }
 }
 

@@ -12,7 +12,7 @@ Examples:
   kvbench reproduce kvbench --dry-run
   kvbench reproduce kvbench --output kvbench.json > kvbench.md
   kvbench reproduce ycsb --keys 1000000 --rates 1000,2000,4000 --memory-limit 512MiB
-A stopped run: the same command with --resume; of one that is complete, it prints the layout once more.";
+To continue a run that was stopped, repeat the command with --resume. For a complete run this prints the tables again.";
 
 /// Cache of redb's experiment, in bytes; the others have the default.
 const REDBS_CACHE: u64 = 4 << 30;
@@ -20,10 +20,10 @@ const REDBS_CACHE: u64 = 4 << 30;
 /// Options of `kvbench reproduce`.
 #[derive(Args, Debug)]
 pub struct Reproduce {
-    /// Whose experiment
+    /// The publication whose experiment is repeated
     #[arg(value_enum)]
     publication: PublicationWord,
-    /// A first look, in minutes: 5,000 keys, 0.5 s for what has a time; other flags take precedence
+    /// A first look, in minutes: 5,000 keys, and 0.5 s for work that has a duration; other flags take precedence
     #[arg(long)]
     quick: bool,
     /// Print what would be measured, how long it takes and how much disk it needs; measure nothing
@@ -32,40 +32,40 @@ pub struct Reproduce {
     /// Stores to measure [default: all of this build, and redis where it is in the publication]
     #[arg(long, value_name = "STORE,...", value_delimiter = ',')]
     stores: Vec<String>,
-    /// Keys, in place of the publication's number; its other counts are in proportion
+    /// Number of keys, in place of the publication's; its other counts change in proportion
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     keys: Option<u64>,
-    /// Length of what has a time
+    /// Duration of work that has one
     #[arg(long, value_parser = positive)]
     seconds: Option<f64>,
-    /// Operations started in each second, with rows for each rate (YCSB's -target)
+    /// Operations to start per second, with rows for each rate (YCSB's -target)
     #[arg(long, visible_alias = "rate", value_name = "PER SECOND,...", value_delimiter = ',', value_parser = positive)]
     rates: Vec<f64>,
-    /// How often everything is measured; the layout shows the median
+    /// How often everything is measured; the tables show the median
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: u32,
     /// Result file [default: reproduce-PUBLICATION.json]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Complete the result of a run that was stopped
+    /// Continue a run that was stopped
     #[arg(long)]
     resume: bool,
-    /// Directory for the stores; what is measured is its disk
+    /// Directory for the stores; its disk is the one that is measured
     #[arg(long, value_name = "DIR", default_value = "kvbench-reproduce.tmp")]
     dir: PathBuf,
-    /// Blocks for xdag: records of a 32-byte key and a 512-byte value [default: made, and removed at the end]
+    /// Blocks for xdag: records of a 32-byte key and a 512-byte value [default: generated, and removed at the end]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     /// Memory for an engine's cache [default: 4GiB for redb, else 256MiB]
     #[arg(long, value_name = "SIZE")]
     cache_size: Option<ByteSize>,
-    /// Limit of memory for what is measured, page cache included (by a control group: as root, or delegated)
+    /// Limit of memory for what is measured, page cache included (needs root, or a delegated control group)
     #[arg(long, value_name = "SIZE")]
     memory_limit: Option<ByteSize>,
     /// Before each cell, wait until the disk is idle, but no longer than this
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = not_negative)]
     quiet_wait: f64,
-    /// Measure a cell again, at most twice, when other programs took more of the processors than this; 100 for never
+    /// Measure a cell again, at most twice, when other programs used more of the processors than this; 100 for never
     #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = super::percent_to_100)]
     foreign: f64,
 }
@@ -78,7 +78,7 @@ enum PublicationWord {
     KvstoreBench,
     /// smallnest's kvbench: throughput and time of five cases, with charts
     Smallnest,
-    /// XDAG's fork of it: blocks of 512 bytes, two sizes
+    /// XDAG KV Bench: blocks of 512 bytes, two sizes
     Xdag,
     /// The table of redb's README
     Redb,

@@ -21,28 +21,28 @@ Examples:
   kvbench torture --mode power -- redis-server --port {port} --dir {dir} --appendonly yes --appendfsync always
   kvbench torture --table torture.json
 
-Exit code: 0, or 1 when a round failed: a write was lost that the store promises to keep, a group was half
-there, a value was wrong, or the server did not start again. Its directory remains, and the command is
-printed that plays it again: the same seed makes the same plan, but not the same microsecond.
+Exit code: 0, or 1 when a round failed: a write was lost that the store promises to keep, only part of an MSET was
+there, a value was wrong, or the server did not start again. The directory of that round is kept, and the command that
+repeats it is printed. The same seed makes the same plan, but not the same timing.
 
-Modes other than kill mount a file system of their own through /dev/fuse, as root or with fusermount3.";
+Modes other than kill mount a file system through /dev/fuse: as root, or with fusermount3.";
 
 /// Options of `kvbench torture`.
 #[derive(Args, Debug)]
 pub struct Torture {
-    /// Stores, each by itself
+    /// Stores to test, one after the other
     #[arg(long, value_delimiter = ',', default_value = "map", value_parser = kind_parser())]
     store: Vec<&'static Kind>,
-    /// Policies, each by itself
+    /// Durability policies to test, one after the other
     #[arg(long, value_enum, value_delimiter = ',', default_value = "always")]
     fsync: Vec<FsyncWord>,
-    /// What happens: kill of the process; power cut; full disk; failing writes and syncs (eio)
+    /// The fault: kill of the process, power cut, full disk, or failing writes and syncs (eio)
     #[arg(long, value_enum, value_delimiter = ',', default_value = "kill")]
     mode: Vec<ModeWord>,
-    /// Rounds of each; in a round a new store is struck one to three times, or a few more as it opens
+    /// Rounds for each store, policy and mode; each round has one to three faults, and some more while the store opens
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
-    /// Start no round of a store, policy and mode later than this
+    /// Start no new round of a store, policy and mode after this many seconds
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<u64>,
     /// Seed of the first round; the next rounds have the next numbers [default: random]
@@ -51,17 +51,17 @@ pub struct Torture {
     /// Number of clients that write
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     clients: u32,
-    /// What a power cut leaves of that which was not synced: nothing (drop), any pages (pages), or torn ones
-    /// as well (torn)
+    /// What a power cut leaves of writes that were not synced: nothing (drop), some pages (pages), or some pages and
+    /// torn pages (torn)
     #[arg(long, value_enum, value_delimiter = ',', default_value = "drop,pages,torn")]
     cut: Vec<CutWord>,
     /// Directory for the rounds
     #[arg(long, value_name = "DIR", default_value = "kvbench-torture.tmp")]
     dir: PathBuf,
-    /// Result file; what is in it already is kept, and added to
+    /// Result file; if it exists, results are added to it
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print a result file as a Markdown table, and torture nothing
+    /// Print a result file as a Markdown table, and test nothing
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
 
@@ -74,10 +74,10 @@ pub struct Torture {
         help_heading = "Another program"
     )]
     promise: PromiseWord,
-    /// What to call it [default: its file name]
+    /// Name of the program in the result [default: its file name]
     #[arg(long, requires = "program", help_heading = "Another program")]
     name: Option<String>,
-    /// A server that speaks RESP, in place of a store; {port} and {dir} are filled in
+    /// A server that speaks RESP, in place of a store; {port} and {dir} are replaced
     #[arg(last = true, conflicts_with_all = ["store", "fsync"], help_heading = "Another program")]
     program: Vec<String>,
 }

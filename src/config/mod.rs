@@ -47,13 +47,15 @@ pub struct Ports {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
-    #[error("--path :memory: does not work with --store {store}; stores that can: {able}")]
+    #[error("--path :memory: does not work with --store {store}; it works with {able}")]
     NoMemory { store: &'static str, able: String },
-    #[error("--compression {compression} does not work with --store {store}; stores that can: {able}")]
+    #[error("--compression {compression} does not work with --store {store}; it works with {able}")]
     NoCompression { store: &'static str, compression: Compression, able: String },
     #[error("--port off: no client could connect; add --tls-port or --unixsocket")]
     NoWayIn,
-    #[error("--tls-auth-clients {0} needs --tls-ca, the certificate that signs those of clients")]
+    #[error(
+        "--tls-auth-clients {0} needs --tls-ca, the certificate of the authority that signs client certificates"
+    )]
     NoClientCa(&'static str),
 }
 

@@ -57,7 +57,7 @@ impl Sound {
         let (info, told) = (engine.info(), engine.count()?);
         engine.close()?;
         if told != keys {
-            let message = format!("it says that it has {told} keys, and {keys} were found");
+            let message = format!("its count of keys is {told}, and {keys} keys were found");
             return Err(Error::Library { engine: info.name, message });
         }
         Ok(Self { holds: format!("{keys} keys, {bytes} bytes of keys and values"), remark: None })

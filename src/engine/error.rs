@@ -19,14 +19,14 @@ pub enum Error {
     Foreign { path: PathBuf, engine: &'static str, found: String },
     /// A first start was interrupted, and there is more than it can have made.
     #[error(
-        "{} holds a first start of {engine} that was interrupted, and {found}, which that did not make; move it \
-         elsewhere, or remove the directory if you need nothing in it", .path.display()
+        "{} holds an interrupted first start of {engine}, and {found}, which that start did not create; move it \
+        elsewhere, or remove the directory if you need nothing in it", .path.display()
     )]
     Interrupted { path: PathBuf, engine: &'static str, found: String },
     /// The data are damaged; nothing was changed.
     #[error(
-        "{path} is corrupt at byte {offset}: {detail}; nothing was changed; restore a backup, or cut off what is \
-         behind with `kvbench repair {path}`, which keeps it in a file beside",
+        "{path} is corrupt at byte {offset}: {detail}; nothing was changed; restore a backup, or run `kvbench \
+        repair {path}`, which cuts off everything from there and keeps it in another file",
         path = .path.display()
     )]
     Corrupt { path: PathBuf, offset: u64, detail: String },

@@ -40,35 +40,37 @@ static INFO: Info = Info {
     loss: [
         Loss::NOTHING,
         Loss::power_cut(Lost::seconds("about a second")),
-        Loss::power_cut(Lost::new(Extent::Unwritten, "what the OS had not written")),
+        Loss::power_cut(Lost::new(Extent::Unwritten, "what the system had not written")),
     ],
     caveats: &[
         Caveat::new(
-            "Flushes and compactions run on two background threads, beside the load that is measured.",
+            "Flushes and compactions run on two background threads, during the load that is measured.",
         ),
         Caveat::new(
-            "Writes that outrun compaction wait until it catches up. fjall's own wait would not end where its \
-             background work has failed (a full disk), so kvbench waits before fjall does.",
+            "Writes that are faster than compaction wait until it catches up. fjall's own wait does not end after \
+            its background work has failed (on a full disk), so kvbench waits before fjall does.",
         ),
         Caveat::new(
-            "All reads share a snapshot that is taken after each commit: fjall's plain get sees parts of a batch \
-             that is being applied.",
+            "All reads share a snapshot that is taken after each commit, because fjall's plain get sees parts of a \
+            batch that is being applied.",
         ),
         Caveat::new(
-            "A sync holds its journal's lock: under everysec writes wait for the timer's sync, and under every \
-             policy for the one that begins each flush of a memtable.",
+            "A sync holds the lock of the journal: under everysec, writes wait for the timer's sync, and under \
+            every policy for the sync at the beginning of each memtable flush.",
         ),
         Caveat::new(
-            "A damaged batch in its journal is taken for the end, and what is behind it is dropped without an \
-             error (fjall's issue 311).",
+            "fjall takes a damaged batch for the end of its journal, and drops everything behind it without an \
+            error (fjall's issue 311).",
         ),
-        Caveat::new("Clearing deletes every key that there is: fjall's own clear is not part of a batch."),
         Caveat::new(
-            "Its journal keeps up to 64 MB of writes that are in tables already, and small ones are not compressed \
-             there.",
+            "FLUSHDB deletes every key separately, because fjall's own clear cannot be part of a batch.",
         ),
-        Caveat::new("--compression counts when the data are created, and not later."),
-        Caveat::new("After any failed write (a full disk too) fjall takes no more until a restart."),
+        Caveat::new(
+            "The journal keeps up to 64 MB of writes that are already in tables. Small writes are not compressed \
+            in it.",
+        ),
+        Caveat::new("--compression has an effect only when the data are created."),
+        Caveat::new("After a failed write (also on a full disk) it accepts no writes until a restart."),
         Caveat::new("Keys have 1 to 65,535 bytes."),
     ],
 };
@@ -218,7 +220,8 @@ fn open_at(path: &Path, options: &OpenOptions) -> Result<(Database, Keyspace), f
 
 /// fjall compares each block with its checksum when it reads it.
 fn check_copy(path: &Path) -> Result<Sound> {
-    let remark = "fjall takes damage in its journal for the end, as after a crash; it cannot be told";
+    let remark =
+        "damage in its journal is not found: fjall takes it for the end of the journal, as after a crash";
     let sound = Sound::by_scan(Fjall::open(&OpenOptions::for_check(path))?)?;
     Ok(Sound { remark: Some(remark.into()), ..sound })
 }
@@ -230,7 +233,7 @@ fn fail(error: fjall::Error, path: &Path) -> Error {
             Error::Io { action: "access", path: path.into(), source }
         }
         fjall::Error::Poisoned => {
-            Error::library(NAME, "an earlier write or its background work failed; it writes no more")
+            Error::library(NAME, "an earlier write or its background work failed; it accepts no writes")
         }
         error => Error::library(NAME, error),
     }

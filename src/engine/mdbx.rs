@@ -56,21 +56,22 @@ static INFO: Info = Info {
              end is free.",
         ),
         Caveat::new(
-            "Every commit copies the path of pages from root to leaf of each key it changes, so small batches \
-             write many times their size.",
+            "For each key that it changes, a commit copies the pages from the root to the leaf, so small batches \
+            write many times their size.",
         ),
-        Caveat::new("While a scan stays open, pages that are freed are not used again, and the file grows."),
+        Caveat::new("While a scan stays open, freed pages are not used again, and the file grows."),
         Caveat::new(
-            "The crate begins and ends each write transaction on a thread of its own: two changes of thread a \
-             commit.",
+            "The crate begins and ends each write transaction on a thread of its own: two thread switches for each \
+            commit.",
         ),
         Caveat::new(
             "Each read begins a transaction of its own, as programs that embed MDBX do; redb's reads share one.",
         ),
         Caveat::in_files(
-            "A read that the disk fails kills the process (SIGBUS), as of any memory map; a failed write does not.",
+            "A failed read of the disk kills the process (SIGBUS), as with every memory map; a failed write does \
+            not.",
         ),
-        Caveat::new("After a failed write (a full disk too) it takes no more until a restart."),
+        Caveat::new("After a failed write (also on a full disk) it accepts no writes until a restart."),
         Caveat::new("Keys have up to 2022 bytes."),
     ],
 };
@@ -229,7 +230,7 @@ fn is_past(end: Bound<&[u8]>, key: &[u8]) -> bool {
 
 /// Walks every page that is in use. MDBX has no checksums of its pages: a value that was changed is not seen.
 fn check_copy(path: &Path) -> Result<Sound> {
-    let remark = "MDBX has no checksums: keys and values themselves may be damaged, and it cannot be told";
+    let remark = "damaged keys and values are not found: MDBX has no checksums";
     let sound = Sound::by_scan(Mdbx::open(&OpenOptions::for_check(path))?)?;
     Ok(Sound { remark: Some(remark.into()), ..sound })
 }
@@ -237,7 +238,7 @@ fn check_copy(path: &Path) -> Result<Sound> {
 fn fail(error: libmdbx::Error, path: &Path, map_size: u64) -> Error {
     match error {
         libmdbx::Error::MapFull => {
-            let detail = format!("the data fill its map of {map_size} bytes; raise --map-size");
+            let detail = format!("the data have reached --map-size ({map_size} bytes); raise it");
             Error::Full { engine: NAME, detail }
         }
         libmdbx::Error::TxnFull => {

@@ -49,28 +49,28 @@ static INFO: Info = Info {
     ],
     caveats: &[
         Caveat::unsynced(
-            "Under everysec and no redb keeps commits in its own memory until the next synced one, so a killed \
-             process loses them too: under no, where one commit in 100,000 is synced, up to so many.",
+            "Under everysec and no, redb keeps commits in its own memory until the next synced commit, so a killed \
+            process loses them too. Under no, one commit in 100,000 is synced.",
         ),
         Caveat::in_files(
-            "After a kill the next start walks the whole file to repair it; redb's quick repair would spare that, \
-             but syncs every commit twice, and is off.",
+            "After a kill the next start reads the whole file to repair it. redb's quick repair would avoid this, \
+            but syncs every commit twice; it is off.",
         ),
         Caveat::under(
             Fsync::EverySec,
-            "The once-a-second sync of everysec is a commit of its own: writes wait while it writes the second's \
-             pages and syncs them.",
+            "The sync of everysec is a commit of its own: writes wait while it writes the pages of the last second \
+            and syncs them.",
         ),
         Caveat::in_files(
-            "After any failed read, write or sync (a full disk too) redb refuses everything until a restart.",
+            "After a failed read, write or sync (also on a full disk) it refuses reads and writes until a restart.",
         ),
         Caveat::new(
-            "All reads share a table that is opened after each commit: to begin a transaction and open the table \
-             for each read, as a small program does, costs several look-ups more.",
+            "All reads share a table that is opened after each commit. To begin a transaction and open the table \
+            for each read, as a small program does, would cost as much as several look-ups.",
         ),
         Caveat::new(
-            "Every commit copies the path of pages from root to leaf of each key it changes, so small batches \
-             write many times their size.",
+            "For each key that it changes, a commit copies the pages from the root to the leaf, so small batches \
+            write many times their size.",
         ),
     ],
 };
@@ -189,7 +189,7 @@ fn check_copy(path: &Path) -> Result<Sound> {
     let fail = |error: redb::DatabaseError| fail(error, Some(path));
     let mut db = Database::builder().open(path).map_err(fail)?;
     if !db.check_integrity().map_err(fail)? {
-        let message = "its check of itself found faults".into();
+        let message = "redb's own check found damage".into();
         return Err(Error::Library { engine: NAME, message });
     }
     drop(db);

@@ -58,33 +58,31 @@ static INFO: Info = Info {
     ],
     caveats: &[
         Caveat::unsynced(
-            "A power cut that leaves writes out of order was seen to leave a log that sled cannot open: it panics \
-             (kvbench torture --store sled --fsync no --mode power).",
+            "After a power cut that left writes out of order, sled could not open its log: it panics (kvbench \
+            torture --store sled --fsync no --mode power).",
         ),
         Caveat::in_files(
-            "A power cut was seen to damage data that were synced before, in 3 of 80 tries under always: sled orders its \
-             writes by sync_file_range, which does not make them durable, and uses their space again.",
+            "In 3 of 80 tests under always, a power cut damaged data that were synced before: sled orders its writes by \
+             sync_file_range, which does not make them durable, and uses their space again.",
         ),
         Caveat::under(
             Fsync::Always,
-            "Under always readers see a batch before it is synced: sled applies and syncs in two steps.",
+            "Under always, readers see a batch before it is synced: sled applies and syncs it in two steps.",
         ),
         Caveat::new("sled's own flush() does not reach stable storage; kvbench syncs its files itself."),
         Caveat::new(
-            "Setting a key to the value it already has writes nothing, so a load of identical values measures no \
-             writes.",
+            "To set a key to the value that it already has writes nothing, so a load of identical values measures \
+            no writes.",
         ),
+        Caveat::new("sled has no snapshots: writes wait while a scan, or a read of several keys, runs."),
+        Caveat::new("Values above about 128 KiB become separate files; a synced commit lists all of them."),
         Caveat::new(
-            "sled has no snapshots: a scan or a read of several keys holds writes back while it runs.",
+            "A start that is killed, or finds no space, can leave an incomplete snapshot, with which sled never \
+            opens again (sled's issue 1527); kvbench removes it.",
         ),
-        Caveat::new("Values above about 128 KiB become files of their own; a synced commit lists them all."),
-        Caveat::new(
-            "A start that is killed, or finds no room, can leave a half-written snapshot, with which sled alone never \
-             opens again (its issue 1527); kvbench removes it.",
-        ),
-        Caveat::new("Clearing collects every key in memory first, because sled's own clear is not atomic."),
-        Caveat::new("After any failed write (a full disk too) sled takes no more until a restart."),
-        Caveat::new("Its last release is of 2021."),
+        Caveat::new("FLUSHDB first collects all keys in memory, because sled's own clear is not atomic."),
+        Caveat::new("After a failed write (also on a full disk) it accepts no writes until a restart."),
+        Caveat::new("Its last release is from 2021."),
     ],
 };
 
@@ -247,7 +245,8 @@ impl Sled {
 
 /// sled compares each record of its log with its checksum when it reads it.
 fn check_copy(path: &Path) -> Result<Sound> {
-    let remark = "sled takes damage near the end of its log for the end, as after a crash; it cannot be told";
+    let remark = "damage near the end of its log is not found: sled takes it for the end of the log, as after a \
+    crash";
     let sound = Sound::by_scan(Sled::open(&OpenOptions::for_check(path))?)?;
     Ok(Sound { remark: Some(remark.into()), ..sound })
 }

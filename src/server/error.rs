@@ -9,7 +9,7 @@ use std::{io, path::PathBuf};
 pub enum Error {
     #[error("cannot listen on {address}: {source}{hint}")]
     Listen { address: String, source: io::Error, hint: String },
-    #[error("cannot tell the address of a socket: {0}")]
+    #[error("cannot read the address of a socket: {0}")]
     Address(#[source] io::Error),
     #[error("{} is not a socket; choose another --unixsocket", .0.display())]
     NotASocket(PathBuf),
@@ -17,8 +17,8 @@ pub enum Error {
     Thread(#[source] io::Error),
     #[error("cannot wait for signals: {0}")]
     Signal(#[source] io::Error),
-    #[error("closing failed: {0}")]
+    #[error("cannot close the store: {0}")]
     Close(#[source] store::Error),
-    #[error("writes were refused since one failed: {0}")]
+    #[error("a write failed, and all later writes were refused: {0}")]
     Fault(String),
 }

@@ -91,7 +91,7 @@ impl Listener {
                     // Out of files, most likely: connections that end will free some. Until then whoever wants
                     // to connect waits, and a line for each try would only fill the log.
                     if !failing {
-                        log::warn!("cannot accept a connection, and try again until one ends: {error}");
+                        log::warn!("cannot accept a connection, and will try again when one ends: {error}");
                     }
                     failing = true;
                     sleep(Duration::from_millis(100)).await;
@@ -142,7 +142,7 @@ fn assign(id: u64, incoming: Incoming, shared: &Shared, inlets: &Inlets) {
         stats.connections.fetch_add(1, Ordering::Relaxed);
         if inlet.send((id, incoming)).is_err() {
             stats.connections.fetch_sub(1, Ordering::Relaxed);
-            log::error!("worker {worker} is gone");
+            log::error!("worker {worker} has ended unexpectedly");
         }
     }
 }
@@ -154,7 +154,7 @@ fn refusal(incoming: &Incoming, shared: &Shared, max_clients: usize) -> Option<&
     }
     match incoming {
         Incoming::Tcp(_, peer) | Incoming::Tls(_, peer) if shared.access.denies(peer.ip()) => {
-            log::debug!("protected mode turns {peer} away");
+            log::debug!("protected mode refuses {peer}");
             Some(DENIED)
         }
         _ => None,

@@ -145,8 +145,8 @@ impl Local {
         let promised = self.promised.get();
         if promised > 0 {
             log::warn!(
-                "{promised} clients get no reply: their requests were not done within --shutdown-timeout of {} \
-                 seconds; writes among them are still being committed",
+                "{promised} clients get no reply: their requests were not finished within --shutdown-timeout of {} \
+                seconds; their writes are still being committed",
                 patience.as_secs()
             );
         }

@@ -62,9 +62,11 @@ impl Local {
         });
         match done.await {
             Some(Ok(Ok(stream))) => self.serve_stream(stream, session).await,
-            Some(Ok(Err(error))) => log::info!("client {id} ({peer}) closed: no TLS with it: {error}"),
+            Some(Ok(Err(error))) => {
+                log::info!("client {id} ({peer}) closed: the TLS handshake failed: {error}")
+            }
             Some(Err(_)) => {
-                log::info!("client {id} ({peer}) closed: it does not finish the handshake of TLS")
+                log::info!("client {id} ({peer}) closed: it did not finish the TLS handshake")
             }
             None => {}
         }

@@ -30,40 +30,24 @@ fn every_column_shows_the_truth_in_process_and_over_the_wire() {
     }
     assert!(fs::read_to_string(dir.path().join("page.md")).unwrap().contains("All are true."));
 
-    // Results of this build name it, and those of another cache know nothing.
-    let flags = ["--stores", "map", "--operations", "100", "--keys", "100"];
-    assert!(
-        command(dir.path(), &flags)
-            .env("XDG_CACHE_HOME", dir.path().join("cache"))
-            .status()
-            .unwrap()
-            .success()
-    );
-    let found = read(dir.path()).environment.calibration.unwrap();
+    // Results of this build name it, and those with another cache directory do not.
+    let named = |cache: &str| {
+        let flags = ["--stores", "map", "--operations", "100", "--keys", "100"];
+        let mut bench = command(dir.path(), &flags);
+        assert!(bench.env("XDG_CACHE_HOME", dir.path().join(cache)).status().unwrap().success());
+        let calibration = read(dir.path()).environment.calibration;
+        fs::remove_file(dir.path().join("result.json")).unwrap();
+        calibration
+    };
+    let found = named("cache").unwrap();
     assert!(found.passed && found.failed.is_empty() && found.figures > 100, "{found:?}");
-    fs::remove_file(dir.path().join("result.json")).unwrap();
-    assert!(
-        command(dir.path(), &flags)
-            .env("XDG_CACHE_HOME", dir.path().join("none"))
-            .status()
-            .unwrap()
-            .success()
-    );
-    assert_eq!(read(dir.path()).environment.calibration, None);
+    assert_eq!(named("none"), None);
 
     // Nor do those of another program with the same name.
     let place = fs::read_dir(dir.path().join("cache/kvbench")).unwrap().next().unwrap().unwrap().path();
     let other = Calibration { program: found.program ^ 1, ..found };
     fs::write(&place, serde_json::to_vec(&other).unwrap()).unwrap();
-    fs::remove_file(dir.path().join("result.json")).unwrap();
-    assert!(
-        command(dir.path(), &flags)
-            .env("XDG_CACHE_HOME", dir.path().join("cache"))
-            .status()
-            .unwrap()
-            .success()
-    );
-    assert_eq!(read(dir.path()).environment.calibration, None);
+    assert_eq!(named("cache"), None);
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn wrong_flags_are_refused_by_name() {
         (&["--suite", "nonsense"], "--suite"),
         (&["--mix", "get=0.5,fetch=0.5"], "--mix"),
         (&["--mix", "scan=1", "--wire"], "--mix"),
-        (&["--mix", "scan=1", "--stores", "map"], "--stores: map has no order of keys"),
+        (&["--mix", "scan=1", "--stores", "map"], "--stores: map does not keep keys in order"),
         (&["--compression", "lz4", "--stores", "map"], "map: it does not compress with lz4"),
         (&["--mix", "get=1", "--keys", "0"], "--keys"),
         (&["--order", "zipfian:1.5"], "--order"),
@@ -126,7 +126,7 @@ fn the_directory_of_the_result_is_made() {
     assert!(dir.path().join("runs/today/result.json").exists());
     fs::write(dir.path().join("file"), "").unwrap();
     let refused = stderr(&run("file/result.json"));
-    assert!(refused.contains("--output file/result.json: cannot make the directory"), "{refused}");
+    assert!(refused.contains("--output file/result.json: cannot create the directory"), "{refused}");
 }
 
 #[test]

@@ -53,14 +53,14 @@ fn what_a_store_cannot_do_is_shown_with_the_reason() {
         assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
         (read(dir.path()), String::from_utf8(output.stdout).unwrap())
     };
-    let unordered = "map has no order of keys to scan in";
+    let unordered = "map does not keep keys in order, so it cannot scan";
     let (run, text) = suite(&["--suite", "redb"]);
     assert_eq!(
         unsupported(&run),
         [
             ("random range reads", unordered),
             ("random range reads (2nd)", unordered),
-            ("pop", "map has no order of keys, hence no first one")
+            ("pop", "map does not keep keys in order, so there is no first key")
         ]
     );
     assert!(

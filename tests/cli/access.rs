@@ -116,7 +116,7 @@ fn an_open_server_says_so_at_the_start() {
     let protected = said(&open);
     assert!(protected.contains("protected mode") && protected.contains("--password-file"), "{protected}");
     let exposed = said(&[&open[..], &["--protected-mode", "no"]].concat());
-    assert!(exposed.contains("whoever reaches this machine"), "{exposed}");
+    assert!(exposed.contains("everybody who can reach this machine"), "{exposed}");
     for quiet in [&[][..], &["--protected-mode", "no"], &["--bind", "0.0.0.0", "--requirepass", "x"]] {
         assert!(!said(quiet).contains("WARN"), "{}", said(quiet));
     }

@@ -73,7 +73,7 @@ fn data_in_use_and_what_is_no_data_cannot_be_checked() {
     }
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("letter"), "Dear reader,\n").unwrap();
-    for (path, text) in [("letter", "no data of a store"), ("missing", "No such file")] {
+    for (path, text) in [("letter", "data of a store of this build"), ("missing", "No such file")] {
         let ended = check(dir.path(), path);
         assert_eq!(ended.status.code(), Some(2), "{}", ended.stdout);
         assert!(ended.stdout.contains(text), "{}", ended.stdout);

@@ -32,12 +32,12 @@ static INFO: Info = Info {
     loss: [
         Loss::NOTHING,
         Loss::power_cut(Lost::seconds("about a second")),
-        Loss::power_cut(Lost::new(Extent::Unwritten, "what the OS had not written")),
+        Loss::power_cut(Lost::new(Extent::Unwritten, "what the system had not written")),
     ],
     caveats: &[
         Caveat::new("The log grows with every write, and nothing makes it shorter."),
-        Caveat::new("A scan holds writes back while it runs."),
-        Caveat::new("Damage in the log is taken for its end."),
+        Caveat::new("Writes wait while a scan runs."),
+        Caveat::new("Damage in the log is not found: it is taken for the end of the log."),
     ],
 };
 

@@ -10,25 +10,25 @@ use crate::bench::result::{
 const INTRODUCTION: &str = "\
 # Calibration
 
-`kvbench calibrate` measures an engine of known truth on the way that every other engine takes, in process
-and over the wire, and holds every column of a result against that truth. It ends with exit code 1 when a
-figure is not where the truth allows. `kvbench bench` names what was found of its build in each result.
+`kvbench calibrate` measures an engine whose true figures are known, in process and over the wire, with the same
+code as every other engine. It compares every column of the result with the true figure, and exits with 1 when a
+figure is outside the allowed range. `kvbench bench` records in each result whether its build was calibrated.
 
-- Counts and sizes are exact. So are bytes written, but for what the file system writes for itself in the
-  name of the process: the engine writes so many whole pages for each operation, and so many later, in the
+- Counts and sizes are exact. So are bytes written, except for those that the file system writes in the name of the
+  process. The engine writes a known number of whole pages for each operation, and a known number later, in the
   background.
-- Times are held against what the engine has seen itself. *Truth* is how long it was at work; a true figure
-  lies between that and the time from its reply to the operation before until the next one came, which is all
-  that the way to it and back can have taken. Both move with a busy machine.
-- Bytes of the device are those of all programs of the machine.
-- Sizes are those of the live store, of the settled one (all is flushed, no background work is left) and of the
-  closed one, as lengths, as blocks, and as blocks within the lengths: RocksDB reserves 74 MiB behind the ends of
-  open files. The size of a cell is the last of these, settled.
-- Bytes written are those of the measured time and of the settling after it. The store is settled before it too,
-  and its file system written back, so that nobody pays for those before. Write amplification is shown from 1 MiB
-  of keys and values on; a delete counts both that it removes.
-- Memory is in process without what the process had before it opened the engine; a few MiB are the harness'
-  own (threads, histograms). Over the wire it is that of the whole server.
+- Times are compared with what the engine itself has recorded. The *truth* is the time that the engine worked. A correct
+  figure is not smaller, and not larger than the time from the engine's reply to the previous operation until the next
+  operation arrived, because this includes all of the way there and back. Both vary when the machine is busy.
+- Bytes of the device include those of all other programs of the machine.
+- Sizes are those of the live store, of the settled store (everything is flushed, and no background work is left) and of
+  the closed store. Each is given as lengths, as blocks, and as blocks within the lengths, because RocksDB reserves
+  74 MiB behind the ends of open files. The size of a cell is that of the settled store, as blocks within the lengths.
+- Bytes written are those of the measured time and of the settling after it. The store is settled before the measured
+  time too, and its file system is written back, so that no cell includes earlier writes. Write amplification is shown
+  when at least 1 MiB of keys and values was written; a delete counts the key and the value that it removes.
+- Memory in process excludes what the process had before it opened the engine. It includes a few MiB of the harness
+  (threads, histograms). Over the wire it is the memory of the whole server.
 ";
 
 /// For the documentation.

@@ -15,7 +15,7 @@ impl fmt::Display for Comparison {
             writeln!(f, "warning: {}", printable(warning))?;
         }
         if !self.judgement.stores.is_empty() {
-            writeln!(f, "Each store beside what all stores of its level have in common:\n")?;
+            writeln!(f, "Each store, compared with what all stores of its level have in common:\n")?;
             grid(f, &STORES, &self.stores())?;
             writeln!(f, "\nCells:\n")?;
         }
@@ -80,9 +80,7 @@ impl Comparison {
         let mut text = format!("{} cells compared", cells(State::Figures));
         let blind = count(Verdict::CannotTell);
         if blind > 0 {
-            text.push_str(&format!(
-                "; of {blind} figures it cannot be told, with fewer than {ENOUGH} repetitions"
-            ));
+            text.push_str(&format!("; no verdict on {blind} figures with fewer than {ENOUGH} repetitions"));
         }
         if cells(State::FailsNow) > 0 {
             text.push_str(&format!("; {} fail now", cells(State::FailsNow)));

@@ -13,16 +13,21 @@ pub fn obstacle(cell: &Cell) -> Option<String> {
     match work.step {
         Step::Operations if work.kinds().any(|kind| kind == Operation::Scan) => match target.access {
             Access::Wire => Some("no Redis command scans a range of keys".into()),
-            Access::InProcess if !is_ordered() => Some(format!("{store} has no order of keys to scan in")),
+            Access::InProcess if !is_ordered() => Some(format!(
+                "{store} does not keep keys in order, so it cannot \
+            scan"
+            )),
             Access::InProcess => None,
         },
         Step::Operations | Step::SourceScan | Step::SourceGet => None,
         Step::Retain | Step::Pop if reference::is_reference(store) => {
-            Some("nothing is there to be removed".into())
+            Some("there is nothing to remove".into())
         }
-        Step::Pop if !is_ordered() => Some(format!("{store} has no order of keys, hence no first one")),
+        Step::Pop if !is_ordered() => {
+            Some(format!("{store} does not keep keys in order, so there is no first key"))
+        }
         Step::Retain | Step::Pop => None,
-        Step::Count if reference::is_reference(store) => Some("nothing is there to be counted".into()),
+        Step::Count if reference::is_reference(store) => Some("there is nothing to count".into()),
         Step::Count => None,
         Step::DiskSize | Step::Compact if !target.persistent => {
             Some(format!("{store} in memory has no files"))

@@ -298,10 +298,11 @@ pub enum PlanError {
     #[error("--stores {name}: this build has {able}")]
     UnknownStore { name: String, able: String },
     #[error(
-        "--stores nothing measures the harness in process only; leave it out, or leave out --wire and --suite kvbench"
+        "--stores nothing measures the harness, in process only; leave it out, or leave out --wire and --suite \
+        kvbench"
     )]
     ReferenceOverWire,
-    #[error("--commits: over the wire the server commits, always in groups; leave it out")]
+    #[error("--commits: over the wire the server always commits in groups; leave it out")]
     GroupsOverWire,
     #[error("--suite {0} is measured in process only; leave out --wire and --target")]
     InProcessOnly(&'static str),
@@ -313,37 +314,40 @@ pub enum PlanError {
     ScanOverWire,
     #[error("--key-bytes {bytes}: too short for {keys} different keys; at least {least} bytes")]
     ShortKeys { bytes: u32, keys: u64, least: u32 },
-    #[error("--keys 0: --mix {0} needs keys to work on")]
+    #[error("--keys 0: --mix {0} needs keys")]
     NoKeys(&'static str),
     #[error(
-        "--seconds: --mix {0} fills or empties the store, the same number of keys for every store; use --operations"
+        "--seconds: --mix {0} fills or empties the store, with the same number of keys for every store; use \
+        --operations"
     )]
     NotByTime(String),
     #[error(
         "--warm-up: it would do what --mix {0} is measured by; leave it out, or add an operation that reads"
     )]
     NoWarmUp(String),
-    #[error("--operations {operations}: --mix delete finds {keys} keys only; raise --keys")]
+    #[error("--operations {operations}: --mix delete would find only {keys} keys; raise --keys")]
     RunsDry { operations: u64, keys: u64 },
     #[error(
-        "--operations {operations}: keys of {bytes} bytes give no more than {most} to insert; raise --key-bytes"
+        "--operations {operations}: with keys of {bytes} bytes there are only {most} keys to insert; raise \
+        --key-bytes"
     )]
     TooManyInserts { operations: u64, bytes: u32, most: u64 },
-    #[error("{flag}: {} has its own and would ignore it; leave it out", .suite.words())]
+    #[error("{flag}: {} has its own value; leave the flag out", .suite.words())]
     Ignored { flag: &'static str, suite: Suite },
     #[error(
-        "--cpus server=: in process there is no server, the engine works in the driver's threads; --cpus driver=, or --wire"
+        "--cpus server=: in process there is no server, and the engine runs in the driver's threads; use --cpus \
+        driver=, or --wire"
     )]
     NoServer,
-    #[error("--cpus server=: it cannot be set for a server that is running already; leave out --target")]
+    #[error("--cpus server= cannot be set for a server that is already running; leave out --target")]
     ForeignServer,
     #[error("--cpus driver=: the server would get the processors of the driver too; add server=")]
     NoPlaceForServer,
-    #[error("--cold: over the wire a server keeps its store open; leave out --wire and --target")]
+    #[error("--cold: a server keeps its store open; leave out --wire and --target")]
     ColdServer,
     #[error("--warm-up: it would read back what --cold has put out of the page cache; leave it out")]
     ColdWarmUp,
-    #[error("--memory-limit: it cannot be set for a server that is running already; leave out --target")]
+    #[error("--memory-limit cannot be set for a server that is already running; leave out --target")]
     ForeignMemory,
     #[error("nothing to measure with these --stores: {0}")]
     Nothing(String),

@@ -22,7 +22,7 @@ pub fn describe(file: &RunFile) -> Described<'_> {
     let suite = run.suite.as_deref().unwrap_or("free workload");
     let mut warnings: Vec<&str> = run.environment.warnings.iter().map(String::as_str).collect();
     if !run.finished {
-        warnings.push("This run was not finished; kvbench bench --resume completes it.");
+        warnings.push("This run was not finished; repeat its command with --resume to continue it.");
     }
     Described {
         title: format!("{suite}, {}", run.started),
@@ -72,7 +72,7 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
     let parts = run.samples.iter().filter_map(|sample| Some(sample.disturbance?.part()));
     if let Some(most) = parts.reduce(f64::max) {
         facts.push((
-            "Taken by others",
+            "Used by others",
             format!("at most {:.0}% of the processors in a measurement", most * 100.0),
         ));
     }
@@ -86,7 +86,8 @@ fn calibration(found: &Calibration) -> String {
     let Calibration { date, figures, failed, worst_error, worst_figure, .. } = found;
     match found.passed {
         true => format!(
-            "{date}: all {figures} figures as true as they can be, at most {:.2}% off ({worst_figure})",
+            "{date}: all {figures} figures are within their allowed range; the largest error is {:.2}% \
+            ({worst_figure})",
             worst_error * 100.0
         ),
         false => format!("{date}: {} of {figures} figures were wrong: {}", failed.len(), failed.join(", ")),

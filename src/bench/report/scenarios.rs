@@ -42,7 +42,7 @@ pub static SCENARIOS: [Scenario; 8] = [
     },
     Scenario {
         title: "Mixed",
-        scope: "more than 10% reads and more than 10% writes, or one beside the other",
+        scope: "more than 10% reads and more than 10% writes, or both at the same time",
         measure: &THROUGHPUT,
         fits: |entry| is_warm(entry) && (entry.concurrent || (reads(entry) > SOME && writes(entry) > SOME)),
     },
@@ -60,7 +60,7 @@ pub static SCENARIOS: [Scenario; 8] = [
     },
     Scenario {
         title: "Cold",
-        scope: "at least 90% reads and scans, with nothing of the files in the page cache (--cold)",
+        scope: "at least 90% reads and scans, while nothing of the files is in the page cache (--cold)",
         measure: &THROUGHPUT,
         fits: |entry| {
             tells_speed(entry)

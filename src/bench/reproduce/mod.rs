@@ -37,9 +37,9 @@ use std::{
 pub enum Error {
     #[error(transparent)]
     Run(#[from] run::Error),
-    #[error("cannot make blocks in {} (--dir): {source}", .path.display())]
+    #[error("cannot generate blocks in {} (--dir): {source}", .path.display())]
     Blocks { path: PathBuf, source: io::Error },
-    #[error("{} is no result of kvbench reproduce", .0)]
+    #[error("{} is not a result of kvbench reproduce", .0)]
     NoReproduction(String),
     #[error("the figures of {publication} cannot be read: {source}")]
     Facts { publication: &'static str, source: serde_json::Error },

@@ -37,7 +37,7 @@ impl Drop for Pinned {
 impl Pinned {
     /// Only Linux can.
     pub fn to(_cpus: &[usize]) -> Result<Self, String> {
-        Err("--cpus: only Linux pins processes to processors".into())
+        Err("--cpus works only on Linux".into())
     }
 }
 

@@ -112,12 +112,13 @@ fn warnings(environment: &Environment, cells: &[Cell]) -> Vec<String> {
     let cores = environment.cores;
     if let Some(load) = environment.load_average.filter(|load| *load > cores as f64 * 0.25) {
         warnings.push(format!(
-            "the machine was busy at the start: load {load:.1} on {cores} cores; stop other work"
+            "the machine was busy at the start: load {load:.1} on {cores} cores; stop other programs"
         ));
     }
     if let Some(governor) = environment.governor.as_deref().filter(|governor| *governor != "performance") {
         warnings.push(format!(
-            "the processor's clock changes with load (governor {governor}); `cpupower frequency-set -g performance`"
+            "the processor's clock changes with load (governor {governor}); to prevent it: `cpupower frequency-set \
+            -g performance`"
         ));
     }
     let memory = environment.file_system.as_deref().is_some_and(|kind| matches!(kind, "tmpfs" | "ramfs"));

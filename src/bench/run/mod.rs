@@ -48,20 +48,21 @@ pub enum Error {
     Plan(#[from] crate::bench::plan::options::PlanError),
     #[error("{}: {source}", .path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("--output {}: there is a result already; --resume completes it, another name keeps it", .0.display())]
+    #[error("--output {}: there is a result already; continue it with --resume, or choose another name", .0.display())]
     Exists(PathBuf),
-    #[error("--resume {}: it is the result of another {what}; start a new one with another --output", .path.display())]
+    #[error("--resume {}: it is the result of another {what}; start a new run with another --output", .path.display())]
     Differs { path: PathBuf, what: &'static str },
     #[error(
-        "{program}: it is not in PATH, and the store {store} is served by it; install it, or name the others with --stores"
+        "{program} is not in PATH, and --stores {store} needs it; install it, or name the other stores with \
+        --stores"
     )]
     NoProgram { program: String, store: String },
-    #[error("--output {}: cannot make the directory: {source}", .path.display())]
+    #[error("--output {}: cannot create the directory: {source}", .path.display())]
     OutputDirectory { path: PathBuf, source: io::Error },
     /// The text names the flag.
     #[error("{0}")]
     Conduct(String),
-    #[error("{unsound} of {all} measurements are not sound; no number of theirs is shown")]
+    #[error("{unsound} of {all} measurements failed; their figures are not shown")]
     Unsound { unsound: usize, all: usize },
     #[error("{}", .0.join("\n"))]
     UnequalWork(Vec<String>),
@@ -252,7 +253,7 @@ fn undisturbed(
 /// A line for a log, where a bar would not be seen.
 fn tell(report: &Report, bar: &ProgressBar, repetition: u32) {
     let words = match &report.outcome {
-        Outcome::Measured(measured) if !measured.is_sound() => "not sound".to_owned(),
+        Outcome::Measured(measured) if !measured.is_sound() => "failed".to_owned(),
         Outcome::Measured(measured) if measured.latency.count > 0 => format!(
             "{}, p99 {}",
             numbers::short(Unit::PerSecond, measured.throughput),

@@ -17,22 +17,22 @@ pub(super) struct Machine {
     /// A first look: 3 repetitions of 0.5 s without warm-up, 20,000 keys; other flags take precedence
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// For decisions: 30 s after 5 s of warm-up, the keys of the suite; other flags take precedence
+    /// For decisions: 30 s after a warm-up of 5 s, with the keys of the suite; other flags take precedence
     #[arg(long)]
     full: bool,
     /// Before each cell, wait until the disk is idle, but no longer than this
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = not_negative)]
     quiet_wait: f64,
-    /// Measure a cell again, at most twice, when other programs took more of the processors than this; 100 for never
+    /// Measure a cell again, at most twice, when other programs used more of the processors than this; 100 for never
     #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = percent_to_100)]
     foreign: f64,
-    /// Limit of memory for what is measured, page cache included (by a control group: as root, or delegated)
+    /// Limit of memory for what is measured, page cache included (needs root, or a delegated control group)
     #[arg(long, value_name = "SIZE")]
     memory_limit: Option<ByteSize>,
     /// Before each cell, close the store, drop its files from the page cache, and open it again
     #[arg(long)]
     cold: bool,
-    /// Processors for our server and for the driver: server=0,1/driver=2,3; in process driver= only
+    /// Processors for the kvbench server and for the driver: server=0,1/driver=2,3; in process driver= only
     #[arg(long, value_name = "PLACE=N,.../...", value_parser = cpus)]
     cpus: Option<Cpus>,
 }

@@ -31,31 +31,31 @@ Examples:
   kvbench bench --suite xdag --data blocks.bin
   kvbench bench --mix get=0.9,update=0.1 --order zipfian --threads 4 --fsync always,no
   kvbench bench --suite kvbench --target 127.0.0.1:6379 --target-name redis
-A stopped run: the same command with --resume.";
+To continue a run that was stopped, repeat the command with --resume.";
 
 /// Options of `kvbench bench`.
 #[derive(Args, Debug)]
 pub struct Bench {
-    /// Reproduce a published benchmark; without it, --mix and the flags beside it describe the workload
+    /// Workloads of a published benchmark; without it, --mix and the flags under "Workload without a suite"
     #[arg(long, value_enum)]
     suite: Option<SuiteWord>,
-    /// Stores to measure [default: all of this build; `nothing` measures the harness]
+    /// Stores to measure; `nothing` measures the harness alone [default: all stores of this build]
     #[arg(long, value_name = "STORE,...", value_delimiter = ',', conflicts_with = "target")]
     stores: Vec<String>,
-    /// Durability levels to measure [default: those of the suite, or no]
+    /// Durability policies to measure [default: those of the suite, or no]
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with = "target")]
     fsync: Vec<DurabilityWord>,
-    /// How writes are committed in process: own, where each thread commits its own writes; groups, where one
-    /// commits the writes of all that wait, as the server does. With both, each has its tables [default: own]
+    /// How writes are committed in process. own: each thread commits its own writes; groups: one thread commits the
+    /// writes of all that wait, as the server does. With both, each has its own tables [default: own]
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with_all = ["wire", "target"])]
     commits: Vec<CommitsWord>,
     /// Length of a measurement
     #[arg(long, value_parser = positive)]
     seconds: Option<f64>,
-    /// Operations of a measurement; with --seconds, whichever is over first
+    /// Operations of a measurement; with --seconds, whichever ends first
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     operations: Option<u64>,
-    /// Keys that are loaded before, or that a suite works on
+    /// Keys that are loaded before the measurement, or that a suite uses
     #[arg(long)]
     keys: Option<u64>,
     /// Driver threads, or clients over the wire [default: the suite's, or the number of cores]
@@ -64,18 +64,18 @@ pub struct Bench {
     /// Seconds of the same load before measuring [default: 0.5]
     #[arg(long, value_name = "SECONDS", value_parser = not_negative)]
     warm_up: Option<f64>,
-    /// Start operations at this rate, whether or not earlier ones have ended; a cell for each rate. Latency counts
-    /// from the intended start. What fills or empties a store goes as fast as it can
+    /// Start operations at this rate, whether or not earlier ones have ended; one cell for each rate. Latency counts
+    /// from the intended start. Workloads that fill or empty a store run as fast as they can
     #[arg(long, visible_alias = "rates", value_name = "PER SECOND,...", value_delimiter = ',', value_parser = positive)]
     rate: Vec<f64>,
     /// How often each cell is measured, each time in another order; tables show the median [default: 5]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: Option<u32>,
-    /// Seed of keys, values and choices
+    /// Seed of random keys, values and choices
     #[arg(long, default_value_t = 42)]
     seed: u64,
 
-    /// Part of each value that is random, from 0 to 1; the rest is zeros, which compress
+    /// Part of each value that is random, from 0 to 1; the rest is zeros, which can be compressed
     #[arg(long, value_name = "PART", default_value = "1", value_parser = part, conflicts_with = "data")]
     value_entropy: f64,
 
@@ -106,7 +106,7 @@ pub struct Bench {
         conflicts_with = "target"
     )]
     map_size: ByteSize,
-    /// Compression of blocks on disk; stores that have none are left out
+    /// Compression of blocks on disk; stores without it are left out
     #[arg(long, value_enum, default_value = "none", help_heading = "Stores", conflicts_with = "target")]
     compression: CompressionWord,
 }
@@ -117,16 +117,16 @@ struct Files {
     /// Result file [default: kvbench-SUITE.json]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Complete the result of a run that was stopped
+    /// Continue a run that was stopped
     #[arg(long)]
     resume: bool,
-    /// Directory for the stores; what is measured is its disk
+    /// Directory for the stores; its disk is the one that is measured
     #[arg(long, value_name = "DIR", default_value = "kvbench-bench.tmp")]
     dir: PathBuf,
     /// Pairs for --suite xdag: records of a 32-byte key and a 512-byte value
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// Write such a file with --keys records, and measure nothing
+    /// Write such a file for --data, with --keys records, and measure nothing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "resume"])]
     generate_data: Option<PathBuf>,
 }
@@ -137,26 +137,26 @@ struct WorkloadFlags {
     /// Name of the workload in the result
     #[arg(long, default_value = "custom", conflicts_with = "suite")]
     name: String,
-    /// Operations and their parts: get, get-miss, update, insert, read-modify-write, scan, delete
+    /// Operations and their shares: get, get-miss, update, insert, read-modify-write, scan, delete
     #[arg(long, value_name = "OPERATION=PART,...", default_value = "get=1", value_parser = mix, conflicts_with = "suite")]
     mix: Mix,
-    /// Length of keys, or shortest and longest
+    /// Length of keys, or the shortest and the longest
     #[arg(long, value_name = "N|N-M", default_value = "16", value_parser = size, conflicts_with = "suite")]
     key_bytes: Size,
-    /// Length of values, or shortest and longest
+    /// Length of values, or the shortest and the longest
     #[arg(long, value_name = "N|N-M", default_value = "100", value_parser = size, conflicts_with = "suite")]
     value_bytes: Size,
     /// How keys are chosen: sequential, uniform, zipfian, zipfian:THETA, latest, or hot:KEYS:OPERATIONS
     /// (hot:0.1:0.9 sends 90% of operations to 10% of keys)
     #[arg(long, default_value = "uniform", value_parser = order, conflicts_with = "suite")]
     order: Order,
-    /// Writes in one atomic batch, or requests in a pipeline over the wire
+    /// Writes in one atomic batch; over the wire, requests in a pipeline
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with = "suite")]
     batch: u32,
     /// Pairs that a scan visits
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "suite")]
     scan_length: u32,
-    /// Keys in the order of their numbers, not spread by a hash (always so with --order sequential)
+    /// Make keys that sort in the order of their numbers, not spread by a hash (always so with --order sequential)
     #[arg(long, conflicts_with = "suite")]
     ordered_keys: bool,
 }
@@ -164,22 +164,22 @@ struct WorkloadFlags {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Over the wire")]
 struct WireFlags {
-    /// Measure over the wire, with a server of our own for each cell
+    /// Measure over the wire: start a kvbench server for each cell
     #[arg(long, conflicts_with = "target")]
     wire: bool,
-    /// Measure a RESP server that is running; it must be empty, and is emptied at the end
+    /// Measure a server that is running and speaks RESP; it must be empty, and is emptied at the end
     #[arg(long, value_name = "HOST:PORT")]
     target: Option<String>,
-    /// What to call it
+    /// Name of the --target in the result
     #[arg(long, value_name = "NAME", default_value = "server", requires = "target")]
     target_name: String,
-    /// The durability it was started with
+    /// The durability policy that the --target was started with
     #[arg(long, value_enum, requires = "target")]
     target_fsync: Option<DurabilityWord>,
-    /// Its process on this machine, for processor time and memory
+    /// Process of the --target on this machine, for processor time and memory
     #[arg(long, value_name = "PID", requires = "target")]
     target_pid: Option<u32>,
-    /// Empty it first (FLUSHDB): all its keys are lost
+    /// Empty the --target first (FLUSHDB): all its keys are lost
     #[arg(long, requires = "target")]
     flush_target: bool,
 }

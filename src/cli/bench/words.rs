@@ -16,7 +16,7 @@ pub(in crate::cli) fn positive(text: &str) -> Result<f64, String> {
 
 pub(in crate::cli) fn not_negative(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|error| format!("{error}"))?;
-    if number.is_finite() && number >= 0.0 { Ok(number) } else { Err("must be a number from 0 on".into()) }
+    if number.is_finite() && number >= 0.0 { Ok(number) } else { Err("must be 0 or more".into()) }
 }
 
 pub(super) fn part(text: &str) -> Result<f64, String> {

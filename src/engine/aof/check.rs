@@ -31,13 +31,13 @@ pub(in super::super) fn check(path: &Path) -> Result<Sound> {
     }
     let synced = match tail.chain {
         None => {
-            "without a word about what was on stable storage: a log of an earlier version, or of Redis".into()
+            "with no record of what was on stable storage: a log of an earlier version, or of Redis".into()
         }
         Some(_) => format!("on stable storage up to byte {}", tail.synced),
     };
     let remark = tail.torn.then(|| {
         let torn = len - tail.end;
-        format!("the last {torn} bytes are of a write that a crash cut short; the next start cuts them off")
+        format!("the last {torn} bytes are an incomplete write; the next start cuts them off")
     });
     Ok(Sound { holds: format!("{} records in {} bytes, {synced}", tail.records, tail.end), remark })
 }

@@ -145,7 +145,7 @@ impl Chain {
     }
 }
 
-const WRONG_SUM: &str = "the records do not have their checksum";
+const WRONG_SUM: &str = "the checksum of the records is wrong";
 
 /// A frame that was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

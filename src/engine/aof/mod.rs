@@ -42,16 +42,19 @@ pub(super) const LOSS: [Loss; 3] = [
     Loss::power_cut(Lost::seconds("about a second")),
     Loss::power_cut(Lost::new(
         Extent::Unwritten,
-        "what the kernel had not written (about 30 seconds on Linux)",
+        "what the system had not written (about 30 seconds on Linux)",
     )),
 ];
 
 /// What one should know of an engine with this log.
 pub(super) const CAVEATS: &[Caveat] = &[
-    Caveat::new("all data must fit in memory"),
-    Caveat::in_files("opening it replays the whole file"),
+    Caveat::new("All data must fit in memory."),
+    Caveat::in_files("A start replays the whole file."),
     Caveat::in_files(
-        "a rewrite of the file (automatic at twice its size and 64 MiB) needs room for a second one",
+        "A rewrite of the file needs space for a second file. It is automatic when the file is at least 64 MiB and \
+        has doubled.",
     ),
-    Caveat::in_memory("with --path :memory: everything is lost with the process, whatever --fsync says"),
+    Caveat::in_memory(
+        "With --path :memory: everything is lost when the process ends, whatever --fsync says.",
+    ),
 ];

@@ -105,8 +105,8 @@ fn load(
         if tail.torn {
             let (cut, at) = (len - tail.end, tail.end);
             log::warn!(
-                "{engine}: {} is torn: cut the last {cut} bytes, from byte {at}, which it does not say were on \
-                 stable storage",
+                "{engine}: {} ends with an incomplete write: cut off the last {cut} bytes, from byte {at}, which \
+                were not synced",
                 path.display()
             );
         }

@@ -33,7 +33,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<usize, Stop> {
     let (sum, range) = read_line(bytes)?;
     let records = bytes.get(range.clone()).ok_or(Stop::Incomplete { need: range.end })?;
     if crc32fast::hash(records) != sum {
-        return Err(Stop::Malformed { at: range.start, detail: "the records do not have their checksum" });
+        return Err(Stop::Malformed { at: range.start, detail: "the checksum of the records is wrong" });
     }
     Ok(range.start)
 }

@@ -159,7 +159,7 @@ pub(super) fn decode(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<usiz
     let count = cursor.number(MAX_WORDS)?;
     if count == 0 {
         // The offending byte is the zero before the line's end.
-        return Err(Stop::Malformed { at: cursor.at.saturating_sub(3), detail: "a command of no words" });
+        return Err(Stop::Malformed { at: cursor.at.saturating_sub(3), detail: "a command without words" });
     }
     for _ in 0..count {
         words.push(cursor.bulk()?);
@@ -168,7 +168,7 @@ pub(super) fn decode(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<usiz
 }
 
 /// What is wrong with another line that begins with `#`.
-pub(super) const NO_ANNOTATION: &str = "neither a command nor a line that is known";
+pub(super) const NO_ANNOTATION: &str = "neither a command nor a known kind of line";
 
 /// As Redis has it.
 const MAX_WORDS: usize = i32::MAX as usize;
@@ -221,7 +221,7 @@ impl<'b> Cursor<'b> {
                 None => return Err(Stop::Incomplete { need: self.at + 1 }),
             }
             if value > max {
-                return Err(Stop::Malformed { at: self.at, detail: "a length beyond every limit" });
+                return Err(Stop::Malformed { at: self.at, detail: "a length that is too large" });
             }
             self.at += 1;
         }

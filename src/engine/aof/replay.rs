@@ -213,7 +213,9 @@ impl Reader {
         match stop {
             _ if self.left == 0 => Halt::At(stop),
             Stop::Malformed { at, detail } => Halt::Wrong { at, detail },
-            Stop::Incomplete { .. } => Halt::Wrong { at: 0, detail: "a record that its frame cuts off" },
+            Stop::Incomplete { .. } => {
+                Halt::Wrong { at: 0, detail: "a record that does not end within its frame" }
+            }
         }
     }
 
@@ -227,7 +229,7 @@ impl Reader {
     /// What it means that `stop` is at the begin of `window`: a tail, or damage too.
     fn hole(self, stop: Stop, window: &mut Window<impl Read>) -> io::Result<(Tail, Option<Damage>)> {
         let (at, detail) = match stop {
-            Stop::Incomplete { .. } => (0, "the log ends in the midst of what begins here"),
+            Stop::Incomplete { .. } => (0, "the log ends within the record that begins here"),
             Stop::Malformed { at, detail } => (at, detail),
         };
         let mut damage = Damage { offset: window.offset + at as u64, detail: detail.into() };

@@ -43,7 +43,9 @@ impl Advice {
         if used <= self.limit || self.is_random.swap(true, Ordering::Relaxed) {
             return;
         }
-        log::info!("lmdb: {used} bytes of data, more than memory holds: read-ahead is off (--read-ahead)");
+        log::info!(
+            "lmdb: {used} bytes of data are more than half of memory: read-ahead is off (--read-ahead)"
+        );
         if let Err(error) = self.advise_random() {
             log::warn!("lmdb: cannot switch read-ahead off, so cold reads will be slow: {error}");
         }

@@ -50,34 +50,37 @@ static INFO: Info = Info {
         )),
         Loss::power_cut(Lost::new(
             Extent::Everything,
-            "what the OS had not written, and possibly the whole database (commits are not synced in order)",
+            "what the system had not written, and possibly the whole database (commits are not synced in order)",
         )),
     ],
     caveats: &[
         Caveat::unsynced(
-            "Under everysec and no LMDB runs with MDB_NOSYNC: a power cut may leave a file that cannot be opened, \
-             unless the file system keeps the order of writes.",
+            "Under everysec and no, LMDB runs with MDB_NOSYNC: a power cut may leave a file that cannot be opened, \
+            unless the file system keeps the order of writes.",
         ),
         Caveat::new(
-            "The data can grow to --map-size; a write beyond it fails as a whole. The file does not shrink by itself: \
-             freed pages are used again.",
+            "The data can grow to --map-size; a write beyond it fails as a whole. The file never shrinks; freed \
+            pages are used again.",
         ),
         Caveat::new(
-            "Every commit copies the path of pages from root to leaf of each key it changes, so small batches \
-             write many times their size.",
+            "For each key that it changes, a commit copies the pages from the root to the leaf, so small batches \
+            write many times their size.",
         ),
         Caveat::in_files(
-            "Data of more than half the memory are read without read-ahead (--read-ahead), as LMDB's documentation \
-             advises: a cold GET then reads the pages it needs, but a cold scan is slower.",
+            "Data larger than half of memory are read without read-ahead (--read-ahead), as LMDB's documentation \
+            advises: a cold GET then reads only the pages that it needs, but a cold scan is slower.",
         ),
         Caveat::in_files(
-            "A read that the disk fails kills the process (SIGBUS), as of any memory map; a failed write does not.",
+            "A failed read of the disk kills the process (SIGBUS), as with every memory map; a failed write does \
+            not.",
         ),
         Caveat::new(
             "Each read begins a transaction of its own, as programs that embed LMDB do; redb's reads share one.",
         ),
-        Caveat::new("A value that does not fit half a page takes whole pages of its own."),
-        Caveat::new("Keys have 1 to 1982 bytes with 4 KiB pages (the build raises LMDB's default of 511)."),
+        Caveat::new("A value larger than half a page occupies whole pages of its own."),
+        Caveat::new(
+            "Keys have 1 to 1982 bytes with pages of 4 KiB (kvbench's build raises LMDB's default of 511).",
+        ),
     ],
 };
 
@@ -87,7 +90,7 @@ const MAX_READERS: u32 = 4096;
 
 /// Walks every page that is in use. LMDB has no checksums: a value that was changed is not seen.
 fn check_copy(path: &Path) -> Result<Sound> {
-    let remark = "LMDB has no checksums: keys and values themselves may be damaged, and it cannot be told";
+    let remark = "damaged keys and values are not found: LMDB has no checksums";
     let sound = Sound::by_scan(Lmdb::open(&OpenOptions::for_check(path))?)?;
     Ok(Sound { remark: Some(remark.into()), ..sound })
 }
@@ -197,7 +200,7 @@ fn whole_pages(bytes: u64) -> usize {
 fn fail(error: heed::Error, path: &Path, map_size: u64) -> Error {
     match error {
         heed::Error::Mdb(MdbError::MapFull) => {
-            let detail = format!("the data fill its map of {map_size} bytes; raise --map-size");
+            let detail = format!("the data have reached --map-size ({map_size} bytes); raise it");
             Error::Full { engine: NAME, detail }
         }
         heed::Error::Mdb(MdbError::TxnFull) => {

@@ -27,8 +27,8 @@ pub(super) static INFO: Info = Info {
     open_files: OpenFiles::always(0),
     loss: [Loss::EVERYTHING; 3],
     caveats: &[Caveat::new(
-        "stores nothing: it answers a read with the value that the harness expects, made on the spot, and a scan with \
-         those of the keys that follow",
+        "stores nothing: it answers a read with the value that the harness expects, and a scan with the values of \
+        the keys that follow",
     )],
 };
 

@@ -32,25 +32,29 @@ const fn info(name: &'static str, caveats: &'static [Caveat]) -> Info {
         loss: [
             Loss::NOTHING,
             Loss::power_cut(Lost::seconds("about a second")),
-            Loss::power_cut(Lost::new(Extent::Unwritten, "what the OS had not written")),
+            Loss::power_cut(Lost::new(Extent::Unwritten, "what the system had not written")),
         ],
         caveats,
     }
 }
 
 const CAVEATS: [Caveat; 6] = [
-    Caveat::new("Flushes and compactions run on two background threads, beside the load that is measured."),
-    Caveat::new("Writes that outrun compaction are slowed down, then stopped, until it catches up."),
+    Caveat::new("Flushes and compactions run on two background threads, during the load that is measured."),
     Caveat::new(
-        "Bloom filters of 10 bits a key are on: they spare reads of absent keys most of the table files.",
+        "Writes that are faster than compaction are slowed down, then stopped, until compaction catches up.",
     ),
-    Caveat::new("Clearing writes one mark over all keys; the files shrink when compaction comes to them."),
+    Caveat::new(
+        "Bloom filters with 10 bits for each key are on: a read of an absent key skips most table files.",
+    ),
+    Caveat::new(
+        "FLUSHDB writes one range deletion for all keys; the files shrink when compaction reaches them.",
+    ),
     Caveat::in_files(
-        "After a failed write (a full disk too) it takes no more until a restart. It reserves room ahead for the \
-         files it writes: with less than about 80 MB free it may fail to write or to start until there is more.",
+        "After a failed write (also on a full disk) it accepts no writes until a restart. It reserves space for \
+        the files that it writes: with less than about 80 MB free, a write or a start may fail.",
     ),
     Caveat::in_memory(
-        "In memory RocksDB runs over its own in-memory file system: the same log and table files, no disk.",
+        "In memory, RocksDB uses its own in-memory file system: the same log and table files, without a disk.",
     ),
 ];
 
@@ -58,12 +62,12 @@ static PLAIN_CAVEATS: [Caveat; 6] = CAVEATS;
 
 static BLOB_CAVEATS: [Caveat; 8] = [
     Caveat::new(
-        "Values of 1024 bytes and more are in files of their own (blobs), and compactions leave them where they are; \
-         smaller ones are in the tables, as with rocksdb.",
+        "Values of 1024 bytes and more are in separate files (blobs), which compaction does not rewrite; smaller \
+        values are in the tables, as with rocksdb.",
     ),
     Caveat::new(
-        "Dead blobs take space until a compaction meets keys of the oldest quarter of the blob files: updates of \
-         large values write less and occupy more.",
+        "Overwritten blobs occupy space until compaction reaches keys of the oldest quarter of the blob files: \
+        updates of large values write less and occupy more.",
     ),
     CAVEATS[0],
     CAVEATS[1],

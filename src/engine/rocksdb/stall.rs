@@ -63,7 +63,7 @@ impl Drop for Watch {
         if let Some((stop, thread)) = self.thread.take() {
             drop(stop);
             if thread.join().is_err() {
-                log::error!("rocksdb: the watch over stalled writes panicked");
+                log::error!("rocksdb: the thread that watches stalled writes panicked");
             }
         }
     }
@@ -95,7 +95,7 @@ impl Look {
             self.failures = [last, failures];
         } else if failures > before && self.property(IS_WRITE_STOPPED) == Some(1) {
             log::error!(
-                "rocksdb: a write waits for background work that failed (a full disk?): it is given up"
+                "rocksdb: a write waits for background work that has failed (is the disk full?); the write fails"
             );
             self.db.cancel_all_background_work(false);
         }

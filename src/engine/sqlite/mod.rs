@@ -38,28 +38,26 @@ static INFO: Info = Info {
     loss: [
         Loss::NOTHING,
         Loss::power_cut(Lost::seconds("about a second")),
-        Loss::power_cut(Lost::new(Extent::Unwritten, "what the OS had not written")),
+        Loss::power_cut(Lost::new(Extent::Unwritten, "what the system had not written")),
     ],
     caveats: &[
         Caveat::in_files(
-            "Every thousand pages of the log, a commit also copies them to the data file and syncs both \
-             (a checkpoint): under every policy it then waits for the disk.",
+            "After every thousand pages of the log, a commit also copies them to the data file and syncs both (a \
+            checkpoint): under every policy this commit waits for the disk.",
         ),
+        Caveat::in_files("While a scan stays open, the log grows by everything that is written."),
         Caveat::in_files(
-            "A scan that stays open keeps the log from being used again: it grows by all that is written meanwhile.",
-        ),
-        Caveat::in_files(
-            "A commit by one connection makes the page caches of all others useless: reads beside writes go to the \
-             operating system for each page.",
+            "A commit by one connection makes the page caches of all others invalid: reads during writes fetch \
+            each page from the operating system.",
         ),
         Caveat::new(
-            "Each look-up is a prepared statement in SQLite's virtual machine, as programs that embed it do.",
+            "Each look-up is a prepared statement in SQLite's virtual machine, as in programs that embed it.",
         ),
-        Caveat::new("A value above about 900 bytes has pages of its own, and costs a read for each of them."),
+        Caveat::new("A value above about 900 bytes has pages of its own, and each of them costs a read."),
         Caveat::new("A key and its value together have less than 1,000,000,000 bytes."),
-        Caveat::new("Its pages have no checksums (those of the log have)."),
+        Caveat::new("Pages of the data file have no checksums; those of the log have."),
         Caveat::in_memory(
-            "In memory there is one connection: reads take turns, and a scan holds writes back while it runs.",
+            "In memory there is one connection: reads take turns, and writes wait while a scan runs.",
         ),
     ],
 };
@@ -259,8 +257,7 @@ fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
 
 /// SQLite's own check of every page, and of the order of keys; then a scan.
 fn check_copy(path: &Path) -> Result<Sound> {
-    let remark =
-        "SQLite's pages have no checksums: keys and values themselves may be damaged, and it cannot be told";
+    let remark = "damaged keys and values are not found: SQLite's pages have no checksums";
     let fail = |error| fail(error, Some(path));
     let engine = Sqlite::open_at(path, &OpenOptions::for_check(path))?;
     let found: String =

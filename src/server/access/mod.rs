@@ -59,11 +59,13 @@ impl Access {
         let bind = config.bind;
         if self.local_only {
             log::warn!(
-                "--bind {bind} without a password: protected mode turns away clients of other machines; set \
-                 --password-file, or --protected-mode no"
+                "--bind {bind} without a password: protected mode refuses clients of other machines; set \
+                --password-file, or --protected-mode no"
             );
         } else {
-            log::warn!("--bind {bind} without a password: whoever reaches this machine can read and write");
+            log::warn!(
+                "--bind {bind} without a password: everybody who can reach this machine can read and write"
+            );
         }
     }
 }

@@ -225,9 +225,9 @@ impl<'b> Worker<'b> {
         self.recorder.fault(match found {
             Ok(Found::Nothing) => Fault::Miss(format!("{what} of {key} found nothing")),
             Ok(Found::Stale(version)) => Fault::Wrong(format!(
-                "{what} of {key} found version {version} of its value; the last one acknowledged before is another"
+                "{what} of {key} found version {version} of its value, which is not the last acknowledged version"
             )),
-            Ok(_) => Fault::Wrong(format!("{what} of {key} found another value than was written")),
+            Ok(_) => Fault::Wrong(format!("{what} of {key} found a value that differs from what was written")),
             Err(error) => Fault::Error(format!("{what}: {error}")),
         });
     }

@@ -73,7 +73,10 @@ impl End {
             end.reopen_seconds = Some(begin.elapsed().as_secs_f64());
             let keys = engine.count().map_err(words)?;
             if keys != live.count() {
-                end.fault = Some(format!("opened again, it has {keys} keys; {} were there", live.count()));
+                end.fault = Some(format!(
+                    "after it was opened again it has {keys} keys, and {} were expected",
+                    live.count()
+                ));
             }
             end.verified = verify(&*engine);
             engine.close().map_err(words)?;
@@ -102,7 +105,7 @@ pub(super) fn compare_count(measurement: &mut Measurement, counted: &Result<u64,
         Ok(keys) if *keys == expected => return,
         Ok(keys) => {
             measurement.wrong_values += 1;
-            format!("counted {keys} keys, but {expected} are there")
+            format!("its count is {keys} keys, and {expected} were expected")
         }
         Err(error) => {
             measurement.errors += 1;

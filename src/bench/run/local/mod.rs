@@ -110,7 +110,7 @@ impl Session<'_> {
                 self.outcomes.extend(measurements.into_iter().map(Outcome::Measured));
             }
             Step::Count => self.push_step(count(&*self.engine, self.live), self.live.count()),
-            Step::SourceScan | Step::SourceGet => return Err("a file is read beside no store".into()),
+            Step::SourceScan | Step::SourceGet => return Err("a file is read without a store".into()),
             Step::Retain => self.removed(first, removal::retain)?,
             Step::Pop => self.removed(first, removal::pop)?,
             Step::DiskSize => {

@@ -50,7 +50,7 @@ pub(super) fn pop(
         let some = u64::from(workload.batch).min(wanted - popped);
         let first = content.numbers(engine, |_| true, some)?;
         if first.is_empty() {
-            return Err(format!("{popped} keys were there to be popped; {wanted} should have been"));
+            return Err(format!("pop removed {popped} keys, and {wanted} were expected"));
         }
         content.delete(engine, &first, workload.batch)?;
         content.live.pop(&first);
@@ -80,7 +80,7 @@ impl Content<'_> {
             }
         });
         scanned.map_err(|error| format!("scan: {error}"))?;
-        strange.map_or(Ok(numbers), |key| Err(format!("the key {key} is there, which nobody wrote")))
+        strange.map_or(Ok(numbers), |key| Err(format!("the key {key} is there, but nobody wrote it")))
     }
 
     fn delete(&self, engine: &dyn Engine, numbers: &[u64], batch: u32) -> Result<(), String> {

@@ -288,12 +288,14 @@ fn settle(
         RangeFrame::BulkString(range) if reads && operation != Operation::GetMiss => {
             match bench.data.check(index, part(range)) {
                 Some(version) if !is_current(bench, request, version) => Fault::Wrong(format!(
-                    "GET of key {index} found version {version} of its value; the last one acknowledged before is \
-                     another"
+                    "GET of key {index} found version {version} of its value, which is not the last acknowledged \
+                    version"
                 )),
                 Some(_) if operation == Operation::ReadModifyWrite => return true,
                 Some(_) => return count(bench, request, now, recorder),
-                None => Fault::Wrong(format!("GET of key {index} found another value than was written")),
+                None => Fault::Wrong(format!(
+                    "GET of key {index} found a value that differs from what was written"
+                )),
             }
         }
         RangeFrame::Null if reads => match operation {

@@ -42,7 +42,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     let mut measurements: Vec<Measurement> = Vec::new();
     for cells in job.steps() {
         if cells.iter().any(|cell| cell.workload.step != Step::Operations) {
-            return Err("over the wire there are operations only".into());
+            return Err("over the wire only operations can be measured".into());
         }
         let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
         let keys_before = live.count();

@@ -56,10 +56,10 @@ pub(super) fn wait(address: SocketAddr, pid: u32, has_ended: impl Fn() -> bool) 
     let deadline = Instant::now() + PATIENCE;
     while !is_ready(address, pid) {
         if has_ended() {
-            return Err("the server ended before it served".into());
+            return Err("the server ended before it accepted connections".into());
         }
         if Instant::now() > deadline {
-            return Err(format!("the server does not serve after {} s", PATIENCE.as_secs()));
+            return Err(format!("the server accepts no connections after {} s", PATIENCE.as_secs()));
         }
         thread::sleep(Duration::from_millis(5));
     }

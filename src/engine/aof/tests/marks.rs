@@ -28,7 +28,7 @@ fn a_lost_page_of_a_large_value_is_refused() {
         log.close().unwrap();
         let text = refused_after(&path, zero_a_page_of(&value));
         assert!(
-            text.contains("the records do not have their checksum; it was on stable storage up to"),
+            text.contains("the checksum of the records is wrong; it was on stable storage up to"),
             "{text}"
         );
         assert!(text.contains("restore a backup") && text.contains("`kvbench repair LOG`"), "{text}");

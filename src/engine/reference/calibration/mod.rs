@@ -36,7 +36,7 @@ pub(super) static INFO: Info = Info {
     writers: Writers::One,
     open_files: OpenFiles::always(8),
     loss: [Loss::NOTHING; 3],
-    caveats: &[Caveat::new("costs what it is told, so that the measuring can be measured")],
+    caveats: &[Caveat::new("takes known times and sizes, to check what is measured")],
 };
 
 /// Of longest key and value, whose record must fit into what a write is told to append.
