@@ -73,6 +73,7 @@ fn config() -> Config {
         read_ahead: ReadAhead::Auto,
         compression: Compression::None,
         network: Network::default(),
+        metrics: None,
         disabled_commands: Vec::new(),
         threads: 1,
     }

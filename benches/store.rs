@@ -183,7 +183,7 @@ fn queue(criterion: &mut Criterion) {
 }
 
 /// Answers a committed group.
-fn deliver(group: &mut Vec<Sets<'_>>) {
+fn deliver(group: &mut Vec<Sets<'_>>, _: Duration) {
     for client in group.drain(..).filter(|work| work.done).filter_map(|work| work.client) {
         client.answered.store(true, Ordering::Release);
         client.thread.unpark();

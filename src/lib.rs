@@ -134,7 +134,8 @@
 //! - `torture` (on Linux): strikes the server under load, and looks for what it acknowledged;
 //!   `proof` keeps what came of it.
 //! - `stores`: describes the engines to people.
-//! - `failure`: tells people what went wrong.
+//! - `top`: watches a server over the wire.
+//! - `failure`: tells people what went wrong, `logging` what happens; `notify` tells the service manager.
 //! - [`testing`]: what every engine must do, as tests.
 //!
 //! For crates with an engine of their own are [`main`], [`engine`], [`testing`] and [`engine_tests!`]: see
@@ -157,6 +158,10 @@ pub mod engine;
 pub mod failure;
 #[doc(hidden)]
 pub mod limits;
+#[doc(hidden)]
+pub mod logging;
+#[doc(hidden)]
+pub mod notify;
 mod program;
 #[doc(hidden)]
 pub mod proof;
@@ -168,6 +173,8 @@ pub mod store;
 #[doc(hidden)]
 pub mod stores;
 pub mod testing;
+#[doc(hidden)]
+pub mod top;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 #[doc(hidden)]
 pub mod torture;

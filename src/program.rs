@@ -3,15 +3,14 @@
 use crate::{
     bench::{self, compare, data, report, reproduce, run},
     check::{self, Verdict},
-    cli::{Bench, Cli, Command, Compare, Report, Reproduce, Serve},
+    cli::{self, Bench, Cli, Command, Compare, Report, Reproduce, Serve},
     command,
     engine::{self, Kind},
-    failure, limits, server,
+    failure, limits, logging, notify, server,
     store::Store,
-    stores,
+    stores, top,
 };
 use anyhow::Context;
-use clap::Parser;
 use std::{
     io::{self, Write},
     process::ExitCode,
@@ -39,7 +38,10 @@ fn carry_out() -> ExitCode {
     limits::survive_large_files();
     limits::join_free_memory();
     engine::prepare();
-    let cli = Cli::parse();
+    let cli = match Cli::read() {
+        Ok(cli) => cli,
+        Err(error) => return failure::tell(&error.into(), 2),
+    };
     let outcome = match cli.command {
         None => serve(cli.serve),
         Some(Command::Serve(options)) => serve(*options),
@@ -54,6 +56,9 @@ fn carry_out() -> ExitCode {
         Some(Command::Stores { markdown: true }) => print(&stores::markdown()),
         Some(Command::Stores { markdown: false }) => print(&stores::describe()),
         Some(Command::Commands) => print(&command::markdown()),
+        Some(Command::Completions { shell }) => print(&cli::completions(shell)),
+        Some(Command::Man) => cli::man().map_err(Into::into).and_then(|page| print(&page)),
+        Some(Command::Top(options)) => top::run(&options.options()).map_err(Into::into),
         Some(Command::Check { path }) => return conclude(&check::check(&path)),
         Some(Command::CheckHere { store, path }) => return conclude(&check::check_here(&store, &path)),
         Some(Command::Repair { path }) => check::repair(&path).and_then(|text| print(&text)),
@@ -67,7 +72,7 @@ fn carry_out() -> ExitCode {
 }
 
 fn serve(options: Serve) -> anyhow::Result<()> {
-    start_log(options.log_level());
+    logging::begin(options.log_level(), options.log_format());
     let config = options.config();
     config.check()?;
     let access = server::Access::load(&config)?;
@@ -76,6 +81,7 @@ fn serve(options: Serve) -> anyhow::Result<()> {
     let engine = config.open(files.engine).with_context(|| format!("cannot open --store {name}"))?;
     let store = Store::new(engine, config.fsync).with_max_unsynced(config.max_unsynced);
     server::serve(store, &config, access, files.clients, |address| {
+        notify::ready();
         // Whoever started the server may have closed its standard output; that is no reason to stop.
         let _ = print(&format!(
             "kvbench {} store={name} path={} fsync={} address={address} pid={}\n",
@@ -86,17 +92,6 @@ fn serve(options: Serve) -> anyhow::Result<()> {
         ));
     })?;
     Ok(())
-}
-
-/// Of the engines' libraries, their troubles alone are told, unless more is asked for.
-fn start_log(level: log::LevelFilter) {
-    let theirs = if level == log::LevelFilter::Info { log::LevelFilter::Warn } else { level };
-    let mut builder = env_logger::Builder::new();
-    builder.filter_level(level);
-    for library in ["fjall", "libmdbx", "lsm_tree"] {
-        builder.filter_module(library, theirs);
-    }
-    builder.init();
 }
 
 fn measure(options: Bench) -> anyhow::Result<()> {

@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 
 fn serve(options: Serve) {
     let config = options.config();
-    let settings = config.settings(Ports { plain: 6380, tls: 0 }, 100);
+    let settings = config.settings(Ports { plain: 6380, tls: 0 });
     assert!(!settings.is_empty() && !config.path().is_empty());
     if let Err(error) = config.check() {
         assert!(error.to_string().contains("--"), "no flag is named: {error}");

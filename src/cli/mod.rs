@@ -3,6 +3,7 @@
 mod bench;
 #[cfg(target_os = "linux")]
 mod calibrate;
+mod file;
 mod network;
 mod reproduce;
 #[cfg(all(feature = "torture", target_os = "linux"))]
@@ -11,18 +12,29 @@ mod torture;
 use crate::{
     config::Config,
     engine::{Compression, FAULTY, Fsync, Kind, Location, ReadAhead, kinds, reference},
+    logging,
     store::MAX_UNSYNCED,
+    top,
 };
 use bytesize::ByteSize;
 use clap::{
-    Args, Parser, Subcommand, ValueEnum,
+    Args, CommandFactory, Parser, Subcommand, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use std::{path::PathBuf, thread, time::Duration};
+use clap_complete::Shell;
+use std::{
+    env,
+    io::{self, Write},
+    net::SocketAddr,
+    path::PathBuf,
+    thread,
+    time::Duration,
+};
 
 pub use bench::Bench;
 #[cfg(target_os = "linux")]
 pub use calibrate::Calibrate;
+pub use file::Error as FileError;
 pub use reproduce::Reproduce;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 pub use torture::Torture;
@@ -61,7 +73,7 @@ Exit code: 0 when the file opens now, 1 when it could not be repaired.";
 
 /// One Redis-protocol server in front of many embedded key-value engines.
 #[derive(Debug, Parser)]
-#[command(name = "kvbench", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(name = "kvbench", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true, args_override_self = true)]
 pub struct Cli {
     /// What to do; serve when absent.
     #[command(subcommand)]
@@ -75,7 +87,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve one store over the Redis protocol (the default)
-    #[command(after_help = EXAMPLES)]
+    #[command(after_help = EXAMPLES, args_override_self = true)]
     Serve(Box<Serve>),
     /// Measure engines, in process or over the wire
     #[command(after_help = bench::EXAMPLES)]
@@ -105,6 +117,15 @@ pub enum Command {
     },
     /// List the commands that the server knows, as Markdown
     Commands,
+    /// Print a script that completes kvbench's words in a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page
+    Man,
+    /// Watch a Redis server at work
+    Top(Top),
     /// Look for damage in the data of a store, and change nothing
     #[command(after_help = CHECK_HELP)]
     Check {
@@ -130,6 +151,35 @@ pub enum Command {
     /// Compare two runs, and show what became slower beyond the noise
     #[command(after_help = COMPARE_HELP)]
     Compare(Compare),
+}
+
+/// Options of `kvbench top`.
+#[derive(Args, Debug)]
+pub struct Top {
+    /// The server
+    #[arg(default_value = "127.0.0.1:6380", value_name = "HOST:PORT")]
+    server: String,
+    /// Seconds between two looks
+    #[arg(long, short, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    interval: u64,
+    /// Stop after so many looks [default: at Ctrl-C]
+    #[arg(long, short = 'n', value_name = "N")]
+    count: Option<u64>,
+    /// File with the server's password
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+}
+
+impl Top {
+    /// What to watch, and how.
+    pub fn options(self) -> top::Options {
+        top::Options {
+            server: self.server,
+            interval: Duration::from_secs(self.interval),
+            count: self.count,
+            password_file: self.password_file,
+        }
+    }
 }
 
 /// Options of `kvbench report`.
@@ -227,6 +277,15 @@ pub struct Serve {
     /// What to log to standard error
     #[arg(long, value_enum, default_value = "info", help_heading = "Process")]
     log_level: LogLevel,
+    /// How: lines for people, or a JSON object a line
+    #[arg(long, value_enum, default_value = "plain", help_heading = "Process")]
+    log_format: LogFormat,
+    /// Serve metrics for Prometheus at http://ADDRESS/metrics; keep it from strangers, it asks for no password
+    #[arg(long, value_name = "ADDRESS", help_heading = "Process")]
+    metrics: Option<SocketAddr>,
+    /// File of flags, one a line as NAME VALUE; those of the command line win
+    #[arg(long, value_name = "FILE", help_heading = "Process")]
+    config: Option<PathBuf>,
 }
 
 fn kind_parser() -> impl TypedValueParser<Value = &'static Kind> {
@@ -280,7 +339,51 @@ enum LogLevel {
     Trace,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    Plain,
+    Json,
+}
+
+impl Cli {
+    /// What the command line says, and the file that it may name.
+    pub fn read() -> Result<Self, FileError> {
+        file::expand(env::args_os().collect()).map(Self::parse_from)
+    }
+}
+
+/// Shell completions: the script for one shell.
+pub fn completions(shell: Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "kvbench", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// The manual page, as roff.
+pub fn man() -> io::Result<String> {
+    let mut page = Vec::new();
+    let man = clap_mangen::Man::new(Cli::command());
+    man.render(&mut page)?;
+    // The page of the program names its subcommands; what their flags are stands below.
+    for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+        let name = format!("kvbench {}", command.get_name());
+        let man = clap_mangen::Man::new(command.clone().bin_name(name.clone()));
+        writeln!(page, ".SH {}", name.to_uppercase())?;
+        man.render_description_section(&mut page)?;
+        man.render_options_section(&mut page)?;
+    }
+    Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
 impl Serve {
+    /// How to log.
+    pub fn log_format(&self) -> logging::Format {
+        match self.log_format {
+            LogFormat::Plain => logging::Format::Plain,
+            LogFormat::Json => logging::Format::Json,
+        }
+    }
+
     /// What to log.
     pub fn log_level(&self) -> log::LevelFilter {
         match self.log_level {
@@ -315,6 +418,7 @@ impl Serve {
                 CompressionWord::Lz4 => Compression::Lz4,
             },
             network,
+            metrics: self.metrics,
             disabled_commands,
             threads: self.threads.map_or_else(cores, usize::from),
         }

@@ -1,11 +1,15 @@
 //! The connection itself: handshakes, names, ends.
 
 use super::{
-    context::{After, Context, REDIS_VERSION, Session},
-    refusal::{self, Subcommands, subcommand},
+    context::{After, BAD_NAME, Context, REDIS_VERSION, Replies, Session, client_name},
+    refusal,
     spec::{SYNTAX_ERROR, Spec, database},
 };
-use crate::resp::{Args, Protocol, Reply, parse_integer};
+use crate::{
+    resp::{Args, Protocol, Reply, parse_integer},
+    store::Space,
+};
+use std::sync::atomic::Ordering;
 
 const GROUP: &str = "connection";
 
@@ -15,12 +19,9 @@ pub(super) const COMMANDS: &[Spec] = &[
     Spec::session("select", 2, select, (GROUP, "1.0.0"), "Choose the database, 0 to 15."),
     Spec::session("hello", -1, hello, (GROUP, "6.0.0"), "Choose the protocol version.").before_auth(),
     Spec::session("auth", -2, auth, (GROUP, "1.0.0"), "Give the password.").before_auth(),
-    Spec::session("client", -2, client, (GROUP, "2.4.0"), "Name and describe the connection.")
-        .with_subcommands(CLIENT),
+    Spec::session("reset", 1, reset, (GROUP, "6.2.0"), "Make the connection as new."),
     Spec::session("quit", -1, quit, (GROUP, "1.0.0"), "Close the connection.").before_auth(),
 ];
-
-const CLIENT: Subcommands = &[("getname", 2), ("id", 2), ("info", 2), ("setinfo", 4), ("setname", 3)];
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 const NO_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the default user. \
@@ -28,7 +29,6 @@ const NO_PASSWORD: &str = "ERR AUTH <password> called without any password confi
 const HELLO_BEFORE_AUTH: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise \
                                  the HELLO AUTH <user> <pass> option can be used to authenticate the client \
                                  and select the RESP protocol version at the same time";
-const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
 
 fn ping(_: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
     match args.len() {
@@ -52,6 +52,20 @@ fn select(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply)
     }
 }
 
+/// RESET leaves nothing of what the connection was told.
+fn reset(session: &mut Session, context: &Context, _: Args<'_>, reply: &mut Reply) {
+    session.authenticated = context.live.password().is_none();
+    session.replies = Replies::On;
+    session.space = Space::default();
+    session.forget = true;
+    session.stop_monitor();
+    let client = session.client();
+    client.labels().name = Box::default();
+    client.no_evict.store(false, Ordering::Relaxed);
+    reply.set_protocol(Protocol::Resp2);
+    reply.simple("RESET");
+}
+
 fn quit(session: &mut Session, _: &Context, _: Args<'_>, reply: &mut Reply) {
     session.after = After::Close;
     reply.ok();
@@ -60,7 +74,7 @@ fn quit(session: &mut Session, _: &Context, _: Args<'_>, reply: &mut Reply) {
 /// AUTH [user] password. A wrong one takes nothing away from who had given the right one.
 fn auth(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
     let (user, password) = match args.len() {
-        2 if context.password.is_none() => return reply.error(NO_PASSWORD),
+        2 if context.live.password().is_none() => return reply.error(NO_PASSWORD),
         2 => (DEFAULT_USER, args.get(1)),
         3 => (args.get(1), args.get(2)),
         _ => return reply.error(SYNTAX_ERROR.to_string()),
@@ -78,7 +92,7 @@ const DEFAULT_USER: &[u8] = b"default";
 
 /// Without a password, any is right, as in Redis.
 fn is_right(context: &Context, user: &[u8], password: &[u8]) -> bool {
-    let right = context.password.as_ref().is_none_or(|right| right.matches(password));
+    let right = context.live.password().is_none_or(|right| right.matches(password));
     right && user == DEFAULT_USER
 }
 
@@ -96,7 +110,7 @@ fn hello(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut R
         reply.set_protocol(protocol);
     }
     if let Some(name) = hello.name {
-        session.name = name;
+        session.client().labels().name = name;
     }
     introduce(session, reply);
 }
@@ -148,70 +162,11 @@ fn introduce(session: &Session, reply: &mut Reply) {
     reply.bulk(b"proto");
     reply.integer(reply.protocol().number());
     reply.bulk(b"id");
-    reply.integer(session.id as i64);
+    reply.integer(session.client().id as i64);
     for (field, value) in [("mode", "standalone"), ("role", "master")] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
     }
     reply.bulk(b"modules");
     reply.array(0);
-}
-
-/// Printable ASCII without spaces; the empty name removes it.
-fn client_name(name: &[u8]) -> Option<Box<str>> {
-    let name = str::from_utf8(name).ok()?;
-    name.bytes().all(|byte| byte.is_ascii_graphic()).then(|| name.into())
-}
-
-fn client(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
-    let Some(subcommand) = subcommand("client", CLIENT, args, reply) else { return };
-    match subcommand {
-        "getname" if session.name.is_empty() => reply.null(),
-        "getname" => reply.bulk(session.name.as_bytes()),
-        "id" => reply.integer(session.id as i64),
-        "info" => reply.verbatim(&format!("{}\n", describe(session, reply.protocol()))),
-        "setname" => match client_name(args.get(2)) {
-            Some(name) => {
-                session.name = name;
-                reply.ok();
-            }
-            None => reply.error(BAD_NAME),
-        },
-        _ => set_info(session, args, reply),
-    }
-}
-
-fn set_info(session: &mut Session, args: Args<'_>, reply: &mut Reply) {
-    let attribute = args.get(2);
-    let (field, name) = if attribute.eq_ignore_ascii_case(b"lib-name") {
-        (&mut session.lib_name, "lib-name")
-    } else if attribute.eq_ignore_ascii_case(b"lib-ver") {
-        (&mut session.lib_version, "lib-ver")
-    } else {
-        return reply.error([b"ERR Unrecognized option '", attribute, b"'"].concat());
-    };
-    match client_name(args.get(3)) {
-        Some(value) => {
-            *field = value;
-            reply.ok();
-        }
-        None => reply.error(format!("ERR {name} cannot contain spaces, newlines or special characters.")),
-    }
-}
-
-/// The fields of Redis' CLIENT INFO that mean something here.
-fn describe(session: &Session, protocol: Protocol) -> String {
-    format!(
-        "id={} addr={} laddr={} name={} age={} idle=0 flags=N db={} sub=0 psub=0 ssub=0 multi=-1 \
-         cmd=client|info user=default lib-name={} lib-ver={} resp={}",
-        session.id,
-        session.peer,
-        session.local,
-        session.name,
-        session.since.elapsed().as_secs(),
-        session.space.number(),
-        session.lib_name,
-        session.lib_version,
-        protocol.number(),
-    )
 }

@@ -1,14 +1,19 @@
 //! What commands see of their connection and of the server.
 
-use super::password::Password;
+use super::{
+    clients::{Client, Clients, Member, Pause},
+    live::Live,
+    monitors::{Feed, Monitors},
+    stats::{CommandTotal, ErrorStats, GroupStats, SlowLog, Stats},
+};
 use crate::store::{Space, Store};
 use crossbeam_utils::CachePadded;
 use std::{
     sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// The Redis version whose replies kvbench gives, for clients that ask before they use a command.
@@ -26,74 +31,90 @@ pub enum After {
     Shutdown,
 }
 
+/// Which requests are answered (CLIENT REPLY).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replies {
+    /// All.
+    #[default]
+    On,
+    /// None.
+    Off,
+    /// All but the next one, of which this is said.
+    SkipNext,
+    /// All but this one.
+    Skip,
+}
+
 /// One connection's state.
 #[derive(Debug)]
 pub struct Session {
-    /// Number of the connection, ascending from 1.
-    pub id: u64,
-    /// Set by CLIENT SETNAME and HELLO.
-    pub name: Box<str>,
-    /// Set by CLIENT SETINFO.
-    pub lib_name: Box<str>,
-    /// Set by CLIENT SETINFO.
-    pub lib_version: Box<str>,
-    /// The client's address.
-    pub peer: Box<str>,
-    /// The address it connected to.
-    pub local: Box<str>,
-    /// When it connected.
-    pub since: Instant,
+    member: Member,
     /// Whether it may use all commands: it has given the password, or there is none.
     pub authenticated: bool,
     /// The database it has chosen.
     pub space: Space,
     /// What follows the current reply.
     pub after: After,
+    /// Which requests are answered.
+    pub replies: Replies,
+    /// Whether its transaction is to be forgotten, and the keys it watches (RESET).
+    pub forget: bool,
+    /// How long its next request has to wait, once (DEBUG SLEEP, WAIT).
+    pub wait: Option<Duration>,
+    /// What others ask of the server, when it wants to see that (MONITOR).
+    pub feed: Option<Feed>,
+}
+
+pub(super) const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
+
+/// Printable ASCII without spaces; the empty name removes it.
+pub(super) fn client_name(name: &[u8]) -> Option<Box<str>> {
+    let name = str::from_utf8(name).ok()?;
+    name.bytes().all(|byte| byte.is_ascii_graphic()).then(|| name.into())
 }
 
 impl Session {
     /// A new connection between two addresses, to a server with a password or without.
     pub fn new(id: u64, peer: Box<str>, local: Box<str>, context: &Context) -> Self {
         Self {
-            id,
-            name: Box::default(),
-            lib_name: Box::default(),
-            lib_version: Box::default(),
-            peer,
-            local,
-            since: Instant::now(),
-            authenticated: context.password.is_none(),
+            member: context.clients.enter(id, peer, local),
+            authenticated: context.live.password().is_none(),
             space: Space::default(),
             after: After::Continue,
+            replies: Replies::On,
+            forget: false,
+            wait: None,
+            feed: None,
         }
     }
-}
 
-/// What one worker has counted. Each worker writes its own cache lines only.
-#[derive(Debug, Default)]
-pub struct Stats {
-    /// Connections it serves now.
-    pub connections: AtomicUsize,
-    /// Connections it has served.
-    pub accepted: AtomicU64,
-    /// Requests it has answered.
-    pub commands: AtomicU64,
-    /// Bytes received.
-    pub received: AtomicU64,
-    /// Bytes sent.
-    pub sent: AtomicU64,
-}
+    /// What others see of it.
+    pub fn client(&self) -> &Arc<Client> {
+        &self.member.client
+    }
 
-impl Stats {
-    /// All zero.
-    pub const fn new() -> Self {
-        Self {
-            connections: AtomicUsize::new(0),
-            accepted: AtomicU64::new(0),
-            commands: AtomicU64::new(0),
-            received: AtomicU64::new(0),
-            sent: AtomicU64::new(0),
-        }
+    pub(super) fn set_name(&self, name: &[u8]) -> Result<(), Vec<u8>> {
+        self.client().labels().name = client_name(name).ok_or(BAD_NAME)?;
+        Ok(())
+    }
+
+    pub(super) fn set_info(&self, attribute: &[u8], value: &[u8]) -> Result<(), Vec<u8>> {
+        let mut labels = self.client().labels();
+        let (field, name) = if attribute.eq_ignore_ascii_case(b"lib-name") {
+            (&mut labels.lib_name, "lib-name")
+        } else if attribute.eq_ignore_ascii_case(b"lib-ver") {
+            (&mut labels.lib_version, "lib-ver")
+        } else {
+            return Err([b"ERR Unrecognized option '", attribute, b"'"].concat());
+        };
+        let refusal = || format!("ERR {name} cannot contain spaces, newlines or special characters.");
+        *field = client_name(value).ok_or_else(refusal)?;
+        Ok(())
+    }
+
+    pub(super) fn stop_monitor(&mut self) {
+        self.feed = None;
+        self.client().monitors.store(false, Ordering::Relaxed);
     }
 }
 
@@ -101,16 +122,61 @@ impl Stats {
 pub struct Context {
     /// The data.
     pub store: Arc<Store>,
-    /// What clients must give before they may use the rest.
-    pub password: Option<Password>,
-    /// Names and values for CONFIG GET, sorted by name.
+    /// Names and values for CONFIG GET that stay what they were at the start.
     pub settings: Vec<(&'static str, String)>,
+    /// Those that CONFIG SET changes.
+    pub live: Live,
+    /// The connections.
+    pub clients: Arc<Clients>,
+    /// CLIENT PAUSE.
+    pub pause: Pause,
+    /// MONITOR.
+    pub monitors: Monitors,
+    /// SLOWLOG.
+    pub slow: SlowLog,
+    /// Error replies.
+    pub errors: ErrorStats,
+    /// Commits and syncs.
+    pub groups: GroupStats,
+    /// Names of commands, and of `command|subcommand`: see [`Commands::names`](super::Commands::names).
+    pub names: Vec<String>,
+    /// Connections that were turned away.
+    pub rejected: AtomicU64,
+    /// What INFO has seen last, for its rates.
+    pub seen: Mutex<[Seen; 2]>,
     /// The TCP port, 0 without one.
     pub port: u16,
     /// When the server started.
     pub started: Instant,
     /// One row a worker.
     pub stats: Vec<CachePadded<Stats>>,
+}
+
+/// Counters at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    time: Instant,
+    commands: u64,
+    received: u64,
+    sent: u64,
+}
+
+/// What happens in a second.
+#[derive(Clone, Copy, Debug)]
+pub struct Rates {
+    /// Requests.
+    pub commands: f64,
+    /// Bytes received.
+    pub received: f64,
+    /// Bytes sent.
+    pub sent: f64,
+}
+
+impl Seen {
+    /// Nothing yet.
+    pub fn new(time: Instant) -> Self {
+        Self { time, commands: 0, received: 0, sent: 0 }
+    }
 }
 
 impl Context {
@@ -122,5 +188,43 @@ impl Context {
     /// Open connections.
     pub fn connections(&self) -> usize {
         self.stats.iter().map(|worker| worker.connections.load(Ordering::Relaxed)).sum()
+    }
+
+    /// What all workers have counted of one command; `None` when nobody used it.
+    pub fn command_total(&self, index: usize) -> Option<CommandTotal> {
+        CommandTotal::of(self.stats.iter().map(|worker| &**worker), index)
+    }
+
+    /// Rates since an earlier look, which was at least a tenth of a second ago unless there is none such.
+    pub fn rates(&self) -> Rates {
+        let now = Seen {
+            time: Instant::now(),
+            commands: self.total(|stats| &stats.commands),
+            received: self.total(|stats| &stats.received),
+            sent: self.total(|stats| &stats.sent),
+        };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let [earlier, latest] = *seen;
+        let old_enough = now.time - latest.time >= Duration::from_millis(100);
+        if old_enough {
+            *seen = [latest, now];
+        }
+        let last = if old_enough { latest } else { earlier };
+        let seconds = (now.time - last.time).as_secs_f64().max(0.001);
+        let rate = |now: u64, last: u64| now.saturating_sub(last) as f64 / seconds;
+        Rates {
+            commands: rate(now.commands, last.commands),
+            received: rate(now.received, last.received),
+            sent: rate(now.sent, last.sent),
+        }
+    }
+
+    /// CONFIG RESETSTAT.
+    pub fn reset_statistics(&self) {
+        self.stats.iter().for_each(|worker| worker.reset());
+        self.groups.reset();
+        self.errors.reset();
+        self.rejected.store(0, Ordering::Relaxed);
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = [Seen::new(Instant::now()); 2];
     }
 }

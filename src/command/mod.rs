@@ -8,31 +8,46 @@
 
 mod bitfield;
 mod bits;
+mod client;
+mod clients;
+mod config;
 mod connection;
 mod context;
 mod counter;
 mod expire;
 mod extended;
 pub mod glob;
+mod info;
 mod keyspace;
 mod lcs;
 mod list;
+mod live;
+mod memory;
+mod monitors;
+mod observe;
 mod password;
+pub mod process;
 mod range;
 mod refusal;
 mod scan;
+mod scope;
 mod server;
 mod spec;
+pub mod stats;
 mod string;
 mod table;
 mod transaction;
 
-pub use context::{After, Context, REDIS_VERSION, Session, Stats};
+pub use clients::{Client, Clients, Pause};
+pub use context::{After, Context, REDIS_VERSION, Replies, Seen, Session};
 pub use list::markdown;
+pub use live::Live;
+pub use monitors::{Feed, Monitors};
 pub use password::Password;
 pub use refusal::{Subcommands, subcommand};
 pub use spec::{
     Action, Commands, Error, Keys, KeysCommand, Lookup, QueryCommand, Read, SessionCommand, Spec,
     TableCommand, Transaction, Write, WriteCommand, database,
 };
+pub use stats::Stats;
 pub use table::{find, table};

@@ -1,5 +1,6 @@
 //! Redis' words for requests that are no command, or not a complete one.
 
+use super::scope;
 use crate::resp::{Args, Reply};
 
 /// Names and arities of a command's subcommands.
@@ -51,10 +52,15 @@ fn quote(word: &[u8], most: usize) -> &[u8] {
     text.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// Redis quotes arguments while they fit in as many bytes as the name may have.
+/// Redis quotes arguments while they fit in as many bytes as the name may have. What Redis has and kvbench has not
+/// is told.
 pub(super) fn unknown(args: Args<'_>, reply: &mut Reply) {
     let mut text = b"ERR unknown command '".to_vec();
     text.extend_from_slice(quote(args.get(0), QUOTED));
+    if let Some(what) = scope::missing(args.get(0)) {
+        text.extend_from_slice(format!("': kvbench has strings and keys, and no {what}").as_bytes());
+        return reply.error(text);
+    }
     text.extend_from_slice(b"', with args beginning with: ");
     let start = text.len();
     for arg in args.from(1) {

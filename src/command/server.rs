@@ -1,36 +1,27 @@
 //! The server: what it is, how it is set, its files, its end.
 
 use super::{
-    context::{After, Context, REDIS_VERSION, Session},
+    context::{After, Context, Session},
     glob,
     refusal::{Subcommands, subcommand},
     spec::{Action, Commands, Error, NO_KEY, SYNTAX_ERROR, Spec},
 };
-use crate::{
-    resp::{Args, Reply},
-    store::{Keyspace, Space, Store},
-};
-use std::{
-    fmt::Write,
-    time::{Duration, SystemTime},
-};
+use crate::resp::{Args, Reply};
+use std::{thread, time::Duration};
 
 const GROUP: &str = "server";
 
 pub(super) const COMMANDS: &[Spec] = &[
-    Spec::query("info", -1, info, (GROUP, "1.0.0"), "Describe the server."),
-    Spec::session("config", -2, config, (GROUP, "2.0.0"), "Read settings.").with_subcommands(CONFIG),
     Spec::new("command", -1, NO_KEY, Action::Table(command), (GROUP, "2.8.13"), "Describe the commands.")
         .with_subcommands(COMMAND),
     Spec::query("bgrewriteaof", 1, bgrewriteaof, (GROUP, "1.0.0"), "Shorten the append-only file."),
-    Spec::query("debug", -2, debug, (GROUP, "1.0.0"), "Do the work that was put off.")
+    Spec::query("debug", -2, debug, (GROUP, "1.0.0"), "Do the work that was put off, or sleep.")
         .with_subcommands(DEBUG),
     Spec::session("shutdown", -1, shutdown, (GROUP, "1.0.0"), "Sync, close and stop the server."),
 ];
 
-const CONFIG: Subcommands = &[("get", -3)];
-const COMMAND: Subcommands = &[("count", 2), ("docs", -2), ("info", -2)];
-const DEBUG: Subcommands = &[("settle", 2)];
+const COMMAND: Subcommands = &[("count", 2), ("docs", -2), ("getkeys", -3), ("info", -2), ("list", -2)];
+const DEBUG: Subcommands = &[("settle", 2), ("sleep", 3)];
 
 fn bgrewriteaof(context: &Context, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     context.store.rewrite()?;
@@ -38,12 +29,19 @@ fn bgrewriteaof(context: &Context, _: Args<'_>, reply: &mut Reply) -> Result<(),
     Ok(())
 }
 
-/// DEBUG SETTLE answers when nothing that was written is left to be flushed, compacted or synced.
+/// DEBUG SETTLE answers when nothing that was written is left to be flushed, compacted or synced. DEBUG SLEEP seconds
+/// keeps only its own connection waiting.
 fn debug(context: &Context, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
-    if subcommand("debug", DEBUG, args, reply).is_some() {
-        context.store.settle()?;
-        reply.ok();
+    match subcommand("debug", DEBUG, args, reply) {
+        Some("settle") => context.store.settle()?,
+        Some(_) => {
+            let seconds = str::from_utf8(args.get(2)).ok().and_then(|text| text.parse().ok());
+            let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            thread::sleep(time.ok_or("ERR value is not a valid float")?);
+        }
+        None => return Ok(()),
     }
+    reply.ok();
     Ok(())
 }
 
@@ -59,21 +57,6 @@ fn shutdown(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Repl
     }
 }
 
-fn config(_: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
-    if subcommand("config", CONFIG, args, reply).is_none() {
-        return;
-    }
-    let wanted = |name: &str| {
-        args.from(2).any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
-    };
-    let found: Vec<_> = context.settings.iter().filter(|(name, _)| wanted(name)).collect();
-    reply.map(found.len());
-    for (name, value) in found {
-        reply.bulk(name.as_bytes());
-        reply.bulk(value.as_bytes());
-    }
-}
-
 fn command(commands: &Commands, args: Args<'_>, reply: &mut Reply) {
     if args.len() == 1 {
         return describe_all(commands, reply);
@@ -81,6 +64,8 @@ fn command(commands: &Commands, args: Args<'_>, reply: &mut Reply) {
     match subcommand("command", COMMAND, args, reply) {
         Some("count") => reply.integer(commands.rows().len() as i64),
         Some("docs") => docs(commands, args, reply),
+        Some("getkeys") => get_keys(commands, args, reply),
+        Some("list") => list(commands, args, reply),
         Some(_) if args.len() == 2 => describe_all(commands, reply),
         Some(_) => {
             reply.array(args.len() - 2);
@@ -98,16 +83,21 @@ fn describe_all(commands: &Commands, reply: &mut Reply) {
     commands.rows().iter().for_each(|spec| describe(spec, reply));
 }
 
-/// The ten fields of COMMAND INFO.
-fn describe(spec: &Spec, reply: &mut Reply) {
-    let (flag, categories): (_, &[&str]) = match spec.action {
+/// The flag and the categories of a command.
+fn categories(spec: &Spec) -> (Option<&'static str>, &'static [&'static str]) {
+    match spec.action {
         Action::Read(_) => (Some("readonly"), &["@read", "@keyspace"]),
         Action::Write(_) => (Some("write"), &["@write", "@keyspace"]),
         Action::Session(_) => (None, &["@connection"]),
         Action::Keys(_) => (Some("readonly"), &["@keyspace", "@read", "@slow"]),
         Action::Transaction(_) => (None, &["@transaction"]),
         Action::Query(_) | Action::Table(_) => (None, &["@slow"]),
-    };
+    }
+}
+
+/// The ten fields of COMMAND INFO.
+fn describe(spec: &Spec, reply: &mut Reply) {
+    let (flag, categories) = categories(spec);
     reply.array(10);
     reply.bulk(spec.name.as_bytes());
     reply.integer(spec.arity.into());
@@ -148,106 +138,39 @@ fn docs(commands: &Commands, args: Args<'_>, reply: &mut Reply) {
     }
 }
 
-type Section = (&'static str, fn(&Context, &mut String) -> Result<(), Error>);
-
-const SECTIONS: &[Section] = &[
-    ("Server", server_section),
-    ("Clients", clients_section),
-    ("Memory", memory_section),
-    ("Persistence", persistence_section),
-    ("Stats", stats_section),
-    ("Replication", |_, text| line(text, "role", "master")),
-    ("Keyspace", keyspace_section),
-];
-
-fn info(context: &Context, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
-    let everything = |word: &[u8]| {
-        ["all", "everything", "default"].iter().any(|all| word.eq_ignore_ascii_case(all.as_bytes()))
-    };
-    let mut text = String::new();
-    for (name, write) in SECTIONS {
-        let named = |word: &[u8]| word.eq_ignore_ascii_case(name.as_bytes()) || everything(word);
-        if args.len() == 1 || args.from(1).any(named) {
-            if !text.is_empty() {
-                text.push_str("\r\n");
-            }
-            text.push_str(&format!("# {name}\r\n"));
-            write(context, &mut text)?;
+/// COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern].
+fn list(commands: &Commands, args: Args<'_>, reply: &mut Reply) {
+    let (kind, wanted) = (args.get(3).to_ascii_lowercase(), args.get(4));
+    let filterby = args.get(2).eq_ignore_ascii_case(b"filterby");
+    let names = commands.rows().iter().filter(|spec| match kind.as_slice() {
+        b"pattern" => glob::matches(&wanted.to_ascii_lowercase(), spec.name.as_bytes()),
+        b"aclcat" => categories(spec).1.iter().any(|category| category.as_bytes().get(1..) == Some(wanted)),
+        kind => kind.is_empty(),
+    });
+    match (args.len(), kind.as_slice()) {
+        (2, _) | (5, b"pattern" | b"aclcat" | b"module") if args.len() == 2 || filterby => {
+            let names: Vec<_> = names.collect();
+            reply.array(names.len());
+            names.iter().for_each(|spec| reply.bulk(spec.name.as_bytes()));
         }
+        _ => reply.error(SYNTAX_ERROR.to_string()),
     }
-    reply.verbatim(&text);
-    Ok(())
 }
 
-fn line(text: &mut String, name: &str, value: impl std::fmt::Display) -> Result<(), Error> {
-    // Writing to a String cannot fail.
-    let _ = write!(text, "{name}:{value}\r\n");
-    Ok(())
-}
-
-fn server_section(context: &Context, text: &mut String) -> Result<(), Error> {
-    let uptime = context.started.elapsed();
-    line(text, "redis_version", REDIS_VERSION)?;
-    line(text, "redis_mode", "standalone")?;
-    line(text, "kvbench_version", env!("CARGO_PKG_VERSION"))?;
-    line(text, "store", context.store.info().name)?;
-    line(text, "store_library", context.store.info().library)?;
-    line(text, "os", std::env::consts::OS)?;
-    line(text, "arch_bits", usize::BITS)?;
-    line(text, "process_id", std::process::id())?;
-    line(text, "tcp_port", context.port)?;
-    line(text, "uptime_in_seconds", uptime.as_secs())?;
-    line(text, "uptime_in_days", uptime.as_secs() / Duration::from_hours(24).as_secs())
-}
-
-fn clients_section(context: &Context, text: &mut String) -> Result<(), Error> {
-    line(text, "connected_clients", context.connections())?;
-    line(text, "blocked_clients", 0)
-}
-
-fn memory_section(_: &Context, text: &mut String) -> Result<(), Error> {
-    // Linux tells; elsewhere the field is absent rather than guessed.
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    for (field, name) in
-        [("RssAnon:", "used_memory"), ("VmRSS:", "used_memory_rss"), ("VmHWM:", "used_memory_peak")]
-    {
-        let kib = status.lines().find_map(|line| line.strip_prefix(field)?.trim().strip_suffix(" kB"));
-        if let Some(kib) = kib.and_then(|kib| kib.parse::<u64>().ok()) {
-            line(text, name, kib * 1024)?;
-        }
+/// COMMAND GETKEYS command argument ...
+fn get_keys(commands: &Commands, args: Args<'_>, reply: &mut Reply) {
+    let Some(spec) = commands.find(args.get(2)) else { return reply.error("ERR Invalid command specified") };
+    let len = args.len() - 2;
+    let (first, last, step) = spec.keys;
+    if first == 0 {
+        return reply.error("ERR The command has no key arguments");
     }
-    Ok(())
-}
-
-fn persistence_section(context: &Context, text: &mut String) -> Result<(), Error> {
-    let store: &Store = &context.store;
-    line(text, "loading", 0)?;
-    line(text, "fsync", store.fsync())?;
-    line(text, "writes_refused", u8::from(store.fault().is_some()))?;
-    if let Some(state) = store.sync_state() {
-        line(text, "oldest_unsynced_ms", state.oldest_unsynced.unwrap_or_default().as_millis())?;
-        let last = state.last_sync.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
-        line(text, "last_sync_time", last.unwrap_or_default().as_secs())?;
-        line(text, "writes_delayed_by_sync", state.delays)?;
+    if !spec.accepts(len) {
+        return reply.error("ERR Invalid number of arguments specified for command");
     }
-    line(text, "disk_bytes", store.disk_size()?)
-}
-
-fn stats_section(context: &Context, text: &mut String) -> Result<(), Error> {
-    line(text, "total_connections_received", context.total(|stats| &stats.accepted))?;
-    line(text, "total_commands_processed", context.total(|stats| &stats.commands))?;
-    line(text, "total_net_input_bytes", context.total(|stats| &stats.received))?;
-    line(text, "total_net_output_bytes", context.total(|stats| &stats.sent))
-}
-
-/// Counting is a scan on some engines, and clients ask INFO before they are ready: only engines that
-/// know the number tell it.
-fn keyspace_section(context: &Context, text: &mut String) -> Result<(), Error> {
-    if !context.store.info().constant_count {
-        return Ok(());
-    }
-    match context.store.view(Space::default()).count()? {
-        0 => Ok(()),
-        keys => line(text, "db0", format_args!("keys={keys},expires=0,avg_ttl=0")),
-    }
+    let last = if last < 0 { len as i32 + last } else { last };
+    let positions: Vec<usize> =
+        (first..=last).step_by(step.unsigned_abs() as usize).map(|at| at as usize + 2).collect();
+    reply.array(positions.len());
+    positions.iter().for_each(|at| reply.bulk(args.get(*at)));
 }

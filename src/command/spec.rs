@@ -257,6 +257,21 @@ impl Spec {
         self
     }
 
+    /// Whether it writes.
+    pub fn writes(&self) -> bool {
+        matches!(self.action, Action::Write(_))
+    }
+
+    /// Whether a request administrates the server, so that MONITOR does not show it.
+    pub fn administrates(&self, args: Args<'_>) -> bool {
+        let by_name = ["bgrewriteaof", "config", "debug", "latency", "monitor", "shutdown", "slowlog"]
+            .contains(&self.name);
+        let of_clients = ["kill", "list", "no-evict", "pause", "unblock", "unpause"];
+        by_name
+            || self.name == "client"
+                && of_clients.iter().any(|name| args.get(1).eq_ignore_ascii_case(name.as_bytes()))
+    }
+
     /// Whether it is carried out, not queued, between MULTI and EXEC: it ends the connection, or its state.
     pub fn ends_transaction(&self) -> bool {
         matches!(self.name, "quit" | "reset")
@@ -291,13 +306,20 @@ pub enum Lookup {
 /// The commands that one server has.
 pub struct Commands {
     rows: Vec<&'static Spec>,
-    by_name: HashMap<&'static [u8], &'static Spec>,
+    /// Each with the place of its name among all names.
+    by_name: HashMap<&'static [u8], (usize, &'static Spec)>,
 }
 
 impl Commands {
     /// These rows of the table.
     pub(super) fn new(rows: Vec<&'static Spec>) -> Self {
-        let by_name = rows.iter().map(|spec| (spec.name.as_bytes(), *spec)).collect();
+        let mut next = 0;
+        let by_name = rows.iter().map(|spec| {
+            let place = next;
+            next += 1 + spec.subcommands.len();
+            (spec.name.as_bytes(), (place, *spec))
+        });
+        let by_name = by_name.collect();
         Self { rows, by_name }
     }
 
@@ -312,17 +334,40 @@ impl Commands {
         let lower = lower.get_mut(..name.len())?;
         lower.copy_from_slice(name);
         lower.make_ascii_lowercase();
-        self.by_name.get(&*lower).copied()
+        self.by_name.get(&*lower).map(|(_, spec)| *spec)
+    }
+
+    /// What is counted by itself: commands, and `command|subcommand`.
+    pub fn names(&self) -> Vec<String> {
+        let with_subcommands = |spec: &&'static Spec| {
+            let (name, subcommands) = (spec.name, spec.subcommands);
+            let subcommands = subcommands.iter().map(move |(subcommand, _)| format!("{name}|{subcommand}"));
+            std::iter::once(name.to_owned()).chain(subcommands)
+        };
+        self.rows.iter().flat_map(with_subcommands).collect()
+    }
+
+    /// The place of a request's name among all; `None` for a subcommand that there is not.
+    pub fn place(&self, spec: &Spec, args: Args<'_>) -> Option<usize> {
+        let (place, _) = self.by_name.get(spec.name.as_bytes())?;
+        if spec.subcommands.is_empty() || args.len() == 1 {
+            return Some(*place);
+        }
+        let is_named = |(name, _): &(&str, i32)| args.get(1).eq_ignore_ascii_case(name.as_bytes());
+        spec.subcommands.iter().position(is_named).map(|index| place + 1 + index)
     }
 
     /// Finds the row for a request. `last` is the row of the request before, which in a pipeline is
-    /// nearly always this one's too.
+    /// nearly always this one's too; `kinds` counts the others.
     #[inline]
-    pub fn lookup(&self, args: Args<'_>, last: Option<&'static Spec>) -> Lookup {
+    pub fn lookup(&self, args: Args<'_>, last: Option<&'static Spec>, kinds: &mut usize) -> Lookup {
         let name = args.get(0);
         let known = match last {
             Some(spec) if name.eq_ignore_ascii_case(spec.name.as_bytes()) => Some(spec),
-            _ => self.find(name),
+            _ => {
+                *kinds += 1;
+                self.find(name)
+            }
         };
         match known {
             Some(spec) if spec.accepts(args.len()) => Lookup::Known(spec),

@@ -1,7 +1,8 @@
 //! The command table: every family's rows, one after the other.
 
 use super::{
-    bitfield, bits, connection, counter, expire, keyspace, lcs, range, scan, server,
+    bitfield, bits, client, config, connection, counter, expire, info, keyspace, lcs, memory, observe, range,
+    scan, server,
     spec::{Commands, Spec},
     string, transaction,
 };
@@ -18,7 +19,12 @@ const FAMILIES: &[&[Spec]] = &[
     transaction::COMMANDS,
     scan::COMMANDS,
     connection::COMMANDS,
+    client::COMMANDS,
     server::COMMANDS,
+    info::COMMANDS,
+    config::COMMANDS,
+    observe::COMMANDS,
+    memory::COMMANDS,
 ];
 
 /// Every command, family by family.

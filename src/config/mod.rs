@@ -3,7 +3,7 @@
 mod network;
 
 use crate::engine::{Compression, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead, kinds};
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 pub use network::{AuthClients, ClientLimits, Network, Tls};
 
@@ -28,6 +28,8 @@ pub struct Config {
     pub compression: Compression,
     /// Sockets, and who may use them.
     pub network: Network,
+    /// `--metrics`: where they are served.
+    pub metrics: Option<SocketAddr>,
     /// `--disable-command`: names of rows of the command table.
     pub disabled_commands: Vec<&'static str>,
     /// `--threads`: workers, at least 1.
@@ -107,8 +109,9 @@ impl Config {
         }
     }
 
-    /// CONFIG GET's names and values: Redis' where it has one for the thing, else our flag's name.
-    pub fn settings(&self, ports: Ports, max_clients: usize) -> Vec<(&'static str, String)> {
+    /// CONFIG GET's names and values of what stays as it is: Redis' where it has one for the thing, else our flag's
+    /// name.
+    pub fn settings(&self, ports: Ports) -> Vec<(&'static str, String)> {
         let logged = match self.location {
             Location::Memory => "no",
             Location::Path(_) => "yes",
@@ -122,7 +125,6 @@ impl Config {
             ("databases", "16".into()),
             ("map-size", self.map_size.to_string()),
             ("max-unsynced", self.max_unsynced.as_secs().to_string()),
-            ("maxclients", max_clients.to_string()),
             ("maxmemory", "0".into()),
             ("maxmemory-policy", "noeviction".into()),
             ("path", self.path()),

@@ -112,10 +112,6 @@ fn seconds(time: Option<Duration>) -> String {
     time.map_or(0, |time| time.as_secs()).to_string()
 }
 
-fn yes_no(yes: bool) -> String {
-    if yes { "yes" } else { "no" }.to_owned()
-}
-
 impl Network {
     /// CONFIG GET's names and values. The password is not among them: the server does not know it.
     pub(super) fn settings(&self) -> Vec<(&'static str, String)> {
@@ -124,13 +120,9 @@ impl Network {
         let auth_clients = tls.map_or(AuthClients::No, |tls| tls.auth_clients);
         vec![
             ("bind", self.bind.to_string()),
-            ("client-output-buffer-limit", format!("normal {} 0 0", self.client.output)),
-            ("client-query-buffer-limit", self.client.query.to_string()),
-            ("protected-mode", yes_no(self.protected_mode)),
             ("shutdown-timeout", self.shutdown_timeout.as_secs().to_string()),
             ("tcp-backlog", self.backlog.to_string()),
             ("tcp-keepalive", seconds(self.keepalive)),
-            ("timeout", seconds(self.client.idle)),
             ("tls-auth-clients", auth_clients.word().into()),
             ("tls-ca-cert-file", path(tls.and_then(|tls| tls.ca.as_ref()))),
             ("tls-cert-file", path(tls.map(|tls| &tls.cert))),

@@ -144,6 +144,11 @@ pub trait Engine: Send + Sync {
     /// Bytes the engine's files take on disk, 0 in memory.
     fn disk_size(&self) -> Result<u64>;
 
+    /// What the engine counts of itself, at no cost worth mentioning.
+    fn figures(&self) -> Vec<Figure> {
+        Vec::new()
+    }
+
     /// Rewrites the files to hold only what is alive, while serving (`BGREWRITEAOF`). Returns when
     /// the work has begun.
     fn rewrite(&self) -> Result<()> {
@@ -172,6 +177,17 @@ fn walk_at_once(engine: &(impl Engine + ?Sized), visit: &mut VisitPair<'_>) -> R
         ControlFlow::Continue(())
     })?;
     Ok(0)
+}
+
+/// Something that an engine counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// Lower-case words with underscores, the unit last.
+    pub name: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+    /// The figure of this moment.
+    pub value: u64,
 }
 
 /// Where an engine keeps its data.

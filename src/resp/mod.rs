@@ -15,7 +15,7 @@ pub use decoder::{Decoder, Limits, ProtocolError};
 pub use foreign::Foreign;
 pub use input::Input;
 pub use integer::parse_integer;
-pub use reply::{Protocol, Reply};
+pub use reply::{Protocol, Reply, reply_len};
 
 /// Where one argument lies in the input buffer.
 #[derive(Clone, Copy, Debug, Default)]

@@ -31,6 +31,8 @@ pub struct Reply {
     limit: usize,
     /// Whether more came, all of which is lost.
     overflowed: bool,
+    /// Where errors begin.
+    errors: Vec<usize>,
 }
 
 impl Reply {
@@ -57,7 +59,7 @@ impl Reply {
 
     /// An empty one under the same rules, for what is written apart.
     pub fn aside(&self) -> Self {
-        Self { buf: Vec::new(), protocol: self.protocol, limit: self.limit, overflowed: false }
+        Self { protocol: self.protocol, limit: self.limit, ..Self::default() }
     }
 
     /// The bytes to send.
@@ -82,22 +84,29 @@ impl Reply {
     #[inline]
     pub fn truncate(&mut self, len: usize) {
         self.buf.truncate(len);
+        if !self.errors.is_empty() {
+            self.errors.retain(|place| *place < len);
+        }
     }
 
     /// Appends replies that were written apart.
     pub fn append(&mut self, other: &Reply) {
         self.overflowed |= other.overflowed;
         if self.make_room(other.buf.len()) {
+            self.errors.extend(other.errors.iter().map(|place| place + self.buf.len()));
             self.buf.extend_from_slice(&other.buf);
         }
     }
 
     /// Appends a part of replies that were written apart.
     pub fn append_part(&mut self, other: &Reply, part: Range<usize>) {
-        let part = other.buf.get(part).unwrap_or_default();
+        let bytes = other.buf.get(part.clone()).unwrap_or_default();
         self.overflowed |= other.overflowed;
-        if self.make_room(part.len()) {
-            self.buf.extend_from_slice(part);
+        if self.make_room(bytes.len()) {
+            let first = other.errors.partition_point(|place| *place < part.start);
+            let inside = other.errors.iter().skip(first).take_while(|place| **place < part.end);
+            self.errors.extend(inside.map(|place| place - part.start + self.buf.len()));
+            self.buf.extend_from_slice(bytes);
         }
     }
 
@@ -120,10 +129,29 @@ impl Reply {
     /// An error, its code first: `ERR ...`. Line breaks become spaces, as in Redis, because the
     /// text may quote what the client sent.
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
+        self.errors.push(self.buf.len());
         self.buf.push(b'-');
         let breaks = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
         self.buf.extend(text.as_ref().iter().map(breaks));
         self.buf.extend_from_slice(b"\r\n");
+    }
+
+    /// Whether errors were written that nobody has taken note of.
+    #[inline]
+    pub fn has_errors(&self) -> bool {
+        !self.errors.is_empty()
+    }
+
+    /// Where they begin; they are taken note of then.
+    pub fn take_errors(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.errors)
+    }
+
+    /// Bytes that are replies already.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        if self.make_room(bytes.len()) {
+            self.buf.extend_from_slice(bytes);
+        }
     }
 
     /// An integer.
@@ -241,5 +269,56 @@ impl Reply {
         self.buf.push(kind);
         self.buf.extend_from_slice(text);
         self.buf.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Length of the first of some replies, which are complete, as [`Reply`] writes them.
+pub fn reply_len(bytes: &[u8]) -> Option<usize> {
+    let (mut at, mut left) = (0, 1_usize);
+    while left > 0 {
+        let rest = bytes.get(at..)?;
+        let head = rest.windows(2).position(|pair| pair == b"\r\n")?;
+        let number = || str::from_utf8(rest.get(1..head)?).ok()?.parse::<i64>().ok();
+        at += head + 2;
+        left -= 1;
+        match rest.first()? {
+            b'$' | b'=' => at += usize::try_from(number()?).map_or(0, |len| len + 2),
+            b'*' | b'~' => left += usize::try_from(number()?).unwrap_or(0),
+            b'%' => left += 2 * usize::try_from(number()?).unwrap_or(0),
+            _ => {}
+        }
+    }
+    Some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_of_a_reply_is_that_of_all_its_parts() {
+        let mut reply = Reply::default();
+        reply.set_protocol(Protocol::Resp3);
+        reply.map(2);
+        reply.bulk(b"a\r\nb");
+        reply.array(3);
+        reply.integer(-1);
+        reply.null();
+        reply.verbatim("text");
+        reply.bulk(b"");
+        reply.set(0);
+        let len = reply.len();
+        reply.error("ERR next");
+        assert_eq!(reply_len(reply.bytes()), Some(len));
+        assert_eq!(reply_len(&reply.bytes()[len..]), Some(reply.len() - len));
+        assert_eq!(reply_len(b"$-1\r\n+OK\r\n"), Some(5));
+        assert_eq!(reply_len(b"*2\r\n:1\r\n"), None);
+        let mut part = Reply::default();
+        part.ok();
+        part.append_part(&reply, 0..len);
+        assert!(!part.has_errors());
+        part.append_part(&reply, len..reply.len());
+        assert_eq!(part.take_errors(), [5 + len]);
+        assert_eq!(reply.take_errors(), [len]);
     }
 }

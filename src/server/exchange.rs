@@ -2,7 +2,8 @@
 
 use super::{
     each::Each,
-    through::{answer_entry, read_through},
+    reading::{ReadCursor, reading},
+    through::read_through,
     transaction::{Task, Transaction},
 };
 use crate::{
@@ -40,6 +41,8 @@ pub(super) struct Exchange {
     pub requests: Requests,
     pub reply: Reply,
     lookups: Vec<Lookup>,
+    /// Whether all of them have the same name.
+    uniform: bool,
     /// The next request to answer.
     next: usize,
     /// The end of the run in progress.
@@ -94,6 +97,7 @@ impl Exchange {
             requests: Requests::default(),
             reply: Reply::default(),
             lookups: Vec::new(),
+            uniform: false,
             next: 0,
             end: 0,
             each: Each::default(),
@@ -122,6 +126,11 @@ impl Exchange {
         self.is_large(self.next)
     }
 
+    /// Whether the next request writes.
+    pub fn is_next_write(&self) -> bool {
+        matches!(self.lookups.get(self.next), Some(Lookup::Known(spec)) if spec.writes())
+    }
+
     /// Whether the last run left a request half-way: the rest is another run.
     pub fn is_midway(&self) -> bool {
         self.each.has_begun()
@@ -131,15 +140,16 @@ impl Exchange {
     pub fn resolve(&mut self, commands: &Commands) {
         self.lookups.clear();
         self.next = 0;
-        let mut last = None;
+        let (mut last, mut kinds) = (None, 0);
         for index in 0..self.requests.len() {
             let Some(args) = self.requests.get(index, self.input.bytes()) else { break };
-            let found = commands.lookup(args, last);
+            let found = commands.lookup(args, last, &mut kinds);
             if let Lookup::Known(spec) | Lookup::Arity(spec) = found {
                 last = Some(spec);
             }
             self.lookups.push(found);
         }
+        self.uniform = kinds == 1;
     }
 
     /// The run that begins at the next request; `None` when all are answered.
@@ -219,6 +229,26 @@ impl Exchange {
         end
     }
 
+    /// The next request to answer.
+    pub fn position(&self) -> usize {
+        self.next
+    }
+
+    /// The arguments of request `index`.
+    pub fn args(&self, index: usize) -> Option<Args<'_>> {
+        self.requests.get(index, self.input.bytes())
+    }
+
+    /// What the requests are, and whether all of them have the same name.
+    pub fn lookups(&self) -> (&[Lookup], bool) {
+        (&self.lookups, self.uniform)
+    }
+
+    /// Lets the run that comes next be of one request.
+    pub fn limit_to_one(&mut self) {
+        self.end = self.end.min(self.next + 1);
+    }
+
     /// Answers the next request with `answer`.
     pub fn answer_one(&mut self, answer: impl FnOnce(Lookup, Args<'_>, &mut Reply)) {
         if let Some(args) = self.requests.get(self.next, self.input.bytes())
@@ -244,7 +274,7 @@ impl Exchange {
         let (first, mut too_much) = (self.next, false);
         let mut keys = recycle(mem::take(&mut self.keys));
         let (space, arena, moment) = (self.space, Bump::new(), Moment::default());
-        let mut cursor = ReadCursor { at: self.next, key: 0, count: 0, reply_start: self.reply.len() };
+        let mut cursor = ReadCursor::new(self.next, self.reply.len());
         // Bounded, because what a full reply leaves over is listed again.
         for index in self.next..self.end.min(self.next + READS) {
             if let Some((read, args)) = reading(&self.lookups, &self.requests, self.input.bytes(), index) {
@@ -321,75 +351,6 @@ impl Exchange {
     /// Puts it back in front of what will be received.
     pub fn restore(&mut self, partial: Partial) {
         partial.restore(&mut self.input, &mut self.requests);
-    }
-}
-
-/// The shape and the arguments of request `index`, when it reads.
-#[inline]
-fn reading<'a>(
-    lookups: &[Lookup],
-    requests: &'a Requests,
-    data: &'a [u8],
-    index: usize,
-) -> Option<(Read, Args<'a>)> {
-    let Lookup::Known(Spec { action: Action::Read(read), .. }) = lookups.get(index)? else { return None };
-    Some((*read, requests.get(index, data)?))
-}
-
-/// Position in a read run: values come one by one, commands take one or several.
-struct ReadCursor {
-    /// The request that takes the next value.
-    at: usize,
-    /// How many values it has taken.
-    key: usize,
-    /// Values counted by `Read::Count`.
-    count: i64,
-    /// Where its reply begins.
-    reply_start: usize,
-}
-
-impl ReadCursor {
-    #[inline]
-    fn answer(
-        &mut self,
-        read: Read,
-        args: Args<'_>,
-        stored: Option<&[u8]>,
-        moment: &Moment,
-        reply: &mut Reply,
-    ) {
-        // First of all GET, and for that no more than it needs.
-        if let Read::One(answer) = read {
-            answer(args, moment.live(stored), reply);
-            return self.finish(reply);
-        }
-        let (keys, value) = (args.len() - 1, moment.live(stored));
-        match read {
-            Read::Entry(answer) => {
-                answer_entry(answer, args, moment.entry(stored), reply);
-                return self.finish(reply);
-            }
-            Read::Each(answer) => {
-                if self.key == 0 {
-                    reply.array(keys);
-                }
-                answer(value, reply);
-            }
-            Read::Count(holds) => self.count += i64::from(holds(value)),
-            Read::One(_) => {}
-        }
-        self.key += 1;
-        if self.key == keys {
-            if let Read::Count(_) = read {
-                reply.integer(self.count);
-            }
-            self.finish(reply);
-        }
-    }
-
-    #[inline]
-    fn finish(&mut self, reply: &Reply) {
-        *self = Self { at: self.at + 1, key: 0, count: 0, reply_start: reply.len() };
     }
 }
 

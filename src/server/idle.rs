@@ -1,36 +1,72 @@
-//! Connections on which nothing moves: neither does a request come, nor is a reply read.
+//! What ends a connection from outside: that nothing moves on it, neither does a request come nor is a reply read, for
+//! longer than --timeout; or that another client kills it.
 
+use crate::command::{Client, Context};
 use std::{
+    io,
     pin::Pin,
-    task::{Context, Poll},
+    sync::Arc,
+    task::{self, Poll},
     time::Duration,
 };
 use tokio::time::{Instant, Sleep, sleep};
 
+/// Why a connection has to end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Over {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("it was idle for as long as --timeout")]
+    Idle,
+    #[error("another client killed it")]
+    Killed,
+}
+
 /// How long a connection may wait for its client.
 pub(super) struct Idle {
-    limit: Duration,
-    timer: Pin<Box<Sleep>>,
+    client: Arc<Client>,
+    context: Arc<Context>,
+    /// Runs for the limit that it was set to.
+    timer: Option<(Duration, Pin<Box<Sleep>>)>,
     /// Whether the timer runs since something moved last.
     armed: bool,
 }
 
 impl Idle {
-    pub fn new(limit: Duration) -> Self {
-        Self { limit, timer: Box::pin(sleep(limit)), armed: false }
+    pub fn new(client: Arc<Client>, context: Arc<Context>) -> Self {
+        Self { client, context, timer: None, armed: false }
     }
 
-    /// Something has moved.
-    pub fn reset(&mut self) {
-        self.armed = false;
+    /// Passes on whether something moved, and fails when nothing has for too long, or may any more.
+    pub fn moved<T>(
+        &mut self,
+        cx: &mut task::Context<'_>,
+        poll: Poll<io::Result<T>>,
+    ) -> Poll<Result<T, Over>> {
+        match poll {
+            Poll::Pending if self.client.is_killed() => Poll::Ready(Err(Over::Killed)),
+            Poll::Pending => self.poll(cx).map(|()| Err(Over::Idle)),
+            Poll::Ready(outcome) => {
+                self.armed = false;
+                Poll::Ready(outcome.map_err(Over::Io))
+            }
+        }
     }
 
     /// Called when nothing can move now. Ready when that has been so for too long.
-    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.armed {
-            self.timer.as_mut().reset(Instant::now() + self.limit);
+    fn poll(&mut self, cx: &mut task::Context<'_>) -> Poll<()> {
+        let Some(limit) = self.context.live.timeout() else {
+            self.timer = None;
+            return Poll::Pending;
+        };
+        let (last, timer) = self.timer.get_or_insert_with(|| {
             self.armed = true;
+            (limit, Box::pin(sleep(limit)))
+        });
+        if !self.armed || *last != limit {
+            timer.as_mut().reset(Instant::now() + limit);
+            (*last, self.armed) = (limit, true);
         }
-        self.timer.as_mut().poll(cx)
+        timer.as_mut().poll(cx)
     }
 }

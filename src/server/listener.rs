@@ -60,13 +60,7 @@ impl Listener {
     }
 
     /// Hands each connection to the worker that has the fewest, until `stop` is done.
-    pub async fn accept_until(
-        &self,
-        stop: impl Future<Output = ()>,
-        shared: &Shared,
-        inlets: &Inlets,
-        max_clients: usize,
-    ) {
+    pub async fn accept_until(&self, stop: impl Future<Output = ()>, shared: &Shared, inlets: &Inlets) {
         tokio::pin!(stop);
         // Numbered in the order in which they came; workers take them up in any.
         let mut id = 0;
@@ -79,8 +73,11 @@ impl Listener {
             match accepted {
                 Ok(incoming) => {
                     failing = false;
-                    match refusal(&incoming, shared, max_clients) {
-                        Some(reason) => refuse(incoming, reason),
+                    match refusal(&incoming, shared) {
+                        Some(reason) => {
+                            shared.context.rejected.fetch_add(1, Ordering::Relaxed);
+                            refuse(incoming, reason);
+                        }
                         None => {
                             id += 1;
                             assign(id, incoming, shared, inlets);
@@ -148,12 +145,13 @@ fn assign(id: u64, incoming: Incoming, shared: &Shared, inlets: &Inlets) {
 }
 
 /// Why a client is not served, in Redis' words.
-fn refusal(incoming: &Incoming, shared: &Shared, max_clients: usize) -> Option<&'static str> {
-    if shared.context.connections() >= max_clients {
+fn refusal(incoming: &Incoming, shared: &Shared) -> Option<&'static str> {
+    let live = &shared.context.live;
+    if shared.context.connections() >= live.max_clients.load(Ordering::Relaxed) {
         return Some("-ERR max number of clients reached\r\n");
     }
     match incoming {
-        Incoming::Tcp(_, peer) | Incoming::Tls(_, peer) if shared.access.denies(peer.ip()) => {
+        Incoming::Tcp(_, peer) | Incoming::Tls(_, peer) if live.denies(peer.ip()) => {
             log::debug!("protected mode refuses {peer}");
             Some(DENIED)
         }

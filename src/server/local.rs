@@ -1,12 +1,16 @@
 //! What the connections of one worker share.
 
 use super::{exchange::Exchange, shared::Shared};
-use crate::command::Stats;
+use crate::{
+    command::{Spec, Stats},
+    resp::Args,
+};
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
+    ptr,
     rc::Rc,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, LazyLock, atomic::Ordering},
     task::Waker,
     time::Duration,
 };
@@ -32,6 +36,8 @@ pub(super) struct Local {
     wakers: RefCell<HashMap<u64, Waker>>,
     /// Asks for a kick of the committing thread.
     submitted: Notify,
+    /// The command that was counted last, and its place: nearly always that of the next.
+    last: Cell<Option<(&'static Spec, usize)>>,
 }
 
 impl Local {
@@ -44,6 +50,7 @@ impl Local {
             promised: Cell::new(0),
             wakers: RefCell::default(),
             submitted: Notify::new(),
+            last: Cell::new(None),
         }
     }
 
@@ -82,8 +89,25 @@ impl Local {
 
     pub fn stats(&self) -> &Stats {
         // There is one row a worker, made before the workers.
-        static NONE: Stats = Stats::new();
-        self.shared.context.stats.get(self.index).map_or(&NONE, |stats| stats)
+        static NONE: LazyLock<Stats> = LazyLock::new(Stats::default);
+        self.shared.context.stats.get(self.index).map(|stats| &**stats).unwrap_or(&NONE)
+    }
+
+    /// Where a request's command is counted: see [`Commands::place`](crate::command::Commands::place).
+    #[inline]
+    pub fn place(&self, spec: &'static Spec, args: Args<'_>) -> Option<usize> {
+        match self.last.get() {
+            Some((last, place)) if ptr::eq(last, spec) => Some(place),
+            _ => self.find_place(spec, args),
+        }
+    }
+
+    fn find_place(&self, spec: &'static Spec, args: Args<'_>) -> Option<usize> {
+        let place = self.shared.commands.place(spec, args)?;
+        if spec.subcommands.is_empty() {
+            self.last.set(Some((spec, place)));
+        }
+        Some(place)
     }
 
     /// Gives writes to the committing thread. When that sleeps, it is woken only after every

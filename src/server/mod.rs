@@ -1,15 +1,19 @@
 //! The server: listeners, workers, the committing thread, and an orderly end.
 
 mod access;
+mod account;
 mod cold;
 mod connection;
+mod context;
 mod each;
 mod error;
 mod exchange;
 mod idle;
 mod listener;
 mod local;
+mod metrics;
 mod pool;
+mod reading;
 mod shared;
 mod sockets;
 #[cfg(test)]
@@ -22,14 +26,16 @@ pub use access::{Access, AccessError};
 pub use error::Error;
 
 use crate::{
-    command::{Commands, Context, Stats},
+    command::Commands,
     config::Config,
     engine::Fsync,
     store::{CommitQueue, Store},
 };
 use listener::Listener;
+use metrics::Metrics;
 use shared::{Inbox, Inlets, Shared};
 use std::{
+    future::pending,
     sync::{
         Arc,
         mpsc::{RecvTimeoutError, Sender, channel},
@@ -51,12 +57,13 @@ pub fn serve(
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Thread)?;
     let listener = runtime.block_on(async { Listener::bind(&config.network) })?;
+    let metrics = config.metrics.map(|address| runtime.block_on(Metrics::bind(address))).transpose()?;
     access.announce(&config.network);
+    let commands = Commands::without(&config.disabled_commands);
     let shared = Arc::new(Shared {
-        context: Arc::new(context(store, config, &access, &listener, max_clients)),
-        commands: Commands::without(&config.disabled_commands),
+        context: Arc::new(context::context(store, config, &commands, &access, &listener, max_clients)),
+        commands,
         access,
-        limits: config.network.client,
         keepalive: config.network.keepalive,
         queue: CommitQueue::default(),
         inboxes: (0..config.threads).map(|_| Inbox::default()).collect(),
@@ -66,8 +73,18 @@ pub fn serve(
     let (inlets, workers) = spawn_workers(&shared, config.threads, config.network.shutdown_timeout)?;
     let outcome = runtime.block_on(async {
         let signals = listener::Signals::new().map_err(Error::Signal)?;
+        if let Some(metrics) = &metrics {
+            log::info!("metrics at http://{}/metrics", metrics.address());
+        }
         ready(&listener.address());
-        listener.accept_until(signals.stop(&shared.shutdown), &shared, &inlets, max_clients).await;
+        let metrics = async {
+            match &metrics {
+                Some(metrics) => metrics.serve(&shared).await,
+                None => pending().await,
+            }
+        };
+        let accepting = listener.accept_until(signals.stop(&shared.shutdown), &shared, &inlets);
+        tokio::select! { () = accepting => {}, () = metrics => {} }
         Ok(())
     });
     drop(listener);
@@ -80,25 +97,6 @@ pub fn serve(
     let store = &shared.context.store;
     let closed = store.close().map_err(Error::Close);
     outcome.and(closed).and(store.fault().map_or(Ok(()), |fault| Err(Error::Fault(fault.into()))))
-}
-
-/// What commands see of the server.
-fn context(
-    store: Store,
-    config: &Config,
-    access: &Access,
-    listener: &Listener,
-    max_clients: usize,
-) -> Context {
-    let ports = listener.ports();
-    Context {
-        store: Arc::new(store),
-        password: access.password.clone(),
-        settings: config.settings(ports, max_clients),
-        port: ports.plain,
-        started: Instant::now(),
-        stats: (0..config.threads).map(|_| Stats::new().into()).collect(),
-    }
 }
 
 fn spawn_workers(
@@ -141,14 +139,21 @@ impl Writers {
         let (queue, target) = (shared.clone(), store.clone());
         let commit = move || {
             let clients = || queue.context.connections();
-            queue.queue.run(&target, clients, |group| queue.deliver(group));
+            queue.queue.run(&target, clients, |group, time| {
+                queue.context.groups.note_commit(group.len(), time);
+                queue.deliver(group);
+            });
         };
         writers.committer = Some(spawn("commit".into(), commit)?);
         if store.fsync() == Fsync::EverySec {
             let (stop, stopped) = channel::<()>();
+            let shared = shared.clone();
             let sync = move || {
                 while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(Duration::from_secs(1)) {
-                    store.sync_if_written();
+                    let begin = Instant::now();
+                    if store.sync_if_written() {
+                        shared.context.groups.note_sync(begin.elapsed());
+                    }
                 }
             };
             writers.syncer = Some((stop, spawn("sync".into(), sync)?));

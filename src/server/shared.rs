@@ -3,7 +3,6 @@
 use super::{access::Access, exchange::Exchange};
 use crate::{
     command::{Commands, Context},
-    config::ClientLimits,
     store::CommitQueue,
 };
 use std::{
@@ -19,7 +18,6 @@ pub(super) struct Shared {
     /// Those that are not disabled.
     pub commands: Commands,
     pub access: Access,
-    pub limits: ClientLimits,
     pub keepalive: Option<Duration>,
     pub queue: CommitQueue<Box<Exchange>>,
     pub inboxes: Vec<Inbox>,

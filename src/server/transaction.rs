@@ -9,6 +9,7 @@ use crate::{
 use std::{
     collections::{HashSet, VecDeque},
     mem,
+    ops::Range,
     sync::Arc,
 };
 
@@ -41,6 +42,14 @@ pub(super) struct Executed {
     queries: VecDeque<Reply>,
     /// Whether a watched key had changed, and nothing was done.
     changed: bool,
+}
+
+/// One request of a transaction that was carried out.
+pub(super) struct Done<'t> {
+    pub spec: &'static Spec,
+    pub args: Args<'t>,
+    /// Its reply, a part of these; `None` for what looks neither at keys nor at the server, and is answered now.
+    pub written: Option<(&'t Reply, Range<usize>)>,
 }
 
 /// A client's transaction. Keys are watched until it is dropped.
@@ -230,9 +239,18 @@ impl Transaction {
         self.unwatch_added();
     }
 
-    /// Writes the reply to EXEC, with `answer` for what looks neither at keys nor at the server. Ends the
-    /// transaction.
-    pub fn reply(&mut self, reply: &mut Reply, mut answer: impl FnMut(&'static Spec, Args<'_>, &mut Reply)) {
+    /// Number of queued requests, while they are queued.
+    pub fn queued(&self) -> Option<usize> {
+        self.queue.as_ref().map(|queue| queue.specs.len())
+    }
+
+    /// Whether a queued request writes.
+    pub fn writes(&self) -> bool {
+        self.has(|action| matches!(action, Action::Write(_)))
+    }
+
+    /// Writes the reply to EXEC: `answer` does for each of the requests. Ends the transaction.
+    pub fn reply(&mut self, reply: &mut Reply, mut answer: impl FnMut(Done<'_>, &mut Reply)) {
         let Executed { replies, ends, mut queries, changed } = mem::take(&mut self.executed);
         let Some(Queue { requests, specs, .. }) = self.queue.take() else { return };
         self.unwatch();
@@ -242,10 +260,13 @@ impl Transaction {
         reply.array(specs.len());
         let mut start = 0;
         for (index, (spec, end)) in specs.iter().zip(&ends).enumerate() {
-            match (spec.action, requests.get(index)) {
-                (Action::Query(_), _) => queries.pop_front().iter().for_each(|answer| reply.append(answer)),
-                (action, Some(args)) if !action.is_of_keys() => answer(spec, args, reply),
-                _ => reply.append_part(&replies, start..*end),
+            let query = matches!(spec.action, Action::Query(_)).then(|| queries.pop_front()).flatten();
+            let written = match &query {
+                Some(told) => Some((told, 0..told.len())),
+                None => spec.action.is_of_keys().then_some((&replies, start..*end)),
+            };
+            if let Some(args) = requests.get(index) {
+                answer(Done { spec, args, written }, reply);
             }
             start = *end;
         }

@@ -27,7 +27,8 @@ impl Local {
         let guard = Guard { local: self.clone(), id };
         let outcome = match incoming {
             Incoming::Tcp(stream, peer) => self.serve_tcp(id, stream, peer).await,
-            Incoming::Tls(stream, peer) => self.serve_tls(id, stream, peer).await,
+            // By itself, or what TLS needs would make every connection larger.
+            Incoming::Tls(stream, peer) => Box::pin(self.serve_tls(id, stream, peer)).await,
             Incoming::Unix(stream, path) => self.serve_unix(id, stream, &path).await,
         };
         if let Err(error) = outcome {

@@ -7,12 +7,11 @@
 //!
 //! A store in which nothing ever expires has neither the walk nor the record that asks for it.
 
-use super::{Error, Store, Txn, Work};
-use crate::engine::{KeyRange, layout};
+use super::{Error, Store, Txn, Work, walk::Walk};
+use crate::engine::layout;
 use hashbrown::HashMap;
 use std::{
     collections::BTreeSet,
-    ops::{Bound, ControlFlow},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -54,13 +53,6 @@ struct Index {
     incomplete: bool,
     walk: Option<Walk>,
     stopped: bool,
-}
-
-/// How far the walk has come: behind a key, or at a place of an engine without order.
-#[derive(Clone, Default)]
-struct Walk {
-    after: Option<Vec<u8>>,
-    position: u64,
 }
 
 /// What there is to do.
@@ -231,29 +223,13 @@ impl Store {
 
     /// The next step of a walk over all keys for their deadlines.
     fn walk_on(&self, mut walk: Walk) -> Result<(), Error> {
-        let (mut found, mut left): (Vec<(u64, Vec<u8>)>, _) = (Vec::new(), STEP);
-        let mut reached = None;
-        let visit = &mut |key: &[u8], value: &[u8]| {
+        let mut found: Vec<(u64, Vec<u8>)> = Vec::new();
+        let more = walk.step(self.engine(), STEP, &mut |key, value| {
             let deadline = layout::entry(value).deadline;
             if deadline > 0 {
                 found.push((deadline, key.to_vec()));
             }
-            left = left.saturating_sub(1);
-            if left > 0 {
-                return ControlFlow::Continue(());
-            }
-            reached = Some(key.to_vec());
-            ControlFlow::Break(())
-        };
-        let more = if self.info().ordered {
-            let start = walk.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            self.engine().scan(KeyRange { start, end: Bound::Unbounded }, visit)?;
-            walk.after = reached;
-            walk.after.is_some()
-        } else {
-            walk.position = self.engine().walk(walk.position, visit)?;
-            walk.position > 0
-        };
+        })?;
         let mut index = self.expiry.lock();
         for (deadline, key) in &found {
             index.add(*deadline, key);

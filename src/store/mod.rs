@@ -1,6 +1,8 @@
 //! Between commands and the engine: the only place that decides what is committed together, when it
 //! is synced, and whether writes are still accepted.
 
+mod counting;
+mod counts;
 mod cursors;
 mod expiry;
 mod keyspace;
@@ -21,12 +23,14 @@ mod threads {
 mod space;
 mod txn;
 mod unsynced;
+mod walk;
 mod watch;
 mod within;
 mod written;
 
 use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, Op, VisitValue};
 use bumpalo::Bump;
+use counts::Counted;
 use cursors::Cursors;
 use own::Own;
 use std::{
@@ -44,6 +48,7 @@ use watch::Watches;
 use written::Written;
 
 pub use crate::engine::layout::Entry;
+pub use counts::{KeyCount, KeyCounts};
 pub use expiry::Expiry;
 pub use keyspace::{Keyspace, View, VisitEntry, VisitFound};
 pub use moment::Moment;
@@ -108,6 +113,7 @@ pub struct Store {
     expiry: Expiry,
     cursors: Cursors,
     watches: Watches,
+    counted: Counted,
     /// Which records of the layer are there.
     own: AtomicU8,
 }
@@ -136,6 +142,7 @@ impl Store {
             expiry: Expiry::default(),
             cursors: Cursors::default(),
             watches: Watches::default(),
+            counted: Counted::default(),
             own: AtomicU8::new(0),
         };
         store.find_own();
@@ -267,6 +274,11 @@ impl Store {
         Ok(self.engine.disk_size()?)
     }
 
+    /// See [`Engine::figures`].
+    pub fn figures(&self) -> Vec<engine::Figure> {
+        self.engine.figures()
+    }
+
     /// See [`Engine::rewrite`].
     pub fn rewrite(&self) -> Result<(), Error> {
         Ok(self.engine.rewrite()?)
@@ -382,8 +394,11 @@ impl Store {
     }
 
     /// Makes all that was written so far durable, if anything was since the last call. A failure
-    /// ends writing: under `everysec` those writes have been acknowledged.
-    pub fn sync_if_written(&self) {
+    /// ends writing: under `everysec` those writes have been acknowledged. Returns whether there was anything.
+    pub fn sync_if_written(&self) -> bool {
+        if self.unsynced.state().oldest_unsynced.is_none() {
+            return false;
+        }
         let sync = || match panic::catch_unwind(AssertUnwindSafe(|| self.engine.sync())) {
             Ok(outcome) => outcome.map_err(|error| {
                 let _first = self.fault.set(error.to_string());
@@ -394,6 +409,7 @@ impl Store {
         if let Err(error) = self.unsynced.sync(sync) {
             log::error!("sync failed: {error}");
         }
+        true
     }
 
     /// Where the syncs stand; `None` unless they are made every second.

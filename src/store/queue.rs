@@ -5,7 +5,11 @@ use super::{
     Store, Work,
     threads::{Condvar, Mutex, MutexGuard, yield_now},
 };
-use std::{collections::VecDeque, sync::PoisonError};
+use std::{
+    collections::VecDeque,
+    sync::PoisonError,
+    time::{Duration, Instant},
+};
 
 /// A group takes no more than this many bytes of requests (and at least one part), so that its batch
 /// stays within what engines handle well, and early clients do not wait for everybody's bulk load.
@@ -52,12 +56,18 @@ impl<W: Work> CommitQueue<W> {
     }
 
     /// Commits group after group until closed. `clients` tells how many may be adding work, `deliver`
-    /// takes each group's parts back.
-    pub fn run(&self, store: &Store, clients: impl Fn() -> usize, mut deliver: impl FnMut(&mut Vec<W>)) {
+    /// takes each group's parts back, and how long its commit took.
+    pub fn run(
+        &self,
+        store: &Store,
+        clients: impl Fn() -> usize,
+        mut deliver: impl FnMut(&mut Vec<W>, Duration),
+    ) {
         let mut group = Vec::new();
         while self.gather(&mut group, &clients) {
+            let begin = Instant::now();
             store.commit(&mut group);
-            deliver(&mut group);
+            deliver(&mut group, begin.elapsed());
             group.clear();
         }
     }

@@ -94,7 +94,7 @@ fn run(clients: &'static [usize], seeming: usize) {
             target.run(
                 &store(),
                 || seeming,
-                |group| {
+                |group, _| {
                     assert!(!group.is_empty());
                     let mut counts = outcome.counts.lock().unwrap();
                     for part in group.drain(..) {
@@ -140,7 +140,7 @@ fn a_closing_queue_leaves_nothing_behind() {
         let target = queue.clone();
         let committer = thread::spawn(move || {
             let mut parts = 0;
-            target.run(&store(), || 1, |group| parts += group.len());
+            target.run(&store(), || 1, |group, _| parts += group.len());
             parts
         });
         for number in 0..2 {

@@ -231,7 +231,7 @@ impl Syncing {
         let (done, committed) = channel();
         let (target, source) = (store.clone(), queue.clone());
         let deliver =
-            move |group: &mut Vec<SetNew>| group.drain(..).for_each(|part| done.send(part).unwrap());
+            move |group: &mut Vec<SetNew>, _| group.drain(..).for_each(|part| done.send(part).unwrap());
         let committer = thread::spawn(move || source.run(&target, || 1, deliver));
         Self { store, queue, committed, begun, end, threads: vec![committer] }
     }
@@ -250,7 +250,9 @@ impl Syncing {
     /// Begins a sync, as the timer does.
     fn begin(&mut self) {
         let store = self.store.clone();
-        self.threads.push(thread::spawn(move || store.sync_if_written()));
+        self.threads.push(thread::spawn(move || {
+            store.sync_if_written();
+        }));
         self.begun.recv().unwrap();
     }
 

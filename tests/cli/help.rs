@@ -6,7 +6,7 @@ use crate::{
 };
 use kvbench::engine::{Fsync, Kind};
 
-const FLAGS: [&str; 29] = [
+const FLAGS: [&str; 32] = [
     "--store",
     "--path",
     "--fsync",
@@ -36,6 +36,9 @@ const FLAGS: [&str; 29] = [
     "--tls-auth-clients",
     "--threads",
     "--log-level",
+    "--log-format",
+    "--metrics",
+    "--config",
 ];
 
 fn output(args: &[&str]) -> String {

@@ -13,10 +13,12 @@ mod support;
 
 mod access;
 mod check;
+mod config_file;
 mod docs;
 mod engines;
 mod help;
 mod network;
+mod operations;
 mod options;
 mod paths;
 mod program;

@@ -66,10 +66,16 @@ pub fn failure(dir: &Path, args: &[&str]) -> String {
 /// What `kvbench args` says about arguments that make no sense.
 pub fn misuse(args: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
-    let ended = run(dir.path(), args);
+    let said = misuse_in(dir.path(), args);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{args:?} left something behind");
+    said
+}
+
+/// The same in a directory of the test's.
+pub fn misuse_in(dir: &Path, args: &[&str]) -> String {
+    let ended = run(dir, args);
     assert_eq!(ended.status.code(), Some(2), "{args:?}: {}{}", ended.stdout, ended.stderr);
     assert_eq!(ended.stdout, "", "{args:?}");
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{args:?} left something behind");
     ended.stderr
 }
 

@@ -19,12 +19,12 @@ const FLOORS: &[&[&str]] = &[
     &["main"],
     &["program"],
     &["cli"],
-    &["server", "bench", "torture", "stores"],
+    &["server", "bench", "torture", "stores", "top"],
     &["limits"],
     &["config"],
     &["command", "check", "proof", "testing"],
     &["store", "resp"],
-    &["engine", "failure"],
+    &["engine", "failure", "logging", "notify"],
 ];
 
 /// The stages of the benchmark, top first.
@@ -32,8 +32,15 @@ const STAGES: &[&[&str]] =
     &[&["report", "compare", "reproduce"], &["calibrate"], &["run"], &["plan"], &["data"], &["result"]];
 
 /// The command table, top first; whatever is not named here is a family.
-const COMMANDS: (&[&str], &[&[&str]]) =
-    (&["list", "table"], &[&["spec"], &["context"], &["extended", "glob", "password", "refusal"]]);
+const COMMANDS: (&[&str], &[&[&str]]) = (
+    &["list", "table"],
+    &[
+        &["spec"],
+        &["context"],
+        &["live", "monitors", "refusal"],
+        &["clients", "extended", "glob", "password", "process", "scope", "stats"],
+    ],
+);
 
 type Module = Vec<String>;
 

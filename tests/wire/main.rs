@@ -11,6 +11,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod administration;
 mod browsers;
 mod clients;
 mod commands;

@@ -1,11 +1,12 @@
 //! `rocksdb`: RocksDB, a log-structured merge tree in C++.
 
+mod figures;
 mod info;
 mod stall;
 
 use super::{
-    Batch, Check, Compression, Engine, Error, Info, KeyRange, Kind, Location, Op, OpenOptions, Result, Sound,
-    VisitPair, VisitValue, first::Directory, path,
+    Batch, Check, Compression, Engine, Error, Figure, Info, KeyRange, Kind, Location, Op, OpenOptions,
+    Result, Sound, VisitPair, VisitValue, first::Directory, path,
 };
 use info::{MOST_FILES, OWN_FILES};
 use rocksdb::{
@@ -310,6 +311,10 @@ impl Engine for RocksDb {
 
     fn disk_size(&self) -> Result<u64> {
         self.path.as_deref().map_or(Ok(0), path::disk_size)
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        figures::figures(&self.db)
     }
 
     fn compact(self: Box<Self>) -> Result<()> {

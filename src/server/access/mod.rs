@@ -8,7 +8,7 @@ use crate::{
     config::{self, Config},
 };
 use error::LONGEST;
-use std::{fs::File, io::Read, net::IpAddr, os::unix::fs::PermissionsExt, path::Path};
+use std::{fs::File, io::Read, os::unix::fs::PermissionsExt, path::Path};
 use tls::Acceptor;
 
 pub use error::AccessError;
@@ -30,8 +30,6 @@ pub(super) const DENIED: &str = "-DENIED Redis is running in protected mode beca
 pub struct Access {
     pub(super) password: Option<Password>,
     pub(super) tls: Option<Acceptor>,
-    /// Whether only clients of this machine are served.
-    local_only: bool,
 }
 
 impl Access {
@@ -43,12 +41,7 @@ impl Access {
             None => config.password.clone(),
         };
         let tls = config.tls.as_ref().map(Acceptor::load).transpose()?;
-        Ok(Self { local_only: config.protected_mode && password.is_none(), password, tls })
-    }
-
-    /// Whether a client from `peer` is to be turned away.
-    pub(super) fn denies(&self, peer: IpAddr) -> bool {
-        self.local_only && !peer.to_canonical().is_loopback()
+        Ok(Self { password, tls })
     }
 
     /// Says what a network that can reach this machine can do.
@@ -57,7 +50,7 @@ impl Access {
             return;
         }
         let bind = config.bind;
-        if self.local_only {
+        if config.protected_mode {
             log::warn!(
                 "--bind {bind} without a password: protected mode refuses clients of other machines; set \
                 --password-file, or --protected-mode no"
@@ -84,30 +77,4 @@ fn read_password(path: &Path) -> Result<Password, AccessError> {
     let text = text.strip_suffix(b"\r").unwrap_or(text);
     let short_enough = text.len() as u64 <= LONGEST;
     Password::new(text).filter(|_| short_enough).ok_or_else(|| AccessError::PasswordLength(path.into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn access(local_only: bool) -> Access {
-        Access { password: None, tls: None, local_only }
-    }
-
-    #[test]
-    fn protected_mode_knows_this_machine_by_its_loopback_addresses() {
-        for (peer, local) in [
-            ("127.0.0.1", true),
-            ("127.3.2.1", true),
-            ("::1", true),
-            ("::ffff:127.0.0.1", true),
-            ("192.0.2.1", false),
-            ("::ffff:192.0.2.1", false),
-            ("2001:db8::1", false),
-        ] {
-            let peer = peer.parse().unwrap();
-            assert_eq!(access(true).denies(peer), !local, "{peer}");
-            assert!(!access(false).denies(peer), "{peer}");
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Client libraries, each with a session of its own in `tests/clients`.
 
-use super::{SOURCES, has, installed, output, port, skip};
+use super::{SOURCES, has, installed, output, port, skip, source};
 use crate::every_store::{Running, on_every_store, with_every_store};
 use std::{
     cell::RefCell,
@@ -24,7 +24,7 @@ pub fn python() -> PathBuf {
 
 /// The session of redis-py.
 pub fn session_py() -> String {
-    format!("{SOURCES}/python/session.py")
+    source("python/session.py")
 }
 
 /// Runs a session to its end, which it tells.
@@ -95,7 +95,7 @@ fn jedis_and_lettuce_run_their_sessions_in_both_protocols() {
         output(Command::new("mvn").args(install).current_dir(dir), b"");
     });
     let mut session = Command::new("java");
-    session.args(["-cp", "lib/*", &format!("{SOURCES}/java/Session.java")]).current_dir(dir);
+    session.args(["-cp", "lib/*", &source("java/Session.java")]).current_dir(dir);
     run_on_all(&mut session);
 }
 

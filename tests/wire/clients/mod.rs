@@ -4,8 +4,9 @@ mod libraries;
 mod programs;
 mod versions;
 
+pub use libraries::python;
 #[cfg(feature = "tls")]
-pub use libraries::{python, session_py};
+pub use libraries::session_py;
 
 use crate::every_store::Running;
 use std::{
@@ -16,6 +17,11 @@ use std::{
 };
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
+
+/// A file of `tests/clients`.
+pub fn source(file: &str) -> String {
+    format!("{SOURCES}/{file}")
+}
 
 /// Runs `command` to its end and returns what it printed.
 pub fn output(command: &mut Command, input: &[u8]) -> String {

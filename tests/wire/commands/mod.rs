@@ -95,7 +95,12 @@ const REFUSED: &[(&str, &str)] = &[
     ("hello 3 auth nobody x", "-WRONGPASS invalid username-password pair or user is disabled."),
     ("client maint_notifications on", "-ERR unknown subcommand 'maint_notifications'. Try CLIENT HELP."),
     ("client setinfo bogus x", "-ERR Unrecognized option 'bogus'"),
-    ("config set maxmemory 1", "-ERR unknown subcommand 'set'. Try CONFIG HELP."),
+    (
+        "config set maxmemory 1",
+        "-ERR CONFIG SET failed (possibly related to argument 'maxmemory') - can't set immutable config",
+    ),
+    ("lpush k v", "-ERR unknown command 'lpush': kvbench has strings and keys, and no lists"),
+    ("EVAL return 0", "-ERR unknown command 'EVAL': kvbench has strings and keys, and no scripts"),
     ("command bogus", "-ERR unknown subcommand 'bogus'. Try COMMAND HELP."),
     ("nosuch", "-ERR unknown command 'nosuch', with args beginning with: "),
     ("NoSuch a b", "-ERR unknown command 'NoSuch', with args beginning with: 'a' 'b' "),

@@ -60,6 +60,7 @@ const SCRIPT: &[(&str, &str, &str)] = &[
     ("COPY d c", ":1", ""),
     ("TOUCH c d none", ":2", ""),
     ("OBJECT ENCODING d", "$6\nembstr", ""),
+    ("MEMORY USAGE d", ":2", ""),
     ("UNLINK c d", ":2", ""),
     ("RANDOMKEY x", "-ERR wrong number of arguments for 'randomkey' command", ""),
     ("MSETNX c 1 k 2", ":0", ""),
@@ -114,13 +115,29 @@ const SCRIPT: &[(&str, &str, &str)] = &[
     ("CONFIG GET nosuch", "*0", "%0"),
     ("COMMAND INFO nosuch", "*1\n$-1", "*1\n_"),
     ("COMMAND DOCS nosuch", "*0", "%0"),
+    ("CONFIG RESETSTAT", "+OK", ""),
+    ("CLIENT NO-EVICT ON", "+OK", ""),
+    ("CLIENT GETREDIR", ":-1", ""),
+    ("CLIENT LIST ID 999999", "$0\n", "=4\ntxt:"),
+    ("CLIENT UNPAUSE", "+OK", ""),
+    ("SLOWLOG RESET", "+OK", ""),
+    ("SLOWLOG LEN", ":0", ""),
+    ("SLOWLOG GET 3", "*0", ""),
+    ("LATENCY LATEST", "*0", ""),
+    ("LATENCY HISTOGRAM nosuch", "*0", "%0"),
+    ("WAIT 0 0", ":0", ""),
+    ("COMMAND GETKEYS set k v", "*1\n$1\nk", ""),
+    ("COMMAND LIST FILTERBY PATTERN xad?", "*0", ""),
+    ("DEBUG SLEEP 0", "+OK", ""),
     ("CLIENT SETNAME %", "+OK", ""),
     ("CLIENT GETNAME", "$1\n%", ""),
+    ("RESET", "+RESET", ""),
+    ("CLIENT GETNAME", "$-1", ""),
     ("QUIT", "+OK", ""),
 ];
 
 /// Tested elsewhere: their replies vary, or they end the server.
-const ELSEWHERE: [&str; 4] = ["hello", "info", "shutdown", "bgrewriteaof"];
+const ELSEWHERE: [&str; 7] = ["hello", "info", "shutdown", "bgrewriteaof", "lolwut", "monitor", "time"];
 
 #[test]
 fn the_script_has_every_command() {

@@ -52,6 +52,12 @@ const CONVERSATIONS: &[&str] = &[
     "ECHO a b",
     "CLIENT",
     "QUIT now",
+    "AUTH %\r\nCLIENT REPLY OFF\r\nPING\r\nSET k v\r\nNOSUCH\r\nCLIENT REPLY SKIP\r\nCLIENT REPLY ON\r\nGET k\r\nDEL k",
+    "AUTH %\r\nCLIENT REPLY SKIP\r\nPING\r\nPING a",
+    "AUTH %\r\nPING\r\nCLIENT REPLY SKIP\r\nSET k v\r\nSET k w\r\nGET k\r\nCLIENT REPLY SKIP\r\nDEL k\r\nGET k",
+    "AUTH %\r\nCLIENT REPLY SKIP\r\nGET k\r\nGET k\r\nCLIENT REPLY SKIP\r\nCLIENT REPLY SKIP\r\nGET k\r\nGET k",
+    "CLIENT REPLY OFF\r\nPING",
+    "AUTH %\r\nRESET\r\nPING",
     "*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nECHO\r\n$2\r\nhi",
     // More and longer than a stranger may send.
     "*10\r\n$3\r\nDEL\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n$1\r\ne\r\n$1\r\nf\r\n$1\r\ng\r\n$1\r\nh\r\n$1\r\ni",

@@ -13,7 +13,7 @@ use crate::{
     limits::violations,
     support::Client,
 };
-use redis::Redis;
+pub use redis::Redis;
 use std::{env, io::Read};
 use stream::{Request, Stream};
 

@@ -1,0 +1,302 @@
+//! CLIENT: what connections are there, and what becomes of them.
+
+use super::{
+    clients::Client,
+    context::{After, Context, Replies, Session},
+    refusal::{Subcommands, subcommand},
+    spec::{NOT_AN_INTEGER, SYNTAX_ERROR, Spec},
+};
+use crate::resp::{Args, Reply, parse_integer};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+pub(super) const COMMANDS: &[Spec] = &[Spec::session(
+    "client",
+    -2,
+    client,
+    ("connection", "2.4.0"),
+    "Name, list, hold up and end connections.",
+)
+.with_subcommands(CLIENT)];
+
+const CLIENT: Subcommands = &[
+    ("caching", 3),
+    ("getname", 2),
+    ("getredir", 2),
+    ("id", 2),
+    ("info", 2),
+    ("kill", -3),
+    ("list", -2),
+    ("no-evict", 3),
+    ("no-touch", 3),
+    ("pause", -3),
+    ("reply", 3),
+    ("setinfo", 4),
+    ("setname", 3),
+    ("tracking", -3),
+    ("trackinginfo", 2),
+    ("unblock", -3),
+    ("unpause", 2),
+];
+
+const NO_TRACKING: &str = "ERR kvbench does not keep track of what clients cache; leave CLIENT TRACKING out";
+const NOT_TRACKING: &str = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or \
+                            OPTOUT mode enabled";
+
+/// The text of an error reply.
+type Outcome = Result<(), Vec<u8>>;
+
+fn client(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
+    let Some(subcommand) = subcommand("client", CLIENT, args, reply) else { return };
+    let outcome = match subcommand {
+        "kill" => kill(session, context, args, reply),
+        "list" => list(session, context, args, reply),
+        "pause" => pause(context, args, reply),
+        "unblock" => unblock(args, reply),
+        "unpause" => {
+            context.pause.end();
+            context.clients.wake();
+            reply.ok();
+            Ok(())
+        }
+        "caching" | "getredir" | "tracking" | "trackinginfo" => tracking(subcommand, args, reply),
+        _ => oneself(subcommand, session, args, reply),
+    };
+    if let Err(error) = outcome {
+        reply.error(error);
+    }
+}
+
+/// What a connection asks and says about itself.
+fn oneself(subcommand: &str, session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let client = session.client();
+    match subcommand {
+        "getname" => {
+            let name = client.labels().name.clone();
+            if name.is_empty() { reply.null() } else { reply.bulk(name.as_bytes()) }
+        }
+        "id" => reply.integer(client.id as i64),
+        "info" => {
+            client.speaks(reply.protocol());
+            reply.verbatim(&format!("{}\n", client.describe("client|info")));
+        }
+        "reply" => return replies(session, args, reply),
+        "setname" => {
+            session.set_name(args.get(2))?;
+            reply.ok();
+        }
+        "setinfo" => {
+            session.set_info(args.get(2), args.get(3))?;
+            reply.ok();
+        }
+        _ => {
+            let on = switch(args.get(2))?;
+            // NO-TOUCH means nothing here: nobody keeps when a key was last used.
+            if subcommand == "no-evict" {
+                client.no_evict.store(on, Ordering::Relaxed);
+            }
+            reply.ok();
+        }
+    }
+    Ok(())
+}
+
+fn switch(word: &[u8]) -> Result<bool, Vec<u8>> {
+    match word {
+        word if word.eq_ignore_ascii_case(b"on") => Ok(true),
+        word if word.eq_ignore_ascii_case(b"off") => Ok(false),
+        _ => Err(syntax_error()),
+    }
+}
+
+fn too_many(args: Args<'_>) -> Vec<u8> {
+    let word = args.get(1);
+    [b"ERR unknown subcommand or wrong number of arguments for '", word, b"'. Try CLIENT HELP."].concat()
+}
+
+fn syntax_error() -> Vec<u8> {
+    SYNTAX_ERROR.to_string().into()
+}
+
+/// CLIENT REPLY ON is the only one that is answered.
+fn replies(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let word = args.get(2).to_ascii_lowercase();
+    session.replies = match (&word[..], session.replies) {
+        (b"on", _) => {
+            reply.ok();
+            Replies::On
+        }
+        (b"off", _) | (b"skip", Replies::Off) => Replies::Off,
+        (b"skip", _) => Replies::SkipNext,
+        _ => return Err(syntax_error()),
+    };
+    Ok(())
+}
+
+/// CLIENT PAUSE milliseconds [WRITE|ALL].
+fn pause(context: &Context, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let all = match (args.len(), args.get(3).to_ascii_lowercase().as_slice()) {
+        (3, _) | (4, b"all") => true,
+        (4, b"write") => false,
+        (4, _) => return Err(b"ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
+        _ => return Err(too_many(args)),
+    };
+    let time = match parse_integer(args.get(2)).map(u64::try_from) {
+        Some(Ok(time)) => time,
+        Some(Err(_)) => return Err(b"ERR timeout is negative".into()),
+        None => return Err(b"ERR timeout is not an integer or out of range".into()),
+    };
+    context.pause.begin(Duration::from_millis(time), all);
+    reply.ok();
+    Ok(())
+}
+
+/// No command blocks its client, so nobody is ever unblocked.
+fn unblock(args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let is_reason = |word: &[u8]| [&b"timeout"[..], b"error"].iter().any(|w| word.eq_ignore_ascii_case(w));
+    if args.len() > 4 {
+        return Err(too_many(args));
+    }
+    if args.len() == 4 && !is_reason(args.get(3)) {
+        return Err(b"ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());
+    }
+    parse_integer(args.get(2)).ok_or_else(|| NOT_AN_INTEGER.to_string())?;
+    reply.integer(0);
+    Ok(())
+}
+
+/// The server never tells clients what has changed.
+fn tracking(subcommand: &str, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    match subcommand {
+        "caching" => return Err(NOT_TRACKING.into()),
+        "getredir" => reply.integer(-1),
+        "tracking" if !switch(args.get(2))? => reply.ok(),
+        "tracking" => return Err(NO_TRACKING.into()),
+        _ => {
+            reply.map(3);
+            reply.bulk(b"flags");
+            reply.set(1);
+            reply.bulk(b"off");
+            reply.bulk(b"redirect");
+            reply.integer(-1);
+            reply.bulk(b"prefixes");
+            reply.array(0);
+        }
+    }
+    Ok(())
+}
+
+/// Whether clients of a type are there at all: all are normal ones.
+fn is_normal(kind: &[u8]) -> Result<bool, Vec<u8>> {
+    match kind.to_ascii_lowercase().as_slice() {
+        b"normal" => Ok(true),
+        b"master" | b"replica" | b"slave" | b"pubsub" => Ok(false),
+        _ => Err([b"ERR Unknown client type '", kind, b"'"].concat()),
+    }
+}
+
+/// CLIENT LIST [TYPE type | ID id ...].
+fn list(session: &Session, context: &Context, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let mut all = context.clients.all();
+    let word = args.get(2).to_ascii_lowercase();
+    match (&word[..], args.len()) {
+        (_, 2) => {}
+        (b"type", 4) => {
+            let normal = is_normal(args.get(3))?;
+            all.retain(|_| normal);
+        }
+        (b"id", 4..) => {
+            let id = |word| parse_integer(word).and_then(|id| u64::try_from(id).ok()).filter(|id| *id > 0);
+            let ids: Option<Vec<u64>> = args.from(3).map(id).collect();
+            let ids = ids.ok_or("ERR Invalid client ID")?;
+            all = ids.iter().filter_map(|id| all.iter().find(|client| client.id == *id).cloned()).collect();
+        }
+        _ => return Err(syntax_error()),
+    }
+    session.client().speaks(reply.protocol());
+    session.client().database.store(session.space.number().into(), Ordering::Relaxed);
+    let line = |client: &Arc<Client>| {
+        let own = client.id == session.client().id;
+        let last = context.names.get(client.command.load(Ordering::Relaxed)).map_or("NULL", String::as_str);
+        let now = if session.client().is_executing() { "exec" } else { "client|list" };
+        client.describe(if own { now } else { last }) + "\n"
+    };
+    reply.verbatim(&all.iter().map(line).collect::<String>());
+    Ok(())
+}
+
+/// What CLIENT KILL looks for.
+#[derive(Default)]
+struct Wanted<'a> {
+    id: Option<u64>,
+    normal: Option<bool>,
+    peer: Option<&'a [u8]>,
+    local: Option<&'a [u8]>,
+    skip_me: bool,
+}
+
+impl<'a> Wanted<'a> {
+    /// CLIENT KILL address | [ID id] [TYPE type] [ADDR address] [LADDR address] [USER name] [SKIPME yes|no].
+    fn parse(args: Args<'a>) -> Result<Self, Vec<u8>> {
+        if args.len() == 3 {
+            return Ok(Self { peer: Some(args.get(2)), ..Self::default() });
+        }
+        let mut wanted = Self { skip_me: true, ..Self::default() };
+        for at in (2..args.len()).step_by(2) {
+            let value = (at + 1 < args.len()).then(|| args.get(at + 1)).ok_or_else(syntax_error)?;
+            wanted.option(&args.get(at).to_ascii_lowercase(), value)?;
+        }
+        Ok(wanted)
+    }
+
+    fn option(&mut self, name: &[u8], value: &'a [u8]) -> Outcome {
+        match name {
+            b"id" => {
+                let id = parse_integer(value).and_then(|id| u64::try_from(id).ok()).filter(|id| *id > 0);
+                self.id = Some(id.ok_or("ERR client-id should be greater than 0")?);
+            }
+            b"type" => self.normal = Some(is_normal(value)?),
+            b"addr" => self.peer = Some(value),
+            b"laddr" => self.local = Some(value),
+            b"user" if value == b"default" => {}
+            b"user" => return Err([b"ERR No such user '", value, b"'"].concat()),
+            b"skipme" if value.eq_ignore_ascii_case(b"yes") => self.skip_me = true,
+            b"skipme" if value.eq_ignore_ascii_case(b"no") => self.skip_me = false,
+            _ => return Err(syntax_error()),
+        }
+        Ok(())
+    }
+
+    fn matches(&self, client: &Client) -> bool {
+        self.id.is_none_or(|id| client.id == id)
+            && self.normal.unwrap_or(true)
+            && self.peer.is_none_or(|peer| client.peer.as_bytes() == peer)
+            && self.local.is_none_or(|local| client.local.as_bytes() == local)
+    }
+}
+
+fn kill(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let wanted = Wanted::parse(args)?;
+    let own = session.client().id;
+    let mut count = 0;
+    for client in context.clients.all() {
+        if !wanted.matches(&client) || wanted.skip_me && client.id == own {
+            continue;
+        }
+        count += 1;
+        if client.id == own {
+            // It still gets its reply.
+            session.after = After::Close;
+        } else {
+            client.kill();
+        }
+    }
+    match (args.len(), count) {
+        (3, 0) => return Err(b"ERR No such client".into()),
+        (3, _) => reply.ok(),
+        _ => reply.integer(count),
+    }
+    Ok(())
+}

@@ -1,0 +1,294 @@
+//! CONFIG: what the server was told, and what of it may change.
+
+use super::{
+    context::Context,
+    context::Session,
+    glob,
+    password::Password,
+    refusal::{Subcommands, subcommand},
+    spec::{SYNTAX_ERROR, Spec},
+};
+use crate::resp::{Args, Reply, parse_integer};
+use std::sync::atomic::Ordering::Relaxed;
+
+pub(super) const COMMANDS: &[Spec] =
+    &[Spec::session("config", -2, config, ("server", "2.0.0"), "Read and change settings.")
+        .with_subcommands(CONFIG)];
+
+const CONFIG: Subcommands = &[("get", -3), ("resetstat", 2), ("set", -4)];
+
+fn config(_: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
+    match subcommand("config", CONFIG, args, reply) {
+        Some("get") => get(context, args, reply),
+        Some("set") => match set(context, args) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error),
+        },
+        Some(_) => {
+            context.reset_statistics();
+            reply.ok();
+        }
+        None => {}
+    }
+}
+
+fn get(context: &Context, args: Args<'_>, reply: &mut Reply) {
+    let wanted = |name: &str| {
+        args.from(2).any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
+    };
+    let live = LIVE.iter().map(|setting| (setting.name, setting.kind.get(context)));
+    let fixed = context.settings.iter().map(|(name, value)| (*name, value.clone()));
+    let mut found: Vec<_> = live.chain(fixed).filter(|(name, _)| wanted(name)).collect();
+    found.sort_unstable();
+    reply.map(found.len());
+    for (name, value) in found {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+}
+
+/// One setting that may change.
+struct Setting {
+    name: &'static str,
+    kind: Kind,
+}
+
+/// What a setting's values are, and where it is kept.
+enum Kind {
+    /// From the least to the most.
+    Number(i64, i64, fn(&Context) -> i64, fn(&Context, i64)),
+    /// The same, in bytes, with units.
+    Memory(i64, i64, fn(&Context) -> i64, fn(&Context, i64)),
+    /// Yes or no.
+    YesNo(fn(&Context) -> bool, fn(&Context, bool)),
+    /// One of some words.
+    Word(&'static [&'static str], fn(&Context) -> &'static str, fn(&Context, &str)),
+    /// Any text; it is not told again.
+    Secret(fn(&Context, &[u8])),
+    /// `normal BYTES 0 0`.
+    Buffer(fn(&Context) -> i64, fn(&Context, i64)),
+}
+
+const LIVE: &[Setting] = &[
+    Setting {
+        name: "client-output-buffer-limit",
+        kind: Kind::Buffer(
+            |context| number(context.live.output.load(Relaxed)),
+            |context, bytes| context.live.output.store(size(bytes), Relaxed),
+        ),
+    },
+    Setting {
+        name: "client-query-buffer-limit",
+        kind: Kind::Memory(
+            1 << 20,
+            (1 << 32) - 1,
+            |context| number(context.live.query.load(Relaxed)),
+            |context, bytes| context.live.query.store(size(bytes), Relaxed),
+        ),
+    },
+    Setting {
+        name: "loglevel",
+        kind: Kind::Word(
+            &["debug", "verbose", "notice", "warning"],
+            |_| match log::max_level() {
+                log::LevelFilter::Off | log::LevelFilter::Error | log::LevelFilter::Warn => "warning",
+                log::LevelFilter::Info => "notice",
+                log::LevelFilter::Debug | log::LevelFilter::Trace => "debug",
+            },
+            |_, word| {
+                log::set_max_level(match word {
+                    "debug" => log::LevelFilter::Debug,
+                    "warning" => log::LevelFilter::Warn,
+                    _ => log::LevelFilter::Info,
+                });
+            },
+        ),
+    },
+    Setting {
+        name: "maxclients",
+        kind: Kind::Number(
+            1,
+            u32::MAX as i64,
+            |context| number(context.live.max_clients.load(Relaxed)),
+            |context, clients| context.live.max_clients.store(size(clients), Relaxed),
+        ),
+    },
+    Setting {
+        name: "protected-mode",
+        kind: Kind::YesNo(
+            |context| context.live.protected.load(Relaxed),
+            |context, on| context.live.protected.store(on, Relaxed),
+        ),
+    },
+    Setting {
+        name: "requirepass",
+        kind: Kind::Secret(|context, text| context.live.set_password(Password::new(text))),
+    },
+    Setting {
+        name: "slowlog-log-slower-than",
+        kind: Kind::Number(
+            -1,
+            i64::MAX,
+            |context| context.slow.threshold.load(Relaxed),
+            |context, micros| context.slow.threshold.store(micros, Relaxed),
+        ),
+    },
+    Setting {
+        name: "slowlog-max-len",
+        kind: Kind::Number(
+            0,
+            i64::MAX,
+            |context| number(context.slow.length.load(Relaxed)),
+            |context, length| context.slow.length.store(size(length), Relaxed),
+        ),
+    },
+    Setting {
+        name: "timeout",
+        kind: Kind::Number(
+            0,
+            i32::MAX as i64,
+            |context| i64::try_from(context.live.timeout.load(Relaxed)).unwrap_or(i64::MAX),
+            |context, seconds| {
+                context.live.timeout.store(seconds.unsigned_abs(), Relaxed);
+                // Who sleeps looks at the clock again.
+                context.clients.wake();
+            },
+        ),
+    },
+];
+
+fn number(size: usize) -> i64 {
+    i64::try_from(size).unwrap_or(i64::MAX)
+}
+
+fn size(number: i64) -> usize {
+    usize::try_from(number).unwrap_or(0)
+}
+
+/// A value that fits its setting.
+enum Value<'a> {
+    Number(i64),
+    YesNo(bool),
+    Word(&'static str),
+    Text(&'a [u8]),
+}
+
+impl Kind {
+    fn get(&self, context: &Context) -> String {
+        match self {
+            Self::Number(.., get, _) | Self::Memory(.., get, _) => get(context).to_string(),
+            Self::YesNo(get, _) => if get(context) { "yes" } else { "no" }.into(),
+            Self::Word(_, get, _) => get(context).into(),
+            Self::Secret(_) => String::new(),
+            Self::Buffer(get, _) => format!("normal {} 0 0", get(context)),
+        }
+    }
+
+    /// In Redis' words when it does not fit.
+    fn parse<'a>(&self, text: &'a [u8]) -> Result<Value<'a>, String> {
+        match self {
+            Self::Number(least, most, ..) => {
+                let number = parse_integer(text).ok_or("argument couldn't be parsed into an integer")?;
+                within(*least, *most, number)
+            }
+            Self::Memory(least, most, ..) => {
+                within(*least, *most, memory(text).ok_or("argument must be a memory value")?)
+            }
+            Self::YesNo(..) if text.eq_ignore_ascii_case(b"yes") => Ok(Value::YesNo(true)),
+            Self::YesNo(..) if text.eq_ignore_ascii_case(b"no") => Ok(Value::YesNo(false)),
+            Self::YesNo(..) => Err("argument must be 'yes' or 'no'".into()),
+            Self::Word(words, ..) => {
+                let found = words.iter().find(|word| text.eq_ignore_ascii_case(word.as_bytes()));
+                let refusal = || format!("argument(s) must be one of the following: {}", words.join(", "));
+                found.map(|word| Value::Word(word)).ok_or_else(refusal)
+            }
+            Self::Secret(_) => Ok(Value::Text(text)),
+            Self::Buffer(..) => buffer(text).map(Value::Number),
+        }
+    }
+
+    fn set(&self, context: &Context, value: &Value<'_>) {
+        match (self, value) {
+            (Self::Number(.., set) | Self::Memory(.., set) | Self::Buffer(_, set), Value::Number(number)) => {
+                set(context, *number);
+            }
+            (Self::YesNo(_, set), Value::YesNo(on)) => set(context, *on),
+            (Self::Word(.., set), Value::Word(word)) => set(context, word),
+            (Self::Secret(set), Value::Text(text)) => set(context, text),
+            _ => {}
+        }
+    }
+}
+
+fn within<'a>(least: i64, most: i64, number: i64) -> Result<Value<'a>, String> {
+    if (least..=most).contains(&number) {
+        return Ok(Value::Number(number));
+    }
+    Err(format!("argument must be between {least} and {most} inclusive"))
+}
+
+/// A number of bytes: `100`, `1k` (1000), `1kb` (1024) and so on.
+fn memory(text: &[u8]) -> Option<i64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.to_ascii_lowercase().as_slice() {
+        b"" | b"b" => 1,
+        b"k" => 1000,
+        b"kb" => 1 << 10,
+        b"m" => 1_000_000,
+        b"mb" => 1 << 20,
+        b"g" => 1_000_000_000,
+        b"gb" => 1 << 30,
+        _ => return None,
+    };
+    str::from_utf8(number).ok()?.parse::<i64>().ok()?.checked_mul(factor)
+}
+
+/// Classes of clients with a hard limit, a soft one and its seconds; there are only normal clients, and no soft limits.
+fn buffer(text: &[u8]) -> Result<i64, String> {
+    const WRONG: &str = "Wrong number of arguments in buffer limit configuration.";
+    let words: Vec<&[u8]> = text.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).collect();
+    let [class, hard, _, _] = words[..] else { return Err(WRONG.into()) };
+    if !class.eq_ignore_ascii_case(b"normal") {
+        return Err("Invalid client class specified in buffer limit configuration.".into());
+    }
+    memory(hard)
+        .ok_or_else(|| "Error in hard, soft or soft_seconds setting in buffer limit configuration.".into())
+}
+
+/// All values are looked at before the first is set.
+fn set(context: &Context, args: Args<'_>) -> Result<(), Vec<u8>> {
+    if args.len() % 2 == 1 {
+        return Err(SYNTAX_ERROR.to_string().into());
+    }
+    let mut changes: Vec<(&Setting, Value<'_>)> = Vec::new();
+    for at in (2..args.len()).step_by(2) {
+        let name = args.get(at).to_ascii_lowercase();
+        let failed = |reason: &str| {
+            let reason = format!("') - {reason}");
+            [b"ERR CONFIG SET failed (possibly related to argument '", &name[..], reason.as_bytes()].concat()
+        };
+        let Some(setting) = LIVE.iter().find(|setting| setting.name.as_bytes() == name) else {
+            if context.settings.iter().any(|(fixed, _)| fixed.as_bytes() == name) {
+                return Err(failed("can't set immutable config"));
+            }
+            let unknown = b"ERR Unknown option or number of arguments for CONFIG SET - '";
+            return Err([unknown, args.get(at), b"'"].concat());
+        };
+        if changes.iter().any(|(other, _)| other.name == setting.name) {
+            return Err(failed("duplicate parameter"));
+        }
+        let value = setting.kind.parse(args.get(at + 1)).map_err(|reason| failed(&reason))?;
+        if let ("maxclients", Value::Number(clients)) = (setting.name, &value)
+            && size(*clients) > context.live.possible_clients
+        {
+            let possible = context.live.possible_clients;
+            return Err(failed(&format!(
+                "The operating system is not able to handle the specified number of clients, try with {possible}"
+            )));
+        }
+        changes.push((setting, value));
+    }
+    changes.iter().for_each(|(setting, value)| setting.kind.set(context, value));
+    Ok(())
+}

@@ -1,0 +1,249 @@
+//! INFO: the sections and fields of Redis that mean something here, and our own.
+
+use super::{
+    context::{Context, REDIS_VERSION},
+    process,
+    spec::{Error, Spec},
+    stats::CommandTotal,
+};
+use crate::resp::{Args, Reply};
+use std::{
+    fmt::{Display, Write},
+    sync::atomic::Ordering,
+    time::{Duration, SystemTime},
+};
+
+pub(super) const COMMANDS: &[Spec] =
+    &[Spec::query("info", -1, info, ("server", "1.0.0"), "Describe the server.")];
+
+/// Name, whether it is there when nobody asks for it, and what writes it.
+type Section = (&'static str, bool, fn(&Context, &mut Text) -> Result<(), Error>);
+
+const SECTIONS: &[Section] = &[
+    ("Server", true, server),
+    ("Clients", true, clients),
+    ("Memory", true, memory),
+    ("Persistence", true, persistence),
+    ("Stats", true, stats),
+    ("Replication", true, replication),
+    ("CPU", true, cpu),
+    ("Modules", true, |_, _| Ok(())),
+    ("Commandstats", false, command_stats),
+    ("Errorstats", true, error_stats),
+    ("Latencystats", false, latency_stats),
+    ("Cluster", true, |_, text| {
+        text.line("cluster_enabled", 0);
+        Ok(())
+    }),
+    ("Keyspace", true, keyspace),
+];
+
+fn info(context: &Context, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+    let words: Vec<Vec<u8>> = args.from(1).map(<[u8]>::to_ascii_lowercase).collect();
+    let has = |word: &str| words.iter().any(|other| other == word.as_bytes());
+    let (default, all) = (words.is_empty() || has("default"), has("all") || has("everything"));
+    let mut text = Text::default();
+    for (name, by_default, write) in SECTIONS {
+        if all || default && *by_default || has(&name.to_ascii_lowercase()) {
+            text.section(name);
+            write(context, &mut text)?;
+        }
+    }
+    reply.verbatim(&text.0);
+    Ok(())
+}
+
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn section(&mut self, name: &str) {
+        let gap = if self.0.is_empty() { "" } else { "\r\n" };
+        self.write(format_args!("{gap}# {name}\r\n"));
+    }
+
+    fn line(&mut self, name: &str, value: impl Display) {
+        self.write(format_args!("{name}:{value}\r\n"));
+    }
+
+    /// Nothing when the system does not tell.
+    fn bytes(&mut self, name: &str, bytes: Option<u64>) {
+        if let Some(bytes) = bytes {
+            self.line(name, bytes);
+            self.line(&format!("{name}_human"), human(bytes));
+        }
+    }
+
+    fn write(&mut self, text: std::fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _ = self.0.write_fmt(text);
+    }
+}
+
+/// As Redis writes sizes.
+fn human(bytes: u64) -> String {
+    const UNITS: [(u32, char); 3] = [(30, 'G'), (20, 'M'), (10, 'K')];
+    let unit = UNITS.iter().find(|(shift, _)| bytes >> shift > 0);
+    unit.map_or_else(
+        || format!("{bytes}B"),
+        |(shift, letter)| format!("{:.2}{letter}", bytes as f64 / (1_u64 << shift) as f64),
+    )
+}
+
+fn server(context: &Context, text: &mut Text) -> Result<(), Error> {
+    let uptime = context.started.elapsed();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let info = context.store.info();
+    text.line("redis_version", REDIS_VERSION);
+    text.line("redis_mode", "standalone");
+    text.line("kvbench_version", env!("CARGO_PKG_VERSION"));
+    text.line("store", info.name);
+    text.line("store_library", info.library);
+    text.line("os", std::env::consts::OS);
+    text.line("arch_bits", usize::BITS);
+    text.line("process_id", std::process::id());
+    text.line("tcp_port", context.port);
+    text.line("server_time_usec", now.as_micros());
+    text.line("uptime_in_seconds", uptime.as_secs());
+    text.line("uptime_in_days", uptime.as_secs() / Duration::from_hours(24).as_secs());
+    Ok(())
+}
+
+fn clients(context: &Context, text: &mut Text) -> Result<(), Error> {
+    text.line("connected_clients", context.connections());
+    text.line("cluster_connections", 0);
+    text.line("maxclients", context.live.max_clients.load(Ordering::Relaxed));
+    text.line("blocked_clients", 0);
+    text.line("tracking_clients", 0);
+    Ok(())
+}
+
+fn memory(_: &Context, text: &mut Text) -> Result<(), Error> {
+    let memory = process::memory();
+    text.bytes("used_memory", memory.used);
+    text.bytes("used_memory_rss", memory.resident);
+    text.bytes("used_memory_peak", memory.peak);
+    text.bytes("total_system_memory", memory.total);
+    text.bytes("maxmemory", Some(0));
+    text.line("maxmemory_policy", "noeviction");
+    if let (Some(used), Some(resident)) = (memory.used, memory.resident) {
+        text.line("mem_fragmentation_ratio", format_args!("{:.2}", resident as f64 / used.max(1) as f64));
+    }
+    Ok(())
+}
+
+fn persistence(context: &Context, text: &mut Text) -> Result<(), Error> {
+    let store = &context.store;
+    let ok = if store.fault().is_some() { "err" } else { "ok" };
+    text.line("loading", 0);
+    text.line("async_loading", 0);
+    text.line("rdb_bgsave_in_progress", 0);
+    text.line("aof_enabled", u8::from(!store.is_memory_only()));
+    text.line("aof_last_write_status", ok);
+    text.line("fsync", store.fsync());
+    text.line("writes_refused", u8::from(store.fault().is_some()));
+    if let Some(state) = store.sync_state() {
+        let last = state.last_sync.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+        text.line("oldest_unsynced_ms", state.oldest_unsynced.unwrap_or_default().as_millis());
+        text.line("last_sync_time", last.unwrap_or_default().as_secs());
+        text.line("writes_delayed_by_sync", state.delays);
+    }
+    group_lines(context, text);
+    text.line("disk_bytes", store.disk_size()?);
+    Ok(())
+}
+
+/// How many clients shared a commit, and how long commits and syncs took.
+fn group_lines(context: &Context, text: &mut Text) {
+    let groups = &context.groups;
+    let (size, commit, sync) = (groups.size.counts(), groups.commit.counts(), groups.sync.counts());
+    text.line("commits", commit.count());
+    let clients = size.sum() >> 10;
+    let mean = clients as f64 / size.count().max(1) as f64;
+    text.line("commit_clients_total", clients);
+    text.line("commit_group_size_mean", format_args!("{mean:.2}"));
+    text.line("commit_usec_total", commit.sum() / 1000);
+    for (name, counts) in [("commit", commit), ("sync", sync)] {
+        for (percentile, percent) in [("p50", 50.0), ("p99", 99.0)] {
+            text.line(&format!("{name}_usec_{percentile}"), counts.percentile(percent) / 1000);
+        }
+    }
+}
+
+fn stats(context: &Context, text: &mut Text) -> Result<(), Error> {
+    let rates = context.rates();
+    text.line("total_connections_received", context.total(|stats| &stats.accepted));
+    text.line("total_commands_processed", context.total(|stats| &stats.commands));
+    text.line("instantaneous_ops_per_sec", rates.commands as u64);
+    text.line("total_net_input_bytes", context.total(|stats| &stats.received));
+    text.line("total_net_output_bytes", context.total(|stats| &stats.sent));
+    text.line("instantaneous_input_kbps", format_args!("{:.2}", rates.received / 1024.0));
+    text.line("instantaneous_output_kbps", format_args!("{:.2}", rates.sent / 1024.0));
+    text.line("rejected_connections", context.rejected.load(Ordering::Relaxed));
+    text.line("expired_keys", context.store.expiry().removed());
+    text.line("evicted_keys", 0);
+    text.line("pubsub_channels", 0);
+    text.line("pubsub_patterns", 0);
+    text.line("total_error_replies", context.errors.counts().iter().map(|(_, count)| count).sum::<u64>());
+    Ok(())
+}
+
+fn replication(_: &Context, text: &mut Text) -> Result<(), Error> {
+    text.line("role", "master");
+    text.line("connected_slaves", 0);
+    text.line("master_repl_offset", 0);
+    Ok(())
+}
+
+fn cpu(_: &Context, text: &mut Text) -> Result<(), Error> {
+    if let Some((system, user)) = process::processor() {
+        text.line("used_cpu_sys", format_args!("{:.6}", system.as_secs_f64()));
+        text.line("used_cpu_user", format_args!("{:.6}", user.as_secs_f64()));
+    }
+    Ok(())
+}
+
+/// The commands that were used, and what was counted of each.
+fn used(context: &Context) -> impl Iterator<Item = (&str, CommandTotal)> {
+    let names = context.names.iter().map(String::as_str).enumerate();
+    names.filter_map(|(index, name)| Some((name, context.command_total(index)?)))
+}
+
+fn command_stats(context: &Context, text: &mut Text) -> Result<(), Error> {
+    for (name, total) in used(context) {
+        let micros = total.nanos / 1000;
+        let each = total.nanos as f64 / 1000.0 / total.calls.max(1) as f64;
+        text.write(format_args!(
+            "cmdstat_{name}:calls={},usec={micros},usec_per_call={each:.2},rejected_calls={},failed_calls={}\r\n",
+            total.calls, total.rejected, total.failed
+        ));
+    }
+    Ok(())
+}
+
+fn error_stats(context: &Context, text: &mut Text) -> Result<(), Error> {
+    for (code, count) in context.errors.counts() {
+        text.write(format_args!("errorstat_{code}:count={count}\r\n"));
+    }
+    Ok(())
+}
+
+fn latency_stats(context: &Context, text: &mut Text) -> Result<(), Error> {
+    for (name, total) in used(context).filter(|(_, total)| total.calls > 0) {
+        let micros = |percent| total.latency.percentile(percent) as f64 / 1000.0;
+        let (p50, p99, p999) = (micros(50.0), micros(99.0), micros(99.9));
+        text.write(format_args!(
+            "latency_percentiles_usec_{name}:p50={p50:.3},p99={p99:.3},p99.9={p999:.3}\r\n"
+        ));
+    }
+    Ok(())
+}
+
+/// Counting is a scan on some engines, and clients ask INFO before they are ready: only what is known soon is told.
+fn keyspace(context: &Context, text: &mut Text) -> Result<(), Error> {
+    for (database, count) in context.store.key_counts()?.unwrap_or_default() {
+        let (keys, expires, left) = (count.keys, count.expires, count.mean_left());
+        text.line(&format!("db{database}"), format_args!("keys={keys},expires={expires},avg_ttl={left}"));
+    }
+    Ok(())
+}

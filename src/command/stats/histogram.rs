@@ -1,0 +1,160 @@
+//! A histogram that many threads read and one writes as a rule: counters, and nothing else.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Powers of two that are told apart: from 1 (1024 ns) to 2^26 of them (about 69 s).
+const POWERS: usize = 27;
+
+/// Parts of each power: a value is known to an eighth of its size.
+const PARTS: usize = 8;
+
+/// What is less than this shares the first bucket.
+const LEAST_BITS: u32 = 10;
+
+/// Buckets of nanoseconds from 1,024 to about 137 seconds. The first has what is shorter, the last what is longer.
+#[derive(Debug)]
+pub struct Histogram {
+    buckets: [AtomicU64; 1 + POWERS * PARTS],
+    sum: AtomicU64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { buckets: [const { AtomicU64::new(0) }; 1 + POWERS * PARTS], sum: AtomicU64::new(0) }
+    }
+}
+
+fn bucket(value: u64) -> usize {
+    let Some(power) = (value | 1).ilog2().checked_sub(LEAST_BITS) else { return 0 };
+    let part = (value >> (power + LEAST_BITS - 3)) as usize % PARTS;
+    (1 + power as usize * PARTS + part).min(POWERS * PARTS)
+}
+
+/// The least value that is too large for a bucket.
+fn end(bucket: usize) -> u64 {
+    let (power, part) = (bucket.saturating_sub(1) / PARTS, bucket.saturating_sub(1) % PARTS);
+    if bucket == 0 { 1 << LEAST_BITS } else { (PARTS + part + 1) as u64 * ((1 << power) << (LEAST_BITS - 3)) }
+}
+
+impl Histogram {
+    /// Notes `count` times the same value.
+    pub fn record(&self, value: u64, count: u64) {
+        if let Some(bucket) = self.buckets.get(bucket(value)) {
+            bucket.fetch_add(count, Ordering::Relaxed);
+            self.sum.fetch_add(value.wrapping_mul(count), Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets everything.
+    pub fn reset(&self) {
+        self.buckets.iter().chain([&self.sum]).for_each(|counter| counter.store(0, Ordering::Relaxed));
+    }
+
+    /// Adds what it holds to `counts`.
+    pub fn add_to(&self, counts: &mut Counts) {
+        for (total, bucket) in counts.buckets.iter_mut().zip(&self.buckets) {
+            *total += bucket.load(Ordering::Relaxed);
+        }
+        counts.sum += self.sum.load(Ordering::Relaxed);
+    }
+
+    /// What it holds.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        self.add_to(&mut counts);
+        counts
+    }
+}
+
+/// What histograms held at one moment.
+#[derive(Clone, Debug)]
+pub struct Counts {
+    buckets: Vec<u64>,
+    sum: u64,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self { buckets: vec![0; 1 + POWERS * PARTS], sum: 0 }
+    }
+}
+
+impl Counts {
+    /// Number of values.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// Sum of the values.
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// The value that `percent` of all do not exceed, rounded up by an eighth at most; 0 when there is none.
+    pub fn percentile(&self, percent: f64) -> u64 {
+        let wanted = (self.count() as f64 * percent / 100.0).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        let found = self.buckets.iter().position(|count| {
+            seen += count;
+            seen >= wanted
+        });
+        found.map_or(0, end)
+    }
+
+    /// For each power of two from 1,024 on: the power, and how many values are below it.
+    pub fn by_power(&self) -> impl Iterator<Item = (u64, u64)> {
+        let mut seen = 0;
+        (0..=POWERS).map(move |power| {
+            let last = power * PARTS;
+            let first = if power == 0 { 0 } else { last + 1 - PARTS };
+            seen += self.buckets.get(first..=last).unwrap_or_default().iter().sum::<u64>();
+            (1 << (power as u32 + LEAST_BITS), seen)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_in_the_bucket_that_ends_above_it() {
+        for shift in 0..37 {
+            for value in [1_u64 << shift, (1 << shift) + 1, (3 << shift) / 2, (2 << shift) - 1] {
+                let index = bucket(value);
+                assert!(value < end(index), "{value} in {index}, which ends at {}", end(index));
+                assert!(
+                    index == 0 || value >= end(index - 1),
+                    "{value} is in a later bucket than it need be"
+                );
+            }
+        }
+        assert_eq!(bucket(u64::MAX), POWERS * PARTS);
+    }
+
+    #[test]
+    fn percentiles_are_an_eighth_too_large_at_most() {
+        let histogram = Histogram::default();
+        (1..=10_000).for_each(|micros| histogram.record(micros * 1000, 1));
+        let counts = histogram.counts();
+        for percent in [50.0, 99.0, 99.9] {
+            let (exact, got) = (percent * 100_000.0, counts.percentile(percent) as f64);
+            assert!(got >= exact && got <= exact * 1.13, "{percent}%: {got}, not {exact}");
+        }
+        assert_eq!((counts.count(), counts.sum()), (10_000, 50_005_000_000));
+        assert_eq!(Counts::default().percentile(99.0), 0);
+    }
+
+    #[test]
+    fn powers_count_what_is_below_them() {
+        let histogram = Histogram::default();
+        for (value, count) in [(5, 1), (1023, 1), (1024, 2), (2047, 3), (2048, 4), (1 << 60, 5)] {
+            histogram.record(value, count);
+        }
+        let powers: Vec<_> = histogram.counts().by_power().collect();
+        assert_eq!(powers[..3], [(1024, 2), (2048, 7), (4096, 11)]);
+        assert_eq!(powers.last().unwrap().1, 16);
+        histogram.reset();
+        assert_eq!((histogram.counts().count(), histogram.counts().sum()), (0, 0));
+    }
+}

@@ -1,0 +1,221 @@
+//! What a run of requests leaves behind when it is answered: counters, an entry of SLOWLOG, lines for MONITOR.
+
+use super::{exchange::Exchange, local::Local, transaction::Done};
+use crate::{
+    command::{Client, Lookup, Replies, Session, Spec, stats::CommandStats},
+    resp::{Args, reply_len},
+};
+use std::{
+    ptr,
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+/// Where a run began.
+#[derive(Clone, Copy)]
+pub(super) struct Begin {
+    /// The first request.
+    first: usize,
+    /// How long the reply was.
+    reply: usize,
+    time: Instant,
+    kind: Kind,
+}
+
+/// What is done with requests.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// They are carried out.
+    Run,
+    /// They are queued, to be carried out by EXEC.
+    Queue,
+    /// They are refused until the client gives the password, but for a few.
+    Locked,
+}
+
+impl Begin {
+    pub fn of(exchange: &Exchange, session: &Session, is_queue: bool) -> Self {
+        let kind = match session.authenticated {
+            false => Kind::Locked,
+            true if is_queue => Kind::Queue,
+            true => Kind::Run,
+        };
+        Self { first: exchange.position(), reply: exchange.reply.len(), time: Instant::now(), kind }
+    }
+
+    /// Counts what was answered since.
+    pub fn account(self, local: &Local, session: &Session, exchange: &mut Exchange) {
+        let now = Instant::now();
+        let ran = exchange.position().saturating_sub(self.first);
+        if ran == 0 {
+            return;
+        }
+        let time = now.saturating_duration_since(self.time);
+        let end = self.first + ran;
+        let mut at = self.first;
+        let mut last = None;
+        while at < end {
+            let (found, next) = alike(exchange, at, end);
+            if let Some(args) = exchange.args(at) {
+                last = self.count(local, (found, args), ((next - at) as u64, ran as u64), time).or(last);
+            }
+            at = next;
+        }
+        session.client().note(last, usize::from(session.space.number()), now);
+        if exchange.reply.has_errors() {
+            self.count_errors(local, exchange);
+        }
+        let context = &local.shared.context;
+        let each = time / u32::try_from(ran).unwrap_or(u32::MAX);
+        if self.kind != Kind::Queue && (context.slow.wants(each) || context.monitors.any()) {
+            for index in self.first..end {
+                if let (Some(Lookup::Known(spec)), Some(args)) =
+                    (found(exchange, index), exchange.args(index))
+                    && self.runs(spec)
+                {
+                    show(local, session.client(), (spec, args), each);
+                }
+            }
+        }
+    }
+
+    /// Whether requests for a command are carried out now.
+    fn runs(self, spec: &Spec) -> bool {
+        self.kind == Kind::Run || self.kind == Kind::Locked && spec.before_auth
+    }
+
+    /// Notes `count` requests of `all` that took `time` together. Returns the place of their command.
+    fn count(
+        self,
+        local: &Local,
+        (found, args): (Lookup, Args<'_>),
+        (count, all): (u64, u64),
+        time: Duration,
+    ) -> Option<usize> {
+        match found {
+            Lookup::Known(spec) if self.runs(spec) => {
+                let place = local.place(spec, args)?;
+                local.stats().command(place)?.note(count, all, time);
+                Some(place)
+            }
+            Lookup::Known(_) if self.kind == Kind::Queue => None,
+            Lookup::Known(spec) | Lookup::Arity(spec) => {
+                add(local, (spec, args), |stats| &stats.rejected, count);
+                None
+            }
+            Lookup::Unknown => None,
+        }
+    }
+
+    /// Errors are rare: only where there are some, the replies are gone through.
+    #[cold]
+    fn count_errors(self, local: &Local, exchange: &mut Exchange) {
+        let context = &local.shared.context;
+        for place in exchange.reply.take_errors() {
+            let line = exchange.reply.bytes().get(place..).unwrap_or_default();
+            context.errors.note(line.split(|byte| *byte == b'\r').next().unwrap_or_default());
+        }
+        let mut rest = exchange.reply.bytes().get(self.reply..).unwrap_or_default();
+        for index in self.first..exchange.position() {
+            if let (Some(b'-'), Some(Lookup::Known(spec)), Some(args)) =
+                (rest.first(), found(exchange, index), exchange.args(index))
+            {
+                if self.runs(spec) {
+                    add(local, (spec, args), |stats| &stats.failed, 1);
+                } else if self.kind == Kind::Queue {
+                    add(local, (spec, args), |stats| &stats.rejected, 1);
+                }
+            }
+            rest = reply_len(rest).and_then(|len| rest.get(len..)).unwrap_or_default();
+        }
+    }
+}
+
+/// Notes a request that EXEC has carried out.
+pub(super) fn executed(local: &Local, session: &Session, (done, failed): (&Done<'_>, bool), time: Duration) {
+    if let Some(stats) = local.place(done.spec, done.args).and_then(|place| local.stats().command(place)) {
+        stats.note(1, 1, time);
+        stats.failed.fetch_add(failed.into(), Ordering::Relaxed);
+    }
+    let client = session.client();
+    client.database.store(session.space.number().into(), Ordering::Relaxed);
+    show(local, client, (done.spec, done.args), time);
+}
+
+/// Shows a request that was carried out to those who want to see it: SLOWLOG, and MONITOR unless it administrates.
+/// EXEC is in the first by what it has carried out, as in Redis.
+fn show(local: &Local, client: &Client, (spec, args): (&Spec, Args<'_>), time: Duration) {
+    let context = &local.shared.context;
+    if context.slow.wants(time) && spec.name != "exec" {
+        let name = client.labels().name.clone();
+        context.slow.add(without_secrets(spec, args).into_iter(), time, &client.peer, name);
+    }
+    if context.monitors.any() && !spec.administrates(args) {
+        context.monitors.show(client, without_secrets(spec, args).into_iter());
+    }
+}
+
+/// The words of a request. In place of passwords is what Redis has there.
+fn without_secrets<'a>(spec: &Spec, args: Args<'a>) -> Vec<&'a [u8]> {
+    // How many words are secret behind which word.
+    let (word, count): (&[u8], usize) = match spec.name {
+        "auth" | "hello" => (b"auth", 2),
+        "config" => (b"requirepass", 1),
+        _ => return args.from(0).collect(),
+    };
+    let mut secret = 0;
+    let shown = args.from(0).map(|arg| {
+        if secret > 0 {
+            secret -= 1;
+            return &b"(redacted)"[..];
+        }
+        secret = if arg.eq_ignore_ascii_case(word) { count } else { 0 };
+        arg
+    });
+    shown.collect()
+}
+
+/// What request `index` is.
+fn found(exchange: &Exchange, index: usize) -> Option<Lookup> {
+    exchange.lookups().0.get(index).copied()
+}
+
+/// What request `at` is, and the first after it, up to `end`, that is something else.
+fn alike(exchange: &Exchange, at: usize, end: usize) -> (Lookup, usize) {
+    let (lookups, uniform) = exchange.lookups();
+    let rest = lookups.get(at..end).unwrap_or_default();
+    let Some((first, others)) = rest.split_first() else { return (Lookup::Unknown, end) };
+    if uniform {
+        return (*first, end);
+    }
+    let is_other = |other: &Lookup| match (first, other) {
+        (Lookup::Known(one), Lookup::Known(other)) => !ptr::eq(*one, *other),
+        _ => true,
+    };
+    let next = others.iter().position(is_other).map_or(end, |index| at + 1 + index);
+    (*first, next)
+}
+
+fn add(
+    local: &Local,
+    (spec, args): (&'static Spec, Args<'_>),
+    counter: impl Fn(&CommandStats) -> &AtomicU64,
+    count: u64,
+) {
+    if let Some(stats) = local.place(spec, args).and_then(|place| local.stats().command(place)) {
+        counter(stats).fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+/// Takes away replies that the client does not want (CLIENT REPLY).
+pub(super) fn suppress(session: &mut Session, exchange: &mut Exchange, begin: Begin) {
+    match session.replies {
+        Replies::On => return,
+        Replies::Off => {}
+        // The next request is the one.
+        Replies::SkipNext => session.replies = Replies::Skip,
+        Replies::Skip if exchange.is_midway() => {}
+        Replies::Skip => session.replies = Replies::On,
+    }
+    exchange.reply.truncate(begin.reply);
+}

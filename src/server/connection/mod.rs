@@ -1,0 +1,307 @@
+//! One connection: read what is there, run every complete request, answer with one write.
+
+mod run;
+
+use super::{
+    account::{self, Begin},
+    cold::Temperature,
+    exchange::{Exchange, REPLY_SIZE, Run},
+    idle::{Idle, Over},
+    local::Local,
+    pool,
+    transaction::Transaction,
+};
+use crate::{
+    command::{self, After, Feed, Replies, Session},
+    resp::{Decoder, Foreign, Limits, Partial, Protocol, ProtocolError},
+};
+use std::{
+    future::poll_fn,
+    io,
+    pin::Pin,
+    rc::Rc,
+    sync::atomic::Ordering,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
+    task::yield_now,
+    time::timeout,
+};
+
+/// Longest incomplete request that an idle connection keeps outside the read buffer.
+const PARTIAL_SIZE: usize = 16 << 10;
+
+/// Why a connection ended before the client or the server wanted it to.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error(transparent)]
+    Over(#[from] Over),
+    #[error("its replies grew beyond --client-output-buffer-limit")]
+    Overflow,
+    #[error("it speaks {0}, not the Redis protocol; perhaps a web page tries to use this port")]
+    Foreign(Foreign),
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Self {
+        Self::Over(Over::Io(error))
+    }
+}
+/// Bytes of a reply that are sent at a time.
+const PIECE: usize = 1 << 20;
+
+pub(super) struct Connection<S> {
+    stream: S,
+    local: Rc<Local>,
+    session: Session,
+    decoder: Decoder,
+    protocol: Protocol,
+    /// Buffers that stay with the connection while a large request arrives.
+    held: Option<Box<Exchange>>,
+    /// The beginning of a small request, the rest of which has not arrived.
+    partial: Option<Box<Partial>>,
+    temperature: Temperature,
+    /// What it has queued since MULTI, and the keys it watches.
+    transaction: Option<Box<Transaction>>,
+    /// Ends it when nothing moves for too long, or another client wants it to end.
+    idle: Idle,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    pub fn new(stream: S, local: Rc<Local>, session: Session) -> Self {
+        let decoder = Decoder::new(limits(&local, &session));
+        let idle = Idle::new(session.client().clone(), local.shared.context.clone());
+        Self {
+            stream,
+            local,
+            session,
+            decoder,
+            protocol: Protocol::default(),
+            held: None,
+            partial: None,
+            temperature: Temperature::default(),
+            transaction: None,
+            idle,
+        }
+    }
+
+    /// Serves until the client or the server ends it.
+    pub async fn serve(mut self) {
+        let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+        self.session.client().set_waker(waker);
+        if let Err(error) = self.try_serve().await {
+            let level = match error {
+                Ended::Over(_) => log::Level::Debug,
+                Ended::Overflow | Ended::Foreign(_) => log::Level::Warn,
+            };
+            log::log!(
+                level,
+                "client {} ({}) closed: {error}",
+                self.session.client().id,
+                self.session.client().peer
+            );
+        }
+        if self.session.after == After::Shutdown {
+            self.local.shared.request_shutdown();
+        }
+    }
+
+    async fn try_serve(&mut self) -> Result<(), Ended> {
+        while let Some(mut exchange) = poll_fn(|cx| self.poll_receive(cx)).await? {
+            let full = exchange.input.is_full();
+            exchange.reply.set_protocol(self.protocol);
+            exchange.reply.set_limit(self.local.shared.context.live.output.load(Ordering::Relaxed));
+            exchange = self.answer(exchange).await?;
+            self.send(&mut exchange).await?;
+            self.protocol = exchange.reply.protocol();
+            if self.session.after != After::Continue {
+                self.stream.shutdown().await?;
+                return Ok(());
+            }
+            self.park(exchange);
+            if full {
+                // There is more where this came from; let others run first.
+                yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads once. `None` at the end of the stream, or when the server stops and nothing is left.
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Box<Exchange>>, Ended>> {
+        if self.local.is_closed() {
+            return Poll::Ready(Ok(None));
+        }
+        let mut exchange = self.held.take().unwrap_or_else(pool::take);
+        if let Some(partial) = self.partial.take() {
+            exchange.restore(*partial);
+        }
+        if self.session.client().is_killed() {
+            return Poll::Ready(Err(Over::Killed.into()));
+        }
+        if let Some(lines) = self.session.feed.as_ref().map(Feed::take).filter(|lines| !lines.is_empty()) {
+            exchange.reply.raw(&lines);
+            return Poll::Ready(Ok(Some(exchange)));
+        }
+        let mut space = ReadBuf::new(exchange.input.space());
+        let read = Pin::new(&mut self.stream).poll_read(cx, &mut space);
+        match self.idle.moved(cx, read) {
+            Poll::Pending if self.local.is_stopping() => Poll::Ready(Ok(None)),
+            Poll::Pending => {
+                self.park(exchange);
+                Poll::Pending
+            }
+            Poll::Ready(outcome) => {
+                let len = space.filled().len();
+                outcome?;
+                exchange.input.advance(len);
+                self.local.stats().received.fetch_add(len as u64, Ordering::Relaxed);
+                Poll::Ready(Ok((len > 0).then_some(exchange)))
+            }
+        }
+    }
+
+    /// Gives the buffers back, or keeps what an incomplete request needs.
+    fn park(&mut self, mut exchange: Box<Exchange>) {
+        if exchange.input.len() > PARTIAL_SIZE {
+            self.held = Some(exchange);
+            return;
+        }
+        if !exchange.input.is_empty() {
+            self.partial = Some(Box::new(exchange.take_partial()));
+        }
+        pool::put(exchange);
+    }
+
+    /// Answers every complete request of the buffer.
+    async fn answer(&mut self, mut exchange: Box<Exchange>) -> Result<Box<Exchange>, Ended> {
+        loop {
+            let decoded = self.decoder.decode(&mut exchange.input, &mut exchange.requests);
+            let full = self.decoder.is_full(&exchange.requests);
+            exchange.resolve(&self.local.shared.commands);
+            self.local.stats().commands.fetch_add(exchange.requests.len() as u64, Ordering::Relaxed);
+            while let Some(run) = self.next_run(&mut exchange) {
+                self.pause(&run, &exchange).await?;
+                let begin = Begin::of(&exchange, &self.session, matches!(run, Run::Queue));
+                exchange = self.run(exchange, run).await?;
+                begin.account(&self.local, &self.session, &mut exchange);
+                account::suppress(&mut self.session, &mut exchange, begin);
+                if let Some(time) = self.session.wait.take() {
+                    Box::pin(self.wait(time, |_| false)).await?;
+                }
+                if exchange.reply.has_overflowed() {
+                    return Err(Ended::Overflow);
+                }
+                if exchange.reply.len() >= REPLY_SIZE {
+                    self.send(&mut exchange).await?;
+                }
+                if self.session.after != After::Continue {
+                    return Ok(exchange);
+                }
+                if exchange.is_midway() {
+                    yield_now().await;
+                }
+            }
+            self.decoder.retire(&mut exchange.input, &mut exchange.requests);
+            if let Err(error) = decoded {
+                if let ProtocolError::Foreign(foreign) = error {
+                    self.send(&mut exchange).await?;
+                    return Err(Ended::Foreign(foreign));
+                }
+                exchange.reply.error(format!("ERR {error}"));
+                self.session.after = After::Close;
+                return Ok(exchange);
+            }
+            if !full {
+                return Ok(exchange);
+            }
+        }
+    }
+
+    fn next_run(&self, exchange: &mut Exchange) -> Option<Run> {
+        if !self.session.authenticated {
+            return exchange.next_run_before_auth();
+        }
+        exchange.space = self.session.space;
+        let run = match &self.transaction {
+            Some(transaction) if transaction.is_open() => exchange.next_run_in_transaction(),
+            _ => exchange.next_run(),
+        };
+        if self.session.replies == Replies::Skip {
+            exchange.limit_to_one();
+        }
+        run
+    }
+
+    /// Waits while CLIENT PAUSE holds up what comes next. What waits is on the heap: it would make every connection
+    /// larger.
+    async fn pause(&self, run: &Run, exchange: &Exchange) -> Result<(), Ended> {
+        if !self.local.shared.context.pause.is_on() {
+            return Ok(());
+        }
+        let writes = match run {
+            Run::Write => true,
+            Run::Queue => exchange.is_next_write(),
+            Run::Transaction(command::Transaction::Exec) => {
+                self.transaction.as_ref().is_some_and(|transaction| transaction.writes())
+            }
+            _ => false,
+        };
+        while let Some(left) = self.local.shared.context.pause.left(writes) {
+            Box::pin(self.wait(left, |context| context.pause.left(writes).is_none())).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for so long, or until something holds, of which the task is woken.
+    async fn wait(&self, time: Duration, holds: impl Fn(&command::Context) -> bool) -> Result<(), Ended> {
+        let (context, client) = (&self.local.shared.context, self.session.client());
+        let over = poll_fn(|_| match holds(context) || client.is_killed() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        });
+        let _ = timeout(time, over).await;
+        if client.is_killed() { Err(Over::Killed.into()) } else { Ok(()) }
+    }
+
+    /// Sends the replies. A client that does not read them is not read from either.
+    async fn send(&mut self, exchange: &mut Exchange) -> Result<(), Ended> {
+        let Self { stream, idle, local, .. } = self;
+        let mut sent = 0;
+        while sent < exchange.reply.len() {
+            let rest = exchange.reply.bytes().get(sent..).unwrap_or_default();
+            let piece = rest.get(..PIECE).unwrap_or(rest);
+            let len = poll_fn(|cx| {
+                let written = Pin::new(&mut *stream).poll_write(cx, piece);
+                idle.moved(cx, written)
+            });
+            let len = len.await?;
+            if len == 0 {
+                return Err(io::Error::from(io::ErrorKind::WriteZero).into());
+            }
+            local.stats().sent.fetch_add(len as u64, Ordering::Relaxed);
+            sent += len;
+            if len == PIECE {
+                // The system would go on for as long as the client reads; let others run first.
+                yield_now().await;
+            }
+        }
+        // What TLS has taken may still be with it.
+        poll_fn(|cx| {
+            let flushed = Pin::new(&mut *stream).poll_flush(cx);
+            idle.moved(cx, flushed)
+        })
+        .await?;
+        exchange.reply.truncate(0);
+        Ok(())
+    }
+}
+
+/// What a client may send.
+fn limits(local: &Local, session: &Session) -> Limits {
+    let limits =
+        Limits { query_buffer: local.shared.context.live.query.load(Ordering::Relaxed), ..Limits::default() };
+    if session.authenticated { limits } else { limits.before_auth() }
+}

@@ -1,0 +1,248 @@
+//! Carrying out a run of requests: on the worker, by the committing thread, or on a thread that may wait.
+
+use super::{
+    super::{
+        account, cold,
+        exchange::{Exchange, Home, Run},
+        shared::Shared,
+        transaction::{Done, Task, Transaction},
+    },
+    Connection, Ended, limits,
+};
+use crate::{
+    command::{self, Action, Lookup, Session, SessionCommand},
+    resp::{Foreign, Reply},
+    store::Store,
+};
+use std::{
+    io, mem, slice,
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::oneshot,
+    task::spawn_blocking,
+};
+
+/// A transaction of more bytes than this does not run on a worker.
+const LARGE_TRANSACTION: usize = 64 << 10;
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    pub(super) async fn run(
+        &mut self,
+        mut exchange: Box<Exchange>,
+        run: Run,
+    ) -> Result<Box<Exchange>, Ended> {
+        let shared = &self.local.shared;
+        match run {
+            Run::Read => self.read(exchange).await,
+            Run::Write => {
+                let is_large = exchange.is_next_large();
+                self.commit(exchange, is_large).await
+            }
+            Run::Transaction(step) => self.transact(exchange, step).await,
+            Run::Queue => {
+                let limit = shared.context.live.query.load(Ordering::Relaxed);
+                let (transaction, client) = (&mut self.transaction, self.session.client());
+                exchange.answer_one(|found, args, reply| {
+                    if let (Lookup::Known(spec), Some(transaction)) = (found, transaction) {
+                        transaction.push(spec, args, limit, reply);
+                        client.queues(transaction.queued());
+                    }
+                });
+                Ok(exchange)
+            }
+            Run::Session(run) => {
+                self.run_session(&mut exchange, run);
+                Ok(exchange)
+            }
+            Run::Table(run) => {
+                exchange.answer_one(|_, args, reply| run(&shared.commands, args, reply));
+                Ok(exchange)
+            }
+            Run::Keys(run) => {
+                let store = shared.context.store.clone();
+                let look = spawn_blocking(move || {
+                    exchange.look(&store, run);
+                    exchange
+                });
+                Ok(self.local.promise(look).await.map_err(io::Error::from)?)
+            }
+            Run::Query(run) => {
+                let context = shared.context.clone();
+                let query = spawn_blocking(move || {
+                    exchange.query(&context, run);
+                    exchange
+                });
+                Ok(self.local.promise(query).await.map_err(io::Error::from)?)
+            }
+            Run::Refused => {
+                let (mut is_http, transaction) = (false, &mut self.transaction);
+                let client = self.session.client();
+                exchange.answer_one(|found, args, reply| {
+                    if let Some(transaction) = transaction {
+                        transaction.refuse(found.is_exec());
+                        client.queues(transaction.queued());
+                    }
+                    is_http = matches!(found, Lookup::Unknown) && Foreign::is_http_word(args.get(0));
+                    found.refuse(args, reply);
+                });
+                if is_http { Err(Ended::Foreign(Foreign::Http)) } else { Ok(exchange) }
+            }
+            Run::Locked => {
+                exchange.answer_one(|_, _, reply| reply.error("NOAUTH Authentication required."));
+                Ok(exchange)
+            }
+        }
+    }
+
+    /// Commits what the exchange is about to write.
+    async fn commit(&self, mut exchange: Box<Exchange>, is_large: bool) -> Result<Box<Exchange>, Ended> {
+        let store = &self.local.shared.context.store;
+        if !store.is_memory_only() {
+            let (connection, committed) = oneshot::channel();
+            exchange.home = Some(Home { worker: self.local.index, connection });
+            self.local.submit(exchange);
+            let committed = self.local.promise(committed).await;
+            return Ok(committed.map_err(|_| io::Error::other("the committing thread is gone"))?);
+        }
+        if is_large {
+            let store = store.clone();
+            let commit = spawn_blocking(move || {
+                store.commit(slice::from_mut(&mut exchange));
+                exchange
+            });
+            return Ok(self.local.promise(commit).await.map_err(io::Error::from)?);
+        }
+        store.commit(slice::from_mut(&mut exchange));
+        Ok(exchange)
+    }
+
+    /// Carries out a step of a transaction.
+    async fn transact(
+        &mut self,
+        mut exchange: Box<Exchange>,
+        step: command::Transaction,
+    ) -> Result<Box<Exchange>, Ended> {
+        let store = &self.local.shared.context.store;
+        let mut transaction =
+            self.transaction.take().unwrap_or_else(|| Box::new(Transaction::new(store.clone())));
+        let task = match transaction.step(step) {
+            Ok(Some(task)) => task,
+            done => {
+                exchange.answer_one(|_, _, reply| match done {
+                    Ok(_) => reply.ok(),
+                    Err(error) => reply.error(error),
+                });
+                self.session.client().queues(transaction.queued());
+                self.transaction = Some(transaction);
+                return Ok(exchange);
+            }
+        };
+        let begin = Instant::now();
+        let is_large = transaction.weight() > LARGE_TRANSACTION || transaction.is_long();
+        exchange.begin_task(task, transaction);
+        let mut exchange = self.commit(exchange, is_large).await?;
+        let Some(mut transaction) = exchange.transaction.take() else { return Ok(exchange) };
+        if transaction.task == Some(Task::Execute) {
+            if transaction.has_queries() {
+                transaction = self.query_for(transaction).await?;
+            }
+            self.execute(&mut transaction, &mut exchange.reply, begin.elapsed());
+        }
+        transaction.finish();
+        self.session.client().queues(transaction.queued());
+        self.transaction = Some(transaction);
+        Ok(exchange)
+    }
+
+    async fn query_for(&self, mut transaction: Box<Transaction>) -> io::Result<Box<Transaction>> {
+        let context = self.local.shared.context.clone();
+        let query = spawn_blocking(move || {
+            transaction.query(&context);
+            transaction
+        });
+        Ok(self.local.promise(query).await?)
+    }
+
+    /// Answers EXEC, and what looks neither at keys nor at the server, after a commit that took `time`.
+    fn execute(&mut self, transaction: &mut Transaction, reply: &mut Reply, time: Duration) {
+        let (local, session) = (&self.local, &mut self.session);
+        let each = time / u32::try_from(transaction.queued().unwrap_or(0)).unwrap_or(u32::MAX).max(1);
+        transaction.reply(reply, |done, reply| {
+            let start = reply.len();
+            match &done.written {
+                Some((replies, part)) => reply.append_part(replies, part.clone()),
+                None => answer_within(&local.shared, session, &done, reply),
+            }
+            let failed = reply.bytes().get(start) == Some(&b'-');
+            account::executed(local, session, (&done, failed), each);
+        });
+    }
+
+    fn run_session(&mut self, exchange: &mut Exchange, run: SessionCommand) {
+        let (context, locked) = (&self.local.shared.context, !self.session.authenticated);
+        exchange.answer_one(|_, args, reply| run(&mut self.session, context, args, reply));
+        if locked && self.session.authenticated {
+            self.decoder.set_limits(limits(&self.local, &self.session));
+        }
+        if mem::take(&mut self.session.forget) {
+            self.transaction = None;
+            self.session.client().queues(None);
+        }
+    }
+
+    /// Reads on the worker while this client's reads are short and warm, because a thread hop costs more than
+    /// such a read; on a blocking thread otherwise, because that would hold up everybody.
+    async fn read(&mut self, mut exchange: Box<Exchange>) -> Result<Box<Exchange>, Ended> {
+        let store = &self.local.shared.context.store;
+        if exchange.is_next_large() {
+            return Ok(self.read_off(exchange, Exchange::read).await?.0);
+        }
+        let mut too_much = false;
+        let mut read = |exchange: &mut Exchange| {
+            let requests;
+            (requests, too_much) = exchange.read_on_worker(store);
+            requests
+        };
+        if !store.reads_may_wait() {
+            read(&mut exchange);
+        } else if self.temperature.is_cold() {
+            let read = |exchange: &mut Exchange, store: &Store| cold::is_cold(|| exchange.read(store));
+            let cold;
+            (exchange, cold) = self.read_off(exchange, read).await?;
+            self.temperature.note(cold);
+        } else {
+            self.temperature.note(cold::is_long(|| read(&mut exchange)));
+        }
+        if too_much {
+            exchange = self.read_off(exchange, Exchange::read).await?.0;
+        }
+        Ok(exchange)
+    }
+
+    /// Runs `read` on a blocking thread.
+    async fn read_off<R: Send + 'static>(
+        &self,
+        mut exchange: Box<Exchange>,
+        read: impl FnOnce(&mut Exchange, &Store) -> R + Send + 'static,
+    ) -> io::Result<(Box<Exchange>, R)> {
+        let store = self.local.shared.context.store.clone();
+        let read = spawn_blocking(move || {
+            let outcome = read(&mut exchange, &store);
+            (exchange, outcome)
+        });
+        Ok(self.local.promise(read).await?)
+    }
+}
+
+/// Answers a request of a transaction that looks neither at keys nor at the server.
+fn answer_within(shared: &Shared, session: &mut Session, done: &Done<'_>, reply: &mut Reply) {
+    match done.spec.action {
+        Action::Session(run) => run(session, &shared.context, done.args, reply),
+        Action::Table(run) => run(&shared.commands, done.args, reply),
+        // UNWATCH: EXEC has forgotten all of them.
+        _ => reply.ok(),
+    }
+}

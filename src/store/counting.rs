@@ -1,0 +1,64 @@
+//! Counting keys, for those who look at the server now and then.
+
+use super::{
+    Error, Moment, Store,
+    counts::{KeyCount, KeyCounts, Last},
+    own::Own,
+    walk::Walk,
+};
+use crate::engine::layout;
+use std::time::{Duration, Instant};
+
+/// Longer than this nobody counts: the number is not told then.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Time that passes before it is counted again, in multiples of the time that it took.
+const REST: u32 = 20;
+
+/// Keys that are looked at before the clock is.
+const STEP: usize = 1024;
+
+impl Store {
+    /// The keys of all databases. `None` where the engine does not know their number, or, once keys expire or are
+    /// in other databases than 0, where it takes long to count them.
+    pub fn key_counts(&self) -> Result<Option<KeyCounts>, Error> {
+        if !self.info().constant_count {
+            return Ok(None);
+        }
+        let own = self.own();
+        if own == Own::default() {
+            let keys = self.engine().count()?;
+            let count = KeyCount { keys, ..KeyCount::default() };
+            return Ok(Some((keys > 0).then_some((0, count)).into_iter().collect()));
+        }
+        let mut last = self.counted.lock();
+        let begin = Instant::now();
+        if let Some(last) = &*last
+            && begin < last.until
+        {
+            return Ok(last.counts.clone());
+        }
+        let counts = self.count_all(begin)?;
+        let now = Instant::now();
+        *last = Some(Last { counts: counts.clone(), until: now + (now - begin) * REST });
+        Ok(counts)
+    }
+
+    fn count_all(&self, begin: Instant) -> Result<Option<KeyCounts>, Error> {
+        let (mut counts, mut walk, moment) = (KeyCounts::new(), Walk::default(), Moment::default());
+        while walk.step(self.engine(), STEP, &mut |stored, value| {
+            let Some((database, _)) = layout::key(stored) else { return };
+            let (count, deadline) = (counts.entry(database).or_default(), layout::entry(value).deadline);
+            count.keys += 1;
+            if deadline > 0 {
+                count.expires += 1;
+                count.left += deadline.saturating_sub(moment.now());
+            }
+        })? {
+            if begin.elapsed() > PATIENCE {
+                return Ok(None);
+            }
+        }
+        Ok(Some(counts))
+    }
+}

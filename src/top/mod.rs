@@ -1,0 +1,42 @@
+//! `kvbench top`: watches any Redis server at work, by what its INFO tells.
+
+mod client;
+mod look;
+mod options;
+mod view;
+
+pub use options::{Error, Options};
+
+use client::Client;
+use look::Look;
+use std::{
+    io::{self, IsTerminal, Write},
+    thread,
+};
+
+/// Clears a terminal and goes to its first line.
+const CLEAR: &str = "\x1b[2J\x1b[H";
+
+/// Shows one picture after the other, in a terminal each over the last.
+pub fn run(options: &Options) -> Result<(), Error> {
+    let mut client = Client::connect(options)?;
+    let mut last = Look::parse(&client.info()?);
+    let mut looks = 0;
+    while options.count.is_none_or(|count| looks < count) {
+        thread::sleep(options.interval);
+        let now = Look::parse(&client.info()?);
+        show(&view::picture(&options.server, &last, &now)).map_err(Error::Output)?;
+        last = now;
+        looks += 1;
+    }
+    Ok(())
+}
+
+fn show(picture: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if out.is_terminal() {
+        out.write_all(CLEAR.as_bytes())?;
+    }
+    writeln!(out, "{picture}")?;
+    out.flush()
+}

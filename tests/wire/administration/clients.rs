@@ -1,0 +1,139 @@
+//! CLIENT LIST, KILL, PAUSE and REPLY, and MONITOR.
+
+use super::text;
+use crate::{
+    every_store::{in_memory, on_every_store},
+    frames::{ask, replies},
+    support::{Client, request},
+};
+use std::time::{Duration, Instant};
+
+fn id(client: &mut Client) -> String {
+    text(client, &["CLIENT", "ID"])[1..].trim_end().to_owned()
+}
+
+#[test]
+fn client_list_has_a_line_for_each_connection() {
+    let running = in_memory(&[]);
+    let mut clients = [running.connect(), running.connect(), running.connect()];
+    ask(&mut clients[0], &["CLIENT", "SETNAME", "first"]);
+    ask(&mut clients[0], &["GET", "k"]);
+    ask(&mut clients[1], &["HELLO", "3"]);
+    let ids = clients.each_mut().map(id);
+    let list = text(&mut clients[2], &["CLIENT", "LIST"]);
+    let lines: Vec<_> = list.lines().filter(|line| line.starts_with("id=")).collect();
+    assert_eq!(lines.len(), 3, "{list}");
+    for (line, id) in lines.iter().zip(&ids) {
+        assert!(line.starts_with(&format!("id={id} addr=127.0.0.1:")), "{line}");
+    }
+    assert!(lines[0].contains(" name=first ") && lines[0].contains(" cmd=client|id "), "{}", lines[0]);
+    assert!(lines[2].contains(" cmd=client|list "), "{}", lines[2]);
+    let one = text(&mut clients[2], &["CLIENT", "LIST", "ID", &ids[1]]);
+    assert_eq!(one.matches("id=").count(), 1, "{one}");
+    drop(clients);
+    let mut last = running.connect();
+    // Those that are gone leave the list when their worker has seen it.
+    while text(&mut last, &["CLIENT", "LIST"]).matches("\nid=").count() > 1 {}
+}
+
+#[test]
+fn a_killed_client_is_gone_whatever_it_waits_for() {
+    on_every_store(|running| {
+        let mut killer = running.connect();
+        // One waits for a request, one for a pause to end, one does not read its replies.
+        let [mut idle, mut paused, mut lazy] = [running.connect(), running.connect(), running.connect()];
+        let ids = [&mut idle, &mut paused, &mut lazy].map(id);
+        ask(&mut killer, &["SET", "big", &"x".repeat(4 << 20)]);
+        ask(&mut killer, &["CLIENT", "PAUSE", "60000", "WRITE"]);
+        paused.send(request(&["SET", "k", "v"]));
+        lazy.send(request(&["GET", "big"]).repeat(20));
+        for id in ids {
+            assert_eq!(text(&mut killer, &["CLIENT", "KILL", "ID", &id]), ":1\r\n");
+        }
+        idle.expect_closed();
+        paused.expect_closed();
+        while lazy.receive().is_ok() {}
+        ask(&mut killer, &["CLIENT", "UNPAUSE"]);
+        assert_eq!(ask(&mut killer, &["EXISTS", "k"]), b":0\r\n");
+        ask(&mut killer, &["FLUSHDB"]);
+    });
+}
+
+#[test]
+fn a_client_that_kills_itself_gets_its_reply() {
+    let running = in_memory(&[]);
+    let mut client = running.connect();
+    let address = client.stream.local_addr().unwrap().to_string();
+    client.send(request(&["CLIENT", "KILL", &address]));
+    client.expect("+OK\r\n");
+    client.expect_closed();
+    let mut client = running.connect();
+    let id = id(&mut client);
+    assert_eq!(text(&mut client, &["CLIENT", "KILL", "ID", &id]), ":0\r\n", "SKIPME is yes");
+    client.send(request(&["CLIENT", "KILL", "ID", &id, "SKIPME", "no"]));
+    client.expect(":1\r\n");
+    client.expect_closed();
+}
+
+#[test]
+fn a_pause_holds_writes_up_until_it_ends() {
+    on_every_store(|running| {
+        let [mut one, mut other] = [running.connect(), running.connect()];
+        assert_eq!(text(&mut one, &["CLIENT", "PAUSE", "60000", "WRITE"]), "+OK\r\n");
+        other.send("GET k\r\nSET k v\r\nGET k\r\n");
+        other.stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        assert!(other.receive().is_err(), "{}", other.buffer.escape_ascii());
+        assert_eq!(ask(&mut one, &["GET", "k"]), b"$-1\r\n", "reads go on");
+        assert_eq!(text(&mut one, &["CLIENT", "UNPAUSE"]), "+OK\r\n");
+        other.stream.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
+        other.expect("$-1\r\n+OK\r\n$1\r\nv\r\n");
+        let begin = Instant::now();
+        assert_eq!(text(&mut one, &["CLIENT", "PAUSE", "100"]), "+OK\r\n");
+        assert_eq!(ask(&mut other, &["GET", "k"]), b"$1\r\nv\r\n");
+        assert!(
+            begin.elapsed() >= Duration::from_millis(95),
+            "all commands wait, and no longer than it was said"
+        );
+        ask(&mut other, &["FLUSHDB"]);
+    });
+}
+
+#[test]
+fn monitor_shows_what_others_ask_and_no_password() {
+    let running = in_memory(&[]);
+    let [mut monitor, mut client] = [running.connect(), running.connect()];
+    assert_eq!(ask(&mut monitor, &["MONITOR"]), b"+OK\r\n");
+    let address = client.stream.local_addr().unwrap();
+    client.send(
+        "SET k \"a\\\"\\n\\x00\"\r\nget k\r\nAUTH default secret\r\nCONFIG SET requirepass \"\"\r\nPING\r\n",
+    );
+    replies(&mut client, 5);
+    let shown: Vec<String> = replies(&mut monitor, 4)
+        .iter()
+        .map(|line| String::from_utf8_lossy(line).split_once(' ').unwrap().1.trim_end().to_owned())
+        .collect();
+    let expected =
+        [r#""SET" "k" "a\"\n\x00""#, r#""get" "k""#, r#""AUTH" "(redacted)" "(redacted)""#, r#""PING""#];
+    assert_eq!(shown, expected.map(|words| format!("[0 {address}] {words}")));
+    // It still may ask, and reset itself.
+    monitor.send("RESET\r\n");
+    let mut last = Vec::new();
+    while last != b"+RESET\r\n" {
+        last = replies(&mut monitor, 1).remove(0);
+    }
+    ask(&mut client, &["GET", "k"]);
+    assert_eq!(ask(&mut monitor, &["PING"]), b"+PONG\r\n");
+}
+
+#[test]
+fn wait_and_debug_sleep_hold_up_their_own_connection_only() {
+    let running = in_memory(&["--threads", "1"]);
+    let [mut one, mut other] = [running.connect(), running.connect()];
+    for words in [&["WAIT", "1", "300"][..], &["DEBUG", "SLEEP", "0.3"]] {
+        let begin = Instant::now();
+        one.send(request(words));
+        assert_eq!(ask(&mut other, &["PING"]), b"+PONG\r\n");
+        assert!(replies(&mut one, 1)[0].starts_with(if words[0] == "WAIT" { b":0" } else { b"+OK" }));
+        assert!(begin.elapsed() >= Duration::from_millis(295));
+    }
+}

@@ -1,0 +1,96 @@
+//! `--metrics`: what Prometheus reads.
+
+use super::text;
+use crate::{
+    clients::{output, python, source},
+    every_store::{Running, on_every_store},
+    frames::exchange,
+    support::request,
+};
+use std::{
+    collections::BTreeSet,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    process::Command,
+};
+
+fn ask(port: u16, request: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.into(), body.into())
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Another parser than ours reads them, and checks each histogram.
+#[test]
+fn metrics_are_what_prometheus_reads() {
+    let python = python();
+    on_every_store(|running| {
+        let port = free_port();
+        let path = if running.is_in_memory() { ":memory:" } else { "other" };
+        let address = format!("127.0.0.1:{port}");
+        let running = Running::start(running.store, path, &["--metrics", &address]);
+        let mut client = running.connect();
+        let pipeline = [request(&["SET", "k", "v"]).repeat(100), request(&["GET", "k"]).repeat(50)];
+        exchange(&mut client, &pipeline.concat(), 150);
+        text(&mut client, &["INCR", "k"]);
+        let (head, body) = ask(port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("version=0.0.4"), "{head}");
+        let read = output(Command::new(&python).arg(source("python/metrics.py")), body.as_bytes());
+        for sample in [
+            "kvbench_commands_total{command=set} 100",
+            "kvbench_commands_total{command=get} 50",
+            "kvbench_commands_failed_total{command=incr} 1",
+            "kvbench_command_latency_seconds_count{command=get} 50",
+            "kvbench_errors_total{code=ERR} 1",
+            "kvbench_connected_clients{} 1",
+        ] {
+            assert!(read.lines().any(|line| line == sample), "no {sample} in {read}");
+        }
+        // INCR had its commit, in which nothing was written.
+        let commits = if running.is_in_memory() { "0" } else { "2" };
+        assert!(read.contains(&format!("kvbench_commit_seconds_count{{}} {commits}\n")), "{read}");
+        assert_eq!(read.contains("kvbench_engine_"), running.store.starts_with("rocksdb"), "{read}");
+    });
+}
+
+/// What stands between the `kvbench_` of a metric and the end of its name.
+fn names(text: &str) -> BTreeSet<&str> {
+    let rest = text.split("kvbench_").skip(1);
+    rest.map(|rest| rest.split(|c: char| !c.is_ascii_lowercase() && c != '_').next().unwrap()).collect()
+}
+
+#[test]
+#[cfg(feature = "rocksdb")]
+fn the_dashboard_shows_metrics_that_there_are() {
+    let port = free_port();
+    let address = format!("127.0.0.1:{port}");
+    let running = Running::start("rocksdb", "data", &["--metrics", &address, "--fsync", "everysec"]);
+    text(&mut running.connect(), &["SET", "k", "v"]);
+    let (_, body) = ask(port, "GET /metrics HTTP/1.1\r\n\r\n");
+    let there = names(&body);
+    let shown = names(include_str!("../../../docs/grafana.json"));
+    assert!(shown.len() > 20, "{shown:?}");
+    let missing: Vec<_> = shown.difference(&there).collect();
+    assert!(missing.is_empty(), "{missing:?} not in {there:?}");
+}
+
+#[test]
+fn other_requests_are_turned_away() {
+    let port = free_port();
+    let _running = Running::start("map", ":memory:", &["--metrics", &format!("127.0.0.1:{port}")]);
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\n\r\n", "404"),
+        ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
+        ("nonsense\r\n\r\n", "405"),
+    ] {
+        let (head, _) = ask(port, request);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{request:?}: {head}");
+    }
+}

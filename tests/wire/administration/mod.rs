@@ -1,0 +1,14 @@
+//! Looking after a server at work: who is connected, what it counts, what may change.
+
+mod clients;
+mod counters;
+mod metrics;
+mod settings;
+mod texts;
+mod transactions;
+
+use crate::{frames::ask, support::Client};
+
+fn text(client: &mut Client, words: &[&str]) -> String {
+    String::from_utf8_lossy(&ask(client, words)).into_owned()
+}

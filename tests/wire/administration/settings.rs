@@ -1,0 +1,76 @@
+//! CONFIG SET: settings that change while clients are connected.
+
+use super::text;
+use crate::{
+    every_store::in_memory,
+    frames::ask,
+    support::{Client, request},
+};
+
+fn set(client: &mut Client, name: &str, value: &str) {
+    assert_eq!(text(client, &["CONFIG", "SET", name, value]), "+OK\r\n", "{name} {value}");
+}
+
+#[test]
+fn a_password_may_be_set_and_taken_away() {
+    let running = in_memory(&[]);
+    let mut client = running.connect();
+    set(&mut client, "requirepass", "secret");
+    assert_eq!(ask(&mut client, &["PING"]), b"+PONG\r\n", "who is in stays in");
+    let mut other = running.connect();
+    assert_eq!(ask(&mut other, &["PING"]), b"-NOAUTH Authentication required.\r\n");
+    assert_eq!(ask(&mut other, &["AUTH", "secret"]), b"+OK\r\n");
+    let shown = text(&mut other, &["CONFIG", "GET", "requirepass"]);
+    assert!(!shown.contains("secret"), "{shown}");
+    set(&mut other, "requirepass", "");
+    assert_eq!(ask(&mut running.connect(), &["PING"]), b"+PONG\r\n");
+}
+
+#[test]
+fn maxclients_holds_for_the_next_connection() {
+    let running = in_memory(&["--maxclients", "100"]);
+    let mut client = running.connect();
+    set(&mut client, "maxclients", "1");
+    let mut other = running.connect();
+    other.expect("-ERR max number of clients reached\r\n");
+    other.expect_closed();
+    let refusal = text(&mut client, &["CONFIG", "SET", "maxclients", "101"]);
+    assert!(refusal.ends_with("try with 100\r\n"), "{refusal}");
+    set(&mut client, "maxclients", "2");
+    assert_eq!(ask(&mut running.connect(), &["PING"]), b"+PONG\r\n");
+    assert!(text(&mut client, &["INFO", "stats"]).contains("\r\nrejected_connections:1\r\n"));
+}
+
+#[test]
+fn a_timeout_ends_connections_that_are_idle_already() {
+    let running = in_memory(&[]);
+    let [mut client, mut idle] = [running.connect(), running.connect()];
+    ask(&mut idle, &["PING"]);
+    set(&mut client, "timeout", "1");
+    idle.expect_closed();
+    let mut other = running.connect();
+    set(&mut other, "timeout", "0");
+}
+
+#[test]
+fn the_limit_of_replies_holds_for_the_next_batch() {
+    let running = in_memory(&[]);
+    let mut client = running.connect();
+    ask(&mut client, &["SET", "big", &"x".repeat(1 << 20)]);
+    set(&mut client, "client-output-buffer-limit", "normal 100kb 0 0");
+    assert_eq!(
+        text(&mut client, &["CONFIG", "GET", "client-output-buffer-limit"]).lines().last(),
+        Some("normal 102400 0 0")
+    );
+    client.send(request(&["GET", "big"]));
+    client.expect_closed();
+}
+
+#[test]
+fn nothing_is_set_when_one_value_is_wrong() {
+    let running = in_memory(&["--maxclients", "100"]);
+    let mut client = running.connect();
+    let refusal = text(&mut client, &["CONFIG", "SET", "maxclients", "50", "timeout", "x"]);
+    assert!(refusal.starts_with("-ERR CONFIG SET failed"), "{refusal}");
+    assert!(text(&mut client, &["CONFIG", "GET", "maxclients"]).ends_with("\r\n100\r\n"));
+}
