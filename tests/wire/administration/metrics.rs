@@ -7,8 +7,9 @@ use crate::{
     frames::exchange,
     support::request,
 };
+#[cfg(feature = "rocksdb")]
+use std::collections::BTreeSet;
 use std::{
-    collections::BTreeSet,
     io::{Read, Write},
     net::{TcpListener, TcpStream},
     process::Command,
@@ -61,6 +62,7 @@ fn metrics_are_what_prometheus_reads() {
 }
 
 /// What stands between the `kvbench_` of a metric and the end of its name.
+#[cfg(feature = "rocksdb")]
 fn names(text: &str) -> BTreeSet<&str> {
     let rest = text.split("kvbench_").skip(1);
     rest.map(|rest| rest.split(|c: char| !c.is_ascii_lowercase() && c != '_').next().unwrap()).collect()
