@@ -31,6 +31,8 @@ static INFO: Info = Info {
     ordered: false,
     in_memory: true,
     constant_count: true,
+    allocates_in_rust: true,
+    has_map_size: false,
     writers: Writers::One,
     compression: &[Compression::None],
     cache: "none",

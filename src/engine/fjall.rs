@@ -31,6 +31,8 @@ static INFO: Info = Info {
     ordered: true,
     in_memory: false,
     constant_count: false,
+    allocates_in_rust: true,
+    has_map_size: false,
     writers: Writers::Turns,
     compression: &[Compression::None, Compression::Lz4],
     cache: "one budget: half of it for the block cache, an eighth (at most 64 MiB) for each memtable, of which two \

@@ -305,6 +305,11 @@ pub struct Info {
     pub in_memory: bool,
     /// Whether `count` costs the same whatever the size; otherwise it scans every key.
     pub constant_count: bool,
+    /// Whether all that it allocates is allocated in Rust, where allocations can be counted; those of C and C++ are not
+    /// seen.
+    pub allocates_in_rust: bool,
+    /// Whether `--map-size` limits its data file.
+    pub has_map_size: bool,
     /// What it does with several writers.
     pub writers: Writers,
     /// The values of `--compression` it takes.

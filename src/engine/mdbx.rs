@@ -30,6 +30,8 @@ static INFO: Info = Info {
     ordered: true,
     in_memory: false,
     constant_count: true,
+    allocates_in_rust: false,
+    has_map_size: true,
     writers: Writers::Turns,
     compression: &[Compression::None],
     cache: "not used: the operating system's page cache holds the map",

@@ -38,6 +38,8 @@ static INFO: Info = Info {
     ordered: true,
     in_memory: true,
     constant_count: true,
+    allocates_in_rust: true,
+    has_map_size: false,
     writers: Writers::Turns,
     compression: &[Compression::None],
     cache: "page cache of this size, part of it for pages not yet written",

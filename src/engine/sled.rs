@@ -31,6 +31,8 @@ static INFO: Info = Info {
     ordered: true,
     in_memory: false,
     constant_count: false,
+    allocates_in_rust: true,
+    has_map_size: false,
     writers: Writers::Together,
     compression: &[Compression::None],
     cache: "page cache of this size",

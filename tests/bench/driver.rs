@@ -71,7 +71,10 @@ fn deletes_take_every_key_once_and_fail_when_there_are_no_more() {
     workload.operations = Some(1001);
     let (measured, _) = run(&*memory("map"), &[&workload]);
     let fault = measured[0].first_fault.as_deref().unwrap_or_default();
-    assert!(!measured[0].is_sound() && fault.contains("ran dry: no key is left to delete"), "{fault}");
+    assert!(
+        !measured[0].is_sound() && fault.contains("ran out of keys: no key is left to delete"),
+        "{fault}"
+    );
 }
 
 #[test]
@@ -98,7 +101,10 @@ fn no_insert_meets_a_key_that_is_there() {
     let more = Workload { operations: Some(32_768), ..workload };
     let (measured, _) = run(&*memory("map"), &[&more]);
     let fault = measured[0].first_fault.as_deref().unwrap_or_default();
-    assert!(!measured[0].is_sound() && fault.contains("ran dry: no key is left to insert"), "{fault}");
+    assert!(
+        !measured[0].is_sound() && fault.contains("ran out of keys: no key is left to insert"),
+        "{fault}"
+    );
 }
 
 #[test]

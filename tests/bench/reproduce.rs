@@ -117,6 +117,17 @@ fn kvstore_bench_has_allocations_of_each_operation() {
     assert_eq!(operations(&run, |cell| cell.workload.name == "Get" && cell.target.store == "btree"), 4000);
 }
 
+/// What is allocated in C is not seen; that is not "nothing".
+#[test]
+#[cfg(feature = "lmdb")]
+fn allocations_in_c_are_not_published_as_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let (text, _) = done(dir.path(), &["kvstore-bench", "--keys", "100", "--stores", "lmdb"]);
+    let line = line(&text, &["LmdbGet", "ours, fsync no"]);
+    assert!(number(line[3]) > 0.0, "{line:?}");
+    assert_eq!(line[4..], ["n/a"; 2]);
+}
+
 #[test]
 fn smallnests_time_is_its_own() {
     let dir = tempfile::tempdir().unwrap();

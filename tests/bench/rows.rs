@@ -149,7 +149,7 @@ fn what_is_near_its_floor_is_marked_in_the_table() {
         let Outcome::Measured(measured) = &mut run.samples[0].outcome else { panic!("not measured") };
         measured.near_floor = Some(near);
         let text = kvbench::bench::report::table::text(&run);
-        assert_eq!(text.contains("\n~: Above half of what the harness reaches"), mark, "{text}");
+        assert_eq!(text.contains("\n~: More than half of this time may be"), mark, "{text}");
     }
 }
 

@@ -25,6 +25,8 @@ static INFO: Info = Info {
     ordered: true,
     in_memory: false,
     constant_count: true,
+    allocates_in_rust: true,
+    has_map_size: false,
     writers: Writers::One,
     compression: &[Compression::None],
     cache: "not used: all data are in memory",

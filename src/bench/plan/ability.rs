@@ -9,6 +9,9 @@ use crate::{
 pub fn obstacle(cell: &Cell) -> Option<String> {
     let (target, work) = (&cell.target, &cell.workload);
     let store = &target.store;
+    if work.counts_allocations && reference::info(store).is_some_and(|info| !info.allocates_in_rust) {
+        return Some(format!("{store} allocates in C or C++, where allocations are not counted"));
+    }
     let is_ordered = || reference::info(store).is_none_or(|info| info.ordered);
     match work.step {
         Step::Operations if work.kinds().any(|kind| kind == Operation::Scan) => match target.access {

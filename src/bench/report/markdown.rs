@@ -33,10 +33,12 @@ fn matrix(matrix: &Matrix) -> String {
     }));
     let columns = || measured.iter().filter_map(|at| matrix.columns.get(*at));
     lines.iter_mut().take(1).for_each(|head| head.extend(columns().map(|one| one.title.to_owned())));
-    let mut text = "## Compared with the best store\n\n1 is the best store of a column, 0.5 is half as good; in \
-    brackets the 95% confidence interval of the ratio. **Bold** is the best beyond the noise, \u{2248} is too \
-    near to the best for a verdict.\n\n"
-        .to_owned();
+    let mut text = format!(
+        "## Compared with the best store\n\n1 is the best store of a column, 0.5 is half as good; in brackets the 95% \
+         confidence interval of the ratio. **Bold** is the best beyond the noise, \u{2248} is not certain after correction \
+         for {}.\n\n",
+        matrix.correction()
+    );
     text.push_str(&table_of(lines, 1));
     text.push('\n');
     for column in &matrix.columns {

@@ -36,6 +36,8 @@ pub struct Matrix {
     pub columns: Vec<Column>,
     /// Stores, in the order of the report.
     pub rows: Vec<Row>,
+    /// How many comparisons the verdicts are corrected for.
+    pub comparisons: usize,
 }
 
 /// A scenario.
@@ -59,8 +61,8 @@ pub struct Column {
 pub enum Verdict {
     /// This one is best.
     Best(String),
-    /// These are too near to each other to tell.
-    Alike(Vec<String>),
+    /// Nobody can be sure which of these is.
+    Uncertain(Vec<String>),
     /// There are too few repetitions.
     TooFew,
     /// Only one store has figures.
@@ -128,8 +130,9 @@ impl Matrix {
         }
         let drafts: Vec<_> = SCENARIOS.iter().map(|scenario| Draft::new(report, scenario)).collect();
         let paired = || drafts.iter().flat_map(|draft| draft.rivals.values().flatten());
-        let mut adjusted =
-            holm::adjusted(&paired().map(|pair| pair.probability).collect::<Vec<_>>()).into_iter();
+        let probabilities: Vec<_> = paired().map(|pair| pair.probability).collect();
+        let comparisons = probabilities.len();
+        let mut adjusted = holm::adjusted(&probabilities).into_iter();
         let mut columns = Vec::new();
         let mut rows: Vec<Row> = labels.into_iter().map(|label| Row { label, places: Vec::new() }).collect();
         for draft in &drafts {
@@ -143,7 +146,15 @@ impl Matrix {
             columns.push(draft.column(&worse));
             rows.iter_mut().for_each(|row| row.places.push(draft.place(&row.label, &worse)));
         }
-        Self { columns, rows }
+        Self { columns, rows, comparisons }
+    }
+}
+
+impl Matrix {
+    /// How many comparisons the verdicts are corrected for, in words.
+    pub fn correction(&self) -> String {
+        let plural = if self.comparisons == 1 { "" } else { "s" };
+        format!("{} comparison{plural}", self.comparisons)
     }
 }
 
@@ -215,7 +226,7 @@ impl<'r, 'a> Draft<'r, 'a> {
             Some(best) if self.rivals.is_empty() => Verdict::Alone(best.clone()),
             Some(_) if self.rivals.values().any(Option::is_none) => Verdict::TooFew,
             Some(best) if near().next().is_none() => Verdict::Best(best.clone()),
-            Some(best) => Verdict::Alike(std::iter::once(best.clone()).chain(near()).collect()),
+            Some(best) => Verdict::Uncertain(std::iter::once(best.clone()).chain(near()).collect()),
         };
         let works = self.contests.iter().map(|one| one.title.clone()).collect();
         Column { title, scope, level: self.level.clone(), losses: self.losses.clone(), works, verdict }
@@ -363,7 +374,7 @@ impl Verdict {
     pub fn words(&self) -> String {
         match self {
             Self::Best(label) => label.clone(),
-            Self::Alike(labels) => format!("{}: too near to tell", labels.join(", ")),
+            Self::Uncertain(labels) => format!("{}: no certain best", labels.join(", ")),
             Self::TooFew => format!("no verdict with fewer than {ENOUGH} repetitions"),
             Self::Alone(label) => format!("{label} only"),
             Self::NotMeasured => "not measured".to_owned(),

@@ -3,7 +3,7 @@
 use super::{Cell, Outcome, Run, Workload, spread::Spread};
 
 /// What is said of a figure that is near it.
-pub const NEAR: &str = "Above half of what the harness reaches over an engine that does nothing.";
+pub const NEAR: &str = "More than half of this time may be the benchmark's own cost.";
 
 /// Whether `floor` is a cell of an engine that does nothing which does the same operations as `cell`.
 fn is_of(floor: &Cell, cell: &Cell) -> bool {

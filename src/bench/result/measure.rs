@@ -116,7 +116,7 @@ static P999: Measure =
 static P9999: Measure =
     Measure::new("p9999_us", "Latency p99.99", Unit::Microseconds, true, |m| m.latency.p9999_us);
 static CPU: Measure =
-    Measure::new("cpu_us_per_operation", "CPU an operation", Unit::Microseconds, true, |m| {
+    Measure::new("cpu_us_per_operation", "CPU time per operation", Unit::Microseconds, true, |m| {
         m.cpu_us_per_operation
     });
 static MEAN: Measure =
@@ -139,7 +139,10 @@ static LIVE: Measure = Measure::new("live_bytes", "Disk before settling", Unit::
 static CLOSED: Measure = Measure::new("closed_bytes", "Disk once closed", Unit::Bytes, false, |m| {
     bytes(m.closed_size.map(|size| size.used_bytes))
 });
-static SETTLE: Measure = Measure::new("settle_seconds", "Settle", Unit::Seconds, false, |m| m.settle_seconds);
+static SETTLE: Measure =
+    Measure::new("settle_seconds", "Flush and compaction after the run", Unit::Seconds, false, |m| {
+        m.settle_seconds
+    });
 static LOAD: Measure = Measure::new("load_seconds", "Load", Unit::Seconds, true, |m| m.load_seconds);
 static CLOSE: Measure = Measure::new("close_seconds", "Close", Unit::Seconds, false, |m| m.close_seconds);
 /// Time to open again what was closed.

@@ -38,7 +38,7 @@ impl Phase {
         if let Some(seconds) = workload.seconds.filter(|seconds| measurement.seconds > 2.0 * seconds + 1.0) {
             measurement.warnings.push(format!(
             "{seconds} s were asked for, but its last operation ended after {:.1}: the store, or the machine, \
-             stood still",
+             made no progress",
             measurement.seconds
         ));
         }

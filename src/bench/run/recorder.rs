@@ -32,7 +32,7 @@ impl Fault {
             Operation::Delete => "no key is left to delete",
             _ => "no key is there to work on",
         };
-        Self::Error(format!("it ran dry: {work}; raise --keys, or do fewer operations"))
+        Self::Error(format!("ran out of keys: {work}; raise --keys, or do fewer operations"))
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) static INFO: Info = Info {
     ordered: true,
     in_memory: true,
     constant_count: true,
+    allocates_in_rust: true,
+    has_map_size: false,
     writers: Writers::Together,
     compression: &[Compression::None],
     cache: "not used",

@@ -29,6 +29,8 @@ static INFO: Info = Info {
     ordered: true,
     in_memory: true,
     constant_count: false,
+    allocates_in_rust: false,
+    has_map_size: false,
     writers: Writers::Turns,
     compression: &[Compression::None],
     cache: "page caches, of which the connection that writes and one reader a core have equal shares; further \

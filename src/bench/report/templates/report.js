@@ -183,9 +183,9 @@ function tell(form, found, asked) {
     const basis = `${works.length} measured workload${works.length === 1 ? "" : "s"} near ${percent}% reads`;
     const beyond = `Not measured with ${size}; of what was, in ${basis}: `;
     if (few) [headline, reason] = ["Too few repetitions to tell", `The order in ${basis}:`];
-    else if (!measured) [headline, reason] = ["The data do not say", `${beyond}${alike.length > 0 ? "too near to tell" : `${ranking[0].store.name} ${ahead}`}.`];
+    else if (!measured) [headline, reason] = ["The data do not say", `${beyond}${alike.length > 0 ? "no certain best" : `${ranking[0].store.name} ${ahead}`}.`];
     else if (rivals.length === 0) [headline, reason] = [`${ranking[0].store.name} only`, `Nothing else was measured in ${basis}.`];
-    else if (alike.length > 0) [headline, reason] = [`${ranking[0].store.name}, ${names(alike)}`, `Too near to tell in ${basis}, ${size}.`];
+    else if (alike.length > 0) [headline, reason] = [`${ranking[0].store.name}, ${names(alike)}`, `No certain best in ${basis}, ${size}.`];
     else [headline, reason] = [ranking[0].store.name, `${ahead} in ${basis}, ${size}.`];
   }
   part(".headline").textContent = headline;

@@ -31,6 +31,8 @@ pub(super) static INFO: Info = Info {
     ordered: false,
     in_memory: false,
     constant_count: true,
+    allocates_in_rust: true,
+    has_map_size: false,
     compression: &[Compression::None],
     cache: "not used",
     writers: Writers::One,
