@@ -16,8 +16,12 @@ const MS: u64 = 1_000_000;
 pub(super) enum Subject {
     /// Counts, throughput and latency of a closed loop.
     Latency,
-    /// Latency of an open loop.
+    /// Throughput and latency of an open loop.
     OpenLoop,
+    /// Throughput of an open loop that ends by the clock.
+    Window,
+    /// Counts and throughput of several threads that mix kinds of operation, in batches.
+    Crowd,
     /// Processor time.
     Processor,
     /// Bytes, sizes, memory, and the times around the measured one.
@@ -36,7 +40,10 @@ pub(super) struct Experiment {
 
 /// All experiments, in process and over the wire.
 pub(super) fn all() -> Vec<Experiment> {
-    let of = |access| [latency(access), tail(access), stalls(access), processor(access), bytes(access)];
+    let of = |access| {
+        let times = [latency(access), tail(access), stalls(access), window(access)];
+        times.into_iter().chain([crowd(access), processor(access), bytes(access)])
+    };
     [Access::InProcess, Access::Wire].into_iter().flat_map(of).collect()
 }
 
@@ -69,6 +76,33 @@ fn stalls(access: Access) -> Experiment {
     };
     let read = Workload { rate: Some(200.0), ..workload("open loop", Operation::Get, 800) };
     experiment("open loop", Subject::OpenLoop, access, truth, vec![read])
+}
+
+/// Twenty in a second, of which the last one ends before the second does.
+fn window(access: Access) -> Experiment {
+    let cost = Cost { cpu_ns: 0, sleep_ns: MS };
+    let truth = Truth { reads: vec![Part { count: 1, cost }], write_bytes: PAGE, ..Truth::default() };
+    let read = Workload {
+        rate: Some(20.0),
+        seconds: Some(1.0),
+        operations: None,
+        ..workload("window", Operation::Get, 0)
+    };
+    experiment("window", Subject::Window, access, truth, vec![read])
+}
+
+/// Four threads, or clients, that read and write in batches, or pipelines, of eight.
+fn crowd(access: Access) -> Experiment {
+    let cost = Cost { cpu_ns: 0, sleep_ns: MS / 10 };
+    let reads = vec![Part { count: 1, cost }];
+    let truth = Truth { reads, write: cost, write_bytes: PAGE, ..Truth::default() };
+    let mixed = Workload {
+        mix: [(Operation::Get, 0.5), (Operation::Update, 0.5)].into(),
+        threads: 4,
+        batch: 8,
+        ..workload("crowd", Operation::Get, 4000)
+    };
+    experiment("crowd", Subject::Crowd, access, truth, vec![mixed])
 }
 
 fn processor(access: Access) -> Experiment {

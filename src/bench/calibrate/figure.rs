@@ -55,8 +55,10 @@ impl Figure {
 type Of = fn(&Measurement) -> Option<f64>;
 
 /// The columns of a result that have no place in [`measure::ALL`].
-const MORE: [(&str, Unit, Of); 7] = [
+const MORE: [(&str, Unit, Of); 9] = [
     ("operations", Unit::Times, |m| Some(real(m.operations))),
+    ("by kind", Unit::Times, |m| Some(real(m.by_operation.values().map(|kind| kind.count).sum()))),
+    ("timeline", Unit::Times, |m| Some(real(m.timeline.iter().sum()))),
     ("user_bytes", Unit::Bytes, |m| Some(real(m.user_bytes))),
     ("live length", Unit::Bytes, |m| Some(real(m.live_size?.length_bytes))),
     ("live blocks", Unit::Bytes, |m| Some(real(m.live_size?.block_bytes))),
@@ -74,4 +76,59 @@ pub fn columns() -> impl Iterator<Item = (&'static str, Unit, Of)> {
 #[expect(clippy::cast_precision_loss, reason = "all are below 2^53")]
 pub(super) fn real(number: u64) -> f64 {
     number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    /// Fields of a measurement that no figure is made of, and why.
+    const NOT_JUDGED: [(&str, &str); 12] = [
+        ("keys_before", "the engine's own count is compared with it in every run"),
+        ("keys_after", "likewise"),
+        ("verified_values", "every value of them was compared"),
+        ("errors", "a measurement with faults has no figures"),
+        ("misses", "likewise"),
+        ("wrong_values", "likewise"),
+        ("first_fault", "words"),
+        ("warnings", "words"),
+        ("unstarted_operations", "depends on when a busy machine wakes the driver"),
+        ("lateness", "likewise"),
+        ("allocations", "what the engine itself allocates for its record would count"),
+        ("allocated_bytes", "likewise"),
+    ];
+
+    /// A field that is added is judged, or its reason is told above.
+    #[test]
+    fn every_field_of_a_measurement_is_judged_or_named() {
+        let Value::Object(fields) = serde_json::to_value(Measurement::default()).unwrap() else {
+            panic!("no object")
+        };
+        let named = |field: &str| NOT_JUDGED.iter().any(|(name, _)| *name == field);
+        let others = ["near_floor", "timeline_slice_seconds"];
+        let known = |field: &str| {
+            columns().any(|(name, ..)| name == field || name == column_of(field))
+                || named(field)
+                || others.contains(&field)
+        };
+        let missing: Vec<_> = fields.keys().filter(|field| !known(field)).collect();
+        assert!(missing.is_empty(), "neither judged nor named: {missing:?}");
+        for (name, _) in NOT_JUDGED {
+            assert!(fields.contains_key(name), "{name} is no field");
+        }
+    }
+
+    /// The column that a field of another name, or of several figures, stands in.
+    fn column_of(field: &str) -> &str {
+        match field {
+            "throughput" => "throughput_per_second",
+            "latency" => "p99_us",
+            "by_operation" => "by kind",
+            "live_size" => "live length",
+            "settled_size" => "settled length",
+            "closed_size" => "closed length",
+            other => other,
+        }
+    }
 }

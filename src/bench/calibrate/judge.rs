@@ -76,6 +76,8 @@ pub(super) fn judge(experiment: &Experiment, evidence: &Evidence) -> Vec<Figure>
         match experiment.subject {
             Subject::Latency => judge.closed_loop(),
             Subject::OpenLoop => judge.open_loop(),
+            Subject::Window => judge.window(),
+            Subject::Crowd => judge.crowd(),
             Subject::Processor => judge.processor(),
             Subject::Bytes => judge.all_bytes(),
         }
@@ -153,10 +155,18 @@ impl Judge<'_> {
     }
 
     fn closed_loop(&mut self) {
+        self.counts(self.operations());
+        self.latencies();
+    }
+
+    /// So many operations, and how many in a second. A time that was asked for is measured to its end.
+    fn counts(&mut self, count: f64) {
         let calls = &self.span.calls;
-        let (first, last) = (calls.first().map_or(0, |call| call.0), calls.last().map_or(0, |call| call.1));
-        let (least, most) = (seconds(last - first), seconds(self.span.settle.0 - self.begin));
-        let count = self.operations();
+        let first = calls.iter().map(|call| call.0).min().unwrap_or(0);
+        let last = calls.iter().map(|call| call.1).max().unwrap_or(0);
+        let asked = self.workload.seconds.unwrap_or(0.0);
+        let (least, most) =
+            (seconds(last - first).max(asked), seconds(self.span.settle.0 - self.begin).max(asked));
         self.exact("operations", count);
         self.between("seconds", least, most);
         self.add(
@@ -164,12 +174,24 @@ impl Judge<'_> {
             count / least,
             count / most * (1.0 - DIGITS)..=count / least * (1.0 + DIGITS),
         );
-        self.latencies();
     }
 
     fn open_loop(&mut self) {
-        self.exact("operations", self.operations());
+        self.counts(self.operations());
         self.latencies();
+    }
+
+    /// As many as the engine has seen: a busy machine may wake the driver too late for the last one.
+    fn window(&mut self) {
+        self.counts(real(self.span.calls.len() as u64));
+    }
+
+    fn crowd(&mut self) {
+        let count = self.operations();
+        self.counts(count);
+        self.exact("by kind", count);
+        self.exact("timeline", count);
+        self.exact("user_bytes", real(self.span.user_bytes));
     }
 
     fn processor(&mut self) {
@@ -285,7 +307,7 @@ mod tests {
                 calls: calls.collect(),
                 cpu_ns: operations * MS / 2,
                 process_cpu_ns: (0, operations * MS),
-                user_bytes: 0,
+                user_bytes: 1 << 20,
                 written_bytes: 0,
                 length_bytes: (9 << 20, 6 << 20),
                 used_bytes: (7 << 20, 6 << 20),
@@ -305,7 +327,7 @@ mod tests {
 
     /// What is true of an experiment, a figure for each column in the order of `columns`.
     fn evidence(experiment: &Experiment, scale: f64, broken: &str) -> Evidence {
-        let records = records(experiment.cells[0].workload.operations.unwrap());
+        let records = records(experiment.cells[0].workload.operations.unwrap_or(20));
         // Of a device that tells nothing nothing would be asked.
         let told = || Measurement { device_bytes: Some(0), ..Measurement::default() };
         let empty = experiment.cells.iter().map(|_| told()).collect();
@@ -342,6 +364,12 @@ mod tests {
                     p9999_us: truth("p9999_us"),
                     ..Latency::default()
                 },
+                by_operation: [(
+                    crate::bench::result::Operation::Get,
+                    Latency { count: whole("by kind").unwrap_or(0), ..Latency::default() },
+                )]
+                .into(),
+                timeline: vec![whole("timeline").unwrap_or(0)],
                 cpu_us_per_operation: truth("cpu_us_per_operation"),
                 peak_memory_bytes: whole("peak_memory_bytes"),
                 anonymous_bytes: whole("anonymous_bytes"),
