@@ -149,8 +149,7 @@ pub fn no_reader_sees_half_a_large_batch(kind: &'static Kind) {
     });
 }
 
-/// What a thread wrote it reads, and so does every other from then on.
-/// A write is visible when it returns.
+/// A write is visible when it returns: to its thread, and to every other.
 pub fn a_write_is_visible_when_it_returns(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();

@@ -352,7 +352,7 @@ pub fn over_the_wire() -> Run {
     result
 }
 
-/// Two stores, two workloads, one repetition each: small enough to read in a test.
+/// Two stores, two workloads, three repetitions at most: small enough to read in a test.
 pub fn small() -> Run {
     let mut result = run("tiny", 3);
     result.row_heading = "Workload".to_owned();

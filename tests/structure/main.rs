@@ -1,5 +1,5 @@
-//! The house's order, read from its `use` lines: imports point down only, and no files import each other in a
-//! circle. `pub use` is a module's face, not an import; modules of tests are not looked at.
+//! The house's order, read from its `use` lines and from the paths in its code: imports point down only, and no files
+//! import each other in a circle. `pub use` is a module's face, not an import; modules of tests are not looked at.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ use std::{
     fs,
     path::Path as FilePath,
 };
-use syn::{Item, ItemUse, UseTree, Visibility};
+use syn::{Attribute, Item, ItemUse, Meta, UseTree, Visibility};
 
 /// The floors, top first. What stands in one line imports nothing of the others in that line.
 const FLOORS: &[&[&str]] = &[
@@ -77,7 +77,9 @@ impl House {
                 };
                 let text = fs::read_to_string(&path).unwrap();
                 let items = syn::parse_file(&text).unwrap().items;
-                self.files.insert(module.clone(), File::of(&items, &module));
+                let mut file = File::of(&items, &module);
+                inline_paths(&text).into_iter().for_each(|path| file.add(path, &module, false));
+                self.files.insert(module.clone(), file);
             }
         }
     }
@@ -139,8 +141,34 @@ impl File {
     }
 }
 
+/// Whether it stands behind `cfg(test)`, alone or with more; behind a feature or a system it is an import as any other.
 fn is_of_tests(item: &ItemUse) -> bool {
-    item.attrs.iter().any(|attribute| attribute.path().is_ident("cfg"))
+    let is_test = |attribute: &Attribute| {
+        let Meta::List(list) = &attribute.meta else { return false };
+        let condition = list.tokens.to_string();
+        let mut words = condition.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        attribute.path().is_ident("cfg") && !condition.contains("not") && words.any(|word| word == "test")
+    };
+    item.attrs.iter().any(is_test)
+}
+
+/// Paths from the crate's root that stand in code, not in a `use`; up to the tests at the end of a file.
+fn inline_paths(text: &str) -> Vec<Module> {
+    let (mut paths, mut in_use) = (Vec::new(), false);
+    for line in text.lines().map(str::trim).take_while(|line| *line != "mod tests {") {
+        in_use |= line.starts_with("use ") || (line.starts_with("pub") && line.contains(" use "));
+        if !in_use && !line.starts_with("//") {
+            let starts = line.match_indices("crate::").map(|(at, _)| line.split_at(at));
+            let own = starts.filter(|(before, _)| !before.ends_with('$') && !before.ends_with("in "));
+            paths.extend(own.map(|(_, path)| {
+                let end = path.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
+                let parts = path[..end.unwrap_or(path.len())].split("::");
+                parts.filter(|part| !part.is_empty()).map(str::to_owned).collect::<Module>()
+            }));
+        }
+        in_use &= !line.ends_with(';');
+    }
+    paths
 }
 
 fn leaves(tree: &UseTree, before: &[String]) -> Vec<Module> {
@@ -204,6 +232,31 @@ fn every_folder_has_its_floor() {
     let top: BTreeSet<_> = house.files.keys().filter_map(|module| module.first()).collect();
     let missing: Vec<_> = top.into_iter().filter(|name| floor(FLOORS, Some(name)).is_none()).collect();
     assert!(missing.is_empty(), "not in FLOORS: {missing:?}");
+    let in_bench = house.files.keys().filter(|module| module[..1.min(module.len())] == ["bench"]);
+    let stages: BTreeSet<_> = in_bench.filter_map(|module| module.get(1)).collect();
+    assert!(stages.len() > 5, "{stages:?}");
+    let missing: Vec<_> = stages.into_iter().filter(|name| floor(STAGES, Some(name)).is_none()).collect();
+    assert!(missing.is_empty(), "not in STAGES: {missing:?}");
+}
+
+#[test]
+fn only_tests_may_import_what_they_like() {
+    let of = |text: &str| {
+        let file = File::of(&syn::parse_file(text).unwrap().items, &["a".to_owned()]);
+        file.imports.into_iter().map(|path| path.join("/")).collect::<Vec<_>>()
+    };
+    assert_eq!(of("#[cfg(test)] use crate::b;"), [""; 0]);
+    assert_eq!(of("#[cfg(all(test, unix))] use crate::b;"), [""; 0]);
+    assert_eq!(of("#[cfg(feature = \"c\")] use crate::b;"), ["b"]);
+    assert_eq!(of("#[cfg(target_os = \"linux\")] use crate::b;"), ["b"]);
+}
+
+#[test]
+fn paths_in_code_are_found() {
+    let text = "use crate::a::{\n    crate::b,\n};\n/// crate::c\nfn f(x: &crate::d::E) -> crate::g::H {\n\
+                $crate::i();\npub(in crate::j) fn k() {}\n}\nmod tests {\n    crate::l::m();\n}\n";
+    let found: Vec<_> = inline_paths(text).into_iter().map(|path| path.join("/")).collect();
+    assert_eq!(found, ["crate/d/E", "crate/g/H"]);
 }
 
 /// The groups of files that import each other, directly or around corners.

@@ -1,4 +1,4 @@
-//! RocksDB, with the settings of `engine/rocksdb.rs`.
+//! RocksDB, with the settings of `engine/rocksdb`.
 
 use super::{Side, answer, length};
 use rocksdb::{

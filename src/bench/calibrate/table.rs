@@ -2,7 +2,7 @@
 
 use super::figure::Figure;
 use crate::bench::result::{
-    Access, Calibration,
+    Access, Calibration, grid,
     measure::Unit,
     numbers::{grouped, short},
 };
@@ -57,20 +57,8 @@ pub fn text(figures: &[Figure]) -> String {
     let mut text = String::new();
     for (access, title) in [(Access::InProcess, "in process"), (Access::Wire, "over the wire")] {
         let figures = figures.iter().filter(|figure| figure.access == access);
-        let lines: Vec<_> = [head.clone()].into_iter().chain(figures.map(parts)).collect();
-        text.push_str(&format!("\n{title}\n\n"));
-        for line in &lines {
-            for (place, part) in line.iter().enumerate() {
-                let widths = lines.iter().filter_map(|line| line.get(place)).map(|part| part.chars().count());
-                let width = widths.max().unwrap_or(0);
-                text.push_str(&match place {
-                    0 | 1 => format!("{part:<width$}  "),
-                    _ => format!("{part:>width$}  "),
-                });
-            }
-            text.truncate(text.trim_end().len());
-            text.push('\n');
-        }
+        let lines: Vec<_> = [head.clone()].into_iter().chain(figures.map(parts)).map(Vec::from).collect();
+        text.push_str(&format!("\n{title}\n\n{}", grid::text(&lines, 2, "  ")));
     }
     text
 }
@@ -79,7 +67,7 @@ fn parts(figure: &Figure) -> [String; 7] {
     let show = |value: f64| match (value.is_finite(), figure.unit, figure.column) {
         (false, ..) => "any".into(),
         (_, Unit::Bytes, _) => format!("{} B", grouped(value)),
-        (.., "operations") => grouped(value),
+        (.., "operations" | "by kind" | "timeline") => grouped(value),
         (_, unit, _) => short(unit, value),
     };
     let (least, most) = (*figure.allowed.start(), *figure.allowed.end());

@@ -1,7 +1,7 @@
 //! A comparison as text for a terminal or the log of a build.
 
 use super::{Comparison, State, Verdict, judge::CellFinding, part::Change, series::Aspect};
-use crate::bench::result::{measure::Unit, numbers, spread::ENOUGH};
+use crate::bench::result::{grid, measure::Unit, numbers, spread::ENOUGH};
 use std::fmt;
 
 const STORES: [&str; 5] = ["store", "level", "what", "ratio (95%)", ""];
@@ -16,10 +16,10 @@ impl fmt::Display for Comparison {
         }
         if !self.judgement.stores.is_empty() {
             writeln!(f, "Each store, compared with what all stores of its level have in common:\n")?;
-            grid(f, &STORES, &self.stores())?;
+            f.write_str(&table(&STORES, self.stores()))?;
             writeln!(f, "\nCells:\n")?;
         }
-        grid(f, &CELLS, &self.lines())?;
+        f.write_str(&table(&CELLS, self.lines()))?;
         for (which, ids) in [("first", &self.only_first), ("second", &self.only_second)] {
             for id in ids {
                 writeln!(f, "only in the {which} run: {}", printable(id))?;
@@ -144,23 +144,10 @@ fn words(aspect: Aspect, verdict: Verdict) -> String {
     }
 }
 
-fn grid(f: &mut fmt::Formatter<'_>, head: &[&str; 5], lines: &[[String; 5]]) -> fmt::Result {
+fn table(head: &[&str; 5], lines: Vec<[String; 5]>) -> String {
     let head = head.map(str::to_owned);
-    let all = || std::iter::once(&head).chain(lines);
-    let mut widths = [0; 5];
-    for line in all() {
-        for (width, field) in widths.iter_mut().zip(line) {
-            *width = field.chars().count().max(*width);
-        }
-    }
-    for line in all() {
-        let mut text = String::new();
-        for (field, width) in line.iter().zip(widths) {
-            text.push_str(&format!("{field:<width$}  "));
-        }
-        writeln!(f, "{}", text.trim_end())?;
-    }
-    Ok(())
+    let lines: Vec<_> = std::iter::once(head).chain(lines).map(Vec::from).collect();
+    grid::text(&lines, 5, "  ")
 }
 
 /// Text from a file, without what a terminal would take for orders.

@@ -204,8 +204,7 @@ pub struct Chooser {
 }
 
 impl Chooser {
-    /// The chooser of the first of `threads` threads, for some `keys` keys. The others get clones of it
-    /// ([`Chooser::for_thread`]): the sums of a zipfian distribution take long to make.
+    /// What the choosers of `threads` threads are made of ([`Chooser::for_thread`]), for some `keys` keys.
     pub fn new(order: Order, keys: u64, seed: u64, threads: u64) -> Self {
         let zipfian = match order {
             Order::Zipfian(theta) => Some(Zipfian::new(theta, SCRAMBLED_ITEMS)),

@@ -2,7 +2,8 @@
 
 use crate::{
     bench::result::{
-        Cell, Measurement, Operation, Outcome, Run, Step, floor, histogram, measure::Measure, spread::Spread,
+        Cell, Measurement, Operation, Outcome, Run, Step, floor, histogram, measure::Measure,
+        numbers::ratio_words, spread::Spread,
     },
     engine::reference,
 };
@@ -57,7 +58,7 @@ impl<'a> Entry<'a> {
     /// A cell of a run, at its place.
     pub fn new(run: &'a Run, cell: &'a Cell, group: usize, place: (usize, usize)) -> Self {
         let outcomes = || run.samples.iter().filter(|sample| sample.cell == cell.id).map(|s| &s.outcome);
-        let measurements = measurements(run, cell);
+        let measurements: BTreeMap<_, _> = run.by_repetition(&cell.id).collect();
         let state = match (outcomes().find_map(fault), run.unsupported(&cell.id)) {
             (Some(fault), _) => State::Faulty(fault),
             (None, Some(reason)) => State::Unsupported(reason.to_owned()),
@@ -230,14 +231,15 @@ impl Keys {
     }
 }
 
-/// The sound measurements of a cell.
-fn measurements<'a>(run: &'a Run, cell: &Cell) -> BTreeMap<u32, &'a Measurement> {
-    let own = run.samples.iter().filter(|sample| sample.cell == cell.id);
-    let sound = own.filter_map(|sample| match &sample.outcome {
-        Outcome::Measured(measurement) if measurement.is_sound() => Some((sample.repetition, measurement)),
-        _ => None,
-    });
-    sound.collect()
+/// How large the largest data of some cells are beside the engines' cache and the memory: figures mean little without
+/// it.
+pub fn ratio(entries: &[Entry<'_>]) -> String {
+    let Some(entry) = entries.iter().max_by(|a, b| a.data_bytes().total_cmp(&b.data_bytes())) else {
+        return String::new();
+    };
+    let (place, target) = (&entry.run.environment, &entry.cell.target);
+    let cache = Some(target.cache_bytes).filter(|_| target.address.is_none());
+    ratio_words(entry.data_bytes(), cache, place.memory_limit_bytes.or(place.memory_bytes))
 }
 
 /// A cell that runs together with others says so of itself, but for the first of them.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::bench::{
     result::measure::{self, Measure, P50, P99, THROUGHPUT},
-    result::numbers,
+    result::{grid, numbers},
 };
 
 /// The Markdown.
@@ -39,7 +39,7 @@ fn matrix(matrix: &Matrix) -> String {
          for {}.\n\n",
         matrix.correction()
     );
-    text.push_str(&table_of(lines, 1));
+    text.push_str(&grid::markdown(&lines, 1));
     text.push('\n');
     for column in &matrix.columns {
         let what = match column.works.as_slice() {
@@ -91,7 +91,7 @@ fn promised(report: &Report<'_>) -> String {
             or_dash(&one.recovery),
         ]);
     }
-    format!("\n## Promises, memory and recovery\n\n{}", table_of(lines, 5))
+    format!("\n## Promises, memory and recovery\n\n{}", grid::markdown(&lines, 5))
 }
 
 fn section(number: usize, table: &Table<'_>) -> String {
@@ -106,9 +106,9 @@ fn section(number: usize, table: &Table<'_>) -> String {
         None => "Result",
     };
     text.push_str(&format!("\n\n### {heading}\n\n"));
-    text.push_str(&grid(number, table, |entry| value(entry, measure::of_figure(entry.cell.figure))));
+    text.push_str(&figures(number, table, |entry| value(entry, measure::of_figure(entry.cell.figure))));
     text.push_str("\n### Latency (p50 / p99)\n\n");
-    text.push_str(&grid(number, table, |entry| {
+    text.push_str(&figures(number, table, |entry| {
         let (p50, p99) = (value(entry, &P50)?, value(entry, &P99)?);
         Some(format!("{p50} / {p99}"))
     }));
@@ -122,7 +122,7 @@ fn section(number: usize, table: &Table<'_>) -> String {
 }
 
 /// A table whose columns have one width, as it is also read unrendered.
-fn grid(number: usize, table: &Table<'_>, show: impl Fn(&Entry<'_>) -> Option<String>) -> String {
+fn figures(number: usize, table: &Table<'_>, show: impl Fn(&Entry<'_>) -> Option<String>) -> String {
     let head = |head: &Head| format!("{}{}", escape(&head.label), marks(number, &head.notes));
     let mut first: Vec<_> = table.row_headings.iter().map(|heading| escape(heading)).collect();
     first.extend(table.columns.iter().map(head));
@@ -136,39 +136,7 @@ fn grid(number: usize, table: &Table<'_>, show: impl Fn(&Entry<'_>) -> Option<St
         }));
         lines.push(line);
     }
-    table_of(lines, table.row_headings.len())
-}
-
-/// The first line is the head, and so many columns are labels.
-fn table_of(mut lines: Vec<Vec<String>>, labels: usize) -> String {
-    let columns = lines.first().map_or(0, Vec::len);
-    let width = |column: usize| {
-        lines
-            .iter()
-            .filter_map(|line| line.get(column))
-            .map(|text| text.chars().count())
-            .max()
-            .unwrap_or(0)
-            .max(3)
-    };
-    let widths: Vec<_> = (0..columns).map(width).collect();
-    let rule = widths.iter().enumerate().map(|(column, width)| {
-        let line = "-".repeat(width - 1);
-        if column < labels { format!(":{line}") } else { format!("{line}:") }
-    });
-    lines.insert(1, rule.collect());
-    lines.iter().map(|line| aligned(line, &widths, labels)).collect()
-}
-
-fn aligned(line: &[String], widths: &[usize], labels: usize) -> String {
-    let mut text = String::new();
-    for (column, (field, width)) in line.iter().zip(widths).enumerate() {
-        let blank = " ".repeat(width - field.chars().count().min(*width));
-        let padded = if column < labels { format!("{field}{blank}") } else { format!("{blank}{field}") };
-        text.push_str(&format!("| {padded} "));
-    }
-    text.push_str("|\n");
-    text
+    grid::markdown(&lines, table.row_headings.len())
 }
 
 fn cell(entry: &Entry<'_>, show: impl Fn(&Entry<'_>) -> Option<String>) -> String {

@@ -1,12 +1,11 @@
 //! Runs arranged as tables.
 
-use super::entry::Entry;
+use super::entry::{self, Entry};
 use crate::bench::result::{
     Cell, Run,
     files::RunFile,
     level::Level,
     measure::{self, Measure},
-    numbers::ratio_words,
 };
 
 /// Everything that is reported.
@@ -109,15 +108,7 @@ impl<'a> Table<'a> {
 
     /// How large the data are beside the engines' cache and the memory: figures mean little without it.
     pub fn ratio(&self) -> String {
-        let Some(entry) = self.entries.iter().max_by(|a, b| a.data_bytes().total_cmp(&b.data_bytes())) else {
-            return String::new();
-        };
-        let place = &entry.run.environment;
-        ratio_words(
-            entry.data_bytes(),
-            Some(entry.cell.target.cache_bytes).filter(|_| entry.cell.target.address.is_none()),
-            place.memory_limit_bytes.or(place.memory_bytes),
-        )
+        entry::ratio(&self.entries)
     }
 
     /// The measure that a cell shows first, where all of the table show the same.

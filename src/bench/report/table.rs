@@ -1,10 +1,14 @@
 //! A run's tables as text, in the layout of the suite's model.
 
-use super::{contest::contests, entry::Entry};
+use super::{
+    contest::contests,
+    entry::{self, Entry},
+};
 use crate::bench::result::{
-    Cell, Figure, Measurement, Run, Step, floor,
+    Cell, Figure, Measurement, Run, Step, floor, grid,
     measure::{self, P99, Unit},
-    numbers,
+    numbers::{self, distinct},
+    spread::Spread,
 };
 use std::fmt::Write;
 
@@ -14,9 +18,10 @@ pub fn text(run: &Run) -> String {
     let names = run.cells.iter().filter(|cell| !cell.reference).map(|cell| cell.table.as_str());
     for name in distinct(names) {
         let cells: Vec<_> = run.cells.iter().filter(|cell| !cell.reference && cell.table == name).collect();
-        let best = best(run, &cells);
+        let entries: Vec<_> = cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0))).collect();
+        let best = best(&entries, &cells);
         let _ = writeln!(text, "\n{name}: {}", unit(&cells));
-        let _ = writeln!(text, "{}\n", ratio(run, &cells));
+        let _ = writeln!(text, "{}\n", entry::ratio(&entries));
         render(&mut text, run, &cells, &run.row_heading, &|cell| {
             let mark = if best.contains(&cell.id.as_str()) { " *" } else { "  " };
             format!("{}{mark}", figure(run, cell))
@@ -44,21 +49,9 @@ fn unit(cells: &[&Cell]) -> &'static str {
     }
 }
 
-/// How large the data are beside cache and memory.
-fn ratio(run: &Run, cells: &[&Cell]) -> String {
-    let entries = cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0)));
-    let Some(entry) = entries.max_by(|a, b| a.data_bytes().total_cmp(&b.data_bytes())) else {
-        return String::new();
-    };
-    let place = &run.environment;
-    let cache = Some(entry.cell.target.cache_bytes).filter(|_| entry.cell.target.address.is_none());
-    numbers::ratio_words(entry.data_bytes(), cache, place.memory_limit_bytes.or(place.memory_bytes))
-}
-
 /// Ids of the cells that are better than all others which did the same work.
-fn best<'c>(run: &Run, cells: &[&'c Cell]) -> Vec<&'c str> {
-    let entries: Vec<_> = cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0))).collect();
-    let contests = contests(&entries);
+fn best<'c>(entries: &[Entry<'_>], cells: &[&'c Cell]) -> Vec<&'c str> {
+    let contests = contests(entries);
     let winners = contests.iter().filter_map(|contest| {
         let figure = contest.entries.first()?.cell.figure;
         let paced = contest.is_paced() && figure == Figure::Throughput;
@@ -115,7 +108,7 @@ fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &d
         }));
         lines.push(line);
     }
-    align(text, &lines, labels);
+    text.push_str(&grid::text(&lines, labels, " | "));
     if cells.iter().any(|cell| !floor_mark(run, cell).is_empty()) {
         paragraph(text, "~: ", vec![floor::NEAR]);
     }
@@ -126,30 +119,6 @@ fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &d
 fn floor_mark(run: &Run, cell: &Cell) -> &'static str {
     let near = run.measurements(&cell.id).any(|measurement| measurement.near_floor == Some(true));
     if near { "~" } else { "" }
-}
-
-fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
-    let mut found = Vec::new();
-    for name in names {
-        if !found.contains(&name) {
-            found.push(name);
-        }
-    }
-    found
-}
-
-/// Words to the left, numbers to the right.
-fn align(text: &mut String, lines: &[Vec<String>], labels: usize) {
-    let width = |column: usize| {
-        lines.iter().filter_map(|line| line.get(column)).map(|part| part.chars().count()).max().unwrap_or(0)
-    };
-    for line in lines {
-        let cells = line.iter().enumerate().map(|(column, part)| match column < labels {
-            true => format!("{part:<width$}", width = width(column)),
-            false => format!("{part:>width$}", width = width(column)),
-        });
-        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join(" | ").trim_end());
-    }
 }
 
 fn is_complete(run: &Run, cell: &Cell) -> bool {
@@ -185,13 +154,6 @@ fn mean_ns(run: &Run, cell: &Cell) -> String {
 
 /// The median over all repetitions, if each of them is sound.
 fn median(run: &Run, cell: &Cell, number: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
-    let mut numbers: Vec<f64> = run.measurements(&cell.id).filter_map(number).collect();
-    if numbers.len() < run.repetitions as usize {
-        return None;
-    }
-    numbers.sort_by(f64::total_cmp);
-    let middle = numbers.len() / 2;
-    let upper = *numbers.get(middle)?;
-    let lower = if numbers.len().is_multiple_of(2) { *numbers.get(middle - 1)? } else { upper };
-    Some(f64::midpoint(lower, upper))
+    let spread = Spread::of(run.measurements(&cell.id).filter_map(number))?;
+    (spread.samples >= run.repetitions as usize).then_some(spread.median)
 }

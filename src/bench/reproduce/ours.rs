@@ -1,6 +1,8 @@
 //! Figures of a run, found by row, column and level.
 
-use crate::bench::result::{Cell, Measurement, Outcome, Run, level::Level, spread::Spread};
+use crate::bench::result::{
+    Cell, Measurement, Outcome, Run, level::Level, numbers::distinct, spread::Spread,
+};
 use crate::engine::Durability;
 
 /// What stands where there is no figure.
@@ -81,15 +83,4 @@ impl<'r> Ours<'r> {
 fn is_at(cell: &Cell, durability: Durability) -> bool {
     let level = Level::of(&cell.target).durability;
     level == Some(durability) || level == Some(Durability::Memory)
-}
-
-/// Each once, in the order of the first.
-pub(super) fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
-    let mut found = Vec::new();
-    for name in names {
-        if !found.contains(&name) {
-            found.push(name);
-        }
-    }
-    found
 }

@@ -4,10 +4,15 @@ use super::{
     bars,
     facts::{Facts, Table},
     grid::Grid,
-    ours::{NONE, Ours, distinct},
+    ours::{NONE, Ours},
 };
 use crate::{
-    bench::result::{Cell, Figure, Measurement, level::Level, measure::Unit, numbers},
+    bench::result::{
+        Cell, Figure, Measurement,
+        level::Level,
+        measure::Unit,
+        numbers::{self, distinct},
+    },
     engine::{Durability, Fsync},
 };
 

@@ -3,9 +3,13 @@
 use super::{
     facts::{Facts, Table},
     grid::Grid,
-    ours::{NONE, Ours, distinct},
+    ours::{NONE, Ours},
 };
-use crate::bench::result::{Cell, Operation, measure::THROUGHPUT, numbers};
+use crate::bench::result::{
+    Cell, Operation,
+    measure::THROUGHPUT,
+    numbers::{self, distinct},
+};
 
 pub(super) fn layout(facts: &Facts, ours: &Ours<'_>) -> String {
     let Some(published) = facts.tables.first() else { return String::new() };

@@ -8,6 +8,7 @@
 mod cell;
 pub mod files;
 pub mod floor;
+pub mod grid;
 pub mod histogram;
 pub mod level;
 pub mod measure;
@@ -172,9 +173,16 @@ pub enum Outcome {
 impl Run {
     /// The sound measurements of a cell.
     pub fn measurements(&self, cell: &str) -> impl Iterator<Item = &Measurement> {
+        self.by_repetition(cell).map(|(_, measurement)| measurement)
+    }
+
+    /// The sound measurements of a cell, each with its repetition.
+    pub fn by_repetition(&self, cell: &str) -> impl Iterator<Item = (u32, &Measurement)> {
         self.samples.iter().filter(move |sample| sample.cell == cell).filter_map(|sample| {
             match &sample.outcome {
-                Outcome::Measured(measurement) if measurement.is_sound() => Some(measurement),
+                Outcome::Measured(measurement) if measurement.is_sound() => {
+                    Some((sample.repetition, measurement))
+                }
                 _ => None,
             }
         })

@@ -114,6 +114,17 @@ pub fn ratio_words(data: f64, cache: Option<u64>, memory: Option<u64>) -> String
     format!("data {} : cache {} : memory {}", short(Unit::Bytes, data), known(cache), known(memory))
 }
 
+/// Names, each once, in the order of the first.
+pub fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut found = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

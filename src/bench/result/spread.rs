@@ -29,11 +29,6 @@ impl Spread {
             samples: sorted.len(),
         })
     }
-
-    /// Whether some value could be of both.
-    pub fn overlaps(&self, other: &Self) -> bool {
-        self.min <= other.max && other.min <= self.max
-    }
 }
 
 /// The median of values in order; `None` of none.
@@ -55,13 +50,5 @@ mod tests {
         assert_eq!(Spread::of([3.0, 1.0, 2.0]).unwrap().median, 2.0);
         assert_eq!(Spread::of([4.0, 1.0, 2.0, 3.0]).unwrap().median, 2.5);
         assert_eq!(Spread::of([f64::NAN]), None);
-    }
-
-    #[test]
-    fn ranges_that_touch_overlap() {
-        let low = Spread::of([1.0, 2.0]).unwrap();
-        let high = Spread::of([2.0, 3.0]).unwrap();
-        assert!(low.overlaps(&high) && high.overlaps(&low));
-        assert!(!low.overlaps(&Spread::of([2.5]).unwrap()));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::phase::Phase;
 use crate::bench::result::Measurement;
+use std::fmt::Display;
 
 /// Of more keys than this, so many are drawn by chance.
 pub(super) const MOST: u64 = 5_000_000;
@@ -35,4 +36,24 @@ impl Verified {
             measurement.first_fault.get_or_insert_with(|| format!("at the end, {fault}"));
         }
     }
+}
+
+/// Counts a fault when there are not so many keys as there should be.
+pub(super) fn compare_count(
+    measurement: &mut Measurement,
+    counted: &Result<u64, impl Display>,
+    expected: u64,
+) {
+    let text = match counted {
+        Ok(keys) if *keys == expected => return,
+        Ok(keys) => {
+            measurement.wrong_values += 1;
+            format!("its count is {keys} keys, and {expected} were expected")
+        }
+        Err(error) => {
+            measurement.errors += 1;
+            format!("count: {error}")
+        }
+    };
+    measurement.first_fault.get_or_insert(text);
 }

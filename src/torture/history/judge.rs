@@ -33,7 +33,7 @@ impl History {
         if self.certain {
             self.judge_by_order(&found, promise, struck, &mut verdict);
         } else {
-            self.judge_by_key(&found, promise, &mut verdict);
+            self.judge_by_key(&found, promise, struck, &mut verdict);
         }
         if promise == Promise::Anything {
             verdict.faults.clear();
@@ -147,36 +147,28 @@ impl History {
     }
 
     /// Each key must hold what its last acknowledged write left, or what one behind that may have.
-    fn judge_by_key(&self, found: &State, promise: Promise, verdict: &mut Verdict) {
-        let mut possible: Vec<BTreeSet<Option<Content>>> =
-            self.base.iter().map(|base| BTreeSet::from([*base])).collect();
-        for sent in &self.sent {
-            for (index, change) in &sent.changes {
-                let Some(set) = possible.get_mut(*index) else { continue };
-                let then: BTreeSet<_> = set.iter().map(|content| after(*content, *change)).collect();
-                match sent.fate {
-                    Fate::Acknowledged(number) if matches!(change, Change::Add) => {
-                        *set = BTreeSet::from([Some(Content::Number(number))]);
-                    }
-                    // How many of its keys were there tells which ones only when it is all of them. The
-                    // others were absent when they were looked at, which makes nothing durable.
-                    Fate::Acknowledged(deleted)
-                        if matches!(change, Change::To(None)) && deleted != sent.changes.len() as i64 =>
-                    {
-                        set.extend(then);
-                    }
-                    Fate::Acknowledged(_) => *set = then,
-                    Fate::Unknown | Fate::Refused => set.extend(then),
-                }
+    fn judge_by_key(&self, found: &State, promise: Promise, struck: Duration, verdict: &mut Verdict) {
+        let (possible, acknowledged) = self.possible();
+        let keys = found.iter().zip(possible.iter().zip(&acknowledged)).enumerate();
+        for (index, (found, (possible, acknowledged))) in keys {
+            if possible.contains(found) {
+                continue;
             }
-        }
-        for (index, (found, possible)) in found.iter().zip(&possible).enumerate() {
-            if !possible.contains(found) {
-                verdict.lost += 1;
-                if promise == Promise::Nothing {
-                    let key = key(self.client, index);
-                    verdict.faults.push(format!("{key} lost an acknowledged write: it holds {found:?}"));
-                }
+            verdict.lost += 1;
+            let age = acknowledged.map(|at| struck.saturating_sub(at));
+            verdict.oldest = verdict.oldest.max(age);
+            let is_too_old = match promise {
+                Promise::Nothing => true,
+                // What was there at the last look is older than any write since.
+                Promise::Within(time) => age.is_none_or(|age| age > time),
+                Promise::Tail | Promise::Anything => false,
+            };
+            if is_too_old {
+                let key = key(self.client, index);
+                let when = age.map_or("before this load".to_owned(), |age| {
+                    format!("{} ms before the strike", age.as_millis())
+                });
+                verdict.faults.push(format!("{key} lost a write acknowledged {when}: it holds {found:?}"));
             }
         }
         for group in groups() {
@@ -187,5 +179,35 @@ impl History {
                 verdict.faults.push(format!("the group of {key} is half there: {held:?}"));
             }
         }
+    }
+
+    /// What each key may hold if nothing is lost, and when the last of its writes was acknowledged; absent where
+    /// none was since the last look.
+    fn possible(&self) -> (Vec<BTreeSet<Option<Content>>>, Vec<Option<Duration>>) {
+        let mut acknowledged = vec![None; self.base.len()];
+        let mut possible: Vec<BTreeSet<Option<Content>>> =
+            self.base.iter().map(|base| BTreeSet::from([*base])).collect();
+        for sent in &self.sent {
+            for (index, change) in &sent.changes {
+                let Some(set) = possible.get_mut(*index) else { continue };
+                let then: BTreeSet<_> = set.iter().map(|content| after(*content, *change)).collect();
+                let Some(last) = acknowledged.get_mut(*index) else { continue };
+                match sent.fate {
+                    Fate::Acknowledged(number) if matches!(change, Change::Add) => {
+                        (*set, *last) = (BTreeSet::from([Some(Content::Number(number))]), Some(sent.at));
+                    }
+                    // How many of its keys were there tells which ones only when it is all of them. The
+                    // others were absent when they were looked at, which makes nothing durable.
+                    Fate::Acknowledged(deleted)
+                        if matches!(change, Change::To(None)) && deleted != sent.changes.len() as i64 =>
+                    {
+                        set.extend(then);
+                    }
+                    Fate::Acknowledged(_) => (*set, *last) = (then, Some(sent.at)),
+                    Fate::Unknown | Fate::Refused => set.extend(then),
+                }
+            }
+        }
+        (possible, acknowledged)
     }
 }

@@ -91,3 +91,19 @@ fn beside_refused_requests_each_key_and_each_group_counts() {
     let verdict = halved.settle(&half, Promise::Nothing, NOW);
     assert!(verdict.faults.iter().any(|fault| fault.contains("half there")), "{:?}", verdict.faults);
 }
+
+/// Under a promise of seconds an older write must be there, whatever was refused beside it.
+#[test]
+fn beside_refused_requests_a_promise_of_seconds_is_kept_for_each_key() {
+    let judge = |left: usize, within: u64| {
+        let (mut history, states) = history(200, 200);
+        history.refused(None);
+        let struck = Duration::from_secs(201);
+        history.settle(&states[left], Promise::Within(Duration::from_secs(within)), struck)
+    };
+    assert!(judge(200, 1).faults.is_empty());
+    assert!(judge(150, 60).faults.is_empty(), "all that is lost is younger");
+    let verdict = judge(150, 10);
+    assert!(verdict.faults.iter().any(|fault| fault.contains("lost a write")), "{:?}", verdict.faults);
+    assert!(verdict.oldest > Some(Duration::from_secs(10)), "{:?}", verdict.oldest);
+}

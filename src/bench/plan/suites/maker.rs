@@ -14,8 +14,18 @@ use std::thread;
 /// The name of Redis among stores.
 const REDIS: &str = "redis";
 
-/// Engines that a build may lack, and whose absence a reader of a whole experiment must know of.
-const NATIVE: [&str; 4] = ["rocksdb", "lmdb", "sled", "redb"];
+/// Stores that a build may lack, and whose absence a reader of a whole experiment must know of, with their cargo
+/// features.
+const OPTIONAL: [(&str, &str); 8] = [
+    ("rocksdb", "rocksdb"),
+    ("rocksdb-blob", "rocksdb"),
+    ("lmdb", "lmdb"),
+    ("sled", "sled"),
+    ("redb", "redb"),
+    ("sqlite", "sqlite"),
+    ("fjall", "fjall"),
+    ("mdbx", "mdbx"),
+];
 
 pub(super) fn is_asked_for(options: &Options) -> bool {
     options.stores.iter().any(|store| reference::is_reference(store))
@@ -169,10 +179,10 @@ impl Maker<'_> {
             return lacks;
         }
         if matches!(self.options.suite, Some(Suite::Reproduction(_))) && self.options.stores.is_empty() {
-            let missing = NATIVE.iter().filter(|name| reference::info(name).is_none());
-            lacks.extend(
-                missing.map(|name| format!("{name}: this build has no such store (cargo feature {name})")),
-            );
+            let missing = OPTIONAL.iter().filter(|(name, _)| reference::info(name).is_none());
+            lacks.extend(missing.map(|(name, feature)| {
+                format!("{name}: this build has no such store (cargo feature {feature})")
+            }));
         }
         for durability in self.durabilities() {
             for lack in self.stores().into_iter().filter_map(|info| self.lack(info, *durability)) {
@@ -307,5 +317,19 @@ fn as_redis_loses(durability: Durability) -> Loses {
             Durability::Files(Fsync::No) => Extent::Unwritten,
             Durability::Memory => Extent::Everything,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::KINDS;
+
+    /// Every store is there always, or known to be optional.
+    #[test]
+    fn optional_stores_are_those_that_a_build_may_lack() {
+        for kind in KINDS.iter().filter(|kind| !["map", "btree"].contains(&kind.info.name)) {
+            assert!(OPTIONAL.iter().any(|(name, _)| *name == kind.info.name), "{}", kind.info.name);
+        }
     }
 }

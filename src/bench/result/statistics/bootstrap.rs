@@ -8,12 +8,10 @@
 //! below one in some hundred, so what many comparisons are corrected with is that of the paired t-test.
 
 use super::{mean, squares, student};
+use crate::bench::result::spread::ENOUGH;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
 const RESAMPLES: usize = 4_000;
-
-/// Fewest pairs that a comparison is made of.
-pub const FEWEST: usize = 3;
 
 /// Two stores that are nearer to each other than this are alike, whatever the pairs say: the way that a
 /// program lies in memory alone moves a figure so much.
@@ -37,11 +35,11 @@ impl Paired {
     }
 }
 
-/// Compares pairs of positive figures; `None` with fewer than [`FEWEST`] of them.
+/// Compares pairs of positive figures; `None` with fewer than [`ENOUGH`] of them.
 pub fn paired(pairs: &[(f64, f64)]) -> Option<Paired> {
     let positive = pairs.iter().filter(|(one, other)| *one > 0.0 && *other > 0.0);
     let logs: Vec<f64> = positive.map(|(one, other)| (one / other).ln()).collect();
-    if logs.len() < FEWEST {
+    if logs.len() < ENOUGH {
         return None;
     }
     let (centre, pairs) = (mean(&logs)?, u32::try_from(logs.len()).ok()?);

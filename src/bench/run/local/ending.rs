@@ -4,7 +4,10 @@ use crate::{
     bench::{
         data::live::Live,
         result::{Cell, FileSize, Measurement, Outcome},
-        run::{disk::Files, verified::Verified},
+        run::{
+            disk::Files,
+            verified::{Verified, compare_count},
+        },
     },
     engine::{Engine, Error},
 };
@@ -71,7 +74,7 @@ impl End {
             let begin = Instant::now();
             let engine = open().map_err(|error| format!("again, {error}"))?;
             end.reopen_seconds = Some(begin.elapsed().as_secs_f64());
-            let keys = engine.count().map_err(words)?;
+            let keys = engine.count().map_err(|error| format!("opened again, count: {error}"))?;
             if keys != live.count() {
                 end.fault = Some(format!(
                     "after it was opened again it has {keys} keys, and {} were expected",
@@ -97,22 +100,6 @@ impl End {
         }
         self.verified.add_to(measurement);
     }
-}
-
-/// Counts a fault when the engine does not have so many keys as it should.
-pub(super) fn compare_count(measurement: &mut Measurement, counted: &Result<u64, Error>, expected: u64) {
-    let text = match counted {
-        Ok(keys) if *keys == expected => return,
-        Ok(keys) => {
-            measurement.wrong_values += 1;
-            format!("its count is {keys} keys, and {expected} were expected")
-        }
-        Err(error) => {
-            measurement.errors += 1;
-            format!("count: {error}")
-        }
-    };
-    measurement.first_fault.get_or_insert(text);
 }
 
 /// A step, which took until now. What is done once has no throughput.

@@ -13,7 +13,7 @@ use super::{
     meter::{self, Meter},
     phase::Phase,
     process::{self, Memory, Usage},
-    verified::{self, Verified},
+    verified::{self, Verified, compare_count},
 };
 use crate::{
     bench::{
@@ -22,7 +22,7 @@ use crate::{
     },
     engine::{Compression, Durability, Engine, Fsync, Location, OpenOptions, ReadAhead, reference},
 };
-use ending::{End, compare_count, once};
+use ending::{End, once};
 use std::{sync::Arc, time::Instant};
 
 /// Measures the cells of a job; the text of an error that leaves none of them measured.
@@ -347,5 +347,40 @@ mod tests {
         assert_eq!(*opened.borrow(), [Fsync::No, Fsync::Always]);
         assert!(seconds.is_some());
         assert_eq!((engine.count().unwrap(), live.count()), (3000, 3000));
+    }
+
+    /// A scan of the file of pairs is the first that reads it.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_source_scan_reads_its_file_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("blocks");
+        crate::bench::data::generate(&path, 5000, 1).unwrap();
+        let cell = serde_json::json!({
+            "id": "scan", "table": "", "row": "", "column": "",
+            "target": {"access": "in-process", "store": "file", "persistent": true, "fsync": "no", "cache_bytes": 0,
+                "compression": "none", "address": null, "caveats": []},
+            "workload": {"name": "scan", "mix": {}, "keys": 0, "key_bytes": {"fixed": 32}, "value_bytes": {"fixed": 512},
+                "order": "uniform", "threads": 1, "batch": 1, "seconds": null, "operations": null, "warmup_seconds": 0,
+                "rate": null, "scan_length": 1, "seed": 1, "step": "source-scan", "data": path.to_str()},
+        });
+        let job = Job {
+            cells: vec![serde_json::from_value(cell).unwrap()],
+            directory: directory.path().into(),
+            map_size: 0,
+            server_arguments: Vec::new(),
+            flush_target: false,
+            cold: false,
+            server_cpus: None,
+            target_pid: None,
+        };
+        let read = || {
+            let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+            process::field(&text, "rchar:").unwrap()
+        };
+        let before = read();
+        assert!(matches!(measure(&job).unwrap()[..], [Outcome::Measured(_)]));
+        let (length, bytes) = (std::fs::metadata(&path).unwrap().len(), read() - before);
+        assert!((length..2 * length).contains(&bytes), "{bytes} bytes read of {length}");
     }
 }

@@ -1,0 +1,68 @@
+//! Tables of text with columns of one width: words to the left, figures to the right.
+
+use std::fmt::Write;
+
+/// For a terminal: the first `words` columns hold words, and a separator stands between two.
+pub fn text(lines: &[Vec<String>], words: usize, separator: &str) -> String {
+    let widths = widths(lines);
+    let mut text = String::new();
+    for line in lines {
+        let padded = line.iter().zip(&widths).enumerate();
+        let padded: Vec<_> = padded.map(|(place, (part, width))| pad(part, *width, place < words)).collect();
+        let _ = writeln!(text, "{}", padded.join(separator).trim_end());
+    }
+    text
+}
+
+/// For Markdown, as it is also read unrendered: the first line is the head.
+pub fn markdown(lines: &[Vec<String>], words: usize) -> String {
+    let widths: Vec<_> = widths(lines).into_iter().map(|width| width.max(3)).collect();
+    let mut text = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        for (place, (part, width)) in line.iter().zip(&widths).enumerate() {
+            let _ = write!(text, "| {} ", pad(part, *width, place < words));
+        }
+        text.push_str("|\n");
+        if number == 0 {
+            text.push_str(&rule(&widths, words));
+        }
+    }
+    text
+}
+
+/// The line below the head.
+fn rule(widths: &[usize], words: usize) -> String {
+    let mut rule = String::new();
+    for (place, width) in widths.iter().enumerate() {
+        let line = "-".repeat(width - 1);
+        let _ = if place < words { write!(rule, "| :{line} ") } else { write!(rule, "| {line}: ") };
+    }
+    rule + "|\n"
+}
+
+/// Letters of the longest part of each column.
+fn widths(lines: &[Vec<String>]) -> Vec<usize> {
+    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let parts = lines.iter().filter_map(|line| line.get(column));
+        parts.map(|part| part.chars().count()).max().unwrap_or(0)
+    };
+    (0..columns).map(width).collect()
+}
+
+fn pad(part: &str, width: usize, is_word: bool) -> String {
+    if is_word { format!("{part:<width$}") } else { format!("{part:>width$}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stand_left_and_figures_right() {
+        let lines = [["Store", "set"], ["map", "12,345"]].map(|line| line.map(str::to_owned).to_vec());
+        assert_eq!(text(&lines, 1, " | "), "Store |    set\nmap   | 12,345\n");
+        let expected = "| Store |    set |\n| :---- | -----: |\n| map   | 12,345 |\n";
+        assert_eq!(markdown(&lines, 1), expected);
+    }
+}
