@@ -29,16 +29,16 @@ pub(super) const COMMANDS: &[Spec] = &[
     Spec::looking("scan", -2, NO_KEY, scan, (GROUP, "2.8.0"), "Walk over all keys, some at a time."),
     Spec::looking("randomkey", 1, NO_KEY, randomkey, (GROUP, "1.0.0"), "Get some key."),
     Spec::looking("dbsize", 1, NO_KEY, dbsize, ("server", "1.0.0"), "Count all keys."),
-    Spec::write("flushdb", -1, NO_KEY, Write::Seeing(flushdb), ("server", "1.0.0"), "Remove all keys."),
+    Spec::write("flushdb", -1, NO_KEY, Write::All(flushdb), ("server", "1.0.0"), "Remove all keys."),
     Spec::write(
         "flushall",
         -1,
         NO_KEY,
-        Write::Seeing(flushall),
+        Write::All(flushall),
         ("server", "1.0.0"),
         "Remove all keys of all databases.",
     ),
-    Spec::write("swapdb", 3, NO_KEY, Write::Seeing(swapdb), ("server", "4.0.0"), "Exchange two databases."),
+    Spec::write("swapdb", 3, NO_KEY, Write::All(swapdb), ("server", "4.0.0"), "Exchange two databases."),
 ];
 
 fn dbsize(keyspace: &mut dyn Keyspace, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {

@@ -53,6 +53,11 @@ pub enum Action {
 }
 
 impl Action {
+    /// Whether it changes all keys of a database.
+    pub fn is_of_all_keys(&self) -> bool {
+        matches!(self, Self::Write(Write::All(_)))
+    }
+
     /// Whether it looks at keys or changes them.
     pub fn is_of_keys(&self) -> bool {
         matches!(self, Self::Read(_) | Self::Write(_) | Self::Keys(_))
@@ -83,6 +88,8 @@ pub enum Write {
     BlindWithoutOptions(WriteCommand),
     /// May read what it is about to change.
     Seeing(WriteCommand),
+    /// The same for all keys of a database, for as long as that takes. A commit of its own.
+    All(WriteCommand),
     /// Every argument is a key; the reply is the number of those for which the function returns `true`. Very
     /// many are written in steps, each a commit.
     Each(for<'g> fn(&'g [u8], &mut Txn<'g>) -> Result<bool, Error>),

@@ -124,6 +124,7 @@ impl Exchange {
     /// Whether the run that comes next is too large for a worker.
     pub fn is_next_large(&self) -> bool {
         self.is_large(self.next)
+            || matches!(self.lookups.get(self.next), Some(Lookup::Known(spec)) if spec.action.is_of_all_keys())
     }
 
     /// Whether the next request writes.
@@ -173,7 +174,9 @@ impl Exchange {
             Action::Write(_) => {
                 self.begin = (self.reply.len(), first, self.each);
                 // Reads between writes go through the transaction: one commit for all of them.
-                let joins = |action: &Action| matches!(action, Action::Read(_) | Action::Write(_));
+                let joins = |action: &Action| {
+                    matches!(action, Action::Read(_) | Action::Write(_)) && !action.is_of_all_keys()
+                };
                 self.end = self.extend(joins, |action| matches!(action, Action::Write(_)));
                 Run::Write
             }
@@ -372,9 +375,12 @@ impl Work for Box<Exchange> {
             };
             let start = reply.len();
             let outcome = match spec.action {
-                Action::Write(Write::Blind(run) | Write::BlindWithoutOptions(run) | Write::Seeing(run)) => {
-                    run(args, txn, reply)
-                }
+                Action::Write(
+                    Write::Blind(run)
+                    | Write::BlindWithoutOptions(run)
+                    | Write::Seeing(run)
+                    | Write::All(run),
+                ) => run(args, txn, reply),
                 Action::Write(Write::Each(write)) => match each.write(write, args, txn, reply) {
                     Ok(true) => Ok(()),
                     Ok(false) => break,

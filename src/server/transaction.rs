@@ -158,7 +158,7 @@ impl Transaction {
 
     /// Whether it looks at very many keys, as it may be.
     pub fn is_long(&self) -> bool {
-        self.has(|action| matches!(action, Action::Keys(_)))
+        self.has(|action| matches!(action, Action::Keys(_) | Action::Write(Write::All(_))))
     }
 
     /// Whether it looks at the server, which may take long.
@@ -289,7 +289,9 @@ fn run_one<'g>(
 ) -> Result<(), crate::command::Error> {
     match spec.action {
         Action::Read(read) => read_through(read, args, txn, reply)?,
-        Action::Write(Write::Blind(run) | Write::BlindWithoutOptions(run) | Write::Seeing(run)) => {
+        Action::Write(
+            Write::Blind(run) | Write::BlindWithoutOptions(run) | Write::Seeing(run) | Write::All(run),
+        ) => {
             run(args, txn, reply)?;
         }
         Action::Write(Write::Each(write)) => {

@@ -59,7 +59,7 @@ fn a_flush_changes_only_what_is_there() {
 fn a_watched_key_that_expires_has_changed() {
     on_every_store(|running| {
         let mut client = running.connect();
-        expect(&mut client, &["SET", "k", "v", "PX", "30"], "+OK");
+        expect(&mut client, &["SET", "k", "v", "PX", "200"], "+OK");
         expect(&mut client, &["WATCH", "k"], "+OK");
         while ask(&mut client, &["EXISTS", "k"]) != b":0\r\n" {}
         expect(&mut client, &["MULTI"], "+OK");
