@@ -200,6 +200,21 @@ impl<'g> Txn<'g> {
     /// Sets `key` to a value that does not expire. Fails as [`Txn::check`] does.
     #[inline]
     pub fn put(&mut self, key: &'g [u8], value: &'g [u8]) -> Result<(), Error> {
+        let plain = self.space == Space::default()
+            && !layout::may_be_marked(key)
+            && !layout::may_be_marked(value)
+            && self.fault.is_none()
+            && (self.min_key..=self.max_key).contains(&key.len());
+        if !plain {
+            return self.put_with_care(key, value);
+        }
+        self.push(engine::Op::Put { key, value });
+        Ok(())
+    }
+
+    /// What may need a head, or be refused.
+    #[cold]
+    fn put_with_care(&mut self, key: &'g [u8], value: &'g [u8]) -> Result<(), Error> {
         self.check(key)?;
         let value = if layout::needs_head(value) { self.with_head(0, value) } else { value };
         let key = self.stored_to_put(key);
@@ -208,7 +223,6 @@ impl<'g> Txn<'g> {
     }
 
     /// How `key` is stored.
-    #[inline]
     fn stored_to_put(&mut self, key: &'g [u8]) -> &'g [u8] {
         if self.head_of(key) > 0 {
             self.note_own(Own::SPACES);

@@ -71,6 +71,9 @@ fn another_machine_does_not_complete_it() {
     let result = dir.path().join("result.json");
     let mut run = read(dir.path());
     run.environment.warnings = vec!["what was known before".to_owned()];
+    // As if it had been stopped before the last cell.
+    run.finished = false;
+    run.samples.pop();
     fs::write(&result, serde_json::to_vec(&run).unwrap()).unwrap();
     let again = bench(dir.path(), &[&flags[..], &["--resume"]].concat());
     assert!(again.status.success(), "{}", stderr(&again));

@@ -37,8 +37,8 @@ fn the_reference_run_measures_goes_on_and_compares() {
     assert!(fs::read(dir.join("first/ycsb.json")).unwrap() == before);
     let again = script(&dir, &["again"]);
     let text = String::from_utf8_lossy(&again.stdout);
-    // Whether they differ is a matter of the machine.
-    assert!(matches!(again.status.code(), Some(0 | 1)), "{text}\n{}", String::from_utf8_lossy(&again.stderr));
+    // Whether they differ, and whether that can be told, is a matter of the machine.
+    assert!(matches!(again.status.code(), Some(0..=2)), "{text}\n{}", String::from_utf8_lossy(&again.stderr));
     let compared = EXPERIMENTS.iter().filter(|name| text.contains(&format!("\n{name}:\n"))).count();
     assert!(compared >= 4, "{text}");
 }

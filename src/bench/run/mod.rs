@@ -85,6 +85,9 @@ pub fn run(options: &Options) -> Result<Run, Error> {
     for warning in &run.environment.warnings {
         eprintln!("kvbench: warning: {warning}");
     }
+    if run.finished {
+        return Ok(run);
+    }
     save(&run, &options.output)?;
     measure(options, &mut run)?;
     run.finished = true;
@@ -168,6 +171,10 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     if run.cells != plan.cells || run.repetitions != options.repetitions {
         return differs("plan");
     }
+    run.finished &= is_complete(&run);
+    if run.finished {
+        return Ok(run);
+    }
     fs::create_dir_all(&options.directory).map_err(Error::file(&options.directory))?;
     let now = environment::describe(&options.directory, &run.cells, &options.conduct);
     if !environment::is_same_machine(&now, &run.environment) {
@@ -179,8 +186,12 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
             run.environment.warnings.push(warning);
         }
     }
-    run.finished = false;
     Ok(run)
+}
+
+/// Whether nothing is left to measure.
+fn is_complete(run: &Run) -> bool {
+    (0..run.repetitions).all(|repetition| run.cells.iter().all(|cell| run.has(&cell.id, repetition)))
 }
 
 /// Goes over all jobs once in each repetition, so that what changes on the machine in the course of the
