@@ -47,7 +47,7 @@ pub use password::Password;
 pub use refusal::{Subcommands, subcommand};
 pub use spec::{
     Action, Commands, Error, Keys, KeysCommand, Lookup, QueryCommand, Read, SessionCommand, Spec,
-    TableCommand, Transaction, Write, WriteCommand, database,
+    TableCommand, Transaction, Write, WriteCommand, answer, database,
 };
 pub use stats::Stats;
 pub use table::{find, table};

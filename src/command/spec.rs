@@ -142,6 +142,15 @@ impl Error {
     }
 }
 
+/// Lets `run` write a reply; on an error, that stands in its place.
+pub fn answer(reply: &mut Reply, run: impl FnOnce(&mut Reply) -> Result<(), Error>) {
+    let start = reply.len();
+    if let Err(error) = run(reply) {
+        reply.truncate(start);
+        error.write(reply);
+    }
+}
+
 impl From<&'static str> for Error {
     fn from(text: &'static str) -> Self {
         Self::Text(text)

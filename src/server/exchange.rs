@@ -325,25 +325,13 @@ impl Exchange {
 
     /// Runs the query.
     pub fn query(&mut self, context: &Context, run: QueryCommand) {
-        self.answer_one(|_, args, reply| {
-            let start = reply.len();
-            if let Err(error) = run(context, args, reply) {
-                reply.truncate(start);
-                error.write(reply);
-            }
-        });
+        self.answer_one(|_, args, reply| command::answer(reply, |reply| run(context, args, reply)));
     }
 
     /// Looks at keys.
     pub fn look(&mut self, store: &Store, run: KeysCommand) {
         let mut view = store.view(self.space);
-        self.answer_one(|_, args, reply| {
-            let start = reply.len();
-            if let Err(error) = run(&mut view, args, reply) {
-                reply.truncate(start);
-                error.write(reply);
-            }
-        });
+        self.answer_one(|_, args, reply| command::answer(reply, |reply| run(&mut view, args, reply)));
     }
 
     /// Takes out the beginning of a request that is not complete.

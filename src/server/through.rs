@@ -1,7 +1,7 @@
 //! Reads that do not only look at values.
 
 use crate::{
-    command::{Error, Read},
+    command::{self, Error, Read},
     resp::{Args, Reply},
     store::{self, Entry, Txn},
 };
@@ -13,11 +13,7 @@ pub(super) fn answer_entry(
     entry: Option<Entry<'_>>,
     reply: &mut Reply,
 ) {
-    let start = reply.len();
-    if let Err(error) = answer(args, entry, reply) {
-        reply.truncate(start);
-        error.write(reply);
-    }
+    command::answer(reply, |reply| answer(args, entry, reply));
 }
 
 /// Answers a read between writes, through their transaction.

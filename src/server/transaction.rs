@@ -206,11 +206,7 @@ impl Transaction {
         txn.select(space);
         for (index, spec) in queue.specs.iter().enumerate() {
             let Some(args) = queue.requests.get(index) else { break };
-            let start = executed.replies.len();
-            if let Err(error) = run_one(spec, args, &mut space, txn, &mut executed.replies) {
-                executed.replies.truncate(start);
-                error.write(&mut executed.replies);
-            }
+            command::answer(&mut executed.replies, |reply| run_one(spec, args, &mut space, txn, reply));
             executed.ends.push(executed.replies.len());
         }
     }
@@ -224,10 +220,7 @@ impl Transaction {
         for (index, spec) in specs.iter().enumerate() {
             if let (Action::Query(run), Some(args)) = (spec.action, requests.get(index)) {
                 let mut reply = executed.replies.aside();
-                if let Err(error) = run(context, args, &mut reply) {
-                    reply.truncate(0);
-                    error.write(&mut reply);
-                }
+                command::answer(&mut reply, |reply| run(context, args, reply));
                 executed.queries.push_back(reply);
             }
         }

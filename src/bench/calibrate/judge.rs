@@ -340,57 +340,62 @@ mod tests {
                 let scale = if column == broken { scale } else { 1.0 };
                 found.map(|found| found.truth * scale)
             };
-            let whole = |column: &str| truth(column).map(|value| value.round() as u64);
-            let size = |length: &str, blocks: &str, used: &str| {
-                Some(FileSize {
-                    length_bytes: whole(length)?,
-                    block_bytes: whole(blocks).unwrap_or(0),
-                    used_bytes: whole(used)?,
-                })
-            };
-            let time = |column: &str| truth(column).unwrap_or(0.0);
-            *measurement = Measurement {
-                operations: whole("operations").unwrap_or(0),
-                seconds: time("seconds"),
-                throughput: time("throughput_per_second"),
-                latency: Latency {
-                    count: 1,
-                    mean_us: time("mean_us"),
-                    p50_us: time("p50_us"),
-                    p90_us: time("p90_us"),
-                    p99_us: time("p99_us"),
-                    p999_us: time("p999_us"),
-                    max_us: time("max_us"),
-                    p9999_us: truth("p9999_us"),
-                    ..Latency::default()
-                },
-                by_operation: [(
-                    crate::bench::result::Operation::Get,
-                    Latency { count: whole("by kind").unwrap_or(0), ..Latency::default() },
-                )]
-                .into(),
-                timeline: vec![whole("timeline").unwrap_or(0)],
-                cpu_us_per_operation: truth("cpu_us_per_operation"),
-                peak_memory_bytes: whole("peak_memory_bytes"),
-                anonymous_bytes: whole("anonymous_bytes"),
-                mapped_bytes: whole("mapped_bytes"),
-                user_bytes: whole("user_bytes").unwrap_or(0),
-                written_bytes: whole("written_bytes"),
-                device_bytes: whole("device_bytes"),
-                write_amplification: truth("write_amplification"),
-                disk_bytes: whole("disk_bytes"),
-                space_amplification: truth("space_amplification"),
-                live_size: size("live length", "live blocks", "live_bytes"),
-                settled_size: size("settled length", "settled blocks", "disk_bytes"),
-                closed_size: size("closed length", "", "closed_bytes"),
-                settle_seconds: truth("settle_seconds"),
-                load_seconds: truth("load_seconds"),
-                close_seconds: truth("close_seconds"),
-                reopen_seconds: truth("reopen_seconds"),
-                ..Measurement::default()
-            };
+            *measurement = answered(&truth);
         }
         evidence
+    }
+
+    /// A measurement with this figure in each column.
+    fn answered(truth: &dyn Fn(&str) -> Option<f64>) -> Measurement {
+        let whole = |column: &str| truth(column).map(|value| value.round() as u64);
+        let size = |length: &str, blocks: &str, used: &str| {
+            Some(FileSize {
+                length_bytes: whole(length)?,
+                block_bytes: whole(blocks).unwrap_or(0),
+                used_bytes: whole(used)?,
+            })
+        };
+        let time = |column: &str| truth(column).unwrap_or(0.0);
+        Measurement {
+            operations: whole("operations").unwrap_or(0),
+            seconds: time("seconds"),
+            throughput: time("throughput_per_second"),
+            latency: Latency {
+                count: 1,
+                mean_us: time("mean_us"),
+                p50_us: time("p50_us"),
+                p90_us: time("p90_us"),
+                p99_us: time("p99_us"),
+                p999_us: time("p999_us"),
+                max_us: time("max_us"),
+                p9999_us: truth("p9999_us"),
+                ..Latency::default()
+            },
+            by_operation: [(
+                crate::bench::result::Operation::Get,
+                Latency { count: whole("by kind").unwrap_or(0), ..Latency::default() },
+            )]
+            .into(),
+            timeline: vec![whole("timeline").unwrap_or(0)],
+            cpu_us_per_operation: truth("cpu_us_per_operation"),
+            peak_memory_bytes: whole("peak_memory_bytes"),
+            anonymous_bytes: whole("anonymous_bytes"),
+            mapped_bytes: whole("mapped_bytes"),
+            user_bytes: whole("user_bytes").unwrap_or(0),
+            written_bytes: whole("written_bytes"),
+            device_bytes: whole("device_bytes"),
+            write_amplification: truth("write_amplification"),
+            disk_bytes: whole("disk_bytes"),
+            space_amplification: truth("space_amplification"),
+            live_size: size("live length", "live blocks", "live_bytes"),
+            settled_size: size("settled length", "settled blocks", "disk_bytes"),
+            closed_size: size("closed length", "", "closed_bytes"),
+            settle_seconds: truth("settle_seconds"),
+            load_seconds: truth("load_seconds"),
+            close_seconds: truth("close_seconds"),
+            reopen_seconds: truth("reopen_seconds"),
+            ..Measurement::default()
+        }
     }
 
     fn wrong(experiment: &Experiment, evidence: &Evidence) -> Vec<&'static str> {

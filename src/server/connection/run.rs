@@ -43,14 +43,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             Run::Transaction(step) => self.transact(exchange, step).await,
             Run::Queue => {
-                let limit = shared.context.live.query.load(Ordering::Relaxed);
-                let (transaction, client) = (&mut self.transaction, self.session.client());
-                exchange.answer_one(|found, args, reply| {
-                    if let (Lookup::Known(spec), Some(transaction)) = (found, transaction) {
-                        transaction.push(spec, args, limit, reply);
-                        client.queues(transaction.queued());
-                    }
-                });
+                self.queue(&mut exchange);
                 Ok(exchange)
             }
             Run::Session(run) => {
@@ -77,24 +70,42 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 });
                 Ok(self.local.promise(query).await.map_err(io::Error::from)?)
             }
-            Run::Refused => {
-                let (mut is_http, transaction) = (false, &mut self.transaction);
-                let client = self.session.client();
-                exchange.answer_one(|found, args, reply| {
-                    if let Some(transaction) = transaction {
-                        transaction.refuse(found.is_exec());
-                        client.queues(transaction.queued());
-                    }
-                    is_http = matches!(found, Lookup::Unknown) && Foreign::is_http_word(args.get(0));
-                    found.refuse(args, reply);
-                });
-                if is_http { Err(Ended::Foreign(Foreign::Http)) } else { Ok(exchange) }
-            }
+            Run::Refused => match self.refuse(&mut exchange) {
+                Some(foreign) => Err(Ended::Foreign(foreign)),
+                None => Ok(exchange),
+            },
             Run::Locked => {
                 exchange.answer_one(|_, _, reply| reply.error("NOAUTH Authentication required."));
                 Ok(exchange)
             }
         }
+    }
+
+    /// Queues the next request for EXEC.
+    fn queue(&mut self, exchange: &mut Exchange) {
+        let limit = self.local.shared.context.live.query.load(Ordering::Relaxed);
+        let (transaction, client) = (&mut self.transaction, self.session.client());
+        exchange.answer_one(|found, args, reply| {
+            if let (Lookup::Known(spec), Some(transaction)) = (found, transaction) {
+                transaction.push(spec, args, limit, reply);
+                client.queues(transaction.queued());
+            }
+        });
+    }
+
+    /// Answers what is no command with its error. Returns what its client speaks, if that is not RESP.
+    fn refuse(&mut self, exchange: &mut Exchange) -> Option<Foreign> {
+        let (mut is_http, transaction) = (false, &mut self.transaction);
+        let client = self.session.client();
+        exchange.answer_one(|found, args, reply| {
+            if let Some(transaction) = transaction {
+                transaction.refuse(found.is_exec());
+                client.queues(transaction.queued());
+            }
+            is_http = matches!(found, Lookup::Unknown) && Foreign::is_http_word(args.get(0));
+            found.refuse(args, reply);
+        });
+        is_http.then_some(Foreign::Http)
     }
 
     /// Commits what the exchange is about to write.
