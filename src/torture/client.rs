@@ -1,12 +1,13 @@
 //! Clients in RESP: those of a load, and the one that looks at what is there.
 
 use super::history::{Expected, History, KEYS, Request, key};
+use crate::resp::{Client, encode_request};
 use rand::{Rng, rngs::SmallRng};
-use redis_protocol::resp2::{decode::decode, types::OwnedFrame};
+use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     collections::VecDeque,
-    io::{self, Read, Write},
-    net::{Ipv4Addr, TcpStream},
+    io,
+    net::Ipv4Addr,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
@@ -21,58 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Keys of one MGET.
 const LOOKS: usize = 64;
 
-/// A blocking connection.
-pub(super) struct Connection {
-    stream: TcpStream,
-    buffer: Vec<u8>,
-    /// Bytes of the buffer that are done with.
-    done: usize,
-}
-
-impl Connection {
-    pub fn open(port: u16) -> io::Result<Self> {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream, buffer: Vec::new(), done: 0 })
-    }
-
-    pub fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> io::Result<OwnedFrame> {
-        let mut bytes = Vec::new();
-        encode(args, &mut bytes);
-        self.stream.write_all(&bytes)?;
-        self.reply()
-    }
-
-    fn reply(&mut self) -> io::Result<OwnedFrame> {
-        loop {
-            let rest = self.buffer.get(self.done..).unwrap_or_default();
-            if let Some((frame, len)) = decode(rest).map_err(|error| io::Error::other(error.to_string()))? {
-                self.done += len;
-                return Ok(frame);
-            }
-            self.buffer.drain(..self.done);
-            self.done = 0;
-            let mut piece = [0; 64 << 10];
-            match self.stream.read(&mut piece) {
-                // A process that was stopped and goes on.
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(len) => self.buffer.extend_from_slice(piece.get(..len).unwrap_or_default()),
-            }
-        }
-    }
-}
-
-fn encode<A: AsRef<[u8]>>(args: &[A], bytes: &mut Vec<u8>) {
-    bytes.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
-    for arg in args.iter().map(AsRef::as_ref) {
-        bytes.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
-        bytes.extend_from_slice(arg);
-        bytes.extend_from_slice(b"\r\n");
-    }
+/// A connection to the server at `port`.
+pub(super) fn connect(port: u16) -> io::Result<Client> {
+    Client::connect((Ipv4Addr::LOCALHOST, port), Some(PATIENCE))
 }
 
 /// What the clients of a load share.
@@ -107,7 +59,7 @@ pub(super) struct Met {
 /// Writes with many requests under way until the server is struck.
 pub(super) fn write(port: u16, history: &mut History, load: &Load, rng: &mut SmallRng) -> Met {
     let mut met = Met::default();
-    let mut connection = match Connection::open(port) {
+    let mut connection = match connect(port) {
         Ok(connection) => connection,
         Err(error) => {
             met.fault = load.broken(&error);
@@ -120,10 +72,10 @@ pub(super) fn write(port: u16, history: &mut History, load: &Load, rng: &mut Sma
         let mut bytes = Vec::new();
         while waiting.len() < depth {
             let request = history.send();
-            encode(&request.args, &mut bytes);
+            encode_request(&request.args, &mut bytes);
             waiting.push_back(request);
         }
-        let outcome = connection.stream.write_all(&bytes).and_then(|()| {
+        let outcome = connection.send(&bytes).and_then(|()| {
             (0..rng.random_range(1..=depth)).try_for_each(|_| {
                 let reply = connection.reply()?;
                 let request = waiting.pop_front().ok_or(io::ErrorKind::InvalidData)?;
@@ -185,7 +137,7 @@ fn name(request: &Request) -> String {
 
 /// Rewrites the log now and then, where the store has one, until the server is struck.
 pub(super) fn rewrite(port: u16, load: &Load, rng: &mut SmallRng) {
-    let Ok(mut connection) = Connection::open(port) else { return };
+    let Ok(mut connection) = connect(port) else { return };
     while !load.is_struck() {
         thread::sleep(Duration::from_millis(rng.random_range(5..60)));
         if connection.call(&["BGREWRITEAOF"]).is_err() {
@@ -195,7 +147,7 @@ pub(super) fn rewrite(port: u16, load: &Load, rng: &mut SmallRng) {
 }
 
 /// What the store holds of one client's keys.
-pub(super) fn look(connection: &mut Connection, client: u32) -> Result<Vec<Option<Vec<u8>>>, String> {
+pub(super) fn look(connection: &mut Client, client: u32) -> Result<Vec<Option<Vec<u8>>>, String> {
     let keys: Vec<_> = (0..KEYS).map(|index| key(client, index)).collect();
     let mut found = Vec::with_capacity(KEYS);
     for keys in keys.chunks(LOOKS) {
@@ -216,7 +168,7 @@ pub(super) fn look(connection: &mut Connection, client: u32) -> Result<Vec<Optio
 }
 
 /// The number of keys, if the server tells it.
-pub(super) fn count(connection: &mut Connection) -> Option<u64> {
+pub(super) fn count(connection: &mut Client) -> Option<u64> {
     match connection.call(&["DBSIZE"]) {
         Ok(OwnedFrame::Integer(keys)) => u64::try_from(keys).ok(),
         _ => None,

@@ -2,7 +2,7 @@
 
 use super::{
     Mode, Options, Subject,
-    client::{self, Connection, Load, Met},
+    client::{self, Load, Met},
     disk::Cut,
     history::History,
     place::Place,
@@ -145,7 +145,7 @@ impl Round<'_> {
 
     /// What the store holds of each client, and how many keys it says that it has.
     fn find(&self, server: &Server) -> Result<Found, String> {
-        let mut connection = Connection::open(server.port).map_err(|error| error.to_string())?;
+        let mut connection = client::connect(server.port).map_err(|error| error.to_string())?;
         let clients = self.histories.iter().map(|history| client::look(&mut connection, history.client));
         let clients = clients.collect::<Result<_, _>>()?;
         Ok(Found { clients, keys: client::count(&mut connection) })

@@ -1,16 +1,12 @@
 //! Single requests, outside of the measured time.
 
+use crate::resp::Client;
 use bytes::BytesMut;
 use redis_protocol::resp2::{
-    decode::decode,
     encode::extend_encode_borrowed,
     types::{BorrowedFrame, OwnedFrame},
 };
-use std::{
-    io::{self, Read, Write},
-    net::{SocketAddr, TcpStream},
-    time::Duration,
-};
+use std::{io, net::SocketAddr, time::Duration};
 
 /// How long a server may be silent in a call that is not measured.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
@@ -27,32 +23,20 @@ pub(super) fn encode(output: &mut BytesMut, parts: &[&[u8]]) {
 }
 
 /// One request and its reply, outside of the measured time.
-fn call(address: SocketAddr, parts: &[&[u8]]) -> io::Result<OwnedFrame> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    ask(&mut stream, parts)
+fn call(address: SocketAddr, parts: &[&str]) -> io::Result<OwnedFrame> {
+    ask(address, parts, Some(PATIENCE))
 }
 
-fn ask(stream: &mut TcpStream, parts: &[&[u8]]) -> io::Result<OwnedFrame> {
-    let (mut bytes, mut piece) = (BytesMut::new(), [0; 4096]);
-    encode(&mut bytes, parts);
-    stream.write_all(&bytes)?;
-    bytes.clear();
-    loop {
-        let length = stream.read(&mut piece)?;
-        bytes.extend_from_slice(piece.get(..length).unwrap_or_default());
-        match decode(&bytes).map_err(io::Error::other)? {
-            Some((OwnedFrame::Error(text), _)) => return Err(io::Error::other(text)),
-            Some((frame, _)) => return Ok(frame),
-            None if length == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            None => {}
-        }
+fn ask(address: SocketAddr, parts: &[&str], patience: Option<Duration>) -> io::Result<OwnedFrame> {
+    match Client::connect(address, patience)?.call(parts)? {
+        OwnedFrame::Error(text) => Err(io::Error::other(text)),
+        frame => Ok(frame),
     }
 }
 
 /// How many keys the server holds.
 pub(super) fn count_keys(address: SocketAddr) -> io::Result<u64> {
-    match call(address, &[b"DBSIZE"])? {
+    match call(address, &["DBSIZE"])? {
         OwnedFrame::Integer(keys) => u64::try_from(keys).map_err(io::Error::other),
         other => Err(io::Error::other(format!("DBSIZE was answered with {other:?}"))),
     }
@@ -60,25 +44,24 @@ pub(super) fn count_keys(address: SocketAddr) -> io::Result<u64> {
 
 /// Removes every key.
 pub(super) fn flush(address: SocketAddr) -> io::Result<()> {
-    call(address, &[b"FLUSHDB"]).map(drop)
+    call(address, &["FLUSHDB"]).map(drop)
 }
 
 /// Makes one of our own servers do what it has put off.
 pub(super) fn settle_store(address: SocketAddr) -> io::Result<()> {
-    let mut stream = TcpStream::connect(address)?;
     // Compactions may take an hour.
-    ask(&mut stream, &[b"DEBUG", b"SETTLE"]).map(drop)
+    ask(address, &["DEBUG", "SETTLE"], None).map(drop)
 }
 
 /// Asks the server to end; it may do so without a reply.
 pub(super) fn shut_down(address: SocketAddr) {
-    let _ = call(address, &[b"SHUTDOWN"]);
+    let _ = call(address, &["SHUTDOWN"]);
 }
 
 /// Whether a server answers, and is the process that is meant, not another one which took its port meanwhile.
 pub(super) fn is_ready(address: SocketAddr, pid: u32) -> bool {
     // While Redis reads its files, it answers DBSIZE with an error.
-    let info = || match call(address, &[b"INFO", b"server"]) {
+    let info = || match call(address, &["INFO", "server"]) {
         Ok(OwnedFrame::BulkString(text)) => String::from_utf8(text).ok(),
         _ => None,
     };
