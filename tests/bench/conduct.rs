@@ -1,7 +1,7 @@
 //! How a run is conducted: order, waiting, limits, what is refused.
 
-use crate::command::{bench, command, read, result_of, stderr};
-use kvbench::bench::result::{Outcome, Run};
+use crate::command::{bench, command, measurement, read, result_of, stderr};
+use kvbench::bench::result::{Outcome, Run, Sample};
 use std::fs;
 
 /// Cells in the order in which a repetition measured them.
@@ -92,6 +92,40 @@ fn a_dry_run_knows_rates() {
     let flags = ["--stores", "map", "--keys", "10", "--operations", "900", "--rate", "1", "--dry-run"];
     let text = String::from_utf8(bench(dir.path(), &flags).stdout).unwrap();
     assert!(text.contains("time: about 15 min"), "{text}");
+}
+
+/// To load and to settle long values takes longer, and so it does to read them from the disk at the end.
+#[test]
+fn a_dry_run_counts_bytes_and_the_verification() {
+    let dir = tempfile::tempdir().unwrap();
+    let seconds = |more: &[&str]| {
+        let flags =
+            ["--stores", "map", "--keys", "1000000", "--seconds", "1", "--repetitions", "1", "--dry-run"];
+        let text = String::from_utf8(bench(dir.path(), &[&flags[..], more].concat()).stdout).unwrap();
+        let time = text.lines().find_map(|line| line.strip_prefix("time: about ")).unwrap().to_owned();
+        time.strip_suffix(" s").unwrap().parse::<f64>().unwrap()
+    };
+    let (short, long) = (seconds(&[]), seconds(&["--value-bytes", "1000"]));
+    assert!(long > short + 2.0, "{long} {short}");
+    let writing = seconds(&["--value-bytes", "1000", "--mix", "update=1", "--seconds", "10"]);
+    let reading = seconds(&["--value-bytes", "1000", "--seconds", "10"]);
+    assert!(writing > reading, "{writing} {reading}");
+    assert!(short > 1_000_000.0 / 200_000.0 + 1.0, "{short}");
+}
+
+/// What must come from the disk is compared in part.
+#[test]
+fn of_cold_values_some_are_verified() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--stores", "map", "--keys", "30000", "--operations", "100"];
+    let verified = |more: &[&str]| {
+        let run = result_of(dir.path(), &[&flags[..], more].concat());
+        fs::remove_file(dir.path().join("result.json")).unwrap();
+        let of = |sample: &Sample| measurement(&sample.outcome).verified_values;
+        run.samples.iter().filter_map(of).max()
+    };
+    assert_eq!(verified(&[]), Some(30_000));
+    assert_eq!(verified(&["--cold"]), Some(20_000));
 }
 
 #[test]

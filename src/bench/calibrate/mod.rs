@@ -14,7 +14,7 @@ use crate::{
     bench::{
         plan::options::Cpus,
         result::{Calibration, Measurement, Outcome, Target},
-        run::{self, calibrated, job::Job},
+        run::{self, calibrated, job::Job, verified},
     },
     engine::reference::calibration::{Record, Truth},
 };
@@ -117,6 +117,7 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
         flush_target: false,
         target_pid: None,
         cold: false,
+        verified: verified::MOST,
         server_cpus: None,
     };
     let reports = job.run(&Cpus::default(), None);

@@ -23,7 +23,8 @@ pub struct Measurement {
     #[serde(default)]
     pub keys_after: Option<u64>,
     /// Values that were read and compared after the last operation of the cell's group, of files after
-    /// they had been closed and opened again. Of more than five million keys so many are drawn by chance.
+    /// they had been closed and opened again. Of more than five million keys so many are drawn by chance; with
+    /// `--cold` or `--memory-limit` of more than 20,000.
     #[serde(default)]
     pub verified_values: Option<u64>,
     /// Operations that ended in an error.

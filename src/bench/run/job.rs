@@ -20,6 +20,8 @@ pub struct Job {
     /// Whether the page cache is emptied of the store's files before its cells.
     #[serde(default)]
     pub cold: bool,
+    /// Values that are compared at the end; of more keys so many are drawn by chance.
+    pub verified: u64,
     /// Processors of a server of ours.
     #[serde(default)]
     pub server_cpus: Option<Vec<usize>>,

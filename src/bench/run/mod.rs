@@ -21,7 +21,7 @@ pub mod preview;
 pub mod process;
 pub mod quiet;
 pub mod recorder;
-mod verified;
+pub mod verified;
 mod wire;
 
 use crate::bench::{
@@ -294,10 +294,19 @@ fn job(options: &Options, cells: &[Cell]) -> Job {
         map_size: options.map_bytes,
         server_arguments: cells.first().map(arguments).unwrap_or_default(),
         cold: options.conduct.cold,
+        verified: verified_at_most(&options.conduct),
         server_cpus: options.conduct.cpus.server.clone(),
         flush_target: foreign.is_some_and(|foreign| foreign.flush),
         target_pid: foreign.and_then(|foreign| foreign.pid),
         directory,
+    }
+}
+
+/// How many values are compared at the end.
+fn verified_at_most(conduct: &Conduct) -> u64 {
+    match conduct.cold || conduct.memory_limit.is_some() {
+        true => verified::MOST_FROM_DISK,
+        false => verified::MOST,
     }
 }
 

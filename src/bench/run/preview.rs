@@ -1,9 +1,12 @@
 //! `--dry-run`: what a run would measure, how long that takes, and what it needs.
 
-use super::{Error, check, jobs};
-use crate::bench::{
-    plan::options::Options,
-    result::{Access, Cell, Operation, Step, level::Level, measure::Unit, numbers},
+use super::{Error, check, jobs, verified, verified_at_most};
+use crate::{
+    bench::{
+        plan::options::Options,
+        result::{Access, Cell, Operation, Step, level::Level, measure::Unit, numbers},
+    },
+    engine::reference,
 };
 use std::{fmt::Write, path::Path};
 
@@ -13,8 +16,14 @@ const LOADED: f64 = 100_000.0;
 const DONE: f64 = 50_000.0;
 /// Commits in a second that wait for the disk, likewise.
 const SYNCED: f64 = 1_000.0;
-/// Seconds to start a process, open and close a store.
-const START: f64 = 0.3;
+/// Bytes of pairs that are written in a second, with what an engine writes besides.
+const WRITTEN: f64 = 250e6;
+/// Values that are compared in a second at the end.
+const VERIFIED: f64 = 200_000.0;
+/// Likewise where they are read from the disk.
+const VERIFIED_FROM_DISK: f64 = 5_000.0;
+/// Seconds to start a process, to wait for the disk, to open, close and remove a store.
+const START: f64 = 0.5;
 /// What files take at most of the bytes of their pairs, while they are rewritten.
 const SWOLLEN: f64 = 3.0;
 
@@ -38,8 +47,8 @@ pub fn text(options: &Options) -> Result<String, Error> {
     plan.left_out.iter().for_each(|reason| {
         let _ = writeln!(text, "left out: {reason}");
     });
-    let seconds =
-        f64::from(options.repetitions) * jobs.iter().map(|cells| START + seconds(cells)).sum::<f64>();
+    let most = verified_at_most(&options.conduct);
+    let seconds = f64::from(options.repetitions) * jobs.iter().map(|cells| seconds(cells, most)).sum::<f64>();
     let disk = jobs.iter().map(|cells| bytes(cells)).fold(0.0, f64::max);
     let place = &options.directory;
     let free = free(place)
@@ -58,21 +67,45 @@ pub fn text(options: &Options) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The time of a job: the load, and its cells one after the other.
-fn seconds(cells: &[Cell]) -> f64 {
-    let load = cells.first().map_or(0.0, |first| first.workload.keys as f64 / LOADED);
-    let cell = |cell: &Cell| {
-        let work = &cell.workload;
-        let measured = match (work.step, work.seconds, work.operations) {
-            (Step::Operations, Some(seconds), None) => seconds,
-            (Step::Operations, Some(seconds), Some(count)) => seconds.min(count as f64 / rate(cell)),
-            (Step::Operations, None, Some(count)) => count as f64 / rate(cell),
-            _ => 0.0,
-        };
-        // Cells that run together take no time of their own.
-        if cell.together { 0.0 } else { measured + work.warmup_seconds }
+/// The time of a job: the load, its cells one after the other, and at most so many values that are read at its end.
+fn seconds(cells: &[Cell], verified: u64) -> f64 {
+    let Some(first) = cells.first() else { return 0.0 };
+    let keys = first.workload.keys as f64;
+    let stored = !reference::is_reference(&first.target.store);
+    let load = keys / LOADED + keys * first.workload.pair_bytes() / WRITTEN;
+    let rate = if verified == verified::MOST { VERIFIED } else { VERIFIED_FROM_DISK };
+    let verification = keys.min(verified as f64) / rate;
+    let around = if stored { START + load + verification } else { 0.0 };
+    around + cells.iter().map(|cell| measured(cell) + settled(cell)).sum::<f64>()
+}
+
+/// The measured time of a cell, and its warm-up. Cells that run together take no time of their own.
+fn measured(cell: &Cell) -> f64 {
+    let work = &cell.workload;
+    let seconds = match (work.step, work.seconds, work.operations) {
+        (Step::Operations, Some(seconds), None) => seconds,
+        (Step::Operations, Some(seconds), Some(count)) => seconds.min(count as f64 / rate(cell)),
+        (Step::Operations, None, Some(count)) => count as f64 / rate(cell),
+        _ => 0.0,
     };
-    load + cells.iter().map(cell).sum::<f64>()
+    if cell.together { 0.0 } else { seconds + work.warmup_seconds }
+}
+
+/// The time until what a cell writes is on the disk.
+fn settled(cell: &Cell) -> f64 {
+    let work = &cell.workload;
+    let part = |kinds: &dyn Fn(Operation) -> bool| {
+        work.mix.iter().filter(|(kind, _)| kinds(**kind)).map(|(_, part)| part).sum::<f64>()
+    };
+    let all = part(&|_| true);
+    if all == 0.0 || !cell.target.persistent {
+        return 0.0;
+    }
+    measured(cell) * rate(cell) * part(&writes) / all * work.pair_bytes() / WRITTEN
+}
+
+fn writes(kind: Operation) -> bool {
+    !matches!(kind, Operation::Get | Operation::GetMiss | Operation::Scan)
 }
 
 /// Operations that a cell may do in a second, no more than it is asked to begin.
@@ -84,9 +117,7 @@ fn rate(cell: &Cell) -> f64 {
 /// the wire for that of all clients.
 fn unpaced(cell: &Cell) -> f64 {
     let work = &cell.workload;
-    let writes =
-        work.kinds().any(|kind| !matches!(kind, Operation::Get | Operation::GetMiss | Operation::Scan));
-    if !writes || !Level::of(&cell.target).is_durable() {
+    if !work.kinds().any(writes) || !Level::of(&cell.target).is_durable() {
         return DONE;
     }
     let clients = if cell.target.access == Access::Wire { work.threads } else { 1 };

@@ -5,7 +5,10 @@ use crate::bench::result::Measurement;
 use std::fmt::Display;
 
 /// Of more keys than this, so many are drawn by chance.
-pub(super) const MOST: u64 = 5_000_000;
+pub const MOST: u64 = 5_000_000;
+
+/// Likewise where most of them must be read from the disk.
+pub const MOST_FROM_DISK: u64 = 20_000;
 
 /// What the values are.
 #[derive(Debug, Default)]

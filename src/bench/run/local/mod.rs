@@ -13,7 +13,7 @@ use super::{
     meter::{self, Meter},
     phase::Phase,
     process::{self, Memory, Usage},
-    verified::{self, Verified, compare_count},
+    verified::{Verified, compare_count},
 };
 use crate::{
     bench::{
@@ -70,7 +70,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     let Session { engine, mut outcomes, .. } = session;
     let check = |engine: &dyn Engine| match reference::is_reference(&first.target.store) {
         true => Verified::default(),
-        false => verify(engine, &data, &live, &first.workload),
+        false => verify(engine, &data, &live, job),
     };
     let end = End::of(engine, &live, files.as_ref(), &open, &check)?;
     let last = job.cells.len() - job.steps().last().map_or(0, <[Cell]>::len);
@@ -222,11 +222,9 @@ impl Session<'_> {
 }
 
 /// Reads the values that an engine should hold.
-fn verify(engine: &dyn Engine, data: &Data, live: &Live, workload: &Workload) -> Verified {
-    if live.count() == 0 {
-        return Verified::default();
-    }
-    let reads = workload.verification(live.count(), verified::MOST);
+fn verify(engine: &dyn Engine, data: &Data, live: &Live, job: &Job) -> Verified {
+    let Some(first) = job.cells.first().filter(|_| live.count() > 0) else { return Verified::default() };
+    let reads = first.workload.verification(live.count(), job.verified);
     Verified::of(Bench::new(engine, data, live).run(&[&reads], Usage::default))
 }
 
@@ -371,6 +369,7 @@ mod tests {
             server_arguments: Vec::new(),
             flush_target: false,
             cold: false,
+            verified: u64::MAX,
             server_cpus: None,
             target_pid: None,
         };

@@ -13,7 +13,7 @@ use super::{
     job::Job,
     meter::Meter,
     process::{Memory, Usage},
-    verified::{self, Verified, compare_count},
+    verified::{Verified, compare_count},
 };
 use crate::bench::{
     data::{Data, live::Live},
@@ -65,11 +65,11 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
         measurements.extend(step);
     }
     let reopens = first.target.persistent && first.target.address.is_none();
-    let mut verified = if reopens { None } else { Some(bench.verify(&first.workload)?) };
+    let mut verified = if reopens { None } else { Some(bench.verify(&first.workload, job.verified)?) };
     let (close_seconds, closed_size) = server.stop()?;
     if reopens {
         let server = Server::start(job, &first.target)?;
-        verified = Some(Bench { address: server.address, ..bench }.verify(&first.workload)?);
+        verified = Some(Bench { address: server.address, ..bench }.verify(&first.workload, job.verified)?);
         server.stop()?;
     }
     let last = job.cells.len() - job.steps().last().map_or(0, <[Cell]>::len);
@@ -86,11 +86,11 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
 
 impl Bench {
     /// Reads the values that the server should hold.
-    fn verify(&self, workload: &Workload) -> Result<Verified, String> {
+    fn verify(&self, workload: &Workload, most: u64) -> Result<Verified, String> {
         if self.live.count() == 0 {
             return Ok(Verified::default());
         }
-        let reads = workload.verification(self.live.count(), verified::MOST);
+        let reads = workload.verification(self.live.count(), most);
         let reads = Workload { threads: LOAD_CLIENTS, batch: LOAD_PIPELINE, ..reads };
         Ok(Verified::of(self.run(&[&reads], &Usage::default)?))
     }
