@@ -1,7 +1,7 @@
 //! The bytes a connection has received and not yet answered.
 
-/// A buffer grows by no more bytes at a time.
-const GROWTH: usize = 4 << 20;
+/// A buffer grows by no more bytes at a time, so that no more are received, and decoded, before others have their turn.
+const GROWTH: usize = 256 << 10;
 
 /// A read buffer. Its memory stays initialised from one use to the next, so that reading into it
 /// needs neither `unsafe` nor clearing.
@@ -31,7 +31,7 @@ impl Input {
 
     /// Room for the next read; never empty. A full buffer doubles, so that memory follows what a
     /// client has sent, not what it has announced. A large one grows in steps: to clear its new half at
-    /// once would take milliseconds.
+    /// once, and to decode what comes at once, would take milliseconds.
     pub fn space(&mut self) -> &mut [u8] {
         if self.filled == self.data.len() {
             self.data.resize(self.filled + self.filled.clamp(4096, GROWTH), 0);
@@ -85,5 +85,20 @@ impl Input {
     /// Memory held, in bytes.
     pub fn capacity(&self) -> usize {
         self.data.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_request_is_received_in_pieces() {
+        let mut input = Input::with_capacity(64 << 10);
+        while input.len() < 16 << 20 {
+            let room = input.space().len();
+            assert!((1..=GROWTH).contains(&room), "{room} behind {}", input.len());
+            input.advance(room);
+        }
     }
 }

@@ -148,31 +148,30 @@ fn show(local: &Local, client: &Client, (spec, args): (&Spec, Args<'_>), time: D
     let context = &local.shared.context;
     if context.slow.wants(time) && spec.name != "exec" {
         let name = client.labels().name.clone();
-        context.slow.add(without_secrets(spec, args).into_iter(), time, &client.peer, name);
+        context.slow.add(without_secrets(spec, args), time, &client.peer, name);
     }
     if context.monitors.any() && !spec.administrates(args) {
-        context.monitors.show(client, without_secrets(spec, args).into_iter());
+        context.monitors.show(client, without_secrets(spec, args));
     }
 }
 
-/// The words of a request. In place of passwords is what Redis has there.
-fn without_secrets<'a>(spec: &Spec, args: Args<'a>) -> Vec<&'a [u8]> {
+/// The words of a request, one by one, because there may be millions. In place of passwords is what Redis has there.
+fn without_secrets<'a>(spec: &Spec, args: Args<'a>) -> impl ExactSizeIterator<Item = &'a [u8]> {
     // How many words are secret behind which word.
     let (word, count): (&[u8], usize) = match spec.name {
         "auth" | "hello" => (b"auth", 2),
         "config" => (b"requirepass", 1),
-        _ => return args.from(0).collect(),
+        _ => (b"", 0),
     };
     let mut secret = 0;
-    let shown = args.from(0).map(|arg| {
+    args.from(0).map(move |arg| {
         if secret > 0 {
             secret -= 1;
             return &b"(redacted)"[..];
         }
-        secret = if arg.eq_ignore_ascii_case(word) { count } else { 0 };
+        secret = if count > 0 && arg.eq_ignore_ascii_case(word) { count } else { 0 };
         arg
-    });
-    shown.collect()
+    })
 }
 
 /// What request `index` is.

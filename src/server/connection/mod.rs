@@ -121,7 +121,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Ok(());
             }
             self.park(exchange);
-            if full {
+            if full || self.held.is_some() {
                 // There is more where this came from; let others run first.
                 yield_now().await;
             }
