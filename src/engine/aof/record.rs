@@ -5,14 +5,14 @@ use super::super::{
     layout::{self, Entry},
 };
 use bumpalo::Bump;
-use std::ops::Range;
+use std::{convert::Infallible, ops::Range};
 
 /// Longest key and longest value: Redis' own limit (`proto-max-bulk-len`).
 pub(in super::super) const MAX_LENGTH: usize = 512 << 20;
 
 /// Appends the records of `batch` to `out`, as a group between `MULTI` and `EXEC` if so told: replay takes
 /// such a one whole or not at all. Before each record it calls `ready`, which may empty `out` or add to it,
-/// with the length of the record's head (or a little more): of all of it but the value.
+/// with the length of the record's head (or a little more): of all of it but the value of a `SET`.
 pub(super) fn encode<E>(
     batch: &Batch<'_>,
     group: bool,
@@ -27,17 +27,19 @@ pub(super) fn encode<E>(
     }
     for op in batch.ops() {
         match op {
+            Op::Put { key, value } if layout::may_be_marked(key) || layout::may_be_marked(value) => {
+                encode_marked(key, value, out, &mut ready)?;
+            }
             Op::Put { key, value } => {
-                ready(out, head_length(key, value))?;
-                encode_set(key, value, out);
-            }
-            Op::Delete { key } => {
                 ready(out, OVERHEAD + key.len())?;
-                encode_in_database(key, out, |key, out| {
-                    out.extend_from_slice(b"*2\r\n$3\r\nDEL\r\n");
-                    encode_bulk(key, out);
-                });
+                encode_plain(key, value, out);
             }
+            Op::Delete { key } => encode_in_database(key, out, &mut ready, |key, out, ready| {
+                ready(out, OVERHEAD + key.len())?;
+                out.extend_from_slice(b"*2\r\n$3\r\nDEL\r\n");
+                encode_bulk(key, out);
+                Ok(())
+            })?,
             Op::Clear => {
                 ready(out, FLUSH.len())?;
                 out.extend_from_slice(FLUSH);
@@ -67,7 +69,8 @@ pub(super) const OVERHEAD: usize = 48;
 #[inline]
 pub(in super::super) fn encode_set(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     if layout::may_be_marked(key) || layout::may_be_marked(value) {
-        return encode_marked(key, value, out);
+        let Ok(()) = encode_marked::<Infallible>(key, value, out, &mut |_, _| Ok(()));
+        return;
     }
     encode_plain(key, value, out);
 }
@@ -78,33 +81,47 @@ fn encode_plain(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     encode_bulk(value, out);
 }
 
+/// Called before each record, with the length of its head.
+type Ready<'r, E> = dyn FnMut(&mut Vec<u8>, usize) -> Result<(), E> + 'r;
+
 #[cold]
-fn encode_marked(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+fn encode_marked<E>(key: &[u8], value: &[u8], out: &mut Vec<u8>, ready: &mut Ready<'_, E>) -> Result<(), E> {
     let Entry { value, deadline } = layout::entry(value);
-    encode_in_database(key, out, |key, out| {
+    encode_in_database(key, out, ready, |key, out, ready| {
+        ready(out, OVERHEAD + key.len())?;
         encode_plain(key, value, out);
         if deadline > 0 {
+            ready(out, PEXPIREAT.len() + OVERHEAD + key.len())?;
             out.extend_from_slice(PEXPIREAT);
             encode_bulk(key, out);
             encode_bulk(itoa::Buffer::new().format(deadline).as_bytes(), out);
         }
-    });
+        Ok(())
+    })
 }
 
 /// Appends what `encode` makes of the key that is stored as `stored`, in its database.
-fn encode_in_database(stored: &[u8], out: &mut Vec<u8>, encode: impl FnOnce(&[u8], &mut Vec<u8>)) {
-    let Some((database, key)) = layout::key(stored) else { return };
-    let select = |database: u8, out: &mut Vec<u8>| {
+fn encode_in_database<E>(
+    stored: &[u8],
+    out: &mut Vec<u8>,
+    ready: &mut Ready<'_, E>,
+    encode: impl FnOnce(&[u8], &mut Vec<u8>, &mut Ready<'_, E>) -> Result<(), E>,
+) -> Result<(), E> {
+    let Some((database, key)) = layout::key(stored) else { return Ok(()) };
+    let select = |database: u8, out: &mut Vec<u8>, ready: &mut Ready<'_, E>| {
+        ready(out, OVERHEAD)?;
         out.extend_from_slice(b"*2\r\n$6\r\nSELECT\r\n");
         encode_bulk(itoa::Buffer::new().format(database).as_bytes(), out);
+        Ok(())
     };
     if database != 0 {
-        select(database, out);
+        select(database, out, ready)?;
     }
-    encode(key, out);
+    encode(key, out, ready)?;
     if database != 0 {
-        select(0, out);
+        select(0, out, ready)?;
     }
+    Ok(())
 }
 
 /// Whether a write is more than one record.
@@ -115,13 +132,6 @@ fn is_more_than_one(op: &Op<'_>) -> bool {
         Op::Delete { key } => layout::needs_head(key),
         Op::Clear => false,
     }
-}
-
-/// The length of a `SET` record without its value; of more than one record, that of all of them.
-#[inline]
-fn head_length(key: &[u8], value: &[u8]) -> usize {
-    let most = if layout::needs_head(value) { value.len() + 3 * OVERHEAD + key.len() } else { OVERHEAD };
-    most + key.len()
 }
 
 fn encode_bulk(bytes: &[u8], out: &mut Vec<u8>) {

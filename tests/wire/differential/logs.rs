@@ -83,20 +83,58 @@ fn redis_loads_a_log_whose_last_batch_a_kill_has_torn() {
         let before = (fs::read(&path).unwrap(), pairs(&*engine));
         write(&*engine, &batch(number));
         let after = fs::read(&path).unwrap();
-        assert_eq!(before.0.len(), after.len(), "written over filler");
-        let first = before.0.iter().zip(&after).position(|(one, other)| one != other).unwrap();
-        let last = before.0.iter().zip(&after).rposition(|(one, other)| one != other).unwrap();
-        for page in first / 4096 + 1..=last / 4096 {
-            let image = [&after[..page * 4096], &before.0[page * 4096..]].concat();
-            let copy = dir.path().join("torn");
-            fs::write(&copy, image).unwrap();
-            let redis = Redis::start_on(Some(&copy), &[]);
-            let expected: Vec<_> = before.1.clone().into_iter().collect();
-            assert_eq!(all(&mut redis.connect()), expected, "batch {number}, torn at page {page}");
-            torn += 1;
-        }
+        torn += tear(before, &after, &format!("batch {number}")).0;
     }
     assert!(torn > 20, "{torn} torn logs");
+}
+
+/// The record of a deadline stands behind that of the value; here a page ends in the midst of it, or close to it.
+#[test]
+fn redis_loads_a_log_in_which_a_kill_has_torn_a_deadline() {
+    const UNTIL: u64 = 4_102_444_800_000;
+    const LENGTH: usize = 5000;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    let engine = open(&path);
+    write(&*engine, &[(b"base".to_vec(), vec![b'b'; 60_000])]);
+    let value = |length| [&b"\xffkvbench"[..], &UNTIL.to_be_bytes(), &vec![b'v'; length]].concat();
+    let key = b"key".to_vec();
+    let before = (fs::read(&path).unwrap(), pairs(&*engine));
+    write(&*engine, &[(key.clone(), value(LENGTH))]);
+    let after = fs::read(&path).unwrap();
+    let (_, mut end) = tear(before, &after, "the first");
+    let place = after.windows(9).position(|window| window == b"PEXPIREAT").unwrap();
+    let begin = after.windows(11).position(|window| window == b"$3\r\nkey\r\n$").unwrap();
+    let mut torn = 0;
+    for inside in [-8, -1, 0, 4, 9, 11, 14, 20, 33] {
+        // From the batch's begin to the deadline is as far as the first time, but for the length.
+        let far = (end + place - begin) as i64 + 60 + inside;
+        let more = usize::try_from((-far).rem_euclid(4096)).unwrap();
+        let before = (fs::read(&path).unwrap(), pairs(&*engine));
+        write(&*engine, &[(key.clone(), value(LENGTH + more))]);
+        let (count, last) = tear(before, &fs::read(&path).unwrap(), &format!("byte {inside}"));
+        (torn, end) = (torn + count, last);
+    }
+    assert!(torn > 9, "{torn} torn logs");
+}
+
+/// Lets redis-server load what a kill can leave of the last batch, which was written over filler: all pages before
+/// one, and of the others what was there. Returns how often, and where the batch ends.
+fn tear(before: (Vec<u8>, BTreeMap<Vec<u8>, String>), after: &[u8], what: &str) -> (usize, usize) {
+    let (old, pairs) = before;
+    assert_eq!(old.len(), after.len(), "{what}: written over filler");
+    let first = old.iter().zip(after).position(|(one, other)| one != other).unwrap();
+    let last = old.iter().zip(after).rposition(|(one, other)| one != other).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("torn");
+    let expected: Vec<_> = pairs.into_iter().collect();
+    let pages = first / 4096 + 1..=last / 4096;
+    for page in pages.clone() {
+        fs::write(&copy, [&after[..page * 4096], &old[page * 4096..]].concat()).unwrap();
+        let redis = Redis::start_on(Some(&copy), &[]);
+        assert!(all(&mut redis.connect()) == expected, "{what}, torn at page {page}");
+    }
+    (pages.count(), last + 1)
 }
 
 fn open(path: &Path) -> Box<dyn Engine> {
@@ -127,10 +165,16 @@ fn write(engine: &dyn Engine, pairs: &[(Vec<u8>, Vec<u8>)]) {
 fn pairs(engine: &dyn Engine) -> BTreeMap<Vec<u8>, String> {
     let mut pairs = BTreeMap::new();
     let mut visit = |key: &[u8], value: &[u8]| {
-        pairs.insert(
-            key.to_vec(),
-            format!("{:?} until Integer(-1) in 0", OwnedFrame::BulkString(value.to_vec())),
-        );
+        // A value with a deadline has it before it; a key like that is a record of kvbench's own.
+        let (value, until) =
+            match value.strip_prefix(b"\xffkvbench").and_then(|rest| rest.split_first_chunk()) {
+                Some((until, value)) => (value, i64::from_be_bytes(*until)),
+                None => (value, -1),
+            };
+        if !key.starts_with(b"\xffkvbench") {
+            let value = OwnedFrame::BulkString(value.to_vec());
+            pairs.insert(key.to_vec(), format!("{value:?} until Integer({until}) in 0"));
+        }
         std::ops::ControlFlow::Continue(())
     };
     engine.scan(kvbench::engine::KeyRange::ALL, &mut visit).unwrap();

@@ -1,6 +1,6 @@
 //! Whatever happens to a log's bytes, it opens with all that it says was on stable storage, or not at all.
 
-use super::*;
+use super::{super::super::layout, *};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 const SECTOR: usize = 512;
@@ -133,6 +133,44 @@ fn a_log_cut_anywhere_holds_the_batches_before() {
                 assert!(tail.end == 0 || tail.end as usize >= *end, "{name}: cut at {cut}");
             }
         }
+    }
+}
+
+/// The record of the deadline stands behind that of the value, on another page.
+#[test]
+fn a_large_value_and_its_deadline_are_kept_or_lost_together() {
+    let head = |deadline| layout::value_head(deadline).to_vec();
+    let old = [head(7), b"old".to_vec()].concat();
+    for (size, database) in [(4000, 0), (4097, 3), (9000, 0), (PIECE + 100, 3)] {
+        let new = [head(1_999_999_999_999), vec![b'v'; size]].concat();
+        let key = match database {
+            0 => b"key".to_vec(),
+            other => [&layout::key_head(other)[..], b"key"].concat(),
+        };
+        let mut image = Image::new();
+        image.append(&batch(&[put(&key, &old)])).sync();
+        let begin = image.bytes.len();
+        let end = image.append(&batch(&[put(&key, &new)])).bytes.len();
+        let is_near = |at: usize| at - begin < 200 || end - at < 200 || at.is_multiple_of(SECTOR);
+        for cut in (begin..end).filter(|at| is_near(*at)) {
+            for (blank, length) in [(0, 0), (0, 5000), (frame::FILLER, 5000)] {
+                let mut torn = image.bytes[..cut].to_vec();
+                torn.resize(cut + length, blank);
+                let (_, state) = read(&torn).unwrap();
+                assert_eq!(state.get(&key), Some(&old), "{size} bytes, cut {} before the end", end - cut);
+            }
+            // The other way round: what is behind is there, and a sector is not.
+            let mut torn = image.bytes.clone();
+            torn[cut..end.min(cut + SECTOR)].fill(0);
+            let (_, state) = read(&torn).unwrap();
+            assert_eq!(
+                state.get(&key),
+                Some(&old),
+                "{size} bytes, a sector lost {} before the end",
+                end - cut
+            );
+        }
+        assert_eq!(read(&image.bytes).unwrap().1.get(&key), Some(&new));
     }
 }
 
