@@ -74,6 +74,8 @@ fn config() -> Config {
         compression: Compression::None,
         network: Network::default(),
         metrics: None,
+        file: None,
+        slowness: Default::default(),
         disabled_commands: Vec::new(),
         threads: 1,
     }

@@ -6,6 +6,7 @@ mod calibrate;
 mod file;
 mod network;
 mod reproduce;
+mod slowness;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 mod torture;
 
@@ -286,6 +287,9 @@ pub struct Serve {
     /// File of flags, one a line as NAME VALUE; those of the command line win
     #[arg(long, value_name = "FILE", help_heading = "Process")]
     config: Option<PathBuf>,
+    /// What is remembered of slow commands.
+    #[command(flatten)]
+    slowness: slowness::Slowness,
 }
 
 fn kind_parser() -> impl TypedValueParser<Value = &'static Kind> {
@@ -402,6 +406,8 @@ impl Serve {
         let (network, disabled_commands) = self.network.config();
         let cores = || thread::available_parallelism().map_or(1, usize::from);
         Config {
+            file: self.config,
+            slowness: self.slowness.config(),
             kind: self.store,
             location,
             fsync: self.fsync.into(),

@@ -2,24 +2,31 @@
 
 use super::{
     context::Context,
-    context::Session,
     glob,
     password::Password,
     refusal::{Subcommands, subcommand},
-    spec::{SYNTAX_ERROR, Spec},
+    spec::{Error, SYNTAX_ERROR, Spec},
 };
-use crate::resp::{Args, Reply, parse_integer};
+use crate::{
+    engine::Fsync,
+    resp::{Args, Reply, parse_integer},
+    store::Error as StoreError,
+};
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) const COMMANDS: &[Spec] =
-    &[Spec::session("config", -2, config, ("server", "2.0.0"), "Read and change settings.")
+    &[Spec::query("config", -2, config, ("server", "2.0.0"), "Read and change settings.")
         .with_subcommands(CONFIG)];
 
-const CONFIG: Subcommands = &[("get", -3), ("resetstat", 2), ("set", -4)];
+const CONFIG: Subcommands = &[("get", -3), ("resetstat", 2), ("rewrite", 2), ("set", -4)];
 
-fn config(_: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
+fn config(context: &Context, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     match subcommand("config", CONFIG, args, reply) {
         Some("get") => get(context, args, reply),
+        Some("rewrite") => match context.file.rewrite(|name| line(context, name)) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(format!("ERR {error}")),
+        },
         Some("set") => match set(context, args) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(error),
@@ -30,6 +37,7 @@ fn config(_: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply)
         }
         None => {}
     }
+    Ok(())
 }
 
 fn get(context: &Context, args: Args<'_>, reply: &mut Reply) {
@@ -63,6 +71,12 @@ enum Kind {
     YesNo(fn(&Context) -> bool, fn(&Context, bool)),
     /// One of some words.
     Word(&'static [&'static str], fn(&Context) -> &'static str, fn(&Context, &str)),
+    /// The same, where the store may refuse one.
+    Store(
+        &'static [&'static str],
+        fn(&Context) -> &'static str,
+        fn(&Context, &str) -> Result<(), StoreError>,
+    ),
     /// Any text; it is not told again.
     Secret(fn(&Context, &[u8])),
     /// `normal BYTES 0 0`.
@@ -70,6 +84,17 @@ enum Kind {
 }
 
 const LIVE: &[Setting] = &[
+    Setting {
+        name: "appendfsync",
+        kind: Kind::Store(
+            &["everysec", "always", "no"],
+            |context| context.store.fsync().as_str(),
+            |context, word| {
+                let found = Fsync::ALL.into_iter().find(|fsync| fsync.as_str() == word);
+                found.map_or(Ok(()), |fsync| context.store.set_fsync(fsync))
+            },
+        ),
+    },
     Setting {
         name: "client-output-buffer-limit",
         kind: Kind::Buffer(
@@ -84,6 +109,15 @@ const LIVE: &[Setting] = &[
             (1 << 32) - 1,
             |context| number(context.live.query.load(Relaxed)),
             |context, bytes| context.live.query.store(size(bytes), Relaxed),
+        ),
+    },
+    Setting {
+        name: "latency-monitor-threshold",
+        kind: Kind::Number(
+            0,
+            i64::MAX,
+            |context| context.spikes.threshold.load(Relaxed),
+            |context, millis| context.spikes.threshold.store(millis, Relaxed),
         ),
     },
     Setting {
@@ -178,7 +212,7 @@ impl Kind {
         match self {
             Self::Number(.., get, _) | Self::Memory(.., get, _) => get(context).to_string(),
             Self::YesNo(get, _) => if get(context) { "yes" } else { "no" }.into(),
-            Self::Word(_, get, _) => get(context).into(),
+            Self::Word(_, get, _) | Self::Store(_, get, _) => get(context).into(),
             Self::Secret(_) => String::new(),
             Self::Buffer(get, _) => format!("normal {} 0 0", get(context)),
         }
@@ -197,7 +231,7 @@ impl Kind {
             Self::YesNo(..) if text.eq_ignore_ascii_case(b"yes") => Ok(Value::YesNo(true)),
             Self::YesNo(..) if text.eq_ignore_ascii_case(b"no") => Ok(Value::YesNo(false)),
             Self::YesNo(..) => Err("argument must be 'yes' or 'no'".into()),
-            Self::Word(words, ..) => {
+            Self::Word(words, ..) | Self::Store(words, ..) => {
                 let found = words.iter().find(|word| text.eq_ignore_ascii_case(word.as_bytes()));
                 let refusal = || format!("argument(s) must be one of the following: {}", words.join(", "));
                 found.map(|word| Value::Word(word)).ok_or_else(refusal)
@@ -207,16 +241,18 @@ impl Kind {
         }
     }
 
-    fn set(&self, context: &Context, value: &Value<'_>) {
+    fn set(&self, context: &Context, value: &Value<'_>) -> Result<(), StoreError> {
         match (self, value) {
             (Self::Number(.., set) | Self::Memory(.., set) | Self::Buffer(_, set), Value::Number(number)) => {
                 set(context, *number);
             }
             (Self::YesNo(_, set), Value::YesNo(on)) => set(context, *on),
             (Self::Word(.., set), Value::Word(word)) => set(context, word),
+            (Self::Store(.., set), Value::Word(word)) => return set(context, word),
             (Self::Secret(set), Value::Text(text)) => set(context, text),
             _ => {}
         }
+        Ok(())
     }
 }
 
@@ -256,7 +292,7 @@ fn buffer(text: &[u8]) -> Result<i64, String> {
         .ok_or_else(|| "Error in hard, soft or soft_seconds setting in buffer limit configuration.".into())
 }
 
-/// All values are looked at before the first is set.
+/// All values are looked at before the first is set, and the store is asked before the others are.
 fn set(context: &Context, args: Args<'_>) -> Result<(), Vec<u8>> {
     if args.len() % 2 == 1 {
         return Err(SYNTAX_ERROR.to_string().into());
@@ -264,10 +300,7 @@ fn set(context: &Context, args: Args<'_>) -> Result<(), Vec<u8>> {
     let mut changes: Vec<(&Setting, Value<'_>)> = Vec::new();
     for at in (2..args.len()).step_by(2) {
         let name = args.get(at).to_ascii_lowercase();
-        let failed = |reason: &str| {
-            let reason = format!("') - {reason}");
-            [b"ERR CONFIG SET failed (possibly related to argument '", &name[..], reason.as_bytes()].concat()
-        };
+        let failed = |reason: &str| failed(&name, reason);
         let Some(setting) = LIVE.iter().find(|setting| setting.name.as_bytes() == name) else {
             if context.settings.iter().any(|(fixed, _)| fixed.as_bytes() == name) {
                 return Err(failed("can't set immutable config"));
@@ -289,6 +322,42 @@ fn set(context: &Context, args: Args<'_>) -> Result<(), Vec<u8>> {
         }
         changes.push((setting, value));
     }
-    changes.iter().for_each(|(setting, value)| setting.kind.set(context, value));
-    Ok(())
+    changes.sort_by_key(|(setting, _)| !matches!(setting.kind, Kind::Store(..)));
+    changes.iter().try_for_each(|(setting, value)| {
+        let refusal = |error: StoreError| {
+            let reason = error.to_string();
+            failed(setting.name.as_bytes(), reason.strip_prefix("ERR ").unwrap_or(&reason))
+        };
+        setting.kind.set(context, value).map_err(refusal)?;
+        context.file.note(setting.name);
+        Ok(())
+    })
+}
+
+/// The flag of a setting, and its value as the command line takes it.
+fn line(context: &Context, name: &str) -> Result<(&'static str, String), String> {
+    let Some(setting) = LIVE.iter().find(|setting| setting.name == name) else {
+        return Err(format!("there is no setting {name}"));
+    };
+    let value = setting.kind.get(context);
+    Ok(match (setting.name, value.as_str()) {
+        ("appendfsync", _) => ("fsync", value),
+        ("client-output-buffer-limit", _) => {
+            ("client-output-buffer-limit", context.live.output.load(Relaxed).to_string())
+        }
+        ("loglevel", "notice") => ("log-level", "info".into()),
+        ("loglevel", "warning") => ("log-level", "warn".into()),
+        ("loglevel", _) => ("log-level", "debug".into()),
+        ("requirepass", _) => return Err(NO_PASSWORD.into()),
+        (name, _) => (name, value),
+    })
+}
+
+const NO_PASSWORD: &str = "Rewriting config file: the server knows only a digest of the password that was set; put \
+    it into the file of --password-file, or set it back with CONFIG SET requirepass and restart";
+
+/// In Redis' words.
+fn failed(name: &[u8], reason: &str) -> Vec<u8> {
+    let reason = format!("') - {reason}");
+    [b"ERR CONFIG SET failed (possibly related to argument '", name, reason.as_bytes()].concat()
 }

@@ -4,9 +4,14 @@ use super::{
     clients::{Client, Clients, Member, Pause},
     live::Live,
     monitors::{Feed, Monitors},
-    stats::{CommandTotal, ErrorStats, GroupStats, SlowLog, Stats},
+    rewrite::ConfigFile,
+    stats::{CommandTotal, ErrorStats, GroupStats, SlowLog, Spikes, Stats, event},
 };
-use crate::store::{Space, Store};
+use crate::{
+    engine::Fsync,
+    resp::Reply,
+    store::{Space, Store},
+};
 use crossbeam_utils::CachePadded;
 use std::{
     sync::{
@@ -45,6 +50,27 @@ pub enum Replies {
     Skip,
 }
 
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    /// At most so long. Without an end (zero) there is no waiting for replicas, or the client would never come back.
+    pub time: Duration,
+    /// Whether what was written so far is to be synced (WAITAOF).
+    pub sync: bool,
+    /// Whether replicas are waited for; there are none.
+    pub for_replicas: bool,
+}
+
+impl Wait {
+    /// Answers WAITAOF anew, when what was waited for is known.
+    pub fn answer(is_synced: bool, reply: &mut Reply) {
+        reply.array(2);
+        reply.integer(is_synced.into());
+        // There are no replicas.
+        reply.integer(0);
+    }
+}
+
 /// One connection's state.
 #[derive(Debug)]
 pub struct Session {
@@ -59,8 +85,8 @@ pub struct Session {
     pub replies: Replies,
     /// Whether its transaction is to be forgotten, and the keys it watches (RESET).
     pub forget: bool,
-    /// How long its next request has to wait, once (DEBUG SLEEP, WAIT).
-    pub wait: Option<Duration>,
+    /// What its next request has to wait for, once (WAIT, WAITAOF).
+    pub wait: Option<Wait>,
     /// What others ask of the server, when it wants to see that (MONITOR).
     pub feed: Option<Feed>,
 }
@@ -124,6 +150,8 @@ pub struct Context {
     pub store: Arc<Store>,
     /// Names and values for CONFIG GET that stay what they were at the start.
     pub settings: Vec<(&'static str, String)>,
+    /// The file that CONFIG REWRITE writes, and what of it has changed.
+    pub file: ConfigFile,
     /// Those that CONFIG SET changes.
     pub live: Live,
     /// The connections.
@@ -134,12 +162,16 @@ pub struct Context {
     pub monitors: Monitors,
     /// SLOWLOG.
     pub slow: SlowLog,
+    /// LATENCY.
+    pub spikes: Spikes,
     /// Error replies.
     pub errors: ErrorStats,
     /// Commits and syncs.
     pub groups: GroupStats,
     /// Names of commands, and of `command|subcommand`: see [`Commands::names`](super::Commands::names).
     pub names: Vec<String>,
+    /// Tells this process from every other: 40 hexadecimal digits.
+    pub run_id: String,
     /// Connections that were turned away.
     pub rejected: AtomicU64,
     /// What INFO has seen last, for its rates.
@@ -217,6 +249,19 @@ impl Context {
             received: rate(now.received, last.received),
             sent: rate(now.sent, last.sent),
         }
+    }
+
+    /// Notes a commit of `size` connections' writes.
+    pub fn note_commit(&self, size: usize, time: Duration) {
+        self.groups.note_commit(size, time);
+        let is_synced = self.store.fsync() == Fsync::Always;
+        self.spikes.note(if is_synced { event::ALWAYS } else { event::WRITE }, time);
+    }
+
+    /// Notes a sync of `everysec`.
+    pub fn note_sync(&self, time: Duration) {
+        self.groups.note_sync(time);
+        self.spikes.note(event::SYNC, time);
     }
 
     /// CONFIG RESETSTAT.

@@ -102,6 +102,7 @@ fn server(context: &Context, text: &mut Text) -> Result<(), Error> {
     text.line("os", std::env::consts::OS);
     text.line("arch_bits", usize::BITS);
     text.line("process_id", std::process::id());
+    text.line("run_id", &context.run_id);
     text.line("tcp_port", context.port);
     text.line("server_time_usec", now.as_micros());
     text.line("uptime_in_seconds", uptime.as_secs());
@@ -127,6 +128,7 @@ fn memory(_: &Context, text: &mut Text) -> Result<(), Error> {
     text.bytes("maxmemory", Some(0));
     text.line("maxmemory_policy", "noeviction");
     if let (Some(used), Some(resident)) = (memory.used, memory.resident) {
+        text.line("mem_fragmentation_bytes", resident.saturating_sub(used));
         text.line("mem_fragmentation_ratio", format_args!("{:.2}", resident as f64 / used.max(1) as f64));
     }
     Ok(())
@@ -148,8 +150,11 @@ fn persistence(context: &Context, text: &mut Text) -> Result<(), Error> {
         text.line("last_sync_time", last.unwrap_or_default().as_secs());
         text.line("writes_delayed_by_sync", state.delays);
     }
+    text.line("aof_delayed_fsync", store.sync_state().map_or(0, |state| state.delays));
     group_lines(context, text);
-    text.line("disk_bytes", store.disk_size()?);
+    let size = store.disk_size()?;
+    text.line("aof_current_size", size);
+    text.line("disk_bytes", size);
     Ok(())
 }
 
@@ -182,6 +187,7 @@ fn stats(context: &Context, text: &mut Text) -> Result<(), Error> {
     text.line("rejected_connections", context.rejected.load(Ordering::Relaxed));
     text.line("expired_keys", context.store.expiry().removed());
     text.line("evicted_keys", 0);
+    text.line("latest_fork_usec", 0);
     text.line("pubsub_channels", 0);
     text.line("pubsub_patterns", 0);
     text.line("total_error_replies", context.errors.counts().iter().map(|(_, count)| count).sum::<u64>());

@@ -19,6 +19,7 @@ mod extended;
 pub mod glob;
 mod info;
 mod keyspace;
+pub mod latency;
 mod lcs;
 mod list;
 mod live;
@@ -29,6 +30,7 @@ mod password;
 pub mod process;
 mod range;
 mod refusal;
+mod rewrite;
 mod scan;
 mod scope;
 mod server;
@@ -39,12 +41,13 @@ mod table;
 mod transaction;
 
 pub use clients::{Client, Clients, Pause};
-pub use context::{After, Context, REDIS_VERSION, Replies, Seen, Session};
+pub use context::{After, Context, REDIS_VERSION, Replies, Seen, Session, Wait};
 pub use list::markdown;
 pub use live::Live;
 pub use monitors::{Feed, Monitors};
 pub use password::Password;
 pub use refusal::{Subcommands, subcommand};
+pub use rewrite::ConfigFile;
 pub use spec::{
     Action, Commands, Error, Keys, KeysCommand, Lookup, QueryCommand, Read, SessionCommand, Spec,
     TableCommand, Transaction, Write, WriteCommand, answer, database,

@@ -1,7 +1,7 @@
-//! Looking at a server at work: SLOWLOG, LATENCY, MONITOR; and waiting.
+//! Looking at a server at work: SLOWLOG, MONITOR; and waiting.
 
 use super::{
-    context::{Context, REDIS_VERSION, Session},
+    context::{Context, REDIS_VERSION, Session, Wait},
     refusal::{Subcommands, subcommand},
     spec::{NOT_AN_INTEGER, Spec},
     stats::Slow,
@@ -17,16 +17,14 @@ const GROUP: &str = "server";
 pub(super) const COMMANDS: &[Spec] = &[
     Spec::session("slowlog", -2, slowlog, (GROUP, "2.2.12"), "List the last commands that took long.")
         .with_subcommands(SLOWLOG),
-    Spec::session("latency", -2, latency, (GROUP, "2.8.13"), "Tell how long commands took.")
-        .with_subcommands(LATENCY),
     Spec::session("monitor", 1, monitor, (GROUP, "1.0.0"), "Show what all clients ask."),
     Spec::session("wait", 3, wait, ("generic", "3.0.0"), "Wait for replicas; there are none."),
+    Spec::session("waitaof", 4, waitaof, ("generic", "7.2.0"), "Wait until the writes so far are synced."),
     Spec::session("time", 1, time, (GROUP, "2.6.0"), "Tell the server's time."),
     Spec::session("lolwut", -1, lolwut, (GROUP, "5.0.0"), "Tell the version of Redis."),
 ];
 
 const SLOWLOG: Subcommands = &[("get", -2), ("len", 2), ("reset", 2)];
-const LATENCY: Subcommands = &[("histogram", -2), ("history", 3), ("latest", 2), ("reset", -2)];
 
 fn slowlog(_: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
     match subcommand("slowlog", SLOWLOG, args, reply) {
@@ -69,47 +67,6 @@ fn slow_entries(entries: &[Slow], reply: &mut Reply) {
     }
 }
 
-/// Redis' latency monitor is off unless it is switched on, and here it cannot be: there are no events.
-fn latency(_: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
-    match subcommand("latency", LATENCY, args, reply) {
-        Some("histogram") => histograms(context, args, reply),
-        Some("reset") => reply.integer(0),
-        Some(_) => reply.array(0),
-        None => {}
-    }
-}
-
-/// LATENCY HISTOGRAM [command ...]: for powers of two, in microseconds, how many calls took no longer.
-fn histograms(context: &Context, args: Args<'_>, reply: &mut Reply) {
-    // With `client`, its subcommands are wanted as well.
-    let wanted = |name: &str| {
-        let is_meant = |word: &[u8]| {
-            let family = name.split('|').next().unwrap_or(name);
-            [name, family].iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
-        };
-        args.len() == 2 || args.from(2).any(is_meant)
-    };
-    let names = context.names.iter().enumerate().filter(|(_, name)| wanted(name));
-    let used = names.filter_map(|(index, name)| Some((name, context.command_total(index)?)));
-    let used: Vec<_> = used.filter(|(_, total)| total.calls > 0).collect();
-    reply.map(used.len());
-    for (name, total) in used {
-        reply.bulk(name.as_bytes());
-        reply.map(2);
-        reply.bulk(b"calls");
-        reply.integer(i64::try_from(total.calls).unwrap_or(i64::MAX));
-        reply.bulk(b"histogram_usec");
-        let mut last = 0;
-        let mut steps: Vec<(u64, u64)> = total.latency.by_power().collect();
-        steps.retain(|(_, count)| std::mem::replace(&mut last, *count) < *count);
-        reply.map(steps.len());
-        for (nanos, count) in steps {
-            reply.integer((nanos / 1000) as i64);
-            reply.integer(i64::try_from(count).unwrap_or(i64::MAX));
-        }
-    }
-}
-
 fn monitor(session: &mut Session, context: &Context, _: Args<'_>, reply: &mut Reply) {
     if session.client().is_executing() {
         return reply.error("ERR MONITOR isn't allowed for DENY BLOCKING client");
@@ -125,16 +82,51 @@ fn monitor(session: &mut Session, context: &Context, _: Args<'_>, reply: &mut Re
 /// would never come back.
 fn wait(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
     let Some(replicas) = parse_integer(args.get(1)) else { return reply.error(NOT_AN_INTEGER.to_string()) };
-    match parse_integer(args.get(2)).map(u64::try_from) {
-        None => return reply.error("ERR timeout is not an integer or out of range"),
-        Some(Err(_)) => return reply.error("ERR timeout is negative"),
-        // A transaction does not wait, as in Redis.
-        Some(Ok(time)) if replicas > 0 && !session.client().is_executing() => {
-            session.wait = Some(Duration::from_millis(time))
-        }
-        Some(Ok(_)) => {}
+    let time = match milliseconds(args.get(2)) {
+        Ok(time) => time,
+        Err(error) => return reply.error(error),
+    };
+    // A transaction does not wait, as in Redis.
+    if replicas > 0 && !session.client().is_executing() {
+        session.wait = Some(Wait { time, sync: false, for_replicas: true });
     }
     reply.integer(0);
+}
+
+fn milliseconds(word: &[u8]) -> Result<Duration, &'static str> {
+    let time = parse_integer(word).ok_or("ERR timeout is not an integer or out of range")?;
+    u64::try_from(time).map(Duration::from_millis).map_err(|_| "ERR timeout is negative")
+}
+
+/// WAITAOF local replicas milliseconds, of Redis 7.2: how many have synced what the client wrote. The server does so
+/// at once, whatever the policy.
+fn waitaof(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
+    match waitaof_arguments(context, args) {
+        Ok((local, replicas, time)) => {
+            let is_synced = context.store.is_synced();
+            let waits = local && !is_synced || replicas;
+            if waits && !session.client().is_executing() {
+                session.wait = Some(Wait { time, sync: local && !is_synced, for_replicas: replicas });
+            }
+            Wait::answer(is_synced, reply);
+        }
+        Err(error) => reply.error(error),
+    }
+}
+
+/// Whether this server and whether replicas are to have synced, and for how long to wait.
+fn waitaof_arguments(context: &Context, args: Args<'_>) -> Result<(bool, bool, Duration), &'static str> {
+    let local = match parse_integer(args.get(1)).ok_or("ERR value is not an integer or out of range")? {
+        number @ (0 | 1) => number == 1,
+        _ => return Err("ERR value is out of range, value must between 0 and 1"),
+    };
+    let replicas = parse_integer(args.get(2)).filter(|number| *number >= 0);
+    let replicas = replicas.ok_or("ERR value is out of range, must be positive")? > 0;
+    let time = milliseconds(args.get(3))?;
+    if local && context.store.is_memory_only() {
+        return Err("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
+    }
+    Ok((local, replicas, time))
 }
 
 /// Seconds since 1970, and microseconds.

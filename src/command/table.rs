@@ -1,8 +1,8 @@
 //! The command table: every family's rows, one after the other.
 
 use super::{
-    bitfield, bits, client, config, connection, counter, expire, info, keyspace, lcs, memory, observe, range,
-    scan, server,
+    bitfield, bits, client, config, connection, counter, expire, info, keyspace, latency, lcs, memory,
+    observe, range, scan, server,
     spec::{Commands, Spec},
     string, transaction,
 };
@@ -24,6 +24,7 @@ const FAMILIES: &[&[Spec]] = &[
     info::COMMANDS,
     config::COMMANDS,
     observe::COMMANDS,
+    latency::COMMANDS,
     memory::COMMANDS,
 ];
 

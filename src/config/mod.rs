@@ -3,7 +3,7 @@
 mod network;
 
 use crate::engine::{Compression, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead, kinds};
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use network::{AuthClients, ClientLimits, Network, Tls};
 
@@ -28,12 +28,34 @@ pub struct Config {
     pub compression: Compression,
     /// Sockets, and who may use them.
     pub network: Network,
+    /// `--config`: the file that CONFIG REWRITE writes.
+    pub file: Option<PathBuf>,
+    /// What is remembered of slow commands.
+    pub slowness: Slowness,
     /// `--metrics`: where they are served.
     pub metrics: Option<SocketAddr>,
     /// `--disable-command`: names of rows of the command table.
     pub disabled_commands: Vec<&'static str>,
     /// `--threads`: workers, at least 1.
     pub threads: usize,
+}
+
+/// What is remembered of slow commands.
+#[derive(Clone, Copy, Debug)]
+pub struct Slowness {
+    /// `--slowlog-log-slower-than`, in microseconds; negative for never.
+    pub log_from: i64,
+    /// `--slowlog-max-len`
+    pub log_length: usize,
+    /// `--latency-monitor-threshold`, in milliseconds; 0 for never.
+    pub spikes_from: i64,
+}
+
+impl Default for Slowness {
+    /// As the command line, and as Redis.
+    fn default() -> Self {
+        Self { log_from: 10_000, log_length: 128, spikes_from: 0 }
+    }
 }
 
 /// The ports a server has, 0 for none.
@@ -118,7 +140,6 @@ impl Config {
         };
         let mut settings = self.network.settings();
         settings.extend([
-            ("appendfsync", self.fsync.to_string()),
             ("appendonly", logged.into()),
             ("cache-size", self.cache_size.to_string()),
             ("compression", self.compression.to_string()),

@@ -1,5 +1,6 @@
 //! What can go wrong in an engine.
 
+use super::Fsync;
 use std::{io, path::PathBuf};
 
 /// Result of an engine call.
@@ -67,6 +68,12 @@ impl Error {
     pub fn library(engine: &'static str, error: impl ToString) -> Self {
         let message = error.to_string().replace('\n', " ");
         Self::Library { engine, message }
+    }
+
+    /// A change of the durability policy of an engine that has to be opened for it.
+    pub fn fixed_policy(engine: &'static str, fsync: Fsync) -> Self {
+        let what = format!("takes its durability policy when it is opened: restart with --fsync {fsync}");
+        Self::Unsupported { engine, what }
     }
 
     /// A compaction of what is in memory.

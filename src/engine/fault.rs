@@ -3,8 +3,8 @@
 //! a file `<path>.hold`. Otherwise they are `btree`.
 
 use super::{
-    Batch, Caveat, Engine, Error, Info, KeyRange, Kind, Location, OpenOptions, Result, VisitPair, VisitValue,
-    btree,
+    Batch, Caveat, Engine, Error, Fsync, Info, KeyRange, Kind, Location, OpenOptions, Result, VisitPair,
+    VisitValue, btree,
 };
 use std::{
     path::PathBuf,
@@ -141,6 +141,10 @@ impl Engine for Faulty {
             }
         }
         self.engine.sync()
+    }
+
+    fn set_fsync(&self, fsync: Fsync) -> Result<()> {
+        self.engine.set_fsync(fsync)
     }
 
     fn settle(&self) -> Result<()> {

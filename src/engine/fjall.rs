@@ -1,8 +1,9 @@
 //! `fjall`: fjall 3, a log-structured merge tree in Rust.
 
 use super::{
-    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Info, KeyRange, Kind, Location, Loss,
-    Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::FirstTree, path,
+    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
+    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::FirstTree,
+    path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use fjall::{
@@ -280,6 +281,11 @@ impl Engine for Fjall {
 
     fn sync(&self) -> Result<()> {
         self.db.persist(PersistMode::SyncData).map_err(|error| self.fail(error))
+    }
+
+    /// Each write says whether it is synced.
+    fn set_fsync(&self, _: Fsync) -> Result<()> {
+        Ok(())
     }
 
     fn settle(&self) -> Result<()> {

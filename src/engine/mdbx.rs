@@ -298,6 +298,14 @@ impl Engine for Mdbx {
         self.db.sync(true).map(drop).map_err(|error| self.fail(error))
     }
 
+    /// The crate has no way to change the mode of an open file. `everysec` and `no` have the same.
+    fn set_fsync(&self, fsync: Fsync) -> Result<()> {
+        match (self.fsync, fsync) {
+            (Fsync::EverySec | Fsync::No, Fsync::EverySec | Fsync::No) => Ok(()),
+            _ => Err(Error::fixed_policy(NAME, fsync)),
+        }
+    }
+
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         if range.is_empty() {
             return Ok(());

@@ -120,6 +120,13 @@ pub trait Engine: Send + Sync {
     /// Makes every batch that was written before the call survive a power cut.
     fn sync(&self) -> Result<()>;
 
+    /// Prepares for another policy than that of [`OpenOptions::fsync`], while no `write` runs. Afterwards `write` is
+    /// called as the new one asks. An engine that has to be opened for its policy returns
+    /// [`Error::Unsupported`], and stays as it is.
+    fn set_fsync(&self, fsync: Fsync) -> Result<()> {
+        Err(Error::fixed_policy(self.info().name, fsync))
+    }
+
     /// Does the work that the writes so far have left for later, and makes them survive a power cut: returns
     /// when memory is flushed and no background work is left, provided that nobody writes meanwhile.
     fn settle(&self) -> Result<()> {

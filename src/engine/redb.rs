@@ -257,6 +257,11 @@ impl Engine for Redb {
         Ok(())
     }
 
+    /// Each write says whether it is synced.
+    fn set_fsync(&self, _: Fsync) -> Result<()> {
+        Ok(())
+    }
+
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         if range.is_empty() {
             return Ok(());

@@ -2,7 +2,7 @@
 
 use super::{exchange::Exchange, local::Local, transaction::Done};
 use crate::{
-    command::{Client, Lookup, Replies, Session, Spec, stats::CommandStats},
+    command::{Client, Lookup, Replies, Session, Spec, latency, stats::CommandStats},
     resp::{Args, reply_len},
 };
 use std::{
@@ -34,6 +34,11 @@ enum Kind {
 }
 
 impl Begin {
+    /// How long the reply was.
+    pub fn reply_len(self) -> usize {
+        self.reply
+    }
+
     pub fn of(exchange: &Exchange, session: &Session, is_queue: bool) -> Self {
         let kind = match session.authenticated {
             false => Kind::Locked,
@@ -67,7 +72,8 @@ impl Begin {
         }
         let context = &local.shared.context;
         let each = time / u32::try_from(ran).unwrap_or(u32::MAX);
-        if self.kind != Kind::Queue && (context.slow.wants(each) || context.monitors.any()) {
+        let is_noted = context.slow.wants(each) || context.spikes.wants(each) || context.monitors.any();
+        if self.kind != Kind::Queue && is_noted {
             for index in self.first..end {
                 if let (Some(Lookup::Known(spec)), Some(args)) =
                     (found(exchange, index), exchange.args(index))
@@ -142,10 +148,12 @@ pub(super) fn executed(local: &Local, session: &Session, (done, failed): (&Done<
     show(local, client, (done.spec, done.args), time);
 }
 
-/// Shows a request that was carried out to those who want to see it: SLOWLOG, and MONITOR unless it administrates.
+/// Shows a request that was carried out to those who want to see it: LATENCY, SLOWLOG, and MONITOR unless it
+/// administrates.
 /// EXEC is in the first by what it has carried out, as in Redis.
 fn show(local: &Local, client: &Client, (spec, args): (&Spec, Args<'_>), time: Duration) {
     let context = &local.shared.context;
+    context.spikes.note(latency::of_command(spec.name), time);
     if context.slow.wants(time) && spec.name != "exec" {
         let name = client.labels().name.clone();
         context.slow.add(without_secrets(spec, args), time, &client.peer, name);

@@ -2,11 +2,12 @@
 
 use super::{access::Access, listener::Listener};
 use crate::{
-    command::{Clients, Commands, Context, Live, Monitors, Pause, Seen, Stats, stats},
+    command::{Clients, Commands, ConfigFile, Context, Live, Monitors, Pause, Seen, Stats, stats},
     config::Config,
     store::Store,
 };
 use std::{
+    hash::{BuildHasher, Hasher, RandomState},
     sync::{Arc, Mutex, atomic::AtomicU64},
     time::Instant,
 };
@@ -25,6 +26,7 @@ pub(super) fn context(
     Context {
         store: Arc::new(store),
         settings: config.settings(ports),
+        file: ConfigFile::new(config.file.clone()),
         live: Live::new(access.password.clone(), config.network.protected_mode, max_clients).with_limits(
             limits.output,
             limits.query,
@@ -33,9 +35,11 @@ pub(super) fn context(
         clients: Arc::new(Clients::default()),
         pause: Pause::default(),
         monitors: Monitors::default(),
-        slow: stats::SlowLog::default(),
+        slow: stats::SlowLog::new(config.slowness.log_from, config.slowness.log_length),
+        spikes: stats::Spikes::new(config.slowness.spikes_from),
         errors: stats::ErrorStats::default(),
         groups: stats::GroupStats::default(),
+        run_id: run_id(),
         rejected: AtomicU64::new(0),
         seen: Mutex::new([Seen::new(started); 2]),
         port: ports.plain,
@@ -43,4 +47,10 @@ pub(super) fn context(
         stats: (0..config.threads).map(|_| Stats::new(names.len()).into()).collect(),
         names,
     }
+}
+
+/// At random, as Redis has it.
+fn run_id() -> String {
+    let number = || RandomState::new().build_hasher().finish();
+    format!("{:016x}{:016x}{:08x}", number(), number(), number() as u32)
 }

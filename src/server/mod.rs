@@ -26,7 +26,7 @@ pub use access::{Access, AccessError};
 pub use error::Error;
 
 use crate::{
-    command::Commands,
+    command::{Commands, stats::event},
     config::Config,
     engine::Fsync,
     store::{CommitQueue, Store},
@@ -130,8 +130,10 @@ struct Writers {
 impl Writers {
     fn spawn(shared: &Arc<Shared>) -> Result<Self, Error> {
         let store = shared.context.store.clone();
+        let context = shared.context.clone();
+        let note = move |time| context.spikes.note(event::EXPIRE, time);
         let target = store.clone();
-        let remover = spawn("expire".into(), move || target.remove_expired())?;
+        let remover = spawn("expire".into(), move || target.remove_expired(note))?;
         let mut writers = Self { committer: None, syncer: None, remover };
         if store.is_memory_only() {
             return Ok(writers);
@@ -140,24 +142,23 @@ impl Writers {
         let commit = move || {
             let clients = || queue.context.connections();
             queue.queue.run(&target, clients, |group, time| {
-                queue.context.groups.note_commit(group.len(), time);
+                queue.context.note_commit(group.len(), time);
                 queue.deliver(group);
             });
         };
         writers.committer = Some(spawn("commit".into(), commit)?);
-        if store.fsync() == Fsync::EverySec {
-            let (stop, stopped) = channel::<()>();
-            let shared = shared.clone();
-            let sync = move || {
-                while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(Duration::from_secs(1)) {
-                    let begin = Instant::now();
-                    if store.sync_if_written() {
-                        shared.context.groups.note_sync(begin.elapsed());
-                    }
+        let (stop, stopped) = channel::<()>();
+        let shared = shared.clone();
+        let sync = move || {
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(Duration::from_secs(1)) {
+                let begin = Instant::now();
+                // The policy may change at any time.
+                if store.fsync() == Fsync::EverySec && store.sync_if_written() {
+                    shared.context.note_sync(begin.elapsed());
                 }
-            };
-            writers.syncer = Some((stop, spawn("sync".into(), sync)?));
-        }
+            }
+        };
+        writers.syncer = Some((stop, spawn("sync".into(), sync)?));
         Ok(writers)
     }
 

@@ -16,7 +16,7 @@ use std::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Most bytes of keys, and of what it takes to keep them, whose deadlines are kept.
@@ -188,17 +188,19 @@ impl Expiry {
 }
 
 impl Store {
-    /// Removes what expires, until [`Expiry::stop`].
-    pub fn remove_expired(&self) {
+    /// Removes what expires, until [`Expiry::stop`]. Tells `note` how long each step took.
+    pub fn remove_expired(&self, note: impl Fn(Duration)) {
         loop {
             let task = self.expiry.next();
             // While many are due there is no rest: those that come meanwhile would be ever more.
             let is_behind = matches!(&task, Task::Remove(keys) if keys.len() >= STEP);
+            let begin = Instant::now();
             let outcome = match task {
                 Task::Stop => return,
                 Task::Remove(keys) => self.remove(keys),
                 Task::Walk(walk) => self.walk_on(walk),
             };
+            note(begin.elapsed());
             if let Err(error) = &outcome {
                 log::debug!("what has expired is not removed: {error}");
                 if self.fault().is_some() {

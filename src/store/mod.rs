@@ -4,10 +4,12 @@
 mod counting;
 mod counts;
 mod cursors;
+mod durable;
 mod expiry;
 mod keyspace;
 mod moment;
 mod own;
+mod policy;
 mod queue;
 #[cfg(test)]
 mod schedules;
@@ -33,6 +35,7 @@ use bumpalo::Bump;
 use counts::Counted;
 use cursors::Cursors;
 use own::Own;
+use policy::Policy;
 use std::{
     mem,
     ops::ControlFlow,
@@ -100,14 +103,14 @@ const KEPT: usize = 1 << 20;
 /// One engine with its durability policy.
 pub struct Store {
     engine: Box<dyn Engine>,
-    fsync: Fsync,
+    policy: Policy,
     /// Set by the first write or sync that failed in a way that cannot be undone.
     fault: OnceLock<String>,
     /// Whether the last write found no room; each of those that follow would be a line in the log.
     is_full: AtomicBool,
     /// Held while a group commits: engines take one batch at a time.
     writer: Mutex<Scratch>,
-    /// What the syncs of `everysec` have not covered.
+    /// What no sync has covered, unless each commit is synced.
     unsynced: Unsynced,
     /// When values expire.
     expiry: Expiry,
@@ -134,7 +137,7 @@ impl Store {
     pub fn new(engine: Box<dyn Engine>, fsync: Fsync) -> Self {
         let store = Self {
             engine,
-            fsync,
+            policy: Policy::new(fsync),
             fault: OnceLock::new(),
             is_full: AtomicBool::new(false),
             writer: Mutex::default(),
@@ -157,11 +160,6 @@ impl Store {
     /// What the engine is.
     pub fn info(&self) -> &'static Info {
         self.engine.info()
-    }
-
-    /// The durability policy.
-    pub fn fsync(&self) -> Fsync {
-        self.fsync
     }
 
     /// Whether commits never wait for a device, so that any thread may run them.
@@ -323,7 +321,9 @@ impl Store {
     }
 
     fn try_commit<W: Work>(&self, group: &mut [W]) -> Result<(), Error> {
-        self.unsynced.wait();
+        if self.unsynced.is_syncing() && self.policy.is(Fsync::EverySec) {
+            self.unsynced.wait();
+        }
         if let [work] = group
             && work.weight() > LARGE
             && work.is_blind()
@@ -382,39 +382,16 @@ impl Store {
     }
 
     fn write(&self, batch: &Batch<'_>) -> Result<(), Error> {
-        self.engine.write(batch, self.fsync == Fsync::Always)?;
+        let is_synced = self.policy.is(Fsync::Always);
+        self.engine.write(batch, is_synced)?;
         // Only read as a rule; a line that is not written stays shared by all cores.
         if self.is_full.load(Ordering::Relaxed) {
             self.is_full.store(false, Ordering::Relaxed);
         }
-        if self.fsync == Fsync::EverySec {
+        if !is_synced {
             self.unsynced.note_write();
         }
         Ok(())
-    }
-
-    /// Makes all that was written so far durable, if anything was since the last call. A failure
-    /// ends writing: under `everysec` those writes have been acknowledged. Returns whether there was anything.
-    pub fn sync_if_written(&self) -> bool {
-        if self.unsynced.state().oldest_unsynced.is_none() {
-            return false;
-        }
-        let sync = || match panic::catch_unwind(AssertUnwindSafe(|| self.engine.sync())) {
-            Ok(outcome) => outcome.map_err(|error| {
-                let _first = self.fault.set(error.to_string());
-                Error::Engine(error)
-            }),
-            Err(_) => Err(self.latch_panic()),
-        };
-        if let Err(error) = self.unsynced.sync(sync) {
-            log::error!("sync failed: {error}");
-        }
-        true
-    }
-
-    /// Where the syncs stand; `None` unless they are made every second.
-    pub fn sync_state(&self) -> Option<SyncState> {
-        (self.fsync == Fsync::EverySec && !self.is_memory_only()).then(|| self.unsynced.state())
     }
 
     /// Syncs and closes the engine. Nothing may follow.

@@ -89,6 +89,10 @@ impl Engine for Limited {
         self.engine.write_beside(batch, turn)
     }
 
+    fn set_fsync(&self, _: Fsync) -> engine::Result<()> {
+        Ok(())
+    }
+
     fn sync(&self) -> engine::Result<()> {
         let Some(syncs) = &self.syncs else { return Ok(()) };
         let syncs = syncs.lock().unwrap();
@@ -341,6 +345,46 @@ fn a_sync_covers_what_was_written_before_it_began() {
     syncing.end(Outcome::Good);
     assert!(syncing.store.sync_state().unwrap().oldest_unsynced.is_none());
     syncing.store.sync_if_written();
+    syncing.stop();
+}
+
+#[test]
+fn a_change_to_always_returns_when_everything_is_synced() {
+    for (outcome, is_well) in [(Outcome::Good, true), (Outcome::Failed, false)] {
+        let mut syncing = Syncing::start(Duration::MAX);
+        syncing.set("first");
+        syncing.begin();
+        syncing.set("second");
+        let store = syncing.store.clone();
+        let change = thread::spawn(move || store.set_fsync(Fsync::Always).map_err(|error| error.to_string()));
+        while syncing.store.fsync() != Fsync::Always {
+            thread::yield_now();
+        }
+        syncing.end(Outcome::Good);
+        // The first sync does not cover the second write.
+        syncing.begun.recv().unwrap();
+        assert!(!change.is_finished() && !syncing.store.is_synced());
+        syncing.end.send(outcome).unwrap();
+        assert_eq!(change.join().unwrap().is_ok(), is_well);
+        assert_eq!(syncing.store.is_synced(), is_well);
+        syncing.stop();
+    }
+}
+
+#[test]
+fn what_was_written_under_no_is_synced_once_it_is_everysec() {
+    let mut syncing = Syncing::start(Duration::ZERO);
+    syncing.store.set_fsync(Fsync::No).unwrap();
+    syncing.set("old");
+    // Under `no` a sync holds up nobody, however old the oldest write is.
+    syncing.begin();
+    assert_eq!(syncing.set("beside"), [Ok(true)]);
+    syncing.end(Outcome::Good);
+    syncing.store.set_fsync(Fsync::EverySec).unwrap();
+    assert!(syncing.store.sync_state().unwrap().oldest_unsynced.is_some());
+    syncing.begin();
+    syncing.end(Outcome::Good);
+    assert!(syncing.store.is_synced());
     syncing.stop();
 }
 

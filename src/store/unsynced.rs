@@ -1,5 +1,5 @@
-//! How much `everysec` may lose: how old the oldest write is that no finished sync covers, and that further
-//! writes wait for the sync when it gets too old. Without that, all that is acknowledged while a slow disk
+//! What a power cut may take back under `everysec` and `no`: how old the oldest write is that no finished sync covers. Under
+//! `everysec` further writes wait for the sync when it gets too old. Without that, all that is acknowledged while a slow disk
 //! syncs for 20 seconds could be lost with it.
 
 use std::{
@@ -23,6 +23,8 @@ pub(super) struct Unsynced {
     synced: AtomicU64,
     /// How often writes had to wait.
     delays: AtomicU64,
+    /// Held during a sync: who comes second finds out whether the first covered it.
+    alone: Mutex<()>,
     ended: (Mutex<()>, Condvar),
 }
 
@@ -47,6 +49,7 @@ impl Unsynced {
             syncing: AtomicU64::new(0),
             synced: AtomicU64::new(0),
             delays: AtomicU64::new(0),
+            alone: Mutex::default(),
             ended: Default::default(),
         }
     }
@@ -61,6 +64,7 @@ impl Unsynced {
 
     /// Runs `sync` if something was written since the last one began.
     pub fn sync<E>(&self, sync: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let _alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
         let oldest = self.waiting.load(Ordering::Acquire);
         if oldest == 0 {
             return Ok(());
@@ -75,17 +79,18 @@ impl Unsynced {
         Ok(())
     }
 
-    /// Waits while a sync is running and the oldest write that it covers is too old. Between syncs there is
-    /// nothing to look at: the next begins within a second.
+    /// Whether a sync is running. Between syncs there is nothing to wait for: the next begins within a second.
     #[inline]
-    pub fn wait(&self) {
-        if self.syncing.load(Ordering::Acquire) != 0 && self.is_overdue() {
-            self.wait_for_end();
-        }
+    pub fn is_syncing(&self) -> bool {
+        self.syncing.load(Ordering::Acquire) != 0
     }
 
+    /// Waits while a sync is running and the oldest write that it covers is too old.
     #[cold]
-    fn wait_for_end(&self) {
+    pub fn wait(&self) {
+        if !self.is_overdue() {
+            return;
+        }
         self.delays.fetch_add(1, Ordering::Relaxed);
         let (lock, ended) = &self.ended;
         let mut guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,8 +105,9 @@ impl Unsynced {
     }
 
     pub fn state(&self) -> SyncState {
-        let [syncing, waiting, synced] =
-            [&self.syncing, &self.waiting, &self.synced].map(|time| time.load(Ordering::Acquire));
+        // In the order in which a sync moves it on, so that it is seen in one of the places.
+        let [waiting, syncing, synced] =
+            [&self.waiting, &self.syncing, &self.synced].map(|time| time.load(Ordering::Acquire));
         let oldest = if syncing == 0 { waiting } else { syncing };
         SyncState {
             oldest_unsynced: (oldest != 0).then(|| self.age(oldest)),

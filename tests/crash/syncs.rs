@@ -4,6 +4,7 @@ use crate::{
     support::{Client, PATIENCE, stores},
     trace::{Trace, Traced, strace},
 };
+use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     collections::BTreeMap,
     sync::Barrier,
@@ -20,19 +21,41 @@ fn under_always_no_reply_leaves_before_its_own_sync() {
         let dir = tempfile::tempdir().unwrap();
         let mut traced = Traced::start(dir.path(), store, "always");
         set_some(&mut traced.connect());
+        each_is_synced_before_its_reply(store, &traced.trace());
+    }
+}
+
+fn each_is_synced_before_its_reply(store: &str, trace: &Trace) {
+    for request in requests() {
+        let (received, answered) = trace.handling(&request);
+        let written = trace.writes().find(|call| call.begin > received);
+        let written = written.unwrap_or_else(|| panic!("{store}: {request} was not written"));
+        let mut syncs = trace.syncs().filter(|call| call.begin >= written.begin);
+        assert!(
+            syncs.any(|call| call.end < answered),
+            "{store}: {request} was received at line {received} of the trace, written at {}, and \
+             answered at {answered} without a sync",
+            written.end
+        );
+    }
+}
+
+#[test]
+fn a_change_to_always_syncs_what_was_written_and_what_follows() {
+    // MDBX takes its policy when it is opened.
+    for store in stores().filter(|store| *store != "mdbx") {
+        let dir = tempfile::tempdir().unwrap();
+        let mut traced = Traced::start(dir.path(), store, "no");
+        let mut client = traced.connect();
+        client.call(&["SET", "before", "1"]);
+        let reply = client.call(&["CONFIG", "SET", "appendfsync", "always"]);
+        assert_eq!(reply, OwnedFrame::SimpleString(b"OK".into()), "{store}");
+        set_some(&mut client);
         let trace = traced.trace();
-        for request in requests() {
-            let (received, answered) = trace.handling(&request);
-            let written = trace.writes().find(|call| call.begin > received);
-            let written = written.unwrap_or_else(|| panic!("{store}: {request} was not written"));
-            let mut syncs = trace.syncs().filter(|call| call.begin >= written.begin);
-            assert!(
-                syncs.any(|call| call.end < answered),
-                "{store}: {request} was received at line {received} of the trace, written at {}, and \
-                 answered at {answered} without a sync",
-                written.end
-            );
-        }
+        let (received, answered) = trace.handling("appendfsync");
+        let mut syncs = trace.syncs().filter(|call| call.begin > received && call.end < answered);
+        assert!(syncs.next().is_some(), "{store}: what was written before is not synced");
+        each_is_synced_before_its_reply(store, &trace);
     }
 }
 

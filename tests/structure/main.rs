@@ -38,7 +38,7 @@ const COMMANDS: (&[&str], &[&[&str]]) = (
         &["spec"],
         &["context"],
         &["live", "monitors", "refusal"],
-        &["clients", "extended", "glob", "password", "process", "scope", "stats"],
+        &["clients", "extended", "glob", "password", "process", "rewrite", "scope", "stats"],
     ],
 );
 

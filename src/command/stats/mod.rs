@@ -3,6 +3,7 @@
 
 mod histogram;
 mod slowlog;
+mod spikes;
 
 use std::{
     collections::BTreeMap,
@@ -15,6 +16,7 @@ use std::{
 
 pub use histogram::{Counts, Histogram};
 pub use slowlog::{Slow, SlowLog};
+pub use spikes::{Series, Spike, Spikes, event};
 
 /// What one worker has counted.
 #[derive(Debug, Default)]

@@ -40,14 +40,16 @@ pub struct SlowLog {
     entries: Mutex<(u64, VecDeque<Slow>)>,
 }
 
-impl Default for SlowLog {
-    /// As Redis: ten milliseconds, 128 entries.
-    fn default() -> Self {
-        Self { threshold: AtomicI64::new(10_000), length: AtomicUsize::new(128), entries: Mutex::default() }
-    }
-}
-
 impl SlowLog {
+    /// An empty log of at most `length` entries, of commands that take `micros` microseconds or more.
+    pub fn new(micros: i64, length: usize) -> Self {
+        Self {
+            threshold: AtomicI64::new(micros),
+            length: AtomicUsize::new(length),
+            entries: Mutex::default(),
+        }
+    }
+
     /// Whether a command that took `time` belongs in it.
     pub fn wants(&self, time: Duration) -> bool {
         let threshold = self.threshold.load(Ordering::Relaxed);

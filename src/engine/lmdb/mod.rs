@@ -13,12 +13,15 @@ use super::{
 };
 use advice::Advice;
 use growth::Growth;
-use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, MdbError, WithTls, types::Bytes};
+use heed::{
+    CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, FlagSetMode, MdbError, WithTls, types::Bytes,
+};
 use std::{
     fs::File,
     io,
     ops::{Bound, ControlFlow},
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 /// The engine's row in the list.
@@ -105,7 +108,8 @@ struct Lmdb {
     db: Database<'static, Bytes, Bytes>,
     growth: Growth,
     path: PathBuf,
-    fsync: Fsync,
+    /// Whether commits are not synced.
+    is_lazy: AtomicBool,
     _lock: File,
 }
 
@@ -141,7 +145,8 @@ impl Lmdb {
         place.end()?;
         let advice = Advice::new(&env, limit, is_random).map_err(fail)?;
         let growth = Growth::new(&env, advice).map_err(fail)?;
-        Ok(Self { env, db, growth, path: path.into(), fsync: options.fsync, _lock: lock })
+        let is_lazy = AtomicBool::new(options.fsync != Fsync::Always);
+        Ok(Self { env, db, growth, path: path.into(), is_lazy, _lock: lock })
     }
 
     fn fail(&self, error: heed::Error) -> Error {
@@ -272,12 +277,23 @@ impl Engine for Lmdb {
         commit().map_err(|error| self.fail_write(error))?;
         // Under `always` the commit is synced before it is visible. The other policies do not
         // promise that, and ask for no sync.
-        if sync && self.fsync != Fsync::Always { self.sync() } else { Ok(()) }
+        if sync && self.is_lazy.load(Ordering::Relaxed) { self.sync() } else { Ok(()) }
     }
 
     /// Takes no lock of LMDB, so commits go on meanwhile.
     fn sync(&self) -> Result<()> {
         self.env.force_sync().map_err(|error| self.fail(error))
+    }
+
+    fn set_fsync(&self, fsync: Fsync) -> Result<()> {
+        let is_lazy = fsync != Fsync::Always;
+        let mode = if is_lazy { FlagSetMode::Enable } else { FlagSetMode::Disable };
+        #[expect(unsafe_code, reason = "the flag can cost the data of a power cut, hence unsafe in heed")]
+        // SAFETY: it changes nothing about memory, and no write runs meanwhile.
+        let set = unsafe { self.env.set_flags(EnvFlags::NO_SYNC, mode) };
+        set.map_err(|error| self.fail(error))?;
+        self.is_lazy.store(is_lazy, Ordering::Relaxed);
+        Ok(())
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {

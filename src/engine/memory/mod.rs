@@ -12,7 +12,8 @@ mod table;
 mod tests;
 
 use super::{
-    Batch, Engine, Error, Info, KeyRange, Location, Op, OpenOptions, Result, Turn, VisitPair, VisitValue,
+    Batch, Engine, Error, Fsync, Info, KeyRange, Location, Op, OpenOptions, Result, Turn, VisitPair,
+    VisitValue,
     aof::{self, Aof, MAX_LENGTH},
     walk_at_once,
 };
@@ -187,6 +188,11 @@ impl<T: Table> Engine for Memory<T> {
 
     fn sync(&self) -> Result<()> {
         self.shared.log.as_ref().map_or(Ok(()), Aof::sync)
+    }
+
+    /// Each write says whether it is synced.
+    fn set_fsync(&self, _: Fsync) -> Result<()> {
+        Ok(())
     }
 
     fn settle(&self) -> Result<()> {

@@ -1,6 +1,6 @@
 //! An engine that takes a part longer than it does: what `kvbench compare` must find (`benches/compare_proof.py`).
 
-use crate::engine::{Batch, Engine, Info, KeyRange, Result, Turn, VisitPair, VisitValue};
+use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, Result, Turn, VisitPair, VisitValue};
 use std::{
     env,
     time::{Duration, Instant},
@@ -70,6 +70,10 @@ impl Engine for Slowed {
 
     fn sync(&self) -> Result<()> {
         self.engine.sync()
+    }
+
+    fn set_fsync(&self, fsync: Fsync) -> Result<()> {
+        self.engine.set_fsync(fsync)
     }
 
     fn settle(&self) -> Result<()> {

@@ -7,13 +7,16 @@ use super::{
     Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::Directory,
     path,
 };
-use pool::{Pool, Settings};
+use pool::{Pool, Settings, set_synchronous};
 use rusqlite::{Connection, ErrorCode, Row, TransactionBehavior, params_from_iter};
 use std::{
     fs::{File, Metadata},
     ops::{Bound, ControlFlow},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// The engine's row in the list.
@@ -103,7 +106,8 @@ struct Sqlite {
     readers: Pool,
     writer: Mutex<Connection>,
     files: Option<Files>,
-    fsync: Fsync,
+    /// Whether commits are not synced.
+    is_lazy: AtomicBool,
 }
 
 /// What there is on disk.
@@ -128,7 +132,7 @@ impl Sqlite {
         Settings::new(None, options).apply(&writer)?;
         writer.execute(CREATE, [])?;
         let readers = Pool::new(Settings::new(None, options), 0);
-        Ok(Self { readers, writer: Mutex::new(writer), files: None, fsync: options.fsync })
+        Ok(Self { readers, writer: Mutex::new(writer), files: None, is_lazy: is_lazy(options) })
     }
 
     fn open_at(path: &Path, options: &OpenOptions) -> Result<Self> {
@@ -146,7 +150,7 @@ impl Sqlite {
         let files = Some(Files { path: path.into(), log, _lock: lock });
         let most = options.max_files.clamp(INFO.open_files.least, INFO.open_files.most) - OWN_FILES;
         let (readers, writer) = (Pool::new(settings, most as usize / 2), Mutex::new(writer));
-        Ok(Self { readers, writer, files, fsync: options.fsync })
+        Ok(Self { readers, writer, files, is_lazy: is_lazy(options) })
     }
 
     fn path(&self) -> Option<&Path> {
@@ -169,6 +173,10 @@ impl Sqlite {
         };
         outcome.map_err(|error| self.fail(error))
     }
+}
+
+fn is_lazy(options: &OpenOptions) -> AtomicBool {
+    AtomicBool::new(options.fsync != Fsync::Always)
 }
 
 /// Creates the table unless it is there, whole in the data file, and synced whatever the policy.
@@ -314,7 +322,7 @@ impl Engine for Sqlite {
         batch.check_keys(NAME, self.key_limits())?;
         apply(&mut self.writer(), batch).map_err(|error| self.fail(error))?;
         // Under `always` the commit is synced before it is visible.
-        if sync && self.fsync != Fsync::Always { self.sync() } else { Ok(()) }
+        if sync && self.is_lazy.load(Ordering::Relaxed) { self.sync() } else { Ok(()) }
     }
 
     /// Takes no lock of SQLite, so commits go on meanwhile.
@@ -323,6 +331,12 @@ impl Engine for Sqlite {
             Some(Files { log, path, .. }) => log.sync_data().map_err(Error::io("sync", path.join(LOG))),
             None => Ok(()),
         }
+    }
+
+    fn set_fsync(&self, fsync: Fsync) -> Result<()> {
+        set_synchronous(&self.writer(), fsync).map_err(|error| self.fail(error))?;
+        self.is_lazy.store(fsync != Fsync::Always, Ordering::Relaxed);
+        Ok(())
     }
 
     fn settle(&self) -> Result<()> {

@@ -58,10 +58,14 @@ impl Settings {
         // A negative number is of KiB, a positive one of pages.
         let kib = i64::try_from(cache.max(64 << 10) >> 10).unwrap_or(i64::MAX);
         connection.pragma_update(None, "cache_size", -kib)?;
-        // NORMAL syncs in checkpoints only: a power cut takes the last commits, and never the file.
-        let synchronous = if self.fsync == Fsync::Always { "FULL" } else { "NORMAL" };
-        connection.pragma_update(None, "synchronous", synchronous)
+        set_synchronous(connection, self.fsync)
     }
+}
+
+/// NORMAL syncs in checkpoints only: a power cut takes the last commits, and never the file.
+pub(super) fn set_synchronous(connection: &Connection, fsync: Fsync) -> rusqlite::Result<()> {
+    let synchronous = if fsync == Fsync::Always { "FULL" } else { "NORMAL" };
+    connection.pragma_update(None, "synchronous", synchronous)
 }
 
 /// Connections for readers, at most so many. A read that finds none waits for one.

@@ -12,8 +12,9 @@ use super::{
     transaction::Transaction,
 };
 use crate::{
-    command::{self, After, Feed, Replies, Session},
+    command::{self, After, Feed, Replies, Session, Wait},
     resp::{Decoder, Foreign, Limits, Partial, Protocol, ProtocolError},
+    store,
 };
 use std::{
     future::poll_fn,
@@ -22,11 +23,11 @@ use std::{
     rc::Rc,
     sync::atomic::Ordering,
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
-    task::yield_now,
+    task::{spawn_blocking, yield_now},
     time::timeout,
 };
 
@@ -188,8 +189,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 exchange = self.run(exchange, run).await?;
                 begin.account(&self.local, &self.session, &mut exchange);
                 account::suppress(&mut self.session, &mut exchange, begin);
-                if let Some(time) = self.session.wait.take() {
-                    Box::pin(self.wait(time, |_| false)).await?;
+                if let Some(wait) = self.session.wait.take() {
+                    Box::pin(self.wait_as_asked(wait, begin.reply_len(), &mut exchange)).await?;
                 }
                 if exchange.reply.has_overflowed() {
                     return Err(Ended::Overflow);
@@ -253,6 +254,36 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Box::pin(self.wait(left, |context| context.pause.left(writes).is_none())).await?;
         }
         Ok(())
+    }
+
+    /// Waits as WAIT and WAITAOF ask. The reply of the latter, from `start` on, is written anew when it is known.
+    async fn wait_as_asked(&self, wait: Wait, start: usize, exchange: &mut Exchange) -> Result<(), Ended> {
+        let begin = Instant::now();
+        if wait.sync {
+            let is_synced = self.sync_within(wait.time).await?;
+            // Who wants no replies (CLIENT REPLY) has none.
+            if exchange.reply.len() > start {
+                exchange.reply.truncate(start);
+                match is_synced {
+                    Ok(is_synced) => Wait::answer(is_synced, &mut exchange.reply),
+                    Err(error) => exchange.reply.error(error.to_string()),
+                }
+            }
+            if !wait.for_replicas {
+                return Ok(());
+            }
+        }
+        self.wait(wait.time.saturating_sub(begin.elapsed()), |_| false).await
+    }
+
+    /// Whether all that was written is synced within `time` (without an end when that is zero).
+    async fn sync_within(&self, time: Duration) -> io::Result<Result<bool, store::Error>> {
+        let store = self.local.shared.context.store.clone();
+        let sync = self.local.promise(spawn_blocking(move || store.sync().map(|()| true)));
+        if time.is_zero() {
+            return Ok(sync.await?);
+        }
+        Ok(timeout(time, sync).await.unwrap_or(Ok(Ok(false)))?)
     }
 
     /// Waits for so long, or until something holds, of which the task is woken.

@@ -2,6 +2,8 @@
 
 mod clients;
 mod counters;
+mod durability;
+mod latency;
 mod metrics;
 mod settings;
 mod texts;

@@ -1,0 +1,300 @@
+//! LATENCY: how long commands took, and what took too long.
+
+use super::{
+    context::{Context, Session},
+    refusal::{Subcommands, subcommand},
+    spec::Spec,
+    stats::{Series, Spike, event},
+};
+use crate::resp::{Args, Reply};
+use std::{fmt::Write, sync::atomic::Ordering, time::SystemTime};
+
+pub(super) const COMMANDS: &[Spec] =
+    &[Spec::session("latency", -2, latency, ("server", "2.8.13"), "Tell how long commands took.")
+        .with_subcommands(LATENCY)];
+
+const LATENCY: Subcommands =
+    &[("doctor", 2), ("graph", 3), ("histogram", -2), ("history", 3), ("latest", 2), ("reset", -2)];
+
+fn latency(_: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
+    match subcommand("latency", LATENCY, args, reply) {
+        Some("doctor") => reply.verbatim(&doctor(context)),
+        Some("graph") => graph(context, args.get(2), reply),
+        Some("histogram") => histograms(context, args, reply),
+        Some("history") => history(context, args.get(2), reply),
+        Some("latest") => latest(context, reply),
+        Some(_) => {
+            let is_meant = |event: &str| {
+                args.len() == 2 || args.from(2).any(|word| word.eq_ignore_ascii_case(event.as_bytes()))
+            };
+            reply.integer(context.spikes.reset(is_meant) as i64);
+        }
+        None => {}
+    }
+}
+
+fn integer(number: u64, reply: &mut Reply) {
+    reply.integer(i64::try_from(number).unwrap_or(i64::MAX));
+}
+
+fn history(context: &Context, event: &[u8], reply: &mut Reply) {
+    let spikes = context.spikes.series(event).unwrap_or_default().spikes;
+    reply.array(spikes.len());
+    for spike in spikes {
+        reply.array(2);
+        integer(spike.time, reply);
+        integer(spike.millis, reply);
+    }
+}
+
+fn latest(context: &Context, reply: &mut Reply) {
+    let events = context.spikes.all();
+    reply.array(events.len());
+    for (event, series) in events {
+        let Some(last) = series.spikes.back() else { continue };
+        reply.array(4);
+        reply.bulk(event.as_bytes());
+        [last.time, last.millis, series.worst].into_iter().for_each(|number| integer(number, reply));
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn graph(context: &Context, event: &[u8], reply: &mut Reply) {
+    let Some(series) = context.spikes.series(event) else {
+        return reply.error([b"ERR No samples available for event '", event, b"'"].concat());
+    };
+    let event = String::from_utf8_lossy(event);
+    reply.verbatim(&drawn(&event, &series, now()));
+}
+
+/// Characters of a line.
+const COLUMNS: usize = 80;
+
+/// Redis' picture: bars, and below each how long ago it was.
+fn drawn(event: &str, series: &Series, now: u64) -> String {
+    let spikes: Vec<Spike> = series.spikes.iter().copied().collect();
+    let (low, high) = range(&spikes);
+    let worst = series.worst;
+    let mut text = format!("{event} - high {high} ms, low {low} ms (all time high {worst} ms)\n");
+    text.push_str(&"-".repeat(COLUMNS));
+    text.push('\n');
+    for (index, part) in spikes.chunks(COLUMNS).enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
+        draw_bars(part, (low, high), &mut text);
+        draw_ages(part, now, &mut text);
+    }
+    text
+}
+
+fn range(spikes: &[Spike]) -> (u64, u64) {
+    let millis = || spikes.iter().map(|spike| spike.millis);
+    (millis().min().unwrap_or_default(), millis().max().unwrap_or_default())
+}
+
+fn draw_bars(spikes: &[Spike], (low, high): (u64, u64), text: &mut String) {
+    const ROWS: u64 = 4;
+    /// Of the top of a bar, by how far it reaches into its row.
+    const TOPS: [char; 3] = ['_', 'o', '#'];
+    let steps = ROWS * TOPS.len() as u64;
+    for row in (0..ROWS).rev() {
+        text.extend(spikes.iter().map(|spike| {
+            let step = ((spike.millis - low) * steps / (high - low).max(1)).min(steps - 1);
+            match step.checked_sub(row * TOPS.len() as u64) {
+                None => ' ',
+                Some(rest) => TOPS.get(rest as usize).copied().unwrap_or('|'),
+            }
+        }));
+        text.push('\n');
+    }
+}
+
+/// Each age reads downwards, below an empty line.
+fn draw_ages(spikes: &[Spike], now: u64, text: &mut String) {
+    let ages: Vec<String> = spikes.iter().map(|spike| age(now.saturating_sub(spike.time))).collect();
+    text.push_str(&" ".repeat(spikes.len()));
+    text.push('\n');
+    for line in 0..ages.iter().map(String::len).max().unwrap_or_default() {
+        text.extend(ages.iter().map(|age| age.chars().nth(line).unwrap_or(' ')));
+        text.push('\n');
+    }
+}
+
+fn age(seconds: u64) -> String {
+    let (number, unit) = match seconds {
+        ..60 => (seconds, 's'),
+        60..3600 => (seconds / 60, 'm'),
+        3600..86_400 => (seconds / 3600, 'h'),
+        _ => (seconds / 86_400, 'd'),
+    };
+    format!("{number}{unit}")
+}
+
+const DISABLED: &str = "I'm sorry, Dave, I can't do that. Latency monitoring is disabled in this Redis instance. You may use \
+    \"CONFIG SET latency-monitor-threshold <milliseconds>.\" in order to enable it. If we weren't in a deep space \
+    mission I'd suggest to take a look at https://redis.io/topics/latency-monitor.\n";
+const NOTHING: &str = "Dave, no latency spike was observed during the lifetime of this Redis instance, not in the slightest \
+    bit. I honestly think you ought to sit down calmly, take a stress pill, and think things over.\n";
+const SPIKES: &str = "Dave, I have observed latency spikes in this Redis instance. You don't mind talking about it, do you \
+    Dave?\n\n";
+
+/// In Redis' words; the advice is ours.
+fn doctor(context: &Context) -> String {
+    let events = context.spikes.all();
+    if events.is_empty() {
+        let is_off = context.spikes.threshold.load(Ordering::Relaxed) == 0;
+        return if is_off { DISABLED } else { NOTHING }.into();
+    }
+    let mut text = String::from(SPIKES);
+    for (index, (event, series)) in events.iter().enumerate() {
+        describe(index + 1, event, series, &mut text);
+    }
+    text.push_str("\nI have a few advices for you:\n\n");
+    events.iter().for_each(|(event, _)| text.push_str(advice(event)));
+    text
+}
+
+fn describe(number: usize, event: &str, series: &Series, text: &mut String) {
+    let count = series.spikes.len() as u64;
+    let millis = || series.spikes.iter().map(|spike| spike.millis);
+    let mean = millis().sum::<u64>() / count.max(1);
+    let deviation = millis().map(|millis| millis.abs_diff(mean)).sum::<u64>() / count.max(1);
+    let since = series.spikes.front().map_or(0, |first| now().saturating_sub(first.time)).max(1);
+    let period = since as f64 / count.max(1) as f64;
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "{number}. {event}: {count} latency spikes (average {mean}ms, mean deviation {deviation}ms, period {period:.2} \
+        sec). Worst all time event {}ms.",
+        series.worst
+    );
+}
+
+/// What may help against an event.
+fn advice(event: &str) -> &'static str {
+    match event {
+        event::ALWAYS => {
+            "- Each commit waits for its sync. On a slow disk, everysec loses about a second at a power cut, and \
+            nobody waits: CONFIG SET appendfsync everysec.\n"
+        }
+        event::WRITE => {
+            "- The engine took long to take a commit: INFO persistence and --metrics show how large commits are, \
+            and whether the engine held up writes.\n"
+        }
+        event::SYNC => {
+            "- The sync of each second takes long. Writes wait for it when it is older than --max-unsynced. Is \
+            something else using this disk?\n"
+        }
+        event::EXPIRE => "- Many keys expire at the same time. Spread their deadlines.\n",
+        _ => {
+            "- SLOWLOG GET shows which commands were slow, with their arguments: CONFIG SET \
+            slowlog-log-slower-than says from which time on.\n"
+        }
+    }
+}
+
+/// The event of a command that took long: Redis tells apart those that never should.
+pub fn of_command(name: &str) -> &'static str {
+    const FAST: &[&str] = &[
+        "append",
+        "asking",
+        "auth",
+        "decr",
+        "decrby",
+        "discard",
+        "echo",
+        "exists",
+        "expire",
+        "expireat",
+        "expiretime",
+        "get",
+        "getbit",
+        "getdel",
+        "getex",
+        "getset",
+        "hello",
+        "incr",
+        "incrby",
+        "incrbyfloat",
+        "lastsave",
+        "mget",
+        "move",
+        "multi",
+        "persist",
+        "pexpire",
+        "pexpireat",
+        "pexpiretime",
+        "ping",
+        "pttl",
+        "quit",
+        "readonly",
+        "readwrite",
+        "renamenx",
+        "reset",
+        "select",
+        "setnx",
+        "strlen",
+        "swapdb",
+        "time",
+        "touch",
+        "ttl",
+        "type",
+        "unlink",
+        "unwatch",
+        "watch",
+        "dbsize",
+    ];
+    if FAST.contains(&name) { "fast-command" } else { "command" }
+}
+
+/// LATENCY HISTOGRAM [command ...]: for powers of two, in microseconds, how many calls took no longer.
+fn histograms(context: &Context, args: Args<'_>, reply: &mut Reply) {
+    // With `client`, its subcommands are wanted as well.
+    let wanted = |name: &str| {
+        let is_meant = |word: &[u8]| {
+            let family = name.split('|').next().unwrap_or(name);
+            [name, family].iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
+        };
+        args.len() == 2 || args.from(2).any(is_meant)
+    };
+    let names = context.names.iter().enumerate().filter(|(_, name)| wanted(name));
+    let used = names.filter_map(|(index, name)| Some((name, context.command_total(index)?)));
+    let used: Vec<_> = used.filter(|(_, total)| total.calls > 0).collect();
+    reply.map(used.len());
+    for (name, total) in used {
+        reply.bulk(name.as_bytes());
+        reply.map(2);
+        reply.bulk(b"calls");
+        reply.integer(i64::try_from(total.calls).unwrap_or(i64::MAX));
+        reply.bulk(b"histogram_usec");
+        let mut last = 0;
+        let mut steps: Vec<(u64, u64)> = total.latency.by_power().collect();
+        steps.retain(|(_, count)| std::mem::replace(&mut last, *count) < *count);
+        reply.map(steps.len());
+        for (nanos, count) in steps {
+            reply.integer((nanos / 1000) as i64);
+            reply.integer(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The picture is one of redis-server 7.0.15.
+    #[test]
+    fn a_graph_is_drawn_as_by_redis() {
+        let spikes = [(568, 100), (569, 231), (570, 300), (572, 400), (573, 103)];
+        let spikes = spikes.map(|(time, millis)| Spike { time, millis });
+        let series = Series { spikes: spikes.into(), worst: 400 };
+        let head = "command - high 400 ms, low 100 ms (all time high 400 ms)";
+        let bars = "   # \n  #| \n #|| \n_|||_\n     \n65421\nsssss";
+        assert_eq!(drawn("command", &series, 574), format!("{head}\n{}\n{bars}\n", "-".repeat(80)));
+    }
+}

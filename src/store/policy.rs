@@ -1,0 +1,27 @@
+//! The durability policy of a store in use.
+
+use crate::engine::Fsync;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// The policy now.
+pub(super) struct Policy(AtomicU8);
+
+impl Policy {
+    pub fn new(fsync: Fsync) -> Self {
+        Self(AtomicU8::new(fsync as u8))
+    }
+
+    /// Whether it is this one.
+    #[inline]
+    pub fn is(&self, fsync: Fsync) -> bool {
+        self.0.load(Ordering::Relaxed) == fsync as u8
+    }
+
+    pub fn get(&self) -> Fsync {
+        Fsync::ALL.into_iter().find(|fsync| self.is(*fsync)).unwrap_or(Fsync::Always)
+    }
+
+    pub fn set(&self, fsync: Fsync) {
+        self.0.store(fsync as u8, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,92 @@
+//! LATENCY with something to tell.
+
+use super::text;
+use crate::{
+    differential::Redis,
+    every_store::{Running, in_memory},
+    support::{PATIENCE, Server},
+};
+use std::{fs, thread, time::Duration, time::Instant};
+
+/// With every number replaced, and what shows how large it is.
+fn without_numbers(reply: &str) -> String {
+    let mut shape = String::new();
+    for char in reply.chars() {
+        let char = if char.is_ascii_digit() { '0' } else { char };
+        if !(char == '0' && shape.ends_with('0')) {
+            shape.push(char);
+        }
+    }
+    shape
+}
+
+#[test]
+fn spikes_are_told_as_by_redis() {
+    let (redis, running) = (Redis::start_with(&["--enable-debug-command", "yes"]), in_memory(&[]));
+    let [ours, theirs] = [running.connect(), redis.connect()].map(|mut client| {
+        text(&mut client, &["CONFIG", "SET", "latency-monitor-threshold", "100"]);
+        // The second is below the threshold.
+        for time in ["0.2", "0.01"] {
+            text(&mut client, &["DEBUG", "SLEEP", time]);
+        }
+        let mut replies = Vec::new();
+        for request in
+            ["LATEST", "HISTORY command", "HISTORY fast-command", "RESET nosuch", "RESET COMMAND", "LATEST"]
+        {
+            let words: Vec<_> = ["LATENCY"].into_iter().chain(request.split(' ')).collect();
+            replies.push((request, without_numbers(&text(&mut client, &words))));
+        }
+        replies
+    });
+    assert_eq!(ours, theirs);
+}
+
+#[test]
+fn a_picture_and_advice_are_given_for_an_event() {
+    let (redis, running) = (Redis::start_with(&["--enable-debug-command", "yes"]), in_memory(&[]));
+    let [ours, theirs] = [running.connect(), redis.connect()].map(|mut client| {
+        text(&mut client, &["CONFIG", "SET", "latency-monitor-threshold", "100"]);
+        text(&mut client, &["DEBUG", "SLEEP", "0.2"]);
+        let graph = without_numbers(&text(&mut client, &["LATENCY", "GRAPH", "command"]));
+        let report = text(&mut client, &["LATENCY", "DOCTOR"]);
+        // The length of the report, and the advice, differ.
+        let (_, report) = report.split_once("Dave").unwrap();
+        let (told, _) = report.split_once("\n- ").unwrap();
+        (graph, without_numbers(told))
+    });
+    assert_eq!(ours, theirs);
+}
+
+/// Waits until LATENCY knows an event.
+fn wait_for(event: &str, server: &Server) {
+    let (mut client, begin) = (server.connect(), Instant::now());
+    while !text(&mut client, &["LATENCY", "LATEST"]).contains(event) {
+        assert!(begin.elapsed() < PATIENCE, "{event}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn slow_syncs_of_every_second_are_an_event() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--store", "slow-sync", "--path", "data", "--fsync", "everysec"];
+    let server = Server::start(dir.path(), &[&args[..], &["--latency-monitor-threshold", "20"]].concat());
+    let hold = dir.path().join("data.hold");
+    fs::write(&hold, "").unwrap();
+    text(&mut server.connect(), &["SET", "k", "v"]);
+    // The sync has begun within a second.
+    thread::sleep(Duration::from_millis(1500));
+    fs::remove_file(&hold).unwrap();
+    wait_for("aof-fsync-everysec", &server);
+}
+
+#[test]
+fn slow_commits_and_removals_are_events() {
+    for (fsync, event) in [("always", "aof-fsync-always"), ("no", "aof-write")] {
+        let running = Running::start("map", "data", &["--fsync", fsync, "--latency-monitor-threshold", "1"]);
+        let (mut client, large) = (running.connect(), "x".repeat(32 << 20));
+        text(&mut client, &["SET", "k", &large, "PX", "1"]);
+        wait_for(event, &running.server);
+        wait_for("expire-cycle", &running.server);
+    }
+}
