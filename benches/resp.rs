@@ -1,5 +1,6 @@
-#![allow(missing_docs, clippy::expect_used, clippy::panic, reason = "a benchmark")]
-//! The request decoder and the reply encoder beside `redis-protocol`, on the same bytes.
+#![allow(missing_docs, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a benchmark")]
+//! The request decoder and the reply encoder beside `redis-protocol`, on the same bytes, and arguments kept as places
+//! in the input beside arguments that share it.
 //!
 //! Every case is checked for its result before it is timed.
 
@@ -14,10 +15,13 @@ use redis_protocol::resp2::{
     encode::extend_encode,
     types::{BytesFrame, OwnedFrame},
 };
-use std::hint::black_box;
+use std::{hint::black_box, ops::Range};
 
 /// Requests of one pipeline.
 const DEPTH: usize = 256;
+
+/// GETs whose arguments are kept.
+const GETS: usize = 16;
 
 fn pipeline(value: usize) -> Vec<u8> {
     let value = "x".repeat(value);
@@ -110,9 +114,53 @@ fn encoding(c: &mut Criterion) {
     }
 }
 
+/// Keeps both arguments of each GET as places in the input, reads them, and forgets them. Not inlined, so that
+/// callgrind can count it.
+#[inline(never)]
+fn keep_places(kept: &mut Vec<Range<usize>>, input: &[u8], places: &[Range<usize>]) -> usize {
+    kept.extend(places.iter().cloned());
+    let read = kept.iter().filter_map(|place| input.get(place.clone())).map(|arg| black_box(arg).len()).sum();
+    kept.clear();
+    read
+}
+
+/// The same with arguments that share the input.
+#[inline(never)]
+fn keep_bytes(kept: &mut Vec<Bytes>, input: &Bytes, places: &[Range<usize>]) -> usize {
+    kept.extend(places.iter().map(|place| input.slice(place.clone())));
+    let read = kept.iter().map(|arg| black_box(&arg[..]).len()).sum();
+    kept.clear();
+    read
+}
+
+/// What it costs to keep the arguments of a pipeline until they are answered.
+fn keeping(c: &mut Criterion) {
+    const REQUEST: &str = "*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000000\r\n";
+    let input = Bytes::from(REQUEST.repeat(GETS).into_bytes());
+    let starts = (0..GETS).map(|i| i * REQUEST.len());
+    let places: Vec<_> = starts.flat_map(|at| [at + 8..at + 11, at + 18..at + 34]).collect();
+    assert_eq!(
+        (&input[places[0].clone()], &input[places[1].clone()]),
+        (&b"GET"[..], &b"key:000000000000"[..])
+    );
+
+    let (mut ranges, mut shared) = (Vec::with_capacity(2 * GETS), Vec::with_capacity(2 * GETS));
+    assert_eq!(keep_places(&mut ranges, &input, &places), keep_bytes(&mut shared, &input, &places));
+    let mut group = c.benchmark_group(format!("keep/{GETS} GETs"));
+    group.throughput(Throughput::Elements(GETS as u64));
+    group.bench_function("places in the input", |b| {
+        b.iter(|| keep_places(&mut ranges, black_box(&input), black_box(&places)));
+    });
+    group.bench_function("Bytes", |b| {
+        b.iter(|| keep_bytes(&mut shared, black_box(&input), black_box(&places)));
+    });
+    group.finish();
+}
+
 fn main() {
     let mut criterion = support::criterion();
     decoding(&mut criterion);
     encoding(&mut criterion);
+    keeping(&mut criterion);
     criterion.final_summary();
 }

@@ -1,6 +1,6 @@
 //! `--config FILE`: the flags of `serve` as lines of a file, `name value`, which come before those of the command line.
 
-use super::Serve;
+use super::serve::Serve;
 use clap::{Args, Command, error::ErrorKind};
 use std::{ffi::OsString, fs, io, path::PathBuf};
 

@@ -6,37 +6,29 @@ mod calibrate;
 mod file;
 mod network;
 mod reproduce;
+mod serve;
 mod slowness;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 mod torture;
+mod words;
 
-use crate::{
-    config::Config,
-    engine::{Compression, FAULTY, Fsync, Kind, Location, ReadAhead, kinds, reference},
-    logging,
-    store::MAX_UNSYNCED,
-    top,
-};
-use bytesize::ByteSize;
-use clap::{
-    Args, CommandFactory, Parser, Subcommand, ValueEnum,
-    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
-};
+use crate::top;
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use std::{
     env,
     io::{self, Write},
-    net::SocketAddr,
     path::PathBuf,
-    thread,
     time::Duration,
 };
+use words::percent;
 
 pub use bench::Bench;
 #[cfg(target_os = "linux")]
 pub use calibrate::Calibrate;
 pub use file::Error as FileError;
 pub use reproduce::Reproduce;
+pub use serve::Serve;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 pub use torture::Torture;
 
@@ -47,25 +39,26 @@ Examples:
   kvbench --store btree --path :memory:            nothing on disk
   kvbench --store lmdb --path /data/l --fsync no   LMDB, synced when the system likes
   kvbench stores                                   the engines, and what they promise
-  kvbench torture --store lmdb --mode power        cut its power, and look for every acknowledged write
+  kvbench torture --store lmdb --mode power        cut its power, and look for lost writes
   kvbench report results --output report           tables and charts of runs of kvbench bench
   kvbench compare a.json b.json --fail-above 10%   what became slower
   redis-benchmark -p 6380 -t set,get -P 16         put load on it";
 
+// A paragraph is one line: clap breaks it where the terminal ends.
 const COMPARE_HELP: &str = "\
-Exit code: 0; 1 when --fail-above is exceeded; 2 when a run cannot be read, or when nobody can tell whether
+Exit code: 0; 1 when --fail-above is exceeded; 2 when a run cannot be read, or when it cannot be told whether \
 --fail-above is exceeded: a cell of the first run is not compared, or the noise is larger than the limit.
 
-The verdict is about stores. A change that all stores under one --fsync policy have in common comes from the machine,
-and is subtracted first. A change counts when it is larger than the noise within and between runs, corrected for the
-number of comparisons: of 20 comparisons of equal builds at most one fails by chance. A single cell counts only when it
-became much slower. With fewer than three repetitions there is no verdict.";
+The verdict is about stores. A change that all stores under one --fsync policy have in common comes from the machine, \
+and is subtracted first. A change counts when it is larger than the noise within and between runs, corrected for the \
+number of comparisons: of 20 comparisons of equal builds at most one fails by chance. A single cell counts only when \
+it became much slower. With fewer than three repetitions there is no verdict.";
 
 const CHECK_HELP: &str = "\
 Exit code: 0 when the data are sound, 1 when they are damaged, 2 when they cannot be checked.
 
-No server may have the data open. Append-only files are read in place. All other data are copied to TMPDIR
-first, and the copy is opened.";
+No server may have the data open. Append-only files are read in place. All other data are copied to TMPDIR first, and \
+the copy is opened.";
 
 const REPAIR_HELP: &str = "\
 What is cut off is first copied to a new file, PATH.removed-1 (or -2, ...).
@@ -220,135 +213,6 @@ pub struct Compare {
     pub fail_above: Option<f64>,
 }
 
-/// A part of one from percent, with or without the sign: `10%` is 0.1.
-fn percent(text: &str) -> Result<f64, String> {
-    let number: f64 = text.strip_suffix('%').unwrap_or(text).trim().parse().map_err(|_| wrong_percent())?;
-    if (0.0..100.0).contains(&number) { Ok(number / 100.0) } else { Err(wrong_percent()) }
-}
-
-/// The same up to 100%.
-fn percent_to_100(text: &str) -> Result<f64, String> {
-    match text.strip_suffix('%').unwrap_or(text).trim() {
-        "100" => Ok(1.0),
-        less => percent(less),
-    }
-}
-
-fn wrong_percent() -> String {
-    "it must be a percentage from 0 to below 100, such as 10%".to_owned()
-}
-
-/// Options of `kvbench serve`.
-#[derive(Args, Debug)]
-pub struct Serve {
-    /// Engine that holds the data
-    #[arg(long, default_value = "map", value_parser = kind_parser(), help_heading = "Store")]
-    store: &'static Kind,
-    /// File or directory of the data, or :memory: to keep nothing on disk [default: STORE.db]
-    #[arg(long, value_name = "PATH|:memory:", help_heading = "Store")]
-    path: Option<PathBuf>,
-    /// When a write is acknowledged: when it is on stable storage (always, true); when the engine has it, with a sync
-    /// every second (everysec); when the engine has it, and the engine or the system syncs when it likes (no, false)
-    #[arg(long, value_enum, default_value = "always", help_heading = "Store")]
-    fsync: FsyncWord,
-    /// Under everysec, writes wait for the disk while the oldest unsynced write is older than this
-    #[arg(long, value_name = "SECONDS", default_value_t = MAX_UNSYNCED.as_secs(), value_parser = clap::value_parser!(u64).range(1..=3600), help_heading = "Store")]
-    max_unsynced: u64,
-    /// Memory for the engine's cache (`kvbench stores` says how each engine uses it)
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", help_heading = "Store")]
-    cache_size: ByteSize,
-    /// Largest size of the data file of LMDB and MDBX; reserves address space, not memory or disk
-    #[arg(long, value_name = "SIZE", default_value = "256GiB", help_heading = "Store")]
-    map_size: ByteSize,
-    /// Whether the kernel reads ahead in the memory map of LMDB and MDBX; auto: only while the data are small enough
-    /// for the memory
-    #[arg(long, value_enum, default_value = "auto", help_heading = "Store")]
-    read_ahead: ReadAheadWord,
-    /// Compression of blocks on disk
-    #[arg(long, value_enum, default_value = "none", help_heading = "Store")]
-    compression: CompressionWord,
-
-    /// Sockets, and who may use them.
-    #[command(flatten)]
-    network: network::Network,
-
-    /// Worker threads [default: the number of cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Process")]
-    threads: Option<u16>,
-    /// What to log to standard error
-    #[arg(long, value_enum, default_value = "info", help_heading = "Process")]
-    log_level: LogLevel,
-    /// How: lines for people, or a JSON object a line
-    #[arg(long, value_enum, default_value = "plain", help_heading = "Process")]
-    log_format: LogFormat,
-    /// Serve metrics for Prometheus at http://ADDRESS/metrics; keep it from strangers, it asks for no password
-    #[arg(long, value_name = "ADDRESS", help_heading = "Process")]
-    metrics: Option<SocketAddr>,
-    /// File of flags, one a line as NAME VALUE; those of the command line win
-    #[arg(long, value_name = "FILE", help_heading = "Process")]
-    config: Option<PathBuf>,
-    /// What is remembered of slow commands.
-    #[command(flatten)]
-    slowness: slowness::Slowness,
-}
-
-fn kind_parser() -> impl TypedValueParser<Value = &'static Kind> {
-    let listed = kinds().chain(FAULTY).map(|kind| PossibleValue::new(kind.info.name));
-    // Served for `kvbench calibrate` only.
-    let hidden = reference::kind("calibration").map(|kind| PossibleValue::new(kind.info.name).hide(true));
-    PossibleValuesParser::new(listed.chain(hidden)).try_map(|name| {
-        let kind = Kind::find(&name).or_else(|| reference::kind(&name));
-        kind.ok_or_else(|| format!("this build has no store {name}"))
-    })
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum FsyncWord {
-    #[value(alias = "true")]
-    Always,
-    Everysec,
-    #[value(alias = "false")]
-    No,
-}
-
-impl From<FsyncWord> for Fsync {
-    fn from(word: FsyncWord) -> Self {
-        match word {
-            FsyncWord::Always => Self::Always,
-            FsyncWord::Everysec => Self::EverySec,
-            FsyncWord::No => Self::No,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum CompressionWord {
-    None,
-    Lz4,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ReadAheadWord {
-    Auto,
-    On,
-    Off,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogLevel {
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogFormat {
-    Plain,
-    Json,
-}
-
 impl Cli {
     /// What the command line says, and the file that it may name.
     pub fn read() -> Result<Self, FileError> {
@@ -377,56 +241,4 @@ pub fn man() -> io::Result<String> {
         man.render_options_section(&mut page)?;
     }
     Ok(String::from_utf8_lossy(&page).into_owned())
-}
-
-impl Serve {
-    /// How to log.
-    pub fn log_format(&self) -> logging::Format {
-        match self.log_format {
-            LogFormat::Plain => logging::Format::Plain,
-            LogFormat::Json => logging::Format::Json,
-        }
-    }
-
-    /// What to log.
-    pub fn log_level(&self) -> log::LevelFilter {
-        match self.log_level {
-            LogLevel::Error => log::LevelFilter::Error,
-            LogLevel::Warn => log::LevelFilter::Warn,
-            LogLevel::Info => log::LevelFilter::Info,
-            LogLevel::Debug => log::LevelFilter::Debug,
-            LogLevel::Trace => log::LevelFilter::Trace,
-        }
-    }
-
-    /// The server's options, with what depends on others or on the machine filled in.
-    pub fn config(self) -> Config {
-        let path = self.path.unwrap_or_else(|| format!("{}.db", self.store.info.name).into());
-        let location = if path.as_os_str() == ":memory:" { Location::Memory } else { Location::Path(path) };
-        let (network, disabled_commands) = self.network.config();
-        let cores = || thread::available_parallelism().map_or(1, usize::from);
-        Config {
-            file: self.config,
-            slowness: self.slowness.config(),
-            kind: self.store,
-            location,
-            fsync: self.fsync.into(),
-            max_unsynced: Duration::from_secs(self.max_unsynced),
-            cache_size: self.cache_size.as_u64(),
-            map_size: self.map_size.as_u64(),
-            read_ahead: match self.read_ahead {
-                ReadAheadWord::Auto => ReadAhead::Auto,
-                ReadAheadWord::On => ReadAhead::On,
-                ReadAheadWord::Off => ReadAhead::Off,
-            },
-            compression: match self.compression {
-                CompressionWord::None => Compression::None,
-                CompressionWord::Lz4 => Compression::Lz4,
-            },
-            network,
-            metrics: self.metrics,
-            disabled_commands,
-            threads: self.threads.map_or_else(cores, usize::from),
-        }
-    }
 }

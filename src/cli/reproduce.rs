@@ -1,6 +1,9 @@
 //! `kvbench reproduce`: flags to [`Options`].
 
-use super::bench::{not_negative, positive, server_arguments};
+use super::{
+    bench::{not_negative, positive, server_arguments},
+    words::percent_to_100,
+};
 use crate::bench::plan::options::{Conduct, Options, Preset, Publication, Suite};
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
@@ -66,7 +69,7 @@ pub struct Reproduce {
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = not_negative)]
     quiet_wait: f64,
     /// Measure a cell again, at most twice, when other programs used more of the processors than this; 100 for never
-    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = super::percent_to_100)]
+    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = percent_to_100)]
     foreign: f64,
 }
 

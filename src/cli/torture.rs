@@ -1,6 +1,6 @@
 //! `kvbench torture`: flags to [`Options`].
 
-use super::{FsyncWord, kind_parser};
+use super::words::{FsyncWord, kind_parser};
 use crate::{
     engine::{Fsync, Kind},
     torture::{Mode, Options, Subject, disk::Cut, promise::Promise},

@@ -1,7 +1,13 @@
 //! Looking at many keys: all of one database, as the store has them or as a transaction does.
 
-use super::{Error, Store, cursors::Place, moment::Moment, space::Space};
-use crate::engine::{Engine, KeyRange, layout::Entry};
+use super::{
+    Error, Store,
+    cursors::Place,
+    moment::Moment,
+    space::Space,
+    stored::{self, VisitStored},
+};
+use crate::engine::{KeyRange, layout::Entry};
 use std::{
     ops::{Bound, ControlFlow},
     sync::Arc,
@@ -12,9 +18,6 @@ pub type VisitEntry<'v> = dyn FnMut(&[u8], Entry<'_>) -> ControlFlow<()> + 'v;
 
 /// Called with the number of a key, and what it has.
 pub type VisitFound<'v> = dyn FnMut(usize, Option<Entry<'_>>) + 'v;
-
-/// Called with a key as it is stored, the key, and the value as it is stored.
-pub(super) type VisitStored<'v> = dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()> + 'v;
 
 /// Stored keys of one step of an engine without order, the next of them, and the engine's position behind them.
 type Gathered = (Arc<[Box<[u8]>]>, usize, u64);
@@ -68,10 +71,12 @@ impl Keyspace for View<'_> {
 
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
         let moment = Moment::default();
-        scan(self.store.engine(), self.space, range, &mut |_, key, value| match moment.entry(Some(value)) {
+        Ok(stored::scan(self.store.engine(), self.space, range, &mut |_, key, value| match moment
+            .entry(Some(value))
+        {
             Some(entry) => visit(key, entry),
             None => ControlFlow::Continue(()),
-        })
+        })?)
     }
 
     fn count(&mut self) -> Result<u64, Error> {
@@ -80,9 +85,9 @@ impl Keyspace for View<'_> {
 
     fn sample(&mut self, random: u64, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
         let moment = Moment::default();
-        sample(self.store.engine(), self.space, random, &mut |_, key, value| {
+        Ok(stored::sample(self.store.engine(), self.space, random, &mut |_, key, value| {
             moment.entry(Some(value)).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
-        })
+        })?)
     }
 
     fn is_ordered(&self) -> bool {
@@ -96,55 +101,6 @@ impl Keyspace for View<'_> {
             None => ControlFlow::Continue(()),
         })
     }
-}
-
-/// Visits the stored pairs of one database whose keys are in `range`.
-pub(super) fn scan(
-    engine: &dyn Engine,
-    space: Space,
-    range: KeyRange<'_>,
-    visit: &mut VisitStored<'_>,
-) -> Result<(), Error> {
-    let mut after = ControlFlow::Continue(());
-    let mut visit = |stored: &[u8], value: &[u8]| {
-        if let Some(key) = space.key(stored)
-            && range.contains(key)
-        {
-            after = visit(stored, key, value);
-        }
-        after
-    };
-    if !engine.info().ordered {
-        return Ok(engine.scan(KeyRange::ALL, &mut visit)?);
-    }
-    for segment in space.segments(range) {
-        let mut stopped = false;
-        engine.scan(segment.range(), &mut |stored, value| {
-            let after = visit(stored, value);
-            stopped = after.is_break();
-            after
-        })?;
-        if stopped {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// Visits stored pairs of one database at a place of an engine without order, and behind it.
-pub(super) fn sample(
-    engine: &dyn Engine,
-    space: Space,
-    random: u64,
-    visit: &mut VisitStored<'_>,
-) -> Result<(), Error> {
-    if !engine.info().ordered {
-        engine.walk(random, &mut |stored, value| match space.key(stored) {
-            Some(key) => visit(stored, key, value),
-            None => ControlFlow::Continue(()),
-        })?;
-    }
-    Ok(())
 }
 
 impl Store {

@@ -23,6 +23,7 @@ mod threads {
     };
 }
 mod space;
+mod stored;
 mod txn;
 mod unsynced;
 mod walk;
@@ -201,7 +202,7 @@ impl Store {
             return Ok(all.saturating_sub(own.len()));
         }
         let mut count = 0;
-        keyspace::scan(self.engine(), space, KeyRange::ALL, &mut |_, _, _| {
+        stored::scan(self.engine(), space, KeyRange::ALL, &mut |_, _, _| {
             count += 1;
             ControlFlow::Continue(())
         })?;

@@ -2,7 +2,8 @@
 
 use super::{
     Error, Txn,
-    keyspace::{self, Keyspace, VisitEntry, VisitFound},
+    keyspace::{Keyspace, VisitEntry, VisitFound},
+    stored,
 };
 use crate::engine::KeyRange;
 use std::ops::ControlFlow;
@@ -17,7 +18,7 @@ impl Keyspace for Txn<'_> {
         let (own, moment) = self.own_writes();
         let mut after = ControlFlow::Continue(());
         if !own.cleared {
-            keyspace::scan(store.engine(), space, range, &mut |stored, key, value| {
+            stored::scan(store.engine(), space, range, &mut |stored, key, value| {
                 if !own.values.contains_key(stored)
                     && let Some(entry) = moment.entry(Some(value))
                 {
@@ -61,13 +62,13 @@ impl Keyspace for Txn<'_> {
         if own.cleared {
             return Ok(());
         }
-        keyspace::sample(store.engine(), space, random, &mut |stored, key, value| match moment
+        Ok(stored::sample(store.engine(), space, random, &mut |stored, key, value| match moment
             .entry(Some(value))
             .filter(|_| !own.values.contains_key(stored))
         {
             Some(entry) => visit(key, entry),
             None => ControlFlow::Continue(()),
-        })
+        })?)
     }
 
     fn is_ordered(&self) -> bool {

@@ -1,8 +1,8 @@
 //! Where the data are: in a directory, or on a disk that can lose its power.
 
 use super::{
-    Mode,
     disk::{Cut, Disk, Medium, Trouble},
+    subject::Mode,
 };
 use rand::{Rng, rngs::SmallRng};
 use std::{

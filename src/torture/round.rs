@@ -1,13 +1,13 @@
 //! One round: a store from its first start through some strikes.
 
 use super::{
-    Mode, Options, Subject,
     client::{self, Load, Met},
     disk::Cut,
     history::History,
     place::Place,
     promise::Promise,
     server::Server,
+    subject::{Mode, Options, Subject},
 };
 use rand::{Rng, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 use std::{

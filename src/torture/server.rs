@@ -1,6 +1,6 @@
 //! The server process that is struck.
 
-use super::{Subject, client};
+use super::{client, subject::Subject};
 use nix::sys::{prctl::set_pdeathsig, signal::Signal};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{

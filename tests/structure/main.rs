@@ -1,5 +1,6 @@
 //! The house's order, read from its `use` lines and from the paths in its code: imports point down only, and no files
-//! import each other in a circle. `pub use` is a module's face, not an import; modules of tests are not looked at.
+//! import each other in a circle, be it by a path like `child::function()` or `super::function()`. `pub use` is a module's
+//! face, not an import; modules of tests are not looked at.
 
 #![allow(
     clippy::unwrap_used,
@@ -78,7 +79,9 @@ impl House {
                 let text = fs::read_to_string(&path).unwrap();
                 let items = syn::parse_file(&text).unwrap().items;
                 let mut file = File::of(&items, &module);
-                inline_paths(&text).into_iter().for_each(|path| file.add(path, &module, false));
+                inline_paths(&text, &children(&items))
+                    .into_iter()
+                    .for_each(|path| file.add(path, &module, false));
                 self.files.insert(module.clone(), file);
             }
         }
@@ -152,23 +155,41 @@ fn is_of_tests(item: &ItemUse) -> bool {
     item.attrs.iter().any(is_test)
 }
 
-/// Paths from the crate's root that stand in code, not in a `use`; up to the tests at the end of a file.
-fn inline_paths(text: &str) -> Vec<Module> {
+/// Paths that stand in code, not in a `use`, and lead to the crate's root, to the module above or to one of `children`;
+/// up to the tests at the end of a file.
+fn inline_paths(text: &str, children: &BTreeSet<String>) -> Vec<Module> {
+    let leads_to_a_file = |path: &Module| {
+        path.len() > 1 && (["crate", "super"].contains(&path[0].as_str()) || children.contains(&path[0]))
+    };
     let (mut paths, mut in_use) = (Vec::new(), false);
     for line in text.lines().map(str::trim).take_while(|line| *line != "mod tests {") {
         in_use |= line.starts_with("use ") || (line.starts_with("pub") && line.contains(" use "));
         if !in_use && !line.starts_with("//") {
-            let starts = line.match_indices("crate::").map(|(at, _)| line.split_at(at));
-            let own = starts.filter(|(before, _)| !before.ends_with('$') && !before.ends_with("in "));
-            paths.extend(own.map(|(_, path)| {
-                let end = path.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
-                let parts = path[..end.unwrap_or(path.len())].split("::");
-                parts.filter(|part| !part.is_empty()).map(str::to_owned).collect::<Module>()
-            }));
+            paths.extend(paths_of(line).into_iter().filter(leads_to_a_file));
         }
         in_use &= !line.ends_with(';');
     }
     paths
+}
+
+/// The paths of a line, without those of macros and of `pub(in ...)`.
+fn paths_of(line: &str) -> Vec<Module> {
+    let is_of_path = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
+    let words = line.split(|letter| !is_of_path(letter)).filter(|word| word.contains("::"));
+    let own = words.filter(|word| {
+        let before = &line[..word.as_ptr() as usize - line.as_ptr() as usize];
+        !before.ends_with('$') && !before.ends_with("in ")
+    });
+    own.map(|word| word.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect()).collect()
+}
+
+/// The files that a file declares as its modules.
+fn children(items: &[Item]) -> BTreeSet<String> {
+    let modules = items.iter().filter_map(|item| match item {
+        Item::Mod(module) if module.content.is_none() => Some(module.ident.to_string()),
+        _ => None,
+    });
+    modules.collect()
 }
 
 fn leaves(tree: &UseTree, before: &[String]) -> Vec<Module> {
@@ -254,9 +275,11 @@ fn only_tests_may_import_what_they_like() {
 #[test]
 fn paths_in_code_are_found() {
     let text = "use crate::a::{\n    crate::b,\n};\n/// crate::c\nfn f(x: &crate::d::E) -> crate::g::H {\n\
-                $crate::i();\npub(in crate::j) fn k() {}\n}\nmod tests {\n    crate::l::m();\n}\n";
-    let found: Vec<_> = inline_paths(text).into_iter().map(|path| path.join("/")).collect();
-    assert_eq!(found, ["crate/d/E", "crate/g/H"]);
+                $crate::i();\npub(in crate::j) fn k() {}\nsuper::n(m::o(), std::mem::take(p::q));\n}\n\
+                mod tests {\n    crate::l::m();\n}\n";
+    let children = children(&syn::parse_file("mod m; mod tests { mod p; }").unwrap().items);
+    let found: Vec<_> = inline_paths(text, &children).into_iter().map(|path| path.join("/")).collect();
+    assert_eq!(found, ["crate/d/E", "crate/g/H", "super/n", "m/o"]);
 }
 
 /// The groups of files that import each other, directly or around corners.

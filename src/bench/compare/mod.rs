@@ -10,6 +10,7 @@ mod gaps;
 mod judge;
 mod part;
 mod series;
+mod state;
 mod text;
 
 use crate::bench::result::{
@@ -20,6 +21,7 @@ use crate::bench::result::{
 use judge::{CellFinding, Finding, Judgement};
 use part::Change;
 use series::{ASPECTS, Aspect, Series};
+use state::State;
 use std::path::Path;
 
 /// What became of the cells of two runs.
@@ -39,23 +41,6 @@ pub struct Comparison {
     gaps: Vec<String>,
     /// What may be lost, as a part of the first run's figure.
     limit: Option<f64>,
-}
-
-/// What there is to compare of a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Both runs have sound figures.
-    Figures,
-    /// It failed in the second run only.
-    FailsNow,
-    /// It has figures in the second run only.
-    Mended,
-    /// Neither run has figures, or the second has not measured it.
-    NoFigures,
-    /// One of the runs tells that there is no such thing.
-    Unsupported,
-    /// The same id, but other work.
-    OtherWork,
 }
 
 /// What a change means.
@@ -111,8 +96,21 @@ impl Comparison {
             gaps: Vec::new(),
             limit,
         };
-        comparison.gaps = gaps::of(&comparison, first);
+        comparison.gaps = comparison.gaps(first);
         comparison
+    }
+
+    /// Why nobody can tell whether the limit is kept; without a limit, nothing.
+    fn gaps(&self, first: &Run) -> Vec<String> {
+        let Some(limit) = self.limit else { return Vec::new() };
+        let compared = gaps::Compared {
+            first,
+            cells: &self.cells,
+            only_first: &self.only_first,
+            too_few: self.verdicts().filter(|verdict| *verdict == Verdict::CannotTell).count(),
+            visible: self.judgement.visible,
+        };
+        gaps::of(&compared, limit)
     }
 
     /// Whether something lost more than the limit allows, or fails now. Never without a limit.

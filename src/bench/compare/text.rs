@@ -1,6 +1,6 @@
 //! A comparison as text for a terminal or the log of a build.
 
-use super::{Comparison, State, Verdict, judge::CellFinding, part::Change, series::Aspect};
+use super::{Comparison, Verdict, judge::CellFinding, part::Change, series::Aspect, state::State};
 use crate::bench::result::{grid, measure::Unit, numbers, spread::ENOUGH};
 use std::fmt;
 

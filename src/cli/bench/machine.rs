@@ -3,7 +3,7 @@
 use super::words::{cpus, not_negative};
 use crate::{
     bench::plan::options::{Conduct, Cpus, Preset},
-    cli::percent_to_100,
+    cli::words::percent_to_100,
 };
 use bytesize::ByteSize;
 use clap::Args;

@@ -3,7 +3,7 @@
 mod machine;
 mod words;
 
-use super::CompressionWord;
+use super::words::CompressionWord;
 use crate::{
     bench::{
         plan::options::{Custom, Durability, Foreign, Options, Suite},

@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 pub mod calibration;
+mod expected;
 mod nothing;
 #[cfg(feature = "fault-injection")]
 mod slowed;
@@ -9,16 +10,8 @@ mod slowed;
 use super::{Engine, Error, Info, Kind, OpenOptions, Result};
 use std::sync::Arc;
 
+pub use expected::Expected;
 pub use nothing::NOTHING;
-
-/// What an engine should hold.
-pub trait Expected: Send + Sync {
-    /// Makes the value that a key should have: false when there is none. The buffer is overwritten.
-    fn value(&self, key: &[u8], value: &mut Vec<u8>) -> bool;
-
-    /// All keys in ascending order.
-    fn keys(&self) -> Vec<Vec<u8>>;
-}
 
 /// Whether `store` measures the harness.
 pub fn is_reference(store: &str) -> bool {

@@ -1,6 +1,6 @@
 //! The engine that does nothing: what remains of a measurement is the price of the harness.
 
-use super::Expected;
+use super::expected::Expected;
 use crate::engine::{
     Batch, Caveat, Compression, Engine, Family, Info, KeyRange, Loss, OpenFiles, Result, VisitPair,
     VisitValue, Writers,

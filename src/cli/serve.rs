@@ -1,0 +1,143 @@
+//! `kvbench serve`: flags to a [`Config`].
+
+use super::{
+    network, slowness,
+    words::{CompressionWord, FsyncWord, kind_parser},
+};
+use crate::{
+    config::Config,
+    engine::{Compression, Kind, Location, ReadAhead},
+    logging,
+    store::MAX_UNSYNCED,
+};
+use bytesize::ByteSize;
+use clap::{Args, ValueEnum};
+use std::{net::SocketAddr, path::PathBuf, thread, time::Duration};
+
+/// Options of `kvbench serve`.
+#[derive(Args, Debug)]
+pub struct Serve {
+    /// Engine that holds the data
+    #[arg(long, default_value = "map", value_parser = kind_parser(), help_heading = "Store")]
+    store: &'static Kind,
+    /// File or directory of the data, or :memory: to keep nothing on disk [default: STORE.db]
+    #[arg(long, value_name = "PATH|:memory:", help_heading = "Store")]
+    path: Option<PathBuf>,
+    /// When a write is acknowledged: when it is on stable storage (always, true); when the engine has it, with a sync
+    /// every second (everysec); when the engine has it, and the engine or the system syncs when it likes (no, false)
+    #[arg(long, value_enum, default_value = "always", help_heading = "Store")]
+    fsync: FsyncWord,
+    /// Under everysec, writes wait for the disk while the oldest unsynced write is older than this
+    #[arg(long, value_name = "SECONDS", default_value_t = MAX_UNSYNCED.as_secs(), value_parser = clap::value_parser!(u64).range(1..=3600), help_heading = "Store")]
+    max_unsynced: u64,
+    /// Memory for the engine's cache (`kvbench stores` says how each engine uses it)
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", help_heading = "Store")]
+    cache_size: ByteSize,
+    /// Largest size of the data file of LMDB and MDBX; reserves address space, not memory or disk
+    #[arg(long, value_name = "SIZE", default_value = "256GiB", help_heading = "Store")]
+    map_size: ByteSize,
+    /// Whether the kernel reads ahead in the memory map of LMDB and MDBX; auto: only while the data are small enough
+    /// for the memory
+    #[arg(long, value_enum, default_value = "auto", help_heading = "Store")]
+    read_ahead: ReadAheadWord,
+    /// Compression of blocks on disk
+    #[arg(long, value_enum, default_value = "none", help_heading = "Store")]
+    compression: CompressionWord,
+
+    /// Sockets, and who may use them.
+    #[command(flatten)]
+    network: network::Network,
+
+    /// Worker threads [default: the number of cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Process")]
+    threads: Option<u16>,
+    /// What to log to standard error
+    #[arg(long, value_enum, default_value = "info", help_heading = "Process")]
+    log_level: LogLevel,
+    /// How: lines for people, or a JSON object a line
+    #[arg(long, value_enum, default_value = "plain", help_heading = "Process")]
+    log_format: LogFormat,
+    /// Serve metrics for Prometheus at http://ADDRESS/metrics; keep it from strangers, it asks for no password
+    #[arg(long, value_name = "ADDRESS", help_heading = "Process")]
+    metrics: Option<SocketAddr>,
+    /// File of flags, one a line as NAME VALUE; those of the command line win
+    #[arg(long, value_name = "FILE", help_heading = "Process")]
+    config: Option<PathBuf>,
+    /// What is remembered of slow commands.
+    #[command(flatten)]
+    slowness: slowness::Slowness,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ReadAheadWord {
+    Auto,
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    Plain,
+    Json,
+}
+
+impl Serve {
+    /// How to log.
+    pub fn log_format(&self) -> logging::Format {
+        match self.log_format {
+            LogFormat::Plain => logging::Format::Plain,
+            LogFormat::Json => logging::Format::Json,
+        }
+    }
+
+    /// What to log.
+    pub fn log_level(&self) -> log::LevelFilter {
+        match self.log_level {
+            LogLevel::Error => log::LevelFilter::Error,
+            LogLevel::Warn => log::LevelFilter::Warn,
+            LogLevel::Info => log::LevelFilter::Info,
+            LogLevel::Debug => log::LevelFilter::Debug,
+            LogLevel::Trace => log::LevelFilter::Trace,
+        }
+    }
+
+    /// The server's options, with what depends on others or on the machine filled in.
+    pub fn config(self) -> Config {
+        let path = self.path.unwrap_or_else(|| format!("{}.db", self.store.info.name).into());
+        let location = if path.as_os_str() == ":memory:" { Location::Memory } else { Location::Path(path) };
+        let (network, disabled_commands) = self.network.config();
+        let cores = || thread::available_parallelism().map_or(1, usize::from);
+        Config {
+            file: self.config,
+            slowness: self.slowness.config(),
+            kind: self.store,
+            location,
+            fsync: self.fsync.into(),
+            max_unsynced: Duration::from_secs(self.max_unsynced),
+            cache_size: self.cache_size.as_u64(),
+            map_size: self.map_size.as_u64(),
+            read_ahead: match self.read_ahead {
+                ReadAheadWord::Auto => ReadAhead::Auto,
+                ReadAheadWord::On => ReadAhead::On,
+                ReadAheadWord::Off => ReadAhead::Off,
+            },
+            compression: match self.compression {
+                CompressionWord::None => Compression::None,
+                CompressionWord::Lz4 => Compression::Lz4,
+            },
+            network,
+            metrics: self.metrics,
+            disabled_commands,
+            threads: self.threads.map_or_else(cores, usize::from),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The stored pairs of one database, as the engine has them.
+
+use super::space::Space;
+use crate::engine::{Engine, KeyRange, Result};
+use std::ops::ControlFlow;
+
+/// Called with a key as it is stored, the key, and the value as it is stored.
+pub(super) type VisitStored<'v> = dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()> + 'v;
+
+/// Visits the stored pairs of one database whose keys are in `range`.
+pub(super) fn scan(
+    engine: &dyn Engine,
+    space: Space,
+    range: KeyRange<'_>,
+    visit: &mut VisitStored<'_>,
+) -> Result<()> {
+    let mut after = ControlFlow::Continue(());
+    let mut visit = |stored: &[u8], value: &[u8]| {
+        if let Some(key) = space.key(stored)
+            && range.contains(key)
+        {
+            after = visit(stored, key, value);
+        }
+        after
+    };
+    if !engine.info().ordered {
+        return engine.scan(KeyRange::ALL, &mut visit);
+    }
+    for segment in space.segments(range) {
+        let mut stopped = false;
+        engine.scan(segment.range(), &mut |stored, value| {
+            let after = visit(stored, value);
+            stopped = after.is_break();
+            after
+        })?;
+        if stopped {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Visits stored pairs of one database at a place of an engine without order, and behind it.
+pub(super) fn sample(
+    engine: &dyn Engine,
+    space: Space,
+    random: u64,
+    visit: &mut VisitStored<'_>,
+) -> Result<()> {
+    if !engine.info().ordered {
+        engine.walk(random, &mut |stored, value| match space.key(stored) {
+            Some(key) => visit(stored, key, value),
+            None => ControlFlow::Continue(()),
+        })?;
+    }
+    Ok(())
+}
