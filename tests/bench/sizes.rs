@@ -113,3 +113,23 @@ fn mapped_files_are_told_apart() {
         assert!(measured.peak_memory_bytes.unwrap() > mapped, "{access:?}");
     }
 }
+
+/// A kernel that counts large folios says hundreds of times as much of a tree whose pages are written one by one.
+#[test]
+#[cfg(feature = "mdbx")]
+fn no_more_is_written_than_the_device_has_taken() {
+    let arguments = ["--mix", "update", "--keys", "20000", "--operations", "2000", "--value-bytes", "1000"];
+    let measured = measure("mdbx", &[&arguments[..], &["--fsync", "no"]].concat());
+    // Neither is known on every file system.
+    if let (Some(written), Some(device)) = (measured.written_bytes, measured.device_bytes) {
+        assert!((1..=device).contains(&written), "{written} of {device}");
+    }
+}
+
+/// Recovery of nothing is nothing to rank by.
+#[test]
+fn to_open_an_emptied_store_tells_no_recovery() {
+    let removed = |count: &str| measure("map", &["--mix", "delete", "--keys", "100", "--operations", count]);
+    assert_eq!(removed("100").reopen_seconds, None);
+    assert!(removed("50").reopen_seconds.is_some());
+}

@@ -74,7 +74,7 @@ fn stalls(access: Access) -> Experiment {
         write_bytes: PAGE,
         ..Truth::default()
     };
-    let read = Workload { rate: Some(200.0), ..workload("open loop", Operation::Get, 800) };
+    let read = Workload { rate: Some(200.0), ..workload("open loop", Operation::Get, 1000) };
     experiment("open loop", Subject::OpenLoop, access, truth, vec![read])
 }
 

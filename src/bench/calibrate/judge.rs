@@ -144,13 +144,18 @@ impl Judge<'_> {
         most.sort_by(f64::total_cmp);
         let mean = |all: &[f64]| all.iter().sum::<f64>() / real(all.len().max(1) as u64);
         self.between("mean_us", mean(&least), mean(&most));
-        for (column, quantile) in
-            [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99), ("p999_us", 0.999), ("max_us", 1.0)]
-        {
-            self.between(column, at(&least, quantile), at(&most, quantile));
-        }
-        if least.len() >= 10_000 {
-            self.between("p9999_us", at(&least, 0.9999), at(&most, 0.9999));
+        for (column, quantile, fewest) in [
+            ("p50_us", 0.5, 1),
+            ("p90_us", 0.9, 1),
+            ("p99_us", 0.99, 1),
+            ("p999_us", 0.999, 1000),
+            ("max_us", 1.0, 1),
+            ("p9999_us", 0.9999, 10_000),
+        ] {
+            // Of fewer operations it is not shown.
+            if least.len() >= fewest {
+                self.between(column, at(&least, quantile), at(&most, quantile));
+            }
         }
     }
 
@@ -361,7 +366,7 @@ mod tests {
             seconds: time("seconds"),
             throughput: time("throughput_per_second"),
             latency: Latency {
-                count: 1,
+                count: 10_000,
                 mean_us: time("mean_us"),
                 p50_us: time("p50_us"),
                 p90_us: time("p90_us"),

@@ -77,7 +77,8 @@ pub struct Measurement {
     /// Bytes of keys and values that operations wrote, or deleted.
     pub user_bytes: u64,
     /// Bytes that process wrote to files in the measured time and while it settled afterwards: flushes,
-    /// compactions and write-back of what these cells have caused, and of nothing before them.
+    /// compactions and write-back of what these cells have caused, and of nothing before them. At most
+    /// `device_bytes`: for a page of a file that is in memory in large folios Linux counts the whole folio.
     pub written_bytes: Option<u64>,
     /// Bytes that the block device took in the same time, from all programs of the machine.
     #[serde(default)]
@@ -104,7 +105,7 @@ pub struct Measurement {
     pub load_seconds: Option<f64>,
     /// Time to close.
     pub close_seconds: Option<f64>,
-    /// Time to open again what was closed.
+    /// Time to open again what was closed; absent where it held no key any more.
     pub reopen_seconds: Option<f64>,
     /// What is doubtful about this measurement.
     pub warnings: Vec<String>,

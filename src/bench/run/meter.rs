@@ -97,13 +97,14 @@ impl<'m> Meter<'m> {
         let counted = self.files.is_none_or(Files::are_counted);
         let (now, before) = (self.usage(), self.before.take());
         let since = before.as_ref().map(|before| now.since(&before.usage)).unwrap_or_default();
-        let device_bytes = || {
+        let device = || {
             let now = self.files?.device_bytes()?;
             Some(now.saturating_sub(before.as_ref()?.device_bytes?))
         };
+        let device_bytes = device();
         Ok(Used {
-            written_bytes: since.written_bytes.filter(|_| counted),
-            device_bytes: device_bytes(),
+            written_bytes: written(since.written_bytes.filter(|_| counted), device_bytes),
+            device_bytes,
             memory: after.memory.beyond(&self.base),
             mapped_bytes: self.mapped.get(),
             live: self.live.get(),
@@ -119,6 +120,12 @@ impl<'m> Meter<'m> {
     fn settle(&self) -> Result<(), String> {
         settle(self.files, self.settle)
     }
+}
+
+/// What a process has written, no more than the device has taken. Where a file is in memory in large folios, the
+/// kernel counts a whole folio, up to 2 MiB, for each page of it that is made dirty.
+fn written(process: Option<u64>, device: Option<u64>) -> Option<u64> {
+    process.map(|bytes| device.map_or(bytes, |device| bytes.min(device)))
 }
 
 /// Lets the store do what it has put off, then the file system.
@@ -160,4 +167,31 @@ pub(super) fn charge_size(measurement: &mut Measurement, cell: &Cell, size: File
     measurement.disk_bytes = Some(size.used_bytes);
     let alive = alive as f64 * cell.workload.pair_bytes();
     measurement.space_amplification = (alive > 0.0).then(|| size.used_bytes as f64 / alive);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs::File, os::unix::fs::FileExt};
+
+    /// Linux 6.16 and later count 2 MiB for each of these pages on ext4.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_page_of_a_large_folio_is_no_folio() {
+        const PAGE: usize = 4096;
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let files = Files::of(directory.path());
+        let file = File::create(directory.path().join("pages")).unwrap();
+        file.write_all_at(&vec![1; 32 << 20], 0).unwrap();
+        files.write_back().unwrap();
+        let meter = Meter::new(Some(std::process::id()), Some(&files), &|| Ok(()), Memory::default());
+        let before = meter.read();
+        (0..16).for_each(|page| file.write_all_at(&[2; PAGE], page << 21).unwrap());
+        let after = meter.read().since(&before);
+        let used = meter.finish(&after).unwrap();
+        // Neither is known on every file system.
+        if let (Some(written), Some(device)) = (used.written_bytes, used.device_bytes) {
+            assert!((16 * PAGE as u64..=device).contains(&written), "{written} of {device}");
+        }
+    }
 }

@@ -73,7 +73,9 @@ impl End {
         if persistent {
             let begin = Instant::now();
             let engine = open().map_err(|error| format!("again, {error}"))?;
-            end.reopen_seconds = Some(begin.elapsed().as_secs_f64());
+            let reopen_seconds = begin.elapsed().as_secs_f64();
+            // To open what is empty tells nothing of recovery.
+            end.reopen_seconds = (live.count() > 0).then_some(reopen_seconds);
             let keys = engine.count().map_err(|error| format!("opened again, count: {error}"))?;
             if keys != live.count() {
                 end.fault = Some(format!(
