@@ -73,6 +73,13 @@ fn the_reference_run_goes_on_after_a_failure() {
     feature = "mdbx"
 ))]
 fn the_reference_run_says_before_what_it_needs() {
+    /// Minutes of a text such as `90 s`, `12 min` or `1.5 h`.
+    fn minutes(text: &str) -> f64 {
+        let (number, unit) = text.split_once(' ').unwrap();
+        let each = [("s", 1.0 / 60.0), ("min", 1.0), ("h", 60.0)];
+        number.parse::<f64>().unwrap() * each.iter().find(|(name, _)| *name == unit).unwrap().1
+    }
+
     let temporary = tempfile::tempdir().unwrap();
     let plan = script(&temporary.path().join("reference"), &["plan"]).output().unwrap();
     let text = String::from_utf8_lossy(&plan.stdout);
@@ -81,11 +88,4 @@ fn the_reference_run_says_before_what_it_needs() {
         text.lines().filter_map(|line| line.strip_prefix("time: about ")).map(minutes).collect();
     assert_eq!(times.len(), EXPERIMENTS.len(), "{text}");
     assert!(times.iter().sum::<f64>() <= MINUTES, "{text}");
-}
-
-/// Minutes of a text such as `90 s`, `12 min` or `1.5 h`.
-fn minutes(text: &str) -> f64 {
-    let (number, unit) = text.split_once(' ').unwrap();
-    let each = [("s", 1.0 / 60.0), ("min", 1.0), ("h", 60.0)];
-    number.parse::<f64>().unwrap() * each.iter().find(|(name, _)| *name == unit).unwrap().1
 }

@@ -25,7 +25,7 @@ const FLOORS: &[&[&str]] = &[
     &["config"],
     &["command", "check", "proof", "testing"],
     &["store", "resp"],
-    &["engine", "failure", "logging", "notify"],
+    &["engine", "failure", "logging", "notify", "allocator"],
 ];
 
 /// The stages of the benchmark, top first.
