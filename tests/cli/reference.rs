@@ -8,8 +8,6 @@ use std::{
 };
 
 const EXPERIMENTS: [&str; 7] = ["cold", "durable", "larger", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-e"];
-/// Minutes in which the script at its full scale has measured everything once.
-const MINUTES: f64 = 32.0;
 
 fn script(dir: &Path, mode: &[&str]) -> Command {
     let mut script = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/run"));
@@ -73,6 +71,9 @@ fn the_reference_run_goes_on_after_a_failure() {
     feature = "mdbx"
 ))]
 fn the_reference_run_says_before_what_it_needs() {
+    /// In which the script at its full scale has measured everything once.
+    const MINUTES: f64 = 32.0;
+
     /// Minutes of a text such as `90 s`, `12 min` or `1.5 h`.
     fn minutes(text: &str) -> f64 {
         let (number, unit) = text.split_once(' ').unwrap();
