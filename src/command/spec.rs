@@ -278,6 +278,15 @@ impl Spec {
         matches!(self.action, Action::Write(_))
     }
 
+    /// Whether a request writes, and looks at no key for that.
+    pub fn is_blind(&self, args: Args<'_>) -> bool {
+        match self.action {
+            Action::Write(Write::Blind(_)) => true,
+            Action::Write(Write::BlindWithoutOptions(_)) => args.len() == self.arity.unsigned_abs() as usize,
+            _ => false,
+        }
+    }
+
     /// Whether a request administrates the server, so that MONITOR does not show it.
     pub fn administrates(&self, args: Args<'_>) -> bool {
         let by_name = ["bgrewriteaof", "config", "debug", "latency", "monitor", "shutdown", "slowlog"]

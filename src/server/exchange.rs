@@ -413,18 +413,13 @@ impl Work for Box<Exchange> {
     }
 
     fn is_blind(&self) -> bool {
-        self.transaction.is_none()
-            && (self.next..self.end).all(|index| {
-                let Some(Lookup::Known(spec)) = self.lookups.get(index) else { return false };
-                let args = self.requests.get(index, self.input.bytes()).map_or(0, |args| args.len());
-                match spec.action {
-                    Action::Write(Write::Blind(_)) => true,
-                    Action::Write(Write::BlindWithoutOptions(_)) => {
-                        args == spec.arity.unsigned_abs() as usize
-                    }
-                    _ => false,
-                }
-            })
+        if let Some(transaction) = &self.transaction {
+            return transaction.is_blind();
+        }
+        (self.next..self.end).all(|index| {
+            let Some(Lookup::Known(spec)) = self.lookups.get(index) else { return false };
+            self.requests.get(index, self.input.bytes()).is_some_and(|args| spec.is_blind(args))
+        })
     }
 }
 

@@ -8,8 +8,8 @@ use tokio::task::spawn_blocking;
 /// Buffers that grew beyond this many bytes for one large request are not kept.
 const LARGE: usize = 1 << 20;
 
-/// Buffers of more bytes than this are freed off the worker.
-const HUGE: usize = 16 << 20;
+/// What holds more bytes than this is freed off the worker.
+pub(super) const HUGE: usize = 16 << 20;
 
 /// Bytes of idle buffers a worker keeps. Hundreds of clients whose writes share a commit are active at
 /// the same time, most of them with a page or two of their buffers in use.

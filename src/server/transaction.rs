@@ -161,6 +161,15 @@ impl Transaction {
         self.has(|action| matches!(action, Action::Keys(_) | Action::Write(Write::All(_))))
     }
 
+    /// Whether it is to be carried out, and neither that nor whether it is depends on any key.
+    pub fn is_blind(&self) -> bool {
+        let Some(Queue { requests, specs, .. }) = &self.queue else { return false };
+        let mut requests = specs.iter().enumerate().map(|(index, spec)| (spec, requests.get(index)));
+        self.task == Some(Task::Execute)
+            && self.watched.is_empty()
+            && requests.all(|(spec, args)| args.is_some_and(|args| spec.is_blind(args)))
+    }
+
     /// Whether it looks at the server, which may take long.
     pub fn has_queries(&self) -> bool {
         self.has(|action| matches!(action, Action::Query(_)))
@@ -242,27 +251,57 @@ impl Transaction {
         self.has(|action| matches!(action, Action::Write(_)))
     }
 
-    /// Writes the reply to EXEC: `answer` does for each of the requests. Ends the transaction.
-    pub fn reply(&mut self, reply: &mut Reply, mut answer: impl FnMut(Done<'_>, &mut Reply)) {
-        let Executed { replies, ends, mut queries, changed } = mem::take(&mut self.executed);
-        let Some(Queue { requests, specs, .. }) = self.queue.take() else { return };
+    /// Begins the reply to EXEC, and ends the transaction. `None` when that is all, because a watched key had changed.
+    pub fn answers(&mut self, reply: &mut Reply) -> Option<Answers> {
+        let executed = mem::take(&mut self.executed);
+        let queue = self.queue.take()?;
         self.unwatch();
-        if changed {
-            return reply.null_array();
+        if executed.changed {
+            reply.null_array();
+            return None;
         }
-        reply.array(specs.len());
-        let mut start = 0;
-        for (index, (spec, end)) in specs.iter().zip(&ends).enumerate() {
+        reply.array(queue.specs.len());
+        Some(Answers { queue, executed, next: 0, start: 0 })
+    }
+}
+
+/// The replies to what EXEC has carried out.
+pub(super) struct Answers {
+    queue: Queue,
+    executed: Executed,
+    /// The next request.
+    next: usize,
+    /// Where its reply begins.
+    start: usize,
+}
+
+impl Answers {
+    /// Has the next `most` requests answered: `answer` does so for each. Returns whether there are more.
+    pub fn step(
+        &mut self,
+        most: usize,
+        reply: &mut Reply,
+        mut answer: impl FnMut(Done<'_>, &mut Reply),
+    ) -> bool {
+        let Self { queue: Queue { requests, specs, .. }, executed, next, start } = self;
+        let Executed { replies, ends, queries, .. } = executed;
+        for (spec, end) in specs.iter().zip(&*ends).skip(*next).take(most) {
             let query = matches!(spec.action, Action::Query(_)).then(|| queries.pop_front()).flatten();
             let written = match &query {
                 Some(told) => Some((told, 0..told.len())),
-                None => spec.action.is_of_keys().then_some((&replies, start..*end)),
+                None => spec.action.is_of_keys().then_some((&*replies, *start..*end)),
             };
-            if let Some(args) = requests.get(index) {
+            if let Some(args) = requests.get(*next) {
                 answer(Done { spec, args, written }, reply);
             }
-            start = *end;
+            (*next, *start) = (*next + 1, *end);
         }
+        *next < ends.len()
+    }
+
+    /// Memory held for the requests, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.queue.requests.bytes()
     }
 }
 

@@ -43,7 +43,7 @@ use std::{
     panic::{self, AssertUnwindSafe},
     sync::{
         Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU8, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -111,6 +111,8 @@ pub struct Store {
     is_full: AtomicBool,
     /// Held while a group commits: engines take one batch at a time.
     writer: Mutex<Scratch>,
+    /// How many hold it for long, or are about to.
+    long: AtomicUsize,
     /// What no sync has covered, unless each commit is synced.
     unsynced: Unsynced,
     /// When values expire.
@@ -142,6 +144,7 @@ impl Store {
             fault: OnceLock::new(),
             is_full: AtomicBool::new(false),
             writer: Mutex::default(),
+            long: AtomicUsize::new(0),
             unsynced: Unsynced::new(MAX_UNSYNCED),
             expiry: Expiry::default(),
             cursors: Cursors::default(),
@@ -307,6 +310,29 @@ impl Store {
         group.iter_mut().for_each(|work| work.fail(&failure.error));
     }
 
+    /// The same for a group that takes long: others are told so by [`Store::is_busy`], unless it is carried out
+    /// beside theirs.
+    pub fn commit_long<W: Work>(&self, group: &mut [W]) {
+        let alone = self.beside(group).is_none();
+        self.long.fetch_add(alone.into(), Ordering::Relaxed);
+        self.commit(group);
+        self.long.fetch_sub(alone.into(), Ordering::Relaxed);
+    }
+
+    /// Whether a commit has to wait for one that takes long.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.long.load(Ordering::Relaxed) > 0
+    }
+
+    /// The work that is carried out beside others.
+    fn beside<'g, W: Work>(&self, group: &'g mut [W]) -> Option<&'g mut W> {
+        match group {
+            [work] if work.weight() > LARGE && work.is_blind() && self.is_memory_only() => Some(work),
+            _ => None,
+        }
+    }
+
     fn attempt<W: Work>(&self, group: &mut [W]) -> Result<(), Failure> {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.try_commit(group)));
         let (error, is_undone) = match outcome {
@@ -325,11 +351,7 @@ impl Store {
         if self.unsynced.is_syncing() && self.policy.is(Fsync::EverySec) {
             self.unsynced.wait();
         }
-        if let [work] = group
-            && work.weight() > LARGE
-            && work.is_blind()
-            && self.is_memory_only()
-        {
+        if let Some(work) = self.beside(group) {
             return self.commit_beside(work);
         }
         // A commit that panicked left only scratch memory behind.

@@ -148,6 +148,28 @@ fn a_large_transaction_is_there_as_a_whole_after_a_restart() {
 }
 
 /// What looks at all keys waits for a large write that is being moved into the table, and that for its turn.
+/// It is answered in parts; what is only written is carried out beside others, what is counted is not.
+#[test]
+fn every_request_of_a_large_transaction_is_answered_in_its_place() {
+    const PARTS: usize = 20_000;
+    let (running, value) = (in_memory(&[]), "v".repeat(20));
+    let mut client = running.connect();
+    for counts in [false, true] {
+        let mut asked = request(&["MULTI"]);
+        let mut expected = format!("*{}\r\n", 2 * PARTS);
+        for number in 1..=PARTS {
+            asked.extend(request(&["SET", &format!("key:{number}"), &value]));
+            asked.extend(if counts { request(&["INCR", "n"]) } else { request(&["MSET", "a", "1"]) });
+            expected += "+OK\r\n";
+            expected += &if counts { format!(":{number}\r\n") } else { "+OK\r\n".into() };
+        }
+        asked.extend(request(&["EXEC"]));
+        let replies = exchange(&mut client, &asked, 2 * PARTS + 2);
+        assert!(replies[2 * PARTS + 1] == expected.as_bytes(), "counts: {counts}");
+        expect(&mut client, &["DBSIZE"], &format!(":{}", PARTS + 1 + usize::from(counts)));
+    }
+}
+
 #[test]
 fn a_look_at_all_keys_and_a_large_write_wait_for_each_other_in_one_order() {
     const LOOKS: usize = 20;

@@ -17,7 +17,7 @@ use super::{
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use std::{
     ops::ControlFlow,
-    sync::{Mutex, PoisonError, RwLock},
+    sync::{Mutex, MutexGuard, PoisonError, RwLock},
     thread,
     time::{Duration, Instant},
 };
@@ -296,9 +296,16 @@ impl<T: Table> Concurrent<T> {
         self.lock().len()
     }
 
-    /// Carries out a batch while no reader looks.
+    /// Carries out a batch while no reader looks, or, if it is large, as [`Concurrent::write_alone`]. No other writes
+    /// may run but one of [`Concurrent::write_beside`].
     #[must_use = "to be discarded after the locks"]
     pub(super) fn write(&self, batch: &Batch<'_>) -> Option<Cleared<T>> {
+        // One that is beside may wait for its turn, which is this.
+        if is_large(batch.len(), batch.bytes())
+            && let Ok(alone) = self.pending.try_lock()
+        {
+            return self.write_in_parts(batch, &alone);
+        }
         let (clear, ops) = batch.after_clear();
         self.write_piece(clear, ops)
     }
@@ -307,11 +314,15 @@ impl<T: Table> Concurrent<T> {
     /// other writes may run.
     #[must_use = "to be discarded after the locks"]
     pub(super) fn write_alone(&self, batch: &Batch<'_>) -> Option<Cleared<T>> {
+        self.write_in_parts(batch, &self.pending.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write_in_parts(&self, batch: &Batch<'_>, alone: &MutexGuard<'_, ()>) -> Option<Cleared<T>> {
         let (mut clear, _) = batch.after_clear();
         let mut cleared = None;
         for (ops, bytes) in batch.pieces(LARGE) {
             match (clear, is_large(ops.len(), bytes)) {
-                (false, true) => self.write_large(ops, &mut |show| show()),
+                (false, true) => self.write_large(ops, alone, &mut |show| show()),
                 (true, true) => cleared = Some(self.replace(ops)),
                 (_, false) => cleared = cleared.or(self.write_piece(clear, ops)),
             }
@@ -350,13 +361,12 @@ impl<T: Table> Concurrent<T> {
         let (clear, ops) = batch.after_clear();
         let large = !clear && is_large(batch.len(), batch.bytes());
         if large {
-            self.write_large(ops, turn);
+            self.write_large(ops, &self.pending.lock().unwrap_or_else(PoisonError::into_inner), turn);
         }
         large
     }
 
-    fn write_large(&self, ops: &[Op<'_>], turn: &mut Turn<'_>) {
-        let _alone = self.pending.lock();
+    fn write_large(&self, ops: &[Op<'_>], _alone: &MutexGuard<'_, ()>, turn: &mut Turn<'_>) {
         self.lock_mut().begin();
         for ops in ops.chunks(OPS) {
             self.gather(ops);

@@ -7,7 +7,10 @@ use super::{
 };
 use std::{
     ops::ControlFlow,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
 
@@ -84,4 +87,56 @@ fn read_what_is_written_together<T: Table>() {
 fn many_long_values_are_of_one_moment() {
     read_what_is_written_together::<Map>();
     read_what_is_written_together::<BTree>();
+}
+
+/// One writes large batches beside others, another large ones while it has the turn: neither waits for ever, and a
+/// reader sees each of them whole.
+fn write_large_at_once<T: Table>() {
+    let names: Vec<[u8; 4]> = (0..20_000_u32).map(u32::to_be_bytes).collect();
+    let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+    let batch = |value: &'static [u8]| {
+        let mut batch = Batch::default();
+        keys.iter().for_each(|key| batch.put(key, value));
+        batch
+    };
+    let table = Concurrent::new(T::default(), false);
+    let (turn, done) = (Mutex::new(()), AtomicBool::new(false));
+    discard(table.write(&batch(b"first")));
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            for _ in 0..5 {
+                let large = table.write_beside(&batch(b"beside"), &mut |show| {
+                    let _turn = turn.lock();
+                    show();
+                });
+                assert!(large);
+            }
+        });
+        let within = scope.spawn(|| {
+            for _ in 0..5 {
+                let _turn = turn.lock();
+                discard(table.write(&batch(b"within")));
+            }
+        });
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let mut seen: Option<Vec<u8>> = None;
+                table.read(&keys, &mut |_, value| {
+                    let value = value.unwrap();
+                    assert_eq!(seen.get_or_insert_with(|| value.to_vec()), value, "half a batch");
+                    ControlFlow::Continue(())
+                });
+            }
+        });
+        let ends = [beside.join(), within.join()];
+        done.store(true, Ordering::Relaxed);
+        assert!(ends.iter().all(Result::is_ok));
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes too long")]
+fn large_batches_at_once_do_not_wait_for_each_other_for_ever() {
+    write_large_at_once::<Map>();
+    write_large_at_once::<BTree>();
 }

@@ -4,6 +4,7 @@ use super::{
     super::{
         account, cold,
         exchange::{Exchange, Home, Run},
+        pool::HUGE,
         shared::Shared,
         transaction::{Done, Task, Transaction},
     },
@@ -22,8 +23,11 @@ use std::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::oneshot,
-    task::spawn_blocking,
+    task::{spawn_blocking, yield_now},
 };
+
+/// Requests of a transaction that are answered before others have their turn.
+const ANSWERS: usize = 1024;
 
 /// A transaction of more bytes than this does not run on a worker.
 const LARGE_TRANSACTION: usize = 64 << 10;
@@ -118,10 +122,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let committed = self.local.promise(committed).await;
             return Ok(committed.map_err(|_| io::Error::other("the committing thread is gone"))?);
         }
-        if is_large {
+        // Else it would wait on the worker, and all other clients of that.
+        if is_large || store.is_busy() {
             let store = store.clone();
             let commit = spawn_blocking(move || {
-                store.commit(slice::from_mut(&mut exchange));
+                let group = slice::from_mut(&mut exchange);
+                if is_large {
+                    store.commit_long(group)
+                } else {
+                    store.commit(group)
+                }
                 exchange
             });
             return Ok(self.local.promise(commit).await.map_err(io::Error::from)?);
@@ -160,7 +170,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if transaction.has_queries() {
                 transaction = self.query_for(transaction).await?;
             }
-            self.execute(&mut transaction, &mut exchange.reply, begin.elapsed());
+            self.execute(&mut transaction, &mut exchange.reply, begin.elapsed()).await;
         }
         transaction.finish();
         self.session.client().queues(transaction.queued());
@@ -178,10 +188,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Answers EXEC, and what looks neither at keys nor at the server, after a commit that took `time`.
-    fn execute(&mut self, transaction: &mut Transaction, reply: &mut Reply, time: Duration) {
-        let (local, session) = (&self.local, &mut self.session);
+    async fn execute(&mut self, transaction: &mut Transaction, reply: &mut Reply, time: Duration) {
         let each = time / u32::try_from(transaction.queued().unwrap_or(0)).unwrap_or(u32::MAX).max(1);
-        transaction.reply(reply, |done, reply| {
+        let Some(mut answers) = transaction.answers(reply).map(Box::new) else { return };
+        let (local, session) = (&self.local, &mut self.session);
+        let answer = &mut |done: Done<'_>, reply: &mut Reply| {
             let start = reply.len();
             match &done.written {
                 Some((replies, part)) => reply.append_part(replies, part.clone()),
@@ -189,7 +200,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             let failed = reply.bytes().get(start) == Some(&b'-');
             account::executed(local, session, (&done, failed), each);
-        });
+        };
+        while answers.step(ANSWERS, reply, &mut *answer) {
+            yield_now().await;
+        }
+        if answers.bytes() > HUGE {
+            spawn_blocking(move || drop(answers));
+        }
     }
 
     fn run_session(&mut self, exchange: &mut Exchange, run: SessionCommand) {
