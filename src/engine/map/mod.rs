@@ -385,6 +385,7 @@ mod tests {
 
     /// Each step of a walk is one read lock and one buffer, so it must end soon after it was told to.
     #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
     fn a_walk_takes_small_steps_and_goes_on_over_the_split() {
         for count in [LARGE - 1, LARGE] {
             let mut map = Map::default();
