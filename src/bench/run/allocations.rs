@@ -8,7 +8,8 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-/// The system's allocator, which gives large blocks back in steps, and counts while a [`Counter`] is there. Else it costs one look at a flag.
+/// The system's allocator, which gives large blocks back in steps, and counts while a [`Counter`] is there. Else it costs
+/// one look at a flag.
 #[derive(Debug)]
 pub struct Counting;
 
