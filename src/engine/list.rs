@@ -19,7 +19,7 @@ use super::sled;
 #[cfg(feature = "sqlite")]
 use super::sqlite;
 use super::{Engine, Error, Kind, Location, OpenOptions, Result, btree, first, map};
-use std::{fs, io, path::Path, sync::OnceLock};
+use std::{fs, io, path::Path, sync::OnceLock, thread, time::Duration};
 
 /// The engines of this build.
 pub const KINDS: &[Kind] = &[
@@ -98,7 +98,21 @@ impl Kind {
         if let Location::Path(path) = &options.location {
             check_owner(path, self)?;
         }
-        (self.open)(options)
+        when_unlocked(|| (self.open)(options))
+    }
+}
+
+/// Tries again for half a second what finds the data locked, because a lock of this process can outlive its engine
+/// for a moment: a thread of sled's pool may hold it, and a process that another thread starts shares every lock on
+/// an open file (flock(2)) between fork and exec.
+fn when_unlocked<T>(open: impl Fn() -> Result<T>) -> Result<T> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match open() {
+            Err(Error::Locked { .. }) if pause < Duration::from_millis(500) => thread::sleep(pause),
+            outcome => return outcome,
+        }
+        pause *= 2;
     }
 }
 

@@ -14,8 +14,6 @@ use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
-    thread,
-    time::Duration,
 };
 
 /// The engine's row in the list.
@@ -126,19 +124,6 @@ struct Sled {
     synced_blobs: Mutex<HashSet<OsString>>,
 }
 
-/// Tries again for a little while what finds the database locked: threads of sled's pool can hold the lock of a
-/// database for a moment after its last handle was dropped, so a reopen in one process may meet it.
-fn when_unlocked<T>(open: impl Fn() -> Result<T>) -> Result<T> {
-    let mut tries = 50;
-    loop {
-        match open() {
-            Err(Error::Locked { .. }) if tries > 0 => tries -= 1,
-            outcome => return outcome,
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// Removes snapshots of the page table that a killed or failed start left half written: sled takes the last name
 /// that begins with `snap.`, and then finds it damaged at every start (github.com/spacejam/sled/issues/1527). The
 /// snapshot before it is still there, as is the log that sled reads from there on.
@@ -175,10 +160,8 @@ impl Sled {
             .path(path)
             .cache_capacity(options.cache_size.max(1 << 20))
             .flush_every_ms(flush);
-        let db = when_unlocked(|| {
-            remove_unfinished_snapshots(path)?;
-            config.open().map_err(|error| fail(error, path))
-        })?;
+        remove_unfinished_snapshots(path)?;
+        let db = config.open().map_err(|error| fail(error, path))?;
         let log_path = path.join(LOG_FILE);
         let log = File::open(&log_path).map_err(Error::io("open", log_path))?;
         let (batch, synced_blobs) = Default::default();

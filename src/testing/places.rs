@@ -2,7 +2,7 @@
 
 use super::cell::{for_each_on_disk, options, pairs, scratch};
 use crate::engine::{Batch, Engine, Error, Fsync, Kind, Result};
-use std::{fs, path::Path};
+use std::{fs, path::Path, thread, time::Duration};
 
 fn open_at(kind: &Kind, path: &Path) -> Result<Box<dyn Engine>> {
     kind.open(&options(path, Fsync::Always))
@@ -15,8 +15,7 @@ fn error_at(kind: &Kind, path: &Path) -> Error {
     }
 }
 
-/// Data in use are locked, also against this process. (Locks against others are tested with the program: a test
-/// that starts a process here would share, for the moment between fork and exec, the locks of the tests beside it.)
+/// Data in use are locked, also against this process. (Locks against others are tested with the program.)
 pub fn data_in_use_are_locked(kind: &'static Kind) {
     for_each_on_disk(kind, |cell| {
         let mut open = cell.open();
@@ -28,6 +27,23 @@ pub fn data_in_use_are_locked(kind: &'static Kind) {
         open.put(b"key 2", b"value");
         open.reopen(true);
         assert_eq!(open.count(), 2);
+    });
+}
+
+/// Data that are in use for a moment longer are waited for.
+pub fn data_in_use_for_a_moment_are_waited_for(kind: &'static Kind) {
+    for_each_on_disk(kind, |cell| {
+        let mut open = cell.open();
+        open.put(b"key", b"value");
+        let engine = open.take();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(20));
+                drop(engine);
+            });
+            open.open_again();
+        });
+        open.put(b"key 2", b"value");
     });
 }
 
