@@ -144,7 +144,6 @@
 #[cfg(not(unix))]
 compile_error!("kvbench needs Unix: files that are replaced while they are open, and Unix sockets");
 
-mod allocator;
 pub mod bench;
 #[doc(hidden)]
 pub mod check;

@@ -149,11 +149,12 @@ pub(super) fn executed(local: &Local, session: &Session, (done, failed): (&Done<
 }
 
 /// Shows a request that was carried out to those who want to see it: LATENCY, SLOWLOG, and MONITOR unless it
-/// administrates.
-/// EXEC is in the first by what it has carried out, as in Redis.
+/// administrates. EXEC is in SLOWLOG by what it has carried out, as in Redis.
 fn show(local: &Local, client: &Client, (spec, args): (&Spec, Args<'_>), time: Duration) {
     let context = &local.shared.context;
-    context.spikes.note(latency::of_command(spec.name), time);
+    if context.spikes.wants(time) {
+        context.spikes.note(latency::of_command(spec.name), time);
+    }
     if context.slow.wants(time) && spec.name != "exec" {
         let name = client.labels().name.clone();
         context.slow.add(without_secrets(spec, args), time, &client.peer, name);

@@ -41,7 +41,7 @@ const FLAGS: [&str; 32] = [
     "--config",
 ];
 
-fn output(args: &[&str]) -> String {
+pub(crate) fn output(args: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
     let ended = run(dir.path(), args);
     assert!(ended.status.success(), "{args:?}: {}", ended.stderr);
@@ -129,22 +129,6 @@ fn arguments_that_make_no_sense_are_named() {
         assert!(said.contains(named), "{args:?}: {said}");
     }
     assert!(stores().all(|store| misuse(&["--store", "oracle"]).contains(store)), "names the stores");
-}
-
-#[test]
-#[cfg(all(
-    feature = "rocksdb",
-    feature = "lmdb",
-    feature = "sled",
-    feature = "redb",
-    feature = "sqlite",
-    feature = "fjall",
-    feature = "mdbx"
-))]
-fn the_readme_says_what_the_stores_promise() {
-    let readme = include_str!("../../README.md");
-    let table = output(&["stores", "--markdown"]);
-    assert!(readme.contains(&table), "put the output of `kvbench stores --markdown` into README.md");
 }
 
 #[test]

@@ -25,7 +25,7 @@ const FLOORS: &[&[&str]] = &[
     &["config"],
     &["command", "check", "proof", "testing"],
     &["store", "resp"],
-    &["engine", "failure", "logging", "notify", "allocator"],
+    &["engine", "failure", "logging", "notify"],
 ];
 
 /// The stages of the benchmark, top first.

@@ -1,15 +1,13 @@
 //! What an engine allocates in Rust: the program's allocator counts while it is told to.
 
-use crate::allocator::Stepwise;
 use std::{
-    alloc::{GlobalAlloc, Layout},
+    alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
     hint,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-/// The system's allocator, which gives large blocks back in steps, and counts while a [`Counter`] is there. Else it costs
-/// one look at a flag.
+/// The system's allocator, which counts while a [`Counter`] is there. Else it costs one look at a flag.
 #[derive(Debug)]
 pub struct Counting;
 
@@ -85,32 +83,32 @@ fn count(bytes: usize) {
 }
 
 #[expect(unsafe_code, reason = "an allocator")]
-// SAFETY: every call goes to another allocator as it is.
+// SAFETY: every call goes to the system's allocator as it is.
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(layout.size());
         // SAFETY: the caller's promise is handed on.
-        unsafe { Stepwise.alloc(layout) }
+        unsafe { System.alloc(layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         note(layout.size());
         // SAFETY: the caller's promise is handed on.
-        unsafe { Stepwise.alloc_zeroed(layout) }
+        unsafe { System.alloc_zeroed(layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         note(new_size.saturating_sub(layout.size()));
         // SAFETY: the caller's promise is handed on.
-        unsafe { Stepwise.realloc(block, layout, new_size) }
+        unsafe { System.realloc(block, layout, new_size) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: the caller's promise is handed on.
-        unsafe { Stepwise.dealloc(block, layout) }
+        unsafe { System.dealloc(block, layout) }
     }
 }
