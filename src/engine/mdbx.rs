@@ -2,8 +2,10 @@
 
 use super::{
     Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
-    Loss, Lost, Op, OpenFiles, OpenOptions, ReadAhead, Result, Sound, VisitPair, VisitValue, Writers,
-    first::Directory, path,
+    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers,
+    first::Directory,
+    path,
+    read_ahead::{self, Advice},
 };
 use libmdbx::{
     Database, DatabaseOptions, Mode, NoWriteMap, PageSize, RO, ReadWriteOptions, SyncMode, Transaction,
@@ -120,6 +122,7 @@ fn is_first(name: &str, metadata: &Metadata) -> bool {
 struct Mdbx {
     /// Closed before the lock is let go, hence before it here.
     db: Database<NoWriteMap>,
+    advice: Advice,
     path: PathBuf,
     map_size: u64,
     fsync: Fsync,
@@ -131,6 +134,10 @@ impl Mdbx {
         let Location::Path(path) = &options.location else {
             return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
         };
+        Ok(Box::new(Self::open_here(path, options)?))
+    }
+
+    fn open_here(path: &Path, options: &OpenOptions) -> Result<Self> {
         let place = Directory::begin(path, NAME, is_first)?;
         let lock = path::open_locked(&path.join(LOCK), path)?;
         for name in [COPY, COPY_READERS] {
@@ -138,14 +145,20 @@ impl Mdbx {
         }
         // A header, and a slot for each.
         path::reserve(&path.join(READERS), 4096 + 64 * u64::from(MAX_READERS))?;
+        let data = path.join(DATA);
+        let (length, limit) = (path::length(&data)?, read_ahead::limit(options.read_ahead));
         let fail = |error| fail(error, path, options.map_size);
-        let db = Database::open_with_options(path, settings(path, options)).map_err(fail)?;
+        let db =
+            Database::open_with_options(path, settings(options, length, length > limit)).map_err(fail)?;
         db.sync(true).map_err(fail)?;
         sync_first_pages(path)?;
         path::sync_dir(path)?;
         place.end()?;
-        let (path, map_size, fsync) = (path.clone(), options.map_size, options.fsync);
-        Ok(Box::new(Self { db, path, map_size, fsync, _lock: lock }))
+        // MDBX, told of it too, leaves out a part of its map.
+        let advice = Advice::new(NAME, data, limit, false);
+        advice.grown_to(length, length);
+        let (path, map_size, fsync) = (path.into(), options.map_size, options.fsync);
+        Ok(Self { db, advice, path, map_size, fsync, _lock: lock })
     }
 
     fn fail(&self, error: libmdbx::Error) -> Error {
@@ -174,6 +187,13 @@ impl Mdbx {
         txn.commit().map(drop)
     }
 
+    /// MDBX maps the whole file, and each time it grows it advises the kernel anew.
+    fn look_at_length(&self) {
+        if let Ok(length) = path::length(&self.path.join(DATA)) {
+            self.advice.grown_to(length, length);
+        }
+    }
+
     /// Writes all pairs, in order, to a new file beside.
     fn copy_to(&self, path: &Path) -> libmdbx::Result<()> {
         let settings = DatabaseOptions { no_sub_dir: true, ..options_of(SyncMode::Durable, self.map_size) };
@@ -195,14 +215,13 @@ fn sync_first_pages(path: &Path) -> Result<()> {
     File::open(&data).and_then(|file| file.sync_all()).map_err(Error::io("sync", data))
 }
 
-fn settings(path: &Path, options: &OpenOptions) -> DatabaseOptions {
+/// For a data file of this length.
+fn settings(options: &OpenOptions, length: u64, no_rdahead: bool) -> DatabaseOptions {
     let sync_mode = if options.fsync == Fsync::Always { SyncMode::Durable } else { SyncMode::SafeNoSync };
     // It refuses a map that is smaller than the data.
-    let length = fs::metadata(path.join(DATA)).map_or(0, |metadata| metadata.len());
     DatabaseOptions {
         max_readers: Some(MAX_READERS),
-        // On its own it decides by the sizes of data and memory.
-        no_rdahead: options.read_ahead == ReadAhead::Off,
+        no_rdahead,
         ..options_of(sync_mode, options.map_size.max(length))
     }
 }
@@ -290,6 +309,7 @@ impl Engine for Mdbx {
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_keys(NAME, self.key_limits())?;
         self.apply(batch).map_err(|error| self.fail(error))?;
+        self.look_at_length();
         // Under `always` the commit is synced before it is visible.
         if sync && self.fsync != Fsync::Always { self.sync() } else { Ok(()) }
     }
@@ -353,5 +373,46 @@ impl Engine for Mdbx {
 
     fn close(&self) -> Result<()> {
         self.sync()
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+    use crate::engine::{ReadAhead, read_ahead::tests::is_random};
+
+    fn open(path: &Path, read_ahead: ReadAhead) -> Mdbx {
+        let location = Location::Path(path.into());
+        let options = OpenOptions { read_ahead, map_size: 1 << 30, ..OpenOptions::new(location, Fsync::No) };
+        Mdbx::open_here(path, &options).unwrap()
+    }
+
+    #[test]
+    fn read_ahead_is_as_chosen() {
+        for (choice, random) in [(ReadAhead::Auto, false), (ReadAhead::On, false), (ReadAhead::Off, true)] {
+            let dir = tempfile::tempdir().unwrap();
+            drop(open(dir.path(), choice));
+            let _mdbx = open(dir.path(), choice);
+            assert_eq!(is_random(&dir.path().join(DATA)), random, "{choice:?}");
+        }
+    }
+
+    #[test]
+    fn read_ahead_ends_when_the_data_outgrow_memory_and_stays_off_while_they_grow() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mdbx = open(dir.path(), ReadAhead::On);
+        mdbx.advice.limit = 2 << 20;
+        let value = vec![1; 100_000];
+        for key in 0..400_u32 {
+            let key = key.to_be_bytes();
+            let mut batch = Batch::default();
+            batch.put(&key, &value);
+            mdbx.write(&batch, false).unwrap();
+            if path::length(&dir.path().join(DATA)).unwrap() > mdbx.advice.limit {
+                assert!(is_random(&dir.path().join(DATA)));
+            }
+        }
+        assert!(is_random(&dir.path().join(DATA)));
     }
 }

@@ -26,6 +26,8 @@ mod map;
 mod mdbx;
 mod memory;
 mod path;
+#[cfg(any(feature = "lmdb", feature = "mdbx"))]
+mod read_ahead;
 #[cfg(feature = "redb")]
 mod redb;
 pub mod reference;

@@ -35,6 +35,16 @@ pub fn lock(file: &File, data: &Path) -> Result<()> {
     })
 }
 
+/// Bytes of a file, 0 where there is none.
+#[cfg(any(feature = "lmdb", feature = "mdbx"))]
+pub(super) fn length(path: &Path) -> Result<u64> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.len()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(Error::io("read", path)(error)),
+    }
+}
+
 /// Removes a file that work which did not finish may have left.
 pub(super) fn remove_leftover(path: &Path) -> Result<()> {
     match fs::remove_file(path) {

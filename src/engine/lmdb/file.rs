@@ -4,7 +4,7 @@ use super::super::{Error, Result, path};
 use heed::{CompactionOption, Env, WithTls};
 use std::{
     fs::{self, File, Metadata},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 const DATA: &str = "data.mdb";
@@ -30,14 +30,9 @@ pub(super) fn lock(path: &Path) -> Result<File> {
     path::open_locked(&path.join(DATA), path)
 }
 
-/// Bytes of the data file, 0 before there is one.
-pub(super) fn length(path: &Path) -> Result<u64> {
-    let data = path.join(DATA);
-    match fs::metadata(&data) {
-        Ok(metadata) => Ok(metadata.len()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
-        Err(error) => Err(Error::io("read", data)(error)),
-    }
+/// The data file.
+pub(super) fn data(path: &Path) -> PathBuf {
+    path.join(DATA)
 }
 
 /// Takes the disk space of the table of readers.

@@ -7,7 +7,7 @@
 //! ahead brings them in one by one. So the file is extended (sparse, no blocks are taken) and its end read
 //! ahead, before LMDB writes there.
 
-use super::advice::Advice;
+use super::super::read_ahead::Advice;
 use heed::{Env, WithTls};
 use std::{
     fs::File,
@@ -52,7 +52,7 @@ impl Growth {
             log::debug!("lmdb: cannot extend the file: {error}");
         }
         *prepared = end;
-        self.advice.grown_to(used);
+        self.advice.grown_to(used, info.map_size as u64);
     }
 
     #[cfg(test)]

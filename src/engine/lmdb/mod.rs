@@ -1,6 +1,5 @@
 //! `lmdb`: LMDB through heed. A memory-mapped copy-on-write B+ tree in one file.
 
-mod advice;
 mod file;
 mod growth;
 #[cfg(test)]
@@ -9,9 +8,10 @@ mod tests;
 use super::{
     Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
     Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, error,
-    first::Directory, path,
+    first::Directory,
+    path,
+    read_ahead::{self, Advice},
 };
-use advice::Advice;
 use growth::Growth;
 use heed::{
     CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, FlagSetMode, MdbError, WithTls, types::Bytes,
@@ -126,8 +126,8 @@ impl Lmdb {
         let lock = file::lock(path)?;
         file::remove_leftover(path)?;
         file::reserve_readers(path, MAX_READERS)?;
-        let limit = advice::limit(options.read_ahead);
-        let is_random = file::length(path)? > limit;
+        let limit = read_ahead::limit(options.read_ahead);
+        let is_random = path::length(&file::data(path))? > limit;
         let env = open_env(path, options, is_random)?;
         let fail = |error| fail(error, path, options.map_size);
         let db = env
@@ -143,7 +143,7 @@ impl Lmdb {
         env.force_sync().map_err(fail)?;
         path::sync_dir(path)?;
         place.end()?;
-        let advice = Advice::new(&env, limit, is_random).map_err(fail)?;
+        let advice = Advice::new(NAME, file::data(path), limit, is_random);
         let growth = Growth::new(&env, advice).map_err(fail)?;
         let is_lazy = AtomicBool::new(options.fsync != Fsync::Always);
         Ok(Self { env, db, growth, path: path.into(), is_lazy, _lock: lock })

@@ -3,8 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use super::*;
-use crate::engine::ReadAhead;
-use std::{fs, os::unix::fs::MetadataExt};
+use crate::engine::{ReadAhead, read_ahead::tests::is_random};
 
 fn open(path: &Path, read_ahead: ReadAhead) -> Lmdb {
     let options = OpenOptions {
@@ -19,15 +18,6 @@ fn open(path: &Path, read_ahead: ReadAhead) -> Lmdb {
     Lmdb::open_here(path, &options).unwrap()
 }
 
-/// Whether the kernel brings in single pages of the map (`rr` in proc_pid_smaps(5)).
-fn is_random(path: &Path) -> bool {
-    let inode = fs::metadata(path.join("data.mdb")).unwrap().ino().to_string();
-    let maps = fs::read_to_string("/proc/self/smaps").unwrap();
-    let mut of_file = maps.lines().skip_while(|line| line.split_ascii_whitespace().nth(4) != Some(&inode));
-    let flags = of_file.find(|line| line.starts_with("VmFlags:")).unwrap();
-    flags.split(' ').any(|flag| flag == "rr")
-}
-
 #[test]
 fn read_ahead_is_as_chosen() {
     for (choice, random) in [(ReadAhead::Auto, false), (ReadAhead::On, false), (ReadAhead::Off, true)] {
@@ -35,7 +25,7 @@ fn read_ahead_is_as_chosen() {
         // The first time there is no file yet.
         drop(open(dir.path(), choice));
         let _lmdb = open(dir.path(), choice);
-        assert_eq!(is_random(dir.path()), random, "{choice:?}");
+        assert_eq!(is_random(&file::data(dir.path())), random, "{choice:?}");
     }
 }
 
@@ -51,5 +41,5 @@ fn read_ahead_ends_when_the_data_outgrow_memory() {
         batch.put(&key, &value);
         lmdb.write(&batch, false).unwrap();
     }
-    assert!(is_random(dir.path()));
+    assert!(is_random(&file::data(dir.path())));
 }

@@ -108,6 +108,14 @@ impl Calibration {
         std::hint::black_box(vec![1_u8; usize::try_from(bytes).unwrap_or(0)]);
     }
 
+    /// Takes blocks of memory, and gives them back.
+    fn allocate(&self) {
+        for _ in 0..self.truth.read_blocks {
+            let bytes = usize::try_from(self.truth.block_bytes).unwrap_or(0);
+            std::hint::black_box(Vec::<u8>::with_capacity(bytes));
+        }
+    }
+
     fn apply(&self, op: &Op<'_>) -> u64 {
         let mut pairs = self.pairs.write().unwrap_or_else(PoisonError::into_inner);
         let bytes = match *op {
@@ -150,6 +158,7 @@ impl Engine for Calibration {
             let turn = lock(&self.meter).read();
             let call = turn.take();
             lock(&self.meter).add(call);
+            self.allocate();
             let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
             if visit(index, pairs.get(*key).map(Vec::as_slice)).is_break() {
                 break;

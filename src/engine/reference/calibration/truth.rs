@@ -14,6 +14,10 @@ pub const PAGE: u64 = 4096;
 pub struct Truth {
     /// What reads take, in parts; empty for nothing.
     pub reads: Vec<Part>,
+    /// Blocks of memory that each read takes and gives back.
+    pub read_blocks: u64,
+    /// Bytes of each of these.
+    pub block_bytes: u64,
     /// What each write takes.
     pub write: Cost,
     /// When all operations stand still.

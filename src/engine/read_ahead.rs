@@ -1,24 +1,26 @@
-//! What the kernel is told of LMDB's map: whether a page that is read from the disk brings its neighbours.
+//! What the kernel is told of an engine's memory map: whether a page that is read from the disk brings its neighbours.
 //!
 //! Reading ahead fills the page cache faster while the data fit into memory. When they do not, each cold
-//! read throws out as many pages as it brings in: with a read-ahead of 8 MiB a GET was seen to take 27 ms
-//! instead of 0.4 ms. LMDB's own documentation says to switch it off then (`MDB_NORDAHEAD`), but can do so
-//! only when the environment is opened; a file that grows later is told here.
+//! read throws out as many pages as it brings in: with a read-ahead of 8 MiB a GET of LMDB was seen to take 27 ms
+//! instead of 0.4 ms. LMDB's own documentation says to switch it off then (`MDB_NORDAHEAD`), but LMDB and MDBX can do so
+//! only when they are opened (MDBX also by the memory of the whole machine, not of a control group); a file that grows
+//! later is told here.
 
-use super::super::{ReadAhead, host};
-use heed::{Env, WithTls};
+use super::{ReadAhead, host};
 use std::{
-    fs::{self, File},
-    io,
+    fs, io,
     os::unix::fs::MetadataExt,
-    sync::atomic::{AtomicBool, Ordering},
+    path::PathBuf,
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 pub(super) struct Advice {
-    file: File,
+    engine: &'static str,
+    file: PathBuf,
     /// Data above this many bytes are read without read-ahead.
     pub(super) limit: u64,
-    is_random: AtomicBool,
+    /// Bytes of the map that are.
+    advised: AtomicU64,
 }
 
 /// The most bytes of data that are read with read-ahead.
@@ -32,27 +34,31 @@ pub(super) fn limit(choice: ReadAhead) -> u64 {
 }
 
 impl Advice {
-    /// For an environment that was opened without read-ahead or with it.
-    pub(super) fn new(env: &Env<WithTls>, limit: u64, is_random: bool) -> heed::Result<Self> {
-        Ok(Self { file: env.try_clone_inner_file()?, limit, is_random: is_random.into() })
+    /// For an engine that has mapped this file, without read-ahead or with it.
+    pub(super) fn new(engine: &'static str, file: PathBuf, limit: u64, is_random: bool) -> Self {
+        let advised = if is_random { u64::MAX } else { 0 };
+        Self { engine, file, limit, advised: advised.into() }
     }
 
-    /// Switches read-ahead off when so many bytes of data are more than memory holds. It stays off: space
-    /// that is freed is used again.
-    pub(super) fn grown_to(&self, used: u64) {
-        if used <= self.limit || self.is_random.swap(true, Ordering::Relaxed) {
+    /// Switches read-ahead off when so many bytes of data are more than memory holds, for the first `mapped` bytes of
+    /// the file, which are all that the engine has mapped. It stays off: space that is freed is used again.
+    pub(super) fn grown_to(&self, used: u64, mapped: u64) {
+        if used <= self.limit || self.advised.load(Ordering::Relaxed) >= mapped {
             return;
         }
-        log::info!(
-            "lmdb: {used} bytes of data are more than half of memory: read-ahead is off (--read-ahead)"
-        );
+        let engine = self.engine;
+        if self.advised.swap(mapped, Ordering::Relaxed) == 0 && self.limit > 0 {
+            log::info!(
+                "{engine}: {used} bytes of data are more than half of memory: read-ahead is off (--read-ahead)"
+            );
+        }
         if let Err(error) = self.advise_random() {
-            log::warn!("lmdb: cannot switch read-ahead off, so cold reads will be slow: {error}");
+            log::warn!("{engine}: cannot switch read-ahead off, so cold reads will be slow: {error}");
         }
     }
 
     fn advise_random(&self) -> io::Result<()> {
-        let file = self.file.metadata()?;
+        let file = fs::metadata(&self.file)?;
         let maps = fs::read_to_string("/proc/self/maps")?;
         let of_file = |range: &&Mapping| range.inode == file.ino();
         let mappings: Vec<_> = maps.lines().filter_map(Mapping::parse).collect();
@@ -102,8 +108,27 @@ fn advise(_: usize, _: usize) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// Whether the kernel brings in single pages of the map of a file, in each of its parts (`rr` in
+    /// proc_pid_smaps(5)).
+    #[cfg(target_os = "linux")]
+    pub fn is_random(data: &std::path::Path) -> bool {
+        let inode = fs::metadata(data).unwrap().ino();
+        let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut is_of_file = false;
+        let mut flags = Vec::new();
+        for line in maps.lines() {
+            if let Some(mapping) = Mapping::parse(line) {
+                is_of_file = mapping.inode == inode;
+            } else if is_of_file && let Some(found) = line.strip_prefix("VmFlags:") {
+                flags.push(found.split(' ').any(|flag| flag == "rr"));
+            }
+        }
+        assert!(!flags.is_empty(), "no map of {}", data.display());
+        flags.into_iter().all(|flag| flag)
+    }
 
     #[test]
     fn a_line_of_the_map_is_read() {
