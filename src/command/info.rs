@@ -187,6 +187,8 @@ fn stats(context: &Context, text: &mut Text) -> Result<(), Error> {
     text.line("rejected_connections", context.rejected.load(Ordering::Relaxed));
     text.line("expired_keys", context.store.expiry().removed());
     text.line("evicted_keys", 0);
+    text.line("keyspace_hits", context.total(|stats| &stats.keyspace_hits));
+    text.line("keyspace_misses", context.total(|stats| &stats.keyspace_misses));
     text.line("latest_fork_usec", 0);
     text.line("pubsub_channels", 0);
     text.line("pubsub_patterns", 0);

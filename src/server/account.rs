@@ -1,6 +1,6 @@
 //! What a run of requests leaves behind when it is answered: counters, an entry of SLOWLOG, lines for MONITOR.
 
-use super::{exchange::Exchange, local::Local, transaction::Done};
+use super::{exchange::Exchange, local::Local, reading::Found, transaction::Done};
 use crate::{
     command::{Client, Lookup, Replies, Session, Spec, latency, stats::CommandStats},
     resp::{Args, reply_len},
@@ -66,6 +66,7 @@ impl Begin {
             }
             at = next;
         }
+        found(local, exchange.take_found());
         session.client().note(last, usize::from(session.space.number()), now);
         if exchange.reply.has_errors() {
             self.count_errors(local, exchange);
@@ -76,7 +77,7 @@ impl Begin {
         if self.kind != Kind::Queue && is_noted {
             for index in self.first..end {
                 if let (Some(Lookup::Known(spec)), Some(args)) =
-                    (found(exchange, index), exchange.args(index))
+                    (lookup(exchange, index), exchange.args(index))
                     && self.runs(spec)
                 {
                     show(local, session.client(), (spec, args), each);
@@ -124,7 +125,7 @@ impl Begin {
         let mut rest = exchange.reply.bytes().get(self.reply..).unwrap_or_default();
         for index in self.first..exchange.position() {
             if let (Some(b'-'), Some(Lookup::Known(spec)), Some(args)) =
-                (rest.first(), found(exchange, index), exchange.args(index))
+                (rest.first(), lookup(exchange, index), exchange.args(index))
             {
                 if self.runs(spec) {
                     add(local, (spec, args), |stats| &stats.failed, 1);
@@ -134,6 +135,15 @@ impl Begin {
             }
             rest = reply_len(rest).and_then(|len| rest.get(len..)).unwrap_or_default();
         }
+    }
+}
+
+/// Counts the keys that reads looked for.
+pub(super) fn found(local: &Local, found: Found) {
+    if found != Found::default() {
+        let stats = local.stats();
+        stats.keyspace_hits.fetch_add(found.hits, Ordering::Relaxed);
+        stats.keyspace_misses.fetch_add(found.misses, Ordering::Relaxed);
     }
 }
 
@@ -184,7 +194,7 @@ fn without_secrets<'a>(spec: &Spec, args: Args<'a>) -> impl ExactSizeIterator<It
 }
 
 /// What request `index` is.
-fn found(exchange: &Exchange, index: usize) -> Option<Lookup> {
+fn lookup(exchange: &Exchange, index: usize) -> Option<Lookup> {
     exchange.lookups().0.get(index).copied()
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     each::Each,
-    reading::{ReadCursor, reading},
+    reading::{Found, ReadCursor, reading},
     through::read_through,
     transaction::{Task, Transaction},
 };
@@ -54,6 +54,8 @@ pub(super) struct Exchange {
     /// Where the committing thread returns this.
     pub home: Option<Home>,
     keys: Vec<&'static [u8]>,
+    /// What the reads of the run have found.
+    found: Found,
     /// The database that its client has chosen.
     pub space: Space,
     /// The client's transaction, while there is something to do for it.
@@ -104,6 +106,7 @@ impl Exchange {
             begin: (0, 0, Each::default()),
             home: None,
             keys: Vec::new(),
+            found: Found::default(),
             space: Space::default(),
             transaction: None,
         }
@@ -313,6 +316,7 @@ impl Exchange {
             if most < usize::MAX { store.read(&keys, visit) } else { store.read_long(&keys, visit) };
         self.keys = recycle(keys);
         self.next = cursor.at;
+        self.found.add(cursor.found);
         if let Err(error) = outcome {
             self.reply.truncate(cursor.reply_start);
             while self.next < self.end {
@@ -334,6 +338,11 @@ impl Exchange {
         self.answer_one(|_, args, reply| command::answer(reply, |reply| run(&mut view, args, reply)));
     }
 
+    /// What reads have found since this was asked for.
+    pub fn take_found(&mut self) -> Found {
+        mem::take(&mut self.found)
+    }
+
     /// Takes out the beginning of a request that is not complete.
     pub fn take_partial(&mut self) -> Partial {
         Partial::take(&mut self.input, &mut self.requests)
@@ -347,7 +356,7 @@ impl Exchange {
 
 impl Work for Box<Exchange> {
     fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
-        let Exchange { input, requests, reply, lookups, next, end, each, space, transaction, .. } =
+        let Exchange { input, requests, reply, lookups, next, end, each, space, transaction, found, .. } =
             &mut **self;
         let (requests, data) = (&*requests, input.bytes());
         txn.select(*space);
@@ -374,7 +383,7 @@ impl Work for Box<Exchange> {
                     Ok(false) => break,
                     Err(error) => Err(error),
                 },
-                Action::Read(read) => read_through(read, args, txn, reply).map_err(Into::into),
+                Action::Read(read) => read_through(read, args, txn, found, reply).map_err(Into::into),
                 _ => break,
             };
             if let Err(error) = outcome {
@@ -393,6 +402,7 @@ impl Work for Box<Exchange> {
         let (reply_start, first, each) = self.begin;
         self.transaction.iter_mut().for_each(|transaction| transaction.rewind());
         self.each = each;
+        self.found = Found::default();
         self.reply.truncate(reply_start);
         self.next = first;
     }

@@ -19,6 +19,29 @@ pub(super) fn reading<'a>(
     Some((*read, requests.get(index, data)?))
 }
 
+/// Keys that reads looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Those that were there.
+    pub hits: u64,
+    /// Those that were not.
+    pub misses: u64,
+}
+
+impl Found {
+    /// One more.
+    #[inline]
+    pub fn note(&mut self, is_there: bool) {
+        self.hits += u64::from(is_there);
+        self.misses += u64::from(!is_there);
+    }
+
+    pub fn add(&mut self, other: Self) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+    }
+}
+
 /// Position in a read run: values come one by one, commands take one or several.
 pub(super) struct ReadCursor {
     /// The request that takes the next value.
@@ -29,12 +52,17 @@ pub(super) struct ReadCursor {
     count: i64,
     /// Where its reply begins.
     pub reply_start: usize,
+    /// What it has found so far.
+    now: Found,
+    /// What those before it have found.
+    pub found: Found,
 }
 
 impl ReadCursor {
     /// Before request `at`, whose reply begins there.
     pub fn new(at: usize, reply_start: usize) -> Self {
-        Self { at, key: 0, count: 0, reply_start }
+        let (now, found) = Default::default();
+        Self { at, key: 0, count: 0, reply_start, now, found }
     }
 
     #[inline]
@@ -48,10 +76,13 @@ impl ReadCursor {
     ) {
         // First of all GET, and for that no more than it needs.
         if let Read::One(answer) = read {
-            answer(args, moment.live(stored), reply);
+            let value = moment.live(stored);
+            self.now.note(value.is_some());
+            answer(args, value, reply);
             return self.finish(reply);
         }
         let (keys, value) = (args.len() - 1, moment.live(stored));
+        self.now.note(value.is_some());
         match read {
             Read::Entry(answer) => {
                 answer_entry(answer, args, moment.entry(stored), reply);
@@ -77,6 +108,8 @@ impl ReadCursor {
 
     #[inline]
     fn finish(&mut self, reply: &Reply) {
-        *self = Self { at: self.at + 1, key: 0, count: 0, reply_start: reply.len() };
+        self.found.add(self.now);
+        let (now, found) = (Found::default(), self.found);
+        *self = Self { at: self.at + 1, key: 0, count: 0, reply_start: reply.len(), now, found };
     }
 }

@@ -1,5 +1,6 @@
 //! Reads that do not only look at values.
 
+use super::reading::Found;
 use crate::{
     command::{self, Error, Read},
     resp::{Args, Reply},
@@ -21,21 +22,34 @@ pub(super) fn read_through(
     read: Read,
     args: Args<'_>,
     txn: &mut Txn<'_>,
+    found: &mut Found,
     reply: &mut Reply,
 ) -> Result<(), store::Error> {
     match read {
-        Read::One(answer) => txn.read(args.get(1), |value| answer(args, value, reply))?,
-        Read::Entry(answer) => txn.entry(args.get(1), |entry| answer_entry(answer, args, entry, reply))?,
+        Read::One(answer) => txn.read(args.get(1), |value| {
+            found.note(value.is_some());
+            answer(args, value, reply);
+        })?,
+        Read::Entry(answer) => txn.entry(args.get(1), |entry| {
+            found.note(entry.is_some());
+            answer_entry(answer, args, entry, reply);
+        })?,
         Read::Each(answer) => {
             reply.array(args.len() - 1);
             for key in args.from(1) {
-                txn.read(key, |value| answer(value, reply))?;
+                txn.read(key, |value| {
+                    found.note(value.is_some());
+                    answer(value, reply);
+                })?;
             }
         }
         Read::Count(holds) => {
             let mut count = 0;
             for key in args.from(1) {
-                count += i64::from(txn.read(key, holds)?);
+                count += i64::from(txn.read(key, |value| {
+                    found.note(value.is_some());
+                    holds(value)
+                })?);
             }
             reply.integer(count);
         }

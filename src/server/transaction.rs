@@ -1,6 +1,6 @@
 //! A client's transaction: what it has queued since MULTI, and the keys that it watches.
 
-use super::through::read_through;
+use super::{reading::Found, through::read_through};
 use crate::{
     command::{self, Action, Context, Spec, Write, database, subcommand},
     resp::{Args, Record, Reply},
@@ -42,6 +42,7 @@ pub(super) struct Executed {
     queries: VecDeque<Reply>,
     /// Whether a watched key had changed, and nothing was done.
     changed: bool,
+    found: Found,
 }
 
 /// One request of a transaction that was carried out.
@@ -215,7 +216,9 @@ impl Transaction {
         txn.select(space);
         for (index, spec) in queue.specs.iter().enumerate() {
             let Some(args) = queue.requests.get(index) else { break };
-            command::answer(&mut executed.replies, |reply| run_one(spec, args, &mut space, txn, reply));
+            command::answer(&mut executed.replies, |reply| {
+                run_one(spec, args, &mut space, txn, &mut executed.found, reply)
+            });
             executed.ends.push(executed.replies.len());
         }
     }
@@ -299,6 +302,11 @@ impl Answers {
         *next < ends.len()
     }
 
+    /// What its reads have found.
+    pub fn found(&self) -> Found {
+        self.executed.found
+    }
+
     /// Memory held for the requests, in bytes.
     pub fn bytes(&self) -> usize {
         self.queue.requests.bytes()
@@ -317,10 +325,11 @@ fn run_one<'g>(
     args: Args<'g>,
     space: &mut Space,
     txn: &mut Txn<'g>,
+    found: &mut Found,
     reply: &mut Reply,
 ) -> Result<(), crate::command::Error> {
     match spec.action {
-        Action::Read(read) => read_through(read, args, txn, reply)?,
+        Action::Read(read) => read_through(read, args, txn, found, reply)?,
         Action::Write(
             Write::Blind(run) | Write::BlindWithoutOptions(run) | Write::Seeing(run) | Write::All(run),
         ) => {

@@ -31,6 +31,10 @@ pub struct Stats {
     pub received: AtomicU64,
     /// Bytes sent.
     pub sent: AtomicU64,
+    /// Keys that reads looked for and that were there.
+    pub keyspace_hits: AtomicU64,
+    /// Keys that reads looked for and that were not there.
+    pub keyspace_misses: AtomicU64,
     /// By command, in the order of the table; made when a command is first used.
     by_command: Box<[OnceLock<Box<CommandStats>>]>,
 }
@@ -53,7 +57,8 @@ impl Stats {
 
     /// Sets to zero what CONFIG RESETSTAT does.
     pub fn reset(&self) {
-        for counter in [&self.accepted, &self.commands, &self.received, &self.sent] {
+        let traffic = [&self.accepted, &self.commands, &self.received, &self.sent];
+        for counter in traffic.into_iter().chain([&self.keyspace_hits, &self.keyspace_misses]) {
             counter.store(0, Ordering::Relaxed);
         }
         self.by_command.iter().filter_map(OnceLock::get).for_each(|command| command.reset());

@@ -192,6 +192,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let each = time / u32::try_from(transaction.queued().unwrap_or(0)).unwrap_or(u32::MAX).max(1);
         let Some(mut answers) = transaction.answers(reply).map(Box::new) else { return };
         let (local, session) = (&self.local, &mut self.session);
+        account::found(local, answers.found());
         let answer = &mut |done: Done<'_>, reply: &mut Reply| {
             let start = reply.len();
             match &done.written {

@@ -54,6 +54,12 @@ impl Text {
             ),
             ("connections_rejected", "Connections turned away.", context.rejected.load(Ordering::Relaxed)),
             ("requests", "Requests, of whatever kind.", context.total(|stats| &stats.commands)),
+            ("keyspace_hits", "Keys that reads found.", context.total(|stats| &stats.keyspace_hits)),
+            (
+                "keyspace_misses",
+                "Keys that reads did not find.",
+                context.total(|stats| &stats.keyspace_misses),
+            ),
             ("net_received_bytes", "Bytes received.", context.total(|stats| &stats.received)),
             ("net_sent_bytes", "Bytes sent.", context.total(|stats| &stats.sent)),
         ] {

@@ -3,6 +3,7 @@
 //! `KVBENCH_SEED=<number>` replays one stream of a failure.
 
 mod access;
+mod hits;
 mod logs;
 mod redis;
 mod stream;
