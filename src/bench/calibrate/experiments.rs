@@ -20,6 +20,10 @@ pub(super) enum Subject {
     OpenLoop,
     /// Throughput of an open loop that ends by the clock.
     Window,
+    /// What an open loop could not begin, and its latency.
+    Overload,
+    /// Blocks of memory that the engine takes.
+    Allocations,
     /// Counts and throughput of several threads that mix kinds of operation, in batches.
     Crowd,
     /// Processor time.
@@ -41,10 +45,11 @@ pub(super) struct Experiment {
 /// All experiments, in process and over the wire.
 pub(super) fn all() -> Vec<Experiment> {
     let of = |access| {
-        let times = [latency(access), tail(access), stalls(access), window(access)];
+        let times = [latency(access), tail(access), stalls(access), window(access), overload(access)];
         times.into_iter().chain([crowd(access), processor(access), bytes(access)])
     };
-    [Access::InProcess, Access::Wire].into_iter().flat_map(of).collect()
+    // A server's allocations are not counted.
+    [Access::InProcess, Access::Wire].into_iter().flat_map(of).chain([allocations()]).collect()
 }
 
 /// A distribution whose percentiles lie far from each other.
@@ -89,6 +94,26 @@ fn window(access: Access) -> Experiment {
         ..workload("window", Operation::Get, 0)
     };
     experiment("window", Subject::Window, access, truth, vec![read])
+}
+
+/// Two hundred in a second, of which the engine can do half.
+fn overload(access: Access) -> Experiment {
+    let cost = Cost { cpu_ns: 0, sleep_ns: 10 * MS };
+    let truth = Truth { reads: vec![Part { count: 1, cost }], write_bytes: PAGE, ..Truth::default() };
+    let read = Workload {
+        rate: Some(200.0),
+        seconds: Some(1.0),
+        operations: None,
+        ..workload("overload", Operation::Get, 0)
+    };
+    experiment("overload", Subject::Overload, access, truth, vec![read])
+}
+
+/// Three blocks of memory for each read.
+fn allocations() -> Experiment {
+    let truth = Truth { read_blocks: 3, block_bytes: 1000, write_bytes: PAGE, ..Truth::default() };
+    let read = Workload { counts_allocations: true, ..workload("allocations", Operation::Get, 1000) };
+    experiment("allocations", Subject::Allocations, Access::InProcess, truth, vec![read])
 }
 
 /// Four threads, or clients, that read and write in batches, or pipelines, of eight.

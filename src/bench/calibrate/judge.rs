@@ -77,6 +77,8 @@ pub(super) fn judge(experiment: &Experiment, evidence: &Evidence) -> Vec<Figure>
             Subject::Latency => judge.closed_loop(),
             Subject::OpenLoop => judge.open_loop(),
             Subject::Window => judge.window(),
+            Subject::Overload => judge.overload(),
+            Subject::Allocations => judge.allocations(),
             Subject::Crowd => judge.crowd(),
             Subject::Processor => judge.processor(),
             Subject::Bytes => judge.all_bytes(),
@@ -138,8 +140,35 @@ impl Judge<'_> {
         bounds
     }
 
+    /// How long those had waited that did not begin: from the start that was intended to the end.
+    fn waits(&self) -> (Vec<f64>, Vec<f64>) {
+        let (begun, intended) = (self.span.calls.len() as u64, self.intended());
+        let (shortest, longest) = self.durations();
+        let late = |number: u64| real(number) / self.workload.rate.unwrap_or(1.0);
+        let waits = |end: f64| (begun..intended).map(move |number| (end - late(number)).max(0.0) * 1e6);
+        (waits(shortest).collect(), waits(longest).collect())
+    }
+
+    /// How many were to begin in the time that was asked for.
+    fn intended(&self) -> u64 {
+        (self.workload.rate.unwrap_or(0.0) * self.workload.seconds.unwrap_or(0.0)).round() as u64
+    }
+
+    /// Seconds that the measured time took, at least and at most. A time that was asked for is measured to its end.
+    fn durations(&self) -> (f64, f64) {
+        let calls = &self.span.calls;
+        let first = calls.iter().map(|call| call.0).min().unwrap_or(0);
+        let last = calls.iter().map(|call| call.1).max().unwrap_or(0);
+        let asked = self.workload.seconds.unwrap_or(0.0);
+        (seconds(last - first).max(asked), seconds(self.span.settle.0 - self.begin).max(asked))
+    }
+
+    /// Of those that began, and of those that did not in the time that was asked for.
     fn latencies(&mut self) {
         let (mut least, mut most) = self.bounds();
+        let (waited, waited_at_most) = self.waits();
+        least.extend(waited);
+        most.extend(waited_at_most);
         least.sort_by(f64::total_cmp);
         most.sort_by(f64::total_cmp);
         let mean = |all: &[f64]| all.iter().sum::<f64>() / real(all.len().max(1) as u64);
@@ -164,14 +193,9 @@ impl Judge<'_> {
         self.latencies();
     }
 
-    /// So many operations, and how many in a second. A time that was asked for is measured to its end.
+    /// So many operations, and how many in a second.
     fn counts(&mut self, count: f64) {
-        let calls = &self.span.calls;
-        let first = calls.iter().map(|call| call.0).min().unwrap_or(0);
-        let last = calls.iter().map(|call| call.1).max().unwrap_or(0);
-        let asked = self.workload.seconds.unwrap_or(0.0);
-        let (least, most) =
-            (seconds(last - first).max(asked), seconds(self.span.settle.0 - self.begin).max(asked));
+        let (least, most) = self.durations();
         self.exact("operations", count);
         self.between("seconds", least, most);
         self.add(
@@ -189,6 +213,19 @@ impl Judge<'_> {
     /// As many as the engine has seen: a busy machine may wake the driver too late for the last one.
     fn window(&mut self) {
         self.counts(real(self.span.calls.len() as u64));
+    }
+
+    fn overload(&mut self) {
+        let begun = self.span.calls.len() as u64;
+        self.counts(real(begun));
+        self.exact("unstarted_operations", real(self.intended().saturating_sub(begun)));
+        self.latencies();
+    }
+
+    fn allocations(&mut self) {
+        let blocks = self.operations() * real(self.experiment.truth.read_blocks);
+        self.exact("allocations", blocks);
+        self.exact("allocated_bytes", blocks * real(self.experiment.truth.block_bytes));
     }
 
     fn crowd(&mut self) {
@@ -395,6 +432,9 @@ mod tests {
             live_size: size("live length", "live blocks", "live_bytes"),
             settled_size: size("settled length", "settled blocks", "disk_bytes"),
             closed_size: size("closed length", "", "closed_bytes"),
+            unstarted_operations: whole("unstarted_operations").unwrap_or(0),
+            allocations: whole("allocations"),
+            allocated_bytes: whole("allocated_bytes"),
             settle_seconds: truth("settle_seconds"),
             load_seconds: truth("load_seconds"),
             close_seconds: truth("close_seconds"),

@@ -67,7 +67,9 @@ fn parts(figure: &Figure) -> [String; 7] {
     let show = |value: f64| match (value.is_finite(), figure.unit, figure.column) {
         (false, ..) => "any".into(),
         (_, Unit::Bytes, _) => format!("{} B", grouped(value)),
-        (.., "operations" | "by kind" | "timeline") => grouped(value),
+        (.., "operations" | "by kind" | "timeline" | "unstarted_operations" | "allocations") => {
+            grouped(value)
+        }
         (_, unit, _) => short(unit, value),
     };
     let (least, most) = (*figure.allowed.start(), *figure.allowed.end());

@@ -6,6 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// What the name of a group begins with; the rest is the number of the process that made it.
+const NAME: &str = "kvbench-";
+
 /// A control group; removed when dropped.
 #[derive(Debug)]
 pub struct MemoryGroup {
@@ -62,7 +65,8 @@ impl MemoryGroup {
         if version == Version::Two {
             delegate(parent)?;
         }
-        let path = parent.join(format!("kvbench-{}", std::process::id()));
+        remove_leftovers(parent);
+        let path = parent.join(format!("{NAME}{}", std::process::id()));
         fs::create_dir(&path)?;
         let group = Self { path };
         for (file, text, needed) in version.files(bytes) {
@@ -89,6 +93,18 @@ impl Drop for MemoryGroup {
     fn drop(&mut self) {
         // Its processes have ended. What the kernel still holds for it goes with the group.
         let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Removes the groups of processes that were killed before they could.
+fn remove_leftovers(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(NAME)?.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            // Fails while a process is in it.
+            let _ = fs::remove_dir(entry.path());
+        }
     }
 }
 
@@ -173,6 +189,23 @@ mod tests {
             ]
         );
         assert_eq!(places("", ""), []);
+    }
+
+    #[test]
+    fn groups_of_processes_that_are_gone_are_removed_and_others_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        // Linux gives no process a larger number than 4,194,304.
+        let own = format!("kvbench-{}", std::process::id());
+        for name in ["kvbench-4194305", "kvbench-driver", "other-4194305", &own] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        remove_leftovers(dir.path());
+        let left = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut left: Vec<_> = left.map(|name| name.into_string().unwrap()).collect();
+        left.sort();
+        let mut kept = [&own, "kvbench-driver", "other-4194305"];
+        kept.sort();
+        assert_eq!(left, kept);
     }
 
     /// A directory that is no control group: no limit is claimed that nobody enforces.
