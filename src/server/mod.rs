@@ -99,23 +99,31 @@ pub fn serve(
     outcome.and(closed).and(store.fault().map_or(Ok(()), |fault| Err(Error::Fault(fault.into()))))
 }
 
+/// They are ready when this returns: what a worker needs of the system it has, or the start fails.
 fn spawn_workers(
     shared: &Arc<Shared>,
     count: usize,
     patience: Duration,
 ) -> Result<(Inlets, Vec<JoinHandle<()>>), Error> {
     let (mut inlets, mut workers) = (Vec::new(), Vec::new());
+    let (ready, started) = channel();
     for index in 0..count {
         let (inlet, incoming) = mpsc::unbounded_channel();
-        let shared = shared.clone();
+        let (shared, ready) = (shared.clone(), ready.clone());
         let run = move || {
-            if let Err(error) = worker::run(index, shared.clone(), incoming, patience) {
-                log::error!("worker {index}: {error}");
-                shared.request_shutdown();
+            let runtime = worker::runtime().map_err(|error| drop(ready.send(Err(error))));
+            if let Ok(runtime) = runtime {
+                // Who waits for it is there, or the server ends anyway.
+                let _ = ready.send(Ok(()));
+                worker::run(runtime, index, shared, incoming, patience);
             }
         };
         workers.push(spawn(format!("worker-{index}"), run)?);
         inlets.push(inlet);
+    }
+    drop(ready);
+    for outcome in started.iter().take(count) {
+        outcome.map_err(Error::Thread)?;
     }
     Ok((inlets, workers))
 }

@@ -11,7 +11,7 @@ use crate::{command::Session, limits::BLOCKING_THREADS};
 use std::{future::poll_fn, io, net::SocketAddr, pin::pin, rc::Rc, sync::Arc, task::Poll, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    runtime,
+    runtime::{self, LocalRuntime},
     sync::mpsc,
     task::spawn_local,
     time::timeout,
@@ -137,22 +137,27 @@ fn wake_without_preempting() {
     }
 }
 
+/// What a worker runs on, made by its own thread.
+pub(super) fn runtime() -> io::Result<LocalRuntime> {
+    runtime::Builder::new_current_thread()
+        .enable_all()
+        // Cold reads and scans.
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build_local(runtime::LocalOptions::default())
+}
+
 /// Serves the connections that come through `incoming` until it closes, then those that are left, for
 /// `patience` at most.
 pub(super) fn run(
+    runtime: LocalRuntime,
     index: usize,
     shared: Arc<Shared>,
     mut incoming: mpsc::UnboundedReceiver<(u64, Incoming)>,
     patience: Duration,
-) -> io::Result<()> {
+) {
     if !shared.context.store.is_memory_only() {
         wake_without_preempting();
     }
-    let runtime = runtime::Builder::new_current_thread()
-        .enable_all()
-        // Cold reads and scans.
-        .max_blocking_threads(BLOCKING_THREADS)
-        .build_local(runtime::LocalOptions::default())?;
     runtime.block_on(async move {
         let local = Rc::new(Local::new(index, shared));
         spawn_local(local.clone().kick());
@@ -164,5 +169,4 @@ pub(super) fn run(
         local.finish(patience).await;
     });
     runtime.shutdown_timeout(GRACE);
-    Ok(())
 }
