@@ -52,7 +52,7 @@ fn flag(line: &str) -> Result<Option<String>, String> {
     let (name, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let (name, value) = (name.trim_start_matches("--"), unquoted(value.trim()));
     if name == "config" {
-        return Err("a file names no other: leave config out".into());
+        return Err("a config file cannot name another one; remove this line".into());
     }
     if value.is_empty() {
         return Err(format!("{name} has no value: write {name} VALUE"));

@@ -37,7 +37,7 @@ Examples:
   kvbench                                          map with an append-only file, fsync always
   kvbench --store rocksdb --port 6380              RocksDB in ./rocksdb.db
   kvbench --store btree --path :memory:            nothing on disk
-  kvbench --store lmdb --path /data/l --fsync no   LMDB, synced when the system likes
+  kvbench --store lmdb --path /data/l --fsync no   LMDB; the operating system decides when to sync
   kvbench stores                                   the engines, and what they promise
   kvbench torture --store lmdb --mode power        cut its power, and look for lost writes
   kvbench report results --output report           tables and charts of runs of kvbench bench
@@ -111,7 +111,7 @@ pub enum Command {
     },
     /// List the commands that the server knows, as Markdown
     Commands,
-    /// Print a script that completes kvbench's words in a shell
+    /// Print a shell completion script
     Completions {
         /// The shell
         shell: Shell,
@@ -153,10 +153,10 @@ pub struct Top {
     /// The server
     #[arg(default_value = "127.0.0.1:6380", value_name = "HOST:PORT")]
     server: String,
-    /// Seconds between two looks
+    /// Seconds between two updates
     #[arg(long, short, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: u64,
-    /// Stop after so many looks [default: at Ctrl-C]
+    /// Stop after this many updates [default: run until Ctrl-C]
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
     /// File with the server's password
@@ -207,8 +207,8 @@ pub struct Compare {
     /// Run file with the figures after
     #[arg(value_name = "B")]
     pub second: PathBuf,
-    /// Exit with 1 when something became slower by more than this and by more than the noise, or fails now; with 2 when
-    /// there is no verdict
+    /// Exit with 1 when something became slower by more than this and by more than the noise, or fails in B but not in A; with 2
+    /// when that cannot be decided
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail_above: Option<f64>,
 }

@@ -32,8 +32,7 @@ pub(super) struct Network {
     /// Connections that may wait to be accepted; the system may have a lower limit
     #[arg(long, visible_alias = "backlog", value_name = "N", default_value_t = 511, value_parser = clap::value_parser!(u32).range(1..=65_535), help_heading = "Network")]
     tcp_backlog: u32,
-    /// After how many seconds without data to probe whether a client's machine is still there (TCP keep-alive); 0 for
-    /// never
+    /// Seconds without data after which TCP keep-alive probes are sent to a client; 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = seconds(), help_heading = "Network")]
     tcp_keepalive: u64,
     /// Close a connection that has been idle for this many seconds; 0 for never

@@ -23,8 +23,8 @@ pub struct Serve {
     /// File or directory of the data, or :memory: to keep nothing on disk [default: STORE.db]
     #[arg(long, value_name = "PATH|:memory:", help_heading = "Store")]
     path: Option<PathBuf>,
-    /// When a write is acknowledged: when it is on stable storage (always, true); when the engine has it, with a sync
-    /// every second (everysec); when the engine has it, and the engine or the system syncs when it likes (no, false)
+    /// When a write is acknowledged. always (true): after it is synced to stable storage. everysec: at once, with a sync every
+    /// second. no (false): at once, and the engine or the operating system decides when to sync
     #[arg(long, value_enum, default_value = "always", help_heading = "Store")]
     fsync: FsyncWord,
     /// Under everysec, writes wait for the disk while the oldest unsynced write is older than this
@@ -51,16 +51,16 @@ pub struct Serve {
     /// Worker threads [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Process")]
     threads: Option<u16>,
-    /// What to log to standard error
+    /// Log messages of this level and above to standard error
     #[arg(long, value_enum, default_value = "info", help_heading = "Process")]
     log_level: LogLevel,
-    /// How: lines for people, or a JSON object a line
+    /// Format of the log: plain text, or one JSON object per line
     #[arg(long, value_enum, default_value = "plain", help_heading = "Process")]
     log_format: LogFormat,
-    /// Serve metrics for Prometheus at http://ADDRESS/metrics; keep it from strangers, it asks for no password
+    /// Serve metrics for Prometheus at http://ADDRESS/metrics. There is no password: bind a private address
     #[arg(long, value_name = "ADDRESS", help_heading = "Process")]
     metrics: Option<SocketAddr>,
-    /// File of flags, one a line as NAME VALUE; those of the command line win
+    /// Read flags from a file with lines NAME VALUE; flags on the command line take precedence
     #[arg(long, value_name = "FILE", help_heading = "Process")]
     config: Option<PathBuf>,
     /// What is remembered of slow commands.

@@ -6,13 +6,13 @@ use clap::Args;
 /// What is remembered of slow commands; all of it changes with CONFIG SET.
 #[derive(Args, Clone, Copy, Debug)]
 pub(super) struct Slowness {
-    /// Microseconds from which on a command is in SLOWLOG; -1 for never
+    /// Record commands in SLOWLOG that take at least this many microseconds; -1 for never
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 10_000, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..), help_heading = "Process")]
     slowlog_log_slower_than: i64,
-    /// Most entries of SLOWLOG
+    /// Maximum number of entries of SLOWLOG
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32), help_heading = "Process")]
     slowlog_max_len: u32,
-    /// Milliseconds from which on LATENCY remembers a command, a commit, a sync or a removal of expired keys; 0 for
+    /// Record commands, commits, syncs and removals of expired keys in LATENCY that take at least this many milliseconds; 0 for
     /// never
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..), help_heading = "Process")]
     latency_monitor_threshold: i64,

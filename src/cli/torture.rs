@@ -39,7 +39,7 @@ pub struct Torture {
     /// The fault: kill of the process, power cut, full disk, or failing writes and syncs (eio)
     #[arg(long, value_enum, value_delimiter = ',', default_value = "kill")]
     mode: Vec<ModeWord>,
-    /// Rounds for each store, policy and mode; each round has one to three faults, and some more while the store opens
+    /// Rounds for each store, policy and mode; a round injects one to four faults, some of them while the store opens
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
     /// Start no new round of a store, policy and mode after this many seconds

@@ -29,7 +29,14 @@ pub(super) const COMMANDS: &[Spec] = &[
         (GROUP, "2.6.0"),
         "Count the bits that are set.",
     ),
-    Spec::read("bitpos", -3, ONE_KEY, Read::Entry(bitpos), (GROUP, "2.8.7"), "Find the first bit of a kind."),
+    Spec::read(
+        "bitpos",
+        -3,
+        ONE_KEY,
+        Read::Entry(bitpos),
+        (GROUP, "2.8.7"),
+        "Find the first bit that is 0, or 1.",
+    ),
     Spec::write(
         "bitop",
         -4,

@@ -17,7 +17,7 @@ pub(super) const COMMANDS: &[Spec] = &[Spec::session(
     -2,
     client,
     ("connection", "2.4.0"),
-    "Name, list, hold up and end connections.",
+    "Name, list, pause and close connections.",
 )
 .with_subcommands(CLIENT)];
 

@@ -19,7 +19,7 @@ pub(super) const COMMANDS: &[Spec] = &[
     Spec::session("select", 2, select, (GROUP, "1.0.0"), "Choose the database, 0 to 15."),
     Spec::session("hello", -1, hello, (GROUP, "6.0.0"), "Choose the protocol version.").before_auth(),
     Spec::session("auth", -2, auth, (GROUP, "1.0.0"), "Give the password.").before_auth(),
-    Spec::session("reset", 1, reset, (GROUP, "6.2.0"), "Make the connection as new."),
+    Spec::session("reset", 1, reset, (GROUP, "6.2.0"), "Reset the connection to its initial state."),
     Spec::session("quit", -1, quit, (GROUP, "1.0.0"), "Close the connection.").before_auth(),
 ];
 

@@ -15,7 +15,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         ONE_KEY,
         Write::Seeing(expire),
         (GROUP, "1.0.0"),
-        "Let a key live for some seconds.",
+        "Make a key expire after a number of seconds.",
     ),
     Spec::write(
         "pexpire",
@@ -41,7 +41,14 @@ pub(super) const COMMANDS: &[Spec] = &[
         (GROUP, "2.6.0"),
         "Let a key live until a time in milliseconds since 1970.",
     ),
-    Spec::write("persist", 2, ONE_KEY, Write::Seeing(persist), (GROUP, "2.2.0"), "Let a key live for ever."),
+    Spec::write(
+        "persist",
+        2,
+        ONE_KEY,
+        Write::Seeing(persist),
+        (GROUP, "2.2.0"),
+        "Remove the expiry of a key.",
+    ),
     Spec::read(
         "ttl",
         2,

@@ -12,7 +12,7 @@ pub(super) const COMMANDS: &[Spec] = &[Spec::new(
     TWO_KEYS,
     Action::Keys(lcs),
     ("string", "7.0.0"),
-    "Find what two values have in common, in order.",
+    "Find the longest common subsequence of two values.",
 )];
 
 #[derive(Default)]

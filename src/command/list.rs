@@ -9,10 +9,10 @@ const HEAD: &str = "\
 # Commands
 
 Made by `kvbench commands`; a test compares. Names and options may be in any case. Replies and errors are those of
-redis-server 7, byte for byte, in RESP2 and RESP3. `KEYS` also takes `LIMIT n` and `WITHVALUES`.
+redis-server 7, in RESP2 and RESP3, except where the description says something else. `KEYS` also takes `LIMIT n` and `WITHVALUES`.
 
-Commands that read or write keys are atomic, on every engine, but for a `DEL` of more than 1,024 keys, which removes so
-many at a time. Within a pipeline a read sees the writes before it.
+Commands that read or write keys are atomic on every engine. Exceptions: `DEL` and `UNLINK` of more than 1,024 keys remove
+1,024 keys at a time. Within a pipeline a read sees the writes before it.
 ";
 
 /// The list as Markdown, family by family.

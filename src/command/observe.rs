@@ -17,7 +17,7 @@ const GROUP: &str = "server";
 pub(super) const COMMANDS: &[Spec] = &[
     Spec::session("slowlog", -2, slowlog, (GROUP, "2.2.12"), "List the last commands that took long.")
         .with_subcommands(SLOWLOG),
-    Spec::session("monitor", 1, monitor, (GROUP, "1.0.0"), "Show what all clients ask."),
+    Spec::session("monitor", 1, monitor, (GROUP, "1.0.0"), "Show every request of all clients."),
     Spec::session("wait", 3, wait, ("generic", "3.0.0"), "Wait for replicas; there are none."),
     Spec::session("waitaof", 4, waitaof, ("generic", "7.2.0"), "Wait until the writes so far are synced."),
     Spec::session("time", 1, time, (GROUP, "2.6.0"), "Tell the server's time."),

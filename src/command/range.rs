@@ -10,7 +10,7 @@ const GROUP: &str = "string";
 
 pub(super) const COMMANDS: &[Spec] = &[
     Spec::read("getrange", 4, ONE_KEY, Read::Entry(getrange), (GROUP, "2.4.0"), "Get a part of a value."),
-    Spec::read("substr", 4, ONE_KEY, Read::Entry(getrange), (GROUP, "1.0.0"), "GETRANGE by its old name."),
+    Spec::read("substr", 4, ONE_KEY, Read::Entry(getrange), (GROUP, "1.0.0"), "The old name of GETRANGE."),
     Spec::write(
         "setrange",
         4,

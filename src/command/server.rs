@@ -14,9 +14,21 @@ const GROUP: &str = "server";
 pub(super) const COMMANDS: &[Spec] = &[
     Spec::new("command", -1, NO_KEY, Action::Table(command), (GROUP, "2.8.13"), "Describe the commands.")
         .with_subcommands(COMMAND),
-    Spec::query("bgrewriteaof", 1, bgrewriteaof, (GROUP, "1.0.0"), "Shorten the append-only file."),
-    Spec::query("debug", -2, debug, (GROUP, "1.0.0"), "Do the work that was put off, or sleep.")
-        .with_subcommands(DEBUG),
+    Spec::query(
+        "bgrewriteaof",
+        1,
+        bgrewriteaof,
+        (GROUP, "1.0.0"),
+        "Rewrite the append-only file in the background.",
+    ),
+    Spec::query(
+        "debug",
+        -2,
+        debug,
+        (GROUP, "1.0.0"),
+        "Finish all background work (SETTLE), or wait (SLEEP).",
+    )
+    .with_subcommands(DEBUG),
     Spec::session("shutdown", -1, shutdown, (GROUP, "1.0.0"), "Sync, close and stop the server."),
 ];
 

@@ -35,7 +35,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         ALL_KEYS,
         Action::Transaction(Transaction::Watch),
         (GROUP, "2.2.0"),
-        "Let EXEC do nothing if a key changes before it.",
+        "Make the next EXEC do nothing if one of these keys changes.",
     ),
     Spec::new(
         "unwatch",

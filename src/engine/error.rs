@@ -20,8 +20,8 @@ pub enum Error {
     Foreign { path: PathBuf, engine: &'static str, found: String },
     /// A first start was interrupted, and there is more than it can have made.
     #[error(
-        "{} holds an interrupted first start of {engine}, and {found}, which that start did not create; move it \
-        elsewhere, or remove the directory if you need nothing in it", .path.display()
+        "{} is left from a first start of {engine} that was interrupted, and contains {found}, which that start did not create; \
+        move {found} elsewhere, or remove the whole directory if you do not need it", .path.display()
     )]
     Interrupted { path: PathBuf, engine: &'static str, found: String },
     /// The data are damaged; nothing was changed.
@@ -38,7 +38,7 @@ pub enum Error {
     #[error("{engine} is full: {detail}")]
     Full { engine: &'static str, detail: String },
     /// The key is outside the engine's limits.
-    #[error("key of {len} bytes: {engine} takes {min} to {max} bytes")]
+    #[error("the key has {len} bytes, and {engine} takes keys of {min} to {max} bytes")]
     KeyLength { engine: &'static str, len: usize, min: usize, max: usize },
     /// The engine cannot do this.
     #[error("{engine} {what}")]

@@ -39,7 +39,7 @@ static INFO: Info = Info {
     loss: [
         Loss::power_cut(Lost::new(
             Extent::Everything,
-            "nothing as a rule, but in 3 of 80 tries the whole database (it panics at reads)",
+            "usually nothing; in 3 of 80 tests the whole database (reads failed)",
         )),
         Loss {
             kill: Lost::seconds("about a second"),

@@ -19,6 +19,6 @@ pub enum Error {
     Signal(#[source] io::Error),
     #[error("cannot close the store: {0}")]
     Close(#[source] store::Error),
-    #[error("a write failed, and all later writes were refused: {0}")]
+    #[error("a write failed, and all later writes were refused; mend the cause and restart: {0}")]
     Fault(String),
 }

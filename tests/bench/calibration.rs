@@ -30,7 +30,11 @@ fn every_column_shows_the_truth_in_process_and_over_the_wire() {
             "{column} over the wire\n{table}"
         );
     }
-    assert!(fs::read_to_string(dir.path().join("page.md")).unwrap().contains("All are true."));
+    assert!(
+        fs::read_to_string(dir.path().join("page.md"))
+            .unwrap()
+            .contains("All are within their allowed ranges.")
+    );
 
     // Results of this build name it, and those with another cache directory do not.
     let named = |cache: &str| {

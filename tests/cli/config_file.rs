@@ -33,7 +33,7 @@ fn what_is_wrong_in_a_file_is_told_with_its_line() {
         ("\n\nstore oracle\n", "kvbench.conf:3: invalid value 'oracle' for '--store"),
         ("port 65536\n", "kvbench.conf:1: invalid value '65536' for '--port"),
         ("threads\n", "kvbench.conf:1: threads has no value"),
-        ("config other.conf\n", "kvbench.conf:1: a file names no other"),
+        ("config other.conf\n", "kvbench.conf:1: a config file cannot name another one"),
         ("tls-port 0\n", "--tls-cert"),
     ] {
         fs::write(dir.path().join("kvbench.conf"), file).unwrap();

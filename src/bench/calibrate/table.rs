@@ -18,8 +18,8 @@ figure is outside the allowed range. `kvbench bench` records in each result whet
   process. The engine writes a known number of whole pages for each operation, and a known number later, in the
   background.
 - Times are compared with what the engine itself has recorded. The *truth* is the time that the engine worked. A correct
-  figure is not smaller, and not larger than the time from the engine's reply to the previous operation until the next
-  operation arrived, because this includes all of the way there and back. Both vary when the machine is busy.
+  figure is at least that time, and at most the time between the end of the previous operation in the engine and the start
+  of the next one, which includes the way there and back. Both vary when the machine is busy.
 - Bytes of the device include those of all other programs of the machine.
 - Sizes are those of the live store, of the settled store (everything is flushed, and no background work is left) and of
   the closed store. Each is given as lengths, as blocks, and as blocks within the lengths, because RocksDB reserves
@@ -34,7 +34,11 @@ figure is outside the allowed range. `kvbench bench` records in each result whet
 /// For the documentation.
 pub fn markdown(figures: &[Figure], calibration: &Calibration) -> String {
     let commit = calibration.commit.as_deref().unwrap_or("unknown");
-    let verdict = if calibration.passed { "All are true." } else { "Not all are true." };
+    let verdict = if calibration.passed {
+        "All are within their allowed ranges."
+    } else {
+        "Not all are within their allowed ranges."
+    };
     let mut text = format!(
         "{INTRODUCTION}\nMade by `kvbench calibrate --markdown docs/calibration.md`, commit {commit}, {}: {} figures. \
          {verdict}\n",

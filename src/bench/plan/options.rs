@@ -302,7 +302,7 @@ pub enum PlanError {
         kvbench"
     )]
     ReferenceOverWire,
-    #[error("--commits: over the wire the server always commits in groups; leave it out")]
+    #[error("--commits: over the wire the server always commits in groups; leave out --commits")]
     GroupsOverWire,
     #[error("--suite {0} is measured in process only; leave out --wire and --target")]
     InProcessOnly(&'static str),
@@ -322,7 +322,8 @@ pub enum PlanError {
     )]
     NotByTime(String),
     #[error(
-        "--warm-up: it would do what --mix {0} is measured by; leave it out, or add an operation that reads"
+        "--warm-up: --mix {0} only fills or empties the store, and a warm-up would do that work before it is measured; leave out \
+        --warm-up, or add an operation that reads"
     )]
     NoWarmUp(String),
     #[error("--operations {operations}: --mix delete would find only {keys} keys; raise --keys")]
@@ -345,7 +346,7 @@ pub enum PlanError {
     NoPlaceForServer,
     #[error("--cold: a server keeps its store open; leave out --wire and --target")]
     ColdServer,
-    #[error("--warm-up: it would read back what --cold has put out of the page cache; leave it out")]
+    #[error("--warm-up would load into the page cache what --cold has dropped from it; leave out --warm-up")]
     ColdWarmUp,
     #[error("--memory-limit cannot be set for a server that is already running; leave out --target")]
     ForeignMemory,

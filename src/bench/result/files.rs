@@ -49,7 +49,7 @@ pub enum ReadError {
         schema: u32,
     },
     /// A cell is described twice, or a sample belongs to none.
-    #[error("{} contradicts itself: {reason}", path.display())]
+    #[error("{} is inconsistent: {reason}", path.display())]
     Contradiction {
         /// The file.
         path: PathBuf,

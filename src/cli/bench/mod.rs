@@ -126,7 +126,7 @@ struct Files {
     /// Pairs for --suite xdag: records of a 32-byte key and a 512-byte value
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// Write such a file for --data, with --keys records, and measure nothing
+    /// Write a file for --data with --keys random records, and measure nothing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "resume"])]
     generate_data: Option<PathBuf>,
 }
@@ -150,7 +150,7 @@ struct WorkloadFlags {
     /// (hot:0.1:0.9 sends 90% of operations to 10% of keys)
     #[arg(long, default_value = "uniform", value_parser = order, conflicts_with = "suite")]
     order: Order,
-    /// Writes in one atomic batch; over the wire, requests in a pipeline
+    /// Number of writes in one atomic batch; over the wire, number of requests in a pipeline
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with = "suite")]
     batch: u32,
     /// Pairs that a scan visits

@@ -29,7 +29,7 @@ pub(super) fn mix(text: &str) -> Result<Mix, String> {
     for part in text.split(',') {
         let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
         let operation: Operation = serde_json::from_value(name.trim().into()).map_err(|_| {
-            format!("no operation {name}: get, get-miss, update, insert, read-modify-write, scan, delete")
+            format!("there is no operation {name}; choose from get, get-miss, update, insert, read-modify-write, scan, delete")
         })?;
         parts.insert(operation, positive(weight.trim())?);
     }
@@ -65,7 +65,7 @@ pub(super) fn order(text: &str) -> Result<Order, String> {
         ["zipfian", theta] => Ok(Order::Zipfian(fraction(theta)?)),
         ["latest"] => Ok(Order::Latest),
         ["hot", keys, operations] => Ok(Order::HotSet(fraction(keys)?, fraction(operations)?)),
-        _ => Err("sequential, uniform, zipfian, zipfian:THETA, latest or hot:KEYS:OPERATIONS".into()),
+        _ => Err("choose sequential, uniform, zipfian, zipfian:THETA, latest or hot:KEYS:OPERATIONS".into()),
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
         match place.trim() {
             "server" => cpus.server = Some(list),
             "driver" => cpus.driver = Some(list),
-            other => return Err(format!("no place {other}: server, driver")),
+            other => return Err(format!("there is no place {other}; use server= or driver=")),
         }
     }
     Ok(cpus)

@@ -107,7 +107,10 @@ fn the_empty_key_is_a_key_except_on_lmdb() {
         expect(&mut client, &["GET", ""], "$-1");
         match limits(running.store) {
             Some((1, longest)) => {
-                let refusal = format!("-ERR key of 0 bytes: {} takes 1 to {longest} bytes", running.store);
+                let refusal = format!(
+                    "-ERR the key has 0 bytes, and {} takes keys of 1 to {longest} bytes",
+                    running.store
+                );
                 expect_refused(&mut client, "", &refusal);
             }
             _ => expect_works(&mut client, ""),
@@ -124,8 +127,10 @@ fn a_key_too_long_for_a_store_is_an_error_there_alone() {
         };
         expect_works(&mut client, &"k".repeat(longest));
         for len in [longest + 1, longest + 10_000] {
-            let refusal =
-                format!("-ERR key of {len} bytes: {} takes {least} to {longest} bytes", running.store);
+            let refusal = format!(
+                "-ERR the key has {len} bytes, and {} takes keys of {least} to {longest} bytes",
+                running.store
+            );
             expect_refused(&mut client, &"k".repeat(len), &refusal);
         }
     });
