@@ -3,13 +3,15 @@
 use super::{
     clients::Client,
     context::{After, Context, Replies, Session},
-    refusal::{Subcommands, subcommand},
+    help,
+    refusal::{Subcommands, subcommand, wrong_shape},
     spec::{NOT_AN_INTEGER, SYNTAX_ERROR, Spec},
+    tracking::tracking,
 };
 use crate::resp::{Args, Reply, parse_integer};
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 pub(super) const COMMANDS: &[Spec] = &[Spec::session(
@@ -25,6 +27,7 @@ const CLIENT: Subcommands = &[
     ("caching", 3),
     ("getname", 2),
     ("getredir", 2),
+    ("help", 2),
     ("id", 2),
     ("info", 2),
     ("kill", -3),
@@ -41,16 +44,16 @@ const CLIENT: Subcommands = &[
     ("unpause", 2),
 ];
 
-const NO_TRACKING: &str = "ERR kvbench does not keep track of what clients cache; leave CLIENT TRACKING out";
-const NOT_TRACKING: &str = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or \
-                            OPTOUT mode enabled";
-
 /// The text of an error reply.
 type Outcome = Result<(), Vec<u8>>;
 
 fn client(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
     let Some(subcommand) = subcommand("client", CLIENT, args, reply) else { return };
     let outcome = match subcommand {
+        "help" => {
+            help::write("CLIENT", help::CLIENT, reply);
+            Ok(())
+        }
         "kill" => kill(session, context, args, reply),
         "list" => list(session, context, args, reply),
         "pause" => pause(context, args, reply),
@@ -61,7 +64,7 @@ fn client(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut 
             reply.ok();
             Ok(())
         }
-        "caching" | "getredir" | "tracking" | "trackinginfo" => tracking(subcommand, args, reply),
+        "caching" | "getredir" | "tracking" | "trackinginfo" => tracking(context, subcommand, args, reply),
         _ => oneself(subcommand, session, args, reply),
     };
     if let Err(error) = outcome {
@@ -111,11 +114,6 @@ fn switch(word: &[u8]) -> Result<bool, Vec<u8>> {
     }
 }
 
-fn too_many(args: Args<'_>) -> Vec<u8> {
-    let word = args.get(1);
-    [b"ERR unknown subcommand or wrong number of arguments for '", word, b"'. Try CLIENT HELP."].concat()
-}
-
 fn syntax_error() -> Vec<u8> {
     SYNTAX_ERROR.to_string().into()
 }
@@ -141,50 +139,36 @@ fn pause(context: &Context, args: Args<'_>, reply: &mut Reply) -> Outcome {
         (3, _) | (4, b"all") => true,
         (4, b"write") => false,
         (4, _) => return Err(b"ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
-        _ => return Err(too_many(args)),
+        _ => return Err(wrong_shape("client", args)),
     };
     let time = match parse_integer(args.get(2)).map(u64::try_from) {
         Some(Ok(time)) => time,
         Some(Err(_)) => return Err(b"ERR timeout is negative".into()),
         None => return Err(b"ERR timeout is not an integer or out of range".into()),
     };
-    context.pause.begin(Duration::from_millis(time), all);
+    context.pause.begin(if is_possible(time) { Duration::from_millis(time) } else { Duration::ZERO }, all);
     reply.ok();
     Ok(())
+}
+
+/// Whether Redis' clock, milliseconds since 1970, gets as far as the end of such a pause; the sum overflows otherwise,
+/// and the pause is over at once.
+fn is_possible(millis: u64) -> bool {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
+    now + u128::from(millis) <= i64::MAX as u128
 }
 
 /// No command blocks its client, so nobody is ever unblocked.
 fn unblock(args: Args<'_>, reply: &mut Reply) -> Outcome {
     let is_reason = |word: &[u8]| [&b"timeout"[..], b"error"].iter().any(|w| word.eq_ignore_ascii_case(w));
     if args.len() > 4 {
-        return Err(too_many(args));
+        return Err(wrong_shape("client", args));
     }
     if args.len() == 4 && !is_reason(args.get(3)) {
         return Err(b"ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());
     }
     parse_integer(args.get(2)).ok_or_else(|| NOT_AN_INTEGER.to_string())?;
     reply.integer(0);
-    Ok(())
-}
-
-/// The server never tells clients what has changed.
-fn tracking(subcommand: &str, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    match subcommand {
-        "caching" => return Err(NOT_TRACKING.into()),
-        "getredir" => reply.integer(-1),
-        "tracking" if !switch(args.get(2))? => reply.ok(),
-        "tracking" => return Err(NO_TRACKING.into()),
-        _ => {
-            reply.map(3);
-            reply.bulk(b"flags");
-            reply.set(1);
-            reply.bulk(b"off");
-            reply.bulk(b"redirect");
-            reply.integer(-1);
-            reply.bulk(b"prefixes");
-            reply.array(0);
-        }
-    }
     Ok(())
 }
 
@@ -208,10 +192,10 @@ fn list(session: &Session, context: &Context, args: Args<'_>, reply: &mut Reply)
             all.retain(|_| normal);
         }
         (b"id", 4..) => {
-            let id = |word| parse_integer(word).and_then(|id| u64::try_from(id).ok()).filter(|id| *id > 0);
-            let ids: Option<Vec<u64>> = args.from(3).map(id).collect();
+            let ids: Option<Vec<i64>> = args.from(3).map(parse_integer).collect();
             let ids = ids.ok_or("ERR Invalid client ID")?;
-            all = ids.iter().filter_map(|id| all.iter().find(|client| client.id == *id).cloned()).collect();
+            let find = |id: &i64| all.iter().find(|client| i64::try_from(client.id) == Ok(*id)).cloned();
+            all = ids.iter().filter_map(find).collect();
         }
         _ => return Err(syntax_error()),
     }

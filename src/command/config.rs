@@ -2,7 +2,7 @@
 
 use super::{
     context::Context,
-    glob,
+    glob, help,
     password::Password,
     refusal::{Subcommands, subcommand},
     spec::{Error, SYNTAX_ERROR, Spec},
@@ -18,11 +18,12 @@ pub(super) const COMMANDS: &[Spec] =
     &[Spec::query("config", -2, config, ("server", "2.0.0"), "Read and change settings.")
         .with_subcommands(CONFIG)];
 
-const CONFIG: Subcommands = &[("get", -3), ("resetstat", 2), ("rewrite", 2), ("set", -4)];
+const CONFIG: Subcommands = &[("get", -3), ("help", 2), ("resetstat", 2), ("rewrite", 2), ("set", -4)];
 
 fn config(context: &Context, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     match subcommand("config", CONFIG, args, reply) {
         Some("get") => get(context, args, reply),
+        Some("help") => help::write("CONFIG", help::CONFIG, reply),
         Some("rewrite") => match context.file.rewrite(|name| line(context, name)) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(format!("ERR {error}")),
@@ -41,18 +42,27 @@ fn config(context: &Context, args: Args<'_>, reply: &mut Reply) -> Result<(), Er
 }
 
 fn get(context: &Context, args: Args<'_>, reply: &mut Reply) {
-    let wanted = |name: &str| {
-        args.from(2).any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
-    };
     let live = LIVE.iter().map(|setting| (setting.name, setting.kind.get(context)));
     let fixed = context.settings.iter().map(|(name, value)| (*name, value.clone()));
-    let mut found: Vec<_> = live.chain(fixed).filter(|(name, _)| wanted(name)).collect();
+    let mut found: Vec<_> = live.chain(fixed).collect();
     found.sort_unstable();
+    let found = found.into_iter().filter_map(|(name, value)| Some((asked_as(args, name)?, value)));
+    let found: Vec<_> = found.collect();
     reply.map(found.len());
     for (name, value) in found {
-        reply.bulk(name.as_bytes());
+        reply.bulk(name);
         reply.bulk(value.as_bytes());
     }
+}
+
+/// The name of a setting that is wanted: as it was asked for, or its own where that is a pattern.
+fn asked_as<'a>(args: Args<'a>, name: &'static str) -> Option<&'a [u8]> {
+    args.from(2).find_map(|word| {
+        if !word.iter().any(|byte| b"[*?".contains(byte)) {
+            return word.eq_ignore_ascii_case(name.as_bytes()).then_some(word);
+        }
+        glob::matches(&word.to_ascii_lowercase(), name.as_bytes()).then_some(name.as_bytes())
+    })
 }
 
 /// One setting that may change.
@@ -292,36 +302,17 @@ fn buffer(text: &[u8]) -> Result<i64, String> {
         .ok_or_else(|| "Error in hard, soft or soft_seconds setting in buffer limit configuration.".into())
 }
 
-/// All values are looked at before the first is set, and the store is asked before the others are.
+/// All names are looked at before any value, all values before the first is set, and the store is asked before the
+/// others are.
 fn set(context: &Context, args: Args<'_>) -> Result<(), Vec<u8>> {
     if args.len() % 2 == 1 {
         return Err(SYNTAX_ERROR.to_string().into());
     }
-    let mut changes: Vec<(&Setting, Value<'_>)> = Vec::new();
-    for at in (2..args.len()).step_by(2) {
-        let name = args.get(at).to_ascii_lowercase();
-        let failed = |reason: &str| failed(&name, reason);
-        let Some(setting) = LIVE.iter().find(|setting| setting.name.as_bytes() == name) else {
-            if context.settings.iter().any(|(fixed, _)| fixed.as_bytes() == name) {
-                return Err(failed("can't set immutable config"));
-            }
-            let unknown = b"ERR Unknown option or number of arguments for CONFIG SET - '";
-            return Err([unknown, args.get(at), b"'"].concat());
-        };
-        if changes.iter().any(|(other, _)| other.name == setting.name) {
-            return Err(failed("duplicate parameter"));
-        }
-        let value = setting.kind.parse(args.get(at + 1)).map_err(|reason| failed(&reason))?;
-        if let ("maxclients", Value::Number(clients)) = (setting.name, &value)
-            && size(*clients) > context.live.possible_clients
-        {
-            let possible = context.live.possible_clients;
-            return Err(failed(&format!(
-                "The operating system is not able to handle the specified number of clients, try with {possible}"
-            )));
-        }
-        changes.push((setting, value));
-    }
+    let settings = named(context, args)?;
+    let values = args.from(3).step_by(2);
+    let changes =
+        settings.iter().zip(values).map(|(setting, text)| Ok((*setting, parse(context, setting, text)?)));
+    let mut changes = changes.collect::<Result<Vec<_>, Vec<u8>>>()?;
     changes.sort_by_key(|(setting, _)| !matches!(setting.kind, Kind::Store(..)));
     changes.iter().try_for_each(|(setting, value)| {
         let refusal = |error: StoreError| {
@@ -332,6 +323,38 @@ fn set(context: &Context, args: Args<'_>) -> Result<(), Vec<u8>> {
         context.file.note(setting.name);
         Ok(())
     })
+}
+
+/// The settings that are to change, each once.
+fn named(context: &Context, args: Args<'_>) -> Result<Vec<&'static Setting>, Vec<u8>> {
+    let mut settings: Vec<&Setting> = Vec::new();
+    for word in args.from(2).step_by(2) {
+        let is_named = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        let Some(setting) = LIVE.iter().find(|setting| is_named(setting.name)) else {
+            if context.settings.iter().any(|(fixed, _)| is_named(fixed)) {
+                return Err(failed(word, "can't set immutable config"));
+            }
+            let unknown = b"ERR Unknown option or number of arguments for CONFIG SET - '";
+            return Err([unknown, word, b"'"].concat());
+        };
+        if settings.iter().any(|other| other.name == setting.name) {
+            return Err(failed(word, "duplicate parameter"));
+        }
+        settings.push(setting);
+    }
+    Ok(settings)
+}
+
+fn parse<'a>(context: &Context, setting: &Setting, text: &'a [u8]) -> Result<Value<'a>, Vec<u8>> {
+    let failed = |reason: &str| failed(setting.name.as_bytes(), reason);
+    let value = setting.kind.parse(text).map_err(|reason| failed(&reason))?;
+    let possible = context.live.possible_clients;
+    match (setting.name, &value) {
+        ("maxclients", Value::Number(clients)) if size(*clients) > possible => Err(failed(&format!(
+            "The operating system is not able to handle the specified number of clients, try with {possible}"
+        ))),
+        _ => Ok(value),
+    }
 }
 
 /// The flag of a setting, and its value as the command line takes it.

@@ -1,7 +1,7 @@
 //! The connection itself: handshakes, names, ends.
 
 use super::{
-    context::{After, BAD_NAME, Context, REDIS_VERSION, Replies, Session, client_name},
+    context::{After, Context, REDIS_VERSION, Replies, Session},
     refusal,
     spec::{SYNTAX_ERROR, Spec, database},
 };
@@ -9,7 +9,6 @@ use crate::{
     resp::{Args, Protocol, Reply, parse_integer},
     store::Space,
 };
-use std::sync::atomic::Ordering;
 
 const GROUP: &str = "connection";
 
@@ -19,7 +18,8 @@ pub(super) const COMMANDS: &[Spec] = &[
     Spec::session("select", 2, select, (GROUP, "1.0.0"), "Choose the database, 0 to 15."),
     Spec::session("hello", -1, hello, (GROUP, "6.0.0"), "Choose the protocol version.").before_auth(),
     Spec::session("auth", -2, auth, (GROUP, "1.0.0"), "Give the password.").before_auth(),
-    Spec::session("reset", 1, reset, (GROUP, "6.2.0"), "Reset the connection to its initial state."),
+    Spec::session("reset", 1, reset, (GROUP, "6.2.0"), "Reset the connection to its initial state.")
+        .before_auth(),
     Spec::session("quit", -1, quit, (GROUP, "1.0.0"), "Close the connection.").before_auth(),
 ];
 
@@ -52,16 +52,17 @@ fn select(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply)
     }
 }
 
-/// RESET leaves nothing of what the connection was told.
+/// RESET leaves nothing of what the connection was told but NO-EVICT. It is not answered itself when it is to be
+/// skipped.
 fn reset(session: &mut Session, context: &Context, _: Args<'_>, reply: &mut Reply) {
     session.authenticated = context.live.password().is_none();
-    session.replies = Replies::On;
+    if session.replies != Replies::Skip {
+        session.replies = Replies::On;
+    }
     session.space = Space::default();
     session.forget = true;
     session.stop_monitor();
-    let client = session.client();
-    client.labels().name = Box::default();
-    client.no_evict.store(false, Ordering::Relaxed);
+    session.client().labels().name = Box::default();
     reply.set_protocol(Protocol::Resp2);
     reply.simple("RESET");
 }
@@ -96,59 +97,44 @@ fn is_right(context: &Context, user: &[u8], password: &[u8]) -> bool {
     right && user == DEFAULT_USER
 }
 
-/// HELLO [version [AUTH user password] [SETNAME name]], checked as a whole before it changes anything.
+/// HELLO [version [AUTH user password] [SETNAME name]]. Each option takes effect at once, though a later one may be
+/// wrong; the protocol last.
 fn hello(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
-    let hello = match Hello::parse(context, args) {
-        Ok(hello) => hello,
-        Err(error) => return reply.error(error),
-    };
-    if !session.authenticated && !hello.authenticated {
-        return reply.error(HELLO_BEFORE_AUTH);
-    }
-    session.authenticated = true;
-    if let Some(protocol) = hello.protocol {
-        reply.set_protocol(protocol);
-    }
-    if let Some(name) = hello.name {
-        session.client().labels().name = name;
-    }
-    introduce(session, reply);
-}
-
-/// What HELLO asks for.
-#[derive(Default)]
-struct Hello {
-    protocol: Option<Protocol>,
-    name: Option<Box<str>>,
-    /// Whether it had the right password.
-    authenticated: bool,
-}
-
-impl Hello {
-    fn parse(context: &Context, args: Args<'_>) -> Result<Self, Vec<u8>> {
-        let mut hello = Self::default();
-        let mut words = args.from(1);
-        let Some(version) = words.next() else { return Ok(hello) };
-        hello.protocol = Some(match parse_integer(version) {
-            Some(2) => Protocol::Resp2,
-            Some(3) => Protocol::Resp3,
-            Some(_) => return Err(b"NOPROTO unsupported protocol version".into()),
-            None => return Err(b"ERR Protocol version is not an integer or out of range".into()),
-        });
-        while let Some(option) = words.next() {
-            if option.eq_ignore_ascii_case(b"auth") && words.len() >= 2 {
-                let (user, password) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-                if !is_right(context, user, password) {
-                    return Err(WRONG_PASSWORD.into());
-                }
-                hello.authenticated = true;
-            } else if option.eq_ignore_ascii_case(b"setname") && words.len() >= 1 {
-                hello.name = Some(words.next().and_then(client_name).ok_or(BAD_NAME)?);
-            } else {
-                return Err([b"ERR Syntax error in HELLO option '", option, b"'"].concat());
-            }
+    match greet(session, context, args) {
+        Ok(protocol) => {
+            protocol.into_iter().for_each(|protocol| reply.set_protocol(protocol));
+            introduce(session, reply);
         }
-        Ok(hello)
+        Err(error) => reply.error(error),
+    }
+}
+
+/// Does what HELLO asks for, and returns the protocol, if it is to change.
+fn greet(session: &mut Session, context: &Context, args: Args<'_>) -> Result<Option<Protocol>, Vec<u8>> {
+    let mut words = args.from(1);
+    let protocol = words.next().map(version).transpose()?;
+    while let Some(option) = words.next() {
+        if option.eq_ignore_ascii_case(b"auth") && words.len() >= 2 {
+            let (user, password) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+            if !is_right(context, user, password) {
+                return Err(WRONG_PASSWORD.into());
+            }
+            session.authenticated = true;
+        } else if option.eq_ignore_ascii_case(b"setname") && words.len() >= 1 {
+            session.set_name(words.next().unwrap_or_default())?;
+        } else {
+            return Err([b"ERR Syntax error in HELLO option '", option, b"'"].concat());
+        }
+    }
+    if session.authenticated { Ok(protocol) } else { Err(HELLO_BEFORE_AUTH.into()) }
+}
+
+fn version(word: &[u8]) -> Result<Protocol, &'static str> {
+    match parse_integer(word) {
+        Some(2) => Ok(Protocol::Resp2),
+        Some(3) => Ok(Protocol::Resp3),
+        Some(_) => Err("NOPROTO unsupported protocol version"),
+        None => Err("ERR Protocol version is not an integer or out of range"),
     }
 }
 

@@ -102,6 +102,9 @@ impl Conditions {
                 Some((_, condition)) => *condition = true,
                 None => {
                     let word = word.split(|byte| *byte == 0).next().unwrap_or_default();
+                    // Redis cuts line breaks off the end of an error.
+                    let breaks = word.iter().rev().take_while(|byte| b"\r\n".contains(byte)).count();
+                    let word = word.get(..word.len() - breaks).unwrap_or_default();
                     return Err(Error::Words([b"ERR Unsupported option ", word].concat()));
                 }
             }

@@ -1,6 +1,7 @@
 //! Keys, whatever their values.
 
 use super::{
+    help,
     refusal::{Subcommands, subcommand},
     spec::{ALL_KEYS, Action, Error, Keys, ONE_KEY, Read, SYNTAX_ERROR, Spec, TWO_KEYS, Write, database},
 };
@@ -14,9 +15,12 @@ const GROUP: &str = "generic";
 /// The key of OBJECT's subcommands.
 const SECOND: Keys = (2, 2, 1);
 
-const OBJECT: Subcommands = &[("encoding", 3)];
+const OBJECT: Subcommands = &[("encoding", 3), ("freq", 3), ("help", 2), ("refcount", 3)];
 
 const NO_SUCH_KEY: Error = Error::Text("ERR no such key");
+const NO_FREQUENCY: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note \
+                            that when switching between policies at runtime LRU and LFU data will take some time \
+                            to adjust.";
 const SAME_OBJECT: Error = Error::Text("ERR source and destination objects are the same");
 
 pub(super) const COMMANDS: &[Spec] = &[
@@ -195,11 +199,24 @@ fn encoding(value: &[u8]) -> &'static [u8] {
     }
 }
 
+/// How many references Redis tells of such a value: numbers below 10,000 are shared, for ever.
+fn references(value: &[u8]) -> i64 {
+    let is_shared =
+        encoding(value) == b"int" && parse_integer(value).is_some_and(|number| (0..10_000).contains(&number));
+    if is_shared { i32::MAX.into() } else { 1 }
+}
+
 fn object(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
-    if subcommand("object", OBJECT, args, reply).is_some() {
-        keyspace.look_up(&[args.get(2)], &mut |_, entry| {
-            reply.bulk_or_null(entry.map(|entry| encoding(entry.value)));
-        })?;
+    let Some(subcommand) = subcommand("object", OBJECT, args, reply) else { return Ok(()) };
+    if subcommand == "help" {
+        help::write("OBJECT", help::OBJECT, reply);
+        return Ok(());
     }
+    keyspace.look_up(&[args.get(2)], &mut |_, entry| match (entry, subcommand) {
+        (None, _) => reply.null(),
+        (Some(entry), "encoding") => reply.bulk(encoding(entry.value)),
+        (Some(_), "freq") => reply.error(NO_FREQUENCY),
+        (Some(entry), _) => reply.integer(references(entry.value)),
+    })?;
     Ok(())
 }

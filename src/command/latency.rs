@@ -2,6 +2,7 @@
 
 use super::{
     context::{Context, Session},
+    help,
     refusal::{Subcommands, subcommand},
     spec::Spec,
     stats::{Series, Spike, event},
@@ -13,13 +14,21 @@ pub(super) const COMMANDS: &[Spec] =
     &[Spec::session("latency", -2, latency, ("server", "2.8.13"), "Tell how long commands took.")
         .with_subcommands(LATENCY)];
 
-const LATENCY: Subcommands =
-    &[("doctor", 2), ("graph", 3), ("histogram", -2), ("history", 3), ("latest", 2), ("reset", -2)];
+const LATENCY: Subcommands = &[
+    ("doctor", 2),
+    ("graph", 3),
+    ("help", 2),
+    ("histogram", -2),
+    ("history", 3),
+    ("latest", 2),
+    ("reset", -2),
+];
 
 fn latency(_: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
     match subcommand("latency", LATENCY, args, reply) {
         Some("doctor") => reply.verbatim(&doctor(context)),
         Some("graph") => graph(context, args.get(2), reply),
+        Some("help") => help::write("LATENCY", help::LATENCY, reply),
         Some("histogram") => histograms(context, args, reply),
         Some("history") => history(context, args.get(2), reply),
         Some("latest") => latest(context, reply),

@@ -1,6 +1,7 @@
 //! MEMORY: what a key takes.
 
 use super::{
+    help,
     refusal::{Subcommands, subcommand},
     spec::{Action, Error, NOT_AN_INTEGER, SYNTAX_ERROR, Spec},
 };
@@ -19,18 +20,25 @@ pub(super) const COMMANDS: &[Spec] = &[Spec::new(
 )
 .with_subcommands(MEMORY)];
 
-const MEMORY: Subcommands = &[("usage", -3)];
+const MEMORY: Subcommands = &[("help", 2), ("usage", -3)];
 
-/// MEMORY USAGE key [SAMPLES count]. What an engine needs beside the bytes, no engine tells by key.
 fn memory(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
-    if subcommand("memory", MEMORY, args, reply).is_none() {
-        return Ok(());
+    match subcommand("memory", MEMORY, args, reply) {
+        Some("usage") => usage(keyspace, args, reply),
+        Some(_) => {
+            help::write("MEMORY", help::MEMORY, reply);
+            Ok(())
+        }
+        None => Ok(()),
     }
-    if args.len() > 3 {
-        let samples = args.len() == 5 && args.get(3).eq_ignore_ascii_case(b"samples");
-        let count =
-            samples.then(|| parse_integer(args.get(4)).ok_or(NOT_AN_INTEGER)).ok_or(SYNTAX_ERROR)??;
-        if count < 0 {
+}
+
+/// MEMORY USAGE key [SAMPLES count ...]. What an engine needs beside the bytes, no engine tells by key.
+fn usage(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+    let mut words = args.from(3);
+    while let Some(word) = words.next() {
+        let count = words.next().filter(|_| word.eq_ignore_ascii_case(b"samples")).ok_or(SYNTAX_ERROR)?;
+        if parse_integer(count).ok_or(NOT_AN_INTEGER)? < 0 {
             return Err(SYNTAX_ERROR);
         }
     }

@@ -17,6 +17,7 @@ mod counter;
 mod expire;
 mod extended;
 pub mod glob;
+mod help;
 mod info;
 mod keyspace;
 pub mod latency;
@@ -38,6 +39,7 @@ mod spec;
 pub mod stats;
 mod string;
 mod table;
+mod tracking;
 mod transaction;
 
 pub use clients::{Client, Clients, Pause};

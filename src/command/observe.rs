@@ -2,7 +2,8 @@
 
 use super::{
     context::{Context, REDIS_VERSION, Session, Wait},
-    refusal::{Subcommands, subcommand},
+    help,
+    refusal::{Subcommands, subcommand, wrong_shape},
     spec::{NOT_AN_INTEGER, Spec},
     stats::Slow,
 };
@@ -24,14 +25,16 @@ pub(super) const COMMANDS: &[Spec] = &[
     Spec::session("lolwut", -1, lolwut, (GROUP, "5.0.0"), "Tell the version of Redis."),
 ];
 
-const SLOWLOG: Subcommands = &[("get", -2), ("len", 2), ("reset", 2)];
+const SLOWLOG: Subcommands = &[("get", -2), ("help", 2), ("len", 2), ("reset", 2)];
 
 fn slowlog(_: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
     match subcommand("slowlog", SLOWLOG, args, reply) {
+        Some("get") if args.len() > 3 => reply.error(wrong_shape("slowlog", args)),
         Some("get") => match count(args) {
             Some(most) => slow_entries(&context.slow.entries(most), reply),
             None => reply.error("ERR count should be greater than or equal to -1"),
         },
+        Some("help") => help::write("SLOWLOG", help::SLOWLOG, reply),
         Some("len") => reply.integer(context.slow.len() as i64),
         Some(_) => {
             context.slow.reset();
@@ -43,13 +46,12 @@ fn slowlog(_: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply
 
 /// How many entries are wanted, 10 unless it is said, all for -1; `None` for what is no such number.
 fn count(args: Args<'_>) -> Option<Option<usize>> {
-    match args.len() {
-        2 => Some(Some(10)),
-        3 => match parse_integer(args.get(2))? {
-            -1 => Some(None),
-            count => usize::try_from(count).ok().map(Some),
-        },
-        _ => None,
+    if args.len() == 2 {
+        return Some(Some(10));
+    }
+    match parse_integer(args.get(2))? {
+        -1 => Some(None),
+        count => usize::try_from(count).ok().map(Some),
     }
 }
 
@@ -67,6 +69,7 @@ fn slow_entries(entries: &[Slow], reply: &mut Reply) {
     }
 }
 
+/// Who monitors already gets no second answer, as in Redis.
 fn monitor(session: &mut Session, context: &Context, _: Args<'_>, reply: &mut Reply) {
     if session.client().is_executing() {
         return reply.error("ERR MONITOR isn't allowed for DENY BLOCKING client");
@@ -74,8 +77,8 @@ fn monitor(session: &mut Session, context: &Context, _: Args<'_>, reply: &mut Re
     if session.feed.is_none() {
         session.feed = Some(context.monitors.add(session.client().clone()));
         session.client().monitors.store(true, Ordering::Relaxed);
+        reply.ok();
     }
-    reply.ok();
 }
 
 /// WAIT replicas milliseconds. Without replicas it can only wait; 0 milliseconds are not for ever here, or the client

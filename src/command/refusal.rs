@@ -33,6 +33,12 @@ pub fn subcommand(
     Some(name)
 }
 
+/// Redis' words for a subcommand that has too many arguments, or a shape that it has not.
+pub(super) fn wrong_shape(command: &str, args: Args<'_>) -> Vec<u8> {
+    let (word, hint) = (quote(args.get(1), QUOTED), format!("'. Try {} HELP.", command.to_ascii_uppercase()));
+    [b"ERR unknown subcommand or wrong number of arguments for '", word, hint.as_bytes()].concat()
+}
+
 pub(super) fn wrong_arity(name: &str, reply: &mut Reply) {
     reply.error(format!("ERR wrong number of arguments for '{name}' command"));
 }

@@ -105,7 +105,7 @@ impl KeysOptions {
                 options.limit =
                     usize::try_from(limit).map_err(|_| Error::Text("ERR LIMIT can't be negative"))?;
             } else {
-                return Err(SYNTAX_ERROR);
+                return Err(Error::Text("ERR wrong number of arguments for 'keys' command"));
             }
         }
         Ok(options)

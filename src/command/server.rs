@@ -2,8 +2,8 @@
 
 use super::{
     context::{After, Context, Session},
-    glob,
-    refusal::{Subcommands, subcommand},
+    glob, help,
+    refusal::{Subcommands, accepts, subcommand},
     spec::{Action, Commands, Error, NO_KEY, SYNTAX_ERROR, Spec},
 };
 use crate::resp::{Args, Reply};
@@ -32,8 +32,9 @@ pub(super) const COMMANDS: &[Spec] = &[
     Spec::session("shutdown", -1, shutdown, (GROUP, "1.0.0"), "Sync, close and stop the server."),
 ];
 
-const COMMAND: Subcommands = &[("count", 2), ("docs", -2), ("getkeys", -3), ("info", -2), ("list", -2)];
-const DEBUG: Subcommands = &[("settle", 2), ("sleep", 3)];
+const COMMAND: Subcommands =
+    &[("count", 2), ("docs", -2), ("getkeys", -4), ("help", 2), ("info", -2), ("list", -2)];
+const DEBUG: Subcommands = &[("help", 2), ("settle", 2), ("sleep", 3)];
 
 fn bgrewriteaof(context: &Context, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     context.store.rewrite()?;
@@ -45,6 +46,10 @@ fn bgrewriteaof(context: &Context, _: Args<'_>, reply: &mut Reply) -> Result<(),
 /// keeps only its own connection waiting.
 fn debug(context: &Context, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     match subcommand("debug", DEBUG, args, reply) {
+        Some("help") => {
+            help::write("DEBUG", help::DEBUG, reply);
+            return Ok(());
+        }
         Some("settle") => context.store.settle()?,
         Some(_) => {
             let seconds = str::from_utf8(args.get(2)).ok().and_then(|text| text.parse().ok());
@@ -57,15 +62,23 @@ fn debug(context: &Context, args: Args<'_>, reply: &mut Reply) -> Result<(), Err
     Ok(())
 }
 
-/// SAVE and NOSAVE ask about snapshots, NOW and FORCE about replicas; there are neither.
+/// SAVE and NOSAVE ask about snapshots, NOW and FORCE about replicas; there are neither. Nothing that ABORT could stop
+/// takes long enough.
 fn shutdown(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
-    let known = |word: &[u8]| {
-        ["save", "nosave", "now", "force"].iter().any(|w| word.eq_ignore_ascii_case(w.as_bytes()))
+    let has = |name: &str| args.from(1).any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+    let is_known = |word: &[u8]| {
+        ["save", "nosave", "now", "force", "abort"]
+            .iter()
+            .any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
     };
-    if args.from(1).all(known) {
-        session.after = After::Shutdown;
-    } else {
-        reply.error(SYNTAX_ERROR.to_string());
+    let others = ["save", "nosave", "now", "force"].into_iter().any(has);
+    match has("abort") {
+        _ if !args.from(1).all(is_known) || has("save") && has("nosave") => {
+            reply.error(SYNTAX_ERROR.to_string());
+        }
+        true if others => reply.error(SYNTAX_ERROR.to_string()),
+        true => reply.error("ERR No shutdown in progress."),
+        false => session.after = After::Shutdown,
     }
 }
 
@@ -77,6 +90,7 @@ fn command(commands: &Commands, args: Args<'_>, reply: &mut Reply) {
         Some("count") => reply.integer(commands.rows().len() as i64),
         Some("docs") => docs(commands, args, reply),
         Some("getkeys") => get_keys(commands, args, reply),
+        Some("help") => help::write("COMMAND", help::COMMAND, reply),
         Some("list") => list(commands, args, reply),
         Some(_) if args.len() == 2 => describe_all(commands, reply),
         Some(_) => {
@@ -171,13 +185,15 @@ fn list(commands: &Commands, args: Args<'_>, reply: &mut Reply) {
 
 /// COMMAND GETKEYS command argument ...
 fn get_keys(commands: &Commands, args: Args<'_>, reply: &mut Reply) {
-    let Some(spec) = commands.find(args.get(2)) else { return reply.error("ERR Invalid command specified") };
+    let Some((spec, arity)) = command_of(commands, args) else {
+        return reply.error("ERR Invalid command specified");
+    };
     let len = args.len() - 2;
     let (first, last, step) = spec.keys;
-    if first == 0 {
+    if first == 0 || is_help(spec, args) {
         return reply.error("ERR The command has no key arguments");
     }
-    if !spec.accepts(len) {
+    if !accepts(arity, len) {
         return reply.error("ERR Invalid number of arguments specified for command");
     }
     let last = if last < 0 { len as i32 + last } else { last };
@@ -185,4 +201,19 @@ fn get_keys(commands: &Commands, args: Args<'_>, reply: &mut Reply) {
         (first..=last).step_by(step.unsigned_abs() as usize).map(|at| at as usize + 2).collect();
     reply.array(positions.len());
     positions.iter().for_each(|at| reply.bulk(args.get(*at)));
+}
+
+/// The command that GETKEYS is asked about, and its arity or that of its subcommand.
+fn command_of(commands: &Commands, args: Args<'_>) -> Option<(&'static Spec, i32)> {
+    let spec = commands.find(args.get(2))?;
+    if spec.subcommands.is_empty() {
+        return Some((spec, spec.arity));
+    }
+    let is_named = |(name, _): &&(&str, i32)| args.get(3).eq_ignore_ascii_case(name.as_bytes());
+    spec.subcommands.iter().find(is_named).map(|(_, arity)| (spec, *arity))
+}
+
+/// Whether it is the subcommand without keys that every command with subcommands has.
+fn is_help(spec: &Spec, args: Args<'_>) -> bool {
+    !spec.subcommands.is_empty() && args.get(3).eq_ignore_ascii_case(b"help")
 }

@@ -36,10 +36,11 @@ const STAGES: &[&[&str]] =
 const COMMANDS: (&[&str], &[&[&str]]) = (
     &["list", "table"],
     &[
+        &["tracking"],
         &["spec"],
         &["context"],
         &["live", "monitors", "refusal"],
-        &["clients", "extended", "glob", "password", "process", "rewrite", "scope", "stats"],
+        &["clients", "extended", "glob", "help", "password", "process", "rewrite", "scope", "stats"],
     ],
 );
 

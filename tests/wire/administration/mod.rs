@@ -3,6 +3,7 @@
 mod clients;
 mod counters;
 mod durability;
+mod help;
 mod latency;
 mod metrics;
 mod settings;

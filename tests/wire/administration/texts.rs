@@ -4,6 +4,7 @@ use crate::{
     differential::Redis,
     every_store::in_memory,
     frames::{ask, replies},
+    support::Client,
 };
 use kvbench::command::find;
 
@@ -25,6 +26,10 @@ const REQUESTS: &[&str] = &[
     "CLIENT KILL TYPE pubsub",
     "CLIENT KILL USER nobody",
     "CLIENT LIST BOGUS",
+    "CLIENT HELP x",
+    "CLIENT LIST ID -1",
+    "CLIENT LIST ID 0",
+    "CLIENT LIST ID 0 999999 x",
     "CLIENT LIST ID 999999",
     "CLIENT LIST ID x",
     "CLIENT LIST TYPE nosuch",
@@ -40,7 +45,29 @@ const REQUESTS: &[&str] = &[
     "CLIENT PAUSE x",
     "CLIENT REPLY on",
     "CLIENT REPLY x",
+    "CLIENT PAUSE 9223372036854775807",
+    "PING",
+    "CLIENT PAUSE 9223372036854775806 write",
+    "DEL none",
+    "CLIENT TRACKING nosuch",
+    "CLIENT TRACKING nosuch nosuch",
     "CLIENT TRACKING off",
+    "CLIENT TRACKING off bcast optin optout",
+    "CLIENT TRACKING off nosuch",
+    "CLIENT TRACKING off prefix",
+    "CLIENT TRACKING off prefix a",
+    "CLIENT TRACKING off redirect",
+    "CLIENT TRACKING off redirect 999999",
+    "CLIENT TRACKING off redirect x",
+    "CLIENT TRACKING on bcast optin",
+    "CLIENT TRACKING on bcast optout prefix a",
+    "CLIENT TRACKING on nosuch",
+    "CLIENT TRACKING on noloop optin optout",
+    "CLIENT TRACKING on optin optout",
+    "CLIENT TRACKING on prefix",
+    "CLIENT TRACKING on prefix a",
+    "CLIENT TRACKING on redirect -1",
+    "CLIENT TRACKING on redirect 999999 redirect 0",
     "CLIENT TRACKINGINFO",
     "CLIENT UNBLOCK 1",
     "CLIENT UNBLOCK 1 nosuch",
@@ -51,6 +78,18 @@ const REQUESTS: &[&str] = &[
     "COMMAND GETKEYS",
     "COMMAND GETKEYS get k",
     "COMMAND GETKEYS mset a 1 b 2",
+    "COMMAND GETKEYS get",
+    "COMMAND GETKEYS nosuch",
+    "COMMAND GETKEYS ping",
+    "COMMAND GETKEYS get k x",
+    "COMMAND GETKEYS client nosuch k",
+    "COMMAND GETKEYS config get k",
+    "COMMAND GETKEYS memory help",
+    "COMMAND GETKEYS memory usage",
+    "COMMAND GETKEYS object encoding",
+    "COMMAND GETKEYS object encoding k",
+    "COMMAND GETKEYS object help",
+    "COMMAND GETKEYS object nosuch k",
     "COMMAND GETKEYS nosuch k",
     "COMMAND GETKEYS ping k",
     "COMMAND GETKEYS set k",
@@ -73,6 +112,14 @@ const REQUESTS: &[&str] = &[
     "CONFIG SET client-output-buffer-limit nosuch",
     "CONFIG SET client-output-buffer-limit normal_0_0_0",
     "CONFIG SET databases 3",
+    "CONFIG SET DATABASES 3",
+    "CONFIG SET databases 3 nosuch 1",
+    "CONFIG SET nosuch 1 databases 3",
+    "CONFIG SET timeout x databases 3",
+    "CONFIG SET timeout x nosuch 1",
+    "CONFIG SET timeout x TIMEOUT 1",
+    "CONFIG SET TIMEOUT x",
+    "CONFIG SET timeout 1 TIMEOUT 2 nosuch 1",
     "CONFIG SET loglevel nosuch",
     "CONFIG SET maxclients",
     "CONFIG SET maxclients 0",
@@ -89,6 +136,12 @@ const REQUESTS: &[&str] = &[
     "CONFIG GET slowlog-max-len",
     "CONFIG GET slowlog-log-slower-than",
     "CONFIG GET timeout",
+    "CONFIG GET TIMEOUT",
+    "CONFIG GET TIMEOUT timeout",
+    "CONFIG GET TIMEO*",
+    "CONFIG GET timeo* Timeout",
+    "CONFIG GET Timeout TIMEO*",
+    "CONFIG GET time\\out",
     "CONFIG SET loglevel notice",
     "CONFIG GET loglevel",
     "LATENCY",
@@ -117,6 +170,30 @@ const REQUESTS: &[&str] = &[
     "MEMORY USAGE",
     "MEMORY USAGE none",
     "MEMORY USAGE none SAMPLES 5",
+    "MEMORY USAGE none SAMPLES 1 samples 0",
+    "MEMORY USAGE none SAMPLES 1 SAMPLES",
+    "MEMORY USAGE none SAMPLES 1 SAMPLES -1",
+    "OBJECT FREQ",
+    "OBJECT FREQ k",
+    "OBJECT FREQ none",
+    "OBJECT HELP x",
+    "OBJECT REFCOUNT k",
+    "OBJECT REFCOUNT k x",
+    "OBJECT REFCOUNT none",
+    "SET n 9999",
+    "OBJECT REFCOUNT n",
+    "SET n 10000",
+    "OBJECT REFCOUNT n",
+    "SET n -1",
+    "OBJECT REFCOUNT n",
+    "EXPIRE k 1 x\r\n",
+    "EXPIRE k 1 \n\n",
+    "EXPIRE k 1 x\ny",
+    "PEXPIREAT n 9223372036854775807",
+    "EXPIRETIME n",
+    "PEXPIRETIME n",
+    "KEYS",
+    "KEYS a b",
     "MEMORY USAGE k SAMPLES",
     "MEMORY USAGE k SAMPLES x",
     "MEMORY USAGE k SAMPLES -1",
@@ -127,7 +204,18 @@ const REQUESTS: &[&str] = &[
     "MONITOR x",
     "RESET x",
     "SLOWLOG",
+    "SHUTDOWN ABORT",
+    "SHUTDOWN ABORT abort",
+    "SHUTDOWN ABORT NOW",
+    "SHUTDOWN SAVE NOSAVE",
+    "SHUTDOWN nosave now save",
+    "SHUTDOWN nosuch",
+    // A request that a busy machine makes slow is no entry.
+    "CONFIG SET slowlog-log-slower-than 1000000000",
+    "SLOWLOG RESET",
     "SLOWLOG GET -1",
+    "SLOWLOG GET 1 2",
+    "SLOWLOG get 1 2 3",
     "SLOWLOG GET -2",
     "SLOWLOG GET x",
     "SLOWLOG LEN",
@@ -170,6 +258,36 @@ fn a_reset_connection_is_as_new() {
         replies
     });
     assert_eq!(ours, theirs);
+}
+
+/// The second MONITOR gets none, and what RESET leaves is no monitor.
+#[test]
+fn who_monitors_is_answered_once() {
+    let (redis, running) = (Redis::start(), in_memory(&[]));
+    let [ours, theirs] = [running.connect(), redis.connect()].map(|mut client| {
+        client.send("MONITOR\r\nMONITOR\r\nRESET\r\nPING\r\nQUIT\r\n");
+        replies(&mut client, 4)
+    });
+    assert_eq!(ours, theirs);
+    assert_eq!(ours.concat(), b"+OK\r\n+RESET\r\n+PONG\r\n+OK\r\n");
+}
+
+/// What CLIENT INFO tells as flags.
+fn flags(client: &mut Client) -> String {
+    let line = super::text(client, &["CLIENT", "INFO"]);
+    line.split(' ').find(|field| field.starts_with("flags=")).unwrap().to_owned()
+}
+
+#[test]
+fn reset_leaves_no_evict_as_it_is() {
+    let (redis, running) = (Redis::start(), in_memory(&[]));
+    let [ours, theirs] = [running.connect(), redis.connect()].map(|mut client| {
+        ask(&mut client, &["CLIENT", "NO-EVICT", "ON"]);
+        ask(&mut client, &["RESET"]);
+        flags(&mut client)
+    });
+    assert_eq!(ours, theirs);
+    assert_eq!(ours, "flags=e");
 }
 
 #[test]

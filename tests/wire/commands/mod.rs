@@ -76,7 +76,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("flushdb bogus", "-ERR syntax error"),
     ("flushdb async sync", "-ERR syntax error"),
     ("shutdown bogus", "-ERR syntax error"),
-    ("keys * bogus", "-ERR syntax error"),
+    ("keys * bogus", "-ERR wrong number of arguments for 'keys' command"),
     ("keys * limit", "-ERR syntax error"),
     ("keys * limit x", "-ERR value is not an integer or out of range"),
     ("keys * limit -1", "-ERR LIMIT can't be negative"),
