@@ -27,7 +27,7 @@ pub struct Results {
 pub struct Cell {
     /// Store, or name of the program.
     pub subject: String,
-    /// The library behind it, with its version; empty for a program.
+    /// The library behind it, with its version, or the format of kvbench's own log; empty for a program.
     pub library: String,
     /// `--fsync`; empty for a program.
     pub fsync: String,

@@ -1,7 +1,7 @@
 //! `kvbench stores`: what the engines of this build are and promise, and what of it was proved.
 
 use crate::{
-    engine::{Fsync, Info, kinds},
+    engine::{Fsync, Info, kept_by, kinds},
     proof::Results,
 };
 use std::fmt::{self, Write};
@@ -73,7 +73,7 @@ fn count(info: &Info) -> &'static str {
 
 /// How often the losses of a policy were tried.
 fn proof(info: &Info, fsync: Fsync, proved: &Results) -> String {
-    let tried = |mode, strikes| match proved.rounds(info.name, info.library, fsync.as_str(), mode) {
+    let tried = |mode, strikes| match proved.rounds(info.name, kept_by(info), fsync.as_str(), mode) {
         0 => format!("no {strikes} tested"),
         1 => format!("1 round of {strikes} without a fault"),
         rounds => format!("{rounds} rounds of {strikes} without a fault"),

@@ -2,7 +2,7 @@
 
 use super::words::{FsyncWord, kind_parser};
 use crate::{
-    engine::{Fsync, Kind},
+    engine::{self, Fsync, Kind},
     torture::{Mode, Options, Subject, disk::Cut, promise::Promise},
 };
 use anyhow::Context;
@@ -151,7 +151,7 @@ impl Torture {
                 let loss = kind.info.loss(fsync);
                 Subject {
                     name: name.into(),
-                    library: kind.info.library.into(),
+                    library: engine::kept_by(kind.info).into(),
                     fsync: fsync.to_string(),
                     program: program.clone(),
                     arguments: server_arguments(name, fsync),

@@ -1,13 +1,15 @@
 //! Engines that fail on purpose. Two do so now and then, to see that a benchmark notices: `failing` returns
-//! errors, `wrong-value` returns values that nobody wrote. `slow-sync` does not end its syncs while there is
-//! a file `<path>.hold`. Otherwise they are `btree`.
+//! errors, `wrong-value` returns values that nobody wrote. While there is a file `<path>.hold` (in memory: `<store>.hold`),
+//! `slow-sync` does not end its syncs, and `slow-scan` its scans and counts; a file `<path>.held` tells when one waits.
+//! Otherwise they are `btree`.
 
 use super::{
     Batch, Caveat, Engine, Error, Fsync, Info, KeyRange, Kind, Location, OpenOptions, Result, VisitPair,
     VisitValue, btree,
 };
 use std::{
-    path::PathBuf,
+    fs::File,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
     thread,
     time::Duration,
@@ -36,14 +38,16 @@ pub const WRONG_VALUE: Kind = Kind {
 
 /// Syncs as slowly as the test wants.
 pub const SLOW_SYNC: Kind = Kind {
-    info: &SLOW_INFO,
-    open: |options| {
-        let hold = match &options.location {
-            Location::Path(path) => path.with_added_extension("hold"),
-            Location::Memory => return Err(Error::no_files(SLOW_INFO.name)),
-        };
-        open(&SLOW_INFO, Fault::SlowSyncs { hold }, options)
-    },
+    info: &SLOW_SYNC_INFO,
+    open: |options| open(&SLOW_SYNC_INFO, Fault::SlowSyncs(Hold::of(&SLOW_SYNC_INFO, options)), options),
+    recognise: btree::KIND.recognise,
+    check: btree::KIND.check,
+};
+
+/// Scans and counts as slowly as the test wants.
+pub const SLOW_SCAN: Kind = Kind {
+    info: &SLOW_SCAN_INFO,
+    open: |options| open(&SLOW_SCAN_INFO, Fault::SlowScans(Hold::of(&SLOW_SCAN_INFO, options)), options),
     recognise: btree::KIND.recognise,
     check: btree::KIND.check,
 };
@@ -57,15 +61,43 @@ static FAILING_INFO: Info = Info {
 
 static WRONG_INFO: Info = Info { name: "wrong-value", ..FAILING_INFO };
 
-static SLOW_INFO: Info = Info { name: "slow-sync", ..FAILING_INFO };
+static SLOW_SYNC_INFO: Info = Info { name: "slow-sync", ..FAILING_INFO };
+
+static SLOW_SCAN_INFO: Info = Info { name: "slow-scan", ..FAILING_INFO };
 
 enum Fault {
     /// Calls fail.
     Errors,
     /// Values are wrong.
     Lies,
-    /// Syncs wait until this file is gone.
-    SlowSyncs { hold: PathBuf },
+    /// Syncs wait.
+    SlowSyncs(Hold),
+    /// Scans and counts wait.
+    SlowScans(Hold),
+}
+
+/// A file that others wait for: until it is gone.
+struct Hold(PathBuf);
+
+impl Hold {
+    fn of(info: &Info, options: &OpenOptions) -> Self {
+        let beside = match &options.location {
+            Location::Path(path) => path,
+            Location::Memory => Path::new(info.name),
+        };
+        Self(beside.with_added_extension("hold"))
+    }
+
+    /// Waits, and tells so by another file.
+    fn wait(&self) {
+        if self.0.exists() {
+            // A test that looks for it fails without it.
+            let _made = File::create(self.0.with_extension("held"));
+        }
+        while self.0.exists() {
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
 }
 
 fn open(info: &'static Info, fault: Fault, options: &OpenOptions) -> Result<Box<dyn Engine>> {
@@ -90,6 +122,12 @@ impl Faulty {
         match matches!(self.fault, Fault::Errors) && Self::is_due(calls) {
             true => Err(Error::Library { engine: self.info.name, message: "failed on purpose".into() }),
             false => Ok(()),
+        }
+    }
+
+    fn wait_to_scan(&self) {
+        if let Fault::SlowScans(hold) = &self.fault {
+            hold.wait();
         }
     }
 
@@ -135,10 +173,8 @@ impl Engine for Faulty {
     }
 
     fn sync(&self) -> Result<()> {
-        if let Fault::SlowSyncs { hold } = &self.fault {
-            while hold.exists() {
-                thread::sleep(Duration::from_millis(2));
-            }
+        if let Fault::SlowSyncs(hold) = &self.fault {
+            hold.wait();
         }
         self.engine.sync()
     }
@@ -153,10 +189,12 @@ impl Engine for Faulty {
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         self.fail(&self.reads)?;
+        self.wait_to_scan();
         self.engine.scan(range, &mut |key, value| self.distort(value, |value| visit(key, value)))
     }
 
     fn count(&self) -> Result<u64> {
+        self.wait_to_scan();
         self.engine.count()
     }
 

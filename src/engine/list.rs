@@ -18,7 +18,7 @@ use super::rocksdb;
 use super::sled;
 #[cfg(feature = "sqlite")]
 use super::sqlite;
-use super::{Engine, Error, Kind, Location, OpenOptions, Result, btree, first, map};
+use super::{Engine, Error, Info, Kind, Location, OpenOptions, Result, aof, btree, first, map};
 use std::{fs, io, path::Path, sync::OnceLock, thread, time::Duration};
 
 /// The engines of this build.
@@ -51,6 +51,8 @@ pub const FAULTY: &[Kind] = &[
     fault::WRONG_VALUE,
     #[cfg(feature = "fault-injection")]
     fault::SLOW_SYNC,
+    #[cfg(feature = "fault-injection")]
+    fault::SLOW_SCAN,
     #[cfg(all(feature = "fault-injection", feature = "sled"))]
     flush_only::KIND,
 ];
@@ -85,6 +87,13 @@ pub fn add(others: &'static [Kind]) -> Result<()> {
 /// The engines of this build, and those that were added.
 pub fn kinds() -> impl Iterator<Item = &'static Kind> + Clone {
     KINDS.iter().chain(OTHERS.get().copied().unwrap_or_default())
+}
+
+/// What keeps an engine's data on disk, with its version: its library, but with `map` and `btree`, whose libraries
+/// know of no disk, the append-only file in its format.
+pub fn kept_by(info: &Info) -> &'static str {
+    let own = [&map::KIND, &btree::KIND].iter().any(|kind| kind.info.name == info.name);
+    if own { aof::FORMAT } else { info.library }
 }
 
 impl Kind {

@@ -59,7 +59,7 @@ pub use error::{Error, Result};
 pub use info::{
     Caveat, Compression, Durability, Extent, Family, Fsync, Info, Loss, Lost, OpenFiles, Writers,
 };
-pub use list::{FAULTY, KINDS, add, kinds, prepare};
+pub use list::{FAULTY, KINDS, add, kept_by, kinds, prepare};
 
 /// Called with the index of a key and its value, or `None` when it is absent. The value is lent
 /// from the engine's own memory for the time of the call.

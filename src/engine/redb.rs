@@ -81,7 +81,7 @@ static INFO: Info = Info {
 const MAX_KEY: usize = 512 << 20;
 
 /// Commits without a sync of which redb keeps some bytes each: after so many, one is synced. [`INFO`] says so.
-const PENDING: u32 = 100_000;
+const PENDING: u32 = if cfg!(test) { 100 } else { 100_000 };
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("kvbench");
 
@@ -298,5 +298,42 @@ impl Engine for Redb {
 
     fn close(&self) -> Result<()> {
         self.sync()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// Keys that the next start would find if the process were killed now.
+    fn left_by_a_kill(path: &Path) -> u64 {
+        let copy = path.with_extension("copy");
+        fs::copy(path, &copy).unwrap();
+        let engine = Redb::open(&OpenOptions::for_check(&copy)).unwrap();
+        engine.count().unwrap()
+    }
+
+    #[test]
+    fn of_commits_without_a_sync_one_in_so_many_is_synced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data");
+        let engine = Redb::open(&OpenOptions::for_check(&path)).unwrap();
+        let write = |number: u32, sync| {
+            let mut batch = Batch::default();
+            let key = number.to_be_bytes();
+            batch.put(&key, b"value");
+            engine.write(&batch, sync).unwrap();
+        };
+        (0..PENDING).for_each(|number| write(number, false));
+        assert_eq!(left_by_a_kill(&path), 0);
+        write(PENDING, false);
+        assert_eq!(left_by_a_kill(&path), u64::from(PENDING) + 1);
+        // It counts from the last synced commit on, whoever asked for that.
+        (0..PENDING / 2).for_each(|number| write(PENDING * 2 + number, false));
+        write(PENDING * 3, true);
+        let synced = left_by_a_kill(&path);
+        (0..PENDING).for_each(|number| write(PENDING * 4 + number, false));
+        assert_eq!(left_by_a_kill(&path), synced);
     }
 }

@@ -32,7 +32,7 @@ impl fmt::Display for Mode {
 pub struct Subject {
     /// Store, or name of the program.
     pub name: String,
-    /// The library behind it; empty for a program.
+    /// The library behind it, or the format of its log; empty for a program.
     pub library: String,
     /// The policy; empty for a program.
     pub fsync: String,

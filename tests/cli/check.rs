@@ -2,9 +2,9 @@
 
 use crate::{
     program::{Ended, run, serve},
-    support::stores,
+    support::{KVBENCH, Server, stores},
 };
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 /// Some thousand keys, of which some thousand more were overwritten.
 fn fill(dir: &Path, store: &str) {
@@ -136,6 +136,35 @@ fn a_damaged_append_only_file_is_refused_checked_repaired_and_opened() {
     assert_eq!(again.status.code(), Some(0));
     assert!(again.stdout.contains("nothing to repair"), "{}", again.stdout);
     assert!(!dir.path().join("data.removed-2").exists());
+}
+
+/// What a start says of a log with these bytes behind what was written.
+fn said_of_a_log_with(dir: &Path, behind: &[u8]) -> String {
+    let path = dir.join("data");
+    fs::write(&path, [&fs::read(&path).unwrap(), behind].concat()).unwrap();
+    let log = fs::File::create(dir.join("log")).unwrap();
+    let mut command = Command::new(KVBENCH);
+    command.args(["--store", "btree", "--path", "data", "--fsync", "always"]).current_dir(dir).stderr(log);
+    let server = Server::start_command(&mut command);
+    assert_eq!(format!("{:?}", server.connect().call(&["DBSIZE"])), "Integer(10001)");
+    assert!(server.terminate().success());
+    fs::read_to_string(dir.join("log")).unwrap()
+}
+
+#[test]
+fn a_start_says_what_it_cuts_off() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path(), "btree");
+    let len = fs::metadata(dir.path().join("data")).unwrap().len();
+    assert_eq!(said_of_a_log_with(dir.path(), b""), "");
+    for behind in [&b"*3\r\n$3\r\nSET\r\n"[..], &[0; 4096], &[b'x'; 100_000]] {
+        let said = said_of_a_log_with(dir.path(), behind);
+        let text = format!("cut off the last {} bytes, from byte {len}; the log does not say", behind.len());
+        assert!(said.contains(" WARN ") && said.contains(&text), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    // What the log itself puts there is nothing to tell of.
+    assert_eq!(said_of_a_log_with(dir.path(), &[b'#'; 4096]), "");
 }
 
 #[test]

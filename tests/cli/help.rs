@@ -105,6 +105,11 @@ fn stores_lists_every_engine_with_what_each_fsync_word_loses() {
             let line = line.unwrap_or_else(|| panic!("{store} says nothing about {fsync}"));
             assert!(line.contains(loss.kill.words) && line.contains(loss.power_cut.words), "{line}");
         }
+        let proof = section.lines().find(|line| line.contains(" rounds of kills without a fault, "));
+        assert!(
+            proof.is_some_and(|line| line.ends_with(" rounds of power cuts without a fault")),
+            "{section}"
+        );
         for caveat in info.caveats {
             assert!(section.contains(caveat.text), "{store}: {}", caveat.text);
         }

@@ -10,7 +10,7 @@ fn info(client: &mut Client, name: &str) -> u64 {
     crate::frames::info(client, name)
 }
 
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < deadline, "{what}");

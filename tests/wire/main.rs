@@ -26,6 +26,8 @@ mod frames;
 mod full;
 mod idle;
 mod limits;
+#[cfg(feature = "fault-injection")]
+mod long;
 mod pipelines;
 mod scanning;
 mod shutdown;

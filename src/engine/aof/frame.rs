@@ -35,6 +35,9 @@ pub(super) const FILLER: u8 = b'#';
 /// What every start line begins with, of whatever version.
 pub(super) const START_TAG: &[u8] = b"#KVBENCH:";
 
+/// The format that is written, for people: the number is the one of the start line.
+pub(in super::super) const FORMAT: &str = "kvbench's append-only file, format 2";
+
 /// What every header begins with.
 pub(super) const TAG: &[u8; 3] = b"#F:";
 

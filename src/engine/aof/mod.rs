@@ -29,6 +29,7 @@ use super::{Caveat, Extent, Loss, Lost};
 pub use check::{Repaired, repair_log};
 pub(super) use {
     check::check,
+    frame::FORMAT,
     log::Aof,
     open::recognise,
     record::{MAX_LENGTH, encode_set},

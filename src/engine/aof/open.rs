@@ -105,8 +105,8 @@ fn load(
         if tail.torn {
             let (cut, at) = (len - tail.end, tail.end);
             log::warn!(
-                "{engine}: {} ends with an incomplete write: cut off the last {cut} bytes, from byte {at}, which \
-                were not synced",
+                "{engine}: {} ends with an incomplete write, or with damage: cut off the last {cut} bytes, from byte \
+                {at}; the log does not say that they were synced",
                 path.display()
             );
         }

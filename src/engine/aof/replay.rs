@@ -23,7 +23,7 @@ pub(super) struct Tail {
     /// End of the last whole frame, or group.
     pub(super) end: u64,
     /// Whether what is behind `end` is the begin of another, or what a crash left of it; otherwise
-    /// nothing, filler or zeros.
+    /// nothing or filler, and zeros in a log without frames.
     pub(super) torn: bool,
     /// Whether writes from behind `end`, of an unfinished group, went to `sink`.
     pub(super) overran: bool,
@@ -241,13 +241,18 @@ impl Reader {
             damage.detail = "another log begins here".into();
             return Ok((self.tail, Some(damage)));
         }
-        let blank = window.is_blank_from(0, |byte| byte == FILLER || byte == 0)?;
+        // Nobody writes zeros there: they stand for bytes that never reached the disk, or were lost.
+        let mut zeros = false;
+        let blank = window.is_blank_from(0, |byte| {
+            zeros |= byte == 0;
+            byte == FILLER || byte == 0
+        })?;
         let synced = if blank { 0 } else { latest_mark(window, Some(chain.id()))? }.max(self.synced);
         if synced > self.tail.end {
             damage.detail = format!("{detail}; it was on stable storage up to byte {synced}");
             return Ok((self.tail, Some(damage)));
         }
-        Ok((Tail { torn: self.group || !blank, ..self.tail }, None))
+        Ok((Tail { torn: self.group || !blank || zeros, ..self.tail }, None))
     }
 
     /// The same in a log of an earlier version, or of Redis.

@@ -1,7 +1,7 @@
-//! Reads of very much: they see one moment, and keep nobody from writing.
+//! Reads and writes of very much: they see one moment, and keep nobody from reading and writing.
 
 use super::{
-    super::{Batch, btree::BTree, map::Map},
+    super::{Batch, KeyRange, btree::BTree, map::Map},
     concurrent::{Concurrent, discard},
     table::Table,
 };
@@ -12,6 +12,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 const MIB: usize = 1 << 20;
@@ -92,7 +93,7 @@ fn many_long_values_are_of_one_moment() {
 /// One writes large batches beside others, another large ones while it has the turn: neither waits for ever, and a
 /// reader sees each of them whole.
 fn write_large_at_once<T: Table>() {
-    let names: Vec<[u8; 4]> = (0..20_000_u32).map(u32::to_be_bytes).collect();
+    let names = names(20_000);
     let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
     let batch = |value: &'static [u8]| {
         let mut batch = Batch::default();
@@ -139,4 +140,125 @@ fn write_large_at_once<T: Table>() {
 fn large_batches_at_once_do_not_wait_for_each_other_for_ever() {
     write_large_at_once::<Map>();
     write_large_at_once::<BTree>();
+}
+
+const MANY: u32 = 100_000;
+
+fn names(count: u32) -> Vec<[u8; 4]> {
+    (0..count).map(u32::to_be_bytes).collect()
+}
+
+fn table_of<T: Table>(names: &[[u8; 4]]) -> Concurrent<T> {
+    let table = Concurrent::new(T::default(), false);
+    let mut batch = Batch::default();
+    names.iter().for_each(|name| batch.put(name, b"value"));
+    discard(table.write_alone(&batch));
+    table
+}
+
+/// Looks at many keys, slowly until another thread has written. Tells whether it had before the last key.
+fn writes_meanwhile<T: Table>(look: impl FnOnce(&Concurrent<T>, &[&[u8]], &mut dyn FnMut())) -> bool {
+    let names = names(MANY);
+    let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+    let table = table_of::<T>(&names);
+    let (begun, written) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (mut visited, mut seen) = (0, false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !begun.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            put(&table, &[b"of another thread"], b"value");
+            written.store(true, Ordering::Release);
+        });
+        look(&table, &keys, &mut || {
+            begun.store(true, Ordering::Release);
+            visited += 1;
+            seen |= visited < MANY && written.load(Ordering::Acquire);
+            if !seen && visited.is_multiple_of(64) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        begun.store(true, Ordering::Release);
+    });
+    seen
+}
+
+fn scan_and_let_writers_in<T: Table>() {
+    assert!(writes_meanwhile::<T>(|table, _, visit| {
+        table.scan(KeyRange::ALL, &mut |_, _| {
+            visit();
+            ControlFlow::Continue(())
+        });
+    }));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes too long")]
+fn others_write_before_a_scan_ends() {
+    scan_and_let_writers_in::<Map>();
+    scan_and_let_writers_in::<BTree>();
+}
+
+fn read_and_let_writers_in<T: Table>() {
+    for read in [Concurrent::<T>::read, Concurrent::<T>::read_long] {
+        assert!(writes_meanwhile::<T>(|table, keys, visit| {
+            read(table, keys, &mut |_, _| {
+                visit();
+                ControlFlow::Continue(())
+            });
+        }));
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes too long")]
+fn others_write_before_a_read_of_many_keys_ends() {
+    read_and_let_writers_in::<Map>();
+    read_and_let_writers_in::<BTree>();
+}
+
+/// Writes a large batch. Tells whether another thread had the table half-way: when some of it was gathered, and when
+/// some of it was moved.
+fn is_seen_half_way<T: Table>() -> (bool, bool) {
+    let (names, done) = (names(MANY), AtomicBool::new(false));
+    let table = Concurrent::new(T::default(), false);
+    let mut batch = Batch::default();
+    names.iter().for_each(|name| batch.put(name, b"value"));
+    let (all, mut gathered, mut moved) = (names.len(), false, false);
+    thread::scope(|scope| {
+        let look = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let state = table.lock();
+                let (there, pending) = (state.table.len(), state.pending_puts());
+                gathered |= there == 0 && pending > 0 && pending < all;
+                moved |= there > 0 && there < all;
+            }
+        });
+        discard(table.write(&batch));
+        done.store(true, Ordering::Relaxed);
+        look.join().unwrap();
+    });
+    assert_eq!(table.len(), u64::from(MANY));
+    (gathered, moved)
+}
+
+fn let_readers_in<T: Table>() {
+    let (mut gathered, mut moved) = (false, false);
+    // The system may for once not let the other thread run.
+    for _ in 0..20 {
+        let seen = is_seen_half_way::<T>();
+        (gathered, moved) = (gathered || seen.0, moved || seen.1);
+        if gathered && moved {
+            return;
+        }
+    }
+    panic!("seen when some of it was gathered: {gathered}, when some was moved: {moved}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes too long")]
+fn others_read_before_a_large_write_ends() {
+    let_readers_in::<Map>();
+    let_readers_in::<BTree>();
 }

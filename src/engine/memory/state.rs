@@ -177,6 +177,12 @@ impl<T: Table> State<T> {
         self.pending.is_some()
     }
 
+    /// How many puts of a batch are pending.
+    #[cfg(test)]
+    pub(super) fn pending_puts(&self) -> usize {
+        self.pending.as_ref().map_or(0, |pending| pending.puts.len())
+    }
+
     /// Moves what the batch does to `key` into the table. Returns the pair that it replaces.
     pub(super) fn settle(&mut self, key: &[u8]) -> Option<T::Pair> {
         let pending = self.pending.as_mut()?;

@@ -255,3 +255,20 @@ fn a_rewrite_takes_nothing_over_that_is_not_as_it_was_written() {
     assert!(matches!(result, Err(Error::Corrupt { .. })), "{result:?}");
     assert!(!file::rewrite_path(&path).exists());
 }
+
+/// A page that was lost, or never written, may be all zeros; filler was written as such.
+#[test]
+fn zeros_behind_the_last_frame_are_cut_off_as_an_incomplete_write() {
+    let image = Image::synced_sample();
+    let filler = [frame::FILLER; 700];
+    for (behind, torn) in [
+        (&b""[..], false),
+        (&filler, false),
+        (&[0; 700], true),
+        (&[&filler[..], &[0]].concat(), true),
+        (&[&[0; 5000], &filler[..]].concat(), true),
+    ] {
+        let (tail, _) = read(&[&image.bytes, behind].concat()).unwrap();
+        assert_eq!((tail.end as usize, tail.torn), (image.bytes.len(), torn), "{} bytes", behind.len());
+    }
+}

@@ -286,6 +286,14 @@ fn how_the_bytes_arrive_does_not_matter() {
     assert_eq!(Some(&state), places.last().map(|(_, state)| state));
 }
 
+/// Proofs of `kvbench torture` count for one format only.
+#[test]
+fn the_format_has_the_number_of_the_start_line() {
+    let number = frame::FORMAT.rsplit(' ').next().unwrap();
+    let line = Chain::new(ID).start_line(0);
+    assert!(line.starts_with(format!("#KVBENCH:{number}:").as_bytes()), "{}", line.escape_ascii());
+}
+
 /// The file while it is open under `always`: batches, a mark, then filler.
 #[test]
 fn filler_follows_a_synced_batch_until_the_log_is_closed() {

@@ -1,0 +1,59 @@
+//! What looks at all keys and takes long: other clients of the same worker do not wait for it.
+
+use crate::{
+    everysec::wait_until,
+    support::{Server, request},
+};
+use std::{fs, path::Path};
+
+/// While `command` cannot go on, others are answered by the only worker.
+fn holds_nobody_up(dir: &Path, file: &str, server: &Server, command: &[&str]) {
+    let [hold, held] = ["hold", "held"].map(|extension| dir.join(file).with_added_extension(extension));
+    let (mut long, mut other) = (server.connect(), server.connect());
+    for client in [&mut long, &mut other] {
+        client.send("PING\r\n");
+        client.expect("+PONG\r\n");
+    }
+    fs::write(&hold, "").unwrap();
+    long.send(request(command));
+    wait_until(&format!("{command:?} looks at no keys"), || held.exists());
+    other.send("PING\r\n");
+    other.expect("+PONG\r\n");
+    other.send("GET key\r\nMGET key none\r\n");
+    other.expect("$5\r\nvalue\r\n*2\r\n$5\r\nvalue\r\n$-1\r\n");
+    fs::remove_file(&hold).unwrap();
+    let reply = format!("{:?}", long.reply());
+    assert!(!reply.starts_with("Error"), "{command:?}: {reply}");
+    fs::remove_file(&held).unwrap();
+}
+
+/// With and without files: the second commits on the clients' own thread.
+fn on_one_worker(keys: &str, commands: &[&[&str]]) {
+    for (path, file) in [("data", "data"), (":memory:", "slow-scan")] {
+        let dir = tempfile::tempdir().unwrap();
+        let server = Server::start(dir.path(), &["--store", "slow-scan", "--path", path, "--threads", "1"]);
+        let mut client = server.connect();
+        client.send(keys);
+        client.expect("+OK\r\n".repeat(keys.lines().count()));
+        for command in commands {
+            holds_nobody_up(dir.path(), file, &server, command);
+        }
+    }
+}
+
+#[test]
+fn other_clients_are_answered_while_one_looks_at_all_keys() {
+    on_one_worker(
+        "SET key value\r\n",
+        &[&["KEYS", "*"], &["DBSIZE"], &["SCAN", "0"], &["RANDOMKEY"], &["INFO"]],
+    );
+}
+
+/// With keys in others, those of one database are looked for.
+#[test]
+fn other_clients_are_answered_while_one_empties_or_exchanges_databases() {
+    on_one_worker(
+        "SET key value\r\nSELECT 1\r\nSET key value\r\n",
+        &[&["DBSIZE"], &["SWAPDB", "2", "3"], &["FLUSHDB"]],
+    );
+}
