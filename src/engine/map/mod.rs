@@ -411,6 +411,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
     fn parts_grow_one_after_the_other_and_keep_their_tags_apart() {
         let hasher = DefaultHashBuilder::default();
         let hashes: Vec<u64> = (0..200_000u32).map(|n| hasher.hash_one(n.to_be_bytes().as_slice())).collect();

@@ -190,15 +190,17 @@ fn interleave<T: Table>(ordered: bool, keys: u32, filled: u32, rounds: usize, se
         }
         test.check();
     }
-    assert!(test.finished > 10, "{} scans", test.finished);
+    // Miri has no time for more.
+    let enough = if cfg!(miri) { 1 } else { 10 };
+    assert!(test.finished >= enough, "{} scans", test.finished);
 }
 
 #[test]
 fn steps_between_writes_show_what_one_moment_holds() {
-    for seed in 0..if cfg!(miri) { 1 } else { 10 } {
-        let rounds = if cfg!(miri) { 600 } else { 6000 };
-        interleave::<Map>(false, 300, 0, rounds, seed);
-        interleave::<BTree>(true, 300, 0, rounds, seed);
+    let (seeds, rounds, keys) = if cfg!(miri) { (1, 80, 40) } else { (10, 6000, 300) };
+    for seed in 0..seeds {
+        interleave::<Map>(false, keys, 0, rounds, seed);
+        interleave::<BTree>(true, keys, 0, rounds, seed);
     }
 }
 
