@@ -1,7 +1,8 @@
 //! Disks that are small, full or read-only. They are mounted, which needs privileges; without them the tests
-//! say that they were skipped.
+//! say that they were skipped, or fail where the environment has KVBENCH_MUST_MOUNT.
 
 use std::{
+    env,
     fs::{self, File},
     io::{ErrorKind, Write},
     path::{Path, PathBuf},
@@ -18,6 +19,13 @@ pub struct Disk {
 /// Something that takes room.
 pub struct Ballast(PathBuf);
 
+/// Goes on without a disk, if that may be.
+fn skip(why: &str) -> Option<Disk> {
+    assert!(env::var_os("KVBENCH_MUST_MOUNT").is_none(), "KVBENCH_MUST_MOUNT is set, but {why}");
+    eprintln!("skipped: {why}");
+    None
+}
+
 impl Disk {
     /// In memory; `size` as mount takes it.
     pub fn tmpfs(size: &str) -> Option<Self> {
@@ -32,8 +40,7 @@ impl Disk {
         let file = file.to_str().unwrap().to_owned();
         let made = Command::new("mkfs.ext4").args(["-q", "-m", "0", &file]).output();
         if !made.is_ok_and(|output| output.status.success()) {
-            eprintln!("skipped: no mkfs.ext4");
-            return None;
+            return skip("no mkfs.ext4");
         }
         Self::mount(&["-o", "loop", &file], Some(image))
     }
@@ -47,8 +54,7 @@ impl Disk {
         let place = tempfile::tempdir().unwrap();
         let output = Command::new("mount").args(args).arg(place.path()).output().unwrap();
         if !output.status.success() {
-            eprintln!("skipped: cannot mount: {}", String::from_utf8_lossy(&output.stderr).trim());
-            return None;
+            return skip(&format!("cannot mount: {}", String::from_utf8_lossy(&output.stderr).trim()));
         }
         Some(Self { place, _image: image })
     }
