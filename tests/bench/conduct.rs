@@ -184,6 +184,7 @@ fn flags_that_a_suite_ignores_are_refused() {
         &["--cpus", "driver=0", "--wire"],
         &["--cold", "--wire"],
         &["--foreign", "101"],
+        &["--data", "file"],
     ] {
         let stores: &[&str] = if arguments.contains(&"--target") { &[] } else { &["--stores", "map"] };
         let output = bench(dir.path(), &[stores, &["--dry-run"], arguments].concat());

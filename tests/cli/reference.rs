@@ -7,8 +7,8 @@ use std::{
     process::{Command, Output},
 };
 
-pub(crate) const EXPERIMENTS: [&str; 7] =
-    ["cold", "durable", "larger", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-e"];
+pub(crate) const EXPERIMENTS: [&str; 9] =
+    ["cold", "durable", "larger", "larger-durable", "write", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-e"];
 
 pub(crate) fn script(dir: &Path, mode: &[&str]) -> Command {
     let mut script = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/run"));
@@ -56,6 +56,6 @@ fn the_reference_run_goes_on_after_a_failure() {
     let output = tiny(&dir, &[], "nonesuch");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("not all of these was measured: ycsb-a ycsb-b ycsb-c durable\n"), "{text}");
-    assert_eq!(results(&dir.join("first")), ["cold", "larger", "ycsb-e"]);
+    assert!(text.contains("not all of these was measured: ycsb-a ycsb-b ycsb-c write durable\n"), "{text}");
+    assert_eq!(results(&dir.join("first")), ["cold", "larger", "larger-durable", "ycsb-e"]);
 }

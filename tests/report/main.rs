@@ -14,6 +14,7 @@ mod matrix;
 
 mod noise;
 mod page;
+mod rates;
 mod render;
 
 use std::{

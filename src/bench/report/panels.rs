@@ -41,6 +41,13 @@ pub fn groups(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart
             charts: draw(contests, |one| charts::latency(one, styles), plain)?,
         },
         ChartGroup {
+            title: "Latency and offered load",
+            about: "The 99th percentile at each rate of operations that begin whether or not those before have ended; \
+                    the scale of latency is logarithmic. Where a line goes up, the store takes no more.",
+            has_legend: true,
+            charts: loads(contests, styles)?,
+        },
+        ChartGroup {
             title: "By kind of operation",
             about: "Where operations are mixed, each kind by itself: operations each second, and latency from the \
                     median to the 99th percentile on a logarithmic scale. Medians of the repetitions.",
@@ -85,6 +92,12 @@ fn results(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<ChartGroup, 
         }
     }
     Ok(ChartGroup { title, about, has_legend: false, charts })
+}
+
+fn loads(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {
+    let drawn = charts::load::of(contests).into_iter();
+    let drawn = drawn.filter_map(|loads| Some((charts::load::chart(&loads, styles)?, loads.title)));
+    drawn.map(|(svg, title)| Ok(Chart { title, svg: svg? })).collect()
 }
 
 fn kinds(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {

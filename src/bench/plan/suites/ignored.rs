@@ -10,7 +10,9 @@ use crate::bench::{
 pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
     let cells = plan(options)?.cells;
     refuse_senseless(options, &cells)?;
-    let Some(suite) = options.suite else { return Ok(()) };
+    let Some(suite) = options.suite else {
+        return options.data.as_ref().map_or(Ok(()), |_| Err(PlanError::DataWithoutSuite));
+    };
     let own = || options.clone();
     let others = [
         ("--seconds", options.seconds.map(|value| Options { seconds: Some(value * 2.0 + 1.0), ..own() })),

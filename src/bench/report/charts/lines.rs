@@ -10,19 +10,19 @@ use askama::Template;
 
 #[derive(Template)]
 #[template(path = "lines.svg")]
-struct Lines {
-    width: f64,
-    height: f64,
-    left: f64,
-    right: f64,
-    bottom: f64,
-    words: String,
-    x_ticks: Vec<(f64, String)>,
-    y_ticks: Vec<(f64, String)>,
-    series: Vec<Series>,
+pub(super) struct Lines {
+    pub width: f64,
+    pub height: f64,
+    pub left: f64,
+    pub right: f64,
+    pub bottom: f64,
+    pub words: String,
+    pub x_ticks: Vec<(f64, String)>,
+    pub y_ticks: Vec<(f64, String)>,
+    pub series: Vec<Series>,
 }
 
-struct Series {
+pub(super) struct Series {
     /// All its points, in words.
     words: String,
     style: Style,
@@ -31,17 +31,17 @@ struct Series {
     marks: Vec<Mark>,
 }
 
-struct Mark {
-    x: f64,
-    y: f64,
-    text: String,
+pub(super) struct Mark {
+    pub x: f64,
+    pub y: f64,
+    pub text: String,
 }
 
 /// The part of the picture between the axes.
-const LEFT: f64 = 58.0;
-const RIGHT: f64 = WIDTH - 14.0;
-const TOP: f64 = 10.0;
-const BOTTOM: f64 = 180.0;
+pub(super) const LEFT: f64 = 58.0;
+pub(super) const RIGHT: f64 = WIDTH - 14.0;
+pub(super) const TOP: f64 = 10.0;
+pub(super) const BOTTOM: f64 = 180.0;
 const HEIGHT: f64 = 204.0;
 
 const PERCENTILES: [(&str, f64); 6] =
@@ -133,7 +133,7 @@ pub fn timeline(contest: &Contest<'_, '_>, styles: &Styles) -> Option<Result<Str
 }
 
 impl Lines {
-    fn empty() -> Self {
+    pub fn empty() -> Self {
         let (x_ticks, y_ticks, series, words) = (Vec::new(), Vec::new(), Vec::new(), String::new());
         let (width, height, left, right, bottom) = (WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM);
         Self { width, height, left, right, bottom, words, x_ticks, y_ticks, series }
@@ -158,7 +158,7 @@ fn rates(measurement: &Measurement) -> impl Iterator<Item = (f64, f64)> {
 }
 
 /// A line with a marker at every so many points, the last among them. The words of the markers are the line's.
-fn series(label: &str, styles: &Styles, mut marks: Vec<Mark>, every: usize) -> Series {
+pub(super) fn series(label: &str, styles: &Styles, mut marks: Vec<Mark>, every: usize) -> Series {
     let path = marks.iter().map(|mark| format!("{:.0},{:.0}", mark.x, mark.y)).collect::<Vec<_>>().join(" ");
     let last = marks.len().saturating_sub(1);
     let mut number = 0;

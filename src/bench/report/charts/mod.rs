@@ -13,6 +13,7 @@ use askama::Template;
 mod axis;
 pub mod kinds;
 mod lines;
+pub mod load;
 
 pub use lines::{latency, timeline};
 

@@ -1,0 +1,94 @@
+//! Latency against the load that is offered.
+
+use super::{
+    Styles,
+    axis::Axis,
+    lines::{BOTTOM, LEFT, Lines, Mark, RIGHT, TOP, series, tick},
+};
+use crate::bench::{
+    report::{contest::Contest, entry::Entry},
+    result::{Workload, measure::Unit, numbers},
+};
+use askama::Template;
+use std::collections::BTreeMap;
+
+/// Contests of one work at several rates.
+pub struct Loads<'c, 'r, 'a> {
+    /// The work in a few words.
+    pub title: String,
+    contests: Vec<&'c Contest<'r, 'a>>,
+}
+
+/// Contests that differ in nothing but their rate, together where there are several.
+pub fn of<'c, 'r, 'a>(contests: &'c [Contest<'r, 'a>]) -> Vec<Loads<'c, 'r, 'a>> {
+    let mut found: Vec<Loads<'c, 'r, 'a>> = Vec::new();
+    for contest in contests.iter().filter(|contest| contest.is_paced()) {
+        let same = |loads: &&mut Loads<'c, 'r, 'a>| {
+            let first = |contest: &'c Contest<'r, 'a>| contest.entries.first().copied().map(unpaced);
+            loads.contests.first().is_some_and(|other| first(other) == first(contest))
+        };
+        match found.iter_mut().find(same) {
+            Some(loads) => loads.contests.push(contest),
+            None => found.push(Loads { title: title(contest), contests: vec![contest] }),
+        }
+    }
+    found.retain(|loads| loads.contests.len() > 1);
+    found
+}
+
+/// The work without its rate, where it stands, and the machine.
+fn unpaced<'e>(entry: &'e Entry<'_>) -> (usize, &'e str, Workload) {
+    (entry.group, &entry.cell.table, Workload { rate: None, ..entry.cell.workload.clone() })
+}
+
+fn title(contest: &Contest<'_, '_>) -> String {
+    let Some(entry) = contest.entries.first() else { return String::new() };
+    let work = &entry.cell.workload;
+    format!("{}: {}, {} threads", work.name, numbers::mix(&work.mix), work.threads)
+}
+
+/// The 99th percentile of each store at each rate, in microseconds.
+fn points(loads: &Loads<'_, '_, '_>) -> BTreeMap<String, Vec<(f64, f64)>> {
+    let mut found: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    for entry in loads.contests.iter().flat_map(|contest| &contest.entries) {
+        let p99 = || match entry.percentiles(&[0.99]) {
+            Some((values, _)) => values.first().copied(),
+            None => Some(entry.typical()?.latency.p99_us),
+        };
+        if let (Some(rate), Some(us)) = (entry.cell.workload.rate, p99().filter(|us| *us > 0.0)) {
+            found.entry(entry.label()).or_default().push((rate, us));
+        }
+    }
+    found.values_mut().for_each(|points| points.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    found
+}
+
+/// A line for each store: the 99th percentile at each rate, of all repetitions together.
+pub fn chart(loads: &Loads<'_, '_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
+    let found = points(loads);
+    let all = || found.values().flatten();
+    let (smallest, largest) =
+        (all().map(|point| point.1).reduce(f64::min)?, all().map(|point| point.1).reduce(f64::max)?);
+    let x = Axis::linear(all().map(|point| point.0).reduce(f64::max)?, (LEFT, RIGHT));
+    let y = Axis::logarithmic(smallest, largest, (BOTTOM, TOP));
+    let series = found.iter().map(|(label, points)| {
+        let marks = points.iter().map(|(rate, us)| Mark {
+            x: x.place(*rate),
+            y: y.place(*us),
+            text: format!(
+                "{} at {}",
+                numbers::short(Unit::Microseconds, *us),
+                numbers::short(Unit::PerSecond, *rate)
+            ),
+        });
+        series(label, styles, marks.collect(), 1)
+    });
+    let chart = Lines {
+        words: format!("99th percentile of latency against offered load: {}", loads.title),
+        x_ticks: x.ticks().into_iter().map(|rate| (x.place(rate), tick(Unit::PerSecond, rate))).collect(),
+        y_ticks: y.ticks().into_iter().map(|us| (y.place(us), tick(Unit::Microseconds, us))).collect(),
+        series: series.collect(),
+        ..Lines::empty()
+    };
+    Some(chart.render())
+}

@@ -1,0 +1,51 @@
+//! Latency against offered load.
+
+use crate::{fixtures, report};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use flate2::read::ZlibDecoder;
+use kvbench::bench::result::Operation;
+use std::io::Read;
+
+/// The charts of a page, unpacked.
+fn charts(page: &str) -> String {
+    let packed = page.split(" data-packed=\"").skip(1).filter_map(|part| part.split('"').next());
+    let mut text = String::new();
+    for part in packed {
+        let bytes = BASE64_STANDARD.decode(part).unwrap();
+        ZlibDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
+    }
+    text
+}
+
+fn page(rates: &[Option<f64>]) -> String {
+    let mut run = fixtures::run("rates", 3);
+    for store in ["lmdb", "redb"] {
+        for rate in rates {
+            let mut work = fixtures::workload("read", &[(Operation::Get, 1.0)]);
+            work.rate = *rate;
+            let row = format!("read at {rate:?}/s");
+            let cell = fixtures::cell("rates", &row, store, fixtures::target(store, "no"), work);
+            fixtures::add(&mut run, cell, &[rate.unwrap_or(9000.0); 3]);
+        }
+    }
+    charts(&report(&[run], "report.html").1)
+}
+
+const TITLE: &str = "Latency and offered load";
+
+#[test]
+fn work_at_several_rates_is_a_line_for_each_store() {
+    let charts = page(&[Some(4000.0), Some(1000.0), Some(2000.0), None]);
+    assert_eq!(charts.matches(TITLE).count(), 1, "{charts}");
+    // In the order of the rates; the 99th percentile of the fixture is four seconds by the rate.
+    for store in ["lmdb", "redb"] {
+        let words = format!("{store}: 4.00 ms at 1.00 k/s, 2.00 ms at 2.00 k/s, 1.00 ms at 4.00 k/s");
+        assert!(charts.contains(&words), "no {words} in {charts}");
+    }
+}
+
+#[test]
+fn one_rate_is_no_line() {
+    assert!(!page(&[Some(1000.0), None]).contains(TITLE));
+    assert!(!page(&[None]).contains(TITLE));
+}
