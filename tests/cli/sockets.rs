@@ -48,6 +48,14 @@ fn so_many_connections_wait_as_were_asked_for() {
     }
 }
 
+/// As with Redis.
+#[test]
+fn five_hundred_connections_wait_unless_others_were_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = serve(dir.path(), &MEMORY);
+    assert_eq!(setting(&mut server.connect(), "tcp-backlog"), "511");
+}
+
 /// A connection that is refused a place never comes about, however long one waits.
 fn try_connect(address: SocketAddr) -> Option<TcpStream> {
     TcpStream::connect_timeout(&address, Duration::from_millis(500)).ok()

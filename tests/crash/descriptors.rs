@@ -13,8 +13,13 @@ const CLIENTS: usize = 330;
 
 /// A server with so many open files at most, and its log.
 fn start(dir: &Path, limit: u64, store: &str, threads: &str) -> Server {
+    start_within(dir, &format!("-n {limit}"), store, threads)
+}
+
+/// The same with the words of `ulimit`.
+fn start_within(dir: &Path, limit: &str, store: &str, threads: &str) -> Server {
     let mut command = Command::new("bash");
-    command.args(["-c", &format!("ulimit -n {limit}; exec \"$@\""), "bash", KVBENCH]);
+    command.args(["-c", &format!("ulimit {limit}; exec \"$@\""), "bash", KVBENCH]);
     command.args(["--store", store, "--path", "data", "--threads", threads, "--cache-size", "4MiB"]);
     Server::start_command(command.current_dir(dir).stderr(File::create(dir.join("log")).unwrap()))
 }
@@ -78,6 +83,15 @@ fn an_engine_has_its_files_beside_all_clients() {
         assert!(!log.contains("oo many open files"), "{store}: {log}");
         assert!(log.contains("--maxclients") && log.contains("ulimit -n"), "{store}: {log}");
     }
+}
+
+/// A login sets the one limit low, and lets a process raise it to the other.
+#[test]
+fn a_low_soft_limit_is_raised_for_all_clients() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start_within(dir.path(), "-Hn 4096; ulimit -Sn 400", "map", "32");
+    let clients = connect(&server, CLIENTS);
+    assert_eq!(clients.len(), CLIENTS);
 }
 
 /// What RocksDB says of itself.

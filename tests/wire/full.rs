@@ -2,8 +2,9 @@
 
 use crate::{
     frames::{ask, replies},
-    support::{Client, Server, request},
+    support::{Client, Server, request, stores},
 };
+use kvbench::engine::Kind;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Clients that write little, beside one that writes more than the map takes.
@@ -12,8 +13,14 @@ const SMALL: usize = 20;
 /// The clients' writes share commits, so in some of the rounds those of the large one have others in them.
 #[test]
 fn a_write_without_room_fails_nobody_elses() {
+    for store in stores().filter(|store| Kind::find(store).unwrap().info.has_map_size) {
+        fails_nobody_elses(store);
+    }
+}
+
+fn fails_nobody_elses(store: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let args = ["--store", "lmdb", "--path", "data", "--map-size", "4MiB"];
+    let args = ["--store", store, "--path", "data", "--map-size", "4MiB"];
     let server = Server::start(dir.path(), &args);
     let mut large = server.connect();
     let mut small: Vec<Client> = (0..SMALL).map(|_| server.connect()).collect();
@@ -32,11 +39,11 @@ fn a_write_without_room_fails_nobody_elses() {
         for client in &mut small {
             for (i, reply) in replies(client, 50).into_iter().enumerate() {
                 let expected = format!(":{}\r\n", round * 10 + i / 5 + 1);
-                assert_eq!(String::from_utf8_lossy(&reply), expected, "round {round}");
+                assert_eq!(String::from_utf8_lossy(&reply), expected, "{store}, round {round}");
             }
         }
         let [set, get] = replies(&mut large, 2).try_into().unwrap();
-        assert!(String::from_utf8_lossy(&set).contains("--map-size"), "{}", set.escape_ascii());
+        assert!(String::from_utf8_lossy(&set).contains("--map-size"), "{store}: {}", set.escape_ascii());
         assert_eq!(get, b"$-1\r\n");
     }
 }

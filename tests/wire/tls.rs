@@ -164,6 +164,34 @@ fn plain_bytes_on_the_port_for_tls_close_only_themselves() {
     client.expect(":0\r\n");
 }
 
+/// What a page makes a browser send, from a program that speaks TLS.
+const HTTP: &str = "
+import socket, ssl, sys
+context = ssl.create_default_context(cafile='ca.pem')
+client = context.wrap_socket(socket.create_connection(('127.0.0.1', int(sys.argv[1]))), server_hostname='localhost')
+client.sendall(b'POST / HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Length: 15\\r\\n\\r\\nSET pwned 1\\r\\n\\r\\n')
+said = b''
+try:
+    while part := client.recv(1000):
+        said += part
+except OSError:
+    pass
+print(said)
+";
+
+#[test]
+fn a_browser_that_speaks_tls_is_closed_without_a_word_too() {
+    let dir = certificates();
+    let (server, address) = start(dir.path(), &[]);
+    let mut browser = Command::new(python());
+    browser.args(["-c", HTTP, &address.port().to_string()]).current_dir(dir.path());
+    assert_eq!(output(&mut browser, b""), "b''\n");
+    let mut client = server.connect();
+    client.send("DBSIZE\r\n");
+    client.expect(":0\r\n");
+    assert_eq!(ping(dir.path(), address, &[]), "PONG");
+}
+
 /// With `--port off` nobody can talk in the clear.
 #[test]
 fn tls_can_be_the_only_way_in() {

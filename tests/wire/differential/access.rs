@@ -4,7 +4,11 @@ use super::{
     redis::{PASSWORD, Redis},
     rest,
 };
-use crate::{every_store::in_memory, support::Client};
+use crate::{
+    every_store::in_memory,
+    support::{Client, request},
+};
+use kvbench::command::table;
 use std::net::{IpAddr, Shutdown, SocketAddr, UdpSocket};
 
 /// What is sent on a connection of its own, `%` for the password, before QUIT.
@@ -120,6 +124,27 @@ fn compare(args: &[&str]) {
 #[test]
 fn passwords_are_asked_for_as_by_redis() {
     compare(&["--requirepass", PASSWORD]);
+}
+
+/// Whatever is in the list of commands; only these four may come before the password, as in Redis.
+#[test]
+fn every_other_command_asks_for_the_password() {
+    let running = in_memory(&["--requirepass", PASSWORD]);
+    let (mut refused, mut allowed) = (0, Vec::new());
+    for spec in table() {
+        let mut words = vec![spec.name];
+        words.resize(spec.arity.unsigned_abs() as usize, "1");
+        let mut client = running.connect();
+        client.send(request(&words));
+        client.stream.shutdown(Shutdown::Write).unwrap();
+        match &*rest(&mut client) {
+            "-NOAUTH Authentication required.\\r\\n" => refused += 1,
+            _ => allowed.push(spec.name),
+        }
+    }
+    allowed.sort_unstable();
+    assert_eq!(allowed, ["auth", "hello", "quit", "reset"]);
+    assert_eq!(refused, table().count() - allowed.len());
 }
 
 #[test]
