@@ -70,3 +70,36 @@ fn evict_file(path: &Path) -> io::Result<()> {
 fn evict_file(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+
+    /// Bytes that this process has had fetched from devices.
+    fn fetched() -> u64 {
+        let counts = fs::read_to_string("/proc/self/io").unwrap();
+        let line = counts.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+        line.unwrap().parse().unwrap()
+    }
+
+    /// The files' directories too. On a disk: a file system in memory has no other place for them.
+    #[test]
+    fn files_that_were_put_out_of_the_cache_are_fetched_again() {
+        const BYTES: usize = 16 << 20;
+        let scratch = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let below = scratch.path().join("below");
+        fs::create_dir(&below).unwrap();
+        let files = [scratch.path().join("one"), below.join("two")];
+        files.iter().for_each(|file| fs::write(file, vec![7; BYTES]).unwrap());
+        let read = || {
+            let before = fetched();
+            files.iter().for_each(|file| assert_eq!(fs::read(file).unwrap().len(), BYTES));
+            fetched() - before
+        };
+        let warm = read();
+        evict(scratch.path()).unwrap();
+        let cold = read();
+        assert!(cold >= 2 * BYTES as u64, "{warm} bytes fetched warm, {cold} cold");
+    }
+}

@@ -238,27 +238,18 @@ fn undisturbed(
     job: &Job,
     group: Option<&MemoryGroup>,
 ) -> (Vec<Report>, Option<Disturbance>) {
-    /// A machine that is busy all the time is not waited for.
-    const TIMES: usize = 3;
     let Conduct { quiet_wait, foreign_limit, cpus, .. } = &options.conduct;
-    let limit = foreign_limit.unwrap_or(f64::INFINITY);
-    let mut calmest: Option<(Vec<Report>, Option<Disturbance>)> = None;
-    for _ in 0..TIMES {
+    let measured = quiet::calmest(foreign_limit.unwrap_or(f64::INFINITY), || {
         quiet::wait_for_disk(&options.directory, *quiet_wait);
         let watch = options.target.is_none().then(quiet::Watch::start);
         let reports = job.run(cpus, group);
         let disturbance = watch.and_then(|watch| watch.end());
-        let part = |found: &Option<Disturbance>| found.map_or(0.0, |found| found.part());
         let failed = reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)));
-        let done = failed || part(&disturbance) <= limit;
-        if done || calmest.as_ref().is_none_or(|(_, best)| part(&disturbance) < part(best)) {
-            calmest = Some((reports, disturbance));
-        }
-        if done {
-            break;
-        }
-    }
-    calmest.unwrap_or_default()
+        let part = disturbance.as_ref().map_or(0.0, Disturbance::part);
+        // What has failed would fail again.
+        ((reports, disturbance), if failed { 0.0 } else { part })
+    });
+    measured.unwrap_or_default()
 }
 
 /// A line for a log, where a bar would not be seen.

@@ -13,6 +13,24 @@ const TICKS: f64 = 100.0;
 /// The disk is idle when it had nothing to do for so long.
 const IDLE: Duration = Duration::from_millis(100);
 
+/// Measures again while others take more than `limit`, a part of the processors that `measure` tells beside its
+/// outcome. Of three that are disturbed, the calmest.
+pub fn calmest<T>(limit: f64, mut measure: impl FnMut() -> (T, f64)) -> Option<T> {
+    /// A machine that is busy all the time is not waited for.
+    const TIMES: usize = 3;
+    let mut best: Option<(T, f64)> = None;
+    for _ in 0..TIMES {
+        let (outcome, part) = measure();
+        if best.as_ref().is_none_or(|(_, least)| part < *least) {
+            best = Some((outcome, part));
+        }
+        if part <= limit {
+            break;
+        }
+    }
+    best.map(|(outcome, _)| outcome)
+}
+
 /// Writes back what the file system of a directory holds, and waits until its device is idle, but not longer
 /// than so many seconds.
 pub fn wait_for_disk(directory: &Path, seconds: f64) {
@@ -159,6 +177,20 @@ fn is_of_one(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_disturbed_is_measured_again_and_the_calmest_counts() {
+        for (parts, kept, times) in [
+            (&[0.05, 0.0][..], 0.05, 1),
+            (&[0.5, 0.1, 0.0], 0.1, 2),
+            (&[0.5, 0.3, 0.4, 0.0], 0.3, 3),
+            (&[0.5, 0.6, 0.7], 0.5, 3),
+        ] {
+            let mut left = parts.iter().copied();
+            let found = calmest(0.1, || left.next().map(|part| (part, part)).unwrap());
+            assert_eq!((found, parts.len() - left.len()), (Some(kept), times), "{parts:?}");
+        }
+    }
 
     #[test]
     fn idle_and_waiting_are_no_work() {
