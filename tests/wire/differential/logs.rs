@@ -1,6 +1,6 @@
 //! redis-server loads our append-only file, whatever a kill has left of it.
 
-use super::{LENGTH, redis::Redis, stream::Stream};
+use super::{LENGTH, deadlines::contents, redis::Redis, stream::Stream};
 use crate::{
     every_store::Running,
     frames::exchange,
@@ -12,18 +12,11 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 /// All pairs of all databases, in order.
 fn all(client: &mut Client) -> Vec<(Vec<u8>, String)> {
-    let mut pairs = Vec::new();
-    for database in 0..16 {
-        client.call(&["SELECT", &database.to_string()]);
-        let keys = client.call(&["KEYS", "*"]);
-        let OwnedFrame::Array(keys) = keys else { panic!("{keys:?}") };
-        for key in keys {
-            let OwnedFrame::BulkString(key) = key else { panic!("{key:?}") };
-            let [value, deadline] =
-                ["GET", "PEXPIRETIME"].map(|name| client.call(&[name.as_bytes(), &key[..]]));
-            pairs.push((key, format!("{value:?} until {deadline:?} in {database}")));
-        }
-    }
+    let pairs = contents(client).into_iter().map(|pair| {
+        let (value, deadline) = (pair.value, OwnedFrame::Integer(pair.deadline));
+        (pair.key, format!("{value} until {deadline:?} in {}", pair.database))
+    });
+    let mut pairs: Vec<_> = pairs.collect();
     pairs.sort();
     pairs
 }
