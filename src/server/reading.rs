@@ -1,10 +1,9 @@
 //! Answering a run of reads, value by value.
 
-use super::through::answer_entry;
 use crate::{
-    command::{Action, Lookup, Read, Spec},
+    command::{self, Action, Error, Lookup, Read, Spec},
     resp::{Args, Reply, Requests},
-    store::Moment,
+    store::{Entry, Moment},
 };
 
 /// The shape and the arguments of request `index`, when it reads.
@@ -17,6 +16,16 @@ pub(super) fn reading<'a>(
 ) -> Option<(Read, Args<'a>)> {
     let Lookup::Known(Spec { action: Action::Read(read), .. }) = lookups.get(index)? else { return None };
     Some((*read, requests.get(index, data)?))
+}
+
+/// Answers a read that may find its arguments wrong.
+pub(super) fn answer_entry(
+    answer: fn(Args<'_>, Option<Entry<'_>>, &mut Reply) -> Result<(), Error>,
+    args: Args<'_>,
+    entry: Option<Entry<'_>>,
+    reply: &mut Reply,
+) {
+    command::answer(reply, |reply| answer(args, entry, reply));
 }
 
 /// Keys that reads looked for.

@@ -1,21 +1,11 @@
-//! Reads that do not only look at values.
+//! Reads between writes, in their transaction.
 
-use super::reading::Found;
+use super::reading::{Found, answer_entry};
 use crate::{
-    command::{self, Error, Read},
+    command::Read,
     resp::{Args, Reply},
-    store::{self, Entry, Txn},
+    store::{self, Txn},
 };
-
-/// Answers a read that may find its arguments wrong.
-pub(super) fn answer_entry(
-    answer: fn(Args<'_>, Option<Entry<'_>>, &mut Reply) -> Result<(), Error>,
-    args: Args<'_>,
-    entry: Option<Entry<'_>>,
-    reply: &mut Reply,
-) {
-    command::answer(reply, |reply| answer(args, entry, reply));
-}
 
 /// Answers a read between writes, through their transaction.
 pub(super) fn read_through(

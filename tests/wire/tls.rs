@@ -168,12 +168,15 @@ fn plain_bytes_on_the_port_for_tls_close_only_themselves() {
 const HTTP: &str = "
 import socket, ssl, sys
 context = ssl.create_default_context(cafile='ca.pem')
-client = context.wrap_socket(socket.create_connection(('127.0.0.1', int(sys.argv[1]))), server_hostname='localhost')
+plain = socket.create_connection(('127.0.0.1', int(sys.argv[1])), timeout=60)
+client = context.wrap_socket(plain, server_hostname='localhost')
 client.sendall(b'POST / HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Length: 15\\r\\n\\r\\nSET pwned 1\\r\\n\\r\\n')
 said = b''
 try:
     while part := client.recv(1000):
         said += part
+except TimeoutError:
+    said = b'still open'
 except OSError:
     pass
 print(said)
