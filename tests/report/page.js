@@ -62,7 +62,11 @@
     saw.chartsEmpty = charts.filter((one) => !one.querySelector("rect, polyline")).length;
     saw.kinds = charts.map((one) => one.getAttribute("aria-label")).filter((words) => words.includes(" by kind of ")).join("\n");
     const box = document.documentElement;
-    window.parent.postMessage(`window ${window.innerWidth}, beyond ${box.scrollWidth - box.clientWidth}`, "*");
+    // What runs out of its own place, over its neighbour.
+    const places = [...document.querySelectorAll(".matrix th, .matrix td, .chooser *, .plain th, .plain td")];
+    const cut = places.filter((one) => one.clientWidth > 0 && one.scrollWidth > one.clientWidth + 1 && one.tagName !== "PRE");
+    const words = cut.map((one) => one.textContent.trim()).join("|");
+    window.parent.postMessage(`window ${window.innerWidth}, beyond ${box.scrollWidth - box.clientWidth}, cut ${words}`, "*");
     document.querySelectorAll("script").forEach((one) => one.remove());
   });
 }

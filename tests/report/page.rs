@@ -120,7 +120,7 @@ fn no_width_scrolls_sideways() {
             format!("<iframe src=\"copy.html\" style=\"width:{width}px;height:800px;border:0\"></iframe>");
         fs::write(&frame, format!("<body><script>{script}</script>{element}</body>")).unwrap();
         let output = open(&frame, &dir.path().join("profile"), "2600,900");
-        assert_eq!(left(&text(&output.stdout), "width"), format!("window {width}, beyond 0"));
+        assert_eq!(left(&text(&output.stdout), "width"), format!("window {width}, beyond 0, cut "));
     }
 }
 

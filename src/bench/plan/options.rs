@@ -350,7 +350,9 @@ pub enum PlanError {
     NoPlaceForServer,
     #[error("--cold: a server keeps its store open; leave out --wire and --target")]
     ColdServer,
-    #[error("--warm-up would load into the page cache what --cold has dropped from it; leave out --warm-up")]
+    #[error(
+        "--warm-up: it would load into the page cache what --cold has dropped from it; leave out --warm-up"
+    )]
     ColdWarmUp,
     #[error("--memory-limit cannot be set for a server that is already running; leave out --target")]
     ForeignMemory,

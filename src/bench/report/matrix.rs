@@ -114,6 +114,8 @@ struct Draft<'r, 'a> {
     contests: Vec<Contest<'r, 'a>>,
     /// Of each store with figures in all the work: by repetition, oriented so that more is better.
     stores: BTreeMap<String, BTreeMap<u32, f64>>,
+    /// What may be lost of stores that were measured in another class.
+    others: BTreeMap<String, String>,
     best: Option<String>,
     /// The other stores beside the best.
     rivals: BTreeMap<String, Option<Paired>>,
@@ -169,19 +171,18 @@ impl<'r, 'a> Draft<'r, 'a> {
                 None => levels.push((key, vec![entry])),
             }
         }
-        let drafts = levels.into_iter().map(|(key, entries)| (key, common_work(entries, scenario.measure)));
+        let mut classes: Vec<_> = levels
+            .into_iter()
+            .map(|(key, entries)| (key, common_work(entries, scenario.measure)))
+            .filter(|(_, contests)| !contests.is_empty())
+            .collect();
         // Where most stores can be compared; of classes with as many, the one that loses least.
-        let chosen = drafts.max_by_key(|(class, contests)| {
+        let chosen = classes.iter().enumerate().max_by_key(|(_, (class, contests))| {
             let stores = contests.first().map_or(0, |one| with_figures(one, scenario.measure).count());
             (stores, std::cmp::Reverse(class.rank()))
         });
-        let Some((Class { group, level, .. }, contests)) =
-            chosen.filter(|(_, contests)| !contests.is_empty())
-        else {
-            let (stores, rivals) = (BTreeMap::new(), BTreeMap::new());
-            let (level, losses) = (String::new(), String::new());
-            return Self { scenario, level, losses, contests: Vec::new(), stores, best: None, rivals };
-        };
+        let Some(chosen) = chosen.map(|(place, _)| place) else { return Self::empty(scenario) };
+        let (Class { group, level, .. }, contests) = classes.remove(chosen);
         let several = report.entries().any(|entry| entry.group > 0);
         let machine = if several { format!(", run group {}", group + 1) } else { String::new() };
         let first = contests.first().and_then(|one| one.entries.first());
@@ -193,11 +194,17 @@ impl<'r, 'a> Draft<'r, 'a> {
             losses,
             stores: figures(&contests, scenario.measure),
             contests,
-            best: None,
-            rivals: BTreeMap::new(),
+            others: others(&classes, scenario.measure),
+            ..Self::empty(scenario)
         };
         draft.compare();
         draft
+    }
+
+    fn empty(scenario: &'static Scenario) -> Self {
+        let (level, losses, contests) = Default::default();
+        let (stores, others, rivals) = Default::default();
+        Self { scenario, level, losses, contests, stores, others, best: None, rivals }
     }
 
     /// Finds the best, and how the others are beside it.
@@ -284,8 +291,20 @@ impl<'r, 'a> Draft<'r, 'a> {
             State::Unsupported(reason) => Some(format!("n/a: {reason}")),
             State::Sound | State::Missing => None,
         });
-        reasons.min().unwrap_or_else(|| "not measured".to_owned())
+        let other = || Some(format!("{OTHER_LOSS}, so not compared: {}", self.others.get(label)?));
+        reasons.min().or_else(other).unwrap_or_else(|| "not measured".to_owned())
     }
+}
+
+/// Instead of a figure of a store that a kill, or a power cut, may cost another amount than those of the column.
+const OTHER_LOSS: &str = "other loss";
+
+/// What the stores of these classes may lose, as far as they have figures.
+fn others(classes: &[(Class, Vec<Contest<'_, '_>>)], measure: &Measure) -> BTreeMap<String, String> {
+    let entries =
+        classes.iter().flat_map(|(_, contests)| contests).flat_map(|one| with_figures(one, measure));
+    let words = |entry: &Entry<'_>| level::loses_words(&entry.cell.target).unwrap_or_default();
+    entries.map(|entry| (entry.label(), words(entry))).collect()
 }
 
 /// Cells that may be ranked: of one machine, reached and committed in one way, and of which a fault takes as much.
@@ -394,6 +413,7 @@ impl Place {
             Some(ratio) => part(ratio),
             None if self.words.starts_with("n/a") => "n/a".to_owned(),
             None if self.words.starts_with("failed") => "failed".to_owned(),
+            None if self.words.starts_with(OTHER_LOSS) => OTHER_LOSS.to_owned(),
             None => "\u{2013}".to_owned(),
         }
     }
