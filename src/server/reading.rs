@@ -41,8 +41,8 @@ impl Found {
     /// One more.
     #[inline]
     pub fn note(&mut self, is_there: bool) {
-        self.hits += u64::from(is_there);
-        self.misses += u64::from(!is_there);
+        let counter = if is_there { &mut self.hits } else { &mut self.misses };
+        *counter += 1;
     }
 
     pub fn add(&mut self, other: Self) {
@@ -86,9 +86,11 @@ impl ReadCursor {
         // First of all GET, and for that no more than it needs.
         if let Read::One(answer) = read {
             let value = moment.live(stored);
-            self.now.note(value.is_some());
+            self.found.note(value.is_some());
             answer(args, value, reply);
-            return self.finish(reply);
+            self.at += 1;
+            self.reply_start = reply.len();
+            return;
         }
         let (keys, value) = (args.len() - 1, moment.live(stored));
         self.now.note(value.is_some());
