@@ -33,7 +33,7 @@ fn a_swap_that_fails_changes_nothing() {
             // What follows in the same commit is still of database 5.
             client.send(format!("{swap}\r\nSET mine 1\r\nDBSIZE\r\n"));
             let [swapped, set, size] = replies(&mut client, 3).try_into().unwrap();
-            assert!(swapped.starts_with(b"-ERR key of "), "{}", swapped.escape_ascii());
+            assert!(swapped.starts_with(b"-ERR the key has "), "{}", swapped.escape_ascii());
             assert_eq!((set.as_slice(), size.as_slice()), (&b"+OK\r\n"[..], &b":1\r\n"[..]), "{swap}");
             for (number, keys) in [("0", ":3"), ("1", ":1")] {
                 expect(&mut client, &["SELECT", number], "+OK");
