@@ -132,7 +132,8 @@ fn torture(options: crate::cli::Torture) -> anyhow::Result<()> {
 #[cfg(target_os = "linux")]
 fn calibrate(options: &crate::cli::Calibrate) -> anyhow::Result<()> {
     use crate::bench::calibrate;
-    let figures = calibrate::run(&options.options())?;
+    let mut tell = |text: &str| eprintln!("kvbench: measured again: {text}");
+    let figures = calibrate::run(&options.options(), &mut tell)?;
     print(&calibrate::text(&figures))?;
     let found = calibrate::summary(&figures)?;
     if let Some(path) = options.output() {
@@ -142,7 +143,7 @@ fn calibrate(options: &crate::cli::Calibrate) -> anyhow::Result<()> {
         let page = calibrate::markdown(&figures, &found);
         std::fs::write(path, page).with_context(|| format!("--markdown {}", path.display()))?;
     }
-    Ok(calibrate::verdict(&found)?)
+    Ok(calibrate::verdict(&figures)?)
 }
 
 fn report(options: &Report) -> anyhow::Result<()> {

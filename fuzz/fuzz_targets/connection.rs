@@ -82,7 +82,7 @@ fuzz_target!(|data: &[u8]| {
     let [flags, piece, program @ ..] = data else { return };
     let server = if flags & 1 == 0 { &*IN_MEMORY } else { &*WITH_LOG };
     let (mut model, mut program) = (Model::default(), Program(program));
-    let (mut sent, mut expected) = (b"FLUSHDB\r\n".to_vec(), b"+OK\r\n".to_vec());
+    let (mut sent, mut expected) = (b"FLUSHALL\r\n".to_vec(), b"+OK\r\n".to_vec());
     while let Some(request) = program.request() {
         model::encode(&request, flags & 2 != 0, &mut sent);
         model.answer(&request, &mut expected);

@@ -1,5 +1,5 @@
 //! The request decoder takes any bytes, in any pieces, without a panic; the pieces do not matter; and
-//! what it accepts as RESP, `redis-protocol` reads the same way.
+//! what it accepts as RESP, `redis-protocol` reads the same way, as it was sent and as it is encoded again.
 #![no_main]
 
 use kvbench::resp::{Decoder, Input, Limits, Requests};
@@ -36,18 +36,45 @@ fn encode(request: &Request) -> Vec<u8> {
     bytes
 }
 
+/// The number of bytes of what asks for nothing: an array without elements.
+fn empty_array(bytes: &[u8]) -> Option<usize> {
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    let count: i64 = str::from_utf8(bytes.get(1..end)?).ok()?.trim_end().parse().ok()?;
+    (count <= 0).then_some(end + 1)
+}
+
+/// `redis-protocol` finds the same requests in the same bytes, up to the first that is no array.
+fn compare(mut bytes: &[u8], requests: &[Request]) {
+    for request in requests {
+        while bytes.starts_with(b"*") && let Some(length) = empty_array(bytes) {
+            bytes = &bytes[length..];
+        }
+        if !bytes.starts_with(b"*") {
+            return;
+        }
+        let (frame, length) = decode(bytes).expect("valid").expect("complete");
+        let OwnedFrame::Array(args) = frame else { panic!("not an array") };
+        assert!(is(&args, request), "{args:?} is not {request:?}");
+        bytes = &bytes[length..];
+    }
+}
+
+fn is(args: &[OwnedFrame], request: &Request) -> bool {
+    let is_word = |(theirs, ours): (&OwnedFrame, &Vec<u8>)| matches!(theirs, OwnedFrame::BulkString(bytes) if bytes == ours);
+    args.len() == request.len() && args.iter().zip(request).all(is_word)
+}
+
 fuzz_target!(|data: &[u8]| {
     let Some((&piece, bytes)) = data.split_first() else { return };
     let whole = requests(bytes, bytes.len().max(1));
     assert_eq!(requests(bytes, usize::from(piece).max(1)), whole);
+    compare(bytes, &whole.0);
     for request in &whole.0 {
         let bytes = encode(request);
         assert_eq!(requests(&bytes, bytes.len()).0, [request.clone()]);
         let (frame, len) = decode(&bytes).expect("valid").expect("complete");
         assert_eq!(len, bytes.len());
         let OwnedFrame::Array(args) = frame else { panic!("not an array") };
-        for (theirs, ours) in args.iter().zip(request) {
-            assert!(matches!(theirs, OwnedFrame::BulkString(bytes) if bytes == ours));
-        }
+        assert!(is(&args, request));
     }
 });

@@ -1,6 +1,9 @@
 //! BITFIELD: integers of any width inside of strings.
 
-use super::spec::{Error, MAX_STRING, NOT_AN_INTEGER, ONE_KEY, Read, SYNTAX_ERROR, Spec, Write};
+use super::{
+    error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
+    spec::{MAX_STRING, ONE_KEY, Read, Spec, Write},
+};
 use crate::{
     resp::{Args, Reply, parse_integer},
     store::{Entry, Txn},
@@ -159,7 +162,13 @@ impl Operation {
             Action::Set(integer) => {
                 // As an unsigned one, a negative integer is too large.
                 let integer = if self.field.signed { integer.into() } else { i128::from(integer as u64) };
-                let new = self.field.fit(integer, self.overflow);
+                let (_, most) = self.field.range();
+                // What is so far below the largest that 64 bits do not hold how far is above it for Redis.
+                let is_above = self.field.bits < 64 && most - integer > i64::MAX.into();
+                let new = match self.overflow {
+                    Overflow::Saturate if is_above => Some(most),
+                    overflow => self.field.fit(integer, overflow),
+                };
                 (new.map(|_| old), new)
             }
             Action::Add(by) => {
@@ -202,6 +211,7 @@ fn bitfield<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<
         return txn.entry(key, |entry| bitfield_ro(args, entry, reply))?;
     };
     txn.check(key)?;
+    txn.check_length(last / 8 + 1)?;
     let found = txn.entry(key, |entry| entry.map(|entry| (entry.value.to_vec(), entry.deadline)))?;
     let (mut value, deadline) = found.unwrap_or_default();
     let mut changed = value.len() <= last / 8;

@@ -1,6 +1,9 @@
 //! The bits of strings. Bit 0 is the highest of the first byte.
 
-use super::spec::{Error, Keys, MAX_STRING, NOT_AN_INTEGER, ONE_KEY, Read, SYNTAX_ERROR, Spec, Write};
+use super::{
+    error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
+    spec::{Keys, MAX_STRING, ONE_KEY, Read, Spec, Write},
+};
 use crate::{
     resp::{Args, Reply, parse_integer},
     store::{Entry, Txn},
@@ -25,7 +28,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         "bitcount",
         -2,
         ONE_KEY,
-        Read::Entry(bitcount),
+        Read::Whole(bitcount),
         (GROUP, "2.6.0"),
         "Count the bits that are set.",
     ),
@@ -33,7 +36,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         "bitpos",
         -3,
         ONE_KEY,
-        Read::Entry(bitpos),
+        Read::Whole(bitpos),
         (GROUP, "2.8.7"),
         "Find the first bit that is 0, or 1.",
     ),
@@ -66,6 +69,7 @@ fn setbit<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<()
     let bit = parse_integer(args.get(3)).filter(|bit| matches!(bit, 0 | 1));
     let bit = bit.ok_or(Error::Text("ERR bit is not an integer or out of range"))? as u8;
     txn.check(key)?;
+    txn.check_length(offset / 8 + 1)?;
     let (mask, shift) = (0x80 >> (offset % 8), 7 - offset % 8);
     let (old, change) = txn.entry(key, |entry| {
         let (value, deadline) = entry.map_or((&[][..], 0), |entry| (entry.value, entry.deadline));

@@ -3,9 +3,10 @@
 use super::{
     clients::Client,
     context::{After, Context, Replies, Session},
+    error::{NOT_AN_INTEGER, SYNTAX_ERROR},
     help,
-    refusal::{Subcommands, subcommand, wrong_shape},
-    spec::{NOT_AN_INTEGER, SYNTAX_ERROR, Spec},
+    refusal::{Subcommands, c_string, subcommand, wrong_shape},
+    spec::Spec,
     tracking::tracking,
 };
 use crate::resp::{Args, Reply, parse_integer};
@@ -177,7 +178,7 @@ fn is_normal(kind: &[u8]) -> Result<bool, Vec<u8>> {
     match kind.to_ascii_lowercase().as_slice() {
         b"normal" => Ok(true),
         b"master" | b"replica" | b"slave" | b"pubsub" => Ok(false),
-        _ => Err([b"ERR Unknown client type '", kind, b"'"].concat()),
+        _ => Err([b"ERR Unknown client type '", c_string(kind), b"'"].concat()),
     }
 }
 
@@ -245,7 +246,7 @@ impl<'a> Wanted<'a> {
             b"addr" => self.peer = Some(value),
             b"laddr" => self.local = Some(value),
             b"user" if value == b"default" => {}
-            b"user" => return Err([b"ERR No such user '", value, b"'"].concat()),
+            b"user" => return Err([b"ERR No such user '", c_string(value), b"'"].concat()),
             b"skipme" if value.eq_ignore_ascii_case(b"yes") => self.skip_me = true,
             b"skipme" if value.eq_ignore_ascii_case(b"no") => self.skip_me = false,
             _ => return Err(syntax_error()),

@@ -3,6 +3,7 @@
 use crate::resp::Protocol;
 use std::{
     collections::BTreeMap,
+    net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering},
@@ -105,6 +106,12 @@ impl Client {
         self.waker.get().inspect(|waker| waker.wake_by_ref());
     }
 
+    /// The Unix socket it came over, if it did: that is in place of its address.
+    pub fn socket(&self) -> Option<&str> {
+        let is_path = self.peer.parse::<SocketAddr>().is_err();
+        self.peer.strip_suffix(":0").filter(|_| is_path)
+    }
+
     /// A line of CLIENT LIST, in Redis' order of fields. Buffers are lent to a connection only while it is active:
     /// their sizes are 0.
     pub fn describe(&self, command: &str) -> String {
@@ -134,6 +141,7 @@ impl Client {
         let flags = [
             (self.monitors.load(Ordering::Relaxed), 'O'),
             (self.queued.load(Ordering::Relaxed) >= 0, 'x'),
+            (self.socket().is_some(), 'U'),
             (self.no_evict.load(Ordering::Relaxed), 'e'),
         ];
         let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, letter)| letter).collect();

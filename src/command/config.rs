@@ -1,11 +1,13 @@
 //! CONFIG: what the server was told, and what of it may change.
 
 use super::{
+    amount::{buffer_limit, memory},
     context::Context,
+    error::{Error, SYNTAX_ERROR},
     glob, help,
     password::Password,
-    refusal::{Subcommands, subcommand},
-    spec::{Error, SYNTAX_ERROR, Spec},
+    refusal::{Subcommands, c_string, subcommand},
+    spec::Spec,
 };
 use crate::{
     engine::Fsync,
@@ -116,9 +118,10 @@ const LIVE: &[Setting] = &[
         name: "client-query-buffer-limit",
         kind: Kind::Memory(
             1 << 20,
-            (1 << 32) - 1,
+            i64::MAX,
             |context| number(context.live.query.load(Relaxed)),
-            |context, bytes| context.live.query.store(size(bytes), Relaxed),
+            // What is to be more is this much, which CONFIG GET tells.
+            |context, bytes| context.live.query.store(size(bytes.min(MOST_QUERY)), Relaxed),
         ),
     },
     Setting {
@@ -137,11 +140,13 @@ const LIVE: &[Setting] = &[
             |_| match log::max_level() {
                 log::LevelFilter::Off | log::LevelFilter::Error | log::LevelFilter::Warn => "warning",
                 log::LevelFilter::Info => "notice",
-                log::LevelFilter::Debug | log::LevelFilter::Trace => "debug",
+                log::LevelFilter::Debug => "verbose",
+                log::LevelFilter::Trace => "debug",
             },
             |_, word| {
                 log::set_max_level(match word {
-                    "debug" => log::LevelFilter::Debug,
+                    "debug" => log::LevelFilter::Trace,
+                    "verbose" => log::LevelFilter::Debug,
                     "warning" => log::LevelFilter::Warn,
                     _ => log::LevelFilter::Info,
                 });
@@ -201,6 +206,9 @@ const LIVE: &[Setting] = &[
     },
 ];
 
+/// The largest request that can be decoded.
+const MOST_QUERY: i64 = (1 << 32) - 1;
+
 fn number(size: usize) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX)
 }
@@ -215,6 +223,8 @@ enum Value<'a> {
     YesNo(bool),
     Word(&'static str),
     Text(&'a [u8]),
+    /// Nothing was told that is here.
+    Unchanged,
 }
 
 impl Kind {
@@ -247,7 +257,7 @@ impl Kind {
                 found.map(|word| Value::Word(word)).ok_or_else(refusal)
             }
             Self::Secret(_) => Ok(Value::Text(text)),
-            Self::Buffer(..) => buffer(text).map(Value::Number),
+            Self::Buffer(..) => Ok(buffer_limit(text)?.map_or(Value::Unchanged, Value::Number)),
         }
     }
 
@@ -273,35 +283,6 @@ fn within<'a>(least: i64, most: i64, number: i64) -> Result<Value<'a>, String> {
     Err(format!("argument must be between {least} and {most} inclusive"))
 }
 
-/// A number of bytes: `100`, `1k` (1000), `1kb` (1024) and so on.
-fn memory(text: &[u8]) -> Option<i64> {
-    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit.to_ascii_lowercase().as_slice() {
-        b"" | b"b" => 1,
-        b"k" => 1000,
-        b"kb" => 1 << 10,
-        b"m" => 1_000_000,
-        b"mb" => 1 << 20,
-        b"g" => 1_000_000_000,
-        b"gb" => 1 << 30,
-        _ => return None,
-    };
-    str::from_utf8(number).ok()?.parse::<i64>().ok()?.checked_mul(factor)
-}
-
-/// Classes of clients with a hard limit, a soft one and its seconds; there are only normal clients, and no soft limits.
-fn buffer(text: &[u8]) -> Result<i64, String> {
-    const WRONG: &str = "Wrong number of arguments in buffer limit configuration.";
-    let words: Vec<&[u8]> = text.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).collect();
-    let [class, hard, _, _] = words[..] else { return Err(WRONG.into()) };
-    if !class.eq_ignore_ascii_case(b"normal") {
-        return Err("Invalid client class specified in buffer limit configuration.".into());
-    }
-    memory(hard)
-        .ok_or_else(|| "Error in hard, soft or soft_seconds setting in buffer limit configuration.".into())
-}
-
 /// All names are looked at before any value, all values before the first is set, and the store is asked before the
 /// others are.
 fn set(context: &Context, args: Args<'_>) -> Result<(), Vec<u8>> {
@@ -310,8 +291,7 @@ fn set(context: &Context, args: Args<'_>) -> Result<(), Vec<u8>> {
     }
     let settings = named(context, args)?;
     let values = args.from(3).step_by(2);
-    let changes =
-        settings.iter().zip(values).map(|(setting, text)| Ok((*setting, parse(context, setting, text)?)));
+    let changes = settings.iter().zip(values).filter_map(|(named, text)| change(context, named, text));
     let mut changes = changes.collect::<Result<Vec<_>, Vec<u8>>>()?;
     changes.sort_by_key(|(setting, _)| !matches!(setting.kind, Kind::Store(..)));
     changes.iter().try_for_each(|(setting, value)| {
@@ -325,24 +305,78 @@ fn set(context: &Context, args: Args<'_>) -> Result<(), Vec<u8>> {
     })
 }
 
-/// The settings that are to change, each once.
-fn named(context: &Context, args: Args<'_>) -> Result<Vec<&'static Setting>, Vec<u8>> {
-    let mut settings: Vec<&Setting> = Vec::new();
-    for word in args.from(2).step_by(2) {
+/// A setting that CONFIG SET names.
+enum Named<'a> {
+    /// One that may change.
+    Live(&'static Setting),
+    /// One that Redis may change and kvbench may not: it may be told as it is. With the word that names it.
+    Fixed(&'a [u8], &'a str),
+}
+
+/// Settings that Redis may change, and that are fixed here.
+const FIXED: &[&str] = &[
+    "appendonly",
+    "bind",
+    "maxmemory",
+    "maxmemory-policy",
+    "port",
+    "save",
+    "shutdown-timeout",
+    "tcp-keepalive",
+    "tls-port",
+];
+
+impl<'a> Named<'a> {
+    fn find(context: &'a Context, word: &'a [u8]) -> Result<Self, Vec<u8>> {
         let is_named = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-        let Some(setting) = LIVE.iter().find(|setting| is_named(setting.name)) else {
-            if context.settings.iter().any(|(fixed, _)| is_named(fixed)) {
-                return Err(failed(word, "can't set immutable config"));
+        if let Some(setting) = LIVE.iter().find(|setting| is_named(setting.name)) {
+            return Ok(Self::Live(setting));
+        }
+        match context.settings.iter().find(|(fixed, _)| is_named(fixed)) {
+            Some((name, value)) if FIXED.contains(name) => Ok(Self::Fixed(word, value)),
+            Some(_) => Err(immutable(word)),
+            None => {
+                let unknown = b"ERR Unknown option or number of arguments for CONFIG SET - '";
+                Err([unknown, c_string(word), b"'"].concat())
             }
-            let unknown = b"ERR Unknown option or number of arguments for CONFIG SET - '";
-            return Err([unknown, word, b"'"].concat());
-        };
-        if settings.iter().any(|other| other.name == setting.name) {
+        }
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Live(one), Self::Live(other)) => one.name == other.name,
+            (Self::Fixed(one, _), Self::Fixed(other, _)) => one.eq_ignore_ascii_case(other),
+            _ => false,
+        }
+    }
+}
+
+fn immutable(word: &[u8]) -> Vec<u8> {
+    failed(word, "can't set immutable config")
+}
+
+/// The settings that are to change, each once.
+fn named<'a>(context: &'a Context, args: Args<'a>) -> Result<Vec<Named<'a>>, Vec<u8>> {
+    let mut settings: Vec<Named<'_>> = Vec::new();
+    for word in args.from(2).step_by(2) {
+        let named = Named::find(context, word)?;
+        if settings.iter().any(|other| other.is(&named)) {
             return Err(failed(word, "duplicate parameter"));
         }
-        settings.push(setting);
+        settings.push(named);
     }
     Ok(settings)
+}
+
+type Change<'a> = (&'static Setting, Value<'a>);
+
+/// What is to be done for a setting; `None` for what is so already, and cannot be otherwise.
+fn change<'a>(context: &Context, named: &Named<'_>, text: &'a [u8]) -> Option<Result<Change<'a>, Vec<u8>>> {
+    match named {
+        Named::Live(setting) => Some(parse(context, setting, text).map(|value| (*setting, value))),
+        Named::Fixed(_, value) if text.eq_ignore_ascii_case(value.as_bytes()) => None,
+        Named::Fixed(word, _) => Some(Err(immutable(word))),
+    }
 }
 
 fn parse<'a>(context: &Context, setting: &Setting, text: &'a [u8]) -> Result<Value<'a>, Vec<u8>> {
@@ -368,9 +402,10 @@ fn line(context: &Context, name: &str) -> Result<(&'static str, String), String>
         ("client-output-buffer-limit", _) => {
             ("client-output-buffer-limit", context.live.output.load(Relaxed).to_string())
         }
+        ("loglevel", "debug") => ("log-level", "trace".into()),
+        ("loglevel", "verbose") => ("log-level", "debug".into()),
         ("loglevel", "notice") => ("log-level", "info".into()),
-        ("loglevel", "warning") => ("log-level", "warn".into()),
-        ("loglevel", _) => ("log-level", "debug".into()),
+        ("loglevel", _) => ("log-level", "warn".into()),
         ("requirepass", _) => return Err(NO_PASSWORD.into()),
         (name, _) => (name, value),
     })

@@ -1,9 +1,10 @@
 //! The connection itself: handshakes, names, ends.
 
 use super::{
-    context::{After, Context, REDIS_VERSION, Replies, Session},
+    context::{After, Context, REDIS_VERSION, Replies, Session, client_name},
+    error::SYNTAX_ERROR,
     refusal,
-    spec::{SYNTAX_ERROR, Spec, database},
+    spec::{Spec, database},
 };
 use crate::{
     resp::{Args, Protocol, Reply, parse_integer},
@@ -123,10 +124,27 @@ fn greet(session: &mut Session, context: &Context, args: Args<'_>) -> Result<Opt
         } else if option.eq_ignore_ascii_case(b"setname") && words.len() >= 1 {
             session.set_name(words.next().unwrap_or_default())?;
         } else {
-            return Err([b"ERR Syntax error in HELLO option '", option, b"'"].concat());
+            return Err([b"ERR Syntax error in HELLO option '", refusal::c_string(option), b"'"].concat());
         }
     }
     if session.authenticated { Ok(protocol) } else { Err(HELLO_BEFORE_AUTH.into()) }
+}
+
+/// The protocol that a HELLO chooses of a client that is in already, so that a password is taken for right; `None` if it
+/// chooses none, or is wrong.
+pub fn chosen_protocol(args: Args<'_>) -> Option<Protocol> {
+    let mut words = args.from(1);
+    let protocol = version(words.next()?).ok()?;
+    while let Some(option) = words.next() {
+        if option.eq_ignore_ascii_case(b"auth") && words.len() >= 2 {
+            (words.next()? == DEFAULT_USER && words.next().is_some()).then_some(())?;
+        } else if option.eq_ignore_ascii_case(b"setname") {
+            client_name(words.next()?)?;
+        } else {
+            return None;
+        }
+    }
+    Some(protocol)
 }
 
 fn version(word: &[u8]) -> Result<Protocol, &'static str> {

@@ -174,6 +174,8 @@ pub struct Context {
     pub run_id: String,
     /// Connections that were turned away.
     pub rejected: AtomicU64,
+    /// How many expired keys the store had removed at the last CONFIG RESETSTAT.
+    pub expired: AtomicU64,
     /// What INFO has seen last, for its rates.
     pub seen: Mutex<[Seen; 2]>,
     /// The TCP port, 0 without one.
@@ -270,6 +272,7 @@ impl Context {
         self.groups.reset();
         self.errors.reset();
         self.rejected.store(0, Ordering::Relaxed);
+        self.expired.store(self.store.expiry().removed(), Ordering::Relaxed);
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = [Seen::new(Instant::now()); 2];
     }
 }

@@ -1,8 +1,9 @@
 //! Numbers as the values of keys.
 
 use super::{
+    error::{Error, NOT_AN_INTEGER},
     extended::Extended,
-    spec::{Error, NOT_AN_INTEGER, ONE_KEY, Spec, Write},
+    spec::{ONE_KEY, Spec, Write},
 };
 use crate::{
     resp::{Args, Reply, parse_integer},

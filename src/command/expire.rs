@@ -1,6 +1,10 @@
 //! When keys expire.
 
-use super::spec::{Error, NOT_AN_INTEGER, ONE_KEY, Read, Spec, Write};
+use super::{
+    error::{Error, NOT_AN_INTEGER},
+    refusal::c_string,
+    spec::{ONE_KEY, Read, Spec, Write},
+};
 use crate::{
     resp::{Args, Reply, parse_integer},
     store::{Entry, Moment, Txn},
@@ -101,7 +105,7 @@ impl Conditions {
             match all.into_iter().find(|(name, _)| word.eq_ignore_ascii_case(name)) {
                 Some((_, condition)) => *condition = true,
                 None => {
-                    let word = word.split(|byte| *byte == 0).next().unwrap_or_default();
+                    let word = c_string(word);
                     // Redis cuts line breaks off the end of an error.
                     let breaks = word.iter().rev().take_while(|byte| b"\r\n".contains(byte)).count();
                     let word = word.get(..word.len() - breaks).unwrap_or_default();

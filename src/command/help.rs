@@ -93,6 +93,7 @@ pub(super) const COMMAND: &[Entry] = &[
         ],
     ),
     ("GETKEYS <full-command>", &["Return the keys from a full Redis command."]),
+    ("GETKEYSANDFLAGS <full-command>", &["Return the keys and the access flags from a full Redis command."]),
 ];
 
 pub(super) const CONFIG: &[Entry] = &[
@@ -128,13 +129,19 @@ pub(super) const LATENCY: &[Entry] = &[
     ),
 ];
 
-pub(super) const MEMORY: &[Entry] = &[(
-    "USAGE <key> [SAMPLES <count>]",
-    &[
-        "Return memory in bytes used by <key> and its value. Nested values are",
-        "sampled up to <count> times (default: 5, 0 means sample all).",
-    ],
-)];
+pub(super) const MEMORY: &[Entry] = &[
+    ("DOCTOR", &["Return memory problems reports."]),
+    ("MALLOC-STATS", &["Return internal statistics report from the memory allocator."]),
+    ("PURGE", &["Attempt to purge dirty pages for reclamation by the allocator."]),
+    ("STATS", &["Return information about the memory usage of the server."]),
+    (
+        "USAGE <key> [SAMPLES <count>]",
+        &[
+            "Return memory in bytes used by <key> and its value. Nested values are",
+            "sampled up to <count> times (default: 5, 0 means sample all).",
+        ],
+    ),
+];
 
 pub(super) const OBJECT: &[Entry] = &[
     (

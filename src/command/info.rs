@@ -2,13 +2,15 @@
 
 use super::{
     context::{Context, REDIS_VERSION},
+    error::Error,
     process,
-    spec::{Error, Spec},
+    spec::Spec,
     stats::CommandTotal,
 };
 use crate::resp::{Args, Reply};
 use std::{
     fmt::{Display, Write},
+    path::Path,
     sync::atomic::Ordering,
     time::{Duration, SystemTime},
 };
@@ -66,6 +68,11 @@ impl Text {
         self.write(format_args!("{name}:{value}\r\n"));
     }
 
+    /// How much there is of what kvbench does not have. Tools that draw all of Redis' fields want to know.
+    fn none_of(&mut self, names: &str) {
+        names.split(' ').for_each(|name| self.line(name, 0));
+    }
+
     /// Nothing when the system does not tell.
     fn bytes(&mut self, name: &str, bytes: Option<u64>) {
         if let Some(bytes) = bytes {
@@ -99,14 +106,19 @@ fn server(context: &Context, text: &mut Text) -> Result<(), Error> {
     text.line("kvbench_version", env!("CARGO_PKG_VERSION"));
     text.line("store", info.name);
     text.line("store_library", info.library);
-    text.line("os", std::env::consts::OS);
+    text.line("os", process::system());
     text.line("arch_bits", usize::BITS);
     text.line("process_id", std::process::id());
+    let manager = if std::env::var_os("NOTIFY_SOCKET").is_some() { "systemd" } else { "no" };
+    text.line("process_supervised", manager);
     text.line("run_id", &context.run_id);
     text.line("tcp_port", context.port);
     text.line("server_time_usec", now.as_micros());
     text.line("uptime_in_seconds", uptime.as_secs());
     text.line("uptime_in_days", uptime.as_secs() / Duration::from_hours(24).as_secs());
+    let program = std::env::current_exe().unwrap_or_default();
+    text.line("executable", program.display());
+    text.line("config_file", context.file.path().unwrap_or(Path::new("")).display());
     Ok(())
 }
 
@@ -114,8 +126,7 @@ fn clients(context: &Context, text: &mut Text) -> Result<(), Error> {
     text.line("connected_clients", context.connections());
     text.line("cluster_connections", 0);
     text.line("maxclients", context.live.max_clients.load(Ordering::Relaxed));
-    text.line("blocked_clients", 0);
-    text.line("tracking_clients", 0);
+    text.none_of("blocked_clients tracking_clients clients_in_timeout_table");
     Ok(())
 }
 
@@ -127,19 +138,27 @@ fn memory(_: &Context, text: &mut Text) -> Result<(), Error> {
     text.bytes("total_system_memory", memory.total);
     text.bytes("maxmemory", Some(0));
     text.line("maxmemory_policy", "noeviction");
+    if let (Some(used), Some(peak)) = (memory.used, memory.peak) {
+        text.line("used_memory_peak_perc", format_args!("{:.2}%", used as f64 * 100.0 / peak.max(1) as f64));
+    }
     if let (Some(used), Some(resident)) = (memory.used, memory.resident) {
         text.line("mem_fragmentation_bytes", resident.saturating_sub(used));
         text.line("mem_fragmentation_ratio", format_args!("{:.2}", resident as f64 / used.max(1) as f64));
     }
+    text.line("mem_allocator", "libc");
+    text.none_of(
+        "used_memory_lua used_memory_vm_eval used_memory_scripts_eval number_of_cached_scripts number_of_functions \
+         number_of_libraries used_memory_vm_functions used_memory_vm_total used_memory_functions used_memory_scripts \
+         mem_not_counted_for_evict mem_replication_backlog mem_total_replication_buffers mem_clients_slaves \
+         mem_cluster_links active_defrag_running lazyfree_pending_objects lazyfreed_objects",
+    );
     Ok(())
 }
 
 fn persistence(context: &Context, text: &mut Text) -> Result<(), Error> {
     let store = &context.store;
     let ok = if store.fault().is_some() { "err" } else { "ok" };
-    text.line("loading", 0);
-    text.line("async_loading", 0);
-    text.line("rdb_bgsave_in_progress", 0);
+    text.none_of("loading async_loading rdb_bgsave_in_progress rdb_saves module_fork_in_progress");
     text.line("aof_enabled", u8::from(!store.is_memory_only()));
     text.line("aof_last_write_status", ok);
     text.line("fsync", store.fsync());
@@ -185,28 +204,41 @@ fn stats(context: &Context, text: &mut Text) -> Result<(), Error> {
     text.line("instantaneous_input_kbps", format_args!("{:.2}", rates.received / 1024.0));
     text.line("instantaneous_output_kbps", format_args!("{:.2}", rates.sent / 1024.0));
     text.line("rejected_connections", context.rejected.load(Ordering::Relaxed));
-    text.line("expired_keys", context.store.expiry().removed());
-    text.line("evicted_keys", 0);
+    let expired = context.store.expiry().removed();
+    text.line("expired_keys", expired.saturating_sub(context.expired.load(Ordering::Relaxed)));
     text.line("keyspace_hits", context.total(|stats| &stats.keyspace_hits));
     text.line("keyspace_misses", context.total(|stats| &stats.keyspace_misses));
-    text.line("latest_fork_usec", 0);
-    text.line("pubsub_channels", 0);
-    text.line("pubsub_patterns", 0);
     text.line("total_error_replies", context.errors.counts().iter().map(|(_, count)| count).sum::<u64>());
+    text.none_of(
+        "total_net_repl_input_bytes total_net_repl_output_bytes instantaneous_input_repl_kbps \
+         instantaneous_output_repl_kbps sync_full sync_partial_ok sync_partial_err evicted_keys evicted_clients \
+         total_eviction_exceeded_time current_eviction_exceeded_time pubsub_channels pubsub_patterns \
+         pubsubshard_channels latest_fork_usec total_forks migrate_cached_sockets slave_expires_tracked_keys \
+         active_defrag_hits active_defrag_misses active_defrag_key_hits active_defrag_key_misses \
+         total_active_defrag_time current_active_defrag_time tracking_total_keys tracking_total_items \
+         tracking_total_prefixes unexpected_error_replies dump_payload_sanitizations io_threaded_reads_processed \
+         io_threaded_writes_processed",
+    );
     Ok(())
 }
 
 fn replication(_: &Context, text: &mut Text) -> Result<(), Error> {
     text.line("role", "master");
     text.line("connected_slaves", 0);
-    text.line("master_repl_offset", 0);
+    text.line("master_failover_state", "no-failover");
+    text.line("second_repl_offset", -1);
+    text.none_of(
+        "master_repl_offset repl_backlog_active repl_backlog_size repl_backlog_first_byte_offset repl_backlog_histlen",
+    );
     Ok(())
 }
 
 fn cpu(_: &Context, text: &mut Text) -> Result<(), Error> {
-    if let Some((system, user)) = process::processor() {
-        text.line("used_cpu_sys", format_args!("{:.6}", system.as_secs_f64()));
-        text.line("used_cpu_user", format_args!("{:.6}", user.as_secs_f64()));
+    for (times, of) in [(process::processor(), ""), (process::processor_of_children(), "_children")] {
+        if let Some((system, user)) = times {
+            text.line(&format!("used_cpu_sys{of}"), format_args!("{:.6}", system.as_secs_f64()));
+            text.line(&format!("used_cpu_user{of}"), format_args!("{:.6}", user.as_secs_f64()));
+        }
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! Keys, whatever their values.
 
 use super::{
+    error::{Error, SYNTAX_ERROR},
     help,
     refusal::{Subcommands, subcommand},
-    spec::{ALL_KEYS, Action, Error, Keys, ONE_KEY, Read, SYNTAX_ERROR, Spec, TWO_KEYS, Write, database},
+    spec::{ALL_KEYS, Action, Keys, ONE_KEY, Read, Spec, TWO_KEYS, Write, database},
 };
 use crate::{
     resp::{Args, Reply, parse_integer},

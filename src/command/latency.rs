@@ -3,9 +3,10 @@
 use super::{
     context::{Context, Session},
     help,
-    refusal::{Subcommands, subcommand},
+    refusal::{Subcommands, c_string, subcommand},
     spec::Spec,
-    stats::{Series, Spike, event},
+    stats::{CommandTotal, Series, Spike, event},
+    traits::Traits,
 };
 use crate::resp::{Args, Reply};
 use std::{fmt::Write, sync::atomic::Ordering, time::SystemTime};
@@ -74,7 +75,7 @@ fn now() -> u64 {
 
 fn graph(context: &Context, event: &[u8], reply: &mut Reply) {
     let Some(series) = context.spikes.series(event) else {
-        return reply.error([b"ERR No samples available for event '", event, b"'"].concat());
+        return reply.error([b"ERR No samples available for event '", c_string(event), b"'"].concat());
     };
     let event = String::from_utf8_lossy(event);
     reply.verbatim(&drawn(&event, &series, now()));
@@ -209,87 +210,51 @@ fn advice(event: &str) -> &'static str {
 
 /// The event of a command that took long: Redis tells apart those that never should.
 pub fn of_command(name: &str) -> &'static str {
-    const FAST: &[&str] = &[
-        "append",
-        "asking",
-        "auth",
-        "decr",
-        "decrby",
-        "discard",
-        "echo",
-        "exists",
-        "expire",
-        "expireat",
-        "expiretime",
-        "get",
-        "getbit",
-        "getdel",
-        "getex",
-        "getset",
-        "hello",
-        "incr",
-        "incrby",
-        "incrbyfloat",
-        "lastsave",
-        "mget",
-        "move",
-        "multi",
-        "persist",
-        "pexpire",
-        "pexpireat",
-        "pexpiretime",
-        "ping",
-        "pttl",
-        "quit",
-        "readonly",
-        "readwrite",
-        "renamenx",
-        "reset",
-        "select",
-        "setnx",
-        "strlen",
-        "swapdb",
-        "time",
-        "touch",
-        "ttl",
-        "type",
-        "unlink",
-        "unwatch",
-        "watch",
-        "dbsize",
-    ];
-    if FAST.contains(&name) { "fast-command" } else { "command" }
+    if Traits::of(name).has("fast") { "fast-command" } else { "command" }
 }
 
-/// LATENCY HISTOGRAM [command ...]: for powers of two, in microseconds, how many calls took no longer.
+/// LATENCY HISTOGRAM [command ...]: how many calls took no longer than so many microseconds. With `client`, its
+/// subcommands are told as well; what is asked for twice is told twice.
 fn histograms(context: &Context, args: Args<'_>, reply: &mut Reply) {
-    // With `client`, its subcommands are wanted as well.
-    let wanted = |name: &str| {
-        let is_meant = |word: &[u8]| {
+    let names = || context.names.iter().enumerate();
+    let mut wanted: Vec<(usize, &String)> = names().collect();
+    if args.len() > 2 {
+        let is_meant = |name: &str, word: &[u8]| {
             let family = name.split('|').next().unwrap_or(name);
             [name, family].iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
         };
-        args.len() == 2 || args.from(2).any(is_meant)
-    };
-    let names = context.names.iter().enumerate().filter(|(_, name)| wanted(name));
-    let used = names.filter_map(|(index, name)| Some((name, context.command_total(index)?)));
+        let meant = |word| names().filter(move |(_, name)| is_meant(name.as_str(), word));
+        wanted = args.from(2).flat_map(meant).collect();
+    }
+    let used = wanted.into_iter().filter_map(|(index, name)| Some((name, context.command_total(index)?)));
     let used: Vec<_> = used.filter(|(_, total)| total.calls > 0).collect();
     reply.map(used.len());
     for (name, total) in used {
         reply.bulk(name.as_bytes());
-        reply.map(2);
-        reply.bulk(b"calls");
-        reply.integer(i64::try_from(total.calls).unwrap_or(i64::MAX));
-        reply.bulk(b"histogram_usec");
-        let mut last = 0;
-        let mut steps: Vec<(u64, u64)> = total.latency.by_power().collect();
-        steps.retain(|(_, count)| std::mem::replace(&mut last, *count) < *count);
-        reply.map(steps.len());
-        for (nanos, count) in steps {
-            reply.integer((nanos / 1000) as i64);
-            reply.integer(i64::try_from(count).unwrap_or(i64::MAX));
-        }
+        histogram(&total, reply);
     }
+}
+
+/// Bounds below which nobody was since the last one are left out.
+fn histogram(total: &CommandTotal, reply: &mut Reply) {
+    let mut last = 0;
+    let mut steps: Vec<(u64, u64)> = total.latency.by_power().collect();
+    steps.retain(|(_, count)| std::mem::replace(&mut last, *count) < *count);
+    reply.map(2);
+    reply.bulk(b"calls");
+    integer(total.calls, reply);
+    reply.bulk(b"histogram_usec");
+    reply.map(steps.len());
+    for (nanos, count) in steps {
+        integer(bound(nanos), reply);
+        integer(count, reply);
+    }
+}
+
+/// What Redis tells of a power of two, in microseconds: the end of the bucket that begins there, which is a 128th as
+/// wide.
+fn bound(nanos: u64) -> u64 {
+    (nanos + nanos / 128 - 1) / 1000
 }
 
 #[cfg(test)]

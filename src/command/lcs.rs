@@ -1,6 +1,9 @@
 //! LCS: the longest common subsequence of two values.
 
-use super::spec::{Action, Error, MAX_STRING, NOT_AN_INTEGER, SYNTAX_ERROR, Spec, TWO_KEYS};
+use super::{
+    error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
+    spec::{Action, MAX_STRING, Spec, TWO_KEYS},
+};
 use crate::{
     resp::{Args, Reply, parse_integer},
     store::Keyspace,

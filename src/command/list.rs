@@ -15,14 +15,15 @@ Commands that read or write keys are atomic on every engine. Exceptions: `DEL` a
 1,024 keys at a time. Within a pipeline a read sees the writes before it.
 ";
 
-/// The list as Markdown, family by family.
+/// The list as Markdown, group by group.
 pub fn markdown() -> String {
-    let rows: Vec<_> = table().collect();
+    let mut groups: Vec<_> = table().map(|spec| spec.group).collect();
+    groups.sort_unstable();
+    groups.dedup();
     let mut text = String::from(HEAD);
-    for family in rows.chunk_by(|one, next| one.group == next.group) {
-        let Some(first) = family.first() else { continue };
-        text.push_str(&format!("\n## {}\n\n| command | arguments | | |\n|---|---|---|---|\n", first.group));
-        for spec in family {
+    for group in groups {
+        text.push_str(&format!("\n## {group}\n\n| command | arguments | | |\n|---|---|---|---|\n"));
+        for spec in table().filter(|spec| spec.group == group) {
             let (name, arguments) = (spec.name.to_ascii_uppercase(), arguments(spec.arity));
             let kind = kind(&spec.action);
             text.push_str(&format!("| `{name}` | {arguments} | {kind} | {} |\n", summary(spec)));

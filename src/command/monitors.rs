@@ -71,7 +71,8 @@ impl Monitors {
     pub fn show<'a>(&self, client: &Client, args: impl Iterator<Item = &'a [u8]>) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let database = client.database.load(Ordering::Relaxed);
-        let mut line = format!("+{}.{:06} [{database} {}]", now.as_secs(), now.subsec_micros(), client.peer);
+        let peer = client.socket().map_or_else(|| client.peer.to_string(), |path| format!("unix:{path}"));
+        let mut line = format!("+{}.{:06} [{database} {peer}]", now.as_secs(), now.subsec_micros());
         args.for_each(|arg| quote(arg, &mut line));
         line.push_str("\r\n");
         self.queues().retain(|queue| {

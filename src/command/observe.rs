@@ -2,9 +2,10 @@
 
 use super::{
     context::{Context, REDIS_VERSION, Session, Wait},
+    error::NOT_AN_INTEGER,
     help,
     refusal::{Subcommands, subcommand, wrong_shape},
-    spec::{NOT_AN_INTEGER, Spec},
+    spec::Spec,
     stats::Slow,
 };
 use crate::resp::{Args, Reply, parse_integer};

@@ -1,6 +1,6 @@
 //! What the operating system knows about this process. Where it does not tell, a figure is absent rather than guessed.
 
-use std::{fs, time::Duration};
+use std::{env, fs, time::Duration};
 
 /// Bytes of memory.
 pub struct Memory {
@@ -34,8 +34,18 @@ fn bytes(text: &str, field: &str) -> Option<u64> {
 /// Processor time in the kernel and outside.
 #[cfg(target_os = "linux")]
 pub fn processor() -> Option<(Duration, Duration)> {
-    use nix::sys::resource::{UsageWho, getrusage};
-    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
+    times(nix::sys::resource::UsageWho::RUSAGE_SELF)
+}
+
+/// The same of processes that this one has started, and that have ended.
+#[cfg(target_os = "linux")]
+pub fn processor_of_children() -> Option<(Duration, Duration)> {
+    times(nix::sys::resource::UsageWho::RUSAGE_CHILDREN)
+}
+
+#[cfg(target_os = "linux")]
+fn times(who: nix::sys::resource::UsageWho) -> Option<(Duration, Duration)> {
+    let usage = nix::sys::resource::getrusage(who).ok()?;
     let time = |time: nix::sys::time::TimeVal| {
         Duration::from_micros((time.tv_sec() * 1_000_000 + time.tv_usec()).unsigned_abs())
     };
@@ -46,4 +56,20 @@ pub fn processor() -> Option<(Duration, Duration)> {
 #[cfg(not(target_os = "linux"))]
 pub fn processor() -> Option<(Duration, Duration)> {
     None
+}
+
+/// The same of processes that this one has started, and that have ended.
+#[cfg(not(target_os = "linux"))]
+pub fn processor_of_children() -> Option<(Duration, Duration)> {
+    None
+}
+
+/// The operating system with its release, where that is known, and the processor: `Linux 6.1.0 x86_64`.
+pub fn system() -> String {
+    let known = |name: &str| fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+    let (name, release) = (known("ostype"), known("osrelease"));
+    match name.trim() {
+        "" => format!("{} {}", env::consts::OS, env::consts::ARCH),
+        name => format!("{name} {} {}", release.trim(), env::consts::ARCH),
+    }
 }

@@ -1,6 +1,9 @@
 //! Parts of strings.
 
-use super::spec::{Error, MAX_STRING, NOT_AN_INTEGER, ONE_KEY, Read, Spec, TOO_LONG, Write};
+use super::{
+    error::{Error, NOT_AN_INTEGER, TOO_LONG},
+    spec::{MAX_STRING, ONE_KEY, Read, Spec, Write},
+};
 use crate::{
     resp::{Args, Reply, parse_integer},
     store::{Entry, Txn},
@@ -54,6 +57,7 @@ fn setrange<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<
     }
     let end = offset.checked_add(part.len()).filter(|end| *end <= MAX_STRING).ok_or(TOO_LONG)?;
     txn.check(key)?;
+    txn.check_length(end)?;
     let (mut value, deadline) = txn.entry(key, |entry| extended(entry, end))?;
     if let Some(place) = value.get_mut(offset..end) {
         place.copy_from_slice(part);

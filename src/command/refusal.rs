@@ -52,10 +52,14 @@ pub(super) fn abort(name: &str, reply: &mut Reply) {
 /// Most bytes of a client's words that Redis puts into an error.
 const QUOTED: usize = 128;
 
-/// The beginning of `word` as Redis quotes it: a C string, which ends before its first NUL.
+/// The beginning of `word` as Redis quotes it.
 fn quote(word: &[u8], most: usize) -> &[u8] {
-    let text = word.get(..most).unwrap_or(word);
-    text.split(|&byte| byte == 0).next().unwrap_or_default()
+    c_string(word.get(..most).unwrap_or(word))
+}
+
+/// What Redis tells of a word in most errors: a C string, which ends before its first NUL.
+pub(super) fn c_string(word: &[u8]) -> &[u8] {
+    word.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 /// Redis quotes arguments while they fit in as many bytes as the name may have. What Redis has and kvbench has not

@@ -25,6 +25,11 @@ impl ConfigFile {
         Self { path, changed: Mutex::default() }
     }
 
+    /// Where it is.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
     /// Notes that a setting was changed.
     pub fn note(&self, setting: &'static str) {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(setting);

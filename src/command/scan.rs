@@ -1,8 +1,9 @@
 //! All keys: to find, to walk over, to count and to remove.
 
 use super::{
+    error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
     glob,
-    spec::{Error, NO_KEY, NOT_AN_INTEGER, SYNTAX_ERROR, Spec, Write, database},
+    spec::{NO_KEY, Spec, Write, database},
 };
 use crate::{
     engine::{KeyRange, prefix_end},

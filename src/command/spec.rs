@@ -2,11 +2,13 @@
 
 use super::{
     context::{Context, Session},
+    error::{Error, NOT_AN_INTEGER},
     refusal::{self, Subcommands},
+    traits::Traits,
 };
 use crate::{
     resp::{Args, Reply, parse_integer},
-    store::{self, Entry, Keyspace, Space, Txn},
+    store::{Entry, Keyspace, Space, Txn},
 };
 use hashbrown::HashMap;
 
@@ -72,6 +74,8 @@ pub enum Read {
     /// The same for what may find its arguments wrong, or needs more than the value; on an error it writes no
     /// reply.
     Entry(fn(Args<'_>, Option<Entry<'_>>, &mut Reply) -> Result<(), Error>),
+    /// The same for what goes over the whole value, or much of it.
+    Whole(fn(Args<'_>, Option<Entry<'_>>, &mut Reply) -> Result<(), Error>),
     /// Every argument is a key; the reply is an array with what the function writes for each.
     Each(fn(Option<&[u8]>, &mut Reply)),
     /// Every argument is a key; the reply is the number of those for which the function holds.
@@ -111,56 +115,6 @@ pub fn database(word: &[u8]) -> Result<Space, Error> {
 
 /// How many databases there are.
 pub const DATABASES: u8 = 16;
-
-/// Why a command has no result: the text of its error reply.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// In Redis' words, code first.
-    #[error("{0}")]
-    Text(&'static str),
-    /// The same, made for the occasion.
-    #[error("{}", String::from_utf8_lossy(.0))]
-    Words(Vec<u8>),
-    /// From below.
-    #[error(transparent)]
-    Store(#[from] store::Error),
-}
-
-impl Error {
-    /// A time to live that is none, in Redis' words.
-    pub(super) fn expire_time(command: &[u8]) -> Self {
-        let name = command.to_ascii_lowercase();
-        Self::Words([b"ERR invalid expire time in '", &name[..], b"' command"].concat())
-    }
-
-    /// Writes the error reply.
-    pub fn write(&self, reply: &mut Reply) {
-        match self {
-            Self::Words(words) => reply.error(words),
-            other => reply.error(other.to_string()),
-        }
-    }
-}
-
-/// Lets `run` write a reply; on an error, that stands in its place.
-pub fn answer(reply: &mut Reply, run: impl FnOnce(&mut Reply) -> Result<(), Error>) {
-    let start = reply.len();
-    if let Err(error) = run(reply) {
-        reply.truncate(start);
-        error.write(reply);
-    }
-}
-
-impl From<&'static str> for Error {
-    fn from(text: &'static str) -> Self {
-        Self::Text(text)
-    }
-}
-
-pub(super) const SYNTAX_ERROR: Error = Error::Text("ERR syntax error");
-pub(super) const NOT_AN_INTEGER: Error = Error::Text("ERR value is not an integer or out of range");
-pub(super) const TOO_LONG: Error =
-    Error::Text("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
 /// Longest string: Redis' `proto-max-bulk-len`.
 pub(super) const MAX_STRING: usize = 512 << 20;
@@ -289,12 +243,18 @@ impl Spec {
 
     /// Whether a request administrates the server, so that MONITOR does not show it.
     pub fn administrates(&self, args: Args<'_>) -> bool {
-        let by_name = ["bgrewriteaof", "config", "debug", "latency", "monitor", "shutdown", "slowlog"]
-            .contains(&self.name);
-        let of_clients = ["kill", "list", "no-evict", "pause", "unblock", "unpause"];
-        by_name
-            || self.name == "client"
-                && of_clients.iter().any(|name| args.get(1).eq_ignore_ascii_case(name.as_bytes()))
+        let name = match self.subcommand(args) {
+            Some((_, (subcommand, _))) => format!("{}|{subcommand}", self.name),
+            None => self.name.into(),
+        };
+        Traits::of(&name).has("admin")
+    }
+
+    /// The subcommand of a request, and its place among all of the command.
+    fn subcommand(&self, args: Args<'_>) -> Option<(usize, (&'static str, i32))> {
+        let word = args.get(1);
+        let is_named = |(_, (name, _)): &(usize, (&str, i32))| word.eq_ignore_ascii_case(name.as_bytes());
+        self.subcommands.iter().copied().enumerate().find(is_named)
     }
 
     /// Whether it is carried out, not queued, between MULTI and EXEC: it ends the connection, or its state.
@@ -378,27 +338,60 @@ impl Commands {
         if spec.subcommands.is_empty() || args.len() == 1 {
             return Some(*place);
         }
-        let is_named = |(name, _): &(&str, i32)| args.get(1).eq_ignore_ascii_case(name.as_bytes());
-        spec.subcommands.iter().position(is_named).map(|index| place + 1 + index)
+        spec.subcommand(args).map(|(index, _)| place + 1 + index)
     }
 
-    /// Finds the row for a request. `last` is the row of the request before, which in a pipeline is
+    /// Whether a request is carried out, and not refused because its subcommand is unknown or incomplete.
+    pub fn runs(&self, spec: &Spec, args: Args<'_>) -> bool {
+        let is_complete = |(_, (_, arity))| refusal::accepts(arity, args.len());
+        spec.subcommands.is_empty() || args.len() == 1 || spec.subcommand(args).is_some_and(is_complete)
+    }
+
+    /// Finds the row for a request. `last` is the name of the request before and its row, which in a pipeline are
     /// nearly always this one's too; `kinds` counts the others.
     #[inline]
-    pub fn lookup(&self, args: Args<'_>, last: Option<&'static Spec>, kinds: &mut usize) -> Lookup {
+    pub fn lookup<'a>(
+        &self,
+        args: Args<'a>,
+        last: &mut Option<(&'a [u8], &'static Spec)>,
+        kinds: &mut usize,
+    ) -> Lookup {
         let name = args.get(0);
-        let known = match last {
-            Some(spec) if name.eq_ignore_ascii_case(spec.name.as_bytes()) => Some(spec),
-            _ => {
-                *kinds += 1;
-                self.find(name)
-            }
+        let known = match *last {
+            Some((spelled, spec)) if is_same_name(name, spelled) => Some(spec),
+            _ => self.find_other(name, last, kinds),
         };
         match known {
             Some(spec) if spec.accepts(args.len()) => Lookup::Known(spec),
             Some(spec) => Lookup::Arity(spec),
             None => Lookup::Unknown,
         }
+    }
+
+    /// The same for another name; it is the one to compare the next with.
+    fn find_other<'a>(
+        &self,
+        name: &'a [u8],
+        last: &mut Option<(&'a [u8], &'static Spec)>,
+        kinds: &mut usize,
+    ) -> Option<&'static Spec> {
+        let found = self.find(name);
+        if found.is_none_or(|spec| last.is_none_or(|(_, before)| before.name != spec.name)) {
+            *kinds += 1;
+        }
+        if let Some(spec) = found {
+            *last = Some((name, spec));
+        }
+        found
+    }
+}
+
+/// Whether two names are spelled alike. Most have three letters, for which a call of `memcmp` takes longer than all else.
+#[inline]
+fn is_same_name(a: &[u8], b: &[u8]) -> bool {
+    match (<[u8; 3]>::try_from(a), <[u8; 3]>::try_from(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
     }
 }
 

@@ -1,11 +1,9 @@
 //! Strings as a whole: the values of keys.
 
 use super::{
+    error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR, TOO_LONG},
     refusal,
-    spec::{
-        ALL_KEYS, Error, MAX_STRING, NOT_AN_INTEGER, ONE_KEY, PAIRS, Read, SYNTAX_ERROR, Spec, TOO_LONG,
-        Write,
-    },
+    spec::{ALL_KEYS, MAX_STRING, ONE_KEY, PAIRS, Read, Spec, Write},
 };
 use crate::{
     resp::{Args, Reply, parse_integer},

@@ -1,8 +1,8 @@
 //! The command table: every family's rows, one after the other.
 
 use super::{
-    bitfield, bits, client, config, connection, counter, expire, info, keyspace, latency, lcs, memory,
-    observe, range, scan, server,
+    bitfield, bits, client, config, connection, counter, expire, info, introspection, keyspace, latency, lcs,
+    memory, observe, range, scan, server,
     spec::{Commands, Spec},
     string, transaction,
 };
@@ -20,6 +20,7 @@ const FAMILIES: &[&[Spec]] = &[
     scan::COMMANDS,
     connection::COMMANDS,
     client::COMMANDS,
+    introspection::COMMANDS,
     server::COMMANDS,
     info::COMMANDS,
     config::COMMANDS,

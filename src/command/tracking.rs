@@ -2,7 +2,7 @@
 
 use super::{
     context::Context,
-    spec::{NOT_AN_INTEGER, SYNTAX_ERROR},
+    error::{NOT_AN_INTEGER, SYNTAX_ERROR},
 };
 use crate::resp::{Args, Reply, parse_integer};
 

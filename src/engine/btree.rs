@@ -2,7 +2,7 @@
 
 use super::{
     Check, Compression, Family, Info, KeyRange, Kind, Op, OpenFiles, VisitValue, Writers, aof,
-    memory::{Budget, Memory, Next, Table, VisitNext, free_each, free_in_order},
+    memory::{Budget, HEAVY, Memory, Next, Table, VisitNext, free_each, free_in_order},
 };
 use smallvec::SmallVec;
 use std::{
@@ -45,12 +45,19 @@ type Key = SmallVec<[u8; 24]>;
 pub(super) struct BTree(BTreeMap<Key, Box<[u8]>>);
 
 impl BTree {
-    fn set(&mut self, key: &[u8], value: &[u8]) {
+    fn set(&mut self, key: &[u8], value: &[u8], heavy: &mut Vec<(Key, Box<[u8]>)>) {
         match self.0.get_mut(key) {
             Some(old) if old.len() == value.len() => old.copy_from_slice(value),
-            Some(old) => *old = value.into(),
+            Some(old) => free(mem::replace(old, value.into()), heavy),
             None => drop(self.0.insert(Key::from_slice(key), value.into())),
         }
+    }
+}
+
+/// Frees a value, unless that takes long: then it is added to `heavy`.
+fn free(value: Box<[u8]>, heavy: &mut Vec<(Key, Box<[u8]>)>) {
+    if value.len() > HEAVY {
+        heavy.push((Key::new(), value));
     }
 }
 
@@ -76,11 +83,11 @@ impl Table for BTree {
         None
     }
 
-    fn write(&mut self, ops: &[Op<'_>]) {
+    fn write(&mut self, ops: &[Op<'_>], heavy: &mut Vec<Self::Pair>) {
         for op in ops {
             match *op {
-                Op::Put { key, value } => self.set(key, value),
-                Op::Delete { key } => drop(self.0.remove(key)),
+                Op::Put { key, value } => self.set(key, value, heavy),
+                Op::Delete { key } => self.0.remove(key).into_iter().for_each(|value| free(value, heavy)),
                 Op::Clear => {}
             }
         }

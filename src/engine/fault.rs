@@ -1,16 +1,21 @@
-//! Engines that fail on purpose. Two do so now and then, to see that a benchmark notices: `failing` returns
-//! errors, `wrong-value` returns values that nobody wrote. While there is a file `<path>.hold` (in memory: `<store>.hold`),
-//! `slow-sync` does not end its syncs, and `slow-scan` its scans and counts; a file `<path>.held` tells when one waits.
+//! Engines that fail on purpose. Three do so to see that a benchmark notices: now and then `failing` returns errors and
+//! `wrong-value` values that nobody wrote; when `forgetful` is closed, it undoes the last update. While there is a file
+//! `<path>.hold` (in memory: `<store>.hold`), `slow-sync` does not end its syncs, and `slow-scan` its scans, its counts
+//! and what is read for long; a file `<path>.held` tells when one waits.
 //! Otherwise they are `btree`.
 
 use super::{
-    Batch, Caveat, Engine, Error, Fsync, Info, KeyRange, Kind, Location, OpenOptions, Result, VisitPair,
+    Batch, Caveat, Engine, Error, Fsync, Info, KeyRange, Kind, Location, Op, OpenOptions, Result, VisitPair,
     VisitValue, btree,
 };
 use std::{
     fs::File,
+    ops::ControlFlow,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -36,6 +41,14 @@ pub const WRONG_VALUE: Kind = Kind {
     check: btree::KIND.check,
 };
 
+/// Has an old value when it is opened again, and as many keys as before.
+pub const FORGETFUL: Kind = Kind {
+    info: &FORGETFUL_INFO,
+    open: |options| open(&FORGETFUL_INFO, Fault::Forgets(Mutex::default()), options),
+    recognise: btree::KIND.recognise,
+    check: btree::KIND.check,
+};
+
 /// Syncs as slowly as the test wants.
 pub const SLOW_SYNC: Kind = Kind {
     info: &SLOW_SYNC_INFO,
@@ -44,7 +57,7 @@ pub const SLOW_SYNC: Kind = Kind {
     check: btree::KIND.check,
 };
 
-/// Scans and counts as slowly as the test wants.
+/// Scans, counts and reads for long as slowly as the test wants.
 pub const SLOW_SCAN: Kind = Kind {
     info: &SLOW_SCAN_INFO,
     open: |options| open(&SLOW_SCAN_INFO, Fault::SlowScans(Hold::of(&SLOW_SCAN_INFO, options)), options),
@@ -61,6 +74,8 @@ static FAILING_INFO: Info = Info {
 
 static WRONG_INFO: Info = Info { name: "wrong-value", ..FAILING_INFO };
 
+static FORGETFUL_INFO: Info = Info { name: "forgetful", ..FAILING_INFO };
+
 static SLOW_SYNC_INFO: Info = Info { name: "slow-sync", ..FAILING_INFO };
 
 static SLOW_SCAN_INFO: Info = Info { name: "slow-scan", ..FAILING_INFO };
@@ -70,9 +85,11 @@ enum Fault {
     Errors,
     /// Values are wrong.
     Lies,
+    /// The last key that was updated, with its value before.
+    Forgets(Mutex<Option<(Vec<u8>, Vec<u8>)>>),
     /// Syncs wait.
     SlowSyncs(Hold),
-    /// Scans and counts wait.
+    /// Scans, counts and long reads wait.
     SlowScans(Hold),
 }
 
@@ -131,6 +148,32 @@ impl Faulty {
         }
     }
 
+    /// Notes what a write is about to replace.
+    fn remember(&self, batch: &Batch<'_>) -> Result<()> {
+        let Fault::Forgets(last) = &self.fault else { return Ok(()) };
+        for op in batch.ops() {
+            let Op::Put { key, .. } = *op else { continue };
+            let mut note = |_: usize, old: Option<&[u8]>| {
+                if let Some(old) = old {
+                    *last.lock().unwrap_or_else(PoisonError::into_inner) = Some((key.into(), old.into()));
+                }
+                ControlFlow::Continue(())
+            };
+            self.engine.read(&[key], &mut note)?;
+        }
+        Ok(())
+    }
+
+    /// Undoes the last update.
+    fn forget(&self) -> Result<()> {
+        let Fault::Forgets(last) = &self.fault else { return Ok(()) };
+        let last = last.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((key, old)) = &last else { return Ok(()) };
+        let mut batch = Batch::default();
+        batch.put(key, old);
+        self.engine.write(&batch, false)
+    }
+
     /// The value with its last byte changed, now and then.
     fn distort<R>(&self, value: &[u8], visit: impl FnOnce(&[u8]) -> R) -> R {
         if !matches!(self.fault, Fault::Lies) || !Self::is_due(&self.reads) {
@@ -165,10 +208,16 @@ impl Engine for Faulty {
         })
     }
 
+    fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        self.wait_to_scan();
+        self.read(keys, visit)
+    }
+
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         if batch.len() < LARGE {
             self.fail(&self.writes)?;
         }
+        self.remember(batch)?;
         self.engine.write(batch, sync)
     }
 
@@ -207,6 +256,7 @@ impl Engine for Faulty {
     }
 
     fn close(&self) -> Result<()> {
+        self.forget()?;
         self.engine.close()
     }
 }

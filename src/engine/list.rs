@@ -50,6 +50,8 @@ pub const FAULTY: &[Kind] = &[
     #[cfg(feature = "fault-injection")]
     fault::WRONG_VALUE,
     #[cfg(feature = "fault-injection")]
+    fault::FORGETFUL,
+    #[cfg(feature = "fault-injection")]
     fault::SLOW_SYNC,
     #[cfg(feature = "fault-injection")]
     fault::SLOW_SCAN,

@@ -51,11 +51,24 @@ impl Requests {
     #[inline]
     pub fn get<'a>(&'a self, index: usize, data: &'a [u8]) -> Option<Args<'a>> {
         let end = *self.ends.get(index)? as usize;
-        let start = match index.checked_sub(1) {
-            Some(before) => *self.ends.get(before)? as usize,
-            None => 0,
-        };
-        Some(Args { data, spans: self.spans.get(start..end)? })
+        Some(Args { data, spans: self.spans.get(self.start(index)..end)? })
+    }
+
+    /// The arguments of request `first` and of each after it, whose bytes are in `data`.
+    #[inline]
+    pub fn from<'a>(&'a self, first: usize, data: &'a [u8]) -> impl Iterator<Item = Args<'a>> {
+        let mut start = self.start(first);
+        self.ends.get(first..).unwrap_or_default().iter().map_while(move |end| {
+            let spans = self.spans.get(start..*end as usize)?;
+            start = *end as usize;
+            Some(Args { data, spans })
+        })
+    }
+
+    /// Where the arguments of request `index` begin.
+    #[inline]
+    fn start(&self, index: usize) -> usize {
+        index.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end as usize)
     }
 
     /// About how many bytes request `index` has.

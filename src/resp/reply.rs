@@ -160,6 +160,14 @@ impl Reply {
         self.number(b':', number);
     }
 
+    /// A number with decimals: in RESP2 a bulk string.
+    pub fn double(&mut self, number: f64) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(number.to_string().as_bytes()),
+            Protocol::Resp3 => self.line(b',', number.to_string().as_bytes()),
+        }
+    }
+
     /// A bulk string.
     #[inline]
     pub fn bulk(&mut self, value: &[u8]) {
@@ -251,13 +259,17 @@ impl Reply {
         }
     }
 
-    /// Lengths below 10 are most of a benchmark's, and short enough to write at once.
+    /// Lengths below 1,000 are most of a benchmark's, and short enough to write at once.
     #[inline]
     fn header(&mut self, kind: u8, len: usize) {
-        if len < 10 {
-            self.buf.extend_from_slice(&[kind, b'0' + len as u8, b'\r', b'\n']);
-        } else {
-            self.number(kind, len as i64);
+        let digit = |unit: usize| b'0' + (len / unit % 10) as u8;
+        match len {
+            0..10 => self.buf.extend_from_slice(&[kind, digit(1), b'\r', b'\n']),
+            10..100 => self.buf.extend_from_slice(&[kind, digit(10), digit(1), b'\r', b'\n']),
+            100..1000 => {
+                self.buf.extend_from_slice(&[kind, digit(100), digit(10), digit(1), b'\r', b'\n']);
+            }
+            _ => self.number(kind, len as i64),
         }
     }
 
@@ -266,6 +278,7 @@ impl Reply {
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {
+        self.buf.reserve(text.len() + 3);
         self.buf.push(kind);
         self.buf.extend_from_slice(text);
         self.buf.extend_from_slice(b"\r\n");

@@ -127,9 +127,9 @@ impl Begin {
             if let (Some(b'-'), Some(Lookup::Known(spec)), Some(args)) =
                 (rest.first(), lookup(exchange, index), exchange.args(index))
             {
-                if self.runs(spec) {
+                if self.runs(spec) && local.place(spec, args).is_some() {
                     add(local, (spec, args), |stats| &stats.failed, 1);
-                } else if self.kind == Kind::Queue {
+                } else if self.runs(spec) || self.kind == Kind::Queue {
                     add(local, (spec, args), |stats| &stats.rejected, 1);
                 }
             }
@@ -160,8 +160,12 @@ pub(super) fn executed(local: &Local, session: &Session, (done, failed): (&Done<
 
 /// Shows a request that was carried out to those who want to see it: LATENCY, SLOWLOG, and MONITOR unless it
 /// administrates. EXEC is in SLOWLOG by what it has carried out, as in Redis.
-fn show(local: &Local, client: &Client, (spec, args): (&Spec, Args<'_>), time: Duration) {
+fn show(local: &Local, client: &Client, (spec, args): (&'static Spec, Args<'_>), time: Duration) {
     let context = &local.shared.context;
+    if local.place(spec, args).is_none() {
+        // It was refused.
+        return;
+    }
     if context.spikes.wants(time) {
         context.spikes.note(latency::of_command(spec.name), time);
     }
@@ -220,7 +224,7 @@ fn add(
     counter: impl Fn(&CommandStats) -> &AtomicU64,
     count: u64,
 ) {
-    if let Some(stats) = local.place(spec, args).and_then(|place| local.stats().command(place)) {
+    if let Some(stats) = local.named_place(spec, args).and_then(|place| local.stats().command(place)) {
         counter(stats).fetch_add(count, Ordering::Relaxed);
     }
 }

@@ -41,6 +41,7 @@ pub(super) fn context(
         groups: stats::GroupStats::default(),
         run_id: run_id(),
         rejected: AtomicU64::new(0),
+        expired: AtomicU64::new(0),
         seen: Mutex::new([Seen::new(started); 2]),
         port: ports.plain,
         started,

@@ -93,7 +93,8 @@ impl Local {
         self.shared.context.stats.get(self.index).map(|stats| &**stats).unwrap_or(&NONE)
     }
 
-    /// Where a request's command is counted: see [`Commands::place`](crate::command::Commands::place).
+    /// Where a request's command is counted, if it is carried out: see
+    /// [`Commands::place`](crate::command::Commands::place).
     #[inline]
     pub fn place(&self, spec: &'static Spec, args: Args<'_>) -> Option<usize> {
         match self.last.get() {
@@ -102,10 +103,17 @@ impl Local {
         }
     }
 
+    /// The same also of a request whose subcommand has too few arguments or too many.
+    pub fn named_place(&self, spec: &Spec, args: Args<'_>) -> Option<usize> {
+        self.shared.commands.place(spec, args)
+    }
+
     fn find_place(&self, spec: &'static Spec, args: Args<'_>) -> Option<usize> {
-        let place = self.shared.commands.place(spec, args)?;
+        let place = self.named_place(spec, args)?;
         if spec.subcommands.is_empty() {
             self.last.set(Some((spec, place)));
+        } else if !self.shared.commands.runs(spec, args) {
+            return None;
         }
         Some(place)
     }

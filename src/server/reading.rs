@@ -95,7 +95,7 @@ impl ReadCursor {
         let (keys, value) = (args.len() - 1, moment.live(stored));
         self.now.note(value.is_some());
         match read {
-            Read::Entry(answer) => {
+            Read::Entry(answer) | Read::Whole(answer) => {
                 answer_entry(answer, args, moment.entry(stored), reply);
                 return self.finish(reply);
             }

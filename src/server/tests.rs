@@ -7,6 +7,7 @@ use crate::{
     resp::{Decoder, Limits},
     store::Store,
 };
+use std::slice;
 
 fn in_memory() -> Box<dyn Engine> {
     let options = OpenOptions {
@@ -19,6 +20,113 @@ fn in_memory() -> Box<dyn Engine> {
         compression: Compression::None,
     };
     Kind::find("map").unwrap().open(&options).unwrap()
+}
+
+/// What a worker has when it has received these requests.
+fn received(requests: &str) -> Box<Exchange> {
+    let mut exchange = Box::new(Exchange::new());
+    exchange.input.extend(requests.as_bytes());
+    Decoder::new(Limits::default()).decode(&mut exchange.input, &mut exchange.requests).unwrap();
+    exchange.resolve(&Commands::without(&[]));
+    exchange
+}
+
+/// More than a worker copies for a write.
+const LONG: usize = 300 << 10;
+
+fn with_values() -> Store {
+    let engine = in_memory();
+    let mut batch = Batch::default();
+    batch.put(b"short", b"value");
+    let long = vec![b'v'; LONG];
+    batch.put(b"long", &long);
+    engine.write(&batch, false).unwrap();
+    Store::new(engine, Fsync::No)
+}
+
+fn commit(store: &Store, exchange: &mut Box<Exchange>) {
+    store.commit(slice::from_mut(exchange));
+}
+
+const ABOUT_A_VALUE: &[&str] = &[
+    "APPEND long x",
+    "BITFIELD long SET u8 0 1",
+    "BITOP NOT none long",
+    "COPY long none",
+    "EXPIRE long 100",
+    "GET long",
+    "GETDEL long",
+    "GETEX long EX 100",
+    "GETSET long x",
+    "INCR long",
+    "MGET none long",
+    "MOVE long 1",
+    "PERSIST long",
+    "RENAME long none",
+    "RENAMENX long none",
+    "SET long x GET",
+    "SETBIT long 0 1",
+    "SETRANGE long 0 x",
+];
+
+/// They ask for a value that is long then.
+const TO_A_LONG_VALUE: &[&str] =
+    &["BITFIELD none SET u8 2400000 1", "SETBIT none 4294967295 1", "SETRANGE none 500000000 x"];
+
+#[test]
+fn a_worker_does_not_work_on_long_values() {
+    for command in ABOUT_A_VALUE.iter().chain(TO_A_LONG_VALUE) {
+        let (store, mut exchange) =
+            (with_values(), received(&format!("SET a 1\r\n{command}\r\nSET b 1\r\n")));
+        assert!(matches!(exchange.next_run(), Some(Run::Write)) && !exchange.is_next_large(), "{command}");
+        commit(&store, &mut exchange);
+        assert_eq!((exchange.position(), exchange.reply.bytes()), (1, &b"+OK\r\n"[..]), "{command}");
+        assert!(exchange.is_midway(), "{command}");
+        assert!(matches!(exchange.next_run(), Some(Run::Read | Run::Write)), "{command}");
+        assert!(exchange.is_next_large(), "{command}");
+    }
+}
+
+#[test]
+fn commands_on_short_values_share_a_commit() {
+    for command in ABOUT_A_VALUE {
+        let command = command.replace("long", "short");
+        let (store, mut exchange) =
+            (with_values(), received(&format!("SET a 1\r\n{command}\r\nSET b 1\r\n")));
+        assert!(exchange.next_run().is_some());
+        commit(&store, &mut exchange);
+        assert_eq!(exchange.position(), 3, "{command}");
+        assert!(!exchange.is_midway(), "{command}");
+    }
+}
+
+#[test]
+fn what_a_worker_leaves_is_done_once() {
+    let (store, mut exchange) =
+        (with_values(), received("APPEND long x\r\nSTRLEN long\r\nAPPEND long x\r\n"));
+    let mut runs = 0;
+    while let Some(run) = exchange.next_run() {
+        runs += 1;
+        match (run, exchange.is_next_large()) {
+            (Run::Write, true) => store.commit_long(slice::from_mut(&mut exchange)),
+            (Run::Write, false) => commit(&store, &mut exchange),
+            (_, _) => assert_eq!(exchange.read(&store), 1),
+        }
+    }
+    let replies = format!(":{}\r\n:{}\r\n:{}\r\n", LONG + 1, LONG + 1, LONG + 2);
+    assert_eq!(str::from_utf8(exchange.reply.bytes()), Ok(&*replies));
+    // Each APPEND is found to be long before it is one.
+    assert_eq!(runs, 5);
+}
+
+/// Each of them would be short enough.
+#[test]
+fn a_worker_goes_over_few_long_values() {
+    let store = with_values();
+    let mut exchange = received(&"BITCOUNT long\r\n".repeat(20));
+    assert!(matches!(exchange.next_run(), Some(Run::Read)));
+    assert_eq!(exchange.read_on_worker(&store), (6, true));
+    assert_eq!(exchange.read(&store), 14);
 }
 
 #[test]

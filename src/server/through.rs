@@ -7,8 +7,23 @@ use crate::{
     store::{self, Txn},
 };
 
-/// Answers a read between writes, through their transaction.
+/// Answers a read between writes, through their transaction. What fails has found nothing.
 pub(super) fn read_through(
+    read: Read,
+    args: Args<'_>,
+    txn: &mut Txn<'_>,
+    found: &mut Found,
+    reply: &mut Reply,
+) -> Result<(), store::Error> {
+    let before = *found;
+    let outcome = answer(read, args, txn, found, reply);
+    if outcome.is_err() {
+        *found = before;
+    }
+    outcome
+}
+
+fn answer(
     read: Read,
     args: Args<'_>,
     txn: &mut Txn<'_>,
@@ -20,7 +35,7 @@ pub(super) fn read_through(
             found.note(value.is_some());
             answer(args, value, reply);
         })?,
-        Read::Entry(answer) => txn.entry(args.get(1), |entry| {
+        Read::Entry(answer) | Read::Whole(answer) => txn.entry(args.get(1), |entry| {
             found.note(entry.is_some());
             answer_entry(answer, args, entry, reply);
         })?,

@@ -2,8 +2,8 @@
 
 use super::{reading::Found, through::read_through};
 use crate::{
-    command::{self, Action, Context, Spec, Write, database, subcommand},
-    resp::{Args, Record, Reply},
+    command::{self, Action, Context, Spec, Write, chosen_protocol, database, subcommand},
+    resp::{Args, Protocol, Record, Reply},
     store::{Space, Store, Txn, Watch},
 };
 use std::{
@@ -36,6 +36,8 @@ pub(super) enum Task {
 pub(super) struct Executed {
     /// The replies of commands that look at or change keys.
     replies: Reply,
+    /// The protocol in which the first of them is written.
+    protocol: Protocol,
     /// For each queued request, where its reply ends.
     ends: Vec<usize>,
     /// The replies of those that look at the server.
@@ -208,7 +210,8 @@ impl Transaction {
 
     fn execute<'g>(&'g mut self, mut space: Space, txn: &mut Txn<'g>, reply: &Reply) {
         let Self { queue: Some(queue), executed, watched, .. } = self else { return };
-        *executed = Executed { replies: reply.aside(), ..Executed::default() };
+        let (replies, protocol) = (reply.aside(), reply.protocol());
+        *executed = Executed { replies, protocol, ..Executed::default() };
         executed.changed = !txn.are_unchanged(watched);
         if executed.changed {
             return;
@@ -216,9 +219,15 @@ impl Transaction {
         txn.select(space);
         for (index, spec) in queue.specs.iter().enumerate() {
             let Some(args) = queue.requests.get(index) else { break };
+            let mut is_long = false;
             command::answer(&mut executed.replies, |reply| {
-                run_one(spec, args, &mut space, txn, &mut executed.found, reply)
+                let outcome = run_one(spec, args, &mut space, txn, &mut executed.found, reply);
+                is_long = matches!(&outcome, Err(error) if error.is_long());
+                outcome
             });
+            if is_long {
+                return txn.give_up();
+            }
             executed.ends.push(executed.replies.len());
         }
     }
@@ -229,9 +238,15 @@ impl Transaction {
         if executed.changed {
             return;
         }
+        let mut protocol = executed.protocol;
         for (index, spec) in specs.iter().enumerate() {
-            if let (Action::Query(run), Some(args)) = (spec.action, requests.get(index)) {
+            let Some(args) = requests.get(index) else { break };
+            if spec.name == HELLO {
+                protocol = chosen_protocol(args).unwrap_or(protocol);
+            }
+            if let Action::Query(run) = spec.action {
                 let mut reply = executed.replies.aside();
+                reply.set_protocol(protocol);
                 command::answer(&mut reply, |reply| run(context, args, reply));
                 executed.queries.push_back(reply);
             }
@@ -319,6 +334,8 @@ impl Drop for Transaction {
     }
 }
 
+const HELLO: &str = "hello";
+
 /// Carries out one queued request, if that looks at or changes keys; another writes no reply.
 fn run_one<'g>(
     spec: &Spec,
@@ -343,6 +360,10 @@ fn run_one<'g>(
             reply.integer(count);
         }
         Action::Keys(run) => run(txn, args, reply)?,
+        Action::Session(_) if spec.name == HELLO => {
+            // It is answered later, but what follows is written as it wants.
+            reply.set_protocol(chosen_protocol(args).unwrap_or(reply.protocol()));
+        }
         Action::Session(_) if spec.name == "select" => {
             *space = database(args.get(1)).unwrap_or(*space);
             txn.select(*space);

@@ -63,7 +63,7 @@ impl Keyspace for View<'_> {
     fn look_up(&mut self, keys: &[&[u8]], visit: &mut VisitFound<'_>) -> Result<(), Error> {
         let (arena, moment) = (bumpalo::Bump::new(), Moment::default());
         let stored: Vec<_> = keys.iter().map(|key| self.space.stored(key, &arena)).collect();
-        self.store.read(&stored, &mut |index, value| {
+        self.store.read_long(&stored, &mut |index, value| {
             visit(index, moment.entry(value));
             ControlFlow::Continue(())
         })

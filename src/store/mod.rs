@@ -1,6 +1,7 @@
 //! Between commands and the engine: the only place that decides what is committed together, when it
 //! is synced, and whether writes are still accepted.
 
+mod commit;
 mod counting;
 mod counts;
 mod cursors;
@@ -8,48 +9,43 @@ mod durable;
 mod expiry;
 mod keyspace;
 mod moment;
+mod overlay;
 mod own;
 mod policy;
 mod queue;
 #[cfg(test)]
 mod schedules;
-#[cfg(test)]
-mod tests;
-/// What the commit queue is made of; in its tests another, which goes through every schedule of the threads.
-mod threads {
-    pub(super) use std::{
-        sync::{Condvar, Mutex, MutexGuard},
-        thread::yield_now,
-    };
-}
 mod space;
 mod stored;
+#[cfg(test)]
+mod sync_schedules;
+#[cfg(test)]
+mod tests;
+mod threads;
 mod txn;
 mod unsynced;
 mod walk;
 mod watch;
+mod whole;
 mod within;
 mod written;
 
-use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, Op, VisitValue};
+use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, VisitValue};
 use bumpalo::Bump;
 use counts::Counted;
 use cursors::Cursors;
 use own::Own;
 use policy::Policy;
 use std::{
-    mem,
     ops::ControlFlow,
-    panic::{self, AssertUnwindSafe},
     sync::{
-        Mutex, OnceLock, PoisonError,
+        Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 use unsynced::Unsynced;
 use watch::Watches;
-use written::Written;
 
 pub use crate::engine::layout::Entry;
 pub use counts::{KeyCount, KeyCounts};
@@ -73,6 +69,10 @@ pub enum Error {
     /// An earlier write or sync failed, and what reached the disk is unknown.
     #[error("MISCONF writes are refused until a restart, because an earlier one failed: {0}")]
     Refused(String),
+    /// A value is longer than this thread should work on, or would become so (see [`Txn::lend_up_to`]). Nothing was
+    /// done: it is to be done again where nobody waits for it.
+    #[error("ERR the value is too long to be worked on here")]
+    Long,
 }
 
 /// A part of a commit: what one connection wants written.
@@ -94,12 +94,6 @@ pub trait Work: Send {
         false
     }
 }
-
-/// A blind work of more bytes than this is not made to wait for others, nor others for it.
-const LARGE: usize = 256 << 10;
-
-/// Bytes of copied values whose memory is kept from commit to commit.
-const KEPT: usize = 1 << 20;
 
 /// One engine with its durability policy.
 pub struct Store {
@@ -291,152 +285,8 @@ impl Store {
         Ok(self.engine.settle()?)
     }
 
-    /// Runs the group in order and commits all its writes as one atomic batch, synced under `always`. When
-    /// that fails and the engine is as it was before, the halves of the group are tried, so that at last
-    /// only those parts are told of the error that cannot be written by themselves.
-    pub fn commit<W: Work>(&self, group: &mut [W]) {
-        let Err(failure) = self.attempt(group) else { return };
-        if failure.is_undone && group.len() > 1 {
-            let (first, second) = group.split_at_mut(group.len() / 2);
-            for half in [first, second] {
-                half.iter_mut().for_each(Work::rewind);
-                self.commit(half);
-            }
-            return;
-        }
-        if !failure.is_undone || !self.is_full.swap(failure.is_undone, Ordering::Relaxed) {
-            log::error!("commit failed: {}", failure.error);
-        }
-        group.iter_mut().for_each(|work| work.fail(&failure.error));
-    }
-
-    /// The same for a group that takes long: others are told so by [`Store::is_busy`], unless it is carried out
-    /// beside theirs.
-    pub fn commit_long<W: Work>(&self, group: &mut [W]) {
-        let alone = self.beside(group).is_none();
-        self.long.fetch_add(alone.into(), Ordering::Relaxed);
-        self.commit(group);
-        self.long.fetch_sub(alone.into(), Ordering::Relaxed);
-    }
-
-    /// Whether a commit has to wait for one that takes long.
-    #[inline]
-    pub fn is_busy(&self) -> bool {
-        self.long.load(Ordering::Relaxed) > 0
-    }
-
-    /// The work that is carried out beside others.
-    fn beside<'g, W: Work>(&self, group: &'g mut [W]) -> Option<&'g mut W> {
-        match group {
-            [work] if work.weight() > LARGE && work.is_blind() && self.is_memory_only() => Some(work),
-            _ => None,
-        }
-    }
-
-    fn attempt<W: Work>(&self, group: &mut [W]) -> Result<(), Failure> {
-        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.try_commit(group)));
-        let (error, is_undone) = match outcome {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(Error::Engine(error))) => {
-                let is_undone = error.is_undone();
-                (self.latch(error), is_undone)
-            }
-            Ok(Err(error)) => (error, false),
-            Err(_) => (self.latch_panic(), false),
-        };
-        Err(Failure { error, is_undone })
-    }
-
-    fn try_commit<W: Work>(&self, group: &mut [W]) -> Result<(), Error> {
-        if self.unsynced.is_syncing() && self.policy.is(Fsync::EverySec) {
-            self.unsynced.wait();
-        }
-        if let Some(work) = self.beside(group) {
-            return self.commit_beside(work);
-        }
-        // A commit that panicked left only scratch memory behind.
-        let mut scratch = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let Scratch { arena, batch } = &mut *scratch;
-        if arena.allocated_bytes() > KEPT {
-            *arena = Bump::new();
-        }
-        arena.reset();
-        let own = self.own();
-        let mut txn = Txn::new(self, arena, mem::take(batch).recycle(), own);
-        for work in group {
-            work.run(&mut txn);
-            txn.end_part();
-        }
-        let Written { batch: written, deadlines, own } = txn.into_written();
-        let outcome = if written.is_empty() { Ok(()) } else { self.write(&written) };
-        if outcome.is_ok() {
-            self.note(&deadlines, own);
-        }
-        *batch = written.recycle();
-        outcome
-    }
-
-    /// Commits while others do, with memory of its own. Only to become visible it takes its turn.
-    fn commit_beside(&self, work: &mut impl Work) -> Result<(), Error> {
-        let arena = Bump::new();
-        // Whatever others clear meanwhile, what needs a record comes with it.
-        let mut txn = Txn::new(self, &arena, Batch::default(), Own::default());
-        work.run(&mut txn);
-        let Written { batch, deadlines, own } = txn.into_written();
-        let mut turn = |write: &mut dyn FnMut() -> engine::Result<()>| {
-            let _others_wait = self.writer.lock();
-            write()?;
-            self.note(&deadlines, own.map(|own| own.with(self.own())));
-            self.touch(&batch);
-            Ok(())
-        };
-        Ok(self.engine.write_beside(&batch, &mut turn)?)
-    }
-
-    /// Notes what was written beside others, for those who watch it.
-    fn touch(&self, batch: &Batch<'_>) {
-        if self.watches.any() {
-            for op in batch.ops() {
-                if let Op::Put { key, .. } | Op::Delete { key } = op {
-                    self.watches.touch(key);
-                }
-            }
-        }
-    }
-
-    fn write(&self, batch: &Batch<'_>) -> Result<(), Error> {
-        let is_synced = self.policy.is(Fsync::Always);
-        self.engine.write(batch, is_synced)?;
-        // Only read as a rule; a line that is not written stays shared by all cores.
-        if self.is_full.load(Ordering::Relaxed) {
-            self.is_full.store(false, Ordering::Relaxed);
-        }
-        if !is_synced {
-            self.unsynced.note_write();
-        }
-        Ok(())
-    }
-
     /// Syncs and closes the engine. Nothing may follow.
     pub fn close(&self) -> Result<(), Error> {
         Ok(self.engine.close()?)
     }
-
-    fn latch(&self, error: engine::Error) -> Error {
-        if !error.is_undone() {
-            let _first = self.fault.set(error.to_string());
-        }
-        Error::Engine(error)
-    }
-
-    fn latch_panic(&self) -> Error {
-        Error::Refused(self.fault.get_or_init(|| "the engine panicked (see the log)".into()).clone())
-    }
-}
-
-/// Why a group was not committed.
-struct Failure {
-    error: Error,
-    /// Whether the engine is as it was before, and takes further writes.
-    is_undone: bool,
 }

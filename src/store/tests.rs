@@ -1,12 +1,14 @@
 //! Failing writes and slow syncs, over engines made for them.
 
-use super::{CommitQueue, Error, Keyspace, Space, Store, Txn, Work};
+use super::{CommitQueue, Error, Keyspace, Space, Store, Txn, Watch, Work};
 use crate::engine::{
     self, Batch, Compression, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, VisitPair,
     VisitValue,
 };
 use std::{
+    collections::HashSet,
     ops::ControlFlow,
+    slice,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -445,4 +447,71 @@ fn a_store_whose_records_cannot_be_read_takes_no_writes() {
     let limited = Limited { unreadable: true, ..Limited::new(usize::MAX) };
     let store = Store::new(Box::new(limited), Fsync::No);
     assert!(store.fault().is_some_and(|fault| fault.contains("unreadable")));
+}
+
+/// Watches `key`, then does what clients do who watch it; `changed` tells whether it found it changed.
+#[derive(Default)]
+struct Watching {
+    watched: HashSet<Watch>,
+    clears: bool,
+    /// Bytes of another value, and whether it gives up.
+    length: usize,
+    gives_up: bool,
+    changed: Option<bool>,
+}
+
+impl Work for Watching {
+    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+        if self.watched.is_empty() {
+            self.watched.extend(txn.watch(b"key", &self.watched).unwrap());
+            return txn.put(b"other", b"").unwrap();
+        }
+        self.changed = Some(!txn.are_unchanged(&self.watched));
+        match self.clears {
+            true => txn.clear().unwrap(),
+            false => txn.put(b"key", b"own").unwrap(),
+        }
+        let value = txn.keep(&vec![b'x'; self.length]);
+        txn.put(b"value", value).unwrap();
+        if self.gives_up {
+            txn.give_up();
+        }
+    }
+
+    fn rewind(&mut self) {}
+
+    fn fail(&mut self, _: &Error) {}
+
+    fn weight(&self) -> usize {
+        1
+    }
+}
+
+/// Whoever watches a key is told of the changes of others, not of its own that were not committed.
+#[test]
+fn what_was_not_committed_is_no_change_of_a_watched_key() {
+    for (clears, gives_up) in [(false, false), (true, false), (false, true), (true, true)] {
+        let store = Store::new(Box::new(Limited::new(100)), Fsync::No);
+        store.commit(&mut [InSpace { number: 0, deadline: 0, clears: false, weight: 1 }]);
+        let mut watching = Watching { clears, ..Watching::default() };
+        store.commit(slice::from_mut(&mut watching));
+        // With one for which there is no room, or that gives up.
+        if gives_up {
+            let mut again = Watching { gives_up, ..watching };
+            store.commit(slice::from_mut(&mut again));
+            assert_eq!(again.changed, Some(false));
+            watching = Watching { gives_up: false, ..again };
+            store.commit(slice::from_mut(&mut watching));
+        } else {
+            let other = HashSet::from_iter([Watch { stored: b"z"[..].into(), version: 9, deadline: 0 }]);
+            let large = Watching { watched: other, length: 200, ..Watching::default() };
+            let mut group = [watching, large];
+            store.commit(&mut group);
+            [watching, _] = group;
+        }
+        assert_eq!(watching.changed, Some(false), "clears {clears}, gives up {gives_up}");
+        // The change that was committed is one.
+        store.commit(slice::from_mut(&mut watching));
+        assert_eq!(watching.changed, Some(true), "clears {clears}, gives up {gives_up}");
+    }
 }

@@ -1,14 +1,13 @@
 //! One commit in the making.
 
 use super::{
-    Error, Store, keyspace::Keyspace, moment::Moment, own::Own, space::Space, watch::Watch, written::Written,
+    Error, Store, moment::Moment, overlay::Overlay, own::Own, space::Space, watch::Watch, written::Written,
 };
 use crate::engine::{
-    self, Batch, KeyRange,
+    self, Batch,
     layout::{self, Entry},
 };
 use bumpalo::Bump;
-use hashbrown::HashMap;
 use std::{collections::HashSet, ops::ControlFlow};
 
 /// What a group of commands reads and writes before it is committed: the engine as it is, under the
@@ -31,44 +30,23 @@ pub struct Txn<'g> {
     own_before: Own,
     /// Whether some client watches keys.
     watched: bool,
+    /// Stored keys of which it was noted that they are written.
+    touched: Vec<&'g [u8]>,
+    lending: Lending,
+    /// Whether nothing of this is to be committed.
+    given_up: bool,
 }
 
-/// A key with its value and deadline.
-struct Pair<'g> {
-    key: &'g [u8],
-    value: Vec<u8>,
-    deadline: u64,
-}
-
-/// The group's own writes by stored key. Made only when a command of the group reads, since a group of
-/// plain SETs needs none.
-#[derive(Default)]
-pub(super) struct Overlay<'g> {
-    pub(super) cleared: bool,
-    pub(super) values: HashMap<&'g [u8], Option<&'g [u8]>>,
-}
-
-impl<'g> Overlay<'g> {
-    fn of(batch: &Batch<'g>) -> Self {
-        let mut overlay = Self::default();
-        batch.ops().iter().for_each(|&op| overlay.apply(op));
-        overlay
-    }
-
-    fn apply(&mut self, op: engine::Op<'g>) {
-        match op {
-            engine::Op::Put { key, value } => {
-                self.values.insert(key, Some(value));
-            }
-            engine::Op::Delete { key } => {
-                self.values.insert(key, None);
-            }
-            engine::Op::Clear => {
-                self.cleared = true;
-                self.values.clear();
-            }
-        }
-    }
+/// Which values are lent to commands.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Lending {
+    /// All.
+    #[default]
+    All,
+    /// Those of so many bytes at most.
+    UpTo(usize),
+    /// All, and others may write to the engine meanwhile.
+    Patient,
 }
 
 impl<'g> Txn<'g> {
@@ -90,16 +68,29 @@ impl<'g> Txn<'g> {
             own,
             own_before: own,
             watched,
+            touched: Vec::new(),
+            lending: Lending::default(),
+            given_up: false,
         }
     }
 
     pub(super) fn into_written(self) -> Written<'g> {
         let own = (self.own != self.own_before).then_some(self.own);
-        Written { batch: self.batch, deadlines: self.deadlines, own }
+        Written { batch: self.batch, deadlines: self.deadlines, own, touched: self.touched }
     }
 
     pub(super) fn store(&self) -> &'g Store {
         self.store
+    }
+
+    /// Where copies are kept up to the commit.
+    pub(super) fn arena(&self) -> &'g Bump {
+        self.arena
+    }
+
+    /// The layer's own records, with those of this.
+    pub(super) fn own(&self) -> Own {
+        self.own
     }
 
     /// The group's own writes, and the time.
@@ -113,6 +104,39 @@ impl<'g> Txn<'g> {
         self.batch.end_part();
         self.moment = Moment::default();
         self.space = Space::default();
+        self.lending = Lending::default();
+    }
+
+    /// Lends values of at most `most` bytes, up to the end of the part: to ask for a longer one is [`Error::Long`].
+    pub fn lend_up_to(&mut self, most: usize) {
+        self.lending = Lending::UpTo(most);
+    }
+
+    /// Lends long values as [`Engine::read_long`](engine::Engine::read_long) does, up to the end of the part.
+    pub fn lend_patiently(&mut self) {
+        self.lending = Lending::Patient;
+    }
+
+    /// Fails with [`Error::Long`] when a value of so many bytes would not be lent.
+    pub fn check_length(&self, length: usize) -> Result<(), Error> {
+        match self.lending {
+            Lending::UpTo(most) if length > most => Err(Error::Long),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has nothing of this committed: a part that is alone in its group is told of [`Error::Long`].
+    pub fn give_up(&mut self) {
+        self.given_up = true;
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        self.given_up
+    }
+
+    /// Whether the thread that commits may be the one that serves clients.
+    pub fn is_memory_only(&self) -> bool {
+        self.store.is_memory_only()
     }
 
     /// Chooses the database of what follows, up to the end of the part.
@@ -137,6 +161,15 @@ impl<'g> Txn<'g> {
 
     /// The same with its deadline.
     pub fn entry<R>(&mut self, key: &[u8], f: impl FnOnce(Option<Entry<'_>>) -> R) -> Result<R, Error> {
+        let most = if let Lending::UpTo(most) = self.lending { most } else { usize::MAX };
+        self.entry_at(key, |entry| match entry {
+            Some(entry) if entry.value.len() > most => Err(Error::Long),
+            entry => Ok(f(entry)),
+        })?
+    }
+
+    /// What `key` has, however long that is.
+    fn entry_at<R>(&mut self, key: &[u8], f: impl FnOnce(Option<Entry<'_>>) -> R) -> Result<R, Error> {
         if self.space == Space::default() && !layout::may_be_marked(key) {
             return self.entry_of(key, f);
         }
@@ -153,7 +186,7 @@ impl<'g> Txn<'g> {
         stored: &[u8],
         f: impl FnOnce(&Moment, Option<&[u8]>) -> R,
     ) -> Result<R, Error> {
-        let engine = self.store.engine();
+        let (engine, lending) = (self.store.engine(), self.lending);
         let (overlay, moment) = self.own_writes();
         if let Some(value) = overlay.values.get(stored) {
             return Ok(f(moment, *value));
@@ -162,10 +195,14 @@ impl<'g> Txn<'g> {
             return Ok(f(moment, None));
         }
         let (mut f, mut result) = (Some(f), None);
-        engine.read(&[stored], &mut |_, value| {
+        let visit: &mut engine::VisitValue<'_> = &mut |_, value| {
             result = f.take().map(|f| f(moment, value));
             ControlFlow::Continue(())
-        })?;
+        };
+        match lending {
+            Lending::Patient => engine.read_long(&[stored], visit)?,
+            _ => engine.read(&[stored], visit)?,
+        }
         result.ok_or_else(|| {
             let engine = engine.info().name;
             Error::Engine(engine::Error::Library { engine, message: "answered no read".into() })
@@ -174,7 +211,7 @@ impl<'g> Txn<'g> {
 
     /// Whether `key` is there.
     pub fn contains(&mut self, key: &[u8]) -> Result<bool, Error> {
-        self.read(key, |value| value.is_some())
+        self.entry_at(key, |entry| entry.is_some())
     }
 
     /// Fails when the engine cannot hold `key` or the store takes no writes. A command that writes
@@ -282,66 +319,6 @@ impl<'g> Txn<'g> {
         Ok(expired)
     }
 
-    /// Removes every key of the database.
-    pub fn clear_space(&mut self) -> Result<(), Error> {
-        self.check_writable()?;
-        if !self.own.contains(Own::SPACES) {
-            // There is no other.
-            return if self.space == Space::default() { self.clear() } else { Ok(()) };
-        }
-        let mut keys = Vec::new();
-        self.scan(KeyRange::ALL, &mut |key, _| {
-            keys.push(key.to_vec());
-            ControlFlow::Continue(())
-        })?;
-        for key in keys {
-            let key = self.keep(&key);
-            self.delete(key)?;
-        }
-        Ok(())
-    }
-
-    /// All that one database has.
-    fn all_of(&mut self, space: Space) -> Result<Vec<Pair<'g>>, Error> {
-        let (arena, mut all) = (self.arena, Vec::new());
-        self.space = space;
-        self.scan(KeyRange::ALL, &mut |key, entry| {
-            let key = &*arena.alloc_slice_copy(key);
-            all.push(Pair { key, value: entry.value.to_vec(), deadline: entry.deadline });
-            ControlFlow::Continue(())
-        })?;
-        Ok(all)
-    }
-
-    /// Exchanges two databases, in one commit of all their keys.
-    pub fn swap(&mut self, one: Space, two: Space) -> Result<(), Error> {
-        let before = self.space;
-        let outcome = self.swap_all(one, two);
-        self.space = before;
-        outcome
-    }
-
-    fn swap_all(&mut self, one: Space, two: Space) -> Result<(), Error> {
-        let (of_one, of_two) = (self.all_of(one)?, self.all_of(two)?);
-        let sides = [(one, &of_one, &of_two), (two, &of_two, &of_one)];
-        // What fails must do so before anything is removed.
-        for (space, _, new) in sides {
-            self.space = space;
-            new.iter().try_for_each(|Pair { key, .. }| self.check(key))?;
-        }
-        for (space, old, _) in sides {
-            self.space = space;
-            old.iter().try_for_each(|Pair { key, .. }| self.delete(key))?;
-        }
-        for (space, _, new) in sides {
-            self.space = space;
-            for Pair { key, value, deadline } in new {
-                self.put_until(key, value, *deadline)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Removes every key of every database.
     pub fn clear(&mut self) -> Result<(), Error> {
         self.check_writable()?;
@@ -364,10 +341,17 @@ impl<'g> Txn<'g> {
     fn touch_all(&mut self) -> Result<(), Error> {
         for stored in self.store.watches().keys() {
             if self.entry_of(&stored, |entry| entry.is_some())? {
-                self.store.watches().touch(&stored);
+                self.touch(self.keep(&stored));
             }
         }
         Ok(())
+    }
+
+    #[cold]
+    fn touch(&mut self, stored: &'g [u8]) {
+        if self.store.watches().touch(stored) {
+            self.touched.push(stored);
+        }
     }
 
     /// Watches `key`, for what is written after this, unless `watched` has it.
@@ -393,7 +377,7 @@ impl<'g> Txn<'g> {
         if self.watched
             && let engine::Op::Put { key, .. } | engine::Op::Delete { key } = op
         {
-            self.store.watches().touch(key);
+            self.touch(key);
         }
         self.push_unseen(op);
     }
@@ -408,7 +392,7 @@ impl<'g> Txn<'g> {
     }
 
     #[inline]
-    fn check_writable(&self) -> Result<(), Error> {
+    pub(super) fn check_writable(&self) -> Result<(), Error> {
         match self.fault {
             None => Ok(()),
             Some(cause) => Err(Error::Refused(cause.into())),

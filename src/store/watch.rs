@@ -89,10 +89,21 @@ impl Watches {
         self.any.store(!keys.is_empty(), Ordering::Relaxed);
     }
 
-    /// Notes that a key is written.
-    pub(super) fn touch(&self, stored: &[u8]) {
-        if let Some(watched) = self.lock().get_mut(stored) {
-            watched.version += 1;
+    /// Notes that a key is written, and tells whether it is watched.
+    pub(super) fn touch(&self, stored: &[u8]) -> bool {
+        let mut keys = self.lock();
+        let Some(watched) = keys.get_mut(stored) else { return false };
+        watched.version += 1;
+        true
+    }
+
+    /// Takes back that keys were written, in the commit that noted it.
+    pub(super) fn untouch(&self, touched: &[&[u8]]) {
+        let mut keys = self.lock();
+        for stored in touched {
+            if let Some(watched) = keys.get_mut(*stored) {
+                watched.version -= 1;
+            }
         }
     }
 

@@ -9,4 +9,6 @@ pub(super) struct Written<'g> {
     pub(super) deadlines: Vec<(u64, &'g [u8])>,
     /// The layer's own records, where they have changed.
     pub(super) own: Option<Own>,
+    /// Stored keys of which it was noted for their watchers that they are written.
+    pub(super) touched: Vec<&'g [u8]>,
 }

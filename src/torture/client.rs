@@ -1,6 +1,6 @@
 //! Clients in RESP: those of a load, and the one that looks at what is there.
 
-use super::history::{Expected, History, KEYS, Request, key};
+use super::history::{Expected, Held, History, KEYS, Request, Skills, key};
 use crate::resp::{Client, encode_request};
 use rand::{Rng, rngs::SmallRng};
 use redis_protocol::resp2::types::OwnedFrame;
@@ -72,13 +72,13 @@ pub(super) fn write(port: u16, history: &mut History, load: &Load, rng: &mut Sma
         let mut bytes = Vec::new();
         while waiting.len() < depth {
             let request = history.send();
-            encode_request(&request.args, &mut bytes);
+            request.commands.iter().for_each(|words| encode_request(words, &mut bytes));
             waiting.push_back(request);
         }
         let outcome = connection.send(&bytes).and_then(|()| {
             (0..rng.random_range(1..=depth)).try_for_each(|_| {
-                let reply = connection.reply()?;
                 let request = waiting.pop_front().ok_or(io::ErrorKind::InvalidData)?;
+                let reply = receive(&mut connection, &request)?;
                 take(reply, &request, history, load, &mut met)
             })
         });
@@ -87,7 +87,36 @@ pub(super) fn write(port: u16, history: &mut History, load: &Load, rng: &mut Sma
             break;
         }
     }
+    // Of one pipeline, a commit may find no room and the next one does.
+    if load.may_refuse {
+        history.doubt_the_unanswered();
+    }
     met
+}
+
+/// The reply to a request, or what one of its commands is answered that it must not be.
+fn receive(connection: &mut Client, request: &Request) -> io::Result<OwnedFrame> {
+    let (mut counts, mut odd) = (OwnedFrame::Null, None);
+    for index in 0..request.commands.len() {
+        match connection.reply()? {
+            error @ OwnedFrame::Error(_) => odd = odd.or(Some(error)),
+            OwnedFrame::Array(replies) if replies.iter().any(is_error) => {
+                odd = odd.or(replies.into_iter().find(is_error));
+            }
+            reply if index == request.counts => counts = reply,
+            OwnedFrame::SimpleString(_) => {}
+            other => odd = odd.or(Some(other)),
+        }
+    }
+    Ok(odd.unwrap_or(counts))
+}
+
+fn is_error(reply: &OwnedFrame) -> bool {
+    matches!(reply, OwnedFrame::Error(_))
+}
+
+fn is_ok(reply: &OwnedFrame) -> bool {
+    matches!(reply, OwnedFrame::SimpleString(text) if text == b"OK")
 }
 
 /// Notes a reply, and checks it. An error after the strike is the end, as if the connection had broken: what
@@ -111,7 +140,13 @@ fn take(
             }
             return Ok(());
         }
-        (OwnedFrame::SimpleString(text), Expected::Ok | Expected::Any) if text == b"OK" => 0,
+        (reply, Expected::Ok | Expected::Any) if is_ok(reply) => 0,
+        (OwnedFrame::Array(replies), Expected::All(count))
+            if replies.len() == count && replies.iter().all(is_ok) =>
+        {
+            0
+        }
+        (OwnedFrame::Array(_), Expected::Any) => 0,
         (OwnedFrame::Integer(number), Expected::Any) => *number,
         (OwnedFrame::Integer(number), Expected::Number(expected)) if *number == expected => *number,
         (OwnedFrame::BulkString(_) | OwnedFrame::Null, Expected::Any) => 0,
@@ -131,8 +166,11 @@ fn take(
 }
 
 fn name(request: &Request) -> String {
-    let words = request.args.iter().take(2).map(|word| String::from_utf8_lossy(word));
-    words.collect::<Vec<_>>().join(" ")
+    let words = request.commands.iter().take(3).map(|words| {
+        let words = words.iter().take(2).map(|word| String::from_utf8_lossy(word));
+        words.collect::<Vec<_>>().join(" ")
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Rewrites the log now and then, where the store has one, until the server is struck.
@@ -146,31 +184,83 @@ pub(super) fn rewrite(port: u16, load: &Load, rng: &mut SmallRng) {
     }
 }
 
+/// Calls the server that was started again.
+fn call(connection: &mut Client, words: &[&str]) -> Result<OwnedFrame, String> {
+    connection.call(words).map_err(|error| format!("{} after the restart: {error}", words.join(" ")))
+}
+
+fn select(connection: &mut Client, database: u8) -> Result<(), String> {
+    match call(connection, &["SELECT", &database.to_string()])? {
+        reply if is_ok(&reply) => Ok(()),
+        other => Err(format!("SELECT {database} after the restart: {other:?}")),
+    }
+}
+
+/// What the server can do.
+pub(super) fn skills(connection: &mut Client) -> io::Result<Skills> {
+    let transactions = is_ok(&connection.call(&["MULTI"])?) && is_ok(&connection.call(&["DISCARD"])?);
+    let databases = is_ok(&connection.call(&["SELECT", "1"])?) && is_ok(&connection.call(&["SELECT", "0"])?);
+    let deadlines = connection.call(&["PEXPIRETIME", "none"])? == OwnedFrame::Integer(-2);
+    Ok(Skills { transactions, databases, deadlines })
+}
+
 /// What the store holds of one client's keys.
-pub(super) fn look(connection: &mut Client, client: u32) -> Result<Vec<Option<Vec<u8>>>, String> {
-    let keys: Vec<_> = (0..KEYS).map(|index| key(client, index)).collect();
-    let mut found = Vec::with_capacity(KEYS);
-    for keys in keys.chunks(LOOKS) {
-        let args: Vec<_> = ["MGET"].into_iter().chain(keys.iter().map(String::as_str)).collect();
-        let reply = connection.call(&args).map_err(|error| format!("MGET after the restart: {error}"))?;
-        let OwnedFrame::Array(values) = reply else {
-            return Err(format!("MGET after the restart: {reply:?}"));
-        };
-        for value in values {
-            found.push(match value {
-                OwnedFrame::BulkString(bytes) => Some(bytes),
-                OwnedFrame::Null => None,
-                other => return Err(format!("MGET after the restart: {other:?}")),
-            });
+pub(super) fn look(
+    connection: &mut Client,
+    client: u32,
+    skills: Skills,
+) -> Result<Vec<Option<Held>>, String> {
+    let mut found = vec![None; KEYS];
+    for database in 0..=u8::from(skills.databases) {
+        if database > 0 {
+            select(connection, database)?;
+        }
+        let indexes: Vec<_> = (0..KEYS).filter(|index| skills.database(*index) == database).collect();
+        for indexes in indexes.chunks(LOOKS) {
+            let keys: Vec<_> = indexes.iter().map(|index| key(client, *index)).collect();
+            let held = look_at(connection, &keys, skills)?;
+            for (index, held) in indexes.iter().zip(held) {
+                found.get_mut(*index).into_iter().for_each(|place| place.clone_from(&held));
+            }
+        }
+        if database > 0 {
+            select(connection, 0)?;
         }
     }
     Ok(found)
 }
 
-/// The number of keys, if the server tells it.
-pub(super) fn count(connection: &mut Client) -> Option<u64> {
-    match connection.call(&["DBSIZE"]) {
-        Ok(OwnedFrame::Integer(keys)) => u64::try_from(keys).ok(),
-        _ => None,
+fn look_at(connection: &mut Client, keys: &[String], skills: Skills) -> Result<Vec<Option<Held>>, String> {
+    let words: Vec<_> = ["MGET"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+    let reply = connection.call(&words).map_err(|error| format!("MGET after the restart: {error}"))?;
+    let OwnedFrame::Array(values) = reply else { return Err(format!("MGET after the restart: {reply:?}")) };
+    let held = keys.iter().zip(values).map(|(key, value)| match value {
+        OwnedFrame::BulkString(value) => {
+            let deadline = skills.deadlines.then(|| deadline(connection, key)).transpose()?;
+            Ok(Some(Held { value, deadline }))
+        }
+        OwnedFrame::Null => Ok(None),
+        other => Err(format!("MGET after the restart: {other:?}")),
+    });
+    held.collect()
+}
+
+fn deadline(connection: &mut Client, key: &str) -> Result<i64, String> {
+    match call(connection, &["PEXPIRETIME", key])? {
+        OwnedFrame::Integer(deadline) => Ok(deadline),
+        other => Err(format!("PEXPIRETIME {key} after the restart: {other:?}")),
     }
+}
+
+/// The number of keys in the databases that are used, if the server tells it.
+pub(super) fn count(connection: &mut Client, skills: Skills) -> Option<u64> {
+    let mut all = 0;
+    for database in (0..=u8::from(skills.databases)).rev() {
+        if skills.databases {
+            select(connection, database).ok()?;
+        }
+        let OwnedFrame::Integer(keys) = connection.call(&["DBSIZE"]).ok()? else { return None };
+        all += u64::try_from(keys).ok()?;
+    }
+    Some(all)
 }

@@ -3,7 +3,7 @@
 use super::{
     client::{self, Load, Met},
     disk::Cut,
-    history::History,
+    history::{Held, History, Skills},
     place::Place,
     promise::Promise,
     server::Server,
@@ -39,7 +39,7 @@ pub(super) struct Outcome {
 /// What a store holds after a strike.
 struct Found {
     /// Of each client.
-    clients: Vec<Vec<Option<Vec<u8>>>>,
+    clients: Vec<Vec<Option<Held>>>,
     keys: Option<u64>,
 }
 
@@ -139,16 +139,26 @@ impl Round<'_> {
         server.wait_until_ready()?;
         if self.outcome.strikes > 0 {
             self.outcome.reopen.push(begin.elapsed());
+        } else if !self.subject.is_ours {
+            self.learn_skills(&server).map_err(|error| format!("the first requests: {error}"))?;
         }
         Ok(server)
+    }
+
+    /// Asks another program for no more than it can.
+    fn learn_skills(&mut self, server: &Server) -> io::Result<()> {
+        let skills = client::skills(&mut client::connect(server.port)?)?;
+        self.histories.iter_mut().for_each(|history| history.skills = skills);
+        Ok(())
     }
 
     /// What the store holds of each client, and how many keys it says that it has.
     fn find(&self, server: &Server) -> Result<Found, String> {
         let mut connection = client::connect(server.port).map_err(|error| error.to_string())?;
-        let clients = self.histories.iter().map(|history| client::look(&mut connection, history.client));
-        let clients = clients.collect::<Result<_, _>>()?;
-        Ok(Found { clients, keys: client::count(&mut connection) })
+        let look = |history: &History| client::look(&mut connection, history.client, history.skills);
+        let clients = self.histories.iter().map(look).collect::<Result<_, _>>()?;
+        let skills = self.histories.first().map_or(Skills::ALL, |history| history.skills);
+        Ok(Found { clients, keys: client::count(&mut connection, skills) })
     }
 
     /// Compares all keys with what their clients know.

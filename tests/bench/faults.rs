@@ -53,6 +53,29 @@ fn a_wrong_value_makes_every_suite_fail() {
     }
 }
 
+/// A store may be right as long as it is open, and hold as many keys as before once it is open again.
+#[test]
+fn an_old_value_after_a_restart_makes_a_run_fail() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--mix", "get=0.5,update=0.5", "--threads", "1", "--operations", "2000", "--keys", "500"];
+    for access in [&[][..], &["--wire"], &["--commits", "groups"]] {
+        let _ = std::fs::remove_file(dir.path().join("result.json"));
+        let output = bench(dir.path(), &[&flags[..], &["--stores", "forgetful"], access].concat());
+        let complaints = stderr(&output);
+        assert!(!output.status.success(), "{access:?}: the old value was not noticed");
+        assert!(complaints.contains("at the end, "), "{access:?}: {complaints}");
+        assert!(
+            complaints.contains("which is not the last acknowledged version"),
+            "{access:?}: {complaints}"
+        );
+        let run = read(dir.path());
+        let sample = run.samples.iter().find(|sample| sample.cell.contains("forgetful")).unwrap();
+        let Outcome::Measured(measured) = &sample.outcome else { panic!("{:?}", sample.outcome) };
+        let faults = (measured.errors, measured.misses, measured.wrong_values);
+        assert_eq!((measured.operations, faults), (2000, (0, 0, 1)), "{access:?}");
+    }
+}
+
 #[test]
 fn faults_are_counted_by_their_kind_and_apart_from_operations() {
     let dir = tempfile::tempdir().unwrap();

@@ -15,12 +15,15 @@ mod support;
 mod calibration;
 mod command;
 mod conduct;
+mod defaults;
 mod distributions;
 mod driver;
 #[cfg(feature = "fault-injection")]
 mod faults;
 mod format;
 mod plan;
+#[cfg(target_os = "linux")]
+mod processes;
 mod reproduce;
 mod resume;
 mod rows;

@@ -102,6 +102,42 @@ fn a_rate_is_kept_and_its_lateness_is_measured() {
     }
 }
 
+/// What follows the last key would be done by some stores and not by others.
+#[test]
+fn a_client_that_finds_no_key_is_a_fault() {
+    let dir = tempfile::tempdir().unwrap();
+    let keys = ["--keys", "100", "--operations", "1000"];
+    // Of two bytes there are 32,768 keys.
+    let inserts =
+        ["--key-bytes", "2", "--ordered-keys", "--keys", "10", "--operations", "70000", "--batch", "64"];
+    for (mix, flags, words) in [
+        ("get-miss=0.5,delete=0.5", &keys[..], "ran out of keys: no key is left to delete"),
+        ("get-miss=0.5,insert=0.5", &inserts, "ran out of keys: no key is left to insert"),
+        ("get=0.5,delete=0.5", &keys, "ran out of keys"),
+    ] {
+        let _ = std::fs::remove_file(dir.path().join("result.json"));
+        let output = bench(dir.path(), &[&["--wire", "--stores", "map", "--mix", mix], flags].concat());
+        assert!(!output.status.success(), "{mix}");
+        assert!(stderr(&output).contains(words), "{mix}: {}", stderr(&output));
+        assert!(!measurement(&read(dir.path()).samples[0].outcome).is_sound(), "{mix}");
+    }
+}
+
+/// How long the second start took, over what was closed; of what is empty or in memory it tells nothing.
+#[test]
+fn a_server_that_starts_again_is_timed() {
+    let dir = tempfile::tempdir().unwrap();
+    let reopened = |flags: &[&str]| {
+        let _ = std::fs::remove_file(dir.path().join("result.json"));
+        let run = result_of(dir.path(), &[&["--wire", "--stores", "map"], flags].concat());
+        measurement(&run.samples[0].outcome).reopen_seconds
+    };
+    let get = ["--keys", "100", "--operations", "100"];
+    assert!(reopened(&get).is_some_and(|seconds| seconds > 0.0));
+    assert_eq!(reopened(&[&get[..], &["--fsync", "memory"]].concat()), None);
+    assert_eq!(reopened(&[&get[..], &["--mix", "delete=1"]].concat()), None);
+}
+
 /// Stands between clients and a server, and changes a byte of the first value that is read.
 fn liar(server: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -13,26 +13,36 @@ use kvbench::{
 use std::{
     sync::{
         Condvar, Mutex,
-        atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
 
-/// `map`, with something done around each write of few keys; a load is let through.
-struct Watched<F> {
+/// `map`, with something done around each write of few keys, and before each read; a load is let through.
+struct Watched<W, R = fn()> {
     inner: Box<dyn Engine>,
     info: &'static Info,
-    write: F,
+    write: W,
+    before_read: R,
 }
 
-impl<F: Fn(&dyn Engine, &Batch<'_>) -> Result<()> + Send + Sync> Watched<F> {
-    fn new(writers: Writers, write: F) -> Self {
+impl<W: Fn(&dyn Engine, &Batch<'_>) -> Result<()> + Send + Sync> Watched<W> {
+    fn new(writers: Writers, write: W) -> Self {
         let map = Kind::find("map").unwrap().info;
-        Self { inner: memory("map"), info: Box::leak(Box::new(Info { writers, ..*map })), write }
+        let info = Box::leak(Box::new(Info { writers, ..*map }));
+        Self { inner: memory("map"), info, write, before_read: || {} }
+    }
+
+    fn before_read<R: Fn() + Send + Sync>(self, before_read: R) -> Watched<W, R> {
+        Watched { inner: self.inner, info: self.info, write: self.write, before_read }
     }
 }
 
-impl<F: Fn(&dyn Engine, &Batch<'_>) -> Result<()> + Send + Sync> Engine for Watched<F> {
+impl<W, R> Engine for Watched<W, R>
+where
+    W: Fn(&dyn Engine, &Batch<'_>) -> Result<()> + Send + Sync,
+    R: Fn() + Send + Sync,
+{
     fn info(&self) -> &'static Info {
         self.info
     }
@@ -43,6 +53,7 @@ impl<F: Fn(&dyn Engine, &Batch<'_>) -> Result<()> + Send + Sync> Engine for Watc
         true
     }
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        (self.before_read)();
         self.inner.read(keys, visit)
     }
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
@@ -116,6 +127,43 @@ fn only_engines_that_take_one_writer_at_a_time_are_locked() {
     assert!(most_at_once(Writers::Turns, false) > 1);
     assert!(most_at_once(Writers::Together, false) > 1);
     assert_eq!(most_at_once(Writers::Together, true), 1, "in groups there is one commit at a time");
+}
+
+/// How many read-modify-writes were between their read and their write at once, at most, over so many keys. The first
+/// to read waits for company.
+fn most_between_read_and_write(keys: u64, patience: Duration) -> usize {
+    let (between, met) = (Mutex::new(0_usize), Condvar::new());
+    let (most, waited) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let engine = Watched::new(Writers::Together, |engine, batch| {
+        engine.write(batch, false)?;
+        let mut threads = between.lock().unwrap();
+        *threads = threads.saturating_sub(1);
+        Ok(())
+    });
+    let engine = engine.before_read(|| {
+        let mut threads = between.lock().unwrap();
+        *threads += 1;
+        most.fetch_max(*threads, SeqCst);
+        met.notify_all();
+        if !waited.swap(true, SeqCst) {
+            let alone = |_: &mut usize| most.load(SeqCst) < 2;
+            drop(met.wait_timeout_while(threads, patience, alone).unwrap());
+        }
+    });
+    let changes = workload(&[(Operation::ReadModifyWrite, 1.0)]);
+    let changes = Workload { operations: Some(200), threads: 4, keys, ..changes };
+    let (measured, _) = run(&engine, &changes, false);
+    assert!(measured.is_sound(), "{:?}", measured.first_fault);
+    drop(engine);
+    most.into_inner()
+}
+
+/// Two of one key would lose what one of them wrote; those of different keys need not wait for each other.
+#[test]
+fn read_modify_writes_of_one_key_exclude_each_other_and_those_of_others_do_not() {
+    // Of a thousand keys, three threads choose hardly ever the one that the first has.
+    assert!(most_between_read_and_write(1000, Duration::from_secs(20)) > 1);
+    assert_eq!(most_between_read_and_write(1, Duration::from_millis(200)), 1);
 }
 
 #[test]

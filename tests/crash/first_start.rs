@@ -4,7 +4,7 @@
 use crate::trace::strace;
 use crate::{
     disk::Disk,
-    support::{KVBENCH, Server, request, stores},
+    support::{KVBENCH, PATIENCE, Server, request, stores},
 };
 #[cfg(all(feature = "torture", target_os = "linux"))]
 use kvbench::torture::{
@@ -19,6 +19,8 @@ use std::{
     os::unix::process::ExitStatusExt,
     path::Path,
     process::{Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// The calls that change what is on disk, and the one that tells that the start is over.
@@ -102,6 +104,56 @@ fn a_first_start_may_be_killed_at_any_moment() {
         }
         eprintln!("{store}: killed at {killed} system calls");
         assert!(killed >= 4, "{store}: killed {killed} times");
+    }
+}
+
+/// Has a first start's calls fail, as on a bad disk: `n` is which of each thread. Tells whether the server served, or
+/// `None` when there were not so many calls.
+#[cfg(target_os = "linux")]
+fn serves_though(dir: &Path, store: &str, call: &str, n: usize) -> Option<bool> {
+    let scratch = tempfile::tempdir().unwrap();
+    let output = scratch.path().join("strace.out");
+    let [trace, inject] = [format!("trace={call}"), format!("inject={call}:error=EIO:when={n}")];
+    let mut command = strace();
+    command.args(["-D", "-f", "-q", "-e", &trace, "-e", &inject, "-o"]).arg(&output);
+    command.arg(KVBENCH).args(args(store)).current_dir(dir).stderr(Stdio::null());
+    match Server::try_start_command(&mut command) {
+        Err(status) => {
+            assert_eq!(status.code(), Some(1), "{store}, {call} {n}: {status}");
+            Some(false)
+        }
+        Ok(server) => {
+            server.kill();
+            let said = || fs::read_to_string(&output).unwrap();
+            let deadline = Instant::now() + PATIENCE;
+            while !said().contains("+++ killed by SIGKILL +++") {
+                assert!(Instant::now() < deadline, "strace has not ended");
+                thread::sleep(Duration::from_millis(2));
+            }
+            said().contains("(INJECTED)").then_some(true)
+        }
+    }
+}
+
+/// The start may do without the call; else it ends with an error. The next one works.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_first_start_on_a_disk_that_fails_is_made_good_by_the_next() {
+    for store in stores() {
+        let mut failed = 0;
+        // By write it also says that it serves: without that line it could not be told when it does.
+        for call in CALLS.into_iter().filter(|call| *call != "write") {
+            for n in 1.. {
+                let dir = tempfile::tempdir().unwrap();
+                match serves_though(dir.path(), store, call, n) {
+                    None => break,
+                    Some(served) => failed += usize::from(!served),
+                }
+                expect_start(dir.path(), store, &format!("after {call} {n} failed"));
+            }
+        }
+        eprintln!("{store}: {failed} starts failed");
+        assert!(failed > 0, "{store}");
     }
 }
 

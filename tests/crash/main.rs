@@ -22,6 +22,8 @@ mod history;
 #[cfg(target_os = "linux")]
 mod injected;
 mod kill;
+#[cfg(target_os = "linux")]
+mod repairing;
 mod rewriting;
 mod room;
 #[cfg(target_os = "linux")]

@@ -40,7 +40,10 @@ const COMMANDS: (&[&str], &[&[&str]]) = (
         &["spec"],
         &["context"],
         &["live", "monitors", "refusal"],
-        &["clients", "extended", "glob", "help", "password", "process", "rewrite", "scope", "stats"],
+        &[
+            "amount", "clients", "error", "extended", "glob", "help", "password", "process", "rewrite",
+            "scope", "stats", "traits",
+        ],
     ],
 );
 

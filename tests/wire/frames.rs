@@ -8,7 +8,7 @@ pub fn reply_len(bytes: &[u8]) -> Option<usize> {
     let head = bytes.windows(2).position(|pair| pair == b"\r\n")? + 2;
     let number = || str::from_utf8(&bytes[1..head - 2]).unwrap().parse::<i64>().unwrap();
     let elements = match bytes[0] {
-        b'+' | b'-' | b':' | b'_' => return Some(head),
+        b'+' | b'-' | b':' | b'_' | b',' => return Some(head),
         b'$' | b'=' => {
             let len = usize::try_from(number()).map_or(head, |len| head + len + 2);
             return (len <= bytes.len()).then_some(len);

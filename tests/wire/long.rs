@@ -1,4 +1,4 @@
-//! What looks at all keys and takes long: other clients of the same worker do not wait for it.
+//! What looks at all keys, or works on a large value, and takes long: other clients of the same worker do not wait for it.
 
 use crate::{
     everysec::wait_until,
@@ -6,8 +6,8 @@ use crate::{
 };
 use std::{fs, path::Path};
 
-/// While `command` cannot go on, others are answered by the only worker.
-fn holds_nobody_up(dir: &Path, file: &str, server: &Server, command: &[&str]) {
+/// While the last of `commands` cannot go on, others are answered by the only worker.
+fn holds_nobody_up(dir: &Path, file: &str, server: &Server, commands: &[&[&str]]) {
     let [hold, held] = ["hold", "held"].map(|extension| dir.join(file).with_added_extension(extension));
     let (mut long, mut other) = (server.connect(), server.connect());
     for client in [&mut long, &mut other] {
@@ -15,15 +15,17 @@ fn holds_nobody_up(dir: &Path, file: &str, server: &Server, command: &[&str]) {
         client.expect("+PONG\r\n");
     }
     fs::write(&hold, "").unwrap();
-    long.send(request(command));
-    wait_until(&format!("{command:?} looks at no keys"), || held.exists());
+    commands.iter().for_each(|command| long.send(request(command)));
+    wait_until(&format!("{commands:?} looks at no keys"), || held.exists());
     other.send("PING\r\n");
     other.expect("+PONG\r\n");
     other.send("GET key\r\nMGET key none\r\n");
     other.expect("$5\r\nvalue\r\n*2\r\n$5\r\nvalue\r\n$-1\r\n");
     fs::remove_file(&hold).unwrap();
-    let reply = format!("{:?}", long.reply());
-    assert!(!reply.starts_with("Error"), "{command:?}: {reply}");
+    for command in commands {
+        let reply = format!("{:?}", long.reply());
+        assert!(!reply.starts_with("Error"), "{command:?}: {reply}");
+    }
     fs::remove_file(&held).unwrap();
 }
 
@@ -36,7 +38,7 @@ fn on_one_worker(keys: &str, commands: &[&[&str]]) {
         client.send(keys);
         client.expect("+OK\r\n".repeat(keys.lines().count()));
         for command in commands {
-            holds_nobody_up(dir.path(), file, &server, command);
+            holds_nobody_up(dir.path(), file, &server, &[command]);
         }
     }
 }
@@ -56,4 +58,47 @@ fn other_clients_are_answered_while_one_empties_or_exchanges_databases() {
         "SET key value\r\nSELECT 1\r\nSET key value\r\n",
         &[&["DBSIZE"], &["SWAPDB", "2", "3"], &["FLUSHDB"]],
     );
+}
+
+/// A server with one worker and a value of 300,000 bytes, in memory or not.
+fn with_a_large_value(dir: &Path, path: &str) -> Server {
+    let server = Server::start(dir, &["--store", "slow-scan", "--path", path, "--threads", "1"]);
+    let mut client = server.connect();
+    client.send("SET key value\r\nSETRANGE large 299999 x\r\n");
+    client.expect("+OK\r\n:300000\r\n");
+    server
+}
+
+#[test]
+fn other_clients_are_answered_while_one_works_on_a_large_value() {
+    let commands: &[&[&str]] = &[
+        &["APPEND", "large", "x"],
+        &["SETRANGE", "new", "500000", "x"],
+        &["SETBIT", "other", "4000000", "1"],
+        &["COPY", "large", "copy"],
+        &["BITOP", "NOT", "copy", "large"],
+        &["RENAME", "copy", "renamed"],
+        &["GETDEL", "renamed"],
+        &["LCS", "large", "key", "LEN"],
+        &["EXPIRE", "large", "1000"],
+    ];
+    for (path, file) in [("data", "data"), (":memory:", "slow-scan")] {
+        let dir = tempfile::tempdir().unwrap();
+        let server = with_a_large_value(dir.path(), path);
+        for command in commands {
+            holds_nobody_up(dir.path(), file, &server, &[command]);
+        }
+    }
+}
+
+/// It finds out within the transaction, which then begins again.
+#[test]
+fn other_clients_are_answered_while_a_transaction_works_on_a_large_value() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = with_a_large_value(dir.path(), ":memory:");
+    let commands: &[&[&str]] = &[&["MULTI"], &["INCR", "count"], &["APPEND", "large", "x"], &["EXEC"]];
+    holds_nobody_up(dir.path(), "slow-scan", &server, commands);
+    let mut client = server.connect();
+    client.send("WATCH count\r\nMULTI\r\nINCR count\r\nAPPEND large x\r\nEXEC\r\nSTRLEN large\r\n");
+    client.expect("+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:2\r\n:300002\r\n:300002\r\n");
 }

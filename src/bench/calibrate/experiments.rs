@@ -24,8 +24,12 @@ pub(super) enum Subject {
     Overload,
     /// Blocks of memory that the engine takes.
     Allocations,
+    /// Count and latency of each kind of operation.
+    Kinds,
     /// Counts and throughput of several threads that mix kinds of operation, in batches.
     Crowd,
+    /// Counts, throughput and latency of threads whose writes are committed together.
+    Groups,
     /// Processor time.
     Processor,
     /// Bytes, sizes, memory, and the times around the measured one.
@@ -46,10 +50,11 @@ pub(super) struct Experiment {
 pub(super) fn all() -> Vec<Experiment> {
     let of = |access| {
         let times = [latency(access), tail(access), stalls(access), window(access), overload(access)];
-        times.into_iter().chain([crowd(access), processor(access), bytes(access)])
+        times.into_iter().chain([kinds(access), crowd(access), processor(access), bytes(access)])
     };
-    // A server's allocations are not counted.
-    [Access::InProcess, Access::Wire].into_iter().flat_map(of).chain([allocations()]).collect()
+    // A server's allocations are not counted, and it always commits in groups.
+    let in_process = [groups(), allocations()];
+    [Access::InProcess, Access::Wire].into_iter().flat_map(of).chain(in_process).collect()
 }
 
 /// A distribution whose percentiles lie far from each other.
@@ -128,6 +133,34 @@ fn crowd(access: Access) -> Experiment {
         ..workload("crowd", Operation::Get, 4000)
     };
     experiment("crowd", Subject::Crowd, access, truth, vec![mixed])
+}
+
+/// Reads and writes of one thread, which take different times.
+fn kinds(access: Access) -> Experiment {
+    let cost = |us| Cost { cpu_ns: 0, sleep_ns: us * MS / 1000 };
+    let part = |count, us| Part { count, cost: cost(us) };
+    let reads = vec![part(850, 400), part(130, 2500), part(20, 12_000)];
+    let truth = Truth { reads, write: cost(1200), write_bytes: PAGE, ..Truth::default() };
+    let mixed = Workload {
+        mix: [(Operation::Get, 0.5), (Operation::Update, 0.5)].into(),
+        ..workload("kinds", Operation::Get, 2400)
+    };
+    experiment("kinds", Subject::Kinds, access, truth, vec![mixed])
+}
+
+/// Four threads whose writes are committed together: each waits for the commit before its own.
+fn groups() -> Experiment {
+    let write = Cost { cpu_ns: 0, sleep_ns: 2 * MS };
+    let truth = Truth { write, write_bytes: PAGE, ..Truth::default() };
+    let updates = Workload {
+        threads: 4,
+        seconds: Some(1.0),
+        operations: None,
+        ..workload("groups", Operation::Update, 0)
+    };
+    let mut experiment = experiment("groups", Subject::Groups, Access::InProcess, truth, vec![updates]);
+    experiment.cells.iter_mut().for_each(|cell| cell.target.commits = Commits::Groups);
+    experiment
 }
 
 fn processor(access: Access) -> Experiment {

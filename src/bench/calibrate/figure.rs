@@ -1,7 +1,7 @@
 //! A figure beside its truth, and the columns that figures stand in.
 
 use crate::bench::result::{
-    Access, Measurement,
+    Access, Measurement, Operation,
     measure::{self, Unit},
 };
 use std::ops::RangeInclusive;
@@ -42,6 +42,12 @@ impl Figure {
         self.access == Access::InProcess && self.allowed.end().is_finite()
     }
 
+    /// Whether it is a number of operations, or of something else that no other program changes.
+    pub fn is_count(&self) -> bool {
+        matches!(self.column, "operations" | "by kind" | "timeline" | "unstarted_operations" | "allocations")
+            || self.column.ends_with(" count")
+    }
+
     /// Names it.
     pub fn name(&self) -> String {
         let access = match self.access {
@@ -70,9 +76,32 @@ const MORE: [(&str, Unit, Of); 12] = [
     ("allocated_bytes", Unit::Bytes, |m| m.allocated_bytes.map(real)),
 ];
 
+/// Count and latency of one kind of operation. The others take the same way.
+macro_rules! of_kind {
+    ($word:literal, $kind:ident) => {
+        of_kind!($word, $kind;
+            "count", Times, |latency| real(latency.count);
+            "mean_us", Microseconds, |latency| latency.mean_us;
+            "p50_us", Microseconds, |latency| latency.p50_us;
+            "p90_us", Microseconds, |latency| latency.p90_us;
+            "p99_us", Microseconds, |latency| latency.p99_us;
+            "p999_us", Microseconds, |latency| latency.p999_us;
+            "max_us", Microseconds, |latency| latency.max_us)
+    };
+    ($word:literal, $kind:ident; $($name:literal, $unit:ident, |$latency:ident| $value:expr);*) => {
+        [$((concat!($word, " ", $name), Unit::$unit, |m: &Measurement| {
+            m.by_operation.get(&Operation::$kind).map(|$latency| $value)
+        })),*]
+    };
+}
+
+const GETS: [(&str, Unit, Of); 7] = of_kind!("get", Get);
+const UPDATES: [(&str, Unit, Of); 7] = of_kind!("update", Update);
+
 /// All columns that there are.
 pub fn columns() -> impl Iterator<Item = (&'static str, Unit, Of)> {
-    measure::ALL.iter().map(|measure| (measure.name, measure.unit, measure.of)).chain(MORE)
+    let measures = measure::ALL.iter().map(|measure| (measure.name, measure.unit, measure.of));
+    measures.chain(MORE).chain(GETS).chain(UPDATES)
 }
 
 /// A number as a figure.

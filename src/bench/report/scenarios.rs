@@ -60,7 +60,7 @@ pub static SCENARIOS: [Scenario; 8] = [
     },
     Scenario {
         title: "Cold",
-        scope: "at least 90% reads and scans, while nothing of the files is in the page cache (--cold)",
+        scope: "at least 90% reads and scans, the files out of the page cache at the start (--cold)",
         measure: &THROUGHPUT,
         fits: |entry| {
             tells_speed(entry)
@@ -77,7 +77,7 @@ pub static SCENARIOS: [Scenario; 8] = [
     },
     Scenario {
         title: "Recovery",
-        scope: "time to open the files again",
+        scope: "time to open the files again; over the wire, to start a server with them",
         measure: &REOPEN,
         fits: |entry| entry.tells_size(),
     },

@@ -101,11 +101,13 @@ pub struct Measurement {
     /// Time to settle after the measured time.
     #[serde(default)]
     pub settle_seconds: Option<f64>,
-    /// Time to load the keys before.
+    /// Time to load the keys before, under the policy `no`, and to sync them (another program than kvbench, or a server
+    /// that was running already, is not asked to sync; the latter has its own policy).
     pub load_seconds: Option<f64>,
     /// Time to close.
     pub close_seconds: Option<f64>,
-    /// Time to open again what was closed; absent where it held no key any more.
+    /// Time to open again what was closed; over the wire, to start a server with it, until it takes requests. Absent
+    /// where no key was left.
     pub reopen_seconds: Option<f64>,
     /// What is doubtful about this measurement.
     pub warnings: Vec<String>,

@@ -1,11 +1,11 @@
 //! Where a run takes place, as far as it can be known without asking anyone, and what makes its numbers
 //! doubtful.
 
-use super::{affinity, calibrated, cold, process::field, wire::program_version};
+use super::{affinity, calibrated, cold, process::field, quiet::Watch, wire::program_version};
 use crate::{
     bench::{
         plan::options::Conduct,
-        result::{Cell, Environment},
+        result::{Access, Cell, Environment},
     },
     engine::reference,
 };
@@ -14,9 +14,11 @@ use std::{
     io::{self, Write},
     path::Path,
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
+/// Cores from which on a server and its clients have room beside each other.
+const MANY_CORES: usize = 8;
 /// Appends that the sync latency is the median of.
 const SYNCS: usize = 50;
 
@@ -107,10 +109,18 @@ fn fsync_us(path: &Path) -> io::Result<f64> {
     outcome.map(|()| times.get(SYNCS / 2).copied().unwrap_or_default())
 }
 
+/// Whether others use the processors now. The load average is of the last minute, which may have been a run of ours.
+fn is_busy() -> bool {
+    const BUSY: f64 = 0.1;
+    let watch = Watch::start();
+    thread::sleep(Duration::from_millis(500));
+    watch.end().is_none_or(|disturbance| disturbance.part() > BUSY)
+}
+
 fn warnings(environment: &Environment, cells: &[Cell]) -> Vec<String> {
     let mut warnings = Vec::new();
     let cores = environment.cores;
-    if let Some(load) = environment.load_average.filter(|load| *load > cores as f64 * 0.25) {
+    if let Some(load) = environment.load_average.filter(|load| *load > cores as f64 * 0.25 && is_busy()) {
         warnings.push(format!(
             "the machine was busy at the start: load {load:.1} on {cores} cores; stop other programs"
         ));
@@ -140,6 +150,13 @@ fn warnings(environment: &Environment, cells: &[Cell]) -> Vec<String> {
             gib(largest), gib(total as f64)
         ));
     }
+    let serves = |cell: &Cell| cell.target.access == Access::Wire && cell.target.address.is_none();
+    if (2..MANY_CORES).contains(&cores) && environment.cpus.is_none() && cells.iter().any(serves) {
+        warnings.push(format!(
+            "over the wire, the clients take processor time from the server, which has the same {cores} cores; give each its \
+             own: --cpus server=0/driver=1"
+        ));
+    }
     // Of a server that was running already, nobody knows the cache.
     let ours = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
     let cache = ours.map(|cell| cell.target.cache_bytes).max();
@@ -160,6 +177,7 @@ fn gib(bytes: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::plan::{options::Options, suites};
 
     #[test]
     fn the_longest_mount_point_wins() {
@@ -168,5 +186,18 @@ mod tests {
         let at = |path: &str| mount(mounts, Path::new(path));
         assert_eq!(at("/data x/y"), Some(("xfs".into(), "/dev/sdb".into())));
         assert_eq!(at("/data"), Some(("ext4".into(), "/dev/root".into())));
+    }
+
+    #[test]
+    fn clients_that_share_few_cores_with_their_server_are_doubtful() {
+        let plan = |wire| suites::plan(&Options { wire, ..Options::default() }).unwrap().cells;
+        let warned = |cores, cpus: Option<&str>, wire| {
+            let environment = Environment { cores, cpus: cpus.map(Into::into), ..Environment::default() };
+            warnings(&environment, &plan(wire)).iter().any(|text| text.contains("--cpus server=0/driver=1"))
+        };
+        assert!(warned(2, None, true) && warned(7, None, true));
+        assert!(!warned(2, None, false), "in process there is no server");
+        assert!(!warned(2, Some("server on 0, driver on 1"), true));
+        assert!(!warned(1, None, true) && !warned(8, None, true));
     }
 }

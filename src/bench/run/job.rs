@@ -1,6 +1,9 @@
 //! What a process of its own measures: the cells of one group.
 
-use crate::bench::result::{Cell, Outcome};
+use crate::{
+    bench::result::{Cell, Outcome, Target},
+    engine::Fsync,
+};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -15,6 +18,8 @@ pub struct Job {
     pub map_size: u64,
     /// Arguments that make this program serve the store that is measured over the wire.
     pub server_arguments: Vec<String>,
+    /// The same while its keys are loaded: under the policy `no`.
+    pub load_arguments: Vec<String>,
     /// Whether a foreign server that holds keys is emptied first.
     pub flush_target: bool,
     /// Whether the page cache is emptied of the store's files before its cells.
@@ -36,6 +41,12 @@ pub struct Report {
     pub cell: String,
     /// What came of it.
     pub outcome: Outcome,
+}
+
+/// A target as its keys are loaded: under `no`, or an engine that keeps its policy from when it is opened would sync
+/// each batch, and the others only the end.
+pub fn unsynced(target: &Target) -> Target {
+    Target { fsync: Some(Fsync::No.to_string()), ..target.clone() }
 }
 
 impl Job {

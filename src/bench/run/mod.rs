@@ -29,7 +29,9 @@ use crate::bench::{
         options::{Conduct, Options},
         suites::{self, Plan},
     },
-    result::{Cell, Disturbance, Outcome, Run, SCHEMA_VERSION, Sample, floor, measure::Unit, numbers, work},
+    result::{
+        Cell, Disturbance, Outcome, Run, SCHEMA_VERSION, Sample, Target, floor, measure::Unit, numbers, work,
+    },
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use job::{Job, Report};
@@ -279,11 +281,13 @@ fn job(options: &Options, cells: &[Cell]) -> Job {
     let directory = options.directory.join(format!("job-{}", std::process::id()));
     let foreign = options.target.as_ref();
     let arguments =
-        |cell: &Cell| (options.server_arguments)(&cell.target, &directory.join("store"), options.map_bytes);
+        |target: &Target| (options.server_arguments)(target, &directory.join("store"), options.map_bytes);
+    let target = cells.first().map(|cell| &cell.target);
     Job {
         cells: cells.to_vec(),
         map_size: options.map_bytes,
-        server_arguments: cells.first().map(arguments).unwrap_or_default(),
+        server_arguments: target.map(arguments).unwrap_or_default(),
+        load_arguments: target.map(|target| arguments(&job::unsynced(target))).unwrap_or_default(),
         cold: options.conduct.cold,
         verified: verified_at_most(&options.conduct),
         server_cpus: options.conduct.cpus.server.clone(),

@@ -29,7 +29,8 @@ pub(super) struct Machine {
     /// Limit of memory for what is measured, page cache included (needs root, or a delegated control group)
     #[arg(long, value_name = "SIZE")]
     memory_limit: Option<ByteSize>,
-    /// Before each cell, close the store, drop its files from the page cache, and open it again
+    /// Before each cell, close the store, drop its files from the page cache, and open it again; without --operations
+    /// a cell ends after a twentieth of the keys, because later reads find more and more in memory
     #[arg(long)]
     cold: bool,
     /// Processors for the kvbench server and for the driver: server=0,1/driver=2,3; in process driver= only

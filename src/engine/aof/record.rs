@@ -58,7 +58,10 @@ const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 const FLUSH: &[u8] = b"*1\r\n$8\r\nFLUSHALL\r\n";
 
 /// What a record of a deadline begins with.
-pub(super) const PEXPIREAT: &[u8] = b"*3\r\n$9\r\nPEXPIREAT\r\n";
+const PEXPIREAT: &[u8] = b"*3\r\n$9\r\nPEXPIREAT\r\n";
+
+/// Memory of a value that is kept for the next one, in bytes.
+const KEPT: usize = 1 << 20;
 
 /// A record of one key and one value has at most so many bytes beside them.
 pub(super) const OVERHEAD: usize = 48;
@@ -288,6 +291,8 @@ pub(super) struct State {
     expires: bool,
     /// Whether the record that keys have heads is there.
     spaces: bool,
+    /// The key and the value of the last write that was handed on.
+    last: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl State {
@@ -309,21 +314,44 @@ impl State {
         batch.put(stored, value);
     }
 
-    /// Gives the last write of `batch`, if it put this key, a deadline. Tells whether it did.
+    /// Keeps the last write of a batch that is handed on: the record of its deadline may be behind filler, or in the
+    /// next frame.
+    pub(super) fn keep_last(&mut self, batch: &Batch<'_>) {
+        match batch.ops().last() {
+            Some(Op::Put { key, value }) => {
+                let (last_key, last_value) = self.last.get_or_insert_default();
+                last_key.clear();
+                last_key.extend_from_slice(key);
+                // The memory of one very large value is not kept for the short ones after it.
+                if last_value.capacity() > KEPT {
+                    *last_value = Vec::new();
+                }
+                last_value.clear();
+                last_value.extend_from_slice(value);
+            }
+            Some(_) => self.last = None,
+            None => {}
+        }
+    }
+
+    /// Gives the last write, if it put this key, a deadline. Tells whether it did.
     fn expire<'b>(&mut self, key: &'b [u8], time: &[u8], arena: &'b Bump, batch: &mut Batch<'b>) -> bool {
         let deadline = str::from_utf8(time).ok().and_then(|time| time.parse::<u64>().ok());
         let stored = self.key(key, arena);
-        match (batch.ops().last(), deadline) {
-            (Some(Op::Put { key, value }), Some(deadline)) if *key == stored => {
-                let value = with_deadline(layout::entry(value).value, deadline, arena);
-                if !std::mem::replace(&mut self.expires, true) {
-                    batch.put(&layout::EXPIRES, b"1");
-                }
-                batch.put(stored, value);
-                true
-            }
-            _ => false,
+        let last = match batch.ops().last() {
+            Some(Op::Put { key, value }) => Some((*key, *value)),
+            Some(_) => None,
+            None => self.last.as_ref().map(|(key, value)| (&**key, &**value)),
+        };
+        let (Some((_, value)), Some(deadline)) = (last.filter(|(key, _)| *key == stored), deadline) else {
+            return false;
+        };
+        let value = with_deadline(layout::entry(value).value, deadline, arena);
+        if !std::mem::replace(&mut self.expires, true) {
+            batch.put(&layout::EXPIRES, b"1");
         }
+        batch.put(stored, value);
+        true
     }
 
     fn select(&mut self, database: &[u8]) -> Meaning {

@@ -4,7 +4,7 @@ use super::{
     super::{Batch, Error, Result},
     frame::{self, Chain, FILLER, HEADER, Header},
     plain,
-    record::{self, Meaning, PEXPIREAT, Stop},
+    record::{self, Meaning, Stop},
     window::Window,
 };
 use bumpalo::Bump;
@@ -76,6 +76,7 @@ pub(super) fn survey(
     loop {
         let (mut batch, arena) = (spare.recycle(), Bump::new());
         let (used, halt) = reader.gather(window.bytes(), window.offset, &arena, &mut batch);
+        reader.state.keep_last(&batch);
         sink(&batch);
         spare = batch.recycle();
         window.advance(used);
@@ -137,8 +138,7 @@ impl Reader {
         batch: &mut Batch<'b>,
     ) -> (usize, Halt) {
         let mut used = 0;
-        // A deadline goes with the value before it, which is in the same frame.
-        while batch.len() < GATHER || bytes.get(used..).is_some_and(|rest| rest.starts_with(PEXPIREAT)) {
+        while batch.len() < GATHER {
             let rest = bytes.get(used..).unwrap_or_default();
             if self.left == 0 {
                 match self.line(rest, offset + used as u64) {
@@ -242,17 +242,14 @@ impl Reader {
             return Ok((self.tail, Some(damage)));
         }
         // Nobody writes zeros there: they stand for bytes that never reached the disk, or were lost.
-        let mut zeros = false;
-        let blank = window.is_blank_from(0, |byte| {
-            zeros |= byte == 0;
-            byte == FILLER || byte == 0
-        })?;
+        let filler = window.is_blank_from(0, |byte| byte == FILLER)?;
+        let blank = filler || window.is_blank_from(0, |byte| byte == FILLER || byte == 0)?;
         let synced = if blank { 0 } else { latest_mark(window, Some(chain.id()))? }.max(self.synced);
         if synced > self.tail.end {
             damage.detail = format!("{detail}; it was on stable storage up to byte {synced}");
             return Ok((self.tail, Some(damage)));
         }
-        Ok((Tail { torn: self.group || !blank || zeros, ..self.tail }, None))
+        Ok((Tail { torn: self.group || !filler, ..self.tail }, None))
     }
 
     /// The same in a log of an earlier version, or of Redis.

@@ -90,7 +90,7 @@ impl<R: Read> Window<R> {
 
     /// Whether nothing but `blank` bytes follows from `at` bytes into the window to the end of the log. If not,
     /// the window is left with the first that is not, and some of what is before it.
-    pub(super) fn is_blank_from(&mut self, at: usize, mut blank: impl FnMut(u8) -> bool) -> io::Result<bool> {
+    pub(super) fn is_blank_from(&mut self, at: usize, blank: impl Fn(u8) -> bool) -> io::Result<bool> {
         self.advance(at);
         loop {
             if !self.bytes().iter().all(|&byte| blank(byte)) {

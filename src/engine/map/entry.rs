@@ -1,7 +1,8 @@
 //! A pair of the table: one allocation behind one pointer.
 #![expect(unsafe_code, reason = "a boxed slice keeps its length beside the pointer: 8 bytes a slot more")]
 
-use std::{ptr::NonNull, slice};
+use super::super::memory::HEAVY;
+use std::{mem, ptr::NonNull, slice};
 
 /// The allocation's length in four bytes, the key's length, the key, the value.
 ///
@@ -115,13 +116,21 @@ impl Entry {
         unsafe { self.0.read() }
     }
 
-    /// Replaces the value; one of the same length in place.
+    /// Frees the entry, unless that takes long: then it is added to `heavy`.
     #[inline]
-    pub(super) fn set_value(&mut self, value: &[u8]) {
+    pub(super) fn free(self, heavy: &mut Vec<Self>) {
+        if self.bytes().len() > HEAVY {
+            heavy.push(self);
+        }
+    }
+
+    /// Replaces the value; one of the same length in place. The entry before is freed as by [`Entry::free`].
+    #[inline]
+    pub(super) fn set_value(&mut self, value: &[u8], heavy: &mut Vec<Self>) {
         let (key, old) = self.pair();
         if old.len() != value.len() {
-            *self = Self::new(key, value);
-            return;
+            let new = Self::new(key, value);
+            return mem::replace(self, new).free(heavy);
         }
         // SAFETY: as in `pair`, and nobody else has it.
         let bytes: &mut [u8] = unsafe { slice::from_raw_parts_mut(self.0.as_ptr(), self.bytes().len()) };

@@ -147,11 +147,11 @@ impl Map {
     }
 
     #[inline]
-    fn set(&mut self, hash: u64, key: &[u8], value: &[u8]) {
+    fn set(&mut self, hash: u64, key: &[u8], value: &[u8], heavy: &mut Vec<Entry>) {
         let place = self.place(hash);
         let Some(part) = self.parts.get_mut(place) else { return };
         match part.entry(hash, |entry| entry.is_of(key), |entry| hash_of(&self.hasher, entry.key())) {
-            Slot::Occupied(mut slot) => slot.get_mut().set_value(value),
+            Slot::Occupied(mut slot) => slot.get_mut().set_value(value, heavy),
             Slot::Vacant(slot) => {
                 slot.insert(Entry::new(key, value));
                 self.grown();
@@ -218,7 +218,7 @@ impl Table for Map {
         None
     }
 
-    fn write(&mut self, ops: &[Op<'_>]) {
+    fn write(&mut self, ops: &[Op<'_>], heavy: &mut Vec<Entry>) {
         let mut hashes = [0; TOGETHER];
         for ops in ops.chunks(TOGETHER) {
             for (hash, op) in hashes.iter_mut().zip(ops) {
@@ -228,8 +228,10 @@ impl Table for Map {
             self.fetch(hashes.get(..ops.len()).unwrap_or_default());
             for (hash, op) in hashes.iter().zip(ops) {
                 match *op {
-                    Op::Put { key, value } => self.set(*hash, key, value),
-                    Op::Delete { key } => drop(self.remove(*hash, key)),
+                    Op::Put { key, value } => self.set(*hash, key, value, heavy),
+                    Op::Delete { key } => {
+                        self.remove(*hash, key).into_iter().for_each(|entry| entry.free(heavy));
+                    }
                     Op::Clear => {}
                 }
             }
@@ -319,7 +321,7 @@ mod tests {
     use std::{collections::HashSet, ops::Range};
 
     fn put(map: &mut Map, value: &[u8]) -> *const u8 {
-        map.write(&[Op::Put { key: b"key", value }]);
+        map.write(&[Op::Put { key: b"key", value }], &mut Vec::new());
         let found = map.find(map.hash(b"key"), b"key").unwrap();
         assert_eq!(found, value);
         found.as_ptr()
@@ -344,13 +346,13 @@ mod tests {
         for round in 0..2 {
             for (index, key) in keys.iter().enumerate() {
                 let value = &values[(index + round) % values.len()];
-                map.write(&[Op::Put { key, value }]);
+                map.write(&[Op::Put { key, value }], &mut Vec::new());
                 assert_eq!(map.find(map.hash(key), key), Some(&value[..]));
             }
             assert_eq!(map.len(), keys.len());
         }
         for key in &keys {
-            map.write(&[Op::Delete { key }]);
+            map.write(&[Op::Delete { key }], &mut Vec::new());
             assert_eq!(map.find(map.hash(key), key), None);
         }
         assert_eq!(map.len(), 0);
@@ -359,7 +361,7 @@ mod tests {
     fn add(map: &mut Map, numbers: Range<usize>) {
         for number in numbers {
             let key = number.to_be_bytes();
-            map.write(&[Op::Put { key: &key, value: &key }]);
+            map.write(&[Op::Put { key: &key, value: &key }], &mut Vec::new());
         }
     }
 
@@ -373,7 +375,7 @@ mod tests {
         assert_eq!(map.parts.len(), PARTS);
         // Back to its size at the split, and over it again.
         for number in 0..=LARGE {
-            map.write(&[Op::Delete { key: &number.to_be_bytes() }]);
+            map.write(&[Op::Delete { key: &number.to_be_bytes() }], &mut Vec::new());
         }
         assert_eq!(map.len(), LARGE - 1);
         add(&mut map, 0..LARGE);

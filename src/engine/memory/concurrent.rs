@@ -11,7 +11,7 @@
 use super::{
     super::{Batch, KeyRange, Op, VisitPair, VisitValue},
     snapshot::{Snapshots, View, pause, release},
-    state::{Cleared, State},
+    state::{Cleared, State, Waste},
     table::{Budget, Next, Table},
 };
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
@@ -93,15 +93,26 @@ fn key<'o>(op: &'o Op<'_>) -> &'o [u8] {
     }
 }
 
-/// Frees what was cleared, much of it where nobody waits.
-pub(super) fn discard<T: Table>(cleared: Option<Cleared<T>>) {
-    let Some(Cleared { table, puts }) = cleared else { return };
-    if table.len() + puts.as_ref().map_or(0, T::len) < SMALL {
+/// Frees what was taken away, much of it where nobody waits.
+#[inline]
+pub(super) fn discard<T: Table>(waste: Waste<T>) {
+    if waste.cleared.is_some() || !waste.heavy.is_empty() {
+        free(waste);
+    }
+}
+
+#[cold]
+fn free<T: Table>(Waste { cleared, heavy }: Waste<T>) {
+    let keys = |cleared: &Cleared<T>| cleared.table.len() + cleared.puts.as_ref().map_or(0, T::len);
+    if heavy.is_empty() && cleared.as_ref().map_or(0, keys) < SMALL {
         return;
     }
     let free = move || {
-        puts.into_iter().for_each(|puts| puts.free(&mut pause));
-        release(table);
+        drop(heavy);
+        if let Some(Cleared { table, puts }) = cleared {
+            puts.into_iter().for_each(|puts| puts.free(&mut pause));
+            release(table);
+        }
     };
     // Without a thread all is dropped here.
     let _thread = thread::Builder::new().name("free".into()).spawn(free);
@@ -299,7 +310,7 @@ impl<T: Table> Concurrent<T> {
     /// Carries out a batch while no reader looks, or, if it is large, as [`Concurrent::write_alone`]. No other writes
     /// may run but one of [`Concurrent::write_beside`].
     #[must_use = "to be discarded after the locks"]
-    pub(super) fn write(&self, batch: &Batch<'_>) -> Option<Cleared<T>> {
+    pub(super) fn write(&self, batch: &Batch<'_>) -> Waste<T> {
         // One that is beside may wait for its turn, which is this.
         if is_large(batch.len(), batch.bytes())
             && let Ok(alone) = self.pending.try_lock()
@@ -313,30 +324,35 @@ impl<T: Table> Concurrent<T> {
     /// Carries out a batch in the order of its parts, each while no reader looks, or beside the table. No
     /// other writes may run.
     #[must_use = "to be discarded after the locks"]
-    pub(super) fn write_alone(&self, batch: &Batch<'_>) -> Option<Cleared<T>> {
+    pub(super) fn write_alone(&self, batch: &Batch<'_>) -> Waste<T> {
         self.write_in_parts(batch, &self.pending.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn write_in_parts(&self, batch: &Batch<'_>, alone: &MutexGuard<'_, ()>) -> Option<Cleared<T>> {
+    fn write_in_parts(&self, batch: &Batch<'_>, alone: &MutexGuard<'_, ()>) -> Waste<T> {
         let (mut clear, _) = batch.after_clear();
-        let mut cleared = None;
+        let mut all = Waste::default();
         for (ops, bytes) in batch.pieces(LARGE) {
             match (clear, is_large(ops.len(), bytes)) {
                 (false, true) => self.write_large(ops, alone, &mut |show| show()),
-                (true, true) => cleared = Some(self.replace(ops)),
-                (_, false) => cleared = cleared.or(self.write_piece(clear, ops)),
+                (true, true) => all.cleared = Some(self.replace(ops)),
+                (_, false) => {
+                    let Waste { cleared, heavy } = self.write_piece(clear, ops);
+                    all.cleared = all.cleared.or(cleared);
+                    all.heavy.extend(heavy);
+                }
             }
             clear = false;
         }
-        cleared
+        all
     }
 
-    fn write_piece(&self, clear: bool, ops: &[Op<'_>]) -> Option<Cleared<T>> {
+    fn write_piece(&self, clear: bool, ops: &[Op<'_>]) -> Waste<T> {
+        let mut heavy = Vec::new();
         let mut state = self.lock_mut();
         let cleared = clear.then(|| self.clear(&mut state));
         self.snapshots.keep(&state.table, ops.iter().map(key));
-        state.write(ops);
-        cleared
+        state.write(ops, &mut heavy);
+        Waste { cleared, heavy }
     }
 
     fn clear(&self, state: &mut State<T>) -> Cleared<T> {
@@ -348,7 +364,7 @@ impl<T: Table> Concurrent<T> {
     /// Puts a table with these writes in the place of all that there is.
     fn replace(&self, ops: &[Op<'_>]) -> Cleared<T> {
         let mut table = T::default();
-        table.write(ops);
+        table.write(ops, &mut Vec::new());
         let mut state = self.lock_mut();
         let cleared = self.clear(&mut state);
         state.table = table;

@@ -23,7 +23,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
 };
-pub(super) use table::{Budget, Next, Table, VisitNext, free_each, free_in_order};
+pub(super) use table::{Budget, HEAVY, Next, Table, VisitNext, free_each, free_in_order};
 
 /// An engine over one table.
 pub(super) struct Memory<T: Table> {
@@ -54,7 +54,8 @@ impl<T: Table> Memory<T> {
                 if clear {
                     table = T::default();
                 }
-                table.write(ops);
+                // Nobody waits for what is freed here.
+                table.write(ops, &mut Vec::new());
             })?),
         };
         let shared = Arc::new(Shared { info, table: Concurrent::new(table, info.ordered), log });

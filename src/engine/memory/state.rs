@@ -25,6 +25,19 @@ struct Pending<T: Table> {
     extra: i64,
 }
 
+/// What a batch has taken away, to be freed when no lock is held.
+pub(super) struct Waste<T: Table> {
+    pub(super) cleared: Option<Cleared<T>>,
+    /// Pairs that take long to be freed.
+    pub(super) heavy: Vec<T::Pair>,
+}
+
+impl<T: Table> Default for Waste<T> {
+    fn default() -> Self {
+        Self { cleared: None, heavy: Vec::new() }
+    }
+}
+
 /// What [`State::clear`] took away: to free millions of entries takes seconds, which nobody should wait for.
 pub(super) struct Cleared<T: Table> {
     pub(super) table: Arc<T>,
@@ -96,16 +109,16 @@ impl<T: Table> State<T> {
 
     /// See [`Table::write`].
     #[inline]
-    pub(super) fn write(&mut self, ops: &[Op<'_>]) {
+    pub(super) fn write(&mut self, ops: &[Op<'_>], heavy: &mut Vec<T::Pair>) {
         match &mut self.pending {
-            None => self.table.write(ops),
-            Some(_) => ops.iter().for_each(|op| self.write_beside(op)),
+            None => self.table.write(ops, heavy),
+            Some(_) => ops.iter().for_each(|op| self.write_beside(op, heavy)),
         }
     }
 
     /// One write while a batch is pending: after it when that shows, otherwise before it.
     #[cold]
-    fn write_beside(&mut self, op: &Op<'_>) {
+    fn write_beside(&mut self, op: &Op<'_>, heavy: &mut Vec<T::Pair>) {
         let (Op::Put { key, .. } | Op::Delete { key }) = op else { return };
         if let Some(pending) = &mut self.pending
             && let Some(is_put) = pending.effect(key)
@@ -118,7 +131,7 @@ impl<T: Table> State<T> {
                 pending.extra += difference(is_put, matches!(op, Op::Put { .. }));
             }
         }
-        self.table.write(&[*op]);
+        self.table.write(&[*op], heavy);
     }
 
     /// Empties the table, and what is pending if that shows.

@@ -56,6 +56,9 @@ pub(in super::super) fn free_each<P>(pieces: impl IntoIterator<Item = P>, pause:
     }
 }
 
+/// A pair of more bytes takes long to be freed, so no lock is held meanwhile.
+pub(in super::super) const HEAVY: usize = 4 << 20;
+
 /// Called with a key and its value, both lent for the time of the call.
 pub(in super::super) type VisitNext<'v> = dyn FnMut(&[u8], &[u8]) -> Next + 'v;
 
@@ -65,7 +68,7 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
     type Position: Default + Send + Sync;
 
     /// A pair as the table keeps it.
-    type Pair;
+    type Pair: Send + 'static;
 
     /// The value of `key`.
     fn get(&self, key: &[u8]) -> Option<&[u8]>;
@@ -74,8 +77,9 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
     /// `budget`. Returns the index of the first key whose value was too much.
     fn read(&self, keys: &[&[u8]], budget: Budget, visit: &mut VisitValue<'_>) -> Option<usize>;
 
-    /// Carries out `ops`, in order. There is no `Clear` among them.
-    fn write(&mut self, ops: &[Op<'_>]);
+    /// Carries out `ops`, in order. There is no `Clear` among them. Pairs of more than [`HEAVY`] bytes that are
+    /// replaced or removed are added to `heavy`.
+    fn write(&mut self, ops: &[Op<'_>], heavy: &mut Vec<Self::Pair>);
 
     /// Makes a pair, so that no lock is held while its bytes are copied.
     fn pair(key: &[u8], value: &[u8]) -> Self::Pair;

@@ -73,6 +73,23 @@ pub enum ProtocolError {
     Foreign(Foreign),
 }
 
+/// A line of `kind` with one to three digits, and where the next one begins. Nearly every line is one; it needs no
+/// search for its end and no general parser.
+#[inline(always)]
+fn short_length(data: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
+    let digit = |byte: u8| usize::from(byte - b'0');
+    match *data.get(at..)?.first_chunk::<6>()? {
+        [first, a @ b'1'..=b'9', b'\r', b'\n', ..] if first == kind => Some((digit(a), at + 4)),
+        [first, a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', _] if first == kind => {
+            Some((digit(a) * 10 + digit(b), at + 5))
+        }
+        [first, a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b'\r', b'\n'] if first == kind => {
+            Some((digit(a) * 100 + digit(b) * 10 + digit(c), at + 6))
+        }
+        _ => None,
+    }
+}
+
 /// A step of decoding: the bytes seen so far do not complete it.
 struct Incomplete;
 
@@ -110,7 +127,13 @@ impl Decoder {
                 self.arguments(input.bytes(), requests)?
             } else {
                 match input.bytes().get(self.at) {
-                    Some(b'*') => self.count(input.bytes())?,
+                    Some(b'*') => match short_length(input.bytes(), self.at, b'*') {
+                        Some((count, next)) if count <= self.limits.args => {
+                            (self.missing, self.at) = (count, next);
+                            Ok(())
+                        }
+                        _ => self.count(input.bytes())?,
+                    },
                     Some(_) => self.inline(input, requests)?,
                     None => Err(Incomplete),
                 }
@@ -148,6 +171,7 @@ impl Decoder {
     }
 
     /// `*3\r\n`. A count of zero or less is no request at all, as in Redis.
+    #[cold]
     fn count(&mut self, data: &[u8]) -> Result<Result<(), Incomplete>, ProtocolError> {
         let Some(count) = self.length_line(data, ProtocolError::CountTooLong, ProtocolError::Count)? else {
             return Ok(Err(Incomplete));
@@ -173,27 +197,24 @@ impl Decoder {
         while self.missing > 0 {
             let len = match self.bulk {
                 Some(len) => len,
-                None => match data.get(self.at) {
-                    Some(b'$') => {
-                        let line =
-                            self.length_line(data, ProtocolError::LengthTooLong, ProtocolError::Length)?;
-                        let Some(len) = line else { return Ok(Err(Incomplete)) };
-                        let len = usize::try_from(len).map_err(|_| ProtocolError::Length)?;
-                        if len > self.limits.bulk {
-                            let absurd = self.limits.authenticated || len > Limits::default().bulk;
-                            let before_auth = ProtocolError::LengthBeforeAuth;
-                            return Err(if absurd { ProtocolError::Length } else { before_auth });
-                        }
-                        *self.bulk.insert(len)
+                None => match short_length(data, self.at, b'$') {
+                    Some((len, next)) if len <= self.limits.bulk => {
+                        self.at = next;
+                        len
                     }
-                    Some(&other) => return Err(ProtocolError::NotBulk(other)),
-                    None => return Ok(Err(Incomplete)),
+                    _ => match self.bulk_length(data)? {
+                        Some(len) => len,
+                        None => return Ok(Err(Incomplete)),
+                    },
                 },
             };
             match data.get(self.at + len..self.at + len + 2) {
                 Some(b"\r\n") => {}
                 Some(_) => return Err(ProtocolError::NoCrlf),
-                None => return Ok(Err(Incomplete)),
+                None => {
+                    self.bulk = Some(len);
+                    return Ok(Err(Incomplete));
+                }
             }
             requests.spans.push(Span { start: self.at as u32, len: len as u32 });
             self.at += len + 2;
@@ -205,26 +226,31 @@ impl Decoder {
         Ok(Ok(()))
     }
 
+    /// `$3\r\n`; `None` while the line has no end.
+    #[cold]
+    fn bulk_length(&mut self, data: &[u8]) -> Result<Option<usize>, ProtocolError> {
+        match data.get(self.at) {
+            Some(b'$') => {}
+            Some(&other) => return Err(ProtocolError::NotBulk(other)),
+            None => return Ok(None),
+        }
+        let line = self.length_line(data, ProtocolError::LengthTooLong, ProtocolError::Length)?;
+        let Some(len) = line else { return Ok(None) };
+        let len = usize::try_from(len).map_err(|_| ProtocolError::Length)?;
+        if len > self.limits.bulk {
+            let absurd = self.limits.authenticated || len > Limits::default().bulk;
+            return Err(if absurd { ProtocolError::Length } else { ProtocolError::LengthBeforeAuth });
+        }
+        Ok(Some(len))
+    }
+
     /// A type byte and a decimal number up to CRLF; `None` while the line has no end.
-    #[inline]
     fn length_line(
         &mut self,
         data: &[u8],
         too_long: ProtocolError,
         invalid: ProtocolError,
     ) -> Result<Option<i64>, ProtocolError> {
-        // Nearly every line is one or two digits; they need no search and no general parser.
-        match data.get(self.at + 1..) {
-            Some([a @ b'1'..=b'9', b'\r', b'\n', ..]) => {
-                self.at += 4;
-                return Ok(Some(i64::from(a - b'0')));
-            }
-            Some([a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ..]) => {
-                self.at += 5;
-                return Ok(Some(i64::from(a - b'0') * 10 + i64::from(b - b'0')));
-            }
-            _ => {}
-        }
         let Some(end) = self.find(data, b'\r', too_long)? else { return Ok(None) };
         match data.get(end + 1) {
             None => return Ok(None),

@@ -163,8 +163,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         let begin = Instant::now();
         let is_large = transaction.weight() > LARGE_TRANSACTION || transaction.is_long();
-        exchange.begin_task(task, transaction);
+        // Where another thread commits, it shares that thread's commits.
+        exchange.begin_task(task, transaction, is_large && store.is_memory_only());
         let mut exchange = self.commit(exchange, is_large).await?;
+        if exchange.begin_again() {
+            exchange = self.commit(exchange, true).await?;
+        }
         let Some(mut transaction) = exchange.transaction.take() else { return Ok(exchange) };
         if transaction.task == Some(Task::Execute) {
             if transaction.has_queries() {

@@ -2,9 +2,9 @@
 
 use super::{
     super::{content::Content, promise::Promise},
-    keys::{BIG, FIRST_COUNTER, KEYS, groups, key},
+    keys::{BIG, FIRST_COUNTER, KEYS, deadline, groups, key},
     record::{BUDGET, History},
-    request::{Change, Fate, Sent, State, after},
+    request::{Change, Fate, Held, Sent, State, after},
 };
 use std::{collections::BTreeSet, time::Duration};
 
@@ -25,7 +25,7 @@ pub(in super::super) struct Verdict {
 impl History {
     /// Judges what a store holds now, and goes on from there. `struck` is when it was struck, since the start
     /// of the load.
-    pub fn settle(&mut self, found: &[Option<Vec<u8>>], promise: Promise, struck: Duration) -> Verdict {
+    pub fn settle(&mut self, found: &[Option<Held>], promise: Promise, struck: Duration) -> Verdict {
         let mut verdict = Verdict::default();
         let found = self.recognise(found, &mut verdict.faults);
         let is_acknowledged = |sent: &&Sent| matches!(sent.fate, Fate::Acknowledged(_));
@@ -48,7 +48,7 @@ impl History {
     }
 
     /// Which of the values that a key may hold, or ever held, it holds.
-    fn recognise(&self, found: &[Option<Vec<u8>>], faults: &mut Vec<String>) -> State {
+    fn recognise(&self, found: &[Option<Held>], faults: &mut Vec<String>) -> State {
         let mut candidates: Vec<Vec<Content>> =
             self.base.iter().map(|base| base.iter().copied().collect()).collect();
         for (index, change) in self.sent.iter().flat_map(|sent| &sent.changes) {
@@ -58,8 +58,9 @@ impl History {
         }
         let known = found.iter().zip(candidates).enumerate();
         known
-            .map(|(index, (bytes, candidates))| {
-                let bytes = bytes.as_deref()?;
+            .map(|(index, (held, candidates))| {
+                let held = held.as_ref()?;
+                let bytes = &*held.value;
                 let number = || str::from_utf8(bytes).ok()?.parse().ok().map(Content::Number);
                 let counted = if (FIRST_COUNTER..BIG).contains(&index) { number() } else { None };
                 let content =
@@ -69,7 +70,15 @@ impl History {
                     let key = key(self.client, index);
                     faults.push(format!("{key} holds a value nobody wrote: {} bytes, {start}", bytes.len()));
                 }
-                Some(content.unwrap_or(Content::Foreign))
+                let content = content.unwrap_or(Content::Foreign);
+                let (expires, wanted) = (held.deadline, deadline(index, content));
+                if content != Content::Foreign && expires.is_some_and(|expires| expires != wanted) {
+                    let (key, expires) = (key(self.client, index), expires.unwrap_or_default());
+                    faults.push(format!(
+                        "{key} expires at {expires}, not at {wanted} (milliseconds since 1970, -1 is never)"
+                    ));
+                }
+                Some(content)
             })
             .collect()
     }

@@ -1,5 +1,6 @@
 //! The keys of one client.
 
+use super::super::content::Content;
 use std::ops::Range;
 
 /// Keys that are written again and again, and keys that are written rarely.
@@ -14,6 +15,41 @@ pub(super) const BIG: usize = FIRST_COUNTER + COUNTERS;
 pub(super) const FIRST_GROUP: usize = AGAIN + ONCE;
 pub(super) const FIRST_COUNTER: usize = FIRST_GROUP + 2 + 4 + 8 + 16;
 pub(in super::super) const KEYS: usize = BIG + 1;
+
+/// Keys that are always set with a deadline, and those in another database than 0: two groups are among them.
+pub(super) const DATED: Range<usize> = AGAIN..AGAIN + 32;
+pub(super) const ELSEWHERE: Range<usize> = FIRST_GROUP - 32..FIRST_GROUP + 6;
+
+/// The first of 2100, in milliseconds since 1970.
+const FAR: i64 = 4_102_444_800_000;
+
+/// When a key that holds `content` expires, in milliseconds since 1970; -1 is never.
+pub(super) fn deadline(index: usize, content: Content) -> i64 {
+    match content.request() {
+        Some(request) if DATED.contains(&index) => FAR + i64::from(request),
+        _ => -1,
+    }
+}
+
+/// What a server can do beside SET, MSET, INCR, DEL and GET.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Skills {
+    /// MULTI and EXEC.
+    pub transactions: bool,
+    /// SELECT.
+    pub databases: bool,
+    /// SET with PXAT, and PEXPIRETIME.
+    pub deadlines: bool,
+}
+
+impl Skills {
+    pub const ALL: Self = Self { transactions: true, databases: true, deadlines: true };
+
+    /// The database of a key.
+    pub fn database(self, index: usize) -> u8 {
+        u8::from(self.databases && ELSEWHERE.contains(&index))
+    }
+}
 
 pub(in super::super) fn key(client: u32, index: usize) -> String {
     match index {

@@ -4,7 +4,7 @@
 //! the keys of a client must be as its first n requests left them, for one n: at most those that were
 //! sent, at least those that were acknowledged, less what the store may lose. Where requests were refused
 //! in between (a full disk), each of those may have been executed or not, and each key is looked at by
-//! itself; the keys of one MSET together.
+//! itself; the keys of one MSET, or of one transaction, together.
 
 mod judge;
 mod keys;
@@ -14,7 +14,7 @@ mod request;
 mod tests;
 
 pub(super) use {
-    keys::{KEYS, key},
+    keys::{KEYS, Skills, key},
     record::History,
-    request::{Expected, Request},
+    request::{Expected, Held, Request},
 };

@@ -2,8 +2,10 @@
 
 use super::{
     super::content::Content,
-    keys::{AGAIN, BIG, FIRST_COUNTER, FIRST_GROUP, GROUPS, KEYS, groups, key},
-    request::{Change, Expected, Fate, Request, Sent, State, after},
+    keys::{
+        AGAIN, BIG, DATED, ELSEWHERE, FIRST_COUNTER, FIRST_GROUP, GROUPS, KEYS, Skills, deadline, groups, key,
+    },
+    request::{Change, Expected, Fate, Request, Sent, State, Words, after},
 };
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::{collections::BTreeSet, time::Duration};
@@ -17,6 +19,7 @@ pub(super) const BUDGET: u64 = 24 << 20;
 /// A client's requests since the store was last looked at.
 pub(in super::super) struct History {
     pub client: u32,
+    pub skills: Skills,
     rng: SmallRng,
     sequence: u32,
     pub(super) base: State,
@@ -32,6 +35,7 @@ impl History {
     pub fn new(client: u32, seed: u64) -> Self {
         Self {
             client,
+            skills: Skills::ALL,
             rng: SmallRng::seed_from_u64(seed),
             sequence: 0,
             base: vec![None; KEYS],
@@ -47,21 +51,36 @@ impl History {
         self.sequence += 1;
         match self.rng.random_range(0..100) {
             0..45 => self.set(),
-            45..60 => self.mset(),
+            45..60 => self.group(),
             60..75 => self.incr(),
             75..90 => self.del(),
             _ => self.get(),
         }
     }
 
-    fn write(&mut self, args: Vec<Vec<u8>>, expected: Expected, changes: Vec<(usize, Change)>) -> Request {
+    /// Notes a write of keys of one database.
+    fn write(&mut self, command: Words, expected: Expected, changes: Vec<(usize, Change)>) -> Request {
+        let index = changes.first().map_or(0, |(index, _)| *index);
+        let (commands, counts) = self.within(index, command);
+        self.note(Request { commands, counts, expected, write: None }, changes)
+    }
+
+    /// The commands that carry out one in the database of a key, and which of them it is.
+    fn within(&self, index: usize, command: Words) -> (Vec<Words>, usize) {
+        match self.skills.database(index) {
+            0 => (vec![command], 0),
+            other => (vec![select(other), command, select(0)], 1),
+        }
+    }
+
+    fn note(&mut self, request: Request, changes: Vec<(usize, Change)>) -> Request {
         for (index, change) in &changes {
             if let Some(slot) = self.ahead.get_mut(*index) {
                 *slot = after(*slot, *change);
             }
         }
         self.sent.push(Sent { changes, fate: Fate::Unknown, at: Duration::ZERO });
-        Request { args, expected, write: Some(self.sent.len() - 1) }
+        Request { write: Some(self.sent.len() - 1), ..request }
     }
 
     fn key(&self, index: usize) -> Vec<u8> {
@@ -76,8 +95,11 @@ impl History {
             _ => self.rng.random_range(AGAIN..FIRST_GROUP),
         };
         let content = Content::new(self.client, self.sequence, len);
-        let args = vec![b"SET".to_vec(), self.key(index), content.bytes()];
-        self.write(args, Expected::Ok, vec![(index, Change::To(Some(content)))])
+        let mut command = vec![b"SET".to_vec(), self.key(index), content.bytes()];
+        if self.skills.deadlines && DATED.contains(&index) {
+            command.extend([b"PXAT".to_vec(), deadline(index, content).to_string().into_bytes()]);
+        }
+        self.write(command, Expected::Ok, vec![(index, Change::To(Some(content)))])
     }
 
     /// From one byte to 4 MiB, mostly small.
@@ -95,14 +117,28 @@ impl History {
         len
     }
 
-    fn mset(&mut self) -> Request {
+    /// Sets a group, by MSET or in a transaction.
+    fn group(&mut self) -> Request {
         let len = self.len().min(5000);
         let which = self.rng.random_range(0..GROUPS.len());
         let group = groups().nth(which).unwrap_or_default();
         let content = Content::new(self.client, self.sequence, len);
-        let mut args = vec![b"MSET".to_vec()];
-        args.extend(group.clone().flat_map(|index| [self.key(index), content.bytes()]));
-        self.write(args, Expected::Ok, group.map(|index| (index, Change::To(Some(content)))).collect())
+        let changes = group.clone().map(|index| (index, Change::To(Some(content)))).collect();
+        let is_transaction = self.skills.transactions && self.rng.random_range(0..2) == 0;
+        let pairs = group.clone().map(|index| [self.key(index), content.bytes()]);
+        if !is_transaction {
+            let command = [b"MSET".to_vec()].into_iter().chain(pairs.flatten()).collect();
+            return self.write(command, Expected::Ok, changes);
+        }
+        let mut queued: Vec<Words> = pairs.map(|[key, value]| vec![b"SET".to_vec(), key, value]).collect();
+        if let other @ 1.. = self.skills.database(group.start) {
+            queued.insert(0, select(other));
+            queued.push(select(0));
+        }
+        let (expected, counts) = (Expected::All(queued.len()), queued.len() + 1);
+        let [multi, exec] = ["MULTI", "EXEC"].map(|word| vec![word.into()]);
+        let commands = [multi].into_iter().chain(queued).chain([exec]).collect();
+        self.note(Request { commands, counts, expected, write: None }, changes)
     }
 
     fn incr(&mut self) -> Request {
@@ -121,7 +157,7 @@ impl History {
         let indexes: BTreeSet<usize> = match groups().nth(which) {
             Some(group) => group.collect(),
             None => {
-                (0..self.rng.random_range(1..=8)).map(|_| self.rng.random_range(0..FIRST_GROUP)).collect()
+                (0..self.rng.random_range(1..=8)).map(|_| self.rng.random_range(0..ELSEWHERE.start)).collect()
             }
         };
         let there = indexes.iter().filter(|index| self.ahead.get(**index).is_some_and(Option::is_some));
@@ -134,7 +170,8 @@ impl History {
     fn get(&mut self) -> Request {
         let index = self.rng.random_range(0..BIG);
         let expected = Expected::Value(self.ahead.get(index).copied().flatten());
-        Request { args: vec![b"GET".to_vec(), self.key(index)], expected, write: None }
+        let (commands, counts) = self.within(index, vec![b"GET".to_vec(), self.key(index)]);
+        Request { commands, counts, expected, write: None }
     }
 
     /// Whether no request was refused, so that replies can be foretold.
@@ -150,6 +187,11 @@ impl History {
         }
     }
 
+    /// Requests without a reply may have been refused, each by itself.
+    pub fn doubt_the_unanswered(&mut self) {
+        self.certain &= self.sent.iter().all(|sent| sent.fate != Fate::Unknown);
+    }
+
     /// A request got an error reply.
     pub fn refused(&mut self, write: Option<usize>) {
         self.certain = false;
@@ -157,4 +199,9 @@ impl History {
             sent.fate = Fate::Refused;
         }
     }
+}
+
+/// SELECT.
+fn select(database: u8) -> Words {
+    vec![b"SELECT".to_vec(), database.to_string().into_bytes()]
 }

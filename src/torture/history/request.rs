@@ -35,16 +35,32 @@ pub(in super::super) enum Expected {
     Number(i64),
     /// The value, or its absence.
     Value(Option<Content>),
+    /// So many OKs.
+    All(usize),
     /// Any, since an earlier request was refused.
     Any,
 }
 
-/// A request, in RESP, and what must be answered.
+/// The words of a command.
+pub(super) type Words = Vec<Vec<u8>>;
+
+/// A request, and what must be answered.
 pub(in super::super) struct Request {
-    pub args: Vec<Vec<u8>>,
+    /// Commands that are sent together.
+    pub commands: Vec<Words>,
+    /// The one of them whose reply counts. The others are answered by a word; an error of any is one of the request.
+    pub counts: usize,
     pub expected: Expected,
     /// Its number among the writes.
     pub write: Option<usize>,
+}
+
+/// What a key was found to hold.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Held {
+    pub value: Vec<u8>,
+    /// When it expires, in milliseconds since 1970; -1 is never. `None` where the server cannot tell.
+    pub deadline: Option<i64>,
 }
 
 /// What a key holds after a change.

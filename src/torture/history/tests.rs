@@ -3,7 +3,7 @@
 use super::{
     super::{content::Content, promise::Promise},
     judge::Verdict,
-    keys::FIRST_GROUP,
+    keys::{DATED, ELSEWHERE, FIRST_GROUP, deadline},
     request::State,
     *,
 };
@@ -13,10 +13,20 @@ const NOW: Duration = Duration::from_secs(10);
 
 /// A history of which the first requests are acknowledged, one each second, and the states of a store
 /// after each number of writes.
-fn history(writes: usize, acknowledged: usize) -> (History, Vec<Vec<Option<Vec<u8>>>>) {
+fn history(writes: usize, acknowledged: usize) -> (History, Vec<Vec<Option<Held>>>) {
     let mut history = History::new(7, 3);
-    let stored = |state: &State| state.iter().map(|content| content.map(Content::bytes)).collect::<Vec<_>>();
-    let mut states = vec![stored(&history.ahead)];
+    let held = |(index, content): (usize, Content)| Held {
+        value: content.bytes(),
+        deadline: Some(deadline(index, content)),
+    };
+    let stored = |state: &State| {
+        state
+            .iter()
+            .enumerate()
+            .map(|(index, content)| content.map(|content| held((index, content))))
+            .collect()
+    };
+    let mut states: Vec<Vec<Option<Held>>> = vec![stored(&history.ahead)];
     while history.sent.len() < writes {
         let request = history.send();
         if let Some(write) = request.write {
@@ -57,7 +67,10 @@ fn a_lost_write_is_told_with_its_age() {
 fn a_hole_is_a_fault_even_where_the_end_may_be_lost() {
     let (mut history, states) = history(200, 200);
     let mut holed = states[200].clone();
-    let first = (0..KEYS).find(|index| states[100][*index] != states[200][*index]).unwrap();
+    let first = {
+        let value = |state: usize, index: usize| states[state][index].as_ref().map(|held| &held.value);
+        (0..KEYS).find(|index| value(100, *index) != value(200, *index)).unwrap()
+    };
     holed[first].clone_from(&states[100][first]);
     assert!(!history.settle(&holed, Promise::Tail, NOW).faults.is_empty());
 }
@@ -66,8 +79,8 @@ fn a_hole_is_a_fault_even_where_the_end_may_be_lost() {
 fn bytes_that_nobody_wrote_are_a_fault() {
     let (mut history, states) = history(200, 200);
     let mut changed = states[200].clone();
-    let value = changed.iter_mut().flatten().find(|value| value.len() > 100).unwrap();
-    value[50] ^= 1;
+    let held = changed.iter_mut().flatten().find(|held| held.value.len() > 100).unwrap();
+    held.value[50] ^= 1;
     let verdict = history.settle(&changed, Promise::Tail, NOW);
     assert!(verdict.faults[0].contains("nobody wrote"), "{:?}", verdict.faults);
 }
@@ -106,4 +119,69 @@ fn beside_refused_requests_a_promise_of_seconds_is_kept_for_each_key() {
     let verdict = judge(150, 10);
     assert!(verdict.faults.iter().any(|fault| fault.contains("lost a write")), "{:?}", verdict.faults);
     assert!(verdict.oldest > Some(Duration::from_secs(10)), "{:?}", verdict.oldest);
+}
+
+/// The server may have refused it, and carried out what came behind it.
+#[test]
+fn where_requests_are_refused_any_without_a_reply_may_have_been() {
+    let faults = |doubted: bool| {
+        let (mut history, states) = history(200, 100);
+        let value = |state: usize, index: usize| states[state][index].as_ref().map(|held| &held.value);
+        let mut found = states[200].clone();
+        let index = (0..FIRST_GROUP).find(|index| value(100, *index) != value(200, *index)).unwrap();
+        found[index].clone_from(&states[100][index]);
+        if doubted {
+            history.doubt_the_unanswered();
+        }
+        history.settle(&found, Promise::Nothing, NOW).faults
+    };
+    assert_eq!(faults(false).len(), 1);
+    assert_eq!(faults(true), Vec::<String>::new());
+}
+
+#[test]
+fn a_lost_deadline_is_a_fault() {
+    let (mut history, states) = history(2000, 2000);
+    assert_eq!(history.settle(&states[2000], Promise::Nothing, NOW).faults, Vec::<String>::new());
+    for (mut indexes, lost) in [(DATED, Some(-1)), (DATED.end..KEYS, Some(1 << 42))] {
+        let (mut history, states) = self::history(2000, 2000);
+        let mut changed = states[2000].clone();
+        let index = indexes.find(|index| changed[*index].is_some()).unwrap();
+        changed[index].as_mut().unwrap().deadline = lost;
+        let faults = history.settle(&changed, Promise::Tail, NOW).faults;
+        assert!(faults.len() == 1 && faults[0].contains("expires at"), "{faults:?}");
+    }
+}
+
+/// Who cannot do more is asked for no more.
+#[test]
+fn a_load_is_of_what_the_server_can() {
+    let words = |skills: Skills| {
+        let mut history = History::new(7, 3);
+        history.skills = skills;
+        let commands = (0..2000).flat_map(|_| history.send().commands).collect::<Vec<_>>();
+        ["MULTI", "EXEC", "SELECT", "PXAT"]
+            .map(|word| commands.iter().filter(|words| words.contains(&word.into())).count())
+    };
+    let [multi, exec, select, pxat] = words(Skills::ALL);
+    assert!(multi > 50 && multi == exec && select > 50 && pxat > 20, "{multi} {exec} {select} {pxat}");
+    assert_eq!(words(Skills { transactions: false, databases: false, deadlines: false }), [0; 4]);
+}
+
+/// One connection sends all of them: each uses the database of its keys, and leaves the connection in the first.
+#[test]
+fn a_request_uses_the_database_of_its_keys() {
+    let mut history = History::new(7, 3);
+    for _ in 0..2000 {
+        let mut database = 0;
+        for command in history.send().commands {
+            if command[0] == b"SELECT" {
+                database = command[1][0] - b'0';
+            } else if let Some(name) = command.get(1) {
+                let index = (0..KEYS).find(|index| key(7, *index).as_bytes() == name).unwrap();
+                assert_eq!(database, u8::from(ELSEWHERE.contains(&index)));
+            }
+        }
+        assert_eq!(database, 0);
+    }
 }

@@ -2,11 +2,17 @@
 
 use super::text;
 use crate::{
+    differential::Redis,
     every_store::{in_memory, on_every_store},
     frames::{ask, replies},
-    support::{Client, request},
+    support::{Client, PATIENCE, request},
 };
-use std::time::{Duration, Instant};
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 fn id(client: &mut Client) -> String {
     text(client, &["CLIENT", "ID"])[1..].trim_end().to_owned()
@@ -34,6 +40,36 @@ fn client_list_has_a_line_for_each_connection() {
     let mut last = running.connect();
     // Those that are gone leave the list when their worker has seen it.
     while text(&mut last, &["CLIENT", "LIST"]).matches("\nid=").count() > 1 {}
+}
+
+/// The flags that a client over a Unix socket is told, and what a monitor sees of it.
+fn seen_over(socket: &Path, mut monitor: Client) -> [String; 2] {
+    assert_eq!(ask(&mut monitor, &["MONITOR"]), b"+OK\r\n");
+    let begin = Instant::now();
+    let mut stream = loop {
+        match UnixStream::connect(socket) {
+            Ok(stream) => break stream,
+            Err(error) => assert!(begin.elapsed() < PATIENCE, "{error}"),
+        }
+    };
+    stream.write_all(b"CLIENT NO-EVICT ON\r\nCLIENT INFO\r\nQUIT\r\n").unwrap();
+    let mut told = String::new();
+    stream.read_to_string(&mut told).unwrap();
+    let flags = told.split(' ').find(|field| field.starts_with("flags=")).unwrap();
+    let line = String::from_utf8(replies(&mut monitor, 1).remove(0)).unwrap();
+    let (_, line) = line.split_once(' ').unwrap();
+    [flags.to_owned(), line.replace(socket.to_str().unwrap(), "the socket")]
+}
+
+#[test]
+fn a_client_over_a_unix_socket_is_marked_as_by_redis() {
+    let dir = tempfile::tempdir().unwrap();
+    let [ours, theirs] = ["ours", "theirs"].map(|name| dir.path().join(name));
+    let running = in_memory(&["--unixsocket", ours.to_str().unwrap()]);
+    let redis = Redis::start_with(&["--unixsocket", theirs.to_str().unwrap()]);
+    let seen = seen_over(&ours, running.connect());
+    assert_eq!(seen, seen_over(&theirs, redis.connect()));
+    assert!(seen[0].contains('U') && seen[1].contains("unix:the socket]"), "{seen:?}");
 }
 
 #[test]
@@ -85,7 +121,7 @@ fn a_pause_holds_writes_up_until_it_ends() {
         assert!(other.receive().is_err(), "{}", other.buffer.escape_ascii());
         assert_eq!(ask(&mut one, &["GET", "k"]), b"$-1\r\n", "reads go on");
         assert_eq!(text(&mut one, &["CLIENT", "UNPAUSE"]), "+OK\r\n");
-        other.stream.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
+        other.stream.set_read_timeout(Some(PATIENCE)).unwrap();
         other.expect("$-1\r\n+OK\r\n$1\r\nv\r\n");
         let begin = Instant::now();
         assert_eq!(text(&mut one, &["CLIENT", "PAUSE", "100"]), "+OK\r\n");

@@ -4,8 +4,9 @@ use super::text;
 use crate::{
     differential::Redis,
     every_store::{Running, in_memory},
-    support::{PATIENCE, Server},
+    support::{Client, PATIENCE, Server},
 };
+use redis_protocol::resp2::types::OwnedFrame;
 use std::{fs, thread, time::Duration, time::Instant};
 
 /// With every number replaced, and what shows how large it is.
@@ -57,6 +58,65 @@ fn a_picture_and_advice_are_given_for_an_event() {
     assert_eq!(ours, theirs);
 }
 
+/// Names of commands and their bounds in microseconds.
+fn histograms(client: &mut Client, commands: &[&str]) -> Vec<(String, Vec<i64>)> {
+    let reply = client.call(&[&["LATENCY", "HISTOGRAM"], commands].concat());
+    let OwnedFrame::Array(commands) = reply else { panic!("{reply:?}") };
+    let histogram = |pair: &[OwnedFrame]| match pair {
+        [OwnedFrame::BulkString(name), OwnedFrame::Array(fields)] => match &fields[..] {
+            [_, OwnedFrame::Integer(_), _, OwnedFrame::Array(steps)] => {
+                let bounds = steps.iter().step_by(2).map(|bound| match bound {
+                    OwnedFrame::Integer(bound) => *bound,
+                    other => panic!("{other:?}"),
+                });
+                (String::from_utf8(name.clone()).unwrap(), bounds.collect())
+            }
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    };
+    commands.chunks(2).map(histogram).collect()
+}
+
+#[test]
+fn histograms_are_told_in_the_order_of_the_request() {
+    let (redis, running) = (Redis::start(), in_memory(&[]));
+    let [ours, theirs] = [running.connect(), redis.connect()].map(|mut client| {
+        for words in [&["SET", "k", "v"][..], &["GET", "k"], &["CLIENT", "ID"]] {
+            client.call(words);
+        }
+        let asked = ["set", "GET", "nosuch", "client", "Client|Id", "set", "client|list", "incr", "get|x"];
+        let told = histograms(&mut client, &asked);
+        told.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+    });
+    assert_eq!(ours, theirs);
+    assert_eq!(ours, ["set", "get", "client|id", "client|id", "set"]);
+}
+
+#[test]
+fn bounds_of_histograms_are_those_of_redis() {
+    let redis = Redis::start_with(&["--enable-debug-command", "yes"]);
+    let running = in_memory(&[]);
+    for mut client in [running.connect(), redis.connect()] {
+        client.call(&["SET", "k", &"v".repeat(1 << 20)]);
+        for micros in
+            ["0.00001", "0.00003", "0.0001", "0.0003", "0.001", "0.003", "0.01", "0.03", "0.1", "0.2"]
+        {
+            client.call(&["DEBUG", "SLEEP", micros]);
+            client.call(&["GET", "k"]);
+            client.call(&["BITCOUNT", "k"]);
+        }
+        let told = histograms(&mut client, &[]);
+        assert!(told.len() >= 4, "{told:?}");
+        // The end of a bucket of Redis that begins at 1,024 times a power of two nanoseconds.
+        let bounds: Vec<i64> = (10..31).map(|power| ((1 << power) + (1 << (power - 7)) - 1) / 1000).collect();
+        assert_eq!(bounds[..8], [1, 2, 4, 8, 16, 33, 66, 132]);
+        for bound in told.iter().flat_map(|(_, bounds)| bounds) {
+            assert!(bounds.contains(bound), "{bound} in {told:?}");
+        }
+    }
+}
+
 /// Waits until LATENCY knows an event.
 fn wait_for(event: &str, server: &Server) {
     let (mut client, begin) = (server.connect(), Instant::now());
@@ -85,7 +145,8 @@ fn slow_commits_and_removals_are_events() {
     for (fsync, event) in [("always", "aof-fsync-always"), ("no", "aof-write")] {
         let running = Running::start("map", "data", &["--fsync", fsync, "--latency-monitor-threshold", "1"]);
         let (mut client, large) = (running.connect(), "x".repeat(32 << 20));
-        text(&mut client, &["SET", "k", &large, "PX", "1"]);
+        // What is removed is written to the log: a long key.
+        text(&mut client, &["SET", &large, "v", "PX", "1"]);
         wait_for(event, &running.server);
         wait_for("expire-cycle", &running.server);
     }

@@ -4,10 +4,14 @@ mod clients;
 mod counters;
 mod durability;
 mod help;
+mod info;
 mod latency;
+mod memory;
 mod metrics;
 mod settings;
+mod slow;
 mod texts;
+mod top;
 mod transactions;
 
 use crate::{frames::ask, support::Client};

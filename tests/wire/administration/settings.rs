@@ -67,6 +67,37 @@ fn the_limit_of_replies_holds_for_the_next_batch() {
 }
 
 #[test]
+fn there_is_no_soft_limit_of_replies() {
+    let running = in_memory(&[]);
+    let mut client = running.connect();
+    let limit = |client: &mut Client| text(client, &["CONFIG", "GET", "client-output-buffer-limit"]);
+    let before = limit(&mut client);
+    for value in ["normal 2mb 1mb 60", "normal 2mb 1 0 pubsub 1 0 0"] {
+        let refusal = text(&mut client, &["CONFIG", "SET", "client-output-buffer-limit", value]);
+        assert!(refusal.contains("no soft limit"), "{refusal}");
+    }
+    // There are no such clients.
+    set(&mut client, "client-output-buffer-limit", "pubsub 32mb 8mb 60");
+    assert_eq!(limit(&mut client), before);
+}
+
+#[test]
+fn what_is_fixed_may_be_set_to_what_it_is() {
+    let running = in_memory(&[]);
+    let mut client = running.connect();
+    for (name, value) in
+        [("save", ""), ("maxmemory", "0"), ("appendonly", "NO"), ("maxmemory-policy", "noeviction")]
+    {
+        set(&mut client, name, value);
+    }
+    for (name, value) in [("save", "60 1"), ("maxmemory", "1mb"), ("appendonly", "yes"), ("store", "map")] {
+        let refusal = text(&mut client, &["CONFIG", "SET", name, value]);
+        let expected = format!("related to argument '{name}') - can't set immutable config\r\n");
+        assert!(refusal.ends_with(&expected), "{refusal}");
+    }
+}
+
+#[test]
 fn nothing_is_set_when_one_value_is_wrong() {
     let running = in_memory(&["--maxclients", "100"]);
     let mut client = running.connect();

@@ -2,9 +2,9 @@
 
 use crate::{
     differential::Redis,
-    every_store::in_memory,
-    frames::{ask, replies},
-    support::Client,
+    every_store::{Running, in_memory, on_every_store},
+    frames::{ask, exchange, replies},
+    support::{Client, request},
 };
 use kvbench::command::find;
 
@@ -25,6 +25,8 @@ const REQUESTS: &[&str] = &[
     "CLIENT KILL TYPE nosuch",
     "CLIENT KILL TYPE pubsub",
     "CLIENT KILL USER nobody",
+    "CLIENT KILL USER a\0b",
+    "CLIENT KILL TYPE a\0b",
     "CLIENT LIST BOGUS",
     "CLIENT HELP x",
     "CLIENT LIST ID -1",
@@ -33,6 +35,7 @@ const REQUESTS: &[&str] = &[
     "CLIENT LIST ID 999999",
     "CLIENT LIST ID x",
     "CLIENT LIST TYPE nosuch",
+    "CLIENT LIST TYPE a\0b",
     "CLIENT LIST TYPE pubsub",
     "CLIENT NO-EVICT maybe",
     "CLIENT NO-EVICT off",
@@ -93,7 +96,35 @@ const REQUESTS: &[&str] = &[
     "COMMAND GETKEYS nosuch k",
     "COMMAND GETKEYS ping k",
     "COMMAND GETKEYS set k",
+    "COMMAND GETKEYS memory doctor x",
+    "COMMAND GETKEYS shutdown x",
+    "COMMAND GETKEYSANDFLAGS",
+    "COMMAND GETKEYSANDFLAGS get",
+    "COMMAND GETKEYSANDFLAGS get k",
+    "COMMAND GETKEYSANDFLAGS ping k",
+    "COMMAND GETKEYSANDFLAGS nosuch k",
+    "COMMAND GETKEYSANDFLAGS set k v",
+    "COMMAND GETKEYSANDFLAGS set k v ex 1 GeT",
+    "COMMAND GETKEYSANDFLAGS mset a 1 b 2",
+    "COMMAND GETKEYSANDFLAGS rename a b",
+    "COMMAND GETKEYSANDFLAGS copy a b",
+    "COMMAND GETKEYSANDFLAGS bitop and d a b c",
+    "COMMAND GETKEYSANDFLAGS lcs a b LEN",
+    "COMMAND GETKEYSANDFLAGS bitfield k",
+    "COMMAND GETKEYSANDFLAGS bitfield k get u8 0 OVERFLOW wrap GET i8 1",
+    "COMMAND GETKEYSANDFLAGS bitfield k get u8 0 incrby u8 0 1",
+    "COMMAND GETKEYSANDFLAGS bitfield k get u8",
+    "COMMAND GETKEYSANDFLAGS memory usage k",
+    "COMMAND GETKEYSANDFLAGS object encoding k",
+    "COMMAND GETKEYSANDFLAGS del a b",
+    "COMMAND GETKEYSANDFLAGS watch a b",
+    "COMMAND INFO get|x config|nosuch config|get|x |",
+    "COMMAND INFO GET Config|Get",
     "COMMAND LIST FILTERBY MODULE nosuch",
+    "COMMAND LIST FILTERBY ACLCAT nosuch",
+    "COMMAND LIST FILTERBY PATTERN",
+    "COMMAND LIST FILTERBY PATTERN a b",
+    "COMMAND LIST FILTERBY PATTERN CONFIG|R*E",
     "COMMAND LIST FILTERBY PATTERN nosuch*",
     "COMMAND LIST FILTERBY nosuch x",
     "COMMAND LIST nosuch",
@@ -111,6 +142,31 @@ const REQUESTS: &[&str] = &[
     "CONFIG SET latency-monitor-threshold 0",
     "CONFIG SET client-output-buffer-limit nosuch",
     "CONFIG SET client-output-buffer-limit normal_0_0_0",
+    "CONFIG SET client-output-buffer-limit normal_0_0_0_replica_256mb_64mb_60_pubsub_32mb_8mb_60",
+    "CONFIG SET client-output-buffer-limit SLAVE_1_2_3",
+    "CONFIG SET client-output-buffer-limit replica_x_2_3",
+    "CONFIG SET client-output-buffer-limit master_1_2_3",
+    "CONFIG SET client-output-buffer-limit normal_0_0_-1",
+    "CONFIG SET client-output-buffer-limit normal_0_0_x",
+    "CONFIG SET client-output-buffer-limit normal_0_-1_0",
+    "CONFIG SET client-output-buffer-limit normal_0_0_+1",
+    "CONFIG SET client-output-buffer-limit normal_kb_0_",
+    "CONFIG SET client-output-buffer-limit normal_0_0",
+    "CONFIG SET client-query-buffer-limit 1",
+    "CONFIG SET client-query-buffer-limit kb",
+    "CONFIG SET client-query-buffer-limit x",
+    "CONFIG SET client-query-buffer-limit 8gb",
+    "CONFIG SET client-query-buffer-limit 1gb",
+    "CONFIG GET client-query-buffer-limit",
+    "CONFIG SET maxmemory 0 maxmemory-policy noeviction",
+    "CONFIG SET maxmemory 0 MAXMEMORY 0",
+    "CONFIG SET maxmemory 0 nosuch 1",
+    "CONFIG SET timeout x maxmemory 0",
+    "CONFIG SET a\0b 1",
+    "CONFIG SET loglevel verbose",
+    "CONFIG GET loglevel",
+    "CONFIG SET loglevel debug",
+    "CONFIG GET loglevel",
     "CONFIG SET databases 3",
     "CONFIG SET DATABASES 3",
     "CONFIG SET databases 3 nosuch 1",
@@ -149,6 +205,7 @@ const REQUESTS: &[&str] = &[
     "LATENCY DOCTOR x",
     "LATENCY GRAPH",
     "LATENCY GRAPH nosuch",
+    "LATENCY GRAPH a\0b",
     "LATENCY HISTOGRAM nosuch",
     "LATENCY HISTORY",
     "LATENCY HISTORY nosuch",
@@ -200,6 +257,12 @@ const REQUESTS: &[&str] = &[
     "MEMORY USAGE k SAMPLES 1 x",
     "MEMORY USAGE k nosuch 1",
     "MEMORY nosuch",
+    "MEMORY PURGE",
+    "MEMORY PURGE x",
+    "MEMORY STATS x",
+    "MEMORY DOCTOR x",
+    "MEMORY MALLOC-STATS x",
+    "MEMORY HELP x",
     "COMMAND GETKEYS memory usage k",
     "MONITOR x",
     "RESET x",
@@ -232,19 +295,40 @@ const REQUESTS: &[&str] = &[
     "INFO cluster modules",
 ];
 
-#[test]
-fn administration_is_answered_as_by_redis() {
-    let (redis, running) = (Redis::start(), in_memory(&[]));
+fn words(request: &str) -> Vec<String> {
+    request.split(' ').map(|word| word.replace('_', " ")).collect()
+}
+
+/// Compares what `answers` returns for each request, in both protocols.
+fn compare(running: &Running, answers: impl Fn(&mut Client, &[String]) -> Vec<u8>) {
+    let redis = Redis::start();
     for protocol in ["2", "3"] {
         let mut clients = [running.connect(), redis.connect()];
         clients.iter_mut().for_each(|client| drop(ask(client, &["HELLO", protocol])));
         for request in REQUESTS {
-            let words: Vec<String> = request.split(' ').map(|word| word.replace('_', " ")).collect();
-            let [ours, theirs] = clients.each_mut().map(|client| ask(client, &words));
+            let [ours, theirs] = clients.each_mut().map(|client| answers(client, &words(request)));
             let shown = |reply: Vec<u8>| reply.escape_ascii().to_string();
             assert_eq!(shown(ours), shown(theirs), "HELLO {protocol}, {request}");
         }
     }
+}
+
+#[test]
+fn administration_is_answered_as_by_redis() {
+    on_every_store(|running| compare(running, ask));
+}
+
+/// What is queued, and what EXEC answers.
+#[test]
+fn administration_in_a_transaction_is_answered_as_by_redis() {
+    compare(&in_memory(&[]), |client, words| {
+        // It takes options here, so that its arguments are counted when it runs.
+        if words[0] == "KEYS" {
+            return Vec::new();
+        }
+        let bytes = [request(&["MULTI"]), request(words), request(&["EXEC"])].concat();
+        exchange(client, &bytes, 3).concat()
+    });
 }
 
 /// RESET changes the protocol too.

@@ -1,6 +1,6 @@
 //! Client libraries, each with a session of its own in `tests/clients`.
 
-use super::{SOURCES, has, installed, output, port, skip, source};
+use super::{SOURCES, has, has_go, installed, output, port, source};
 use crate::every_store::{Running, on_every_store, with_every_store};
 use std::{
     cell::RefCell,
@@ -66,15 +66,8 @@ fn node_redis_and_ioredis_run_their_sessions_in_both_protocols() {
 
 #[test]
 fn go_redis_and_redigo_run_their_sessions() {
-    const NAME: &str = "go-redis and redigo";
-    if !has("go", NAME) {
+    if !has_go(22, "go-redis and redigo") {
         return;
-    }
-    let version = output(Command::new("go").args(["env", "GOVERSION"]), b"");
-    let mut numbers =
-        version.trim().trim_start_matches("go").split('.').map(|number| number.parse().unwrap_or(0));
-    if (numbers.next(), numbers.next()) < (Some(1), Some(22)) {
-        return skip(NAME, &format!("{} is older than go1.22", version.trim()));
     }
     let dir = installed("go", &["go.mod", "go.sum", "main.go"], |dir| {
         output(Command::new("go").args(["build", "-o", "session", "."]).current_dir(dir), b"");

@@ -1,5 +1,6 @@
 //! Programs and libraries as people use them, with the handshakes they make by default.
 
+mod exporter;
 mod libraries;
 mod programs;
 mod versions;
@@ -66,6 +67,21 @@ fn has(program: &str, test: &str) -> bool {
         skip(test, &format!("no {program} on this machine"));
     }
     found
+}
+
+/// Whether there is a Go of version 1.`least` or later.
+fn has_go(least: u32, test: &str) -> bool {
+    if !has("go", test) {
+        return false;
+    }
+    let version = output(Command::new("go").args(["env", "GOVERSION"]), b"");
+    let mut numbers =
+        version.trim().trim_start_matches("go").split('.').map(|number| number.parse().unwrap_or(0));
+    let is_new = (numbers.next(), numbers.next()) >= (Some(1), Some(least));
+    if !is_new {
+        skip(test, &format!("{} is older than go1.{least}", version.trim()));
+    }
+    is_new
 }
 
 fn skip(test: &str, reason: &str) {

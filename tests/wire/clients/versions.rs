@@ -10,6 +10,7 @@ const LIBRARIES: &[(&str, &str, &str)] = &[
     ("ioredis", "node/package.json", "\"ioredis\": \""),
     ("go-redis", "go/go.mod", "github.com/redis/go-redis/v9 v"),
     ("redigo", "go/go.mod", "github.com/gomodule/redigo v"),
+    ("redis_exporter", "exporter/go.mod", "github.com/oliver006/redis_exporter v"),
     ("Jedis", "java/pom.xml", "<artifactId>jedis</artifactId>\n      <version>"),
     ("Lettuce", "java/pom.xml", "<artifactId>lettuce-core</artifactId>\n      <version>"),
     ("redis-rs", "rust/Cargo.lock", "name = \"redis\"\nversion = \""),

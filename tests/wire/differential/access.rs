@@ -72,6 +72,9 @@ const CONVERSATIONS: &[&str] = &[
     "AUTH %\r\nCLIENT REPLY SKIP\r\nRESET\r\nPING\r\nAUTH %\r\nGET k",
     "AUTH %\r\nCLIENT REPLY OFF\r\nRESET\r\nPING\r\nAUTH %\r\nGET k",
     "AUTH %\r\nHELLO 3\r\nGET k\r\nRESET\r\nAUTH %\r\nGET k",
+    "AUTH %\r\nMULTI\r\nGET none\r\nHELLO 3\r\nGET none\r\nLCS a b IDX\r\nCONFIG GET nosuch\r\nHELLO 2\r\nGET none\r\nEXEC\r\nGET none",
+    "AUTH %\r\nMULTI\r\nHELLO 3 SETNAME \"a b\"\r\nHELLO 3 AUTH nobody %\r\nGET none\r\nHELLO 3 SETNAME me\r\nGET none\r\nEXEC\r\nGET none",
+    "AUTH %\r\nHELLO 3 \"a\\x00b\"",
     "*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nECHO\r\n$2\r\nhi",
     // More and longer than a stranger may send.
     "*10\r\n$3\r\nDEL\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n$1\r\ne\r\n$1\r\nf\r\n$1\r\ng\r\n$1\r\nh\r\n$1\r\ni",

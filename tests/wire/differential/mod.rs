@@ -6,8 +6,12 @@ mod access;
 mod deadlines;
 mod hits;
 mod logs;
+mod objects;
 mod redis;
+mod requests;
 mod stream;
+mod table;
+mod watching;
 
 use crate::{
     every_store::{in_memory, on_every_store},
@@ -50,7 +54,8 @@ fn replies_are_those_of_redis() {
                 deadlines += compare_contents(&mut [running.connect(), redis.connect()]);
             }
         }
-        assert!(deadlines > 0, "no stream left a key that expires");
+        let all_seeds = env::var_os("KVBENCH_SEED").is_none();
+        assert!(deadlines > 0 || !all_seeds, "no stream left a key that expires");
     });
 }
 
@@ -72,13 +77,26 @@ fn compare_one(request: &Request, ours: &[u8], theirs: &[u8], position: usize) {
     if tell_the_same(request, ours, theirs) == Some(true) {
         return;
     }
-    let ordered = |reply: &[u8]| match request.is_unordered() && reply.starts_with(b"*") {
-        true => sorted(reply).escape_ascii().to_string(),
-        false => reply.escape_ascii().to_string(),
+    let ordered = |reply: &[u8]| {
+        let comparable = match reply {
+            // A walk in one step: its keys, behind the cursor.
+            [b'*', ..] if request.is_unordered() => match reply.strip_prefix(b"*2\r\n$1\r\n0\r\n") {
+                Some(keys) if keys.starts_with(b"*") => sorted(keys),
+                _ => sorted(reply),
+            },
+            [b'$', length, ..] if request.is_random() && *length != b'-' => b"some key".to_vec(),
+            _ => reply.to_vec(),
+        };
+        comparable.escape_ascii().to_string()
     };
     let (ours, theirs) = (ordered(ours), ordered(theirs));
     let request = request.bytes.escape_ascii();
     assert!(ours == theirs, "request {position}: {request}\n ours: {ours}\nRedis: {theirs}");
+}
+
+/// Asks both servers the same.
+fn ask_all(clients: &mut [Client; 2], words: &[&str]) {
+    clients.iter_mut().for_each(|client| drop(ask(client, words)));
 }
 
 /// Everything until the server closes.

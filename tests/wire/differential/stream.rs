@@ -1,5 +1,6 @@
 //! Random requests whose replies Redis and kvbench must agree on.
 
+use super::requests::{NUMBERS, ODD, PATTERNS, TEMPLATES};
 use crate::support::request;
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
@@ -14,17 +15,22 @@ pub struct Request {
 impl Request {
     /// Whether the order of the reply's elements means nothing.
     pub fn is_unordered(&self) -> bool {
-        self.command == b"keys"
+        [&b"keys"[..], b"scan"].contains(&&self.command[..])
+    }
+
+    /// Whether the reply is a key, any one.
+    pub fn is_random(&self) -> bool {
+        self.command == b"randomkey"
+    }
+
+    /// Whether a right reply of one server need not be that of the other.
+    pub fn varies(&self) -> bool {
+        self.is_unordered() || self.is_random() || self.tells_time()
     }
 
     /// Whether the reply tells a time, which is not quite the same in both servers.
     fn tells_time(&self) -> bool {
         [&b"ttl"[..], b"pttl", b"expiretime", b"pexpiretime"].contains(&&self.command[..])
-    }
-
-    /// Whether its reply, or those that follow, may be written in another protocol.
-    fn changes_connection(&self) -> bool {
-        self.command == b"hello"
     }
 }
 
@@ -57,195 +63,6 @@ const COMMANDS: &[(&str, Arguments)] = &[
     ("client", Arguments::Value),
 ];
 
-/// The rest, as whole requests: right ones, bad options, unknown names and subcommands.
-const ODD: &[&str] = &[
-    "FLUSHDB",
-    "flushdb sync",
-    "FLUSHDB ASYNC",
-    "FLUSHDB BOGUS",
-    "FLUSHDB SYNC ASYNC",
-    "PING message",
-    "ping a b",
-    "SELECT 0",
-    "SELECT 1",
-    "SELECT -1",
-    "SELECT x",
-    "SELECT 99999999999",
-    "SELECT 01",
-    "CLIENT",
-    "CLIENT SETNAME me",
-    "CLIENT SETNAME you",
-    "CLIENT SETNAME",
-    "CLIENT GETNAME",
-    "CLIENT GETNAME x",
-    "CLIENT BOGUS",
-    "CLIENT bogus with arguments",
-    "client ID x",
-    "CLIENT INFO x",
-    "CONFIG",
-    "CONFIG GET",
-    "CONFIG GET nosuch",
-    "CONFIG GET nosuch* neither*",
-    "CONFIG GET databases",
-    "CONFIG BOGUS x",
-    "COMMAND COUNT x",
-    "COMMAND INFO nosuch",
-    "COMMAND DOCS nosuch",
-    "COMMAND BOGUS",
-    "NOSUCH",
-    "NoSuch with arguments",
-    "MSET k",
-    "MSET a 1 b",
-    "SET k",
-    "SET k v BOGUS",
-    "HELLO x",
-    "HELLO 9",
-    "HELLO 3 BOGUS",
-    "HELLO 3 SETNAME",
-    "HELLO 3 AUTH nobody x",
-];
-
-/// Requests with places for a key (`%k`), a value (`%v`), a number (`%n`), a place in a value (`%p`), a number with
-/// decimals (`%f`), seconds that none of the tests lasts (`%s`), and a date (`%d`).
-const TEMPLATES: &[&str] = &[
-    "SET %k %v NX",
-    "SET %k %v XX",
-    "SET %k %v GET",
-    "SET %k %v NX GET",
-    "SET %k %v XX GET KEEPTTL",
-    "SET %k %v KEEPTTL",
-    "SET %k %v EX %s",
-    "SET %k %v PX %s",
-    "SET %k %v EXAT 4000000000",
-    "SET %k %v PXAT 4000000000000",
-    "SET %k %v GET EX %s NX",
-    "SET %k %v EX",
-    "SET %k %v EX %s PX %s",
-    "SET %k %v NX XX",
-    "SET %k %v KEEPTTL EX %s",
-    "SETNX %k %v",
-    "SETEX %k %s %v",
-    "PSETEX %k %s %v",
-    "GETSET %k %v",
-    "GETDEL %k",
-    "GETEX %k",
-    "GETEX %k EX %s",
-    "GETEX %k PX %s",
-    "GETEX %k EXAT %d",
-    "GETEX %k PXAT %d",
-    "GETEX %k PERSIST",
-    "GETEX %k PERSIST EX %s",
-    "GETEX %k NX",
-    "MSETNX %k %v %k %v",
-    "MSETNX %k %v %k",
-    "APPEND %k %v",
-    "STRLEN %k",
-    "GETRANGE %k %n %n",
-    "GETRANGE %k %p %p",
-    "SUBSTR %k -%p -%p",
-    "SETRANGE %k %p %v",
-    "SETRANGE %k %n %v",
-    "INCRBYFLOAT %k %f",
-    "INCRBYFLOAT %k %n",
-    "SET %k %f",
-    "LCS %k %k",
-    "LCS %k %k LEN",
-    "LCS %k %k IDX",
-    "LCS %k %k IDX MINMATCHLEN %n WITHMATCHLEN",
-    "LCS %k %k LEN IDX",
-    "LCS %k %k BOGUS",
-    "GETBIT %k %p",
-    "GETBIT %k %n",
-    "SETBIT %k %p 1",
-    "SETBIT %k %p 0",
-    "SETBIT %k %p %n",
-    "BITCOUNT %k",
-    "BITCOUNT %k %p",
-    "BITCOUNT %k %p %p",
-    "BITCOUNT %k %p -%p BIT",
-    "BITCOUNT %k %n %n BYTE",
-    "BITCOUNT %k %p %p BOGUS",
-    "BITPOS %k %n",
-    "BITPOS %k 0",
-    "BITPOS %k 1 %p",
-    "BITPOS %k 0 %p -%p",
-    "BITPOS %k 1 %p %p BIT",
-    "BITPOS %k 0 %p %p BYTE",
-    "BITPOS %k 1 %n %n BOGUS",
-    "BITOP AND %k %k %k",
-    "BITOP or %k %k %k %k",
-    "BITOP XOR %k %k",
-    "BITOP NOT %k %k",
-    "BITOP NOT %k %k %k",
-    "BITOP BOGUS %k %k",
-    "BITFIELD %k GET u8 %p GET i64 #%p",
-    "BITFIELD %k SET i8 %p %n GET u63 0",
-    "BITFIELD %k SET u5 #%p %n INCRBY i33 7 %n",
-    "BITFIELD %k OVERFLOW SAT INCRBY u8 %p %n OVERFLOW FAIL INCRBY i64 0 %n",
-    "BITFIELD %k OVERFLOW FAIL SET u4 %p %n SET i64 %p %n",
-    "BITFIELD %k OVERFLOW BOGUS GET u64 0",
-    "BITFIELD %k GET u64 0",
-    "BITFIELD %k INCRBY i7 %n",
-    "BITFIELD_RO %k GET i9 %p",
-    "BITFIELD_RO %k SET i9 %p 1",
-    "UNLINK %k %k",
-    "TOUCH %k %k",
-    "RANDOMKEY bogus",
-    "RENAME %k %k",
-    "RENAMENX %k %k",
-    "COPY %k %k",
-    "COPY %k %k REPLACE",
-    "COPY %k %k BOGUS",
-    "OBJECT ENCODING none",
-    "OBJECT ENCODING",
-    "SCAN 0 COUNT 0",
-    "SCAN 0 COUNT many",
-    "SCAN x",
-    "SCAN 0 BOGUS",
-    "SCAN 0 MATCH",
-    "FLUSHALL ASYNC",
-    "FLUSHALL BOGUS",
-    "EXPIRE %k %s",
-    "EXPIRE %k -%n",
-    "PEXPIRE %k %s",
-    "EXPIREAT %k %d",
-    "EXPIREAT %k %d NX",
-    "PEXPIREAT %k %d XX",
-    "EXPIREAT %k %d GT",
-    "EXPIREAT %k %d LT",
-    "EXPIREAT %k %d XX LT",
-    "PEXPIREAT %k -%d",
-    "EXPIRE %k %s NX GT",
-    "EXPIRE %k %s GT LT",
-    "EXPIRE %k %s BOGUS",
-    "PERSIST %k",
-    "MOVE %k 1",
-    "MOVE %k 0",
-    "MOVE %k %n",
-    "COPY %k %k DB 1",
-    "COPY %k %k DB 0 REPLACE",
-    "COPY %k %k DB %n",
-    "SWAPDB 0 1",
-    "SWAPDB 1 %n",
-    "SWAPDB %n %v",
-    "SELECT 1",
-    "SELECT 0",
-    "SELECT %n",
-    "EXPIRETIME none",
-    "PEXPIRETIME none",
-    "TTL %k",
-    "PTTL %k",
-    "EXPIRETIME %k",
-    "EXPIRETIME %k",
-    "PEXPIRETIME %k",
-    "PEXPIRETIME %k",
-    "COPY %k %k REPLACE DB 1",
-    "COPY %k %k DB",
-    "FLUSHALL SYNC",
-    "BITFIELD %k OVERFLOW SAT INCRBY i9 %p %n SET u7 %p %n",
-    "OBJECT FREQ %k",
-];
-
 #[derive(Clone, Copy)]
 enum Arguments {
     None,
@@ -257,40 +74,6 @@ enum Arguments {
     Pattern,
     Value,
 }
-
-const NUMBERS: &[&str] = &[
-    "0",
-    "1",
-    "-1",
-    "7",
-    "42",
-    "-100",
-    "1000000",
-    "9223372036854775807",
-    "-9223372036854775808",
-    "9223372036854775806",
-    "9223372036854775808",
-    "-9223372036854775809",
-    "99999999999999999999",
-    "",
-    "x",
-    "1.5",
-    "+1",
-    " 1",
-    "1 ",
-    "01",
-    "-0",
-    "0x10",
-    "1e3",
-    "-",
-    "--1",
-];
-
-/// Not `**`, which in Redis does not match the empty key.
-const PATTERNS: &[&str] = &[
-    "*", "a*", "*a", "k?", "k[0-4]", "k[^0-4]", "[", "[a", "k[", "\\*", "*[*]*", "k\\", "", "?", "??",
-    "a**b", "*k*1*", "k[4-0]", "k[\\0-9]", "[^", "[]", "[^]", "[a-", "k[0-", "*\\", "k1",
-];
 
 impl Stream {
     pub fn new(seed: u64, tame_keys: bool) -> Self {
@@ -305,7 +88,7 @@ impl Stream {
         let mut all: Vec<Request> = words.iter().map(|line| self.whole(line)).collect();
         for _ in 0..self.random.random_range(0..8) {
             let request = self.request();
-            if !request.is_unordered() && !request.tells_time() && !request.changes_connection() {
+            if !request.varies() {
                 all.push(request);
             }
         }
@@ -315,7 +98,8 @@ impl Stream {
         all
     }
 
-    fn whole(&self, line: &str) -> Request {
+    /// A request of words that are apart by spaces.
+    pub fn whole(&self, line: &str) -> Request {
         let words: Words = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
         Request { bytes: request(&words), command: words[0].to_ascii_lowercase() }
     }
@@ -333,7 +117,8 @@ impl Stream {
         (0..count).map(|_| self.request()).collect()
     }
 
-    fn request(&mut self) -> Request {
+    /// One request.
+    pub fn request(&mut self) -> Request {
         let mut words = match self.random.random_range(0..6) {
             0 => self.pick(ODD).split(' ').map(|word| word.as_bytes().to_vec()).collect(),
             1..4 => self.filled(),
@@ -371,6 +156,7 @@ impl Stream {
         let text = match kind {
             "k" => return self.key(),
             "v" => return self.value(),
+            "g" => self.pick(PATTERNS).to_string(),
             "n" => self.pick(NUMBERS).to_string(),
             "p" => self.random.random_range(0..200).to_string(),
             "f" => format!("{:.1$}", self.random.random_range(-1e4..1e4), self.random.random_range(0..18)),
@@ -430,7 +216,8 @@ impl Stream {
         }
     }
 
-    fn pick<T>(&mut self, from: &'static [T]) -> &'static T {
+    /// One of these.
+    pub fn pick<T>(&mut self, from: &'static [T]) -> &'static T {
         from.choose(&mut self.random).unwrap()
     }
 }

@@ -1,7 +1,7 @@
 //! Cells as suites make them: their names, their groups, their rates.
 
 use crate::{
-    bench::result::{Cell, Figure, Step, Target, Workload, level::Level, numbers},
+    bench::result::{Cell, Figure, Operation, Step, Target, Workload, level::Level, numbers},
     engine::reference,
 };
 
@@ -75,6 +75,19 @@ pub(super) fn at_rates(cells: Vec<Cell>, rates: &[f64]) -> Vec<Cell> {
         }
     }
     paced
+}
+
+/// Operations of a cold store until most of what is read no longer comes from the device: of a twentieth of the keys at
+/// most, but enough for a median.
+pub(super) fn while_cold(mut cells: Vec<Cell>) -> Vec<Cell> {
+    for Cell { workload, .. } in &mut cells {
+        if workload.step == Step::Operations && workload.is_steady() && workload.operations.is_none() {
+            let pairs =
+                if workload.kinds().any(|kind| kind == Operation::Scan) { workload.scan_length } else { 1 };
+            workload.operations = Some((workload.keys / 20 / u64::from(pairs.max(1))).max(100));
+        }
+    }
+    cells
 }
 
 /// What runs beside another cell goes as fast as it can.

@@ -16,7 +16,7 @@ use super::{
     options::{Options, PlanError, Suite},
 };
 use crate::bench::result::Cell;
-use cells::at_rates;
+use cells::{at_rates, while_cold};
 pub use ignored::refuse_ignored;
 use maker::{Maker, is_asked_for};
 pub use publications::made_blocks;
@@ -46,6 +46,9 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
         Some(Suite::Reproduction(publication)) => publications::cells(&maker, publication)?,
     };
     let mut cells = at_rates(cells, &options.rates);
+    if options.conduct.cold {
+        cells = while_cold(cells);
+    }
     cells.extend(floors::floors(&maker, &cells));
     let mut reasons = maker.left_out();
     let mut plan = Plan { row_heading: row_heading.into(), cells, left_out: reasons.clone() };

@@ -367,6 +367,7 @@ mod tests {
             directory: directory.path().into(),
             map_size: 0,
             server_arguments: Vec::new(),
+            load_arguments: Vec::new(),
             flush_target: false,
             cold: false,
             verified: u64::MAX,

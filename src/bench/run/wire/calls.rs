@@ -53,6 +53,11 @@ pub(super) fn settle_store(address: SocketAddr) -> io::Result<()> {
     ask(address, &["DEBUG", "SETTLE"], None).map(drop)
 }
 
+/// Makes one of our own servers sync what it has accepted, however long that takes.
+pub(super) fn sync(address: SocketAddr) -> io::Result<()> {
+    ask(address, &["WAITAOF", "1", "0", "0"], None).map(drop)
+}
+
 /// Asks the server to end; it may do so without a reply.
 pub(super) fn shut_down(address: SocketAddr) {
     let _ = call(address, &["SHUTDOWN"]);

@@ -10,14 +10,14 @@ mod shared;
 mod timer;
 
 use super::{
-    job::Job,
+    job::{Job, unsynced},
     meter::Meter,
     process::{Memory, Usage},
     verified::{Verified, compare_count},
 };
 use crate::bench::{
     data::{Data, live::Live},
-    result::{Cell, Measurement, Outcome, Step, Workload},
+    result::{Cell, Measurement, Outcome, Step, Target, Workload},
 };
 pub(super) use program::{find as find_program, version as program_version};
 use server::Server;
@@ -35,10 +35,9 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     let data = Data::new(&first.workload).map_err(|error| format!("cannot read the data: {error}"))?;
     let data = Arc::new(data);
     let live = Arc::new(Live::new(data.capacity()));
-    let server = Server::start(job, &first.target)?;
+    let (server, load_seconds) = loaded(job, first, &data, &live)?;
     let bench = Bench { address: server.address, data, live: Arc::clone(&live) };
     let settle = || server.settle();
-    let load_seconds = bench.load(&first.workload)?;
     let mut measurements: Vec<Measurement> = Vec::new();
     for cells in job.steps() {
         if cells.iter().any(|cell| cell.workload.step != Step::Operations) {
@@ -64,11 +63,15 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
         meter.finish(&usage)?.charge(&mut step, cells, live.count());
         measurements.extend(step);
     }
-    let reopens = first.target.persistent && first.target.address.is_none();
+    let reopens = can_start_again(&first.target);
     let mut verified = if reopens { None } else { Some(bench.verify(&first.workload, job.verified)?) };
     let (close_seconds, closed_size) = server.stop()?;
+    let mut reopen_seconds = None;
     if reopens {
-        let server = Server::start(job, &first.target)?;
+        let begin = Instant::now();
+        let server = Server::start(job, &first.target, &job.server_arguments)?;
+        // To open what is empty tells nothing of recovery.
+        reopen_seconds = Some(begin.elapsed().as_secs_f64()).filter(|_| live.count() > 0);
         verified = Some(Bench { address: server.address, ..bench }.verify(&first.workload, job.verified)?);
         server.stop()?;
     }
@@ -76,12 +79,45 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     for (place, measurement) in measurements.iter_mut().enumerate() {
         measurement.load_seconds = load_seconds;
         measurement.close_seconds = close_seconds;
+        measurement.reopen_seconds = reopen_seconds;
         measurement.closed_size = closed_size.filter(|_| place >= last);
         if let Some(verified) = &verified {
             verified.add_to(measurement);
         }
     }
     Ok(measurements.into_iter().map(Outcome::Measured).collect())
+}
+
+/// Whether its server is ours to end and to start again over the same files.
+fn can_start_again(target: &Target) -> bool {
+    target.persistent && target.address.is_none()
+}
+
+/// A server that holds the keys that the first cell wants, and how long their load took. As in process they are loaded
+/// under `no`, by a server that ends before the one with the policy of the cells begins.
+fn loaded(
+    job: &Job,
+    first: &Cell,
+    data: &Arc<Data>,
+    live: &Arc<Live>,
+) -> Result<(Server, Option<f64>), String> {
+    let (target, workload) = (&first.target, &first.workload);
+    let start = || Server::start(job, target, &job.server_arguments);
+    if workload.keys == 0 {
+        return Ok((start()?, None));
+    }
+    let again = can_start_again(target);
+    let server = if again { Server::start(job, &unsynced(target), &job.load_arguments)? } else { start()? };
+    let bench = Bench { address: server.address, data: Arc::clone(data), live: Arc::clone(live) };
+    let begin = Instant::now();
+    bench.load(workload)?;
+    server.sync()?;
+    let seconds = Some(begin.elapsed().as_secs_f64());
+    if !again {
+        return Ok((server, seconds));
+    }
+    server.stop().map_err(|error| format!("after the load, {error}"))?;
+    Ok((start()?, seconds))
 }
 
 impl Bench {
@@ -95,17 +131,13 @@ impl Bench {
         Ok(Verified::of(self.run(&[&reads], &Usage::default)?))
     }
 
-    fn load(&self, workload: &Workload) -> Result<Option<f64>, String> {
-        if workload.keys == 0 {
-            return Ok(None);
-        }
+    fn load(&self, workload: &Workload) -> Result<(), String> {
         let load = Workload { threads: LOAD_CLIENTS, batch: LOAD_PIPELINE, ..workload.load() };
-        let begin = Instant::now();
         for phase in self.run(&[&load], &Usage::default)? {
             if let Some(fault) = phase.recorder.measurement(phase.start).first_fault {
                 return Err(format!("load: {fault}"));
             }
         }
-        Ok(Some(begin.elapsed().as_secs_f64()))
+        Ok(())
     }
 }

@@ -59,11 +59,12 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub fn start(job: &Job, target: &Target) -> Result<Self, String> {
+    /// Starts it, or finds the one that is running: ours with these arguments, another one as the target says.
+    pub fn start(job: &Job, target: &Target, arguments: &[String]) -> Result<Self, String> {
         match (&target.address, &target.program) {
             (Some(address), _) => Self::foreign(job, address),
             (None, Some(program)) => Self::program(job, target, program),
-            (None, None) => Self::own(job, target),
+            (None, None) => Self::own(job, target, arguments),
         }
     }
 
@@ -92,11 +93,11 @@ impl Server {
         }
     }
 
-    fn own(job: &Job, target: &Target) -> Result<Self, String> {
+    fn own(job: &Job, target: &Target, arguments: &[String]) -> Result<Self, String> {
         let program = env::current_exe().map_err(|error| error.to_string())?;
         let _pinned = job.server_cpus.as_deref().map(Pinned::to).transpose()?;
         let mut child = Command::new(program)
-            .args(&job.server_arguments)
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -122,6 +123,14 @@ impl Server {
             return Ok(());
         }
         calls::settle_store(self.address).map_err(|error| error.to_string())
+    }
+
+    /// Makes what our own server has accepted durable. Another one does so when it ends, or as it likes.
+    pub fn sync(&self) -> Result<(), String> {
+        if self.kind != Kind::Own || self.files.is_none() {
+            return Ok(());
+        }
+        calls::sync(self.address).map_err(|error| format!("load: {error}"))
     }
 
     /// Ends a server of this job in an orderly way, leaves another one empty. The time it took and the files it

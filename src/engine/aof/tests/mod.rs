@@ -1,6 +1,7 @@
 //! Tests of the log, from its bytes to an open file.
 
 mod damage;
+mod deadlines;
 mod faults;
 mod marks;
 mod plain;

@@ -1,6 +1,6 @@
 //! Time that operations are made to take, and what of it was really taken.
 
-use super::truth::{Cost, Span, Truth};
+use super::truth::{Call, Cost, Span, Truth};
 use nix::time::{ClockId, clock_gettime};
 use std::{thread, time::Duration};
 
@@ -25,6 +25,7 @@ pub(super) struct Meter {
     truth: Truth,
     reads: u64,
     writes: u64,
+    commits: u64,
     span: Span,
 }
 
@@ -37,21 +38,23 @@ pub(super) struct Turn {
 }
 
 /// What it took.
-pub(super) struct Call {
-    time: (u64, u64),
+pub(super) struct Taken {
+    begin: u64,
+    end: u64,
     cpu_ns: u64,
 }
 
 impl Meter {
     pub fn new(truth: &Truth) -> Self {
-        let mut meter = Self { truth: truth.clone(), reads: 0, writes: 0, span: Span::default() };
+        let truth = truth.clone();
+        let mut meter = Self { truth, reads: 0, writes: 0, commits: 0, span: Span::default() };
         meter.begin();
         meter
     }
 
     /// Begins a span, whose operations are noted without an allocation where no more are expected.
     pub fn begin(&mut self) {
-        (self.reads, self.writes) = (0, 0);
+        (self.reads, self.writes, self.commits) = (0, 0, 0);
         self.span.calls.reserve(EXPECTED);
         self.span.process_cpu_ns.0 = clock(ClockId::CLOCK_PROCESS_CPUTIME_ID);
     }
@@ -82,9 +85,15 @@ impl Meter {
         (self.writes == 1, self.turn(self.truth.write))
     }
 
+    /// The number of the next commit.
+    pub fn commit(&mut self) -> u64 {
+        self.commits += 1;
+        self.commits
+    }
+
     fn turn(&self, cost: Cost) -> Turn {
         let begin = now();
-        let first = self.span.calls.first().map_or(begin, |(first, _)| *first);
+        let first = self.span.calls.first().map_or(begin, |call| call.begin);
         let until = self.truth.stall.map_or(0, |stall| {
             let (every, length) = (stall.every_ms * 1_000_000, stall.length_ms * 1_000_000);
             let into = (begin - first) % every.max(1);
@@ -93,17 +102,17 @@ impl Meter {
         Turn { cost, until, begin }
     }
 
-    /// Adds an operation.
-    pub fn add(&mut self, call: Call) -> &mut Span {
-        self.span.calls.push(call.time);
-        self.span.cpu_ns += call.cpu_ns;
+    /// Adds an operation; a write with the number of its commit.
+    pub fn add(&mut self, taken: Taken, commit: Option<u64>) -> &mut Span {
+        self.span.calls.push(Call { begin: taken.begin, end: taken.end, commit });
+        self.span.cpu_ns += taken.cpu_ns;
         &mut self.span
     }
 }
 
 impl Turn {
     /// Takes it.
-    pub fn take(self) -> Call {
+    pub fn take(self) -> Taken {
         let cpu = clock(ClockId::CLOCK_THREAD_CPUTIME_ID);
         let wait = self.until.saturating_sub(now()) + self.cost.sleep_ns;
         if wait > 0 {
@@ -114,6 +123,6 @@ impl Turn {
             spent = clock(ClockId::CLOCK_THREAD_CPUTIME_ID) - cpu;
         }
         let cpu_ns = clock(ClockId::CLOCK_THREAD_CPUTIME_ID) - cpu;
-        Call { time: (self.begin, now()), cpu_ns }
+        Taken { begin: self.begin, end: now(), cpu_ns }
     }
 }

@@ -19,7 +19,7 @@ use std::{
     thread,
     time::Duration,
 };
-pub use truth::{CALIBRATION, Cost, PAGE, Part, Record, Span, Stall, Truth};
+pub use truth::{CALIBRATION, Call, Cost, PAGE, Part, Record, Span, Stall, Truth};
 
 /// How it is opened; it is in no list.
 pub const KIND: Kind = Kind { info: &INFO, open, recognise, check: Check::Reading(check) };
@@ -156,8 +156,8 @@ impl Engine for Calibration {
                 continue;
             }
             let turn = lock(&self.meter).read();
-            let call = turn.take();
-            lock(&self.meter).add(call);
+            let taken = turn.take();
+            lock(&self.meter).add(taken, None);
             self.allocate();
             let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
             if visit(index, pairs.get(*key).map(Vec::as_slice)).is_break() {
@@ -169,14 +169,15 @@ impl Engine for Calibration {
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         let mut files = lock(&self.files);
+        let commit = lock(&self.meter).commit();
         for op in batch.ops() {
             let (first, turn) = lock(&self.meter).write();
             if first {
                 self.surge(lock(&self.record).spans.len());
             }
-            let call = turn.take();
+            let taken = turn.take();
             files.put(op)?;
-            lock(&self.meter).add(call).user_bytes += self.apply(op);
+            lock(&self.meter).add(taken, Some(commit)).user_bytes += self.apply(op);
         }
         files.append()?;
         if sync { files.sync() } else { Ok(()) }

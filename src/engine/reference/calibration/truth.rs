@@ -92,11 +92,22 @@ pub struct Record {
     pub close: (u64, u64),
 }
 
+/// An operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// When it began.
+    pub begin: u64,
+    /// When it ended.
+    pub end: u64,
+    /// Of a write: the number of its commit, from 1 on in each span. A read has none.
+    pub commit: Option<u64>,
+}
+
 /// What came before a settling, and the settling.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Span {
-    /// Begin and end of each operation.
-    pub calls: Vec<(u64, u64)>,
+    /// Each operation.
+    pub calls: Vec<Call>,
     /// Processor time that operations were made to take.
     pub cpu_ns: u64,
     /// Processor time of the process when the span began, and when it ended.

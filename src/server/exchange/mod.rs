@@ -1,18 +1,19 @@
 //! One batch: what a connection received, what its requests are, and the replies.
 
+mod work;
+
 use super::{
     each::Each,
     reading::{Found, ReadCursor, reading},
-    through::read_through,
     transaction::{Task, Transaction},
 };
 use crate::{
     command::{
         self, Action, Commands, Context, KeysCommand, Lookup, QueryCommand, Read, SessionCommand, Spec,
-        TableCommand, Write,
+        TableCommand,
     },
     resp::{Args, Input, Partial, Reply, Requests},
-    store::{self, Moment, Space, Store, Txn, Work},
+    store::{Moment, Space, Store},
 };
 use bumpalo::Bump;
 use std::{mem, ops::ControlFlow};
@@ -31,7 +32,8 @@ const COPIED: usize = 2 << 20;
 /// Most requests of a read run that are answered under one snapshot.
 const READS: usize = 1024;
 
-/// A request of more bytes than this is a run of its own, that does not hold up the worker.
+/// A request of more bytes than this, or one that works on a longer value, is a run of its own, that does not hold
+/// up the worker.
 const LARGE: usize = 256 << 10;
 
 /// The buffers of one connection while it is active. They are lent by the worker's pool, moved as a
@@ -49,6 +51,10 @@ pub(super) struct Exchange {
     end: usize,
     /// How far the next request has come, when it takes several commits.
     each: Each,
+    /// Whether the next request was found to work on a large value, and was not carried out.
+    found_large: bool,
+    /// Whether the run in progress is such a request.
+    works_on_large: bool,
     /// Length of the reply, request, and how far that had come, where the write run in progress began.
     begin: (usize, usize, Each),
     /// Where the committing thread returns this.
@@ -103,6 +109,8 @@ impl Exchange {
             next: 0,
             end: 0,
             each: Each::default(),
+            found_large: false,
+            works_on_large: false,
             begin: (0, 0, Each::default()),
             home: None,
             keys: Vec::new(),
@@ -126,7 +134,8 @@ impl Exchange {
 
     /// Whether the run that comes next is too large for a worker.
     pub fn is_next_large(&self) -> bool {
-        self.is_large(self.next)
+        self.works_on_large
+            || self.is_large(self.next)
             || matches!(self.lookups.get(self.next), Some(Lookup::Known(spec)) if spec.action.is_of_all_keys())
     }
 
@@ -135,23 +144,20 @@ impl Exchange {
         matches!(self.lookups.get(self.next), Some(Lookup::Known(spec)) if spec.writes())
     }
 
-    /// Whether the last run left a request half-way: the rest is another run.
+    /// Whether the last run left a request half-way, or as it was: another run goes on with it.
     pub fn is_midway(&self) -> bool {
-        self.each.has_begun()
+        self.each.has_begun() || self.found_large
     }
 
     /// Looks up the commands of newly decoded requests.
     pub fn resolve(&mut self, commands: &Commands) {
         self.lookups.clear();
         self.next = 0;
+        self.lookups.reserve(self.requests.len());
+        self.found_large = false;
         let (mut last, mut kinds) = (None, 0);
-        for index in 0..self.requests.len() {
-            let Some(args) = self.requests.get(index, self.input.bytes()) else { break };
-            let found = commands.lookup(args, last, &mut kinds);
-            if let Lookup::Known(spec) | Lookup::Arity(spec) = found {
-                last = Some(spec);
-            }
-            self.lookups.push(found);
+        for args in self.requests.from(0, self.input.bytes()) {
+            self.lookups.push(commands.lookup(args, &mut last, &mut kinds));
         }
         self.uniform = kinds == 1;
     }
@@ -159,6 +165,7 @@ impl Exchange {
     /// The run that begins at the next request; `None` when all are answered.
     pub fn next_run(&mut self) -> Option<Run> {
         let first = self.next;
+        self.works_on_large = mem::take(&mut self.found_large);
         let Lookup::Known(spec) = *self.lookups.get(first)? else {
             self.end = first + 1;
             return Some(Run::Refused);
@@ -199,11 +206,18 @@ impl Exchange {
     }
 
     /// Makes a task for the client's transaction of the next request.
-    pub fn begin_task(&mut self, task: Task, mut transaction: Box<Transaction>) {
+    pub fn begin_task(&mut self, task: Task, mut transaction: Box<Transaction>, is_large: bool) {
         transaction.task = Some(task);
+        self.works_on_large = is_large;
         self.transaction = Some(transaction);
         self.begin = (self.reply.len(), self.next, self.each);
         self.end = self.next + 1;
+    }
+
+    /// Prepares to carry the task out once more, if it was found to work on a large value. Returns whether it was.
+    pub fn begin_again(&mut self) -> bool {
+        self.works_on_large = mem::take(&mut self.found_large);
+        self.works_on_large
     }
 
     /// The same for a client that has not given the password: one request at a time.
@@ -277,19 +291,24 @@ impl Exchange {
     }
 
     fn read_up_to(&mut self, store: &Store, most: usize) -> (usize, bool) {
-        let (first, mut too_much) = (self.next, false);
+        let (first, mut too_much, mut walked) = (self.next, false, 0);
         let mut keys = recycle(mem::take(&mut self.keys));
         let (space, arena, moment) = (self.space, Bump::new(), Moment::default());
         let mut cursor = ReadCursor::new(self.next, self.reply.len());
         // Bounded, because what a full reply leaves over is listed again.
-        for index in self.next..self.end.min(self.next + READS) {
-            if let Some((read, args)) = reading(&self.lookups, &self.requests, self.input.bytes(), index) {
-                match read {
-                    Read::One(_) | Read::Entry(_) => keys.push(space.stored(args.get(1), &arena)),
-                    Read::Each(_) | Read::Count(_) => {
-                        keys.extend(args.from(1).map(|key| space.stored(key, &arena)));
-                    }
+        let run = self.lookups.get(self.next..self.end.min(self.next + READS)).unwrap_or_default();
+        for (found, args) in run.iter().zip(self.requests.from(self.next, self.input.bytes())) {
+            match found {
+                Lookup::Known(Spec {
+                    action: Action::Read(Read::One(_) | Read::Entry(_) | Read::Whole(_)),
+                    ..
+                }) => {
+                    keys.push(space.stored(args.get(1), &arena));
                 }
+                Lookup::Known(Spec { action: Action::Read(Read::Each(_) | Read::Count(_)), .. }) => {
+                    keys.extend(args.from(1).map(|key| space.stored(key, &arena)));
+                }
+                _ => {}
             }
         }
         let (lookups, requests, data) = (&self.lookups, &self.requests, self.input.bytes());
@@ -298,13 +317,16 @@ impl Exchange {
             if reply.has_overflowed() {
                 return ControlFlow::Break(());
             }
-            if value.map_or(0, <[u8]>::len) > most.saturating_sub(reply.len() - cursor.reply_start) {
+            if value.map_or(0, <[u8]>::len) > most.saturating_sub(walked + reply.len() - cursor.reply_start) {
                 too_much = true;
                 reply.truncate(cursor.reply_start);
                 return ControlFlow::Break(());
             }
             if let Some((read, args)) = reading(lookups, requests, data, cursor.at) {
                 cursor.answer(read, args, value, &moment, reply);
+                if let Read::Whole(_) = read {
+                    walked += value.map_or(0, <[u8]>::len);
+                }
             }
             if cursor.key == 0 && reply.len() >= REPLY_SIZE {
                 ControlFlow::Break(())
@@ -351,85 +373,6 @@ impl Exchange {
     /// Puts it back in front of what will be received.
     pub fn restore(&mut self, partial: Partial) {
         partial.restore(&mut self.input, &mut self.requests);
-    }
-}
-
-impl Work for Box<Exchange> {
-    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
-        let Exchange { input, requests, reply, lookups, next, end, each, space, transaction, found, .. } =
-            &mut **self;
-        let (requests, data) = (&*requests, input.bytes());
-        txn.select(*space);
-        if let (Some(transaction), Some(args)) = (transaction, requests.get(*next, data)) {
-            transaction.run(args, *space, txn, reply);
-            *next += 1;
-            return;
-        }
-        while *next < *end {
-            let (Some(Lookup::Known(spec)), Some(args)) = (lookups.get(*next), requests.get(*next, data))
-            else {
-                break;
-            };
-            let start = reply.len();
-            let outcome = match spec.action {
-                Action::Write(
-                    Write::Blind(run)
-                    | Write::BlindWithoutOptions(run)
-                    | Write::Seeing(run)
-                    | Write::All(run),
-                ) => run(args, txn, reply),
-                Action::Write(Write::Each(write)) => match each.write(write, args, txn, reply) {
-                    Ok(true) => Ok(()),
-                    Ok(false) => break,
-                    Err(error) => Err(error),
-                },
-                Action::Read(read) => read_through(read, args, txn, found, reply).map_err(Into::into),
-                _ => break,
-            };
-            if let Err(error) = outcome {
-                *each = Each::default();
-                reply.truncate(start);
-                error.write(reply);
-            }
-            *next += 1;
-            if reply.len() >= REPLY_SIZE {
-                break;
-            }
-        }
-    }
-
-    fn rewind(&mut self) {
-        let (reply_start, first, each) = self.begin;
-        self.transaction.iter_mut().for_each(|transaction| transaction.rewind());
-        self.each = each;
-        self.found = Found::default();
-        self.reply.truncate(reply_start);
-        self.next = first;
-    }
-
-    fn fail(&mut self, error: &store::Error) {
-        let end = self.next;
-        self.rewind();
-        self.each = Each::default();
-        self.transaction.iter_mut().for_each(|transaction| transaction.task = None);
-        while self.next < end.max(self.begin.1 + 1) {
-            self.reply.error(error.to_string());
-            self.next += 1;
-        }
-    }
-
-    fn weight(&self) -> usize {
-        self.transaction.as_ref().map_or(0, |transaction| transaction.weight()) + self.input.len()
-    }
-
-    fn is_blind(&self) -> bool {
-        if let Some(transaction) = &self.transaction {
-            return transaction.is_blind();
-        }
-        (self.next..self.end).all(|index| {
-            let Some(Lookup::Known(spec)) = self.lookups.get(index) else { return false };
-            self.requests.get(index, self.input.bytes()).is_some_and(|args| spec.is_blind(args))
-        })
     }
 }
 

@@ -1,5 +1,8 @@
 //! Every figure of a measurement beside its truth, and where it may lie.
 
+#[cfg(test)]
+mod tests;
+
 use super::{
     experiments::{Experiment, Subject},
     figure::{Figure, columns, real},
@@ -21,6 +24,8 @@ const BLOCK_MAP_BYTES: f64 = (256 << 10) as f64;
 const FILE_SYSTEM_BYTES: f64 = (128 << 10) as f64;
 /// How exact a histogram of three digits is, and its mean.
 const DIGITS: f64 = 0.002;
+/// The part of the time after which the last of several threads may begin: they are woken one after the other.
+const LATE: f64 = 0.05;
 
 /// What was measured, and what was seen from inside.
 pub(super) struct Evidence {
@@ -79,7 +84,9 @@ pub(super) fn judge(experiment: &Experiment, evidence: &Evidence) -> Vec<Figure>
             Subject::Window => judge.window(),
             Subject::Overload => judge.overload(),
             Subject::Allocations => judge.allocations(),
+            Subject::Kinds => judge.kinds(),
             Subject::Crowd => judge.crowd(),
+            Subject::Groups => judge.groups(),
             Subject::Processor => judge.processor(),
             Subject::Bytes => judge.all_bytes(),
         }
@@ -120,8 +127,8 @@ impl Judge<'_> {
     /// What each operation took at least and at most, by what came before and after it.
     fn bounds(&self) -> (Vec<f64>, Vec<f64>) {
         let calls = &self.span.calls;
-        let next = calls.iter().skip(1).map(|call| call.0).chain([self.span.settle.0]);
-        let first = calls.first().map_or(self.begin, |call| call.0);
+        let next = calls.iter().skip(1).map(|call| call.begin).chain([self.span.settle.0]);
+        let first = calls.first().map_or(self.begin, |call| call.begin);
         let mut before = self.begin;
         let mut bounds = (Vec::new(), Vec::new());
         for (number, (call, next)) in (0_u64..).zip(calls.iter().zip(next)) {
@@ -131,11 +138,11 @@ impl Judge<'_> {
                     let late = real(number) * 1e9 / rate;
                     (real(first) + late, real(self.begin) + late)
                 }
-                None => (real(call.0), real(before)),
+                None => (real(call.begin), real(before)),
             };
-            bounds.0.push((real(call.1) - latest).max(0.0) / 1e3);
+            bounds.0.push((real(call.end) - latest).max(0.0) / 1e3);
             bounds.1.push((real(next) - earliest).max(0.0) / 1e3);
-            before = call.1;
+            before = call.end;
         }
         bounds
     }
@@ -157,8 +164,8 @@ impl Judge<'_> {
     /// Seconds that the measured time took, at least and at most. A time that was asked for is measured to its end.
     fn durations(&self) -> (f64, f64) {
         let calls = &self.span.calls;
-        let first = calls.iter().map(|call| call.0).min().unwrap_or(0);
-        let last = calls.iter().map(|call| call.1).max().unwrap_or(0);
+        let first = calls.iter().map(|call| call.begin).min().unwrap_or(0);
+        let last = calls.iter().map(|call| call.end).max().unwrap_or(0);
         let asked = self.workload.seconds.unwrap_or(0.0);
         (seconds(last - first).max(asked), seconds(self.span.settle.0 - self.begin).max(asked))
     }
@@ -169,10 +176,15 @@ impl Judge<'_> {
         let (waited, waited_at_most) = self.waits();
         least.extend(waited);
         most.extend(waited_at_most);
+        self.distribution("", least, most);
+    }
+
+    /// Mean and percentiles of operations that took at least and at most so long, in columns whose names begin so.
+    fn distribution(&mut self, name: &str, mut least: Vec<f64>, mut most: Vec<f64>) {
         least.sort_by(f64::total_cmp);
         most.sort_by(f64::total_cmp);
         let mean = |all: &[f64]| all.iter().sum::<f64>() / real(all.len().max(1) as u64);
-        self.between("mean_us", mean(&least), mean(&most));
+        self.between(&format!("{name}mean_us"), mean(&least), mean(&most));
         for (column, quantile, fewest) in [
             ("p50_us", 0.5, 1),
             ("p90_us", 0.9, 1),
@@ -183,7 +195,7 @@ impl Judge<'_> {
         ] {
             // Of fewer operations it is not shown.
             if least.len() >= fewest {
-                self.between(column, at(&least, quantile), at(&most, quantile));
+                self.between(&format!("{name}{column}"), at(&least, quantile), at(&most, quantile));
             }
         }
     }
@@ -203,6 +215,41 @@ impl Judge<'_> {
             count / least,
             count / most * (1.0 - DIGITS)..=count / least * (1.0 + DIGITS),
         );
+    }
+
+    /// Each kind of operation, of those that one thread did.
+    fn kinds(&mut self) {
+        self.counts(self.operations());
+        let (least, most) = self.bounds();
+        for (name, writes) in [("get ", false), ("update ", true)] {
+            let own = |all: &[f64]| -> Vec<f64> {
+                let calls = all.iter().zip(&self.span.calls);
+                calls.filter(|(_, call)| call.commit.is_some() == writes).map(|(time, _)| *time).collect()
+            };
+            let (least, most) = (own(&least), own(&most));
+            self.exact(&format!("{name}count"), real(least.len() as u64));
+            self.distribution(name, least, most);
+        }
+    }
+
+    /// Writes that wait for each other. Every thread has one under way from the begin to the end, so that the sum of
+    /// their latencies is known, though not what each of them waited for. Where no two were committed together there
+    /// is nothing to judge.
+    fn groups(&mut self) {
+        let count = self.span.calls.len() as u64;
+        let commits = self.span.calls.iter().filter_map(|call| call.commit).max().unwrap_or(0);
+        if commits >= count {
+            return;
+        }
+        self.counts(real(count));
+        self.exact("by kind", real(count));
+        self.exact("timeline", real(count));
+        self.exact("user_bytes", real(self.span.user_bytes));
+        let threads = f64::from(self.workload.threads);
+        let each = |seconds: f64| threads * seconds * 1e6 / real(count);
+        let truth = each(self.workload.seconds.unwrap_or(0.0));
+        let most = each(self.durations().1) * (1.0 + DIGITS);
+        self.add("mean_us", truth, truth * (1.0 - LATE)..=most);
     }
 
     fn open_loop(&mut self) {
@@ -302,21 +349,23 @@ impl Judge<'_> {
         let spans = &record.spans;
         let first = self.evidence.records.first();
         if let Some((opened, load)) = first.and_then(|first| Some((first.open.1, first.spans.first()?))) {
-            let begin = load.calls.first().map_or(0, |call| call.0);
-            let end = load.calls.last().map_or(0, |call| call.1);
+            let begin = load.calls.first().map_or(0, |call| call.begin);
+            let end = load.calls.last().map_or(0, |call| call.end);
             self.between("load_seconds", seconds(end - begin), seconds(load.settle.0 - opened));
         }
         let after = spans.iter().map(|span| span.settle.0).find(|begin| *begin > span.settle.1);
-        let worked = span.calls.last().map_or(0, |call| call.1);
+        let worked = span.calls.last().map_or(0, |call| call.end);
         let most = seconds(after.unwrap_or(record.close.0) - worked);
         self.between("settle_seconds", seconds(span.settle.1 - span.settle.0), most);
         let (close, settled) = (record.close, spans.last().map_or(0, |span| span.settle.1));
         let again = self.again;
         let closed = again.map_or(self.evidence.end, |again| again.open.0);
         self.between("close_seconds", seconds(close.1 - close.0), seconds(closed - settled));
-        // Over the wire nobody sees when the server has opened its store.
-        if let Some(again) = again.filter(|_| self.experiment.access == Access::InProcess) {
-            let (open, used) = (again.open, again.close.0);
+        if let Some(again) = again {
+            // Over the wire that is the start of a server: after the end of the one before, until it can be asked.
+            let open = again.open;
+            let first = again.spans.first().and_then(|span| span.calls.first());
+            let used = first.map_or(again.close.0, |call| call.begin);
             self.between("reopen_seconds", seconds(open.1 - open.0), seconds(used - close.1));
         }
     }
@@ -326,146 +375,4 @@ impl Judge<'_> {
 fn at(sorted: &[f64], quantile: f64) -> f64 {
     let rank = (quantile * real(sorted.len() as u64)).ceil().max(1.0);
     sorted.get(rank as usize - 1).copied().unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bench::{
-        calibrate::experiments,
-        result::{FileSize, Latency},
-    };
-
-    const MS: u64 = 1_000_000;
-
-    /// Operations of one millisecond every ten: the load's, then those of two cells, each between settlings.
-    fn records(operations: u64) -> Vec<Record> {
-        let length = (operations * 10 + 2) * MS;
-        let span = |number: u64| {
-            let begin = 2 * MS + number * length;
-            let calls = (0..operations).map(|call| (begin + call * 10 * MS, begin + call * 10 * MS + MS));
-            let settle = begin + operations * 10 * MS;
-            Span {
-                calls: calls.collect(),
-                cpu_ns: operations * MS / 2,
-                process_cpu_ns: (0, operations * MS),
-                user_bytes: 1 << 20,
-                written_bytes: 0,
-                length_bytes: (9 << 20, 6 << 20),
-                used_bytes: (7 << 20, 6 << 20),
-                alive_bytes: 1 << 20,
-                settle: (settle, settle + MS),
-            }
-        };
-        let end = 5 * length;
-        let first = Record { open: (0, MS), spans: (0..4).map(span).collect(), close: (end, end + 5 * MS) };
-        let again = Record {
-            open: (end + 6 * MS, end + 9 * MS),
-            close: (end + 10 * MS, end + 11 * MS),
-            ..Record::default()
-        };
-        vec![first, again]
-    }
-
-    /// What is true of an experiment, a figure for each column in the order of `columns`.
-    fn evidence(experiment: &Experiment, scale: f64, broken: &str) -> Evidence {
-        let records = records(experiment.cells[0].workload.operations.unwrap_or(20));
-        // Of a device that tells nothing nothing would be asked.
-        let told = || Measurement { device_bytes: Some(0), ..Measurement::default() };
-        let empty = experiment.cells.iter().map(|_| told()).collect();
-        let mut evidence = Evidence { measurements: empty, records, end: 100_000 * MS };
-        // First asked for what is true, then answered so.
-        let truths = judge(experiment, &evidence);
-        for (cell, measurement) in experiment.cells.iter().zip(&mut evidence.measurements) {
-            let truth = |column: &str| {
-                let found = truths.iter().find(|f| f.workload == cell.workload.name && f.column == column);
-                let scale = if column == broken { scale } else { 1.0 };
-                found.map(|found| found.truth * scale)
-            };
-            *measurement = answered(&truth);
-        }
-        evidence
-    }
-
-    /// A measurement with this figure in each column.
-    fn answered(truth: &dyn Fn(&str) -> Option<f64>) -> Measurement {
-        let whole = |column: &str| truth(column).map(|value| value.round() as u64);
-        let size = |length: &str, blocks: &str, used: &str| {
-            Some(FileSize {
-                length_bytes: whole(length)?,
-                block_bytes: whole(blocks).unwrap_or(0),
-                used_bytes: whole(used)?,
-            })
-        };
-        let time = |column: &str| truth(column).unwrap_or(0.0);
-        Measurement {
-            operations: whole("operations").unwrap_or(0),
-            seconds: time("seconds"),
-            throughput: time("throughput_per_second"),
-            latency: Latency {
-                count: 10_000,
-                mean_us: time("mean_us"),
-                p50_us: time("p50_us"),
-                p90_us: time("p90_us"),
-                p99_us: time("p99_us"),
-                p999_us: time("p999_us"),
-                max_us: time("max_us"),
-                p9999_us: truth("p9999_us"),
-                ..Latency::default()
-            },
-            by_operation: [(
-                crate::bench::result::Operation::Get,
-                Latency { count: whole("by kind").unwrap_or(0), ..Latency::default() },
-            )]
-            .into(),
-            timeline: vec![whole("timeline").unwrap_or(0)],
-            cpu_us_per_operation: truth("cpu_us_per_operation"),
-            peak_memory_bytes: whole("peak_memory_bytes"),
-            anonymous_bytes: whole("anonymous_bytes"),
-            mapped_bytes: whole("mapped_bytes"),
-            user_bytes: whole("user_bytes").unwrap_or(0),
-            written_bytes: whole("written_bytes"),
-            device_bytes: whole("device_bytes"),
-            write_amplification: truth("write_amplification"),
-            disk_bytes: whole("disk_bytes"),
-            space_amplification: truth("space_amplification"),
-            live_size: size("live length", "live blocks", "live_bytes"),
-            settled_size: size("settled length", "settled blocks", "disk_bytes"),
-            closed_size: size("closed length", "", "closed_bytes"),
-            unstarted_operations: whole("unstarted_operations").unwrap_or(0),
-            allocations: whole("allocations"),
-            allocated_bytes: whole("allocated_bytes"),
-            settle_seconds: truth("settle_seconds"),
-            load_seconds: truth("load_seconds"),
-            close_seconds: truth("close_seconds"),
-            reopen_seconds: truth("reopen_seconds"),
-            ..Measurement::default()
-        }
-    }
-
-    fn wrong(experiment: &Experiment, evidence: &Evidence) -> Vec<&'static str> {
-        let figures = judge(experiment, evidence);
-        figures.iter().filter(|figure| !figure.is_true()).map(|figure| figure.column).collect()
-    }
-
-    #[test]
-    fn each_column_that_is_wrong_is_found_and_no_other() {
-        let mut judged = std::collections::HashSet::new();
-        for experiment in experiments::all() {
-            assert_eq!(wrong(&experiment, &evidence(&experiment, 1.0, "")), [""; 0], "{}", experiment.name);
-            for (column, ..) in columns() {
-                let figures = judge(&experiment, &evidence(&experiment, 1.0, ""));
-                if !figures.iter().any(|figure| figure.column == column) {
-                    continue;
-                }
-                judged.insert(column);
-                let found = wrong(&experiment, &evidence(&experiment, 0.5, column));
-                assert!(found.contains(&column), "half of {column}: {found:?}");
-                assert!(found.iter().all(|other| *other == column), "half of {column}: {found:?}");
-            }
-        }
-        for (column, ..) in columns() {
-            assert!(judged.contains(column), "{column} is never judged");
-        }
-    }
 }

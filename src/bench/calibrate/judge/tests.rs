@@ -1,0 +1,198 @@
+//! Every column that is wrong is found.
+
+use super::*;
+use crate::{
+    bench::{
+        calibrate::experiments,
+        result::{FileSize, Latency, Operation},
+    },
+    engine::reference::calibration::Call,
+};
+use std::collections::BTreeMap;
+
+const MS: u64 = 1_000_000;
+
+/// Operations of one millisecond every ten: the load's, then those of two cells, each between settlings. Every other
+/// one is a write, and two writes are a commit.
+fn records(operations: u64) -> Vec<Record> {
+    let length = (operations * 10 + 2) * MS;
+    let span = |number: u64| {
+        let begin = 2 * MS + number * length;
+        let calls = (0..operations).map(|call| Call {
+            begin: begin + call * 10 * MS,
+            end: begin + call * 10 * MS + MS,
+            commit: (call % 2 == 1).then_some(call / 4 + 1),
+        });
+        let settle = begin + operations * 10 * MS;
+        Span {
+            calls: calls.collect(),
+            cpu_ns: operations * MS / 2,
+            process_cpu_ns: (0, operations * MS),
+            user_bytes: 1 << 20,
+            written_bytes: 0,
+            length_bytes: (9 << 20, 6 << 20),
+            used_bytes: (7 << 20, 6 << 20),
+            alive_bytes: 1 << 20,
+            settle: (settle, settle + MS),
+        }
+    };
+    let end = 5 * length;
+    let first = Record { open: (0, MS), spans: (0..4).map(span).collect(), close: (end, end + 5 * MS) };
+    let again = Record {
+        open: (end + 6 * MS, end + 9 * MS),
+        close: (end + 10 * MS, end + 11 * MS),
+        ..Record::default()
+    };
+    vec![first, again]
+}
+
+/// What is true of an experiment, a figure for each column in the order of `columns`.
+fn evidence(experiment: &Experiment, scale: f64, broken: &str) -> Evidence {
+    let records = records(experiment.cells[0].workload.operations.unwrap_or(20));
+    // Of a device that tells nothing nothing would be asked.
+    let told = || Measurement { device_bytes: Some(0), ..Measurement::default() };
+    let empty = experiment.cells.iter().map(|_| told()).collect();
+    let mut evidence = Evidence { measurements: empty, records, end: 100_000 * MS };
+    // First asked for what is true, then answered so.
+    let truths = judge(experiment, &evidence);
+    for (cell, measurement) in experiment.cells.iter().zip(&mut evidence.measurements) {
+        let truth = |column: &str| {
+            let found = truths.iter().find(|f| f.workload == cell.workload.name && f.column == column);
+            let scale = if column == broken { scale } else { 1.0 };
+            found.map(|found| found.truth * scale)
+        };
+        *measurement = answered(&truth);
+    }
+    evidence
+}
+
+/// A measurement with this figure in each column.
+fn answered(truth: &dyn Fn(&str) -> Option<f64>) -> Measurement {
+    let whole = |column: &str| truth(column).map(|value| value.round() as u64);
+    let size = |length: &str, blocks: &str, used: &str| {
+        Some(FileSize {
+            length_bytes: whole(length)?,
+            block_bytes: whole(blocks).unwrap_or(0),
+            used_bytes: whole(used)?,
+        })
+    };
+    let time = |column: &str| truth(column).unwrap_or(0.0);
+    Measurement {
+        operations: whole("operations").unwrap_or(0),
+        seconds: time("seconds"),
+        throughput: time("throughput_per_second"),
+        latency: Latency {
+            count: 10_000,
+            mean_us: time("mean_us"),
+            p50_us: time("p50_us"),
+            p90_us: time("p90_us"),
+            p99_us: time("p99_us"),
+            p999_us: time("p999_us"),
+            max_us: time("max_us"),
+            p9999_us: truth("p9999_us"),
+            ..Latency::default()
+        },
+        by_operation: kinds(truth),
+        timeline: vec![whole("timeline").unwrap_or(0)],
+        cpu_us_per_operation: truth("cpu_us_per_operation"),
+        peak_memory_bytes: whole("peak_memory_bytes"),
+        anonymous_bytes: whole("anonymous_bytes"),
+        mapped_bytes: whole("mapped_bytes"),
+        user_bytes: whole("user_bytes").unwrap_or(0),
+        written_bytes: whole("written_bytes"),
+        device_bytes: whole("device_bytes"),
+        write_amplification: truth("write_amplification"),
+        disk_bytes: whole("disk_bytes"),
+        space_amplification: truth("space_amplification"),
+        live_size: size("live length", "live blocks", "live_bytes"),
+        settled_size: size("settled length", "settled blocks", "disk_bytes"),
+        closed_size: size("closed length", "", "closed_bytes"),
+        unstarted_operations: whole("unstarted_operations").unwrap_or(0),
+        allocations: whole("allocations"),
+        allocated_bytes: whole("allocated_bytes"),
+        settle_seconds: truth("settle_seconds"),
+        load_seconds: truth("load_seconds"),
+        close_seconds: truth("close_seconds"),
+        reopen_seconds: truth("reopen_seconds"),
+        ..Measurement::default()
+    }
+}
+
+/// Those that are judged for themselves, or all as one.
+fn kinds(truth: &dyn Fn(&str) -> Option<f64>) -> BTreeMap<Operation, Latency> {
+    let of = |kind: &str| {
+        let figure = |column: &str| truth(&format!("{kind} {column}")).unwrap_or(0.0);
+        Latency {
+            count: figure("count").round() as u64,
+            mean_us: figure("mean_us"),
+            p50_us: figure("p50_us"),
+            p90_us: figure("p90_us"),
+            p99_us: figure("p99_us"),
+            p999_us: figure("p999_us"),
+            max_us: figure("max_us"),
+            ..Latency::default()
+        }
+    };
+    match truth("by kind") {
+        Some(count) => {
+            [(Operation::Get, Latency { count: count.round() as u64, ..Latency::default() })].into()
+        }
+        None => [(Operation::Get, of("get")), (Operation::Update, of("update"))].into(),
+    }
+}
+
+fn wrong(experiment: &Experiment, evidence: &Evidence) -> Vec<&'static str> {
+    let figures = judge(experiment, evidence);
+    figures.iter().filter(|figure| !figure.is_true()).map(|figure| figure.column).collect()
+}
+
+#[test]
+fn each_column_that_is_wrong_is_found_and_no_other() {
+    let mut judged = std::collections::HashSet::new();
+    for experiment in experiments::all() {
+        assert_eq!(wrong(&experiment, &evidence(&experiment, 1.0, "")), [""; 0], "{}", experiment.name);
+        for (column, ..) in columns() {
+            let figures = judge(&experiment, &evidence(&experiment, 1.0, ""));
+            if !figures.iter().any(|figure| figure.column == column) {
+                continue;
+            }
+            judged.insert(column);
+            let found = wrong(&experiment, &evidence(&experiment, 0.5, column));
+            assert!(found.contains(&column), "half of {column}: {found:?}");
+            assert!(found.iter().all(|other| *other == column), "half of {column}: {found:?}");
+        }
+    }
+    for (column, ..) in columns() {
+        assert!(judged.contains(column), "{column} is never judged");
+    }
+}
+
+fn experiment_of(subject: Subject) -> Experiment {
+    experiments::all().into_iter().find(|experiment| experiment.subject == subject).unwrap()
+}
+
+/// Who counts reads as writes, and writes as reads, is found by either.
+#[test]
+fn kinds_are_judged_apart() {
+    let kinds = experiment_of(Subject::Kinds);
+    let mut evidence = evidence(&kinds, 1.0, "");
+    let spans = evidence.records.iter_mut().flat_map(|record| &mut record.spans);
+    // Writes take longer than what was measured.
+    for call in spans.flat_map(|span| &mut span.calls).filter(|call| call.commit.is_some()) {
+        call.end += 2 * MS;
+    }
+    let columns = wrong(&kinds, &evidence);
+    assert!(columns.contains(&"update p50_us") && !columns.contains(&"get p50_us"), "{columns:?}");
+}
+
+/// Groups of one are none.
+#[test]
+fn groups_that_were_not_made_are_found() {
+    let groups = experiment_of(Subject::Groups);
+    let mut evidence = evidence(&groups, 1.0, "");
+    assert!(!judge(&groups, &evidence).is_empty());
+    for span in evidence.records.iter_mut().flat_map(|record| &mut record.spans) {
+        span.calls.iter_mut().zip(1..).for_each(|(call, commit)| call.commit = Some(commit));
+    }
+    assert!(judge(&groups, &evidence).is_empty());
+}

@@ -1,0 +1,128 @@
+//! Carrying out a run of writes, and the reads between them, as a part of a commit.
+
+use super::{
+    super::{each::Each, reading::Found, through::read_through},
+    Exchange, LARGE, REPLY_SIZE,
+};
+use crate::{
+    command::{Action, Lookup, Write},
+    store::{self, Txn, Work},
+};
+
+/// What a request about a large value weighs: more than a group of commits takes beside it.
+const LARGE_WEIGHT: usize = 64 << 20;
+
+impl Exchange {
+    /// Says which values the transaction may lend.
+    fn lend(&self, txn: &mut Txn<'_>) {
+        if self.is_next_large() {
+            txn.lend_patiently();
+        } else if self.transaction.is_none() || txn.is_memory_only() {
+            // Elsewhere a transaction is carried out where nobody waits for it but other writers.
+            txn.lend_up_to(LARGE);
+        }
+    }
+}
+
+impl Work for Box<Exchange> {
+    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+        self.lend(txn);
+        let Exchange {
+            input,
+            requests,
+            reply,
+            lookups,
+            next,
+            end,
+            each,
+            found_large,
+            space,
+            transaction,
+            found,
+            ..
+        } = &mut **self;
+        let (requests, data) = (&*requests, input.bytes());
+        txn.select(*space);
+        if let (Some(transaction), Some(args)) = (transaction, requests.get(*next, data)) {
+            transaction.run(args, *space, txn, reply);
+            *next += 1;
+            return;
+        }
+        while *next < *end {
+            let (Some(Lookup::Known(spec)), Some(args)) = (lookups.get(*next), requests.get(*next, data))
+            else {
+                break;
+            };
+            let start = reply.len();
+            let outcome = match spec.action {
+                Action::Write(
+                    Write::Blind(run)
+                    | Write::BlindWithoutOptions(run)
+                    | Write::Seeing(run)
+                    | Write::All(run),
+                ) => run(args, txn, reply),
+                Action::Write(Write::Each(write)) => match each.write(write, args, txn, reply) {
+                    Ok(true) => Ok(()),
+                    Ok(false) => break,
+                    Err(error) => Err(error),
+                },
+                Action::Read(read) => read_through(read, args, txn, found, reply).map_err(Into::into),
+                _ => break,
+            };
+            if let Err(error) = outcome {
+                reply.truncate(start);
+                *found_large = error.is_long();
+                if *found_large {
+                    break;
+                }
+                *each = Each::default();
+                error.write(reply);
+            }
+            *next += 1;
+            if reply.len() >= REPLY_SIZE {
+                break;
+            }
+        }
+    }
+
+    fn rewind(&mut self) {
+        let (reply_start, first, each) = self.begin;
+        self.transaction.iter_mut().for_each(|transaction| transaction.rewind());
+        self.each = each;
+        self.found_large = false;
+        self.found = Found::default();
+        self.reply.truncate(reply_start);
+        self.next = first;
+    }
+
+    fn fail(&mut self, error: &store::Error) {
+        let end = self.next;
+        self.rewind();
+        self.found_large = matches!(error, store::Error::Long);
+        if self.found_large {
+            return;
+        }
+        self.each = Each::default();
+        self.transaction.iter_mut().for_each(|transaction| transaction.task = None);
+        while self.next < end.max(self.begin.1 + 1) {
+            self.reply.error(error.to_string());
+            self.next += 1;
+        }
+    }
+
+    fn weight(&self) -> usize {
+        let transaction = self.transaction.as_ref().map_or(0, |transaction| transaction.weight());
+        let value = if self.works_on_large { LARGE_WEIGHT } else { 0 };
+        transaction + self.input.len() + value
+    }
+
+    fn is_blind(&self) -> bool {
+        if let Some(transaction) = &self.transaction {
+            return transaction.is_blind();
+        }
+        (self.next..self.end).all(|index| {
+            let Some(Lookup::Known(spec)) = self.lookups.get(index) else { return false };
+            self.requests.get(index, self.input.bytes()).is_some_and(|args| spec.is_blind(args))
+        })
+    }
+}

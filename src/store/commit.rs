@@ -1,0 +1,184 @@
+//! Committing a group: one batch of the engine, and whom it is told when that fails.
+
+use super::{Error, Scratch, Store, Txn, Work, own::Own, written::Written};
+use crate::engine::{self, Batch, Fsync, Op};
+use bumpalo::Bump;
+use std::{
+    mem,
+    panic::{self, AssertUnwindSafe},
+    sync::{PoisonError, atomic::Ordering},
+};
+
+/// A blind work of more bytes than this is not made to wait for others, nor others for it.
+const LARGE: usize = 256 << 10;
+
+/// Bytes of copied values whose memory is kept from commit to commit.
+const KEPT: usize = 1 << 20;
+
+/// Why a group was not committed.
+struct Failure {
+    error: Error,
+    /// Whether the engine is as it was before, and takes further writes.
+    is_undone: bool,
+}
+
+impl Store {
+    /// Runs the group in order and commits all its writes as one atomic batch, synced under `always`. When
+    /// that fails and the engine is as it was before, the halves of the group are tried, so that at last
+    /// only those parts are told of the error that cannot be written by themselves.
+    pub fn commit<W: Work>(&self, group: &mut [W]) {
+        let Err(failure) = self.attempt(group) else { return };
+        if failure.is_undone && group.len() > 1 {
+            let (first, second) = group.split_at_mut(group.len() / 2);
+            for half in [first, second] {
+                half.iter_mut().for_each(Work::rewind);
+                self.commit(half);
+            }
+            return;
+        }
+        let is_news = match failure.error {
+            Error::Long => false,
+            _ => !failure.is_undone || !self.is_full.swap(true, Ordering::Relaxed),
+        };
+        if is_news {
+            log::error!("commit failed: {}", failure.error);
+        }
+        group.iter_mut().for_each(|work| work.fail(&failure.error));
+    }
+
+    /// The same for a group that takes long: others are told so by [`Store::is_busy`], unless it is carried out
+    /// beside theirs.
+    pub fn commit_long<W: Work>(&self, group: &mut [W]) {
+        let alone = self.beside(group).is_none();
+        self.long.fetch_add(alone.into(), Ordering::Relaxed);
+        self.commit(group);
+        self.long.fetch_sub(alone.into(), Ordering::Relaxed);
+    }
+
+    /// Whether a commit has to wait for one that takes long.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.long.load(Ordering::Relaxed) > 0
+    }
+
+    /// The work that is carried out beside others.
+    fn beside<'g, W: Work>(&self, group: &'g mut [W]) -> Option<&'g mut W> {
+        match group {
+            [work] if work.weight() > LARGE && work.is_blind() && self.is_memory_only() => Some(work),
+            _ => None,
+        }
+    }
+
+    fn attempt<W: Work>(&self, group: &mut [W]) -> Result<(), Failure> {
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.try_commit(group)));
+        let (error, is_undone) = match outcome {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(Error::Engine(error))) => {
+                let is_undone = error.is_undone();
+                (self.latch(error), is_undone)
+            }
+            Ok(Err(error)) => {
+                let is_undone = matches!(error, Error::Long);
+                (error, is_undone)
+            }
+            Err(_) => (self.latch_panic(), false),
+        };
+        Err(Failure { error, is_undone })
+    }
+
+    fn try_commit<W: Work>(&self, group: &mut [W]) -> Result<(), Error> {
+        if self.unsynced.is_syncing() && self.policy.is(Fsync::EverySec) {
+            self.unsynced.wait();
+        }
+        if let Some(work) = self.beside(group) {
+            return self.commit_beside(work);
+        }
+        // A commit that panicked left only scratch memory behind.
+        let mut scratch = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = self.commit_with(&mut scratch, group);
+        let arena = &mut scratch.arena;
+        let grown = (arena.allocated_bytes() > KEPT).then(|| mem::take(arena));
+        // In this order, because its pages take long to be given back.
+        drop(scratch);
+        drop(grown);
+        outcome
+    }
+
+    fn commit_with<W: Work>(&self, scratch: &mut Scratch, group: &mut [W]) -> Result<(), Error> {
+        let Scratch { arena, batch } = scratch;
+        arena.reset();
+        let own = self.own();
+        let mut txn = Txn::new(self, arena, mem::take(batch).recycle(), own);
+        for work in group {
+            work.run(&mut txn);
+            txn.end_part();
+        }
+        let is_given_up = txn.is_given_up();
+        let Written { batch: written, deadlines, own, touched } = txn.into_written();
+        let outcome = match written.is_empty() {
+            _ if is_given_up => Err(Error::Long),
+            true => Ok(()),
+            false => self.write(&written),
+        };
+        match &outcome {
+            Ok(()) => self.note(&deadlines, own),
+            // It may be tried again, and is not to see itself.
+            Err(_) if !touched.is_empty() => self.watches.untouch(&touched),
+            Err(_) => {}
+        }
+        *batch = written.recycle();
+        outcome
+    }
+
+    /// Commits while others do, with memory of its own. Only to become visible it takes its turn.
+    fn commit_beside(&self, work: &mut impl Work) -> Result<(), Error> {
+        let arena = Bump::new();
+        // Whatever others clear meanwhile, what needs a record comes with it.
+        let mut txn = Txn::new(self, &arena, Batch::default(), Own::default());
+        work.run(&mut txn);
+        let Written { batch, deadlines, own, .. } = txn.into_written();
+        let mut turn = |write: &mut dyn FnMut() -> engine::Result<()>| {
+            let _others_wait = self.writer.lock();
+            write()?;
+            self.note(&deadlines, own.map(|own| own.with(self.own())));
+            self.touch(&batch);
+            Ok(())
+        };
+        Ok(self.engine.write_beside(&batch, &mut turn)?)
+    }
+
+    /// Notes what was written beside others, for those who watch it.
+    fn touch(&self, batch: &Batch<'_>) {
+        if self.watches.any() {
+            for op in batch.ops() {
+                if let Op::Put { key, .. } | Op::Delete { key } = op {
+                    self.watches.touch(key);
+                }
+            }
+        }
+    }
+
+    fn write(&self, batch: &Batch<'_>) -> Result<(), Error> {
+        let is_synced = self.policy.is(Fsync::Always);
+        self.engine.write(batch, is_synced)?;
+        // Only read as a rule; a line that is not written stays shared by all cores.
+        if self.is_full.load(Ordering::Relaxed) {
+            self.is_full.store(false, Ordering::Relaxed);
+        }
+        if !is_synced {
+            self.unsynced.note_write();
+        }
+        Ok(())
+    }
+
+    fn latch(&self, error: engine::Error) -> Error {
+        if !error.is_undone() {
+            let _first = self.fault.set(error.to_string());
+        }
+        Error::Engine(error)
+    }
+
+    pub(super) fn latch_panic(&self) -> Error {
+        Error::Refused(self.fault.get_or_init(|| "the engine panicked (see the log)".into()).clone())
+    }
+}

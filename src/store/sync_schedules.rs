@@ -1,0 +1,133 @@
+//! The state of syncs under every schedule of its threads, up to a number of preemptions.
+
+/// The same file, over what loom watches.
+#[expect(
+    clippy::duplicate_mod,
+    reason = "it is to be compiled twice: over the system's threads, and over loom's"
+)]
+#[path = "unsynced.rs"]
+mod unsynced;
+mod threads {
+    pub(super) use loom::sync::{
+        Condvar, Mutex,
+        atomic::{AtomicU64, Ordering},
+    };
+}
+
+use loom::{
+    sync::{Arc, Mutex},
+    thread,
+};
+use std::time::Duration;
+use unsynced::Unsynced;
+
+/// An engine, of which only this counts: the number of writes, and how many of them a sync has covered.
+#[derive(Default)]
+struct Files(Mutex<(u32, u32)>);
+
+impl Files {
+    fn write(&self) {
+        self.0.lock().unwrap().0 += 1;
+    }
+
+    fn sync(&self) {
+        let mut files = self.0.lock().unwrap();
+        files.1 = files.0;
+    }
+
+    fn are_synced(&self) -> bool {
+        let files = self.0.lock().unwrap();
+        files.0 == files.1
+    }
+}
+
+/// What the threads of one schedule share. Each write that a sync covers is too old to go on.
+struct Shared {
+    state: Unsynced,
+    files: Files,
+}
+
+impl Shared {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { state: Unsynced::new(Duration::ZERO), files: Files::default() })
+    }
+
+    /// As a commit does under `everysec`.
+    fn write(&self) {
+        if self.state.is_syncing() {
+            self.state.wait();
+        }
+        self.files.write();
+        self.state.note_write();
+    }
+
+    fn sync(&self, outcome: Result<(), ()>) -> Result<(), ()> {
+        self.state.sync(|| {
+            if outcome.is_ok() {
+                self.files.sync();
+            }
+            outcome
+        })
+    }
+
+    fn says_that_all_is_synced(&self) -> bool {
+        self.state.state().oldest_unsynced.is_none()
+    }
+}
+
+fn every_schedule(run: impl Fn() + Send + Sync + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(run);
+}
+
+/// Two threads write and two sync, as at a `WAITAOF` beside the timer.
+#[test]
+fn what_no_sync_has_covered_is_known_whatever_the_schedule() {
+    every_schedule(|| {
+        let shared = Shared::new();
+        let other = |run: fn(&Shared)| {
+            let shared = shared.clone();
+            thread::spawn(move || run(&shared))
+        };
+        let others = [other(Shared::write), other(|shared| assert_eq!(shared.sync(Ok(())), Ok(())))];
+        shared.write();
+        assert_eq!(shared.sync(Ok(())), Ok(()));
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert!(shared.files.are_synced() || !shared.says_that_all_is_synced());
+        shared.sync(Ok(())).unwrap();
+        assert!(shared.files.are_synced() && shared.says_that_all_is_synced());
+        let state = shared.state.state();
+        assert!(state.last_sync.is_some() && state.delays <= 2);
+    });
+}
+
+/// While a sync moves on what waits, it must not seem that nothing does.
+#[test]
+fn what_was_written_is_seen_up_to_its_sync() {
+    every_schedule(|| {
+        let shared = Shared::new();
+        shared.write();
+        let target = shared.clone();
+        let syncing = thread::spawn(move || target.sync(Ok(())));
+        if shared.says_that_all_is_synced() {
+            assert!(shared.files.are_synced());
+        }
+        assert_eq!(syncing.join().unwrap(), Ok(()));
+    });
+}
+
+/// Whoever waits goes on when the sync has failed, to find that out by itself.
+#[test]
+fn nobody_waits_for_ever() {
+    for outcome in [Ok(()), Err(())] {
+        every_schedule(move || {
+            let shared = Shared::new();
+            shared.write();
+            let target = shared.clone();
+            let writing = thread::spawn(move || target.write());
+            assert_eq!(shared.sync(outcome), outcome);
+            writing.join().unwrap();
+        });
+    }
+}

@@ -1,0 +1,146 @@
+//! The processes of a run while they work: where they run, and how servers are started.
+
+use crate::command::{command, stderr};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+    thread,
+    time::Duration,
+};
+
+/// A process that was seen, by its number.
+#[derive(Debug, PartialEq)]
+struct Process {
+    pid: u32,
+    arguments: Vec<String>,
+}
+
+impl Process {
+    /// What it is now: between its start and its program it has the arguments of who starts it.
+    fn of(pid: u32) -> Option<Self> {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let words = line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+        Some(Self { pid, arguments: words.collect() })
+    }
+
+    fn is(&self, subcommand: &str) -> bool {
+        self.arguments.get(1).is_some_and(|word| word == subcommand)
+    }
+
+    fn threads(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    }
+
+    /// Those that it has started.
+    fn children(&self, subcommand: &str) -> Vec<Self> {
+        let parent = format!("PPid:\t{}", self.pid);
+        let is_child = |pid: &u32| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            status.lines().any(|line| line == parent)
+        };
+        let pids = fs::read_dir("/proc").unwrap().flatten();
+        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_child);
+        pids.filter_map(Self::of).filter(|process| process.is(subcommand)).collect()
+    }
+
+    /// Processors of its threads: of the first one, and of the others.
+    fn processors(&self) -> (Vec<String>, Vec<String>) {
+        let allowed = |thread: &PathBuf| {
+            let status = fs::read_to_string(thread.join("status")).ok()?;
+            let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+            Some(line.trim().to_owned())
+        };
+        let is_first = |thread: &PathBuf| *thread == Path::new(&format!("/proc/{0}/task/{0}", self.pid));
+        let (first, others): (Vec<_>, Vec<_>) = self.threads().into_iter().partition(is_first);
+        let of = |threads: &[PathBuf]| threads.iter().filter_map(allowed).collect();
+        (of(&first), of(&others))
+    }
+}
+
+/// Looks at a run again and again until it ends, successfully: at each process that measures, and its servers.
+fn watch(flags: &[&str], mut look: impl FnMut(&Process, &[Process])) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = command(dir.path(), flags);
+    let mut run = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let bench = Process { pid: run.id(), arguments: Vec::new() };
+    while run.try_wait().unwrap().is_none() {
+        for measuring in bench.children("measure-job") {
+            look(&measuring, &measuring.children("serve"));
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    let output = run.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+/// The first and the last processor that this process may use.
+fn processors() -> (String, String) {
+    let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
+    let mut allowed = (0..nix::sched::CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap());
+    let first = allowed.next().unwrap();
+    (first.to_string(), allowed.next_back().unwrap_or(first).to_string())
+}
+
+const SHORT: [&str; 8] = ["--stores", "map", "--keys", "500", "--seconds", "0.4", "--threads", "2"];
+
+#[test]
+fn in_process_every_thread_has_the_processors_of_the_driver() {
+    let (_, last) = processors();
+    let cpus = format!("driver={last}");
+    let mut seen = 0;
+    watch(&[&SHORT[..], &["--cpus", &cpus]].concat(), |measuring, _| {
+        let (first, others) = measuring.processors();
+        assert!(first.iter().chain(&others).all(|found| *found == last), "{first:?} {others:?}");
+        seen += others.len();
+    });
+    assert!(seen > 0, "no thread was seen");
+}
+
+#[test]
+fn over_the_wire_server_and_driver_have_processors_of_their_own() {
+    let (first, last) = processors();
+    let cpus = format!("server={first}/driver={last}");
+    let (mut of_servers, mut of_drivers) = (0, 0);
+    watch(&[&SHORT[..], &["--wire", "--cpus", &cpus]].concat(), |measuring, servers| {
+        // The first thread starts servers, and has their processors for that moment.
+        let (_, others) = measuring.processors();
+        assert!(others.iter().all(|found| *found == last), "driver: {others:?}");
+        of_drivers += others.len();
+        for server in servers {
+            let (main, others) = server.processors();
+            assert!(main.iter().chain(&others).all(|found| *found == first), "server: {main:?} {others:?}");
+            of_servers += main.len();
+        }
+    });
+    assert!(of_drivers > 0 && of_servers > 0, "{of_drivers} threads, {of_servers} servers");
+}
+
+/// Policies of the servers of a run, one after the other.
+fn policies(fsync: &str) -> Vec<String> {
+    let flags = ["--stores", "map", "--wire", "--fsync", fsync, "--keys", "100000", "--seconds", "0.4"];
+    let mut seen: Vec<Process> = Vec::new();
+    watch(&flags, |_, servers| {
+        for server in servers {
+            if seen.iter().all(|other| other.pid != server.pid) {
+                seen.push(Process { pid: server.pid, arguments: server.arguments.clone() });
+            }
+        }
+    });
+    let policy = |server: &Process| {
+        let mut words = server.arguments.iter().skip_while(|word| *word != "--fsync");
+        words.nth(1).unwrap().clone()
+    };
+    let mut policies: Vec<_> = seen.iter().map(policy).collect();
+    policies.dedup();
+    policies
+}
+
+/// Else the load of some engines would sync each commit, and that of others only the end.
+#[test]
+fn a_server_is_loaded_unsynced_and_measured_under_its_policy() {
+    assert_eq!(policies("always"), ["no", "always"]);
+    assert_eq!(policies("everysec"), ["no", "everysec"]);
+    assert_eq!(policies("memory"), ["no"]);
+}
