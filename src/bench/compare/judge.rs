@@ -10,7 +10,8 @@
 //! - *each store* at all levels together, which sees smaller losses.
 //! - *each cell* beside what all stores have in common, only for what one kind of work alone has lost.
 //!
-//! The noise is that of the repetitions, and on top what differs between runs. Where most stores differ by
+//! Of 10 repetitions or more, the best of each of five rounds count: what others do on the machine only takes
+//! time away. The noise is that of the repetitions, or rounds, and on top what differs between runs. Where most stores differ by
 //! more than that, all errors are widened until the middle one is as expected, which is how genetics
 //! deals with strata that nobody knows of (Devlin and Roeder, Genomic Control, 1999). All questions
 //! together are answered wrongly in 5% of comparisons at most, by Holm's correction: 3% for the stores at all
@@ -72,6 +73,8 @@ pub struct Judgement {
     pub cells: Vec<CellFinding>,
     /// The least loss of speed of a store that would have been seen, for most of them.
     pub visible: Option<f64>,
+    /// Of how many repetitions the best counts, at most; 1 when each counts.
+    pub best_of: usize,
 }
 
 /// Stores of one level and aspect.
@@ -105,7 +108,8 @@ impl Judgement {
         let visible = visible(&all);
         let mut stores = [all, levels].concat();
         stores.sort_by_key(|one| one.store.is_some());
-        Self { visible, stores, cells }
+        let best_of = series.iter().map(|one| one.best_of).max().unwrap_or(1);
+        Self { visible, stores, cells, best_of }
     }
 }
 
@@ -209,8 +213,6 @@ impl Group<'_> {
 
 /// Errors of a cell: beside what all stores of its level have in common.
 fn cell(series: &Series, group: Option<&Group<'_>>) -> CellFinding {
-    let medians =
-        series.logs.each_ref().map(|logs| median(logs.values().copied().collect()).unwrap_or(0.0).exp());
     let change = group.filter(|_| series.repetitions() >= ENOUGH).map(|group| {
         let others: Vec<_> = group.witnesses().into_iter().collect();
         let floor = between(series.aspect);
@@ -220,7 +222,7 @@ fn cell(series: &Series, group: Option<&Group<'_>>) -> CellFinding {
             _ => own.beside(&others, floor.cell).less(group.common()),
         }
     });
-    CellFinding { id: series.id.clone(), aspect: series.aspect, medians, change, real: false }
+    CellFinding { id: series.id.clone(), aspect: series.aspect, medians: series.medians, change, real: false }
 }
 
 /// Widens all errors until the middle change of the stores is as large as chance makes it.

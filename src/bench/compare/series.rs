@@ -4,6 +4,7 @@ use crate::bench::result::{
     Cell, Figure, Measurement, Outcome, Run,
     level::Level,
     measure::{Better, Unit},
+    spread::Spread,
 };
 use std::collections::BTreeMap;
 
@@ -78,8 +79,12 @@ pub struct Series {
     pub reference: bool,
     /// What of it.
     pub aspect: Aspect,
-    /// In the first run, and in the second.
+    /// Medians of the two runs.
+    pub medians: [f64; 2],
+    /// In the first run, and in the second: each repetition, or the best of each [round](rounds).
     pub logs: [Logs; 2],
+    /// How many repetitions a round has; 1 when each counts.
+    pub best_of: usize,
 }
 
 impl Series {
@@ -90,21 +95,50 @@ impl Series {
             "none" | "" => target.store.clone(),
             compression => format!("{}/{compression}", target.store),
         };
+        let logs = runs.map(|run| logs(run, cell, aspect));
+        let fewest = logs.iter().map(Logs::len).min().unwrap_or(0);
+        let best_of = if aspect == Aspect::Size { 1 } else { (fewest / ROUNDS).max(1) };
         let series = Self {
             id: cell.id.clone(),
             store,
             level: Level::of(target),
             reference: cell.reference,
             aspect,
-            logs: runs.map(|run| logs(run, cell, aspect)),
+            medians: logs.each_ref().map(middle),
+            best_of,
+            logs: logs.map(|logs| rounds(logs, best_of, aspect.better())),
         };
         series.logs.iter().all(|logs| !logs.is_empty()).then_some(series)
     }
 
-    /// The fewest repetitions that a run has of it.
+    /// The fewest repetitions, or rounds of them, that a run has of it.
     pub fn repetitions(&self) -> usize {
         self.logs.iter().map(Logs::len).min().unwrap_or(0)
     }
+}
+
+/// Rounds into which many repetitions are put.
+const ROUNDS: usize = 5;
+
+/// The best of every `each` repetitions. What others do on the machine only takes time away, for seconds or
+/// minutes, so the best of several repetitions is much the same from run to run where their means are not (so
+/// Python's `timeit` looks at the least time of its repetitions). A round is
+/// spread over the whole run.
+fn rounds(logs: Logs, each: usize, better: Better) -> Logs {
+    let count = logs.len() / each;
+    let mut best = Logs::new();
+    for (round, value) in (0..).take(count).cycle().zip(logs.into_values()).take(count * each) {
+        let kept = best.entry(round).or_insert(value);
+        *kept = match better {
+            Better::Higher => kept.max(value),
+            Better::Lower => kept.min(value),
+        };
+    }
+    best
+}
+
+fn middle(logs: &Logs) -> f64 {
+    Spread::of(logs.values().copied()).map_or(0.0, |spread| spread.median.exp())
 }
 
 fn logs(run: &Run, cell: &Cell, aspect: Aspect) -> Logs {
@@ -114,4 +148,22 @@ fn logs(run: &Run, cell: &Cell, aspect: Aspect) -> Logs {
         _ => None,
     });
     values.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(values: impl IntoIterator<Item = f64>) -> Logs {
+        (0..).zip(values).collect()
+    }
+
+    #[test]
+    fn of_many_repetitions_the_best_of_each_round_counts() {
+        let many = || numbered((0..11).map(f64::from));
+        let highest = rounds(many(), 2, Better::Higher);
+        assert_eq!(highest, numbered([5.0, 6.0, 7.0, 8.0, 9.0]), "the last has no round");
+        assert_eq!(rounds(many(), 2, Better::Lower), numbered([0.0, 1.0, 2.0, 3.0, 4.0]));
+        assert_eq!(rounds(many(), 1, Better::Lower), many());
+    }
 }

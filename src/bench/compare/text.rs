@@ -15,7 +15,11 @@ impl fmt::Display for Comparison {
             writeln!(f, "warning: {}", printable(warning))?;
         }
         if !self.judgement.stores.is_empty() {
-            writeln!(f, "Each store, compared with what all stores of its level have in common:\n")?;
+            writeln!(f, "Each store, compared with what all stores of its level have in common:")?;
+            if self.judgement.best_of > 1 {
+                writeln!(f, "(Of {} repetitions, the best counts.)", self.judgement.best_of)?;
+            }
+            writeln!(f)?;
             f.write_str(&table(&STORES, self.stores()))?;
             writeln!(f, "\nCells:\n")?;
         }
@@ -98,7 +102,7 @@ impl Comparison {
                 "\nOnly losses of {percent:.0}% or more can be detected in this comparison."
             ));
             if visible > BLIND {
-                text.push_str(" The machine is too busy, or the repetitions are too few.");
+                text.push_str(" The machine is too busy, or the repetitions are too few: try --repetitions 50 and fewer --seconds.");
             }
         }
         if let Some(limit) = self.limit.filter(|_| self.is_inconclusive()) {
