@@ -22,7 +22,10 @@ value: the same beside short requests that work on one value of 500 MB (SETRANGE
 pipeline; by default there are 1,000 other keys.
 
 Server and clients are not pinned. What this machine adds shows in the lines `idle` and `before`: GETs while nothing
-else is done. Of the waits the five longest are printed: what the server causes, each of the rounds shows.
+else is done. Of the waits the five longest are printed: what the server causes, each of the rounds shows. A virtual
+machine can stand still itself. Where that may be seen (as root: a real-time thread on each core that sleeps for a
+millisecond again and again), the time for which it woke too late is taken off the waits that it was in, and its sum
+is printed.
 """
 import argparse, multiprocessing, os, random, shlex, shutil, signal, socket, subprocess, tempfile, threading, time
 
@@ -75,19 +78,54 @@ def benchmark(*arguments):
     return subprocess.Popen(["redis-benchmark", "-p", str(port), "-q", *map(str, arguments)], stdout=subprocess.DEVNULL)
 
 
+def look_for_pauses(core):
+    """Writes down when this core let nothing run: nothing of ours comes before a real-time process."""
+    os.sched_setaffinity(0, {core})
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+    log = os.open(pauses, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    due = time.perf_counter() + 0.001
+    while True:
+        time.sleep(max(0, due - time.perf_counter()))
+        now = time.perf_counter()
+        if now - due > 0.001:
+            os.write(log, b"%f %f\n" % (due, now))
+        due = now + 0.001
+
+
+def without(still, begin, end):
+    """How long it was from `begin` to `end`, less the times in `still`, which do not overlap."""
+    return end - begin - sum(max(0, min(end, last) - max(begin, first)) for first, last in still)
+
+
+def paused(begin, end):
+    """The times from `begin` to `end` in which at least one core stood still, in order."""
+    result = []
+    for first, last in sorted(tuple(map(float, line.split())) for line in open(pauses)):
+        if first > end or last < begin:
+            continue
+        if result and first <= result[-1][1]:
+            result[-1] = (result[-1][0], max(last, result[-1][1]))
+        else:
+            result.append((first, last))
+    return result
+
+
 def watch(label, until, keys=1, command="GET"):
     """GETs (or SETs) one by one until `until()`; prints how long they took, in milliseconds."""
     connection = socket.create_connection(("127.0.0.1", port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    times, more = [], ["v"] if command == "SET" else []
+    times, more, opened = [], ["v"] if command == "SET" else [], time.perf_counter()
     while not until():
         before = time.perf_counter()
         call(connection, command, "key:%012d" % random.randrange(keys), *more)
-        times.append(time.perf_counter() - before)
+        times.append((time.perf_counter() - before, before))
     times.sort()
-    at = lambda part: times[min(len(times) - 1, int(len(times) * part))] * 1e3
-    longest = " ".join(f"{wait * 1e3:.1f}" for wait in times[:-6:-1])
-    print(f"{label:28} {len(times):8} {command}s: median {at(0.5):7.3f}  99% {at(0.99):7.3f}  longest {longest} ms", flush=True)
+    at = lambda part: times[min(len(times) - 1, int(len(times) * part))][0] * 1e3
+    still = paused(opened, time.perf_counter()) if watchers else []
+    waits = sorted((without(still, begin, begin + wait) for wait, begin in times[-1000:]), reverse=True)
+    longest = " ".join(f"{wait * 1e3:.1f}" for wait in waits[:5])
+    off = f"; the machine stood still for {sum(last - first for first, last in still) * 1e3:.0f} ms" * bool(watchers)
+    print(f"{label:28} {len(times):8} {command}s: median {at(0.5):7.3f}  99% {at(0.99):7.3f}  longest {longest} ms{off}", flush=True)
 
 
 def seconds(length):
@@ -110,23 +148,14 @@ def large(words, lines):
     return time.perf_counter() - before
 
 
-def send_large(words, lines, then_info, rounds, times):
-    """The client of the large command. It gives way to those that are watched: what they wait for is the server."""
-    os.nice(19)
-    for _ in range(rounds):
-        times.put(large(words, lines))
-        if then_info:
-            large(request("INFO"), 20)
-
-
 # Each has a reply of one line.
 OF_A_VALUE = b"".join(request(*line.split()) for line in (
     "SETRANGE big 500000000 x", "APPEND big x", "SETBIT big 4000000000 1", "COPY big copy REPLACE", "RENAME copy other",
     "BITOP NOT copy big", "BITCOUNT big", "EXPIRE other 1000", "SET other x", "DEL big copy"))
 
 
-def beside(what, keys):
-    """One client GETs and one SETs while a third has the server do `what` for all keys."""
+def send_large(what, keys, ready, go, leave, times):
+    """The client of the large command. It gives way to those that are watched: what they wait for is the server."""
     names = [b"key:%012d" % n for n in range(keys)]
     words = {
         "keys": lambda: request("KEYS", "*"),
@@ -138,29 +167,53 @@ def beside(what, keys):
         "value": lambda: OF_A_VALUE,
     }[what]()
     lines = {"keys": 2 * keys + 1, "mget": 2 * keys + 1, "value": OF_A_VALUE.count(b"*")}.get(what, 1)
-    times = multiprocessing.Queue()
-    rounds = {"flushdb": 1, "del": 1, "dbsize": 200}.get(what, 3)
-    for label, count in ((f"before {what.upper()}", 0), (f"beside {what.upper()}", rounds)):
+    os.nice(19)
+    ready.set()
+    go.wait()
+    for _ in range({"flushdb": 1, "del": 1, "dbsize": 200}.get(what, 3)):
+        times.put(large(words, lines))
+        if what == "dbsize":
+            large(request("INFO"), 20)
+    times.put(None)
+    leave.wait()
+
+
+def beside(what, keys):
+    """One client GETs and one SETs while a third has the server do `what` for all keys."""
+    times, ready, go, leave = multiprocessing.Queue(), *(multiprocessing.Event() for _ in range(3))
+    # Processes: threads would wait for one another and not for the server. This one is large, so it is not to start
+    # or to end while others are watched.
+    sender = multiprocessing.Process(target=send_large, args=(what, keys, ready, go, leave, times))
+    sender.start()
+    ready.wait()
+    took = []
+    for label in (f"before {what.upper()}", f"beside {what.upper()}"):
         done = multiprocessing.Event()
-        # Processes: threads would wait for one another and not for the server.
         others = [
             multiprocessing.Process(target=watch, args=(label, done.is_set, keys, command))
             for command in ("GET", "SET")
         ]
-        sender = multiprocessing.Process(target=send_large, args=(words, lines, what == "dbsize", count, times))
         for other in others:
             other.start()
         time.sleep(1)
-        sender.start()
-        sender.join()
+        if label.startswith("beside"):
+            go.set()
+            took = list(iter(times.get, None))
         time.sleep(2)
         done.set()
         for other in others:
             other.join()
-    times = [times.get() for _ in range(rounds)]
-    print(f"{what.upper()} of {keys} keys took {min(times):.3f} to {max(times):.3f} s", flush=True)
+    leave.set()
+    sender.join()
+    print(f"{what.upper()} of {keys} keys took {min(took):.3f} to {max(took):.3f} s", flush=True)
 
 
+pauses = os.path.join(directory, "pauses")
+open(pauses, "w").close()
+cores = os.sched_getaffinity(0) if os.geteuid() == 0 else []
+watchers = [multiprocessing.Process(target=look_for_pauses, args=(core,), daemon=True) for core in cores]
+for watcher in watchers:
+    watcher.start()
 process, connection = start()
 others = []
 try:
@@ -231,7 +284,7 @@ try:
         watch("hot keys beside cold ones", seconds(8), 100)
         print(f"{reads.value} reads of any key, {keys} keys in all")
 finally:
-    for other in others:
+    for other in others + watchers:
         other.kill()
     process.kill()
     process.wait()
