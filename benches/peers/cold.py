@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """GETs of data that do not fit into memory, beside what the device can do.
 
-usage: cold.py [--keys 3000000] [--size 1000] [--memory 400] [--clients 1,16,64,256] [--seconds 10]
+usage: cold.py [--keys 3000000] [--size 1000] [--memory 400] [--clients 1,16,64,256] [--pipeline 1] [--seconds 10]
                name='kvbench --store lmdb --path {dir}/d --fsync no --cache-size 64MiB --port {port}' ...
 
 Each server is loaded, stopped, its files are dropped from the page cache, and it is started again in a
 control group that allows --memory MiB, page cache included (version 1 or 2; needs root). Then
-redis-benchmark GETs keys at random, one request a client at a time. Printed for each number of clients:
+redis-benchmark GETs keys at random, --pipeline requests of a client at a time. Printed for each number of clients:
 GETs a second, median and 99th percentile of latency, device reads and KiB read for each GET (of the whole
 device: let nothing else use it), and first, by fio, the random reads of 4 KiB a second that the device does
 with as many in flight (O_DIRECT). Data are in BENCH_DIR, by default /var/tmp; it must be on the disk that is
@@ -19,6 +19,7 @@ ap.add_argument("--keys", type=int, default=3_000_000)
 ap.add_argument("--size", type=int, default=1000, help="bytes of a value")
 ap.add_argument("--memory", type=int, default=400, help="MiB for the server, page cache included")
 ap.add_argument("--clients", default="1,16,64,256")
+ap.add_argument("--pipeline", type=int, default=1, help="requests that a client sends together")
 ap.add_argument("--seconds", type=float, default=10, help="of GETs for each number of clients")
 ap.add_argument("--no-fio", dest="fio", action="store_false")
 ap.add_argument("servers", nargs="+")
@@ -106,10 +107,10 @@ def drop(directory):
 
 def measure(port, count):
     """One line of redis-benchmark's CSV and what the device did meanwhile; `requests` are tried until long enough."""
-    requests = 200 * count
+    requests = 200 * count * a.pipeline
     while True:
         before, begin = device_reads(), time.monotonic()
-        words = ["redis-benchmark", "-p", port, "-t", "get", "-c", count, "-n", requests, "-r", a.keys, "--csv"]
+        words = ["redis-benchmark", "-p", port, "-t", "get", "-c", count, "-n", requests, "-r", a.keys, "-P", a.pipeline, "--csv"]
         out = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=True).stdout
         seconds, after = time.monotonic() - begin, device_reads()
         row = next(csv.DictReader(out.splitlines()))
@@ -134,7 +135,7 @@ try:
     print(f"{'':>12} {'clients':>8} {'GET/s':>9} {'p50 ms':>8} {'p99 ms':>8} {'reads/GET':>10} {'KiB/GET':>9}", flush=True)
     if a.fio:
         for depth in clients:
-            print(f"{'fio':>12} {depth:>8} {fio(depth):>9.0f}", flush=True)
+            print(f"{'fio':>12} {depth:>8} {fio(depth * a.pipeline):>9.0f}", flush=True)
         (root / "fio").unlink()
     for server in a.servers:
         name, command = server.split("=", 1)

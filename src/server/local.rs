@@ -3,6 +3,7 @@
 use super::{exchange::Exchange, shared::Shared};
 use crate::{
     command::{Spec, Stats},
+    limits::BLOCKING_THREADS,
     resp::Args,
 };
 use std::{
@@ -81,10 +82,20 @@ impl Local {
 
     /// Waits for `work` of another thread, which at the end of the server is waited for as well.
     pub async fn promise<T>(&self, work: impl Future<Output = T>) -> T {
-        self.promised.set(self.promised.get() + 1);
+        self.promise_of(1, work).await
+    }
+
+    /// Waits for the `work` of several threads.
+    pub async fn promise_of<T>(&self, threads: usize, work: impl Future<Output = T>) -> T {
+        self.promised.set(self.promised.get() + threads);
         let done = work.await;
-        self.promised.set(self.promised.get() - 1);
+        self.promised.set(self.promised.get() - threads);
         done
+    }
+
+    /// How many threads could read for a connection at once.
+    pub fn idle_readers(&self) -> usize {
+        BLOCKING_THREADS.saturating_sub(self.promised.get())
     }
 
     pub fn stats(&self) -> &Stats {

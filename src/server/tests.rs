@@ -31,6 +31,18 @@ fn received(requests: &str) -> Box<Exchange> {
     exchange
 }
 
+#[test]
+fn the_keys_of_a_read_run_are_shared_out_once_each_in_order() {
+    let mut exchange = received("GET a\r\nMGET b c d\r\nEXISTS e f\r\nSTRLEN g\r\nSET h 1\r\nGET i\r\n");
+    assert!(matches!(exchange.next_run(), Some(Run::Read)));
+    for most in 0..10 {
+        let parts = exchange.keys_in_parts(most);
+        assert!(parts.len() <= most.max(1), "{most}: {parts:?}");
+        assert!(parts.iter().all(|part| part.len() <= 7_usize.div_ceil(most.max(1))), "{most}: {parts:?}");
+        assert_eq!(parts.concat(), [b"a", b"b", b"c", b"d", b"e", b"f", b"g"]);
+    }
+}
+
 /// More than a worker copies for a write.
 const LONG: usize = 300 << 10;
 

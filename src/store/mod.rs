@@ -37,6 +37,7 @@ use cursors::Cursors;
 use own::Own;
 use policy::Policy;
 use std::{
+    hint::black_box,
     ops::ControlFlow,
     sync::{
         Mutex, OnceLock,
@@ -59,6 +60,9 @@ pub use unsynced::SyncState;
 pub use watch::Watch;
 
 use crate::engine;
+
+/// Bytes of the smallest page of memory.
+const PAGE: usize = 4096;
 
 /// Why the store did not do something.
 #[derive(Debug, thiserror::Error)]
@@ -179,6 +183,17 @@ impl Store {
     #[inline]
     pub fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Error> {
         Ok(self.engine.read(keys, visit)?)
+    }
+
+    /// Reads values for nothing but to have them in the cache. Returns their number; who reads them again finds errors.
+    pub fn fetch(&self, keys: &[Vec<u8>]) -> usize {
+        let keys: Vec<_> = keys.iter().map(Vec::as_slice).collect();
+        let _read_again = self.engine.read(&keys, &mut |_, value| {
+            // Of a memory map, a page is read when it is touched.
+            black_box(value.unwrap_or_default().iter().step_by(PAGE).fold(0, |sum, byte| sum ^ byte));
+            ControlFlow::Continue(())
+        });
+        keys.len()
     }
 
     /// See [`Engine::read_long`].

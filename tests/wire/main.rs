@@ -14,6 +14,7 @@ mod support;
 mod administration;
 mod browsers;
 mod clients;
+mod cold;
 mod commands;
 mod databases;
 mod differential;

@@ -15,7 +15,7 @@ struct Bare {
 
 pub fn open(path: &Path) -> Box<dyn Side> {
     let writer = connect(path);
-    let create = "CREATE TABLE kv (k BLOB PRIMARY KEY, v BLOB NOT NULL) STRICT, WITHOUT ROWID";
+    let create = "CREATE TABLE kv (k BLOB PRIMARY KEY, v BLOB NOT NULL) STRICT";
     writer.execute(create, []).expect("creates a table");
     Box::new(Bare { writer, reader: connect(path) })
 }

@@ -12,8 +12,8 @@ use std::{
     time::Duration,
 };
 
-/// SQLite's default for one connection.
-const SMALL_CACHE: u64 = 2 << 20;
+/// A quarter of SQLite's default: there are as many as reads at once, and the system's cache is behind them.
+const SMALL_CACHE: u64 = 512 << 10;
 
 /// How long a connection waits for a lock that another one has for a moment.
 const PATIENCE: Duration = Duration::from_secs(30);

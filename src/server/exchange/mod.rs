@@ -290,28 +290,24 @@ impl Exchange {
         self.read_up_to(store, usize::MAX).0
     }
 
+    /// The keys of the read run, as the engine has them, in at most so many parts.
+    pub fn keys_in_parts(&self, most: usize) -> Vec<Vec<Vec<u8>>> {
+        let (mut keys, arena) = (Vec::new(), Bump::new());
+        let run = self.lookups.get(self.next..self.end.min(self.next + READS)).unwrap_or_default();
+        list_keys(run, self.requests.from(self.next, self.input.bytes()), self.space, &arena, &mut keys);
+        let length = keys.len().div_ceil(most.max(1)).max(1);
+        keys.chunks(length).map(|part| part.iter().map(|key| key.to_vec()).collect()).collect()
+    }
+
     fn read_up_to(&mut self, store: &Store, most: usize) -> (usize, bool) {
         let (first, mut too_much, mut walked) = (self.next, false, 0);
         let mut keys = recycle(mem::take(&mut self.keys));
-        let (space, arena, moment) = (self.space, Bump::new(), Moment::default());
+        let (arena, moment) = (Bump::new(), Moment::default());
         let mut cursor = ReadCursor::new(self.next, self.reply.len());
-        // Bounded, because what a full reply leaves over is listed again.
-        let run = self.lookups.get(self.next..self.end.min(self.next + READS)).unwrap_or_default();
-        for (found, args) in run.iter().zip(self.requests.from(self.next, self.input.bytes())) {
-            match found {
-                Lookup::Known(Spec {
-                    action: Action::Read(Read::One(_) | Read::Entry(_) | Read::Whole(_)),
-                    ..
-                }) => {
-                    keys.push(space.stored(args.get(1), &arena));
-                }
-                Lookup::Known(Spec { action: Action::Read(Read::Each(_) | Read::Count(_)), .. }) => {
-                    keys.extend(args.from(1).map(|key| space.stored(key, &arena)));
-                }
-                _ => {}
-            }
-        }
         let (lookups, requests, data) = (&self.lookups, &self.requests, self.input.bytes());
+        // Bounded, because what a full reply leaves over is listed again.
+        let run = lookups.get(self.next..self.end.min(self.next + READS)).unwrap_or_default();
+        list_keys(run, requests.from(self.next, data), self.space, &arena, &mut keys);
         let reply = &mut self.reply;
         let visit = &mut |_, value: Option<&[u8]>| {
             if reply.has_overflowed() {
@@ -373,6 +369,29 @@ impl Exchange {
     /// Puts it back in front of what will be received.
     pub fn restore(&mut self, partial: Partial) {
         partial.restore(&mut self.input, &mut self.requests);
+    }
+}
+
+/// Lists the keys that the reads ask for, as the engine has them.
+#[inline]
+fn list_keys<'k>(
+    run: &[Lookup],
+    requests: impl Iterator<Item = Args<'k>>,
+    space: Space,
+    arena: &'k Bump,
+    keys: &mut Vec<&'k [u8]>,
+) {
+    for (found, args) in run.iter().zip(requests) {
+        match found {
+            Lookup::Known(Spec {
+                action: Action::Read(Read::One(_) | Read::Entry(_) | Read::Whole(_)),
+                ..
+            }) => keys.push(space.stored(args.get(1), arena)),
+            Lookup::Known(Spec { action: Action::Read(Read::Each(_) | Read::Count(_)), .. }) => {
+                keys.extend(args.from(1).map(|key| space.stored(key, arena)));
+            }
+            _ => {}
+        }
     }
 }
 
