@@ -34,13 +34,15 @@ test:
 	@tools/setup test
 	@$(ROCKSDB_TAKES_TIME)
 	cargo test --release --features fault-injection
+	cargo test --release --no-default-features --features canopydb,torture,fault-injection \
+	  --test engine --test crash --test wire
 	cargo test --release -p own-engine
 
 # What must be clean before a change lands, besides the tests.
 check:
 	@tools/setup all
 	cargo fmt --check
-	cargo clippy --release --all-targets --features fault-injection -- -D warnings
+	cargo clippy --release --all-targets --features fault-injection,canopydb -- -D warnings
 	cargo clippy --release --all-targets --no-default-features -- -D warnings
 	cargo clippy --release -p own-engine --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --lib

@@ -60,6 +60,8 @@ fn bare_sides() -> Vec<(&'static str, OpenBare)> {
         ("fjall", side::fjall::open),
         #[cfg(feature = "mdbx")]
         ("mdbx", side::mdbx::open),
+        #[cfg(feature = "canopydb")]
+        ("canopydb", side::canopydb::open),
     ]
 }
 

@@ -1,5 +1,7 @@
 //! The list of engines, on top of them all, and whose data are at a path.
 
+#[cfg(feature = "canopydb")]
+use super::canopydb;
 #[cfg(feature = "fault-injection")]
 use super::fault;
 #[cfg(feature = "fjall")]
@@ -41,6 +43,8 @@ pub const KINDS: &[Kind] = &[
     fjall::KIND,
     #[cfg(feature = "mdbx")]
     mdbx::KIND,
+    #[cfg(feature = "canopydb")]
+    canopydb::KIND,
 ];
 
 /// Engines that fail on purpose, in builds for tests; they are in no list.

@@ -6,6 +6,8 @@
 mod aof;
 mod batch;
 mod btree;
+#[cfg(feature = "canopydb")]
+mod canopydb;
 mod check;
 mod error;
 #[cfg(feature = "fault-injection")]

@@ -29,13 +29,15 @@ fn names_are_unique_and_found() {
 }
 
 #[test]
-fn every_engine_stores_plain_and_but_for_one_loses_nothing_under_always() {
+fn every_engine_stores_plain_and_but_for_two_loses_nothing_under_always() {
     for kind in KINDS {
         assert_eq!(kind.info.compression.first(), Some(&Compression::None), "{}", kind.info.name);
         let loss = kind.info.loss(Fsync::Always);
-        assert_eq!(loss.kill, Lost::NOTHING, "{}", kind.info.name);
+        // Of canopydb's log a full disk can take what was synced.
+        assert_eq!(loss.kill == Lost::NOTHING, kind.info.name != "canopydb", "{}", kind.info.name);
         // No sync from outside makes up for the order in which sled uses its space again.
-        assert_eq!(loss == Loss::NOTHING, kind.info.name != "sled", "{}", kind.info.name);
+        let keeps = !["sled", "canopydb"].contains(&kind.info.name);
+        assert_eq!(loss == Loss::NOTHING, keeps, "{}", kind.info.name);
     }
 }
 

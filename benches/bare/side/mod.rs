@@ -3,6 +3,8 @@
 use kvbench::engine::{Batch, Engine};
 use std::{hint::black_box, ops::ControlFlow};
 
+#[cfg(feature = "canopydb")]
+pub mod canopydb;
 #[cfg(feature = "fjall")]
 pub mod fjall;
 #[cfg(feature = "lmdb")]

@@ -44,6 +44,7 @@ fn the_policy_changes_where_the_engine_can() {
     });
 }
 
+#[cfg(feature = "mdbx")]
 #[test]
 fn a_refused_policy_changes_nothing_else() {
     let running = Running::start("mdbx", "data", &[]);

@@ -16,7 +16,7 @@ const REDIS: &str = "redis";
 
 /// Stores that a build may lack, and whose absence a reader of a whole experiment must know of, with their cargo
 /// features.
-const OPTIONAL: [(&str, &str); 8] = [
+const OPTIONAL: [(&str, &str); 9] = [
     ("rocksdb", "rocksdb"),
     ("rocksdb-blob", "rocksdb"),
     ("lmdb", "lmdb"),
@@ -25,6 +25,7 @@ const OPTIONAL: [(&str, &str); 8] = [
     ("sqlite", "sqlite"),
     ("fjall", "fjall"),
     ("mdbx", "mdbx"),
+    ("canopydb", "canopydb"),
 ];
 
 pub(super) fn is_asked_for(options: &Options) -> bool {
