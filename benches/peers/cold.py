@@ -12,7 +12,8 @@ device: let nothing else use it), and first, by fio, the random reads of 4 KiB a
 with as many in flight (O_DIRECT). Data are in BENCH_DIR, by default /var/tmp; it must be on the disk that is
 to be measured.
 """
-import argparse, csv, glob, json, os, pathlib, shlex, shutil, socket, subprocess, tempfile, time
+import argparse, csv, glob, json, os, pathlib, shutil, subprocess, tempfile, time
+from limited import Group, read, start, stop
 
 ap = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__)
 ap.add_argument("--keys", type=int, default=3_000_000)
@@ -31,55 +32,11 @@ for tool in ["redis-benchmark"] + ["fio"] * a.fio:
 root = pathlib.Path(tempfile.mkdtemp(prefix="cold-", dir=os.environ.get("BENCH_DIR", "/var/tmp")))
 
 
-def group():
-    """A new memory control group below our own, and the file that limits it."""
-    for line in open("/proc/self/cgroup"):
-        _, controllers, path = line.rstrip("\n").split(":", 2)
-        if controllers == "memory":
-            made = pathlib.Path("/sys/fs/cgroup/memory" + path) / f"kvbench-cold-{os.getpid()}"
-            limit = "memory.limit_in_bytes"
-        elif controllers == "" and "memory" in read("/sys/fs/cgroup/cgroup.controllers"):
-            # Only a group without processes may have limited groups below it.
-            made, limit = pathlib.Path(f"/sys/fs/cgroup/kvbench-cold-{os.getpid()}"), "memory.max"
-        else:
-            continue
-        try:
-            made.mkdir()
-            (made / limit).write_text(str(a.memory << 20))
-            return made
-        except OSError as error:
-            raise SystemExit(f"cannot limit memory: {error}; run as root, with the memory controller enabled")
-    raise SystemExit("this machine has no memory control group")
-
-
-def read(path):
-    try:
-        return open(path).read()
-    except OSError:
-        return ""
-
-
 def device_reads():
     """Reads and bytes read of the device that the data are on."""
     number = os.stat(root).st_dev
     fields = read(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/stat").split()
     return (int(fields[0]), int(fields[2]) * 512) if fields else (0, 0)
-
-
-def start(command, directory, limited=None):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    enter = (lambda: (limited / "cgroup.procs").write_text("0")) if limited else None
-    words = shlex.split(command.format(port=port, dir=directory))
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=enter)
-    while True:
-        try:
-            return process, port, socket.create_connection(("127.0.0.1", port))
-        except OSError:
-            if process.poll() is not None:
-                raise SystemExit(f"the server does not start: {' '.join(words)}")
-            time.sleep(0.05)
 
 
 def load(connection):
@@ -90,12 +47,6 @@ def load(connection):
         connection.sendall(b"*%d\r\n$4\r\nMSET\r\n" % (2 * len(keys) + 1) + b"".join(parts))
         if connection.recv(64) != b"+OK\r\n":
             raise SystemExit("the server refused a load")
-
-
-def stop(process, connection):
-    connection.sendall(b"SHUTDOWN\r\n")
-    process.wait()
-    connection.close()
 
 
 def drop(directory):
@@ -128,7 +79,7 @@ def fio(depth):
     return out["jobs"][0]["read"]["iops"]
 
 
-limited = group()
+limited = Group(a.memory)
 try:
     print(f"{a.keys} values of {a.size} bytes, {a.memory} MiB of memory, read-ahead of the device "
           f"{read('/sys/dev/block/%d:%d/queue/read_ahead_kb' % (os.major(os.stat(root).st_dev), os.minor(os.stat(root).st_dev))).strip()} KiB\n")
@@ -141,11 +92,11 @@ try:
         name, command = server.split("=", 1)
         directory = root / name
         directory.mkdir()
-        process, _, connection = start(command, directory)
+        process, _, connection = start(command, dir=directory)
         load(connection)
         stop(process, connection)
         drop(directory)
-        process, port, connection = start(command, directory, limited)
+        process, port, connection = start(command, limited, dir=directory)
         for count in clients:
             rate, p50, p99, reads, size = measure(port, count)
             print(f"{name:>12} {count:>8} {rate:>9.0f} {p50:>8.2f} {p99:>8.2f} {reads:>10.2f} {size / 1024:>9.1f}", flush=True)
@@ -153,8 +104,4 @@ try:
         shutil.rmtree(directory)
 finally:
     shutil.rmtree(root, ignore_errors=True)
-    time.sleep(0.2)
-    try:
-        limited.rmdir()
-    except OSError:
-        pass
+    limited.remove()
