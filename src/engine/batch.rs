@@ -51,6 +51,47 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
+    /// Fails when a key or a value is longer than `most`. To be called before anything is applied.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyLength`] of the first such key, else [`Error::Unsupported`].
+    pub(super) fn check_lengths(&self, engine: &'static str, most: usize) -> Result<()> {
+        // No single part can be over the limit that all of them together keep.
+        if self.bytes <= most {
+            return Ok(());
+        }
+        self.check_keys(engine, (0, most))?;
+        for op in &self.ops {
+            if let Op::Put { value, .. } = op
+                && value.len() > most
+            {
+                let what = format!("takes values of up to {most} bytes, not of {}", value.len());
+                return Err(Error::Unsupported { engine, what });
+            }
+        }
+        Ok(())
+    }
+
+    /// The same writes, in the same parts, with other values: one for each put, in their order.
+    pub(super) fn with_values<'b>(&self, values: impl IntoIterator<Item = &'b [u8]>) -> Batch<'b>
+    where
+        'a: 'b,
+    {
+        let (mut values, mut batch) = (values.into_iter(), Batch::with_capacity(self.ops.len()));
+        let mut parts = self.parts.iter().peekable();
+        for (number, op) in self.ops.iter().enumerate() {
+            while parts.next_if(|part| part.0 <= number).is_some() {
+                batch.end_part();
+            }
+            batch.push(match *op {
+                Op::Put { key, .. } => Op::Put { key, value: values.next().unwrap_or_default() },
+                op => op,
+            });
+        }
+        batch
+    }
+
     /// Whether the batch clears, and the writes that count: those after its last `Clear`.
     pub fn after_clear(&self) -> (bool, &[Op<'a>]) {
         match self.ops.iter().rposition(|op| *op == Op::Clear) {
@@ -176,6 +217,20 @@ mod tests {
         batch.end_part();
         batch.put(b"key", b"value");
         assert_eq!(writes(&batch, (1, 100)), 2);
+    }
+
+    #[test]
+    fn other_values_are_in_the_same_parts() {
+        let mut batch = Batch::default();
+        batch.put(b"a", b"long value");
+        batch.end_part();
+        batch.delete(b"b");
+        batch.put(b"c", b"another");
+        batch.end_part();
+        let other = batch.with_values([&b"1"[..], b"2"]);
+        let put = |key, value| Op::Put { key, value };
+        assert_eq!(other.ops(), [put(b"a", b"1"), Op::Delete { key: b"b" }, put(b"c", b"2")]);
+        assert_eq!((other.bytes(), pieces(&other, (1, 1))), (5, vec![(1, 2), (2, 3)]));
     }
 
     fn writes(batch: &Batch<'_>, most: (usize, usize)) -> usize {

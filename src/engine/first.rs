@@ -88,6 +88,11 @@ impl<'a> Directory<'a> {
         Ok(Self { path, mark: Some(mark) })
     }
 
+    /// Whether nothing was there.
+    pub fn is_first(&self) -> bool {
+        self.mark.is_some()
+    }
+
     /// Ends the first start. The engine's files must be on stable storage; nobody may have written to it: with
     /// the mark still there, or there again after a power cut, the next start would remove it.
     pub fn end(self) -> Result<()> {

@@ -78,6 +78,8 @@ impl fmt::Display for Compression {
 pub enum Family {
     /// Hash table in memory, append-only file on disk.
     HashTable,
+    /// Hash table of keys in memory, values in a log on disk.
+    HashIndex,
     /// B-tree in memory, append-only file on disk.
     MemoryBTree,
     /// Log-structured merge tree.
@@ -101,6 +103,7 @@ impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::HashTable => "hash table + AOF",
+            Self::HashIndex => "hash index + log",
             Self::MemoryBTree => "B-tree + AOF",
             Self::Lsm => "LSM tree",
             Self::CowBTree => "copy-on-write B+ tree",

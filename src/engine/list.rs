@@ -20,13 +20,14 @@ use super::rocksdb;
 use super::sled;
 #[cfg(feature = "sqlite")]
 use super::sqlite;
-use super::{Engine, Error, Info, Kind, Location, OpenOptions, Result, aof, btree, first, map};
+use super::{Engine, Error, Info, Kind, Location, OpenOptions, Result, aof, bitcask, btree, first, map};
 use std::{fs, io, path::Path, sync::OnceLock, thread, time::Duration};
 
 /// The engines of this build.
 pub const KINDS: &[Kind] = &[
     map::KIND,
     btree::KIND,
+    bitcask::KIND,
     #[cfg(feature = "rocksdb")]
     rocksdb::KIND,
     #[cfg(feature = "rocksdb")]
@@ -95,11 +96,12 @@ pub fn kinds() -> impl Iterator<Item = &'static Kind> + Clone {
     KINDS.iter().chain(OTHERS.get().copied().unwrap_or_default())
 }
 
-/// What keeps an engine's data on disk, with its version: its library, but with `map` and `btree`, whose libraries
-/// know of no disk, the append-only file in its format.
+/// What keeps an engine's data on disk, with its version: its library, but with `map`, `btree` and `bitcask`, whose
+/// libraries know of no disk, kvbench's own files in their format.
 pub fn kept_by(info: &Info) -> &'static str {
-    let own = [&map::KIND, &btree::KIND].iter().any(|kind| kind.info.name == info.name);
-    if own { aof::FORMAT } else { info.library }
+    let own = [(&map::KIND, aof::FORMAT), (&btree::KIND, aof::FORMAT), (&bitcask::KIND, bitcask::FORMAT)];
+    let found = own.iter().find(|(kind, _)| kind.info.name == info.name);
+    found.map_or(info.library, |(_, format)| format)
 }
 
 impl Kind {

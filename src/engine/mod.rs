@@ -5,6 +5,7 @@
 
 mod aof;
 mod batch;
+mod bitcask;
 mod btree;
 #[cfg(feature = "canopydb")]
 mod canopydb;

@@ -3,7 +3,7 @@
 use super::{
     super::Batch,
     file::Storage,
-    frame::{self, Chain, FILLER, HEADER, PIECE},
+    frame::{self, Chain, FILLER, Form, HEADER, PIECE},
     record::{self, OVERHEAD},
 };
 use std::{io, ops::RangeInclusive};
@@ -31,11 +31,29 @@ pub(super) struct Appending<'a> {
 }
 
 impl Appending<'_> {
-    /// Encodes the batch into frames and writes them.
-    pub(super) fn write(&mut self, batch: &Batch<'_>, buffer: &mut Vec<u8>) -> io::Result<()> {
+    /// Encodes the batch into frames and writes them. In [`Form::Verbatim`], puts the places of all values into
+    /// `places`.
+    pub(super) fn write(
+        &mut self,
+        batch: &Batch<'_>,
+        buffer: &mut Vec<u8>,
+        places: &mut Vec<u64>,
+    ) -> io::Result<()> {
         frame::begin(buffer);
+        places.clear();
         let group = batch.len() > 1 || self.may_tear(batch);
-        record::encode(batch, group, buffer, |buffer, head| self.make_room(buffer, head))?;
+        match self.chain.form() {
+            Form::Redis => {
+                record::encode(batch, group, buffer, |buffer, head| self.make_room(buffer, head))?;
+            }
+            Form::Verbatim => record::encode_verbatim(
+                batch,
+                group,
+                (&mut *buffer, &mut (&mut *self, places)),
+                |(this, _), buffer, head| this.make_room(buffer, head),
+                |(this, places), at| places.push(this.end + at as u64),
+            )?,
+        }
         self.write_frame(buffer)
     }
 

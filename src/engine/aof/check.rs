@@ -2,7 +2,8 @@
 
 use super::{
     super::{Error, Result, Sound, path},
-    frame::{self, Header},
+    frame::{self, Form, Header},
+    open::is_segment,
     replay::{self, Damage, Tail},
 };
 use std::{
@@ -61,6 +62,10 @@ pub fn repair_log(path: &Path) -> Result<Repaired> {
     let file = File::options().read(true).write(true).open(path).map_err(Error::io("open", path))?;
     let path = &path.canonicalize().map_err(Error::io("open", path))?;
     path::lock(&file, path)?;
+    if is_segment(&path::read_start(path, frame::START)) {
+        let found = "a segment of bitcask".into();
+        return Err(Error::Foreign { path: path.clone(), engine: ENGINES, found });
+    }
     let mut done = Repaired { records: 0, len: 0, damage: Vec::new(), removed: Vec::new() };
     let (mut len, mut tail, mut damage) = survey(&file, path)?;
     if let (Some(first), None, 0) = (&damage, tail.chain, tail.end)
@@ -93,7 +98,7 @@ fn first_line(file: &File) -> Option<[u8; frame::START]> {
     let mut header = [0; frame::HEADER];
     file.read_exact_at(&mut header, frame::START as u64).ok()?;
     let header = Header::read(&header, frame::START as u64).ok()?;
-    Some(frame::Chain::new(header.id).start_line(0))
+    Some(frame::Chain::new(Form::Redis, header.id).start_line(0))
 }
 
 /// Copies a part of the log to a new file beside it, which is on stable storage, with its name, before it is

@@ -10,7 +10,7 @@ use std::{
 };
 
 /// What the log asks of its file. Tests put a disk behind it that fills up or fails.
-pub(super) trait Storage: Send + Sync {
+pub(in super::super) trait Storage: Send + Sync {
     /// Writes all of `bytes` at `offset`.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 

@@ -5,7 +5,7 @@
 //! are annotations to Redis, which skips them.
 //!
 //! ```text
-//! #KVBENCH:2:<id>:<check>                               start line
+//! #KVBENCH:2:<id>:<check>                               start line; 3 for 2 in a segment of `bitcask`
 //! #F:<id>:<behind>:<length>:<sum>:<check>               header; then <length> bytes of records
 //! #P:<sum>                                              after a body longer than a piece, for each but its last
 //! ```
@@ -38,6 +38,35 @@ pub(super) const START_TAG: &[u8] = b"#KVBENCH:";
 /// The format that is written, for people: the number is the one of the start line.
 pub(in super::super) const FORMAT: &str = "kvbench's append-only file, format 2";
 
+/// What the records of a section hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Commands that mean to Redis what they mean to the store: deadlines and databases are commands of their own.
+    #[default]
+    Redis,
+    /// Keys and values as the engine has them, in `SET` and `DEL`. So a value is in one piece, which can be read
+    /// without the log around it.
+    Verbatim,
+}
+
+impl Form {
+    /// What [`START_TAG`] is followed by.
+    fn number(self) -> u8 {
+        match self {
+            Self::Redis => b'2',
+            Self::Verbatim => b'3',
+        }
+    }
+
+    /// What the checksum of a start line begins with: a flipped bit must not make one form of the other.
+    fn start(self) -> [u8; 8] {
+        match self {
+            Self::Redis => *b"KVBSTART",
+            Self::Verbatim => *b"KVBVERBA",
+        }
+    }
+}
+
 /// What every header begins with.
 pub(super) const TAG: &[u8; 3] = b"#F:";
 
@@ -53,21 +82,26 @@ pub(super) struct Chain {
     id: u32,
     /// The running checksum.
     sum: u32,
+    form: Form,
 }
 
 impl Chain {
     /// The begin of a section.
-    pub(super) fn new(id: u32) -> Self {
-        Self { id, sum: id }
+    pub(super) fn new(form: Form, id: u32) -> Self {
+        Self { id, sum: id, form }
     }
 
     /// The begin of one like no other.
-    pub(super) fn random() -> Self {
-        Self::new(RandomState::new().hash_one(()) as u32)
+    pub(super) fn random(form: Form) -> Self {
+        Self::new(form, RandomState::new().hash_one(()) as u32)
     }
 
     pub(super) fn id(self) -> u32 {
         self.id
+    }
+
+    pub(super) fn form(self) -> Form {
+        self.form
     }
 
     fn extend(&mut self, piece: &[u8]) {
@@ -78,9 +112,10 @@ impl Chain {
 
     /// The start line, for `offset`.
     pub(super) fn start_line(self, offset: u64) -> [u8; START] {
-        let mut line = *b"#KVBENCH:2:iiiiiiii:cccccccc\r\n";
-        let fields = line.split_at_mut(START_TAG.len() + 2).1;
-        put_numbers(fields, [self.id, check(*b"KVBSTART", [self.id, 0, 0, 0], offset)]);
+        let mut line = *b"#KVBENCH:n:iiiiiiii:cccccccc\r\n";
+        let (tag, fields) = line.split_at_mut(START_TAG.len() + 2);
+        tag.iter_mut().filter(|byte| **byte == b'n').for_each(|byte| *byte = self.form.number());
+        put_numbers(fields, [self.id, check(self.form.start(), [self.id, 0, 0, 0], offset)]);
         line
     }
 
@@ -218,15 +253,15 @@ pub(super) fn read_start(bytes: &[u8], offset: u64) -> Result<Chain, Stop> {
     let line = bytes.get(..START.min(bytes.len())).unwrap_or_default();
     if let Some(line) = line.first_chunk::<START>() {
         let [id] = numbers(line.split_at(START_TAG.len() + 2).1);
-        let chain = Chain::new(id);
-        if chain.start_line(offset) == *line {
+        let chains = [Form::Redis, Form::Verbatim].map(|form| Chain::new(form, id));
+        if let Some(chain) = chains.into_iter().find(|chain| chain.start_line(offset) == *line) {
             return Ok(chain);
         }
     } else if START_TAG.starts_with(line) || line.starts_with(START_TAG) && !line.contains(&0) {
         return Err(Stop::Incomplete { need: START });
     }
     Err(match line.strip_prefix(START_TAG) {
-        Some([version, ..]) if ![b'2', 0].contains(version) => {
+        Some([version, ..]) if ![b'2', b'3', 0].contains(version) => {
             Stop::Malformed { at: START_TAG.len(), detail: "a format that this version does not know" }
         }
         // Zeros are what a first start that was interrupted leaves of its end.

@@ -4,7 +4,7 @@ use super::{
     super::{Batch, Error, Result, path},
     append::{Appending, prepare},
     file::{self, Storage},
-    frame::{self, Chain, HEADER, PIECE},
+    frame::{self, Chain, Form, HEADER, PIECE},
 };
 use std::{
     io,
@@ -17,6 +17,9 @@ use std::{
 
 /// Capacity of the write buffer that is kept from batch to batch.
 const KEPT_BUFFER: usize = 2 * PIECE;
+
+/// The same of the list of places.
+const KEPT_PLACES: usize = 64 << 10;
 
 /// An open append-only file.
 pub(in super::super) struct Aof {
@@ -42,6 +45,8 @@ pub(in super::super) struct Aof {
 pub(super) struct Writer {
     /// A frame as bytes.
     pub(super) buffer: Vec<u8>,
+    /// Where the values of a batch went.
+    pub(super) places: Vec<u64>,
     /// What the next frame goes on from; `None` in a log without frames so far.
     pub(super) chain: Option<Chain>,
     /// Where the file ends: from `Aof::len` on there are a mark or filler.
@@ -86,6 +91,17 @@ impl Aof {
         sync: bool,
         apply: impl FnOnce() -> R,
     ) -> Result<R> {
+        self.append_placed(batch, sync, |_| apply())
+    }
+
+    /// Like [`Aof::append`]. In [`Form::Verbatim`], tells `apply` where the batch's values are in the file, in the
+    /// order of its puts.
+    pub(in super::super) fn append_placed<R>(
+        &self,
+        batch: &Batch<'_>,
+        sync: bool,
+        apply: impl FnOnce(&[u64]) -> R,
+    ) -> Result<R> {
         let mut writer = self.lock_writer()?;
         let storage = self.current().storage;
         let chain = match writer.chain {
@@ -93,11 +109,11 @@ impl Aof {
             None => self.start_section(&mut writer, &*storage)?,
         };
         let begin = self.len();
-        let Writer { buffer, prepared, .. } = &mut *writer;
+        let Writer { buffer, places, prepared, .. } = &mut *writer;
         let over_filler = *prepared > begin + HEADER as u64;
         let synced = self.current().synced;
         let mut appending = Appending { storage: &*storage, end: begin, chain, synced, over_filler };
-        let written = appending.write(batch, buffer);
+        let written = appending.write(batch, buffer, places);
         buffer.shrink_to(KEPT_BUFFER);
         let Appending { end, chain, .. } = appending;
         if let Err(error) = written {
@@ -120,12 +136,14 @@ impl Aof {
             self.lock_current().synced = end;
             writer.mark(&*storage, end);
         }
-        Ok(apply())
+        let applied = apply(&writer.places);
+        writer.places.shrink_to(KEPT_PLACES);
+        Ok(applied)
     }
 
     /// Goes over to frames, in a log that has none.
     fn start_section(&self, writer: &mut Writer, storage: &dyn Storage) -> Result<Chain> {
-        let (begin, chain) = (self.len(), Chain::random());
+        let (begin, chain) = (self.len(), Chain::random(Form::Redis));
         if let Err(error) = storage.write_all_at(&chain.start_line(begin), begin) {
             writer.prepared = begin;
             return Err(self.undo(storage, begin, error));
@@ -195,6 +213,17 @@ impl Aof {
         finished.and(unlocked)
     }
 
+    /// Syncs the log for the last time: afterwards it says itself that all of it is on stable storage, and nothing
+    /// is behind that. On an error it may go on taking writes, unless it refuses them.
+    pub(in super::super) fn seal(&self) -> Result<()> {
+        self.finish()?;
+        if self.lock_writer()?.unmarked {
+            let detail = format!("{}: no room for the mark at its end", self.path.display());
+            return Err(Error::Full { engine: self.engine, detail });
+        }
+        Ok(())
+    }
+
     /// Leaves nothing behind the last batch but a mark that says that all of it is on stable storage, and is
     /// there itself.
     fn finish(&self) -> Result<()> {
@@ -225,8 +254,19 @@ impl Aof {
         &self.path
     }
 
-    pub(super) fn len(&self) -> u64 {
+    /// Bytes of whole batches.
+    pub(in super::super) fn len(&self) -> u64 {
         self.len.load(Ordering::Acquire)
+    }
+
+    /// Bytes that are not known to be on stable storage.
+    pub(in super::super) fn unsynced(&self) -> u64 {
+        self.len().saturating_sub(self.lock_current().synced)
+    }
+
+    /// The file, to be read.
+    pub(in super::super) fn storage(&self) -> Arc<dyn Storage> {
+        self.current().storage
     }
 
     pub(super) fn current(&self) -> Current {

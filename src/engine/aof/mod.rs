@@ -2,7 +2,8 @@
 //!
 //! One file of RESP commands, as Redis writes them: `SET`, `DEL` and `FLUSHDB`, a batch of several
 //! between `MULTI` and `EXEC`. People can read it, `redis-server` can load it, and `map` and
-//! `btree` can open each other's. Unlike Redis' it has checksums, and tells up to where it was on stable
+//! `btree` can open each other's. (The segments of `bitcask` are such files, too, but for what their records hold:
+//! the engine's keys and values as they are, see [`frame`].) Unlike Redis' it has checksums, and tells up to where it was on stable
 //! storage, in lines that Redis skips: see [`frame`] and docs/durability-log.md. A rewrite
 //! works in `<path>.rewrite` beside it; what is left there after a crash is removed at the next open.
 //!
@@ -29,9 +30,10 @@ use super::{Caveat, Extent, Loss, Lost};
 pub use check::{Repaired, repair_log};
 pub(super) use {
     check::check,
+    file::Storage,
     frame::FORMAT,
     log::Aof,
-    open::recognise,
+    open::{EMPTY, Restored, read_last, read_sealed, recognise, verbatim_id},
     record::{MAX_LENGTH, encode_set},
     rewrite::STEP,
 };

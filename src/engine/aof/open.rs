@@ -3,13 +3,13 @@
 use super::{
     super::{Batch, Error, Result, path},
     file::{self, Storage},
-    frame::{self, Chain, Header},
+    frame::{self, Chain, Form, Header},
     log::{Aof, Current, Writer},
-    replay::{self, Tail},
+    replay::{self, Part, Tail},
 };
 use std::{
     fs::{self, File},
-    io::{Read, Seek},
+    io::{self, Read, Seek},
     path::Path,
     sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
     time::Instant,
@@ -35,14 +35,21 @@ pub(in super::super) fn recognise(path: &Path) -> bool {
 const LONGEST_START: u64 = (frame::START + frame::HEADER) as u64;
 
 fn looks_like_a_log(start: &[u8]) -> bool {
+    matches!(start, [b'*', b'0'..=b'9', ..]) || !is_segment(start) && looks_framed(start)
+}
+
+/// Whether these are the first bytes of a log of one of `bitcask`'s segments, which means nothing by itself.
+pub(super) fn is_segment(start: &[u8]) -> bool {
+    frame::read_start(start, 0).is_ok_and(|chain| chain.form() != Form::Redis)
+}
+
+fn looks_framed(start: &[u8]) -> bool {
     // Where the first line is damaged, the first frame tells whose it is.
     let first_frame = || {
         let rest = start.get(frame::START..).unwrap_or_default();
         Header::read(rest, frame::START as u64).is_ok()
     };
-    matches!(start, [b'*', b'0'..=b'9', ..])
-        || [b"#TS:".as_slice(), b"#CRC", frame::START_TAG].iter().any(|tag| start.starts_with(tag))
-        || first_frame()
+    [b"#TS:".as_slice(), b"#CRC", frame::START_TAG].iter().any(|tag| start.starts_with(tag)) || first_frame()
 }
 
 /// Whether the file is what is left of a log that was never written to: zeros, or the first bytes of one.
@@ -60,14 +67,37 @@ impl Aof {
         engine: &'static str,
         restore: &mut impl FnMut(&Batch<'_>),
     ) -> Result<Self> {
+        Self::open_as(Form::Redis, path, engine, |mut file, len, names| {
+            let leftover = file::rewrite_path(names.1);
+            if let Err(error) = path::remove_leftover(&leftover) {
+                log::warn!("{engine}: {error}");
+            }
+            replay_whole(&mut file, len, names, restore)
+        })
+    }
+
+    /// Opens or creates a log in [`Form::Verbatim`], and hands what it holds to `restore`, which may be told to
+    /// [begin](Restored::Begin) anew.
+    pub(in super::super) fn open_verbatim(
+        path: &Path,
+        engine: &'static str,
+        restore: &mut impl FnMut(Restored<'_>),
+    ) -> Result<Self> {
+        Self::open_as(Form::Verbatim, path, engine, |mut file, len, names| {
+            replay_verbatim(&mut file, len, names, restore)
+        })
+    }
+
+    fn open_as(
+        form: Form,
+        path: &Path,
+        engine: &'static str,
+        read: impl FnOnce(&File, u64, (&'static str, &Path)) -> Result<Tail>,
+    ) -> Result<Self> {
         let (file, path) = file::open_locked(path, engine)?;
-        let leftover = file::rewrite_path(&path);
-        if let Err(error) = path::remove_leftover(&leftover) {
-            log::warn!("{engine}: {error}");
-        }
-        let Tail { mut end, mut chain, unmarked, .. } = load(&file, (engine, &path), restore)?;
+        let Tail { mut end, mut chain, unmarked, .. } = load(&file, (engine, &path), read)?;
         if end == 0 {
-            let fresh = Chain::random();
+            let fresh = Chain::random(form);
             let line = fresh.start_line(0);
             Storage::write_all_at(&file, &line, 0).map_err(Error::io("write", &path))?;
             (end, chain) = (line.len() as u64, Some(fresh));
@@ -76,7 +106,8 @@ impl Aof {
         // only. They are about to be shown to readers, so a power cut must not take them back.
         file.sync_data().map_err(Error::io("sync", &path))?;
         path::sync_dir(path::parent(&path))?;
-        let mut writer = Writer { buffer: Vec::new(), chain, prepared: end, unmarked, mark: 0 };
+        let mut writer =
+            Writer { buffer: Vec::new(), places: Vec::new(), chain, prepared: end, unmarked, mark: 0 };
         writer.mark(&file, end);
         Ok(Self {
             engine,
@@ -94,13 +125,13 @@ impl Aof {
 
 /// Replays the log and cuts off a torn tail.
 fn load(
-    mut file: &File,
+    file: &File,
     (engine, path): (&'static str, &Path),
-    restore: &mut impl FnMut(&Batch<'_>),
+    read: impl FnOnce(&File, u64, (&'static str, &Path)) -> Result<Tail>,
 ) -> Result<Tail> {
     let started = Instant::now();
     let len = file.metadata().map_err(Error::io("read", path))?.len();
-    let tail = replay_whole(&mut file, len, (engine, path), restore)?;
+    let tail = read(file, len, (engine, path))?;
     if tail.end < len {
         if tail.torn {
             let (cut, at) = (len - tail.end, tail.end);
@@ -139,3 +170,68 @@ pub(super) fn replay_whole(
     }
     Ok(tail)
 }
+
+/// What a replay in [`Form::Verbatim`] comes to.
+pub(in super::super) enum Restored<'b> {
+    /// What came before does not count.
+    Begin,
+    /// The next writes, and where their values are.
+    Writes(&'b Batch<'b>, Part<'b>),
+}
+
+fn replay_verbatim(
+    source: &mut (impl Read + Seek),
+    len: u64,
+    (engine, path): (&'static str, &Path),
+    restore: &mut impl FnMut(Restored<'_>),
+) -> Result<Tail> {
+    let mut replay = |source: &mut _, len| {
+        restore(Restored::Begin);
+        let mut sink = |batch: &Batch<'_>, part: Part<'_>| restore(Restored::Writes(batch, part));
+        replay::replay_as(Form::Verbatim, source, len, (engine, path), &mut sink)
+    };
+    let tail = replay(&mut *source, len)?;
+    if tail.overran {
+        source.rewind().map_err(Error::io("read", path))?;
+        replay(source, tail.end)?;
+    }
+    Ok(tail)
+}
+
+/// Reads a log in [`Form::Verbatim`] that was [sealed](Aof::seal): of this nothing may be missing, and everything
+/// up to its end was on stable storage. Returns the number of its records.
+pub(in super::super) fn read_sealed(
+    mut file: &File,
+    (engine, path): (&'static str, &Path),
+    restore: &mut impl FnMut(Restored<'_>),
+) -> Result<u64> {
+    file.rewind().map_err(Error::io("read", path))?;
+    let len = file.metadata().map_err(Error::io("read", path))?.len();
+    let tail = replay_verbatim(&mut file, len, (engine, path), restore)?;
+    if tail.end == len && !tail.torn && !tail.unmarked && tail.chain.is_some() {
+        return Ok(tail.records);
+    }
+    let detail = "it does not end as it was closed, though it was on stable storage then".into();
+    Err(Error::Corrupt { path: path.into(), offset: tail.end, detail })
+}
+
+/// Reads such a log that was not sealed, whose end a crash may have left half written. Changes nothing.
+pub(in super::super) fn read_last(
+    mut file: &File,
+    (engine, path): (&'static str, &Path),
+    restore: &mut impl FnMut(Restored<'_>),
+) -> Result<Tail> {
+    let len = file.metadata().map_err(Error::io("read", path))?.len();
+    replay_verbatim(&mut file, len, (engine, path), restore)
+}
+
+/// What tells a log in [`Form::Verbatim`] from all others.
+pub(in super::super) fn verbatim_id(storage: &dyn Storage) -> io::Result<u32> {
+    let mut line = [0; frame::START];
+    storage.read_exact_at(&mut line, 0)?;
+    let chain = frame::read_start(&line, 0).ok().filter(|chain| chain.form() == Form::Verbatim);
+    chain.map(Chain::id).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Length of a log to which nothing was written.
+pub(in super::super) const EMPTY: u64 = frame::START as u64;

@@ -1,8 +1,11 @@
 //! One record of the log: a RESP command, as bytes and back.
 
-use super::super::{
-    Batch, Op,
-    layout::{self, Entry},
+use super::{
+    super::{
+        Batch, Op,
+        layout::{self, Entry},
+    },
+    frame::Form,
 };
 use bumpalo::Bump;
 use std::{convert::Infallible, ops::Range};
@@ -36,8 +39,7 @@ pub(super) fn encode<E>(
             }
             Op::Delete { key } => encode_in_database(key, out, &mut ready, |key, out, ready| {
                 ready(out, OVERHEAD + key.len())?;
-                out.extend_from_slice(b"*2\r\n$3\r\nDEL\r\n");
-                encode_bulk(key, out);
+                encode_delete(key, out);
                 Ok(())
             })?,
             Op::Clear => {
@@ -48,6 +50,43 @@ pub(super) fn encode<E>(
     }
     if group {
         ready(out, EXEC.len())?;
+        out.extend_from_slice(EXEC);
+    }
+    Ok(())
+}
+
+/// The same in [`Form::Verbatim`]. `placed` gets `out`, which ends with a `SET` record, and where in it the record's
+/// value is.
+pub(super) fn encode_verbatim<E, T>(
+    batch: &Batch<'_>,
+    group: bool,
+    (out, sink): (&mut Vec<u8>, &mut T),
+    ready: impl Fn(&mut T, &mut Vec<u8>, usize) -> Result<(), E>,
+    placed: impl Fn(&mut T, usize),
+) -> Result<(), E> {
+    if group {
+        ready(sink, out, MULTI.len())?;
+        out.extend_from_slice(MULTI);
+    }
+    for op in batch.ops() {
+        match op {
+            Op::Put { key, value } => {
+                ready(sink, out, OVERHEAD + key.len())?;
+                encode_plain(key, value, out);
+                placed(sink, out.len() - value.len() - b"\r\n".len());
+            }
+            Op::Delete { key } => {
+                ready(sink, out, OVERHEAD + key.len())?;
+                encode_delete(key, out);
+            }
+            Op::Clear => {
+                ready(sink, out, FLUSH.len())?;
+                out.extend_from_slice(FLUSH);
+            }
+        }
+    }
+    if group {
+        ready(sink, out, EXEC.len())?;
         out.extend_from_slice(EXEC);
     }
     Ok(())
@@ -82,6 +121,11 @@ fn encode_plain(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n");
     encode_bulk(key, out);
     encode_bulk(value, out);
+}
+
+fn encode_delete(key: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"*2\r\n$3\r\nDEL\r\n");
+    encode_bulk(key, out);
 }
 
 /// Called before each record, with the length of its head.
@@ -284,6 +328,7 @@ pub(super) enum Meaning {
 /// Where the writes of records go.
 #[derive(Default)]
 pub(super) struct State {
+    form: Form,
     database: u8,
     /// Whether there may be keys in other databases than 0.
     others: bool,
@@ -296,9 +341,14 @@ pub(super) struct State {
 }
 
 impl State {
+    /// Where those of a log in this form go.
+    pub(super) fn of(form: Form) -> Self {
+        Self { form, ..Self::default() }
+    }
+
     #[inline]
     fn key<'b>(&self, key: &'b [u8], arena: &'b Bump) -> &'b [u8] {
-        if self.database == 0 && !layout::needs_head(key) {
+        if self.form == Form::Verbatim || self.database == 0 && !layout::needs_head(key) {
             return key;
         }
         arena.alloc_slice_copy(&[&layout::key_head(self.database), key].concat())
@@ -306,6 +356,9 @@ impl State {
 
     #[inline]
     fn put<'b>(&mut self, key: &'b [u8], value: &'b [u8], arena: &'b Bump, batch: &mut Batch<'b>) {
+        if self.form == Form::Verbatim {
+            return batch.put(key, value);
+        }
         let value = if layout::needs_head(value) { with_deadline(value, 0, arena) } else { value };
         let stored = self.key(key, arena);
         if stored.len() > key.len() && !std::mem::replace(&mut self.spaces, true) {
@@ -317,6 +370,9 @@ impl State {
     /// Keeps the last write of a batch that is handed on: the record of its deadline may be behind filler, or in the
     /// next frame.
     pub(super) fn keep_last(&mut self, batch: &Batch<'_>) {
+        if self.form == Form::Verbatim {
+            return;
+        }
         match batch.ops().last() {
             Some(Op::Put { key, value }) => {
                 let (last_key, last_value) = self.last.get_or_insert_default();
@@ -392,6 +448,7 @@ pub(super) fn interpret<'b>(
             state.put(word(key), word(value), arena, batch);
             Meaning::Writes
         }
+        (b"SELECT" | b"PEXPIREAT", _) if state.form == Form::Verbatim => Meaning::Unknown,
         (b"PEXPIREAT", [key, time]) if state.expire(word(key), word(time), arena, batch) => Meaning::Writes,
         (b"MULTI", []) => Meaning::Multi,
         (b"EXEC", []) => Meaning::Exec,

@@ -2,9 +2,9 @@
 
 use super::{
     super::{Batch, Error, Result},
-    frame::{self, Chain, FILLER, HEADER, Header},
+    frame::{self, Chain, FILLER, Form, HEADER, Header},
     plain,
-    record::{self, Meaning, Stop},
+    record::{self, Meaning, State, Stop},
     window::Window,
 };
 use bumpalo::Bump;
@@ -19,16 +19,16 @@ const GATHER: usize = 64;
 
 /// Where a replay ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tail {
+pub(in super::super) struct Tail {
     /// End of the last whole frame, or group.
-    pub(super) end: u64,
+    pub(in super::super) end: u64,
     /// Whether what is behind `end` is the begin of another, or what a crash left of it; otherwise
     /// nothing or filler, and zeros in a log without frames.
-    pub(super) torn: bool,
+    pub(in super::super) torn: bool,
     /// Whether writes from behind `end`, of an unfinished group, went to `sink`.
     pub(super) overran: bool,
     /// Number of records before `end`.
-    pub(super) records: u64,
+    pub(in super::super) records: u64,
     /// What a frame at `end` goes on from; `None` in a log without frames.
     pub(super) chain: Option<Chain>,
     /// Up to where the log says that it was on stable storage.
@@ -44,6 +44,21 @@ pub(super) struct Damage {
     pub(super) detail: String,
 }
 
+/// A part of the log that is in memory.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Part<'b> {
+    bytes: &'b [u8],
+    offset: u64,
+}
+
+impl Part<'_> {
+    /// Where in the file a value is that was handed on with this. Only of a log in [`Form::Verbatim`]: otherwise a
+    /// value may have been made up elsewhere.
+    pub(in super::super) fn place(self, value: &[u8]) -> u64 {
+        self.offset + (value.as_ptr().addr() - self.bytes.as_ptr().addr()) as u64
+    }
+}
+
 /// Hands the writes of the first `len` bytes of `source` to `sink`. Damage is an error.
 pub(super) fn replay(
     source: impl Read,
@@ -51,7 +66,18 @@ pub(super) fn replay(
     (engine, path): (&'static str, &Path),
     sink: &mut impl FnMut(&Batch<'_>),
 ) -> Result<Tail> {
-    let (tail, damage) = survey(source, len, (engine, path), sink)?;
+    replay_as(Form::Redis, source, len, (engine, path), &mut |batch, _| sink(batch))
+}
+
+/// The same of a log in this form.
+pub(super) fn replay_as(
+    form: Form,
+    source: impl Read,
+    len: u64,
+    (engine, path): (&'static str, &Path),
+    sink: &mut impl FnMut(&Batch<'_>, Part<'_>),
+) -> Result<Tail> {
+    let (tail, damage) = survey_as(form, source, len, (engine, path), sink)?;
     match damage {
         None => Ok(tail),
         Some(Damage { offset, detail }) => Err(Error::Corrupt { path: path.into(), offset, detail }),
@@ -70,14 +96,25 @@ pub(super) fn survey(
     (engine, path): (&'static str, &Path),
     sink: &mut impl FnMut(&Batch<'_>),
 ) -> Result<(Tail, Option<Damage>)> {
+    survey_as(Form::Redis, source, len, (engine, path), &mut |batch, _| sink(batch))
+}
+
+/// The same of a log in this form.
+pub(super) fn survey_as(
+    form: Form,
+    source: impl Read,
+    len: u64,
+    (engine, path): (&'static str, &Path),
+    sink: &mut impl FnMut(&Batch<'_>, Part<'_>),
+) -> Result<(Tail, Option<Damage>)> {
     let mut window = Window::new(source, 0, len);
-    let mut reader = Reader::default();
+    let mut reader = Reader { form, state: State::of(form), ..Reader::default() };
     let mut spare = Batch::with_capacity(GATHER);
     loop {
         let (mut batch, arena) = (spare.recycle(), Bump::new());
         let (used, halt) = reader.gather(window.bytes(), window.offset, &arena, &mut batch);
         reader.state.keep_last(&batch);
-        sink(&batch);
+        sink(&batch, Part { bytes: window.bytes(), offset: window.offset });
         spare = batch.recycle();
         window.advance(used);
         match halt {
@@ -113,8 +150,9 @@ enum Halt {
 /// What is known at a place between two records.
 #[derive(Default)]
 struct Reader {
+    form: Form,
     words: Vec<Range<usize>>,
-    state: record::State,
+    state: State,
     group: bool,
     records: u64,
     chain: Option<Chain>,
@@ -196,11 +234,15 @@ impl Reader {
             (self.left, self.trailer) = (frame.body, frame.trailer());
             return Ok(HEADER);
         }
-        if rest.starts_with(b"#C") {
+        if self.form == Form::Redis && rest.starts_with(b"#C") {
             return plain::check(rest);
         }
-        if rest.starts_with(b"#K") {
+        // Only Redis writes records without frames.
+        if self.form == Form::Verbatim || rest.starts_with(b"#K") {
             let chain = frame::read_start(rest, offset)?;
+            if chain.form() != self.form {
+                return Err(misplaced("a log of another kind begins here"));
+            }
             let end = offset + frame::START as u64;
             (self.chain, self.synced, self.records_end) = (Some(chain), end, end);
             return Ok(frame::START);

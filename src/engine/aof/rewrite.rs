@@ -15,7 +15,7 @@
 use super::{
     super::{Error, Result, path},
     file::{self, Storage},
-    frame::{self, Chain, HEADER},
+    frame::{self, Chain, Form, HEADER},
     log::{Aof, Current},
     record::Stop,
     window::Window,
@@ -122,7 +122,7 @@ impl<'a> Fresh<'a> {
     fn create(log: &'a Aof) -> Result<Self> {
         let path = file::rewrite_path(&log.path);
         let file = Arc::new(file::create_locked(&path)?);
-        let chain = Chain::random();
+        let chain = Chain::random(Form::Redis);
         let mut fresh = Self { log, file, path, chain, len: 0, synced: 0, copied: 0, old_chain: None };
         let old = fs::metadata(&log.path).map_err(Error::io("read", &log.path))?;
         fresh.file.set_permissions(old.permissions()).map_err(Error::io("create", &fresh.path))?;

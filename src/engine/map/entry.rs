@@ -61,7 +61,7 @@ impl Entry {
     }
 
     #[inline]
-    pub(super) fn pair(&self) -> (&[u8], &[u8]) {
+    pub(in super::super) fn pair(&self) -> (&[u8], &[u8]) {
         // SAFETY: this is the boxed slice that `new` leaked, and it lives as long as the entry.
         let bytes: &[u8] = unsafe { self.bytes().as_ref() };
         let (length, rest) = match bytes {

@@ -10,7 +10,7 @@
 
 use super::{
     super::{Batch, KeyRange, Op, VisitPair, VisitValue},
-    snapshot::{Snapshots, View, pause, release},
+    snapshot::{Kept, Snapshots, View, pause, release},
     state::{Cleared, State, Waste},
     table::{Budget, Next, Table},
 };
@@ -29,7 +29,7 @@ const LARGE: (usize, usize) = (16 << 10, 4 << 20);
 const OPS: usize = 512;
 
 /// Keys that are read under one lock.
-const KEYS: usize = 4096;
+pub(in super::super) const KEYS: usize = 4096;
 
 /// Bytes of values that are visited under one lock, which mostly means copied.
 const BYTES: Budget = Budget(4 << 20);
@@ -47,7 +47,7 @@ const PAIRS: u32 = 64;
 const SMALL: usize = 10_000;
 
 /// A table and its locks.
-pub(super) struct Concurrent<T: Table> {
+pub(in super::super) struct Concurrent<T: Table> {
     /// Every connection reads. A plain `RwLock` would make each of them write the one cache line
     /// of its reader count; here a reader touches the line of its own shard, and the one writer
     /// pays for all shards, once a batch.
@@ -95,7 +95,7 @@ fn key<'o>(op: &'o Op<'_>) -> &'o [u8] {
 
 /// Frees what was taken away, much of it where nobody waits.
 #[inline]
-pub(super) fn discard<T: Table>(waste: Waste<T>) {
+pub(in super::super) fn discard<T: Table>(waste: Waste<T>) {
     if waste.cleared.is_some() || !waste.heavy.is_empty() {
         free(waste);
     }
@@ -119,7 +119,7 @@ fn free<T: Table>(Waste { cleared, heavy }: Waste<T>) {
 }
 
 impl<T: Table> Concurrent<T> {
-    pub(super) fn new(table: T, ordered: bool) -> Self {
+    pub(in super::super) fn new(table: T, ordered: bool) -> Self {
         Self {
             state: ShardedLock::new(State::new(table)),
             ordered,
@@ -150,7 +150,7 @@ impl<T: Table> Concurrent<T> {
 
     /// See [`Engine::read`](super::super::Engine::read).
     #[inline]
-    pub(super) fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
+    pub(in super::super) fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
         if keys.len() > KEYS {
             return self.read_many(keys, visit);
         }
@@ -250,6 +250,17 @@ impl<T: Table> Concurrent<T> {
 
     /// See [`Engine::scan`](super::super::Engine::scan).
     pub(super) fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) {
+        self.scan_in_steps(range, visit, &mut || ControlFlow::Continue(()));
+    }
+
+    /// Like [`Concurrent::scan`]. What takes long is done by `between`: it is called without a lock after each step,
+    /// the last one included, and may stop the scan.
+    pub(in super::super) fn scan_in_steps(
+        &self,
+        range: KeyRange<'_>,
+        visit: &mut VisitPair<'_>,
+        between: &mut dyn FnMut() -> ControlFlow<()>,
+    ) {
         // `BTreeMap::range` panics on bounds that cross.
         if range.is_empty() {
             return;
@@ -263,11 +274,16 @@ impl<T: Table> Concurrent<T> {
         let guard = self.lock();
         let (mut clock, mut position) = (Clock::default(), T::Position::default());
         if !guard.table.walk(range, &mut position, &mut |key, value| next(&mut clock, key, value)) {
+            drop((guard, settled));
+            let _done = between();
             return;
         }
         let view = self.snapshot(&guard, position);
         drop((guard, settled));
         let left = loop {
+            if between().is_break() {
+                return;
+            }
             pause();
             let guard = self.lock();
             let (mut clock, mut snapshot) = (Clock::default(), view.lock_snapshot());
@@ -276,34 +292,38 @@ impl<T: Table> Concurrent<T> {
                 break snapshot.take_kept();
             }
         };
-        if stopped {
-            return;
-        }
+        let left = if stopped { Kept::new() } else { left };
         for (key, value) in left {
             if let Some(value) = value
                 && range.contains(&key)
                 && visit(&key, &value).is_break()
             {
-                return;
+                break;
             }
         }
+        let _done = between();
     }
 
     /// Waits until all that readers see is in the table, where a walk finds it.
-    pub(super) fn wait_until_settled(&self) {
+    pub(in super::super) fn wait_until_settled(&self) {
         drop(self.settling.read());
     }
 
     /// One step of a walk that is no snapshot.
-    pub(super) fn walk(&self, position: &mut T::Position, visit: &mut VisitPair<'_>) -> bool {
+    pub(in super::super) fn walk(&self, position: &mut T::Position, visit: &mut VisitPair<'_>) -> bool {
         self.lock().table.walk(KeyRange::ALL, position, &mut |key, value| match visit(key, value) {
             ControlFlow::Continue(()) => Next::On,
             ControlFlow::Break(()) => Next::Pause,
         })
     }
 
+    /// Looks at the table, without what is on its way into it.
+    pub(in super::super) fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        look(&self.lock().table)
+    }
+
     /// Number of keys.
-    pub(super) fn len(&self) -> u64 {
+    pub(in super::super) fn len(&self) -> u64 {
         self.lock().len()
     }
 
@@ -324,7 +344,7 @@ impl<T: Table> Concurrent<T> {
     /// Carries out a batch in the order of its parts, each while no reader looks, or beside the table. No
     /// other writes may run.
     #[must_use = "to be discarded after the locks"]
-    pub(super) fn write_alone(&self, batch: &Batch<'_>) -> Waste<T> {
+    pub(in super::super) fn write_alone(&self, batch: &Batch<'_>) -> Waste<T> {
         self.write_in_parts(batch, &self.pending.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -12,12 +12,11 @@ mod table;
 mod tests;
 
 use super::{
-    Batch, Engine, Error, Fsync, Info, KeyRange, Location, Op, OpenOptions, Result, Turn, VisitPair,
-    VisitValue,
+    Batch, Engine, Error, Fsync, Info, KeyRange, Location, OpenOptions, Result, Turn, VisitPair, VisitValue,
     aof::{self, Aof, MAX_LENGTH},
     walk_at_once,
 };
-use concurrent::{Concurrent, discard};
+pub(super) use concurrent::{Concurrent, KEYS, discard};
 use std::{
     ops::ControlFlow,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -91,25 +90,6 @@ impl<T: Table> Drop for Memory<T> {
 }
 
 impl<T: Table> Shared<T> {
-    /// Fails when the batch holds what the engine does not take.
-    fn check(&self, batch: &Batch<'_>) -> Result<()> {
-        // No single part can be over the limit that all of them together keep.
-        if batch.bytes() <= MAX_LENGTH {
-            return Ok(());
-        }
-        let engine = self.info.name;
-        batch.check_keys(engine, (0, MAX_LENGTH))?;
-        for op in batch.ops() {
-            if let Op::Put { value, .. } = op
-                && value.len() > MAX_LENGTH
-            {
-                let what = format!("takes values of up to {MAX_LENGTH} bytes, not of {}", value.len());
-                return Err(Error::Unsupported { engine, what });
-            }
-        }
-        Ok(())
-    }
-
     fn rewrite(&self, log: &Aof) -> Result<()> {
         let mut position = T::Position::default();
         log.rewrite(|buffer| {
@@ -154,7 +134,7 @@ impl<T: Table> Engine for Memory<T> {
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
-        self.shared.check(batch)?;
+        batch.check_lengths(self.shared.info.name, MAX_LENGTH)?;
         let Some(log) = &self.shared.log else {
             discard(self.shared.table.write(batch));
             return Ok(());
@@ -173,7 +153,7 @@ impl<T: Table> Engine for Memory<T> {
         if self.shared.log.is_some() {
             return turn(&mut || self.write(batch, false));
         }
-        self.shared.check(batch)?;
+        batch.check_lengths(self.shared.info.name, MAX_LENGTH)?;
         let show = &mut |show: &mut dyn FnMut()| {
             // To show it cannot fail.
             let _shown = turn(&mut || {

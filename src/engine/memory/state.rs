@@ -26,7 +26,7 @@ struct Pending<T: Table> {
 }
 
 /// What a batch has taken away, to be freed when no lock is held.
-pub(super) struct Waste<T: Table> {
+pub(in super::super) struct Waste<T: Table> {
     pub(super) cleared: Option<Cleared<T>>,
     /// Pairs that take long to be freed.
     pub(super) heavy: Vec<T::Pair>,

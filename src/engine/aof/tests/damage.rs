@@ -297,7 +297,7 @@ fn what_is_behind_another_log_is_refused() {
     let one = Image::synced_sample();
     let mut bytes = one.bytes.clone();
     let mut other = Image::new();
-    other.chain = Chain::new(0x0bad_cafe);
+    other.chain = Chain::new(Form::Redis, 0x0bad_cafe);
     other.bytes = other.chain.start_line(0).to_vec();
     other.append(&batch(&[put(b"k", b"v")]));
     bytes.extend(other.bytes);

@@ -121,7 +121,7 @@ fn a_value_that_holds_frames_is_not_taken_for_what_follows_a_torn_batch() {
     let mut value = image.bytes.clone();
     value.extend(image.chain.start_line(0));
     for place in 0..2000 {
-        value.extend(Chain::new(ID + 1).mark(synced as u64 + place));
+        value.extend(Chain::new(Form::Redis, ID + 1).mark(synced as u64 + place));
         value.extend(image.chain.mark(place));
     }
     image.append(&batch(&[put(b"last", &value)]));

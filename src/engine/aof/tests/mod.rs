@@ -13,7 +13,7 @@ use super::{
     super::{Batch, Error, Op, Result},
     append::{Appending, PREPARED},
     file::{self, Storage},
-    frame::{self, Chain, HEADER, PIECE},
+    frame::{self, Chain, Form, HEADER, PIECE},
     *,
 };
 use std::{
@@ -97,7 +97,7 @@ impl Image {
 
     /// One that goes on behind a log without frames.
     fn after(plain: &[u8], state: State) -> Self {
-        let chain = Chain::new(ID);
+        let chain = Chain::new(Form::Redis, ID);
         let bytes = [plain, &chain.start_line(plain.len() as u64)].concat();
         let synced = bytes.len() as u64;
         Self { places: vec![(bytes.len(), state)], headers: Vec::new(), chain, synced, bytes }
@@ -118,7 +118,7 @@ impl Image {
         let synced = self.synced;
         let mut appending =
             Appending { storage: &storage, end: begin, chain: self.chain, synced, over_filler: false };
-        appending.write(batch, &mut buffer).unwrap();
+        appending.write(batch, &mut buffer, &mut Vec::new()).unwrap();
         self.chain = appending.chain;
         self.bytes = storage.0.into_inner().unwrap();
         self.note_headers(end);
@@ -291,7 +291,7 @@ fn how_the_bytes_arrive_does_not_matter() {
 #[test]
 fn the_format_has_the_number_of_the_start_line() {
     let number = frame::FORMAT.rsplit(' ').next().unwrap();
-    let line = Chain::new(ID).start_line(0);
+    let line = Chain::new(Form::Redis, ID).start_line(0);
     assert!(line.starts_with(format!("#KVBENCH:{number}:").as_bytes()), "{}", line.escape_ascii());
 }
 

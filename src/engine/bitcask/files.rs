@@ -1,0 +1,317 @@
+//! The data: the table, the segments, and how they are read and written.
+
+use super::{
+    super::{
+        Batch, Error, KeyRange, Op, Result, VisitPair, VisitValue,
+        aof::Aof,
+        memory::{Concurrent, KEYS, Table, discard},
+        path,
+    },
+    directory::Directory,
+    info::NAME,
+    place::Place,
+    segment::{OpenFiles, Segment, Segments, path_of},
+};
+use smallvec::SmallVec;
+use std::{
+    cell::Cell,
+    ops::ControlFlow,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// A segment takes no more writes when it has as many bytes.
+pub(super) const SEGMENT: u64 = if cfg!(test) { 64 << 10 } else { 64 << 20 };
+
+/// The background is woken whenever so much was written: to sync it, and to see whether there is something to do.
+pub(super) const WAKE_EVERY: u64 = SEGMENT / 8;
+
+/// Memory for values that a thread keeps from read to read.
+const KEPT: usize = 1 << 20;
+
+/// The data of an open engine.
+pub(super) struct Files {
+    pub(super) directory: PathBuf,
+    pub(super) table: Concurrent<Directory>,
+    pub(super) segments: Segments,
+    open: Arc<OpenFiles>,
+    /// Whoever waits for `writer` holds this, so that two who write again and again take turns.
+    next: Mutex<()>,
+    writer: Mutex<Writer>,
+    /// The log that is written to, for a sync beside writes.
+    active: Mutex<Arc<Aof>>,
+}
+
+/// What a write needs. While it is held, table and segments have the same.
+pub(super) struct Writer {
+    pub(super) active: Arc<Aof>,
+    pub(super) id: u32,
+    /// Length of the log at which it is to be sealed.
+    enough: u64,
+    /// Length at which the background is to be woken.
+    wake: u64,
+}
+
+/// What a write asks of the background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// Nothing.
+    Nothing,
+    /// To look for work.
+    Work,
+}
+
+thread_local! {
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Lends the thread's buffer. It is another one for what is called meanwhile.
+fn with_buffer<R>(work: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    let mut buffer = BUFFER.take();
+    let result = work(&mut buffer);
+    if buffer.len() <= KEPT {
+        BUFFER.set(buffer);
+    }
+    result
+}
+
+/// The table has a place of a segment that is not there: never, but for a fault of this program.
+fn lost(id: u32) -> Error {
+    Error::Library { engine: NAME, message: format!("segment {id} is not there") }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A log whose writer panicked refuses all further writes itself.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Files {
+    pub(super) fn new(
+        directory: PathBuf,
+        table: Directory,
+        segments: Segments,
+        open: Arc<OpenFiles>,
+        (active, id): (Aof, u32),
+    ) -> Self {
+        let active = Arc::new(active);
+        let wake = active.len() + WAKE_EVERY;
+        let writer = Writer { active: Arc::clone(&active), id, enough: SEGMENT, wake };
+        Self {
+            directory,
+            table: Concurrent::new(table, false),
+            segments,
+            open,
+            next: Mutex::default(),
+            writer: Mutex::new(writer),
+            active: Mutex::new(active),
+        }
+    }
+
+    /// Waits for the write that runs, and keeps others out.
+    pub(super) fn lock_writer(&self) -> MutexGuard<'_, Writer> {
+        let _next = lock(&self.next);
+        lock(&self.writer)
+    }
+
+    /// The log that is written to.
+    pub(super) fn active(&self) -> Arc<Aof> {
+        Arc::clone(&lock(&self.active))
+    }
+
+    /// See [`Engine::read`](super::super::Engine::read).
+    pub(super) fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        let mut found = SmallVec::<[_; 4]>::with_capacity(keys.len());
+        if keys.len() <= KEYS {
+            let live = self.segments.live();
+            self.table.read(keys, &mut |_, place| {
+                let place = place.and_then(Place::of);
+                found.push(place.map(|place| (place, live.find(place.segment).cloned())));
+                ControlFlow::Continue(())
+            });
+        } else {
+            // In steps, between which segments come and go.
+            let view = self.segments.view();
+            self.table.read(keys, &mut |_, place| {
+                found.push(place.and_then(Place::of).map(|place| (place, None)));
+                ControlFlow::Continue(())
+            });
+            for (place, segment) in found.iter_mut().flatten() {
+                *segment = view.find(place.segment);
+            }
+        }
+        with_buffer(|buffer| {
+            for (index, found) in found.iter().enumerate() {
+                let value = match found {
+                    None => None,
+                    Some((place, segment)) => {
+                        let segment = segment.as_ref().ok_or_else(|| lost(place.segment))?;
+                        Some(segment.read(*place, buffer)?)
+                    }
+                };
+                if visit(index, value).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// See [`Engine::scan`](super::super::Engine::scan).
+    pub(super) fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        let view = self.segments.view();
+        let (gathered, mut outcome) = (Cell::new(Gathered::default()), Ok(()));
+        let mut gather = |key: &[u8], place: &[u8]| {
+            let mut all = gathered.take();
+            all.add(key, place);
+            gathered.set(all);
+            ControlFlow::Continue(())
+        };
+        self.table.scan_in_steps(range, &mut gather, &mut || match gathered
+            .take()
+            .read(|id| view.find(id), visit)
+        {
+            Ok(next) => next,
+            Err(error) => {
+                outcome = Err(error);
+                ControlFlow::Break(())
+            }
+        });
+        outcome
+    }
+
+    /// See [`Engine::walk`](super::super::Engine::walk).
+    pub(super) fn walk(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
+        let Some(mut place) = Directory::place(position) else { return Ok(0) };
+        if position == 0 {
+            self.table.wait_until_settled();
+        }
+        let mut pause = false;
+        loop {
+            let (view, mut gathered) = (self.segments.view(), Gathered::default());
+            let more = self.table.walk(&mut place, &mut |key, place| {
+                gathered.add(key, place);
+                ControlFlow::Break(())
+            });
+            let _all = gathered.read(|id| view.find(id), &mut |key, value| {
+                pause |= visit(key, value).is_break();
+                ControlFlow::Continue(())
+            })?;
+            if !more || pause {
+                return Ok(if more { Directory::number(&place) } else { 0 });
+            }
+        }
+    }
+
+    /// Writes a batch, with `sync` to stable storage, and then shows it.
+    pub(super) fn write(&self, writer: &mut Writer, batch: &Batch<'_>, sync: bool) -> Result<After> {
+        let sums: Vec<(u32, u32)> = batch
+            .ops()
+            .iter()
+            .filter_map(|op| match op {
+                Op::Put { value, .. } => Some((value.len() as u32, crc32fast::hash(value))),
+                _ => None,
+            })
+            .collect();
+        let segment = writer.id;
+        let waste = writer.active.append_placed(batch, sync, |offsets| {
+            let places: Vec<_> = sums
+                .iter()
+                .zip(offsets)
+                .map(|(&(length, sum), &offset)| Place { segment, offset, length, sum }.to_bytes())
+                .collect();
+            self.table.write_alone(&batch.with_values(places.iter().map(|place| &place[..])))
+        })?;
+        discard(waste);
+        if writer.active.len() >= writer.enough {
+            self.roll(writer);
+            return Ok(After::Work);
+        }
+        let is_due = writer.active.len() >= writer.wake || batch.after_clear().0;
+        if is_due {
+            writer.wake = writer.active.len() + WAKE_EVERY;
+        }
+        Ok(if is_due { After::Work } else { After::Nothing })
+    }
+
+    /// Goes over to a new segment. Where that fails, the old one goes on: it is tried again later, unless the old
+    /// one refuses further writes.
+    fn roll(&self, writer: &mut Writer) {
+        if let Err(error) = self.try_roll(writer) {
+            log::warn!("{NAME}: writes go on in {}: {error}", path_of(&self.directory, writer.id).display());
+            writer.enough = writer.active.len() + WAKE_EVERY;
+        }
+    }
+
+    /// The same, with the error. Before anything is in the new segment, all of the old one is on stable storage, and
+    /// says so: whatever a crash takes from the last segment, it takes nothing from those before it.
+    pub(super) fn try_roll(&self, writer: &mut Writer) -> Result<()> {
+        writer.active.seal()?;
+        let id = writer.id + 1;
+        let at = path_of(&self.directory, id);
+        let active = match Aof::open_verbatim(&at, NAME, &mut |_| ()) {
+            Ok(active) => Arc::new(active),
+            Err(error) => {
+                // An empty segment behind the last one is ignored by the next start, if this fails.
+                let _best_effort = path::remove_leftover(&at);
+                return Err(error);
+            }
+        };
+        let segment = Segment::active(&self.directory, id, &self.open, active.storage());
+        self.segments.roll(segment, writer.active.len());
+        *lock(&self.active) = Arc::clone(&active);
+        let wake = active.len() + WAKE_EVERY;
+        *writer = Writer { active, id, enough: SEGMENT, wake };
+        Ok(())
+    }
+
+    /// Makes everything that was written before the call survive a power cut. What is not in the active segment does
+    /// already.
+    pub(super) fn sync(&self) -> Result<()> {
+        self.active().sync()
+    }
+
+    /// Bytes of all segments, and of the records that are alive.
+    pub(super) fn bytes(&self) -> (u64, u64) {
+        (self.segments.sealed_bytes() + self.active().len(), self.table.look(Directory::live))
+    }
+}
+
+/// Keys and places, to be read when no lock is held.
+#[derive(Default)]
+struct Gathered {
+    keys: Vec<u8>,
+    /// The place, and where its key begins and ends.
+    found: Vec<(Place, usize, usize)>,
+}
+
+impl Gathered {
+    fn add(&mut self, key: &[u8], place: &[u8]) {
+        let Some(place) = Place::of(place) else { return };
+        let begin = self.keys.len();
+        self.keys.extend_from_slice(key);
+        self.found.push((place, begin, self.keys.len()));
+    }
+
+    /// Reads the values, in their order on disk.
+    fn read(
+        mut self,
+        find: impl Fn(u32) -> Option<Arc<Segment>>,
+        visit: &mut VisitPair<'_>,
+    ) -> Result<ControlFlow<()>> {
+        self.found.sort_unstable();
+        let mut segment: Option<Arc<Segment>> = None;
+        with_buffer(|buffer| {
+            for (place, begin, end) in self.found {
+                let segment = match segment.take().filter(|segment| segment.id == place.segment) {
+                    Some(same) => segment.insert(same),
+                    None => segment.insert(find(place.segment).ok_or_else(|| lost(place.segment))?),
+                };
+                let value = segment.read(place, buffer)?;
+                if visit(self.keys.get(begin..end).unwrap_or_default(), value).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+}

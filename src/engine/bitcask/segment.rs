@@ -1,0 +1,242 @@
+//! Segments: the files, and the one list of them.
+
+use super::{
+    super::{Error, Result, aof::Storage},
+    info::NAME,
+    place::Place,
+};
+use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
+use std::{
+    collections::VecDeque,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+const SUFFIX: &str = "segment";
+
+/// The file of a segment.
+pub(super) fn path_of(directory: &Path, id: u32) -> PathBuf {
+    directory.join(format!("{id:010}.{SUFFIX}"))
+}
+
+/// The number of the segment whose file has this name.
+pub(super) fn id_of(name: &str) -> Option<u32> {
+    let (id, suffix) = name.split_once('.')?;
+    let is_number = id.len() == 10 && id.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number && suffix == SUFFIX { id.parse().ok() } else { None }
+}
+
+/// How many segments may be open all the time.
+pub(super) struct OpenFiles {
+    open: AtomicU64,
+    most: u64,
+}
+
+impl OpenFiles {
+    pub(super) fn new(most: u64) -> Arc<Self> {
+        Arc::new(Self { open: AtomicU64::new(0), most })
+    }
+}
+
+/// A file of values.
+pub(super) struct Segment {
+    pub(super) id: u32,
+    pub(super) path: PathBuf,
+    /// Its bytes, once it is sealed.
+    len: AtomicU64,
+    /// Whether there is a hint beside it.
+    pub(super) has_hint: AtomicBool,
+    /// The file, if it is open all the time.
+    file: OnceLock<Arc<dyn Storage>>,
+    files: Arc<OpenFiles>,
+}
+
+impl Segment {
+    /// A sealed segment, which is opened when it is read.
+    pub(super) fn sealed(directory: &Path, id: u32, files: &Arc<OpenFiles>) -> Result<Self> {
+        let path = path_of(directory, id);
+        let len = fs::metadata(&path).map_err(Error::io("read", &path))?.len().into();
+        let files = Arc::clone(files);
+        Ok(Self { id, path, len, has_hint: AtomicBool::new(false), file: OnceLock::new(), files })
+    }
+
+    /// The segment that is written to.
+    pub(super) fn active(directory: &Path, id: u32, files: &Arc<OpenFiles>, file: Arc<dyn Storage>) -> Self {
+        let (path, files) = (path_of(directory, id), Arc::clone(files));
+        let (len, has_hint) = (AtomicU64::new(0), AtomicBool::new(false));
+        let segment = Self { id, path, len, has_hint, file: OnceLock::new(), files };
+        segment.keep(file);
+        segment
+    }
+
+    fn keep(&self, file: Arc<dyn Storage>) {
+        if self.file.set(file).is_ok() {
+            self.files.open.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The file.
+    pub(super) fn file(&self) -> Result<Arc<dyn Storage>> {
+        if let Some(file) = self.file.get() {
+            return Ok(Arc::clone(file));
+        }
+        let file = Arc::new(File::open(&self.path).map_err(Error::io("open", &self.path))?);
+        // One too many, when two threads are here at once, does no harm.
+        if self.files.open.load(Ordering::Relaxed) < self.files.most {
+            self.keep(Arc::clone(&file) as _);
+        }
+        Ok(file)
+    }
+
+    /// Opens the file to stay so: it is about to lose its name, and somebody may still read it.
+    pub(super) fn hold(&self) -> Result<()> {
+        self.keep(self.file()?);
+        Ok(())
+    }
+
+    /// Reads a value into `buffer`, which it may make longer.
+    pub(super) fn read<'b>(&self, place: Place, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
+        let length = place.length as usize;
+        if buffer.len() < length {
+            buffer.resize(length, 0);
+        }
+        let value = buffer.get_mut(..length).unwrap_or_default();
+        let read = self.file()?.read_exact_at(value, place.offset);
+        read.map_err(Error::io("read", &self.path))?;
+        if crc32fast::hash(value) == place.sum {
+            return Ok(value);
+        }
+        let path = self.path.display();
+        let message = format!(
+            "{path} is damaged: the checksum of the value of {length} bytes at byte {} is wrong; restore a backup",
+            place.offset
+        );
+        Err(Error::Library { engine: NAME, message })
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if self.file.get().is_some() {
+            self.files.open.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Segments with consecutive numbers, the oldest first; the last one is written to.
+#[derive(Default)]
+pub(super) struct Live(VecDeque<Arc<Segment>>);
+
+impl Live {
+    /// The segment of this number.
+    #[inline]
+    pub(super) fn find(&self, id: u32) -> Option<&Arc<Segment>> {
+        let first = self.0.front()?.id;
+        self.0.get(id.checked_sub(first)? as usize)
+    }
+}
+
+/// The segments that were removed since somebody began to look.
+type Removed = Mutex<Vec<Arc<Segment>>>;
+
+/// All segments.
+#[derive(Default)]
+pub(super) struct Segments {
+    live: ShardedLock<Live>,
+    /// Bytes of all but the last.
+    sealed: AtomicU64,
+    views: Mutex<Vec<Arc<Removed>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing can panic while one of these is held.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Segments {
+    /// The segments of this moment. Whoever reads places from the table while this is held finds the segments of all
+    /// of them: a segment is here before its first place is in the table, and until after its last.
+    pub(super) fn live(&self) -> ShardedLockReadGuard<'_, Live> {
+        self.live.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn live_mut(&self) -> ShardedLockWriteGuard<'_, Live> {
+        self.live.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a sealed segment, or the first one that is written to. Its number is that of the last one and one.
+    pub(super) fn push(&self, segment: Segment) {
+        self.sealed.fetch_add(segment.len.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.live_mut().0.push_back(Arc::new(segment));
+    }
+
+    /// Adds the next segment that is written to. The one before it has `len` bytes.
+    pub(super) fn roll(&self, segment: Segment, len: u64) {
+        if let Some(last) = self.live().0.back() {
+            last.len.store(len, Ordering::Relaxed);
+            self.sealed.fetch_add(len, Ordering::Relaxed);
+        }
+        self.push(segment);
+    }
+
+    /// Bytes of all segments but the last.
+    pub(super) fn sealed_bytes(&self) -> u64 {
+        self.sealed.load(Ordering::Relaxed)
+    }
+
+    /// The oldest segment, unless it is the only one.
+    pub(super) fn oldest(&self) -> Option<Arc<Segment>> {
+        let live = self.live();
+        live.0.front().filter(|_| live.0.len() > 1).cloned()
+    }
+
+    /// All but the last.
+    pub(super) fn sealed(&self) -> Vec<Arc<Segment>> {
+        let live = self.live();
+        live.0.iter().take(live.0.len().saturating_sub(1)).cloned().collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.live().0.len()
+    }
+
+    /// Takes the oldest segment away, of which the table has no place any more. Whoever has it goes on reading it.
+    pub(super) fn remove_oldest(&self) {
+        let Some(oldest) = self.oldest() else { return };
+        // In this order: who does not find it among the living looks among the removed.
+        lock(&self.views).iter().for_each(|removed| lock(removed).push(Arc::clone(&oldest)));
+        self.live_mut().0.pop_front();
+        self.sealed.fetch_sub(oldest.len.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// A view for places that are read from the table over some time, all of them after this call.
+    pub(super) fn view(&self) -> View<'_> {
+        let removed = Arc::default();
+        lock(&self.views).push(Arc::clone(&removed));
+        View { segments: self, removed }
+    }
+}
+
+/// Segments that one may read for as long as this is there, whatever is removed meanwhile.
+pub(super) struct View<'s> {
+    segments: &'s Segments,
+    removed: Arc<Removed>,
+}
+
+impl View<'_> {
+    /// The segment of this number.
+    pub(super) fn find(&self, id: u32) -> Option<Arc<Segment>> {
+        let living = self.segments.live().find(id).cloned();
+        living.or_else(|| lock(&self.removed).iter().find(|segment| segment.id == id).cloned())
+    }
+}
+
+impl Drop for View<'_> {
+    fn drop(&mut self) {
+        lock(&self.segments.views).retain(|other| !Arc::ptr_eq(other, &self.removed));
+    }
+}
