@@ -9,7 +9,7 @@ STORE ?= map
 ARGS ?=
 
 # Only the engine that is asked for is built.
-NATIVE := $(patsubst rocksdb-blob,rocksdb,$(filter-out map btree,$(STORE)))
+NATIVE := $(patsubst rocksdb-blob,rocksdb,$(filter-out map btree bitcask,$(STORE)))
 FEATURES := --no-default-features $(if $(NATIVE),--features $(NATIVE))
 
 ROCKSDB_TAKES_TIME := echo "RocksDB compiles for 10 to 30 minutes, once."

@@ -250,7 +250,7 @@ fn a_first_start_without_room_is_made_good_by_one_with_room() {
 #[test]
 fn the_root_of_a_file_system_is_taken() {
     let Some(disk) = Disk::ext4(256) else { return };
-    for store in ["rocksdb", "lmdb", "sled", "sqlite", "fjall", "mdbx", "canopydb"]
+    for store in ["bitcask", "rocksdb", "lmdb", "sled", "sqlite", "fjall", "mdbx", "canopydb"]
         .into_iter()
         .filter(|name| stores().any(|store| store == *name))
     {

@@ -69,8 +69,19 @@ fn an_orderly_end_loses_nothing_under_any_policy() {
 fn the_stores_that_write_through_promise_that_a_kill_loses_nothing() {
     for fsync in Fsync::ALL {
         for store in stores().filter(|store| {
-            ["map", "btree", "rocksdb", "rocksdb-blob", "lmdb", "sqlite", "fjall", "mdbx", "canopydb"]
-                .contains(store)
+            [
+                "map",
+                "btree",
+                "bitcask",
+                "rocksdb",
+                "rocksdb-blob",
+                "lmdb",
+                "sqlite",
+                "fjall",
+                "mdbx",
+                "canopydb",
+            ]
+            .contains(store)
         }) {
             assert!(loses_nothing(store, fsync), "{store} under {fsync}");
         }

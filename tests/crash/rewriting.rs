@@ -1,4 +1,4 @@
-//! `kill -9` while the append-only file is being rewritten.
+//! `kill -9` while the append-only file is being rewritten, or segments are merged.
 
 use crate::{
     client::write_until,
@@ -37,6 +37,55 @@ fn a_kill_in_the_midst_of_a_rewrite_brings_back_nothing_that_was_flushed() {
         killing.histories[0].flushes = true;
         run(killing);
     }
+}
+
+/// Each round's merge moves all that is alive, and removes all segments but those written since.
+#[test]
+fn a_kill_in_the_midst_of_a_merge_loses_nothing() {
+    merge(Killing::new("bitcask", Fsync::Always, CLIENTS));
+}
+
+#[test]
+fn a_kill_in_the_midst_of_a_merge_brings_back_nothing_that_was_flushed() {
+    let mut killing = Killing::new("bitcask", Fsync::Always, 1);
+    killing.histories[0].flushes = true;
+    merge(killing);
+}
+
+fn merge(mut killing: Killing) {
+    let segments = |dir: &Path| {
+        let names = fs::read_dir(dir.join("data")).unwrap().map(|entry| entry.unwrap().path());
+        names.filter(|path| path.extension().is_some_and(|suffix| suffix == "segment")).count()
+    };
+    let mut inside = 0;
+    for round in 0..ROUNDS {
+        let enough = killing.rng.random_range(500..3000);
+        let pause = Duration::from_micros(killing.rng.random_range(0..4000));
+        let finished = killing.rng.random_range(0..4);
+        eprintln!("round {round}, {enough} writes, {finished} merges, then a kill {pause:?} into another");
+        let server = killing.start();
+        let end = |server: Server| {
+            let mut client = server.connect();
+            for _ in 0..=finished {
+                let started = Instant::now();
+                while let OwnedFrame::Error(error) = client.call(&["BGREWRITEAOF"]) {
+                    assert!(error.contains("already rewriting"), "{error}");
+                    assert!(started.elapsed() < PATIENCE, "the merge does not end");
+                    thread::sleep(Duration::from_micros(50));
+                }
+            }
+            thread::sleep(pause);
+            server.kill();
+        };
+        write_until(server, &mut killing.histories, &mut killing.rngs, enough, end);
+        inside += usize::from(segments(killing.dir.path()) > 1);
+        if round % 2 == 1 {
+            killing.kill_while_it_opens();
+        }
+        killing.check(true);
+    }
+    eprintln!("{inside} of {ROUNDS} kills left an unfinished merge");
+    assert!(inside > 0, "no kill hit a merge");
 }
 
 fn run(mut killing: Killing) {

@@ -90,7 +90,7 @@ fn a_disk_that_is_read_only_is_named_in_one_line() {
 /// A rewrite of the log needs room for a second one; without it, the first goes on.
 #[test]
 fn a_rewrite_without_room_harms_nothing() {
-    for store in ["map", "btree"] {
+    for store in ["map", "btree", "bitcask"] {
         for disk in Disk::all(64) {
             fill(disk.path(), store, Fsync::Always, 0..2000);
             let server = start(disk.path(), store, Fsync::Always, &[]);

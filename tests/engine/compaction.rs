@@ -4,8 +4,19 @@ use crate::cells::{Open, for_each, for_each_on_disk};
 use kvbench::engine::{Error, Result};
 
 /// Engines that have a compaction. Another one may say that it has none.
-const ABLE: [&str; 10] =
-    ["map", "btree", "rocksdb", "rocksdb-blob", "lmdb", "redb", "sqlite", "fjall", "mdbx", "canopydb"];
+const ABLE: [&str; 11] = [
+    "map",
+    "btree",
+    "bitcask",
+    "rocksdb",
+    "rocksdb-blob",
+    "lmdb",
+    "redb",
+    "sqlite",
+    "fjall",
+    "mdbx",
+    "canopydb",
+];
 
 /// Keys of which every tenth survives, after two values each.
 const KEYS: u32 = 3000;

@@ -72,7 +72,8 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 /// The engines that mark a directory until its first files are made, and a file of each that has data.
-const MARKED: [(&str, &str, usize); 6] = [
+const MARKED: [(&str, &str, usize); 7] = [
+    ("bitcask", "0000000001.segment", 31),
     ("rocksdb", "000123.log", 1),
     ("rocksdb-blob", "000123.blob", 1),
     ("lmdb", "data.mdb", 2 << 20),

@@ -208,7 +208,7 @@ pub(in super::super) fn read_sealed(
     file.rewind().map_err(Error::io("read", path))?;
     let len = file.metadata().map_err(Error::io("read", path))?.len();
     let tail = replay_verbatim(&mut file, len, (engine, path), restore)?;
-    if tail.end == len && !tail.torn && !tail.unmarked && tail.chain.is_some() {
+    if tail.end == len && !tail.torn && !tail.unmarked && tail.records > 0 {
         return Ok(tail.records);
     }
     let detail = "it does not end as it was closed, though it was on stable storage then".into();

@@ -3,7 +3,7 @@
 use super::{
     super::{
         Batch, Error, KeyRange, Op, Result, VisitPair, VisitValue,
-        aof::Aof,
+        aof::{Aof, EMPTY},
         memory::{Concurrent, KEYS, Table, discard},
         path,
     },
@@ -245,6 +245,10 @@ impl Files {
     /// The same, with the error. Before anything is in the new segment, all of the old one is on stable storage, and
     /// says so: whatever a crash takes from the last segment, it takes nothing from those before it.
     pub(super) fn try_roll(&self, writer: &mut Writer) -> Result<()> {
+        // A sealed segment without a record would look like one that was cut.
+        if writer.active.len() <= EMPTY {
+            return Ok(());
+        }
         writer.active.seal()?;
         let id = writer.id + 1;
         let at = path_of(&self.directory, id);

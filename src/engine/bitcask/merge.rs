@@ -5,7 +5,7 @@
 //! written is synced: the values that were moved, and the writes for which others were not.
 
 use super::{
-    super::{Batch, Result, aof::EMPTY, memory::Table, path},
+    super::{Batch, Result, memory::Table, path},
     files::{Files, SEGMENT},
     hint::{self, Entry},
     place::Place,
@@ -43,9 +43,7 @@ impl Files {
     pub(super) fn merge_all(&self, stop: Stop<'_>) -> Result<bool> {
         let last = {
             let mut writer = self.lock_writer();
-            if writer.active.len() > EMPTY {
-                self.try_roll(&mut writer)?;
-            }
+            self.try_roll(&mut writer)?;
             writer.id
         };
         while self.segments.oldest().is_some_and(|oldest| oldest.id < last) {

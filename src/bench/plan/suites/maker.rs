@@ -329,7 +329,7 @@ mod tests {
     /// Every store is there always, or known to be optional.
     #[test]
     fn optional_stores_are_those_that_a_build_may_lack() {
-        for kind in KINDS.iter().filter(|kind| !["map", "btree"].contains(&kind.info.name)) {
+        for kind in KINDS.iter().filter(|kind| !["map", "btree", "bitcask"].contains(&kind.info.name)) {
             assert!(OPTIONAL.iter().any(|(name, _)| *name == kind.info.name), "{}", kind.info.name);
         }
     }

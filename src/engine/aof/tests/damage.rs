@@ -309,9 +309,13 @@ fn what_is_behind_another_log_is_refused() {
 #[test]
 fn a_log_of_a_later_version_is_refused() {
     let mut bytes = Image::synced_sample().bytes;
-    bytes[frame::START_TAG.len()] = b'3';
+    bytes[frame::START_TAG.len()] = b'4';
     let text = refused(&bytes);
     assert!(text.contains("a format that this version does not know"), "{text}");
+    // A flipped bit does not make a segment of it.
+    bytes[frame::START_TAG.len()] = b'3';
+    let text = refused(&bytes);
+    assert!(text.contains("the first line of a log is damaged"), "{text}");
 }
 
 /// A log that goes on where its tail was cut off, for each place where it may have been torn.

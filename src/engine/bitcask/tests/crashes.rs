@@ -1,0 +1,149 @@
+//! Ends at any moment.
+
+use super::{
+    super::{hint, reading, segment::path_of},
+    *,
+};
+
+#[test]
+fn the_torn_end_of_the_last_segment_is_cut_off() {
+    let mut store = Store::new();
+    store.fill(0, FULL + 3, 0);
+    let (path, mut states) = (path_of(&store.path(), 2), Vec::new());
+    for number in 0..5_u32 {
+        states.push((fs::metadata(&path).unwrap().len(), store.model.clone()));
+        store.put(&number.to_be_bytes(), &[1; 100]);
+    }
+    store.shut(false);
+    let bytes = fs::read(&path).unwrap();
+    for (at, end) in (0..bytes.len()).rev().step_by(11).map(|end| {
+        let at = states.iter().rposition(|(len, _)| *len <= end as u64);
+        (at, end)
+    }) {
+        let Some(at) = at else { break };
+        fs::write(&path, &bytes[..end]).unwrap();
+        assert_eq!(found_by_a_start(&store.path()), states[at].1, "cut at {end}");
+        // What never reached the disk may be anything.
+        let mut torn = bytes[..end].to_vec();
+        torn.resize(bytes.len() + 5000, 0);
+        fs::write(&path, &torn).unwrap();
+        assert_eq!(found_by_a_start(&store.path()), states[at].1, "zeros from {end} on");
+    }
+}
+
+#[test]
+fn half_a_group_is_nothing() {
+    let mut store = Store::new();
+    store.put(b"a", b"before");
+    store.roll();
+    store.put(b"b", b"before");
+    let path = path_of(&store.path(), 2);
+    let (before, len) = (store.model.clone(), fs::metadata(&path).unwrap().len());
+    // Of several frames, so that some of it is whole.
+    let large = vec![7; 1 << 20];
+    let mut batch = Batch::default();
+    batch.clear();
+    (0..5_u8).for_each(|_| batch.put(b"a", &large));
+    batch.delete(b"b");
+    store.engine().write(&batch, false).unwrap();
+    // It was long enough to seal the segment.
+    assert_eq!(store.segments(), [1, 2, 3]);
+    store.shut(false);
+    fs::remove_file(path_of(&store.path(), 3)).unwrap();
+    let whole = fs::read(&path).unwrap();
+    for end in (len as usize..whole.len() - 200).step_by(300_000) {
+        fs::write(&path, &whole[..end]).unwrap();
+        assert_eq!(found_by_a_start(&store.path()), before, "cut at {end}");
+    }
+    fs::write(&path, &whole).unwrap();
+    assert_eq!(found_by_a_start(&store.path()), Model::from([(b"a".to_vec(), large)]));
+}
+
+/// The values are there twice while they are moved, and a power cut may bring a removed file back.
+#[test]
+fn a_merge_may_end_at_any_moment() {
+    let mut store = Store::new();
+    store.fill(0, FULL * 3, 0);
+    store.fill(0, FULL / 2, 1);
+    (0..FULL * 3).step_by(5).for_each(|number| store.delete(&number.to_be_bytes()));
+    for segment in store.engine().files.segments.sealed() {
+        reading::write_hint(&segment).unwrap();
+    }
+    while store.segments().len() > 1 {
+        let path = path_of(&store.path(), store.segments()[0]);
+        let files = [path.clone(), hint::path_of(&path)].map(|path| (fs::read(&path).ok(), path));
+        // After each step.
+        let stop = || {
+            assert_eq!(found_by_a_start(&store.path()), store.model);
+            false
+        };
+        assert!(store.engine().files.merge_oldest(&stop).unwrap());
+        for present in [[true, true], [true, false], [false, true]] {
+            for ((bytes, path), _) in files.iter().zip(present).filter(|(_, present)| *present) {
+                bytes.iter().for_each(|bytes| fs::write(path, bytes).unwrap());
+            }
+            assert_eq!(found_by_a_start(&store.path()), store.model);
+            files.iter().for_each(|(_, path)| drop(fs::remove_file(path)));
+        }
+        if store.segments().len() == 2 {
+            break;
+        }
+    }
+    store.reopen(false);
+    store.check();
+}
+
+/// A disk that is full, for one, may let the new file be created and no more.
+#[test]
+fn an_empty_segment_at_the_end_stands_for_nothing() {
+    for left in [&b""[..], b"#KVBENCH:3:", &[0; 30]] {
+        let mut store = Store::new();
+        store.fill(0, FULL + 5, 0);
+        let last = *store.segments().last().unwrap();
+        store.shut(false);
+        for id in last + 1..last + 3 {
+            fs::write(path_of(&store.path(), id), left).unwrap();
+        }
+        // Writes went on in the one before, which is not sealed.
+        assert_eq!(found_by_a_start(&store.path()), store.model);
+        store.open();
+        assert_eq!(store.segments().last(), Some(&last));
+        store.fill(0, FULL * 2, 1);
+        store.reopen(false);
+        store.check();
+    }
+}
+
+#[test]
+fn a_hint_that_is_half_written_or_without_its_segment_is_removed() {
+    let mut store = Store::new();
+    store.fill(0, FULL + 5, 0);
+    store.shut(true);
+    for name in ["0000000001.hint-new", "0000000077.hint"] {
+        fs::write(store.path().join(name), b"x").unwrap();
+    }
+    fs::write(store.path().join("letter.txt"), b"Dear reader,").unwrap();
+    store.open();
+    let mut names = names(&store.path());
+    // The background may have been quick.
+    names.retain(|name| name != "0000000001.hint");
+    assert_eq!(names, ["0000000001.segment", "0000000002.segment", "bitcask.lock", "letter.txt"]);
+    store.check();
+}
+
+#[test]
+fn a_roll_that_finds_no_place_lets_writes_go_on() {
+    let mut store = Store::new();
+    store.fill(0, 5, 0);
+    // A directory stands where the next segment belongs.
+    let next = path_of(&store.path(), 2);
+    fs::create_dir(&next).unwrap();
+    store.fill(0, FULL * 2, 1);
+    assert_eq!(store.engine().files.segments.len(), 1);
+    store.check();
+    fs::remove_dir(&next).unwrap();
+    store.fill(0, FULL, 2);
+    assert!(store.engine().files.segments.len() > 1);
+    store.reopen(false);
+    store.check();
+}
