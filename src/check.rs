@@ -185,7 +185,8 @@ fn has_record_lock(_: &File) -> bool {
 pub fn repair(path: &Path) -> anyhow::Result<String> {
     let kind = owner(path).with_context(|| format!("cannot repair {}", path.display()))?;
     let shown = path.display();
-    if !matches!(kind.check, Check::Reading(_)) {
+    // A log is a file; what is in a directory are several, and none means anything without the others.
+    if !matches!(kind.check, Check::Reading(_)) || path.is_dir() {
         bail!("{shown} holds data of {}, which kvbench cannot repair; restore a backup", kind.info.name);
     }
     let done = repair_log(path)?;

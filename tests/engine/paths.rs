@@ -158,7 +158,7 @@ fn a_first_start_of_another_engine_is_refused_by_name() {
         assert_eq!(names(scratch.path()), ["LOCK", MARK]);
         fs::remove_file(scratch.path().join("LOCK")).unwrap();
         // Alone it keeps nobody out.
-        let other = directories().find(|kind| kind.info.name != owner.info.name).unwrap();
+        let Some(other) = directories().find(|kind| kind.info.name != owner.info.name) else { continue };
         drop(open_at(other, scratch.path()).unwrap());
     }
 }

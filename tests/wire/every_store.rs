@@ -41,7 +41,7 @@ impl Running {
     }
 
     pub fn has_append_only_file(&self) -> bool {
-        ["map", "btree"].contains(&self.store) && !self.is_in_memory()
+        ["map", "btree", "bitcask"].contains(&self.store) && !self.is_in_memory()
     }
 
     pub fn connect(&self) -> Client {

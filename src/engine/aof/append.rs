@@ -3,8 +3,8 @@
 use super::{
     super::Batch,
     file::Storage,
-    frame::{self, Chain, FILLER, Form, HEADER, PIECE},
-    record::{self, OVERHEAD},
+    frame::{self, Chain, FILLER, HEADER, PIECE},
+    record::{self, Form, OVERHEAD},
 };
 use std::{io, ops::RangeInclusive};
 

@@ -2,8 +2,9 @@
 
 use super::{
     super::{Error, Result, Sound, path},
-    frame::{self, Form, Header},
+    frame::{self, Header},
     open::is_segment,
+    record::Form,
     replay::{self, Damage, Tail},
 };
 use std::{

@@ -16,7 +16,7 @@
 //! place in the file. `<behind>` tells how many bytes before the header were not known to be on stable storage
 //! when it was written.
 
-use super::record::Stop;
+use super::record::{Form, Stop};
 use crc32fast::Hasher;
 use std::hash::{BuildHasher, RandomState};
 
@@ -38,32 +38,19 @@ pub(super) const START_TAG: &[u8] = b"#KVBENCH:";
 /// The format that is written, for people: the number is the one of the start line.
 pub(in super::super) const FORMAT: &str = "kvbench's append-only file, format 2";
 
-/// What the records of a section hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Form {
-    /// Commands that mean to Redis what they mean to the store: deadlines and databases are commands of their own.
-    #[default]
-    Redis,
-    /// Keys and values as the engine has them, in `SET` and `DEL`. So a value is in one piece, which can be read
-    /// without the log around it.
-    Verbatim,
+/// What [`START_TAG`] is followed by.
+fn number(form: Form) -> u8 {
+    match form {
+        Form::Redis => b'2',
+        Form::Verbatim => b'3',
+    }
 }
 
-impl Form {
-    /// What [`START_TAG`] is followed by.
-    fn number(self) -> u8 {
-        match self {
-            Self::Redis => b'2',
-            Self::Verbatim => b'3',
-        }
-    }
-
-    /// What the checksum of a start line begins with: a flipped bit must not make one form of the other.
-    fn start(self) -> [u8; 8] {
-        match self {
-            Self::Redis => *b"KVBSTART",
-            Self::Verbatim => *b"KVBVERBA",
-        }
+/// What the checksum of a start line begins with: a flipped bit must not make one form of the other.
+fn start_of_check(form: Form) -> [u8; 8] {
+    match form {
+        Form::Redis => *b"KVBSTART",
+        Form::Verbatim => *b"KVBVERBA",
     }
 }
 
@@ -114,8 +101,8 @@ impl Chain {
     pub(super) fn start_line(self, offset: u64) -> [u8; START] {
         let mut line = *b"#KVBENCH:n:iiiiiiii:cccccccc\r\n";
         let (tag, fields) = line.split_at_mut(START_TAG.len() + 2);
-        tag.iter_mut().filter(|byte| **byte == b'n').for_each(|byte| *byte = self.form.number());
-        put_numbers(fields, [self.id, check(self.form.start(), [self.id, 0, 0, 0], offset)]);
+        tag.iter_mut().filter(|byte| **byte == b'n').for_each(|byte| *byte = number(self.form));
+        put_numbers(fields, [self.id, check(start_of_check(self.form), [self.id, 0, 0, 0], offset)]);
         line
     }
 

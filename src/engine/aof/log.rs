@@ -4,7 +4,8 @@ use super::{
     super::{Batch, Error, Result, path},
     append::{Appending, prepare},
     file::{self, Storage},
-    frame::{self, Chain, Form, HEADER, PIECE},
+    frame::{self, Chain, HEADER, PIECE},
+    record::Form,
 };
 use std::{
     io,

@@ -3,8 +3,9 @@
 use super::{
     super::{Batch, Error, Result, path},
     file::{self, Storage},
-    frame::{self, Chain, Form, Header},
+    frame::{self, Chain, Header},
     log::{Aof, Current, Writer},
+    record::Form,
     replay::{self, Part, Tail},
 };
 use std::{

@@ -1,14 +1,22 @@
 //! One record of the log: a RESP command, as bytes and back.
 
-use super::{
-    super::{
-        Batch, Op,
-        layout::{self, Entry},
-    },
-    frame::Form,
+use super::super::{
+    Batch, Op,
+    layout::{self, Entry},
 };
 use bumpalo::Bump;
 use std::{convert::Infallible, ops::Range};
+
+/// What the records of a section hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Commands that mean to Redis what they mean to the store: deadlines and databases are commands of their own.
+    #[default]
+    Redis,
+    /// Keys and values as the engine has them, in `SET` and `DEL`. So a value is in one piece, which can be read
+    /// without the log around it.
+    Verbatim,
+}
 
 /// Longest key and longest value: Redis' own limit (`proto-max-bulk-len`).
 pub(in super::super) const MAX_LENGTH: usize = 512 << 20;

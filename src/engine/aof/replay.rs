@@ -2,9 +2,9 @@
 
 use super::{
     super::{Batch, Error, Result},
-    frame::{self, Chain, FILLER, Form, HEADER, Header},
+    frame::{self, Chain, FILLER, HEADER, Header},
     plain,
-    record::{self, Meaning, State, Stop},
+    record::{self, Form, Meaning, State, Stop},
     window::Window,
 };
 use bumpalo::Bump;

@@ -15,9 +15,9 @@
 use super::{
     super::{Error, Result, path},
     file::{self, Storage},
-    frame::{self, Chain, Form, HEADER},
+    frame::{self, Chain, HEADER},
     log::{Aof, Current},
-    record::Stop,
+    record::{Form, Stop},
     window::Window,
 };
 use std::{

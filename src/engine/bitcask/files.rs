@@ -204,21 +204,17 @@ impl Files {
 
     /// Writes a batch, with `sync` to stable storage, and then shows it.
     pub(super) fn write(&self, writer: &mut Writer, batch: &Batch<'_>, sync: bool) -> Result<After> {
-        let sums: Vec<(u32, u32)> = batch
-            .ops()
-            .iter()
-            .filter_map(|op| match op {
-                Op::Put { value, .. } => Some((value.len() as u32, crc32fast::hash(value))),
-                _ => None,
-            })
-            .collect();
         let segment = writer.id;
         let waste = writer.active.append_placed(batch, sync, |offsets| {
-            let places: Vec<_> = sums
-                .iter()
-                .zip(offsets)
-                .map(|(&(length, sum), &offset)| Place { segment, offset, length, sum }.to_bytes())
-                .collect();
+            let values = batch.ops().iter().filter_map(|op| match *op {
+                Op::Put { value, .. } => Some(value),
+                _ => None,
+            });
+            let mut places = Vec::with_capacity(offsets.len());
+            places.extend(values.zip(offsets).map(|(value, &offset)| {
+                let (length, sum) = (value.len() as u32, crc32fast::hash(value));
+                Place { segment, offset, length, sum }.to_bytes()
+            }));
             self.table.write_alone(&batch.with_values(places.iter().map(|place| &place[..])))
         })?;
         discard(waste);

@@ -27,7 +27,7 @@ pub(super) static INFO: Info = Info {
     open_files: OpenFiles { least: OWN_FILES + 16, most: OWN_FILES + 4096, per_read: 1 },
     loss: aof::LOSS,
     caveats: &[
-        Caveat::new("All keys must fit in memory: each takes its own length and about 46 bytes."),
+        Caveat::new("All keys must fit in memory: each takes its own length and about 55 bytes."),
         Caveat::new("A value is read from its file by a system call, also when the page is in memory."),
         Caveat::new(
             "SCAN, KEYS and what else looks at all keys read all values too, since their deadlines are with them.",

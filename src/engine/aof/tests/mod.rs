@@ -13,7 +13,8 @@ use super::{
     super::{Batch, Error, Op, Result},
     append::{Appending, PREPARED},
     file::{self, Storage},
-    frame::{self, Chain, Form, HEADER, PIECE},
+    frame::{self, Chain, HEADER, PIECE},
+    record::Form,
     *,
 };
 use std::{
