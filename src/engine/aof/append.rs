@@ -5,6 +5,7 @@ use super::{
     file::Storage,
     frame::{self, Chain, FILLER, HEADER, PIECE},
     record::{self, Form, OVERHEAD},
+    verbatim,
 };
 use std::{io, ops::RangeInclusive};
 
@@ -46,7 +47,7 @@ impl Appending<'_> {
             Form::Redis => {
                 record::encode(batch, group, buffer, |buffer, head| self.make_room(buffer, head))?;
             }
-            Form::Verbatim => record::encode_verbatim(
+            Form::Verbatim => verbatim::encode(
                 batch,
                 group,
                 (&mut *buffer, &mut (&mut *self, places)),

@@ -24,6 +24,7 @@ mod replay;
 mod rewrite;
 #[cfg(test)]
 mod tests;
+mod verbatim;
 mod window;
 
 use super::{Caveat, Extent, Loss, Lost};

@@ -63,46 +63,9 @@ pub(super) fn encode<E>(
     Ok(())
 }
 
-/// The same in [`Form::Verbatim`]. `placed` gets `out`, which ends with a `SET` record, and where in it the record's
-/// value is.
-pub(super) fn encode_verbatim<E, T>(
-    batch: &Batch<'_>,
-    group: bool,
-    (out, sink): (&mut Vec<u8>, &mut T),
-    ready: impl Fn(&mut T, &mut Vec<u8>, usize) -> Result<(), E>,
-    placed: impl Fn(&mut T, usize),
-) -> Result<(), E> {
-    if group {
-        ready(sink, out, MULTI.len())?;
-        out.extend_from_slice(MULTI);
-    }
-    for op in batch.ops() {
-        match op {
-            Op::Put { key, value } => {
-                ready(sink, out, OVERHEAD + key.len())?;
-                encode_plain(key, value, out);
-                placed(sink, out.len() - value.len() - b"\r\n".len());
-            }
-            Op::Delete { key } => {
-                ready(sink, out, OVERHEAD + key.len())?;
-                encode_delete(key, out);
-            }
-            Op::Clear => {
-                ready(sink, out, FLUSH.len())?;
-                out.extend_from_slice(FLUSH);
-            }
-        }
-    }
-    if group {
-        ready(sink, out, EXEC.len())?;
-        out.extend_from_slice(EXEC);
-    }
-    Ok(())
-}
-
-const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
-const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
-const FLUSH: &[u8] = b"*1\r\n$8\r\nFLUSHALL\r\n";
+pub(super) const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+pub(super) const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+pub(super) const FLUSH: &[u8] = b"*1\r\n$8\r\nFLUSHALL\r\n";
 
 /// What a record of a deadline begins with.
 const PEXPIREAT: &[u8] = b"*3\r\n$9\r\nPEXPIREAT\r\n";
@@ -125,13 +88,13 @@ pub(in super::super) fn encode_set(key: &[u8], value: &[u8], out: &mut Vec<u8>) 
     encode_plain(key, value, out);
 }
 
-fn encode_plain(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+pub(super) fn encode_plain(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n");
     encode_bulk(key, out);
     encode_bulk(value, out);
 }
 
-fn encode_delete(key: &[u8], out: &mut Vec<u8>) {
+pub(super) fn encode_delete(key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"*2\r\n$3\r\nDEL\r\n");
     encode_bulk(key, out);
 }
