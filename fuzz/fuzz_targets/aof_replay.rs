@@ -4,7 +4,7 @@
 #![no_main]
 
 use kvbench::engine::{
-    Batch, Compression, Engine, Fsync, KeyRange, Kind, Location, OpenOptions, ReadAhead, repair_log,
+    Batch, Compression, Engine, Fsync, KeyRange, Kind, Location, OpenOptions, ReadAhead, layout, repair_log,
 };
 use libfuzzer_sys::fuzz_target;
 use std::{fs, ops::ControlFlow, path::Path};
@@ -46,6 +46,12 @@ fn pairs(path: &Path) -> Option<Pairs> {
 fn write(path: &Path, program: &[u8]) -> Vec<Pairs> {
     let engine = open(path).expect("new");
     let mut states = vec![all(&*engine)];
+    // As the store does it: what has a deadline, or looks as if, has a head; and a record tells that there are deadlines.
+    let deadline = program.first().map_or(0, |byte| u64::from(byte % 4));
+    let stored = match deadline > 0 || layout::needs_head(program) {
+        true => [&layout::value_head(deadline), program].concat(),
+        false => program.to_vec(),
+    };
     for (number, step) in program.chunks(4).enumerate() {
         let value = vec![number as u8; usize::from(step.last().copied().unwrap_or(0)) * 8];
         let mut batch = Batch::default();
@@ -53,7 +59,12 @@ fn write(path: &Path, program: &[u8]) -> Vec<Pairs> {
             match key % 8 {
                 0 => batch.delete(b"k"),
                 1 => batch.clear(),
-                2 => batch.put(b"program", program),
+                2 => {
+                    if deadline > 0 {
+                        batch.put(&layout::EXPIRES, b"1");
+                    }
+                    batch.put(b"program", &stored);
+                }
                 _ => batch.put(std::slice::from_ref(key), &value),
             }
         }

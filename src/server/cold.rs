@@ -1,7 +1,10 @@
 //! Where a client's reads run: on its worker while they are short, and on a thread for blocking work, at the
 //! price of a thread hop, while some of them hold up the worker's other clients.
 
-use std::time::{Duration, Instant};
+use std::{
+    ops::BitOrAssign,
+    time::{Duration, Instant},
+};
 
 /// A read of one request that takes no longer than this holds nobody up.
 const LONG: Duration = Duration::from_micros(100);
@@ -9,24 +12,68 @@ const LONG: Duration = Duration::from_micros(100);
 /// Most read runs in a row that are off the worker after a cold one.
 const DISTRUST: u8 = 250;
 
-/// How many of one client's next read runs are to be off its worker.
+/// How many of one client's next read runs are to be treated as the last ones were found to be.
 #[derive(Default)]
-pub(super) struct Temperature(u8);
+struct Heat(u8);
 
-impl Temperature {
-    /// Whether its next reads are to be off the worker.
-    pub fn is_cold(&self) -> bool {
-        self.0 > 0
-    }
-
-    /// Learns from a read run. One that took long by chance costs little; a client of whose reads a few in a
-    /// hundred are cold is soon off the worker, and stays off it.
-    pub fn note(&mut self, cold: bool) {
-        self.0 = if cold {
+impl Heat {
+    /// Learns from a read run. One that was so by chance costs little; a client of whose reads a few in a
+    /// hundred are so is soon taken for one of which all are.
+    fn note(&mut self, is_so: bool) {
+        self.0 = if is_so {
             self.0.saturating_mul(8).saturating_add(1).min(DISTRUST)
         } else {
             self.0.saturating_sub(1)
         };
+    }
+}
+
+/// What is known of one client's reads.
+#[derive(Default)]
+pub(super) struct Temperature {
+    /// Of cold ones: that take long, or wait for a device.
+    cold: Heat,
+    /// Of those that wait for a device.
+    waiting: Heat,
+}
+
+impl Temperature {
+    /// Whether its next reads are to be off the worker.
+    pub fn is_cold(&self) -> bool {
+        self.cold.0 > 0
+    }
+
+    /// Whether its next reads will wait for a device, so that it pays to have several on the way at once.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting.0 > 0
+    }
+
+    /// Learns from a read run on the worker.
+    pub fn note_long(&mut self, is_long: bool) {
+        self.cold.note(is_long);
+        self.waiting.note(false);
+    }
+
+    /// Learns from a read run elsewhere.
+    pub fn note(&mut self, cost: Cost) {
+        self.cold.note(cost.is_cold);
+        self.waiting.note(cost.waited);
+    }
+}
+
+/// What a read run took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cost {
+    /// Whether it would have held up a worker's other clients.
+    pub is_cold: bool,
+    /// Whether it waited for a device.
+    pub waited: bool,
+}
+
+impl BitOrAssign for Cost {
+    fn bitor_assign(&mut self, other: Self) {
+        self.is_cold |= other.is_cold;
+        self.waited |= other.waited;
     }
 }
 
@@ -38,17 +85,23 @@ pub(super) fn is_long(read: impl FnOnce() -> usize) -> bool {
     each(begin.elapsed(), requests) > LONG
 }
 
-/// Tells whether `read` waited for a device or computed for long, as an engine does that reads a page from
+/// Tells whether `read` waited for a device, or computed for long, as an engine does that reads a page from
 /// the system's cache and decodes it. How long other threads had the core makes no difference.
 #[cfg(target_os = "linux")]
-pub(super) fn is_cold(read: impl FnOnce() -> usize) -> bool {
-    let (Some((begin, seen)), requests, Some((end, reads))) = (usage(), read(), usage()) else { return true };
-    reads != seen || each(end.saturating_sub(begin), requests) > LONG
+pub(super) fn cost(read: impl FnOnce() -> usize) -> Cost {
+    let (Some((begin, seen)), requests, Some((end, reads))) = (usage(), read(), usage()) else {
+        return Cost { is_cold: true, waited: true };
+    };
+    let waited = reads != seen;
+    Cost { is_cold: waited || each(end.saturating_sub(begin), requests) > LONG, waited }
 }
 
-/// Without a count of device reads, a long read is a cold one.
+/// Without a count of device reads, a long read is taken for one.
 #[cfg(not(target_os = "linux"))]
-pub(super) use is_long as is_cold;
+pub(super) fn cost(read: impl FnOnce() -> usize) -> Cost {
+    let is_cold = is_long(read);
+    Cost { is_cold, waited: is_cold }
+}
 
 fn each(time: Duration, requests: usize) -> Duration {
     time / u32::try_from(requests).unwrap_or(u32::MAX).max(1)
@@ -78,7 +131,7 @@ mod tests {
         let mut count = 0;
         for _ in 0..100_000 {
             count += u32::from(!temperature.is_cold());
-            temperature.note(random.random_range(0..100) < percent);
+            temperature.note_long(random.random_range(0..100) < percent);
         }
         f64::from(count) / 100_000.0
     }
@@ -94,10 +147,10 @@ mod tests {
     #[test]
     fn a_client_that_warms_up_comes_back() {
         let mut temperature = Temperature::default();
-        (0..1000).for_each(|_| temperature.note(true));
+        (0..1000).for_each(|_| temperature.note_long(true));
         let mut runs = 0;
         while temperature.is_cold() {
-            temperature.note(false);
+            temperature.note_long(false);
             runs += 1;
         }
         assert_eq!(runs, DISTRUST);
@@ -111,7 +164,8 @@ mod tests {
         };
         assert!(is_long(sleep));
         // Elsewhere than on Linux a thread's time without the core counts.
-        assert_eq!(is_cold(sleep), cfg!(not(target_os = "linux")));
+        let counted = cfg!(not(target_os = "linux"));
+        assert_eq!(cost(sleep), Cost { is_cold: counted, waited: counted });
     }
 
     #[cfg(target_os = "linux")]
@@ -122,7 +176,16 @@ mod tests {
             while usage().unwrap().0 - begin < LONG * 2 {}
             requests
         };
-        assert!(is_cold(|| compute(1)));
-        assert!(!is_cold(|| compute(1000)));
+        assert_eq!(cost(|| compute(1)), Cost { is_cold: true, waited: false });
+        assert_eq!(cost(|| compute(1000)), Cost::default());
+    }
+
+    #[test]
+    fn a_client_that_computes_for_long_does_not_wait_for_a_device() {
+        let mut temperature = Temperature::default();
+        temperature.note(Cost { is_cold: true, waited: false });
+        assert!(temperature.is_cold() && !temperature.is_waiting());
+        temperature.note(Cost { is_cold: true, waited: true });
+        assert!(temperature.is_cold() && temperature.is_waiting());
     }
 }

@@ -147,7 +147,7 @@ impl Sqlite {
         let lock = path::open_locked(&path.join(LOCK), path)?;
         let settings = Settings::new(Some(path.join(DATA)), options);
         let fail = |error| fail(error, Some(path));
-        let writer = settings.connect().map_err(fail)?;
+        let (writer, _) = settings.connect().map_err(fail)?;
         create(&writer).and_then(|()| begin_log(&writer)).map_err(fail)?;
         let log = path.join(LOG);
         let log = File::open(&log).map_err(Error::io("open", log))?;

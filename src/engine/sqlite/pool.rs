@@ -3,6 +3,7 @@
 use super::super::{Fsync, OpenOptions};
 use rusqlite::{Connection, OpenFlags};
 use std::{
+    collections::VecDeque,
     path::PathBuf,
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError,
@@ -29,6 +30,9 @@ pub(super) struct Settings {
     opened: AtomicUsize,
 }
 
+/// A connection, and whether it has a share of the cache.
+type Shared = (Connection, bool);
+
 impl Settings {
     pub fn new(data: Option<PathBuf>, options: &OpenOptions) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -37,7 +41,7 @@ impl Settings {
     }
 
     /// A new connection to the file, which is created when missing.
-    pub fn connect(&self) -> rusqlite::Result<Connection> {
+    pub fn connect(&self) -> rusqlite::Result<Shared> {
         // One thread at a time has it, so it needs no lock of its own.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
@@ -46,19 +50,20 @@ impl Settings {
             Connection::open_with_flags(self.data.as_deref().unwrap_or(":memory:".as_ref()), flags)?;
         connection.busy_timeout(PATIENCE)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
-        self.apply(&connection)?;
-        Ok(connection)
+        let has_share = self.apply(&connection)?;
+        Ok((connection, has_share))
     }
 
-    /// Sets what is not kept in the file.
-    pub fn apply(&self, connection: &Connection) -> rusqlite::Result<()> {
+    /// Sets what is not kept in the file. Returns whether the connection got a share of the cache.
+    pub fn apply(&self, connection: &Connection) -> rusqlite::Result<bool> {
         let share = self.cache_size / self.shares as u64;
         let is_early = self.opened.fetch_add(1, Ordering::Relaxed) < self.shares;
         let cache = if is_early { share } else { share.min(SMALL_CACHE) };
         // A negative number is of KiB, a positive one of pages.
         let kib = i64::try_from(cache.max(64 << 10) >> 10).unwrap_or(i64::MAX);
         connection.pragma_update(None, "cache_size", -kib)?;
-        set_synchronous(connection, self.fsync)
+        set_synchronous(connection, self.fsync)?;
+        Ok(is_early)
     }
 }
 
@@ -76,14 +81,15 @@ pub(super) struct Pool {
 }
 
 struct State {
-    idle: Vec<Connection>,
+    /// Those with a share of the cache are at the back.
+    idle: VecDeque<Shared>,
     /// How many more may be opened.
     left: usize,
 }
 
 impl Pool {
     pub fn new(settings: Settings, most: usize) -> Self {
-        let state = Mutex::new(State { idle: Vec::new(), left: most });
+        let state = Mutex::new(State { idle: VecDeque::new(), left: most });
         Self { settings, state, returned: Condvar::new() }
     }
 
@@ -94,18 +100,18 @@ impl Pool {
             Some(connection) => connection,
             None => self.settings.connect()?,
         };
-        let result = read(&connection)?;
+        let result = read(&connection.0)?;
         // One that failed, or was left in the midst of a read, is closed instead.
         lent.connection = Some(connection);
         Ok(result)
     }
 
     /// One that waits, or `None` when a new one may be opened.
-    fn take(&self) -> Option<Connection> {
+    fn take(&self) -> Option<Shared> {
         let mut state = self.lock();
         loop {
-            // The one that was used last has the warmest cache.
-            if let Some(connection) = state.idle.pop() {
+            // The one that was used last has the warmest cache, if it has one.
+            if let Some(connection) = state.idle.pop_back() {
                 return Some(connection);
             }
             if state.left > 0 {
@@ -124,14 +130,15 @@ impl Pool {
 /// A connection's place in the pool: dropped, it takes the connection back, or the right to open another.
 struct Lent<'p> {
     pool: &'p Pool,
-    connection: Option<Connection>,
+    connection: Option<Shared>,
 }
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
         let mut state = self.pool.lock();
         match self.connection.take() {
-            Some(connection) => state.idle.push(connection),
+            Some(connection @ (_, true)) => state.idle.push_back(connection),
+            Some(connection) => state.idle.push_front(connection),
             None => state.left += 1,
         }
         drop(state);

@@ -2,7 +2,8 @@
 
 use super::{
     super::{
-        account, cold,
+        account,
+        cold::{self, Cost},
         exchange::{Exchange, Home, Run},
         pool::HUGE,
         shared::Shared,
@@ -242,13 +243,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if !store.reads_may_wait() {
             read(&mut exchange);
         } else if self.temperature.is_cold() {
-            let fetched = self.fetch(&exchange).await?;
-            let read = |exchange: &mut Exchange, store: &Store| cold::is_cold(|| exchange.read(store));
-            let cold;
-            (exchange, cold) = self.read_off(exchange, read).await?;
-            self.temperature.note(cold || fetched);
+            let fetched =
+                if self.temperature.is_waiting() { self.fetch(&exchange).await? } else { Cost::default() };
+            let read = |exchange: &mut Exchange, store: &Store| cold::cost(|| exchange.read(store));
+            let mut cost;
+            (exchange, cost) = self.read_off(exchange, read).await?;
+            cost |= fetched;
+            self.temperature.note(cost);
         } else {
-            self.temperature.note(cold::is_long(|| read(&mut exchange)));
+            self.temperature.note_long(cold::is_long(|| read(&mut exchange)));
         }
         if too_much {
             exchange = self.read_off(exchange, Exchange::read).await?.0;
@@ -257,24 +260,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Has several threads read what the run will, so that the device gets these reads together and not one after the
-    /// other: an engine reads its keys in order. Returns whether one of them was cold.
-    async fn fetch(&self, exchange: &Exchange) -> io::Result<bool> {
+    /// other: an engine reads its keys in order. Returns what that took.
+    async fn fetch(&self, exchange: &Exchange) -> io::Result<Cost> {
         let parts = exchange.keys_in_parts(self.local.idle_readers());
         if parts.len() < 2 {
-            return Ok(false);
+            return Ok(Cost::default());
         }
         let start = |keys: Vec<Vec<u8>>| {
             let store = self.local.shared.context.store.clone();
-            spawn_blocking(move || cold::is_cold(|| store.fetch(&keys)))
+            spawn_blocking(move || cold::cost(|| store.fetch(&keys)))
         };
         let threads: Vec<_> = parts.into_iter().map(start).collect();
         let count = threads.len();
         let ends = async {
-            let mut cold = false;
+            let mut cost = Cost::default();
             for thread in threads {
-                cold |= thread.await?;
+                cost |= thread.await?;
             }
-            Ok(cold)
+            Ok(cost)
         };
         self.local.promise_of(count, ends).await
     }

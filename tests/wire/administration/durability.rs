@@ -2,7 +2,7 @@
 
 use super::text;
 use crate::{
-    every_store::{Running, in_memory, with_every_store},
+    every_store::{in_memory, with_every_store},
     frames::ask,
     support::{Client, Server, request},
 };
@@ -47,7 +47,7 @@ fn the_policy_changes_where_the_engine_can() {
 #[cfg(feature = "mdbx")]
 #[test]
 fn a_refused_policy_changes_nothing_else() {
-    let running = Running::start("mdbx", "data", &[]);
+    let running = crate::every_store::Running::start("mdbx", "data", &[]);
     let mut client = running.connect();
     let reply = text(&mut client, &["CONFIG", "SET", "timeout", "77", "appendfsync", "always"]);
     assert!(reply.starts_with("-ERR CONFIG SET failed"), "{reply}");
