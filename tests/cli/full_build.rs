@@ -13,7 +13,7 @@ fn the_readme_says_what_the_stores_promise() {
 #[test]
 fn the_reference_run_says_before_what_it_needs() {
     /// In which the script at its full scale has measured everything once.
-    const MINUTES: f64 = 40.0;
+    const MINUTES: f64 = 45.0;
 
     /// Minutes of a text such as `90 s`, `12 min` or `1.5 h`.
     fn minutes(text: &str) -> f64 {
