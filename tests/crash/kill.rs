@@ -69,24 +69,14 @@ fn an_orderly_end_loses_nothing_under_any_policy() {
 fn the_stores_that_write_through_promise_that_a_kill_loses_nothing() {
     for fsync in Fsync::ALL {
         for store in stores().filter(|store| {
-            [
-                "map",
-                "btree",
-                "bitcask",
-                "rocksdb",
-                "rocksdb-blob",
-                "lmdb",
-                "sqlite",
-                "fjall",
-                "mdbx",
-                "canopydb",
-            ]
-            .contains(store)
+            ["map", "btree", "bitcask", "rocksdb", "rocksdb-blob", "lmdb", "sqlite", "fjall", "mdbx"]
+                .contains(store)
         }) {
             assert!(loses_nothing(store, fsync), "{store} under {fsync}");
         }
     }
-    assert!(stores().all(|store| loses_nothing(store, Fsync::Always)));
+    // canopydb promises less, because of full disks.
+    assert!(stores().all(|store| store == "canopydb" || loses_nothing(store, Fsync::Always)));
 }
 
 /// Four seconds are four periods of the timer, and twice the two that sled may take.
