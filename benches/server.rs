@@ -72,6 +72,7 @@ fn config() -> Config {
         map_size: 1 << 30,
         read_ahead: ReadAhead::Auto,
         compression: Compression::None,
+        direct_reads: false,
         network: Network::default(),
         metrics: None,
         file: None,

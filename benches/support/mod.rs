@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark, whose failures shall stop it")]
 
 use criterion::Criterion;
-use kvbench::engine::{Compression, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead};
+use kvbench::engine::{Engine, Fsync, Kind, Location, OpenOptions};
 use std::{
     env,
     path::{Path, PathBuf},
@@ -48,13 +48,10 @@ pub fn data_dir() -> TempDir {
 /// which has to hold less.
 pub fn options(location: Location, fsync: Fsync) -> OpenOptions {
     OpenOptions {
-        location,
-        fsync,
         cache_size: 256 << 20,
         map_size: 4 << 30,
-        read_ahead: ReadAhead::Auto,
         max_files: u64::MAX,
-        compression: Compression::None,
+        ..OpenOptions::new(location, fsync)
     }
 }
 

@@ -4,7 +4,7 @@
 #![no_main]
 
 use kvbench::engine::{
-    Batch, Compression, Engine, Fsync, KeyRange, Kind, Location, OpenOptions, ReadAhead, layout, repair_log,
+    Batch, Engine, Fsync, KeyRange, Kind, Location, OpenOptions, layout, repair_log,
 };
 use libfuzzer_sys::fuzz_target;
 use std::{fs, ops::ControlFlow, path::Path};
@@ -12,15 +12,7 @@ use std::{fs, ops::ControlFlow, path::Path};
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn open(path: &Path) -> Option<Box<dyn Engine>> {
-    let options = OpenOptions {
-        location: Location::Path(path.into()),
-        fsync: Fsync::No,
-        cache_size: 1 << 20,
-        map_size: 1 << 20,
-        read_ahead: ReadAhead::Auto,
-        max_files: u64::MAX,
-        compression: Compression::None,
-    };
+    let options = OpenOptions { cache_size: 1 << 20, ..OpenOptions::new(Location::Path(path.into()), Fsync::No) };
     (Kind::find("btree").expect("always there").open)(&options).ok()
 }
 

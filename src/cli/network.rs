@@ -1,5 +1,6 @@
 //! The flags of `serve` about sockets, and who may use them.
 
+use super::words::YesNo;
 use crate::{
     command::{self, Password},
     config::{self, AuthClients, ClientLimits},
@@ -128,12 +129,6 @@ fn password(text: &str) -> Result<Password, String> {
 fn command_parser() -> impl TypedValueParser<Value = &'static str> {
     PossibleValuesParser::new(command::table().map(|spec| spec.name))
         .try_map(|name| command::find(&name).map(|spec| spec.name).ok_or("there is no such command"))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum YesNo {
-    Yes,
-    No,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -2,7 +2,7 @@
 
 use super::{
     network, slowness,
-    words::{CompressionWord, FsyncWord, kind_parser},
+    words::{CompressionWord, FsyncWord, YesNo, kind_parser},
 };
 use crate::{
     config::Config,
@@ -43,6 +43,9 @@ pub struct Serve {
     /// Compression of blocks on disk
     #[arg(long, value_enum, default_value = "none", help_heading = "Store")]
     compression: CompressionWord,
+    /// Read the files of RocksDB past the kernel's page cache: what is not in --cache-size is read from the disk
+    #[arg(long, value_enum, default_value = "no", help_heading = "Store")]
+    direct_reads: YesNo,
 
     /// Sockets, and who may use them.
     #[command(flatten)]
@@ -134,6 +137,7 @@ impl Serve {
                 CompressionWord::None => Compression::None,
                 CompressionWord::Lz4 => Compression::Lz4,
             },
+            direct_reads: self.direct_reads == YesNo::Yes,
             network,
             metrics: self.metrics,
             disabled_commands,

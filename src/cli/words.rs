@@ -58,3 +58,9 @@ pub(super) enum CompressionWord {
     None,
     Lz4,
 }
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum YesNo {
+    Yes,
+    No,
+}

@@ -26,6 +26,8 @@ pub struct Config {
     pub read_ahead: ReadAhead,
     /// `--compression`
     pub compression: Compression,
+    /// `--direct-reads`
+    pub direct_reads: bool,
     /// Sockets, and who may use them.
     pub network: Network,
     /// `--config`: the file that CONFIG REWRITE writes.
@@ -75,6 +77,8 @@ pub enum Error {
     NoMemory { store: &'static str, able: String },
     #[error("--compression {compression} does not work with --store {store}; it works with {able}")]
     NoCompression { store: &'static str, compression: Compression, able: String },
+    #[error("--direct-reads yes does not work with --store {store}; it works with {able}")]
+    NoDirectReads { store: &'static str, able: String },
     #[error("--port off: no client could connect; add --tls-port or --unixsocket")]
     NoWayIn,
     #[error(
@@ -93,6 +97,10 @@ impl Config {
         if !info.compression.contains(&self.compression) {
             let able = names(|kind| kind.info.compression.contains(&self.compression));
             return Err(Error::NoCompression { store: info.name, compression: self.compression, able });
+        }
+        if self.direct_reads && !info.has_direct_reads {
+            let able = names(|kind| kind.info.has_direct_reads);
+            return Err(Error::NoDirectReads { store: info.name, able });
         }
         self.check_network()
     }
@@ -119,6 +127,7 @@ impl Config {
             map_size: self.map_size,
             read_ahead: self.read_ahead,
             compression: self.compression,
+            direct_reads: self.direct_reads,
             max_files,
         })
     }
@@ -144,6 +153,7 @@ impl Config {
             ("cache-size", self.cache_size.to_string()),
             ("compression", self.compression.to_string()),
             ("databases", "16".into()),
+            ("direct-reads", if self.direct_reads { "yes" } else { "no" }.into()),
             ("map-size", self.map_size.to_string()),
             ("max-unsynced", self.max_unsynced.as_secs().to_string()),
             ("maxmemory", "0".into()),

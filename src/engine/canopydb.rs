@@ -29,6 +29,7 @@ static INFO: Info = Info {
     constant_count: true,
     allocates_in_rust: true,
     has_map_size: false,
+    has_direct_reads: false,
     writers: Writers::Turns,
     compression: &[Compression::None],
     cache: "page cache of this size; besides, pages that are not yet in the file: usually 64 MiB, at most 256 MiB",

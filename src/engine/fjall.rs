@@ -34,6 +34,7 @@ static INFO: Info = Info {
     constant_count: false,
     allocates_in_rust: true,
     has_map_size: false,
+    has_direct_reads: false,
     writers: Writers::Turns,
     compression: &[Compression::None, Compression::Lz4],
     cache: "one budget: half of it for the block cache, an eighth (at most 64 MiB) for each memtable, of which two \

@@ -313,6 +313,8 @@ pub struct Info {
     pub allocates_in_rust: bool,
     /// Whether `--map-size` limits its data file.
     pub has_map_size: bool,
+    /// Whether `--direct-reads` works.
+    pub has_direct_reads: bool,
     /// What it does with several writers.
     pub writers: Writers,
     /// The values of `--compression` it takes.

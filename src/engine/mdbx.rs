@@ -34,6 +34,7 @@ static INFO: Info = Info {
     constant_count: true,
     allocates_in_rust: false,
     has_map_size: true,
+    has_direct_reads: false,
     writers: Writers::Turns,
     compression: &[Compression::None],
     cache: "not used: the operating system's page cache holds the map",

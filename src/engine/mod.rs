@@ -226,6 +226,8 @@ pub struct OpenOptions {
     pub read_ahead: ReadAhead,
     /// Block compression.
     pub compression: Compression,
+    /// Whether tables are read past the kernel's page cache.
+    pub direct_reads: bool,
     /// Files it may have open, at least `Info::open_files.least`.
     pub max_files: u64,
 }
@@ -240,6 +242,7 @@ impl OpenOptions {
             map_size: 1 << 40,
             read_ahead: ReadAhead::Auto,
             compression: Compression::None,
+            direct_reads: false,
             max_files: 1 << 16,
         }
     }

@@ -40,6 +40,7 @@ static INFO: Info = Info {
     constant_count: true,
     allocates_in_rust: true,
     has_map_size: false,
+    has_direct_reads: false,
     writers: Writers::Turns,
     compression: &[Compression::None],
     cache: "page cache of this size, part of it for pages not yet written",

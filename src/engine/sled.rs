@@ -31,6 +31,7 @@ static INFO: Info = Info {
     constant_count: false,
     allocates_in_rust: true,
     has_map_size: false,
+    has_direct_reads: false,
     writers: Writers::Together,
     compression: &[Compression::None],
     cache: "page cache of this size",

@@ -3,22 +3,14 @@
 use super::exchange::{Exchange, Run};
 use crate::{
     command::Commands,
-    engine::{Batch, Compression, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead},
+    engine::{Batch, Engine, Fsync, Kind, Location, OpenOptions},
     resp::{Decoder, Limits},
     store::Store,
 };
 use std::slice;
 
 fn in_memory() -> Box<dyn Engine> {
-    let options = OpenOptions {
-        location: Location::Memory,
-        fsync: Fsync::No,
-        cache_size: 0,
-        map_size: 0,
-        read_ahead: ReadAhead::Auto,
-        max_files: u64::MAX,
-        compression: Compression::None,
-    };
+    let options = OpenOptions::new(Location::Memory, Fsync::No);
     Kind::find("map").unwrap().open(&options).unwrap()
 }
 

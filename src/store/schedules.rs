@@ -15,7 +15,7 @@ mod threads {
 }
 
 use super::{Error, Store, Txn, Work};
-use crate::engine::{Compression, Fsync, Kind, Location, OpenOptions, ReadAhead};
+use crate::engine::{Fsync, Kind, Location, OpenOptions};
 use loom::{
     sync::{Arc, Condvar, Mutex},
     thread,
@@ -56,15 +56,7 @@ struct Delivered {
 
 fn store() -> Store {
     let kind = Kind::find("map").unwrap();
-    let options = OpenOptions {
-        location: Location::Memory,
-        fsync: Fsync::No,
-        cache_size: 0,
-        map_size: 0,
-        read_ahead: ReadAhead::Auto,
-        max_files: u64::MAX,
-        compression: Compression::None,
-    };
+    let options = OpenOptions::new(Location::Memory, Fsync::No);
     Store::new(kind.open(&options).unwrap(), Fsync::No)
 }
 

@@ -2,8 +2,7 @@
 
 use super::{CommitQueue, Error, Keyspace, Space, Store, Txn, Watch, Work};
 use crate::engine::{
-    self, Batch, Compression, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, VisitPair,
-    VisitValue,
+    self, Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, VisitPair, VisitValue,
 };
 use std::{
     collections::HashSet,
@@ -40,15 +39,7 @@ enum Outcome {
 
 impl Limited {
     fn new(room: usize) -> Self {
-        let options = OpenOptions {
-            location: Location::Memory,
-            fsync: Fsync::No,
-            cache_size: 0,
-            map_size: 0,
-            compression: Compression::None,
-            read_ahead: Default::default(),
-            max_files: u64::MAX,
-        };
+        let options = OpenOptions::new(Location::Memory, Fsync::No);
         let engine = Kind::find("map").unwrap().open(&options).unwrap();
         Self { engine, room, writes: Arc::default(), syncs: None, turns: None, unreadable: false }
     }

@@ -1,8 +1,6 @@
 //! The engines and settings under test, and an open engine with its files.
 
-use crate::engine::{
-    Batch, Compression, Engine, Extent, Fsync, KeyRange, Kind, Location, OpenOptions, ReadAhead, Result,
-};
+use crate::engine::{Batch, Engine, Extent, Fsync, KeyRange, Kind, Location, OpenOptions, Result};
 use std::{
     collections::BTreeSet,
     fmt, fs, io,
@@ -58,13 +56,10 @@ pub fn scratch() -> TempDir {
 /// Options that suit every test but those about a limit.
 pub fn options(path: impl Into<PathBuf>, fsync: Fsync) -> OpenOptions {
     OpenOptions {
-        location: Location::Path(path.into()),
-        fsync,
         cache_size: 16 << 20,
         map_size: 256 << 20,
-        read_ahead: ReadAhead::Auto,
         max_files: u64::MAX,
-        compression: Compression::None,
+        ..OpenOptions::new(Location::Path(path.into()), fsync)
     }
 }
 

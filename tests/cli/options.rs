@@ -73,6 +73,29 @@ fn compression_is_refused_by_name_where_the_engine_has_none() {
     }
 }
 
+#[test]
+fn direct_reads_are_refused_by_name_where_the_engine_has_none() {
+    let able = |store: &str| Kind::find(store).unwrap().info.has_direct_reads;
+    for store in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        let args = ["--store", store, "--path", "data", "--direct-reads", "yes", "--port", "0"];
+        if able(store) {
+            let server = serve(dir.path(), &args[..6]);
+            let mut client = server.connect();
+            client.send("SET k v\r\nGET k\r\nCONFIG GET direct-reads\r\n");
+            client.expect("+OK\r\n$1\r\nv\r\n*2\r\n$12\r\ndirect-reads\r\n$3\r\nyes\r\n");
+            assert!(server.terminate().success());
+            let log = fs::read_to_string(dir.path().join("data/LOG")).unwrap();
+            let setting = log.lines().find(|line| line.contains("Options.use_direct_reads:")).unwrap();
+            assert!(setting.ends_with(": 1"), "{setting}");
+        } else {
+            let line = failure(dir.path(), &args);
+            assert!(line.contains("--direct-reads yes") && line.contains(store), "{line}");
+            assert!(stores().filter(|store| able(store)).all(|other| line.contains(other)), "{line}");
+        }
+    }
+}
+
 fn compresses(store: &str) -> bool {
     Kind::find(store).unwrap().info.compression.contains(&Compression::Lz4)
 }

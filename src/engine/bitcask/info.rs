@@ -20,6 +20,7 @@ pub(super) static INFO: Info = Info {
     constant_count: true,
     allocates_in_rust: true,
     has_map_size: false,
+    has_direct_reads: false,
     writers: Writers::One,
     compression: &[Compression::None],
     cache: "not used: keys are in memory, values in the system's page cache",

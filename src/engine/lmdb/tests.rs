@@ -7,13 +7,9 @@ use crate::engine::{ReadAhead, read_ahead::tests::is_random};
 
 fn open(path: &Path, read_ahead: ReadAhead) -> Lmdb {
     let options = OpenOptions {
-        location: Location::Path(path.into()),
-        fsync: Fsync::No,
-        cache_size: 0,
-        map_size: 1 << 30,
         read_ahead,
-        max_files: u64::MAX,
-        compression: Compression::None,
+        map_size: 1 << 30,
+        ..OpenOptions::new(Location::Path(path.into()), Fsync::No)
     };
     Lmdb::open_here(path, &options).unwrap()
 }

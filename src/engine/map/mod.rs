@@ -36,6 +36,7 @@ static INFO: Info = Info {
     constant_count: true,
     allocates_in_rust: true,
     has_map_size: false,
+    has_direct_reads: false,
     writers: Writers::One,
     compression: &[Compression::None],
     cache: "not used: all data are in memory",

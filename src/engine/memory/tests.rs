@@ -1,7 +1,7 @@
 //! Tests of the engines as a whole: both tables, in memory and over a log.
 
 use super::{
-    super::{Compression, Fsync, Kind, ReadAhead, btree, btree::BTree, map, map::Map},
+    super::{Fsync, Kind, btree, btree::BTree, map, map::Map},
     *,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -10,15 +10,7 @@ use std::{collections::BTreeMap, fs, ops::Bound, path::Path};
 type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options(location: Location) -> OpenOptions {
-    OpenOptions {
-        location,
-        fsync: Fsync::No,
-        cache_size: 0,
-        map_size: 0,
-        read_ahead: ReadAhead::Auto,
-        max_files: u64::MAX,
-        compression: Compression::None,
-    }
+    OpenOptions::new(location, Fsync::No)
 }
 
 fn open(kind: &Kind, path: &Path) -> Box<dyn Engine> {

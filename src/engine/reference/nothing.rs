@@ -23,6 +23,7 @@ pub(super) static INFO: Info = Info {
     constant_count: true,
     allocates_in_rust: true,
     has_map_size: false,
+    has_direct_reads: false,
     writers: Writers::Together,
     compression: &[Compression::None],
     cache: "not used",

@@ -25,6 +25,7 @@ const fn info(name: &'static str, caveats: &'static [Caveat]) -> Info {
         constant_count: false,
         allocates_in_rust: false,
         has_map_size: false,
+        has_direct_reads: true,
         writers: Writers::Together,
         compression: &[Compression::None, Compression::Lz4],
         cache: "one budget: block cache (LRU) with indexes and filters, of which up to half for memtables (at most \

@@ -146,6 +146,7 @@ fn db_options(options: &OpenOptions) -> Options {
     result.set_write_buffer_manager(&memtables);
     result.set_compression_type(compression_type(options.compression));
     result.set_max_background_jobs(2);
+    result.set_use_direct_reads(options.direct_reads);
     result.set_max_open_files(max_open_files(options.max_files));
     // Its text log, one file a start.
     result.set_keep_log_file_num(4);

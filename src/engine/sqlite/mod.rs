@@ -34,6 +34,7 @@ static INFO: Info = Info {
     constant_count: false,
     allocates_in_rust: false,
     has_map_size: false,
+    has_direct_reads: false,
     writers: Writers::Turns,
     compression: &[Compression::None],
     cache: "page caches, of which the connection that writes and one reader a core have equal shares; further \

@@ -6,7 +6,7 @@ use crate::{
     frames::exchange,
     support::{Client, Server},
 };
-use kvbench::engine::{Batch, Compression, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead};
+use kvbench::engine::{Batch, Engine, Fsync, Kind, Location, OpenOptions};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -134,15 +134,7 @@ fn tear(before: (Vec<u8>, BTreeMap<Vec<u8>, String>), after: &[u8], what: &str) 
 }
 
 fn open(path: &Path) -> Box<dyn Engine> {
-    let options = OpenOptions {
-        location: Location::Path(path.into()),
-        fsync: Fsync::Always,
-        cache_size: 0,
-        map_size: 0,
-        read_ahead: ReadAhead::Auto,
-        max_files: u64::MAX,
-        compression: Compression::None,
-    };
+    let options = OpenOptions::new(Location::Path(path.into()), Fsync::Always);
     Kind::find("map").unwrap().open(&options).unwrap()
 }
 

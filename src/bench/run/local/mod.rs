@@ -20,7 +20,7 @@ use crate::{
         data::{Data, live::Live},
         result::{Cell, Commits, Measurement, Outcome, Step, Target, Workload, level::Level},
     },
-    engine::{Compression, Durability, Engine, Fsync, Location, OpenOptions, ReadAhead, reference},
+    engine::{Compression, Durability, Engine, Fsync, Location, OpenOptions, reference},
 };
 use ending::{End, once};
 use std::{sync::Arc, time::Instant};
@@ -233,21 +233,20 @@ fn settle(engine: &dyn Engine) -> impl Fn() -> Result<(), String> {
 }
 
 fn open_options(job: &Job, target: &Target) -> Result<OpenOptions, String> {
+    let location = match target.persistent {
+        true => Location::Path(job.directory.join("store")),
+        false => Location::Memory,
+    };
     Ok(OpenOptions {
-        location: match target.persistent {
-            true => Location::Path(job.directory.join("store")),
-            false => Location::Memory,
-        },
-        fsync: fsync(target),
         cache_size: target.cache_bytes,
         map_size: job.map_size,
-        read_ahead: ReadAhead::Auto,
         max_files: u64::MAX,
         compression: match target.compression.as_str() {
             "none" => Compression::None,
             "lz4" => Compression::Lz4,
             other => return Err(format!("no compression {other}")),
         },
+        ..OpenOptions::new(location, fsync(target))
     })
 }
 
@@ -320,15 +319,7 @@ mod tests {
     #[test]
     fn a_load_syncs_at_its_end_only_whatever_the_policy() {
         let directory = tempfile::tempdir().unwrap();
-        let options = OpenOptions {
-            location: Location::Path(directory.path().join("store")),
-            fsync: Fsync::Always,
-            cache_size: 1 << 20,
-            map_size: 1 << 30,
-            read_ahead: ReadAhead::Auto,
-            max_files: u64::MAX,
-            compression: Compression::None,
-        };
+        let options = OpenOptions::new(Location::Path(directory.path().join("store")), Fsync::Always);
         let opened = RefCell::new(Vec::new());
         let open = |options: &OpenOptions| {
             opened.borrow_mut().push(options.fsync);
