@@ -93,12 +93,16 @@ impl Aof {
                 break;
             }
         }
+        let mut before = u64::MAX;
         for _ in 0..ROUNDS {
             fresh.copy_gained(self.len())?;
             fresh.sync()?;
-            if self.len() - fresh.copied <= LAST_PIECE {
+            let left = self.len() - fresh.copied;
+            // As much was written meanwhile as was copied: more rounds come no nearer, and cost what writers need.
+            if left <= LAST_PIECE || left >= before {
                 break;
             }
+            before = left;
         }
         fresh.replace_log()
     }
