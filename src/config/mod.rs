@@ -83,7 +83,9 @@ pub enum Error {
     NoNodes { store: &'static str },
     #[error("--pd does not work with --store {store}; it works with --store tikv")]
     NoCluster { store: &'static str },
-    #[error("--path does not work with --store {store}, whose data are on other machines; use --pd and --prefix")]
+    #[error(
+        "--path does not work with --store {store}, whose data are on other machines; use --pd and --prefix"
+    )]
     NoPath { store: &'static str },
     #[error(
         "--fsync {fsync} does not work with --store {store}: the cluster decides when a write is acknowledged, which is \
@@ -123,9 +125,7 @@ impl Config {
             (Location::Cluster { nodes, .. }, true) if nodes.is_empty() => Err(Error::NoNodes { store }),
             (Location::Cluster { nodes, .. }, false) if !nodes.is_empty() => Err(Error::NoCluster { store }),
             (Location::Path(_) | Location::Memory, true) => Err(Error::NoPath { store }),
-            (_, true) if self.fsync != Fsync::Always => {
-                Err(Error::ClusterSyncs { store, fsync: self.fsync })
-            }
+            (_, true) if self.fsync != Fsync::Always => Err(Error::ClusterSyncs { store, fsync: self.fsync }),
             _ => Ok(()),
         }
     }

@@ -1,9 +1,8 @@
 //! `redb`: a copy-on-write B+ tree in one file, in Rust.
 
 use super::{
-    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind,
-    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::FirstFile,
-    path,
+    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Loss,
+    Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::FirstFile, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use redb::{

@@ -15,6 +15,8 @@ mod policy;
 mod queue;
 #[cfg(test)]
 mod schedules;
+#[cfg(test)]
+mod sharing;
 mod space;
 mod stored;
 #[cfg(test)]
@@ -36,7 +38,6 @@ use counts::Counted;
 use cursors::Cursors;
 use own::Own;
 use policy::Policy;
-use stored::Source;
 use std::{
     hint::black_box,
     ops::ControlFlow,
@@ -46,6 +47,7 @@ use std::{
     },
     time::Duration,
 };
+use stored::Source;
 use unsynced::Unsynced;
 use watch::Watches;
 

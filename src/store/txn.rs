@@ -413,7 +413,9 @@ impl<'g> Txn<'g> {
             if is_over || !watches.is_unchanged(watch) {
                 return Ok(false);
             }
-            if self.shared && self.read_stored(&watch.stored, |_, value| watches.digest(value))? != watch.digest {
+            if self.shared
+                && self.read_stored(&watch.stored, |_, value| watches.digest(value))? != watch.digest
+            {
                 return Ok(false);
             }
         }

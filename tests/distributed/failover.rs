@@ -139,7 +139,9 @@ fn nothing_acknowledged_is_lost_with_a_node() {
         let found = client.call(&["GET", &format!("counter:{name}")]);
         let found: i64 = found.as_str().and_then(|text| text.parse().ok()).unwrap_or(0);
         if !(*sure..=sure + unsure).contains(&found) {
-            lost.push(format!("counter:{name}: {sure} were acknowledged, {unsure} are not known, {found} is there"));
+            lost.push(format!(
+                "counter:{name}: {sure} were acknowledged, {unsure} are not known, {found} is there"
+            ));
         }
     }
     let errors: Vec<_> = known.iter().flat_map(|(_, known)| &known.errors).collect();

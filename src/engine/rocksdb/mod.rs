@@ -5,8 +5,8 @@ mod info;
 mod stall;
 
 use super::{
-    Batch, Check, Compression, Engine, Error, Figure, Fsync, Info, KeyRange, Kind, Op, OpenOptions,
-    Result, Sound, VisitPair, VisitValue, first::Directory, path,
+    Batch, Check, Compression, Engine, Error, Figure, Fsync, Info, KeyRange, Kind, Op, OpenOptions, Result,
+    Sound, VisitPair, VisitValue, first::Directory, path,
 };
 use info::{MOST_FILES, OWN_FILES};
 use rocksdb::{

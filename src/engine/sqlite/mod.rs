@@ -3,9 +3,8 @@
 mod pool;
 
 use super::{
-    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind,
-    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::Directory,
-    path,
+    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Loss,
+    Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::Directory, path,
 };
 use pool::{Pool, Settings, set_synchronous};
 use rusqlite::{Connection, ErrorCode, Row, TransactionBehavior, params_from_iter};

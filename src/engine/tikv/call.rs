@@ -1,6 +1,6 @@
 //! Calls of an asynchronous client from threads that may wait, and what their errors mean.
 
-use super::NAME;
+use super::info::NAME;
 use crate::engine::{Error, Result};
 use std::{
     future::Future,
@@ -27,7 +27,8 @@ pub(super) struct Calls(Option<Runtime>);
 
 impl Calls {
     pub fn new() -> Result<Self> {
-        let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("tikv").enable_all().build();
+        let runtime =
+            Builder::new_multi_thread().worker_threads(THREADS).thread_name("tikv").enable_all().build();
         Ok(Self(Some(runtime.map_err(|error| Error::library(NAME, error))?)))
     }
 
