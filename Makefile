@@ -1,4 +1,4 @@
-# kvbench: make run | demo | test | check | fuzz | miri | bench | setup
+# kvbench: make run | demo | test | test-distributed | check | fuzz | miri | bench | setup
 #
 # Outside the checkout, so that RocksDB (many minutes of C++) is compiled once and not for every clone.
 CARGO_TARGET_DIR ?= $(HOME)/.cache/kvbench-target
@@ -14,7 +14,7 @@ FEATURES := --no-default-features $(if $(NATIVE),--features $(NATIVE))
 
 ROCKSDB_TAKES_TIME := echo "RocksDB compiles for 10 to 30 minutes, once."
 
-.PHONY: run demo test check fuzz miri bench setup
+.PHONY: run demo test test-distributed check fuzz miri bench setup
 
 run:
 	@tools/setup $(STORE)
@@ -38,12 +38,23 @@ test:
 	  --test engine --test crash --test wire
 	cargo test --release -p own-engine
 
+# Over a small cluster on this machine: Go builds it the first time. See docs/distributed.md.
+DISTRIBUTED := cargo test --release --no-default-features --features tikv,fault-injection --test distributed
+
+test-distributed:
+	@tools/setup map
+	$(DISTRIBUTED) --no-run
+	tools/cluster tikv up
+	tools/cluster tikv exec env KVBENCH_PD=127.0.0.1:2379 CARGO_NET_OFFLINE=true $(DISTRIBUTED) -- --test-threads 4 --nocapture; \
+	  failed=$$?; tools/cluster tikv down; exit $$failed
+
 # What must be clean before a change lands, besides the tests.
 check:
 	@tools/setup all
 	cargo fmt --check
 	cargo clippy --release --all-targets --features fault-injection,canopydb -- -D warnings
 	cargo clippy --release --all-targets --no-default-features -- -D warnings
+	cargo clippy --release --all-targets --no-default-features --features tikv,fault-injection -- -D warnings
 	cargo clippy --release -p own-engine --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --lib
 	tools/package

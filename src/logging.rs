@@ -41,7 +41,7 @@ pub fn begin(level: LevelFilter, format: Format) {
     let mut builder = Builder::new();
     // What is let through is decided before, by the level of the moment.
     builder.filter_level(LevelFilter::Trace);
-    for library in ["canopydb", "fjall", "libmdbx", "lsm_tree"] {
+    for library in ["canopydb", "fjall", "libmdbx", "lsm_tree", "tikv_client"] {
         builder.filter_module(library, theirs);
     }
     if format == Format::Json {

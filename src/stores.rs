@@ -1,7 +1,7 @@
 //! `kvbench stores`: what the engines of this build are and promise, and what of it was proved.
 
 use crate::{
-    engine::{Fsync, Info, kept_by, kinds},
+    engine::{DISTRIBUTED, Fsync, Info, kept_by, kinds},
     proof::Results,
 };
 use std::fmt::{self, Write};
@@ -10,7 +10,7 @@ use std::fmt::{self, Write};
 pub fn describe() -> String {
     let mut text = String::new();
     let proved = Results::proved();
-    for kind in kinds() {
+    for kind in kinds().chain(DISTRIBUTED) {
         // Writing to a String cannot fail.
         let _ = describe_one(kind.info, &proved, &mut text);
     }

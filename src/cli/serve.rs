@@ -23,6 +23,14 @@ pub struct Serve {
     /// File or directory of the data, or :memory: to keep nothing on disk [default: STORE.db]
     #[arg(long, value_name = "PATH|:memory:", help_heading = "Store")]
     path: Option<PathBuf>,
+    /// Placement drivers of the TiKV cluster that holds the data
+    #[cfg(feature = "tikv")]
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', help_heading = "Store")]
+    pd: Vec<String>,
+    /// What all keys begin with in that cluster. Servers with the same prefix have the same data
+    #[cfg(feature = "tikv")]
+    #[arg(long, value_name = "TEXT", default_value = "kvbench/", help_heading = "Store")]
+    prefix: String,
     /// When a write is acknowledged. always (true): after it is synced to stable storage. everysec: at once, with a sync every
     /// second. no (false): at once, and the engine or the operating system decides when to sync
     #[arg(long, value_enum, default_value = "always", help_heading = "Store")]
@@ -113,10 +121,23 @@ impl Serve {
         }
     }
 
+    /// Where the data are.
+    fn location(&self) -> Location {
+        #[cfg(feature = "tikv")]
+        if !self.pd.is_empty() || self.store.info.family.is_shared() && self.path.is_none() {
+            let prefix = self.prefix.clone().into_bytes();
+            return Location::Cluster { nodes: self.pd.clone(), prefix };
+        }
+        match &self.path {
+            Some(path) if path.as_os_str() == ":memory:" => Location::Memory,
+            Some(path) => Location::Path(path.clone()),
+            None => Location::Path(format!("{}.db", self.store.info.name).into()),
+        }
+    }
+
     /// The server's options, with what depends on others or on the machine filled in.
     pub fn config(self) -> Config {
-        let path = self.path.unwrap_or_else(|| format!("{}.db", self.store.info.name).into());
-        let location = if path.as_os_str() == ":memory:" { Location::Memory } else { Location::Path(path) };
+        let location = self.location();
         let (network, disabled_commands) = self.network.config();
         let cores = || thread::available_parallelism().map_or(1, usize::from);
         Config {

@@ -1,6 +1,6 @@
 //! Words that several commands share, to values.
 
-use crate::engine::{FAULTY, Fsync, Kind, kinds, reference};
+use crate::engine::{DISTRIBUTED, FAULTY, Fsync, Kind, kinds, reference};
 use clap::{
     ValueEnum,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
@@ -25,7 +25,7 @@ fn wrong_percent() -> String {
 }
 
 pub(super) fn kind_parser() -> impl TypedValueParser<Value = &'static Kind> {
-    let listed = kinds().chain(FAULTY).map(|kind| PossibleValue::new(kind.info.name));
+    let listed = kinds().chain(DISTRIBUTED).chain(FAULTY).map(|kind| PossibleValue::new(kind.info.name));
     // Served for `kvbench calibrate` only.
     let hidden = reference::kind("calibration").map(|kind| PossibleValue::new(kind.info.name).hide(true));
     PossibleValuesParser::new(listed.chain(hidden)).try_map(|name| {

@@ -79,6 +79,19 @@ pub enum Error {
     NoCompression { store: &'static str, compression: Compression, able: String },
     #[error("--direct-reads yes does not work with --store {store}; it works with {able}")]
     NoDirectReads { store: &'static str, able: String },
+    #[error("--store {store} needs --pd HOST:PORT,...: the placement drivers of the cluster")]
+    NoNodes { store: &'static str },
+    #[error("--pd does not work with --store {store}; it works with --store tikv")]
+    NoCluster { store: &'static str },
+    #[error(
+        "--path does not work with --store {store}, whose data are on other machines; use --pd and --prefix"
+    )]
+    NoPath { store: &'static str },
+    #[error(
+        "--fsync {fsync} does not work with --store {store}: the cluster decides when a write is acknowledged, which is \
+        after a majority of the replicas has it; leave --fsync out"
+    )]
+    ClusterSyncs { store: &'static str, fsync: Fsync },
     #[error("--port off: no client could connect; add --tls-port or --unixsocket")]
     NoWayIn,
     #[error(
@@ -91,6 +104,7 @@ impl Config {
     /// Checks the options against what the store can do.
     pub fn check(&self) -> Result<(), Error> {
         let info = self.kind.info;
+        self.check_cluster()?;
         if self.location == Location::Memory && !info.in_memory {
             return Err(Error::NoMemory { store: info.name, able: names(|kind| kind.info.in_memory) });
         }
@@ -103,6 +117,17 @@ impl Config {
             return Err(Error::NoDirectReads { store: info.name, able });
         }
         self.check_network()
+    }
+
+    fn check_cluster(&self) -> Result<(), Error> {
+        let store = self.kind.info.name;
+        match (&self.location, self.kind.info.family.is_shared()) {
+            (Location::Cluster { nodes, .. }, true) if nodes.is_empty() => Err(Error::NoNodes { store }),
+            (Location::Cluster { nodes, .. }, false) if !nodes.is_empty() => Err(Error::NoCluster { store }),
+            (Location::Path(_) | Location::Memory, true) => Err(Error::NoPath { store }),
+            (_, true) if self.fsync != Fsync::Always => Err(Error::ClusterSyncs { store, fsync: self.fsync }),
+            _ => Ok(()),
+        }
     }
 
     fn check_network(&self) -> Result<(), Error> {
@@ -137,6 +162,7 @@ impl Config {
         match &self.location {
             Location::Memory => ":memory:".into(),
             Location::Path(path) => path.display().to_string(),
+            Location::Cluster { nodes, .. } => nodes.join(","),
         }
     }
 
@@ -145,7 +171,7 @@ impl Config {
     pub fn settings(&self, ports: Ports) -> Vec<(&'static str, String)> {
         let logged = match self.location {
             Location::Memory => "no",
-            Location::Path(_) => "yes",
+            Location::Path(_) | Location::Cluster { .. } => "yes",
         };
         let mut settings = self.network.settings();
         settings.extend([

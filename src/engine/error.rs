@@ -40,6 +40,16 @@ pub enum Error {
     /// The key is outside the engine's limits.
     #[error("the key has {len} bytes, and {engine} takes keys of {min} to {max} bytes")]
     KeyLength { engine: &'static str, len: usize, min: usize, max: usize },
+    /// Others wrote the same keys meanwhile. This write was undone; the same work, done again on what they left, may
+    /// succeed.
+    #[error("{engine}: others wrote the same keys meanwhile ({detail}); nothing was written; try again")]
+    Conflict { engine: &'static str, detail: String },
+    /// The machines that hold the data do not answer, or not in time. Nothing was written.
+    #[error("{engine} is not available: {detail}; nothing was written; try again")]
+    Unavailable { engine: &'static str, detail: String },
+    /// The answer to a write did not come. It takes effect as a whole or not at all, but which of both is not known.
+    #[error("{engine} did not answer: {detail}; whether the write took effect is not known")]
+    Unknown { engine: &'static str, detail: String },
     /// The engine cannot do this.
     #[error("{engine} {what}")]
     Unsupported { engine: &'static str, what: String },
@@ -61,7 +71,11 @@ impl Error {
     /// succeed without the first one's pages: <https://wiki.postgresql.org/wiki/Fsync_Errors>),
     /// so the store refuses writes until a restart.
     pub fn is_undone(&self) -> bool {
-        matches!(self, Self::Full { .. } | Self::KeyLength { .. } | Self::Unsupported { .. })
+        use Error::{Conflict, Full, KeyLength, Unavailable, Unsupported};
+        matches!(
+            self,
+            Full { .. } | KeyLength { .. } | Unsupported { .. } | Conflict { .. } | Unavailable { .. }
+        )
     }
 
     /// The words of the engine's library, in one line.

@@ -5,7 +5,7 @@
 //! Otherwise they are `btree`.
 
 use super::{
-    Batch, Caveat, Engine, Error, Fsync, Info, KeyRange, Kind, Location, Op, OpenOptions, Result, VisitPair,
+    Batch, Caveat, Engine, Error, Fsync, Info, KeyRange, Kind, Op, OpenOptions, Result, VisitPair,
     VisitValue, btree,
 };
 use std::{
@@ -98,10 +98,7 @@ struct Hold(PathBuf);
 
 impl Hold {
     fn of(info: &Info, options: &OpenOptions) -> Self {
-        let beside = match &options.location {
-            Location::Path(path) => path,
-            Location::Memory => Path::new(info.name),
-        };
+        let beside = options.location.path().unwrap_or(Path::new(info.name));
         Self(beside.with_added_extension("hold"))
     }
 

@@ -90,12 +90,19 @@ pub enum Family {
     LogBTree,
     /// B-tree changed in place, after a write-ahead log.
     LoggedBTree,
+    /// Ranges of keys on several machines, each on several of them.
+    Cluster,
 }
 
 impl Family {
     /// Whether all data are in memory, whatever is on disk as well, so that no read waits for a device.
     pub fn is_in_memory(self) -> bool {
         matches!(self, Self::HashTable | Self::MemoryBTree)
+    }
+
+    /// Whether other processes may write to the same data, so that nothing about them may be remembered.
+    pub fn is_shared(self) -> bool {
+        matches!(self, Self::Cluster)
     }
 }
 
@@ -109,6 +116,7 @@ impl fmt::Display for Family {
             Self::CowBTree => "copy-on-write B+ tree",
             Self::LogBTree => "log-structured B+ tree",
             Self::LoggedBTree => "B-tree + write-ahead log",
+            Self::Cluster => "sharded, replicated",
         })
     }
 }

@@ -20,6 +20,8 @@ use super::rocksdb;
 use super::sled;
 #[cfg(feature = "sqlite")]
 use super::sqlite;
+#[cfg(feature = "tikv")]
+use super::tikv;
 use super::{Engine, Error, Info, Kind, Location, OpenOptions, Result, aof, bitcask, btree, first, map};
 use std::{fs, io, path::Path, sync::OnceLock, thread, time::Duration};
 
@@ -46,6 +48,12 @@ pub const KINDS: &[Kind] = &[
     mdbx::KIND,
     #[cfg(feature = "canopydb")]
     canopydb::KIND,
+];
+
+/// Engines whose data are on other machines. They stand in no table beside the others: network and replicas decide.
+pub const DISTRIBUTED: &[Kind] = &[
+    #[cfg(feature = "tikv")]
+    tikv::KIND,
 ];
 
 /// Engines that fail on purpose, in builds for tests; they are in no list.
@@ -107,15 +115,28 @@ pub fn kept_by(info: &Info) -> &'static str {
 impl Kind {
     /// The engine named `name`, if this process has it.
     pub fn find(name: &str) -> Option<&'static Kind> {
-        kinds().chain(FAULTY).find(|kind| kind.info.name == name)
+        kinds().chain(DISTRIBUTED).chain(FAULTY).find(|kind| kind.info.name == name)
     }
 
     /// Opens or creates the engine's data, after checking that the path holds nobody else's.
     pub fn open(&self, options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        self.check_location(&options.location)?;
         if let Location::Path(path) = &options.location {
             check_owner(path, self)?;
         }
         when_unlocked(|| (self.open)(options))
+    }
+}
+
+impl Kind {
+    /// Fails where the engine's data cannot be.
+    fn check_location(&self, location: &Location) -> Result<()> {
+        let what = match (location, self.info.family.is_shared()) {
+            (Location::Path(_) | Location::Memory, true) => "keeps its data on other machines",
+            (Location::Cluster { .. }, false) => "keeps its data on this machine",
+            _ => return Ok(()),
+        };
+        Err(Error::Unsupported { engine: self.info.name, what: what.into() })
     }
 }
 

@@ -40,6 +40,8 @@ mod rocksdb;
 mod sled;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "tikv")]
+mod tikv;
 
 /// What engines need for their files: a first start that may be interrupted, locks, sizes.
 pub mod files {
@@ -52,7 +54,7 @@ pub mod files {
 use std::{
     fmt,
     ops::{Bound, ControlFlow, RangeBounds},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 pub use aof::{Repaired, repair_log};
@@ -62,7 +64,7 @@ pub use error::{Error, Result};
 pub use info::{
     Caveat, Compression, Durability, Extent, Family, Fsync, Info, Loss, Lost, OpenFiles, Writers,
 };
-pub use list::{FAULTY, KINDS, add, kept_by, kinds, prepare};
+pub use list::{DISTRIBUTED, FAULTY, KINDS, add, kept_by, kinds, prepare};
 
 /// Called with the index of a key and its value, or `None` when it is absent. The value is lent
 /// from the engine's own memory for the time of the call.
@@ -120,6 +122,12 @@ pub trait Engine: Send + Sync {
     /// engine that can prepares it while other writes go on, and takes its `turn` to make it visible only.
     fn write_beside(&self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<()> {
         turn(&mut || self.write(batch, false))
+    }
+
+    /// Begins a transaction, where other processes may write to the same data
+    /// ([`Family::is_shared`]). Otherwise there is none: what was read stays true until this process writes.
+    fn begin(&self) -> Result<Option<Box<dyn Transaction + '_>>> {
+        Ok(None)
     }
 
     /// Makes every batch that was written before the call survive a power cut.
@@ -182,6 +190,23 @@ pub trait Engine: Send + Sync {
     fn close(&self) -> Result<()>;
 }
 
+/// Reads and one write of data that other processes write, too, as if nobody else did meanwhile.
+pub trait Transaction {
+    /// See [`Engine::read`]; the snapshot is that of the transaction's begin.
+    fn read(&mut self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()>;
+
+    /// See [`Engine::scan`]; the snapshot is that of the transaction's begin.
+    fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()>;
+
+    /// Applies the batch atomically, in order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conflict`] when others have written since the begin what is written here, or what was read by `read`.
+    /// What a `scan` visited may have changed.
+    fn commit(self: Box<Self>, batch: &Batch<'_>) -> Result<()>;
+}
+
 /// A walk without a pause.
 fn walk_at_once(engine: &(impl Engine + ?Sized), visit: &mut VisitPair<'_>) -> Result<u64> {
     engine.scan(KeyRange::ALL, &mut |key, value| {
@@ -209,6 +234,23 @@ pub enum Location {
     Memory,
     /// A file or a directory, as the engine likes. Created when missing, its parent is not.
     Path(PathBuf),
+    /// On other machines.
+    Cluster {
+        /// Of the machines that know the others: `host:port` each.
+        nodes: Vec<String>,
+        /// What every key begins with there, so that others have room beside it.
+        prefix: Vec<u8>,
+    },
+}
+
+impl Location {
+    /// Its path, if that is on this machine's disk.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Path(path) => Some(path),
+            Self::Memory | Self::Cluster { .. } => None,
+        }
+    }
 }
 
 /// How to open an engine. The caller has checked it against [`Info`].
@@ -278,7 +320,7 @@ pub struct Kind {
     /// Opens or creates the data.
     pub open: fn(&OpenOptions) -> Result<Box<dyn Engine>>,
     /// Whether the files at a path look like this engine's.
-    pub recognise: fn(&std::path::Path) -> bool,
+    pub recognise: fn(&Path) -> bool,
     /// Looks for damage in them.
     pub check: Check,
 }

@@ -1,9 +1,8 @@
 //! `redb`: a copy-on-write B+ tree in one file, in Rust.
 
 use super::{
-    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
-    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::FirstFile,
-    path,
+    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Loss,
+    Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::FirstFile, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use redb::{
@@ -116,10 +115,7 @@ impl Redb {
     fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
         let mut builder = Database::builder();
         builder.set_cache_size(usize::try_from(options.cache_size).unwrap_or(usize::MAX));
-        let path = match &options.location {
-            Location::Memory => None,
-            Location::Path(path) => Some(path.clone()),
-        };
+        let path = options.location.path().map(Path::to_owned);
         let first = path.as_deref().map_or(Ok(None), FirstFile::begin)?;
         let fail = |error| fail(error, path.as_deref());
         let db = match first.as_ref().map(FirstFile::path).or(path.as_deref()) {

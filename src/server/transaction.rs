@@ -44,7 +44,16 @@ pub(super) struct Executed {
     queries: VecDeque<Reply>,
     /// Whether a watched key had changed, and nothing was done.
     changed: bool,
+    /// Why nothing was done: a watched key could not be read.
+    failed: Option<String>,
     found: Found,
+}
+
+impl Executed {
+    /// Whether the queued requests were carried out.
+    fn is_done(&self) -> bool {
+        !self.changed && self.failed.is_none()
+    }
 }
 
 /// One request of a transaction that was carried out.
@@ -212,8 +221,11 @@ impl Transaction {
         let Self { queue: Some(queue), executed, watched, .. } = self else { return };
         let (replies, protocol) = (reply.aside(), reply.protocol());
         *executed = Executed { replies, protocol, ..Executed::default() };
-        executed.changed = !txn.are_unchanged(watched);
-        if executed.changed {
+        match txn.are_unchanged(watched) {
+            Ok(unchanged) => executed.changed = !unchanged,
+            Err(error) => executed.failed = Some(error.to_string()),
+        }
+        if !executed.is_done() {
             return;
         }
         txn.select(space);
@@ -235,7 +247,7 @@ impl Transaction {
     /// Looks at the server, after the commit.
     pub fn query(&mut self, context: &Context) {
         let Self { queue: Some(Queue { requests, specs, .. }), executed, .. } = self else { return };
-        if executed.changed {
+        if !executed.is_done() {
             return;
         }
         let mut protocol = executed.protocol;
@@ -269,13 +281,17 @@ impl Transaction {
         self.has(|action| matches!(action, Action::Write(_)))
     }
 
-    /// Begins the reply to EXEC, and ends the transaction. `None` when that is all, because a watched key had changed.
+    /// Begins the reply to EXEC, and ends the transaction. `None` when that is all, because nothing was done.
     pub fn answers(&mut self, reply: &mut Reply) -> Option<Answers> {
         let executed = mem::take(&mut self.executed);
         let queue = self.queue.take()?;
         self.unwatch();
         if executed.changed {
             reply.null_array();
+            return None;
+        }
+        if let Some(error) = executed.failed {
+            reply.error(error);
             return None;
         }
         reply.array(queue.specs.len());

@@ -4,9 +4,12 @@ use super::{Error, Scratch, Store, Txn, Work, own::Own, written::Written};
 use crate::engine::{self, Batch, Fsync, Op};
 use bumpalo::Bump;
 use std::{
+    hash::{BuildHasher, RandomState},
     mem,
     panic::{self, AssertUnwindSafe},
     sync::{PoisonError, atomic::Ordering},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// A blind work of more bytes than this is not made to wait for others, nor others for it.
@@ -18,17 +21,72 @@ const KEPT: usize = 1 << 20;
 /// Why a group was not committed.
 struct Failure {
     error: Error,
-    /// Whether the engine is as it was before, and takes further writes.
-    is_undone: bool,
+    after: After,
+}
+
+/// What is to be done with a group after its commit has failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// Its halves are tried: the engine is as it was before.
+    Split,
+    /// It is run again: others wrote what it had read.
+    Rerun,
+    /// Its clients are told. Later groups may succeed.
+    Tell,
+    /// The same, and nothing is written any more.
+    Stop,
+}
+
+impl After {
+    fn of(error: &engine::Error) -> Self {
+        use engine::Error::{Conflict, Unavailable, Unknown};
+        match error {
+            Conflict { .. } => Self::Rerun,
+            Unavailable { .. } | Unknown { .. } => Self::Tell,
+            error if error.is_undone() => Self::Split,
+            _ => Self::Stop,
+        }
+    }
+}
+
+/// Pauses between attempts at the same group, longer ones from time to time, and of different lengths in different
+/// processes.
+#[derive(Default)]
+struct Attempts {
+    begin: Option<Instant>,
+    pause: Duration,
+}
+
+impl Attempts {
+    /// A group that others are in the way of is given up after this.
+    const PATIENCE: Duration = Duration::from_secs(10);
+    const LONGEST: Duration = Duration::from_millis(100);
+
+    /// Waits before another attempt. `false` when there are to be no more.
+    fn pause(&mut self) -> bool {
+        let begin = *self.begin.get_or_insert_with(Instant::now);
+        self.pause = (self.pause * 2).clamp(Duration::from_millis(1), Self::LONGEST);
+        let random = RandomState::new().hash_one(self.pause) % 1000;
+        thread::sleep(self.pause.mul_f64(0.5 + random as f64 / 2000.0));
+        begin.elapsed() < Self::PATIENCE
+    }
 }
 
 impl Store {
     /// Runs the group in order and commits all its writes as one atomic batch, synced under `always`. When
     /// that fails and the engine is as it was before, the halves of the group are tried, so that at last
-    /// only those parts are told of the error that cannot be written by themselves.
+    /// only those parts are told of the error that cannot be written by themselves. A group that has read what other
+    /// processes changed meanwhile is run again.
     pub fn commit<W: Work>(&self, group: &mut [W]) {
-        let Err(failure) = self.attempt(group) else { return };
-        if failure.is_undone && group.len() > 1 {
+        let mut attempts = Attempts::default();
+        let failure = loop {
+            let Err(failure) = self.attempt(group) else { return };
+            if failure.after != After::Rerun || !attempts.pause() {
+                break failure;
+            }
+            group.iter_mut().for_each(Work::rewind);
+        };
+        if failure.after == After::Split && group.len() > 1 {
             let (first, second) = group.split_at_mut(group.len() / 2);
             for half in [first, second] {
                 half.iter_mut().for_each(Work::rewind);
@@ -38,7 +96,7 @@ impl Store {
         }
         let is_news = match failure.error {
             Error::Long => false,
-            _ => !failure.is_undone || !self.is_full.swap(true, Ordering::Relaxed),
+            _ => failure.after != After::Split || !self.is_full.swap(true, Ordering::Relaxed),
         };
         if is_news {
             log::error!("commit failed: {}", failure.error);
@@ -71,19 +129,22 @@ impl Store {
 
     fn attempt<W: Work>(&self, group: &mut [W]) -> Result<(), Failure> {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.try_commit(group)));
-        let (error, is_undone) = match outcome {
+        let (error, after) = match outcome {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(Error::Engine(error))) => {
-                let is_undone = error.is_undone();
-                (self.latch(error), is_undone)
+                let after = After::of(&error);
+                if after == After::Stop {
+                    let _first = self.fault.set(error.to_string());
+                }
+                (Error::Engine(error), after)
             }
             Ok(Err(error)) => {
-                let is_undone = matches!(error, Error::Long);
-                (error, is_undone)
+                let after = if let Error::Long = error { After::Split } else { After::Stop };
+                (error, after)
             }
-            Err(_) => (self.latch_panic(), false),
+            Err(_) => (self.latch_panic(), After::Stop),
         };
-        Err(Failure { error, is_undone })
+        Err(Failure { error, after })
     }
 
     fn try_commit<W: Work>(&self, group: &mut [W]) -> Result<(), Error> {
@@ -114,11 +175,12 @@ impl Store {
             txn.end_part();
         }
         let is_given_up = txn.is_given_up();
-        let Written { batch: written, deadlines, own, touched } = txn.into_written();
-        let outcome = match written.is_empty() {
+        let Written { batch: written, deadlines, own, touched, transaction } = txn.into_written();
+        let outcome = match (written.is_empty(), transaction) {
             _ if is_given_up => Err(Error::Long),
-            true => Ok(()),
-            false => self.write(&written),
+            (true, _) => Ok(()),
+            (false, Some(transaction)) => Ok(transaction.commit(&written)?),
+            (false, None) => self.write(&written),
         };
         match &outcome {
             Ok(()) => self.note(&deadlines, own),
@@ -169,13 +231,6 @@ impl Store {
             self.unsynced.note_write();
         }
         Ok(())
-    }
-
-    fn latch(&self, error: engine::Error) -> Error {
-        if !error.is_undone() {
-            let _first = self.fault.set(error.to_string());
-        }
-        Error::Engine(error)
     }
 
     pub(super) fn latch_panic(&self) -> Error {

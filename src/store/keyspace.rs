@@ -5,7 +5,7 @@ use super::{
     cursors::Place,
     moment::Moment,
     space::Space,
-    stored::{self, VisitStored},
+    stored::{self, Source, VisitStored},
 };
 use crate::engine::{KeyRange, layout::Entry};
 use std::{
@@ -71,11 +71,11 @@ impl Keyspace for View<'_> {
 
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
         let moment = Moment::default();
-        Ok(stored::scan(self.store.engine(), self.space, range, &mut |_, key, value| match moment
-            .entry(Some(value))
-        {
-            Some(entry) => visit(key, entry),
-            None => ControlFlow::Continue(()),
+        Ok(stored::scan(Source::Engine(self.store.engine()), self.space, range, &mut |_, key, value| {
+            match moment.entry(Some(value)) {
+                Some(entry) => visit(key, entry),
+                None => ControlFlow::Continue(()),
+            }
         })?)
     }
 

@@ -15,6 +15,8 @@ mod policy;
 mod queue;
 #[cfg(test)]
 mod schedules;
+#[cfg(test)]
+mod sharing;
 mod space;
 mod stored;
 #[cfg(test)]
@@ -45,6 +47,7 @@ use std::{
     },
     time::Duration,
 };
+use stored::Source;
 use unsynced::Unsynced;
 use watch::Watches;
 
@@ -150,7 +153,13 @@ impl Store {
             counted: Counted::default(),
             own: AtomicU8::new(0),
         };
-        store.find_own();
+        if store.is_shared() {
+            // Others may use all of them.
+            store.own.store(Own::everything().bits(), Ordering::Relaxed);
+            store.expiry.look();
+        } else {
+            store.find_own();
+        }
         store
     }
 
@@ -167,6 +176,11 @@ impl Store {
     /// Whether commits never wait for a device, so that any thread may run them.
     pub fn is_memory_only(&self) -> bool {
         self.engine.is_memory_only()
+    }
+
+    /// Whether other processes may write to the same data.
+    pub fn is_shared(&self) -> bool {
+        self.engine.info().family.is_shared()
     }
 
     /// Whether reads may wait for a device.
@@ -214,7 +228,7 @@ impl Store {
             return Ok(all.saturating_sub(own.len()));
         }
         let mut count = 0;
-        stored::scan(self.engine(), space, KeyRange::ALL, &mut |_, _, _| {
+        stored::scan(Source::Engine(self.engine()), space, KeyRange::ALL, &mut |_, _, _| {
             count += 1;
             ControlFlow::Continue(())
         })?;
@@ -249,7 +263,7 @@ impl Store {
         if let Err(error) = found {
             // With all of them nothing is taken for absent, and without a write nothing is built on that.
             log::error!("cannot read the records of databases and deadlines: {error}");
-            own = Own::ALL.iter().fold(own, |all, (record, _)| all.with(*record));
+            own = Own::everything();
             let _first = self.fault.set(error.to_string());
         }
         self.own.store(own.bits(), Ordering::Relaxed);

@@ -16,6 +16,11 @@ impl Own {
     pub(super) const ALL: [(Self, &'static [u8]); 2] =
         [(Self::EXPIRES, &layout::EXPIRES), (Self::SPACES, &layout::SPACES)];
 
+    /// All that there can be.
+    pub(super) fn everything() -> Self {
+        Self::ALL.iter().fold(Self::default(), |all, (record, _)| all.with(*record))
+    }
+
     pub(super) fn from_bits(bits: u8) -> Self {
         Self(bits)
     }

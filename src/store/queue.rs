@@ -15,6 +15,10 @@ use std::{
 /// stays within what engines handle well, and early clients do not wait for everybody's bulk load.
 const GROUP_BYTES: usize = 32 << 20;
 
+/// The same where each group is a transaction of several machines, whose cost grows faster than its size: about a
+/// thousand small writes.
+const SHARED_GROUP_BYTES: usize = 64 << 10;
+
 /// Writes that wait for the committing thread, in arrival order.
 pub struct CommitQueue<W> {
     state: Mutex<State<W>>,
@@ -64,7 +68,8 @@ impl<W: Work> CommitQueue<W> {
         mut deliver: impl FnMut(&mut Vec<W>, Duration),
     ) {
         let mut group = Vec::new();
-        while self.gather(&mut group, &clients) {
+        let most = if store.is_shared() { SHARED_GROUP_BYTES } else { GROUP_BYTES };
+        while self.gather(&mut group, &clients, most) {
             let begin = Instant::now();
             store.commit(&mut group);
             deliver(&mut group, begin.elapsed());
@@ -72,8 +77,8 @@ impl<W: Work> CommitQueue<W> {
         }
     }
 
-    /// Waits for work and moves it to `group`; `false` when there will be none.
-    fn gather(&self, group: &mut Vec<W>, clients: &impl Fn() -> usize) -> bool {
+    /// Waits for work and moves it to `group`, `most` bytes or one part; `false` when there will be none.
+    fn gather(&self, group: &mut Vec<W>, clients: &impl Fn() -> usize, most: usize) -> bool {
         let mut state = self.lock();
         while state.waiting.is_empty() {
             if state.closed {
@@ -98,7 +103,7 @@ impl<W: Work> CommitQueue<W> {
         let mut bytes = 0;
         while let Some(work) = state.waiting.front() {
             bytes += work.weight();
-            if bytes > GROUP_BYTES && !group.is_empty() {
+            if bytes > most && !group.is_empty() {
                 break;
             }
             group.extend(state.waiting.pop_front());

@@ -1,15 +1,39 @@
 //! The stored pairs of one database, as the engine has them.
 
 use super::space::Space;
-use crate::engine::{Engine, KeyRange, Result};
+use crate::engine::{Engine, KeyRange, Result, Transaction, VisitPair};
 use std::ops::ControlFlow;
 
 /// Called with a key as it is stored, the key, and the value as it is stored.
 pub(super) type VisitStored<'v> = dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()> + 'v;
 
+/// Where pairs are scanned.
+pub(super) enum Source<'s, 't> {
+    /// As the engine has them now.
+    Engine(&'s dyn Engine),
+    /// As a transaction sees them. Every engine that has transactions is in order.
+    Shared(&'s mut (dyn Transaction + 't)),
+}
+
+impl Source<'_, '_> {
+    fn is_ordered(&self) -> bool {
+        match self {
+            Self::Engine(engine) => engine.info().ordered,
+            Self::Shared(_) => true,
+        }
+    }
+
+    fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        match self {
+            Self::Engine(engine) => engine.scan(range, visit),
+            Self::Shared(transaction) => transaction.scan(range, visit),
+        }
+    }
+}
+
 /// Visits the stored pairs of one database whose keys are in `range`.
 pub(super) fn scan(
-    engine: &dyn Engine,
+    mut source: Source<'_, '_>,
     space: Space,
     range: KeyRange<'_>,
     visit: &mut VisitStored<'_>,
@@ -23,12 +47,12 @@ pub(super) fn scan(
         }
         after
     };
-    if !engine.info().ordered {
-        return engine.scan(KeyRange::ALL, &mut visit);
+    if !source.is_ordered() {
+        return source.scan(KeyRange::ALL, &mut visit);
     }
     for segment in space.segments(range) {
         let mut stopped = false;
-        engine.scan(segment.range(), &mut |stored, value| {
+        source.scan(segment.range(), &mut |stored, value| {
             let after = visit(stored, value);
             stopped = after.is_break();
             after

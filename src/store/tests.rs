@@ -457,7 +457,7 @@ impl Work for Watching {
             self.watched.extend(txn.watch(b"key", &self.watched).unwrap());
             return txn.put(b"other", b"").unwrap();
         }
-        self.changed = Some(!txn.are_unchanged(&self.watched));
+        self.changed = Some(!txn.are_unchanged(&self.watched).unwrap());
         match self.clears {
             true => txn.clear().unwrap(),
             false => txn.put(b"key", b"own").unwrap(),
@@ -494,7 +494,8 @@ fn what_was_not_committed_is_no_change_of_a_watched_key() {
             watching = Watching { gives_up: false, ..again };
             store.commit(slice::from_mut(&mut watching));
         } else {
-            let other = HashSet::from_iter([Watch { stored: b"z"[..].into(), version: 9, deadline: 0 }]);
+            let other =
+                HashSet::from_iter([Watch { stored: b"z"[..].into(), version: 9, deadline: 0, digest: 0 }]);
             let large = Watching { watched: other, length: 200, ..Watching::default() };
             let mut group = [watching, large];
             store.commit(&mut group);

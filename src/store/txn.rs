@@ -1,10 +1,11 @@
 //! One commit in the making.
 
 use super::{
-    Error, Store, moment::Moment, overlay::Overlay, own::Own, space::Space, watch::Watch, written::Written,
+    Error, Store, moment::Moment, overlay::Overlay, own::Own, space::Space, stored::Source, watch::Watch,
+    written::Written,
 };
 use crate::engine::{
-    self, Batch,
+    self, Batch, Transaction,
     layout::{self, Entry},
 };
 use bumpalo::Bump;
@@ -35,6 +36,10 @@ pub struct Txn<'g> {
     lending: Lending,
     /// Whether nothing of this is to be committed.
     given_up: bool,
+    /// Whether others write to the same data.
+    shared: bool,
+    /// What is read and committed with then, from the first read on.
+    transaction: Option<Box<dyn Transaction + 'g>>,
 }
 
 /// Which values are lent to commands.
@@ -71,12 +76,15 @@ impl<'g> Txn<'g> {
             touched: Vec::new(),
             lending: Lending::default(),
             given_up: false,
+            shared: store.is_shared(),
+            transaction: None,
         }
     }
 
     pub(super) fn into_written(self) -> Written<'g> {
         let own = (self.own != self.own_before).then_some(self.own);
-        Written { batch: self.batch, deadlines: self.deadlines, own, touched: self.touched }
+        let Self { batch, deadlines, touched, transaction, .. } = self;
+        Written { batch, deadlines, own, touched, transaction }
     }
 
     pub(super) fn store(&self) -> &'g Store {
@@ -97,6 +105,26 @@ impl<'g> Txn<'g> {
     pub(super) fn own_writes(&mut self) -> (&Overlay<'g>, &Moment) {
         let Self { batch, moment, overlay, .. } = self;
         (overlay.get_or_insert_with(|| Overlay::of(batch)), moment)
+    }
+
+    /// The group's own writes, the time, and what to scan below them.
+    pub(super) fn layers(&mut self) -> Result<(&Overlay<'g>, &Moment, Source<'_, 'g>), Error> {
+        self.begin()?;
+        let Self { batch, moment, overlay, transaction, .. } = self;
+        let below = match transaction {
+            Some(transaction) => Source::Shared(&mut **transaction),
+            None => Source::Engine(self.store.engine()),
+        };
+        Ok((overlay.get_or_insert_with(|| Overlay::of(batch)), moment, below))
+    }
+
+    /// Begins to read what others write to.
+    #[inline]
+    pub(super) fn begin(&mut self) -> Result<(), Error> {
+        if self.shared && self.transaction.is_none() {
+            self.transaction = self.store.engine().begin()?;
+        }
+        Ok(())
     }
 
     /// Ends what one connection wants to be visible together.
@@ -187,7 +215,9 @@ impl<'g> Txn<'g> {
         f: impl FnOnce(&Moment, Option<&[u8]>) -> R,
     ) -> Result<R, Error> {
         let (engine, lending) = (self.store.engine(), self.lending);
-        let (overlay, moment) = self.own_writes();
+        self.begin()?;
+        let Self { batch, moment, overlay, transaction, .. } = self;
+        let overlay = overlay.get_or_insert_with(|| Overlay::of(batch));
         if let Some(value) = overlay.values.get(stored) {
             return Ok(f(moment, *value));
         }
@@ -199,9 +229,10 @@ impl<'g> Txn<'g> {
             result = f.take().map(|f| f(moment, value));
             ControlFlow::Continue(())
         };
-        match lending {
-            Lending::Patient => engine.read_long(&[stored], visit)?,
-            _ => engine.read(&[stored], visit)?,
+        match (transaction, lending) {
+            (Some(transaction), _) => transaction.read(&[stored], visit)?,
+            (None, Lending::Patient) => engine.read_long(&[stored], visit)?,
+            (None, _) => engine.read(&[stored], visit)?,
         }
         result.ok_or_else(|| {
             let engine = engine.info().name;
@@ -327,7 +358,9 @@ impl<'g> Txn<'g> {
         }
         self.push(engine::Op::Clear);
         self.deadlines.clear();
-        self.own = Own::default();
+        if !self.shared {
+            self.own = Own::default();
+        }
         Ok(())
     }
 
@@ -362,14 +395,31 @@ impl<'g> Txn<'g> {
             return Ok(None);
         }
         self.watched = true;
-        let deadline = self.entry_of(stored, |entry| entry.map_or(0, |entry| entry.deadline))?;
-        Ok(Some(watches.add(stored, deadline)))
+        let shared = self.shared;
+        let (digest, deadline) = self.read_stored(stored, |moment, value| {
+            // Of no use elsewhere, and values may be long.
+            let digest = if shared { watches.digest(value) } else { 0 };
+            (digest, moment.entry(value).map_or(0, |entry| entry.deadline))
+        })?;
+        Ok(Some(watches.add(stored, deadline, digest)))
     }
 
-    /// Whether none of these was written since, nor has expired.
-    pub fn are_unchanged(&self, watched: &HashSet<Watch>) -> bool {
-        let is_over = |watch: &Watch| watch.deadline != 0 && watch.deadline <= self.now();
-        watched.iter().all(|watch| self.store.watches().is_unchanged(watch) && !is_over(watch))
+    /// Whether none of these was written since, nor has expired. Where others write to the same data, a value that was
+    /// changed and changed back counts as unchanged: only its versions here are known.
+    pub fn are_unchanged(&mut self, watched: &HashSet<Watch>) -> Result<bool, Error> {
+        let watches = self.store.watches();
+        for watch in watched {
+            let is_over = watch.deadline != 0 && watch.deadline <= self.now();
+            if is_over || !watches.is_unchanged(watch) {
+                return Ok(false);
+            }
+            if self.shared
+                && self.read_stored(&watch.stored, |_, value| watches.digest(value))? != watch.digest
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     #[inline]

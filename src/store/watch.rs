@@ -6,7 +6,7 @@
 use hashbrown::HashMap;
 use std::{
     borrow::Borrow,
-    hash::{Hash, Hasher},
+    hash::{BuildHasher, Hash, Hasher, RandomState},
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -25,6 +25,8 @@ struct Watched {
 pub(super) struct Watches {
     any: AtomicBool,
     keys: Mutex<HashMap<Box<[u8]>, Watched>>,
+    /// With a secret of its own, so that nobody can choose values of one digest.
+    digests: RandomState,
 }
 
 /// A key that a client watches, and what it was then. A client watches a key once, so the key alone is compared.
@@ -34,6 +36,8 @@ pub struct Watch {
     pub(super) version: u64,
     /// When it was to expire; 0 is never.
     pub(super) deadline: u64,
+    /// Of what was stored.
+    pub(super) digest: u64,
 }
 
 impl Watch {
@@ -70,12 +74,17 @@ impl Watches {
         self.any.load(Ordering::Relaxed)
     }
 
-    pub(super) fn add(&self, stored: &[u8], deadline: u64) -> Watch {
+    /// A number for what is stored, to see later whether it is the same.
+    pub(super) fn digest(&self, value: Option<&[u8]>) -> u64 {
+        self.digests.hash_one(value)
+    }
+
+    pub(super) fn add(&self, stored: &[u8], deadline: u64, digest: u64) -> Watch {
         let mut keys = self.lock();
         let watched = keys.entry(stored.into()).or_default();
         watched.watchers += 1;
         self.any.store(true, Ordering::Relaxed);
-        Watch { stored: stored.into(), version: watched.version, deadline }
+        Watch { stored: stored.into(), version: watched.version, deadline, digest }
     }
 
     pub(super) fn remove(&self, watch: &Watch) {

@@ -14,11 +14,11 @@ impl Keyspace for Txn<'_> {
     }
 
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
-        let (store, space) = (self.store(), self.space());
-        let (own, moment) = self.own_writes();
+        let space = self.space();
+        let (own, moment, below) = self.layers()?;
         let mut after = ControlFlow::Continue(());
         if !own.cleared {
-            stored::scan(store.engine(), space, range, &mut |stored, key, value| {
+            stored::scan(below, space, range, &mut |stored, key, value| {
                 if !own.values.contains_key(stored)
                     && let Some(entry) = moment.entry(Some(value))
                 {
@@ -41,6 +41,14 @@ impl Keyspace for Txn<'_> {
     }
 
     fn count(&mut self) -> Result<u64, Error> {
+        if self.store().is_shared() {
+            let mut count = 0;
+            self.scan(KeyRange::ALL, &mut |_, _| {
+                count += 1;
+                ControlFlow::Continue(())
+            })?;
+            return Ok(count);
+        }
         let (store, space) = (self.store(), self.space());
         let (own, moment) = self.own_writes();
         let ours = own.values.iter().filter(|(stored, _)| space.key(stored).is_some());

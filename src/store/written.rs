@@ -1,7 +1,7 @@
 //! What a commit is to write.
 
 use super::own::Own;
-use crate::engine::Batch;
+use crate::engine::{Batch, Transaction};
 
 /// What a transaction leaves.
 pub(super) struct Written<'g> {
@@ -11,4 +11,6 @@ pub(super) struct Written<'g> {
     pub(super) own: Option<Own>,
     /// Stored keys of which it was noted for their watchers that they are written.
     pub(super) touched: Vec<&'g [u8]>,
+    /// What the batch is to be committed with, where others write too and something was read.
+    pub(super) transaction: Option<Box<dyn Transaction + 'g>>,
 }

@@ -3,7 +3,7 @@
 use crate::engine::{Batch, Engine, Extent, Fsync, KeyRange, Kind, Location, OpenOptions, Result};
 use std::{
     collections::BTreeSet,
-    fmt, fs, io,
+    env, fmt, fs, io,
     ops::ControlFlow,
     path::{Path, PathBuf},
     time::SystemTime,
@@ -31,6 +31,10 @@ impl fmt::Display for Cell {
 /// Runs `test` over an engine in files, under every policy.
 pub fn for_each_on_disk(kind: &'static Kind, mut test: impl FnMut(Cell)) {
     for fsync in Fsync::ALL {
+        if kind.info.family.is_shared() && fsync != Fsync::Always {
+            // It has one policy.
+            continue;
+        }
         let cell = Cell { kind, fsync, memory: false };
         // Captured, and shown when the test fails: tells where it was.
         println!("{cell}");
@@ -63,6 +67,16 @@ pub fn options(path: impl Into<PathBuf>, fsync: Fsync) -> OpenOptions {
     }
 }
 
+/// The cluster that the tests are to use: the environment has its nodes, `host:port,...`, in `KVBENCH_PD`.
+///
+/// # Panics
+///
+/// When it has none.
+pub fn cluster(prefix: &[u8]) -> Location {
+    let nodes = env::var("KVBENCH_PD").expect("KVBENCH_PD=HOST:PORT,... names the cluster for this test");
+    Location::Cluster { nodes: nodes.split(',').map(String::from).collect(), prefix: prefix.into() }
+}
+
 /// An engine that is open on data of its own.
 pub struct Open {
     /// What it is.
@@ -80,6 +94,8 @@ impl Cell {
         let mut options = options(scratch.path().join("data"), self.fsync);
         if self.memory {
             options.location = Location::Memory;
+        } else if self.kind.info.family.is_shared() {
+            options.location = cluster(scratch.path().as_os_str().as_encoded_bytes());
         }
         self.open_with(options, scratch)
     }
@@ -104,10 +120,8 @@ impl Open {
 
     /// Where its data are.
     pub fn path(&self) -> PathBuf {
-        match &self.options.location {
-            Location::Path(path) => path.clone(),
-            Location::Memory => panic!("{} has no path", self.cell),
-        }
+        let path = self.options.location.path();
+        path.unwrap_or_else(|| panic!("{} has no path", self.cell)).to_owned()
     }
 
     /// Drops the engine, after a `close()` if so asked, and opens it again.
@@ -137,6 +151,10 @@ impl Open {
     /// The engine on a copy of the files as they are now: what a kill would leave behind.
     pub fn after_a_kill(&self) -> Open {
         let scratch = scratch();
+        if self.options.location.path().is_none() {
+            // Nothing is here that a kill could end.
+            return self.cell.open_with(self.options.clone(), scratch);
+        }
         let path = scratch.path().join("data");
         copy(&self.path(), &path);
         self.cell.open_with(options(path, self.cell.fsync), scratch)

@@ -46,9 +46,9 @@ impl<T: Table> Memory<T> {
 
     fn open_as(info: &'static Info, location: &Location) -> Result<Self> {
         let mut table = T::default();
-        let log = match location {
-            Location::Memory => None,
-            Location::Path(path) => Some(Aof::open(path, info.name, &mut |batch| {
+        let log = match location.path() {
+            None => None,
+            Some(path) => Some(Aof::open(path, info.name, &mut |batch| {
                 let (clear, ops) = batch.after_clear();
                 if clear {
                     table = T::default();

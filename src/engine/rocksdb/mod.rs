@@ -5,8 +5,8 @@ mod info;
 mod stall;
 
 use super::{
-    Batch, Check, Compression, Engine, Error, Figure, Fsync, Info, KeyRange, Kind, Location, Op, OpenOptions,
-    Result, Sound, VisitPair, VisitValue, first::Directory, path,
+    Batch, Check, Compression, Engine, Error, Figure, Fsync, Info, KeyRange, Kind, Op, OpenOptions, Result,
+    Sound, VisitPair, VisitValue, first::Directory, path,
 };
 use info::{MOST_FILES, OWN_FILES};
 use rocksdb::{
@@ -76,9 +76,9 @@ impl RocksDb {
     }
 
     fn open(options: &OpenOptions, info: &'static Info, mut db_options: Options) -> Result<Box<dyn Engine>> {
-        let (path, place) = match &options.location {
-            Location::Path(path) => (Some(path.clone()), Some(Directory::begin(path, info.name, is_first)?)),
-            Location::Memory => {
+        let (path, place) = match options.location.path() {
+            Some(path) => (Some(path.to_owned()), Some(Directory::begin(path, info.name, is_first)?)),
+            None => {
                 db_options.set_env(&Env::mem_env().map_err(|error| fail(error, None, info.name))?);
                 (None, None)
             }

@@ -3,9 +3,8 @@
 mod pool;
 
 use super::{
-    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
-    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::Directory,
-    path,
+    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Loss,
+    Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::Directory, path,
 };
 use pool::{Pool, Settings, set_synchronous};
 use rusqlite::{Connection, ErrorCode, Row, TransactionBehavior, params_from_iter};
@@ -128,9 +127,9 @@ struct Files {
 
 impl Sqlite {
     fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
-        let engine = match &options.location {
-            Location::Memory => Self::open_in_memory(options).map_err(|error| fail(error, None))?,
-            Location::Path(path) => Self::open_at(path, options)?,
+        let engine = match options.location.path() {
+            None => Self::open_in_memory(options).map_err(|error| fail(error, None))?,
+            Some(path) => Self::open_at(path, options)?,
         };
         Ok(Box::new(engine))
     }

@@ -242,6 +242,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         if !store.reads_may_wait() {
             read(&mut exchange);
+        } else if store.is_shared() {
+            // Each waits for the network.
+            exchange = self.read_off(exchange, Exchange::read).await?.0;
         } else if self.temperature.is_cold() {
             let fetched =
                 if self.temperature.is_waiting() { self.fetch(&exchange).await? } else { Cost::default() };

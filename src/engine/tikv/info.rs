@@ -1,0 +1,60 @@
+//! What TiKV is and promises.
+
+use crate::engine::{Caveat, Compression, Family, Info, Loss, OpenFiles, Writers};
+
+pub(super) const NAME: &str = "tikv";
+
+pub(super) static INFO: Info = Info {
+    name: NAME,
+    library: "tikv-client 0.4.0",
+    family: Family::Cluster,
+    ordered: true,
+    in_memory: false,
+    constant_count: false,
+    allocates_in_rust: true,
+    has_map_size: false,
+    has_direct_reads: false,
+    writers: Writers::Together,
+    compression: &[Compression::None],
+    cache: "none here; the cluster has its own",
+    // Connections to its nodes.
+    open_files: OpenFiles::always(64),
+    loss: [Loss::NOTHING; 3],
+    caveats: &[
+        Caveat::new(
+            "Every command waits for the network: a read for a timestamp and one node, a commit for a timestamp, two \
+            rounds of the nodes that have its keys, and a majority of the replicas of each.",
+        ),
+        Caveat::new(
+            "A commit is acknowledged when a majority of the replicas has it; whether they have synced it is the \
+            cluster's setting (raftstore sync-log of old versions; now always).",
+        ),
+        Caveat::new(
+            "Several servers may use the same prefix. What they write at the same time to the same keys, one of them does \
+            again.",
+        ),
+        Caveat::new(
+            "EXEC after WATCH takes a value that was changed and changed back for unchanged, where another server did \
+            so.",
+        ),
+        Caveat::new(
+            "FLUSHALL removes key by key, 2,000 in a transaction: of more keys others may see a part meanwhile. DBSIZE \
+            visits all keys.",
+        ),
+        Caveat::new(
+            "A transaction has at most 20,000 writes: each of the client's requests for it carries the list of all its \
+            keys.",
+        ),
+        Caveat::new(
+            "A value has at most 6 MiB: TiKV refuses larger entries of its log, by default above 8 MiB.",
+        ),
+        Caveat::new(
+            "When a node is lost, its ranges of keys answer again after an election; commands wait for that up to 10 \
+            seconds and then fail. After such an error it may be unknown whether a write took effect; it says so.",
+        ),
+        Caveat::new(
+            "Versions that were overwritten are kept until the server removes them, every ten minutes. It does so for \
+            the whole cluster, as TiDB does, also for what other programs have there.",
+        ),
+    ],
+};

@@ -1,0 +1,147 @@
+//! One transaction of the cluster: optimistic, with the keys that were read locked at its commit.
+
+use super::{
+    call::{self, TIMEOUT, conflict, is_in_the_way, is_too_large, is_write_conflict, unavailable},
+    cluster::{Changes, Cluster},
+    info::NAME,
+};
+use crate::engine::{Batch, Error, KeyRange, Result, Transaction, VisitPair, VisitValue};
+use std::{collections::HashSet, time::Instant};
+use tikv_client::{Timestamp, Transaction as Inner};
+
+/// Keys that are removed together when all are.
+const CLEARED: usize = 2000;
+
+/// A transaction in progress.
+pub(super) struct Running<'e> {
+    cluster: &'e Cluster,
+    inner: Inner,
+    at: Timestamp,
+    /// Stored keys that were read.
+    seen: HashSet<Vec<u8>>,
+    /// Whether a read has waited in vain: no other need.
+    failed: bool,
+}
+
+impl<'e> Running<'e> {
+    pub fn begin(cluster: &'e Cluster) -> Result<Self> {
+        let inner = cluster.begin()?;
+        Ok(Self { cluster, at: inner.start_timestamp(), inner, seen: HashSet::new(), failed: false })
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.failed {
+            true => Err(unavailable("it did not answer the read before")),
+            false => Ok(()),
+        }
+    }
+
+    /// Applies a batch, after which this has ended.
+    pub fn apply(self, batch: &Batch<'_>) -> Result<()> {
+        self.check()?;
+        let cluster = self.cluster;
+        cluster.check(batch.ops())?;
+        let (clear, ops) = batch.after_clear();
+        let mut changes = Changes::new();
+        if clear {
+            let keys = cluster.stored_keys(&self.at, CLEARED)?;
+            if keys.len() > CLEARED {
+                remove_all(cluster)?;
+            } else {
+                changes.extend(keys.into_iter().map(|key| (key, None)));
+            }
+        }
+        changes.extend(cluster.changes(ops));
+        self.write(changes)
+    }
+
+    /// Commits the changes. What fails is rolled back, which also decides what is not known.
+    fn write(self, changes: Changes) -> Result<()> {
+        let Self { cluster, mut inner, mut seen, .. } = self;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        seen.retain(|key| !changes.contains_key(key));
+        let commit = async move {
+            for (key, value) in changes {
+                match value {
+                    Some(value) => inner.put(key, value).await?,
+                    None => inner.delete(key).await?,
+                }
+            }
+            // A key that was read conflicts with others' writes, as if it were written.
+            inner.lock_keys(seen).await?;
+            let outcome = call::in_time(inner.commit()).await;
+            let Err(error) = outcome else { return Ok(Ok(())) };
+            let undone = call::in_time(inner.rollback()).await;
+            Ok(Err((error, undone)))
+        };
+        match cluster.wait(commit)?.map_err(|error: tikv_client::Error| unavailable(error))? {
+            Ok(()) => Ok(()),
+            // Told by the first phase alone.
+            Err((error, _)) if is_write_conflict(&error) => Err(conflict(error)),
+            Err((error, Ok(()))) if is_in_the_way(&error) => Err(conflict(error)),
+            Err((error, Ok(()))) if is_too_large(&error) => Err(Error::Full {
+                engine: NAME,
+                detail: "the transaction is too large for an entry of the log".into(),
+            }),
+            Err((error, Ok(()))) => Err(unavailable(error)),
+            Err((error, Err(_))) => Err(Error::Unknown { engine: NAME, detail: call::words(error) }),
+        }
+    }
+}
+
+impl Transaction for Running<'_> {
+    fn read(&mut self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        self.check()?;
+        let most = self.cluster.key_limits().1;
+        let stored = keys.iter().filter(|key| key.len() <= most).map(|key| self.cluster.stored(key));
+        self.seen.extend(stored);
+        let outcome = self.cluster.read_at(keys, Some(self.at.clone()), visit);
+        self.failed = outcome.is_err();
+        outcome
+    }
+
+    fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        self.check()?;
+        let outcome = self.cluster.scan_at(range, &self.at, visit);
+        self.failed = outcome.is_err();
+        outcome
+    }
+
+    fn commit(self: Box<Self>, batch: &Batch<'_>) -> Result<()> {
+        self.apply(batch)
+    }
+}
+
+/// Removes all keys, in several transactions.
+fn remove_all(cluster: &Cluster) -> Result<()> {
+    let mut removed = 0;
+    loop {
+        let mut keys = cluster.stored_keys(&cluster.now()?, CLEARED)?;
+        keys.truncate(CLEARED);
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let count = keys.len();
+        let none: Changes = keys.into_iter().map(|key| (key, None)).collect();
+        again(cluster, |transaction| transaction.write(none.clone())).map_err(|error| match removed {
+            0 => error,
+            _ => {
+                Error::Unknown { engine: NAME, detail: format!("{removed} keys were removed, then: {error}") }
+            }
+        })?;
+        removed += count;
+    }
+}
+
+/// Does something again on what others leave, when they are in the way.
+pub(super) fn again(cluster: &Cluster, write: impl Fn(Running<'_>) -> Result<()>) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        match write(Running::begin(cluster)?) {
+            Err(Error::Conflict { .. }) if begin.elapsed() < TIMEOUT => {}
+            outcome => return outcome,
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Tests of stores whose data other stores write, too, over an engine made for them.
+
+use super::{Error, Keyspace, Space, Store, Txn, Watch, Work};
+use crate::engine::{
+    self, Batch, Engine, Error as Failure, Family, Fsync, Info, KeyRange, Kind, Op, Transaction, VisitPair,
+    VisitValue,
+};
+use std::{
+    collections::{BTreeMap, HashSet, VecDeque},
+    slice,
+    sync::{Arc, LazyLock, Mutex, MutexGuard},
+    thread,
+};
+
+/// Values with the moments of their last writes. A key that was removed stays, without a value.
+type Values = BTreeMap<Vec<u8>, (u64, Option<Vec<u8>>)>;
+
+#[derive(Default)]
+struct Data {
+    now: u64,
+    values: Values,
+    /// How the next commits fail.
+    failures: VecDeque<Failure>,
+    /// What another writes at the begin of the next commit.
+    meddling: Option<(Vec<u8>, Vec<u8>)>,
+    commits: u64,
+}
+
+impl Data {
+    fn put(&mut self, key: &[u8], value: Option<&[u8]>) {
+        self.now += 1;
+        self.values.insert(key.into(), (self.now, value.map(Vec::from)));
+    }
+}
+
+/// The same data for all its clones.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Data>>);
+
+static INFO: LazyLock<Info> = LazyLock::new(|| Info {
+    name: "shared",
+    family: Family::Cluster,
+    ordered: true,
+    constant_count: false,
+    caveats: &[],
+    ..*Kind::find("btree").unwrap().info
+});
+
+impl Shared {
+    fn data(&self) -> MutexGuard<'_, Data> {
+        self.0.lock().unwrap()
+    }
+
+    fn store(&self) -> Store {
+        Store::new(Box::new(self.clone()), Fsync::Always)
+    }
+
+    fn start(&self) -> Snapshot {
+        let data = self.data();
+        Snapshot { shared: self.clone(), at: data.now, values: data.values.clone(), seen: HashSet::new() }
+    }
+}
+
+struct Snapshot {
+    shared: Shared,
+    at: u64,
+    values: Values,
+    seen: HashSet<Vec<u8>>,
+}
+
+impl Transaction for Snapshot {
+    fn read(&mut self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> engine::Result<()> {
+        for (index, key) in keys.iter().enumerate() {
+            self.seen.insert(key.to_vec());
+            let value = self.values.get(*key).and_then(|(_, value)| value.as_deref());
+            if visit(index, value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> engine::Result<()> {
+        for (key, (_, value)) in &self.values {
+            if let Some(value) = value
+                && range.contains(key)
+                && visit(key, value).is_break()
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(self: Box<Self>, batch: &Batch<'_>) -> engine::Result<()> {
+        let mut data = self.shared.data();
+        data.commits += 1;
+        if let Some((key, value)) = data.meddling.take() {
+            data.put(&key, Some(&value));
+        }
+        if let Some(failure) = data.failures.pop_front() {
+            return Err(failure);
+        }
+        let (clear, ops) = batch.after_clear();
+        let key = |op: &Op<'_>| match *op {
+            Op::Put { key, .. } | Op::Delete { key } => Some(key.to_vec()),
+            Op::Clear => None,
+        };
+        let mut keys = self.seen.into_iter().chain(ops.iter().filter_map(key));
+        if keys.any(|key| data.values.get(&key).is_some_and(|(at, _)| *at > self.at)) {
+            return Err(Failure::Conflict { engine: "shared", detail: "a test".into() });
+        }
+        if clear {
+            let all: Vec<_> = data.values.keys().cloned().collect();
+            all.iter().for_each(|key| data.put(key, None));
+        }
+        for op in ops {
+            match *op {
+                Op::Put { key, value } => data.put(key, Some(value)),
+                Op::Delete { key } => data.put(key, None),
+                Op::Clear => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Engine for Shared {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        (0, 1000)
+    }
+
+    fn is_memory_only(&self) -> bool {
+        false
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> engine::Result<()> {
+        self.start().read(keys, visit)
+    }
+
+    fn write(&self, batch: &Batch<'_>, _: bool) -> engine::Result<()> {
+        Box::new(self.start()).commit(batch)
+    }
+
+    fn begin(&self) -> engine::Result<Option<Box<dyn Transaction + '_>>> {
+        Ok(Some(Box::new(self.start())))
+    }
+
+    fn sync(&self) -> engine::Result<()> {
+        Ok(())
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> engine::Result<()> {
+        self.start().scan(range, visit)
+    }
+
+    fn count(&self) -> engine::Result<u64> {
+        Ok(self.data().values.values().filter(|(_, value)| value.is_some()).count() as u64)
+    }
+
+    fn disk_size(&self) -> engine::Result<u64> {
+        Ok(0)
+    }
+
+    fn close(&self) -> engine::Result<()> {
+        Ok(())
+    }
+}
+
+/// Adds one to a number, and tells what that became.
+#[derive(Default)]
+struct Increment {
+    key: &'static str,
+    replies: Vec<Result<u64, String>>,
+}
+
+fn increment(key: &'static str) -> Increment {
+    Increment { key, replies: Vec::new() }
+}
+
+impl Work for Increment {
+    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+        let key = self.key.as_bytes();
+        let number =
+            |value: Option<&[u8]>| value.map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap()));
+        let outcome = txn.read(key, number).and_then(|number| {
+            let value = txn.keep(&(number + 1).to_be_bytes());
+            txn.put(key, value).map(|()| number + 1)
+        });
+        self.replies.push(outcome.map_err(|error| error.to_string()));
+    }
+
+    fn rewind(&mut self) {
+        self.replies.pop();
+    }
+
+    fn fail(&mut self, error: &Error) {
+        *self.replies.last_mut().unwrap() = Err(error.to_string());
+    }
+
+    fn weight(&self) -> usize {
+        self.key.len()
+    }
+}
+
+/// What a store's commit of a group of increments replies.
+fn add(store: &Store, keys: &[&'static str]) -> Vec<Vec<Result<u64, String>>> {
+    let mut group: Vec<_> = keys.iter().map(|key| increment(key)).collect();
+    store.commit(&mut group);
+    group.into_iter().map(|work| work.replies).collect()
+}
+
+#[test]
+fn increments_of_two_stores_add_up() {
+    const EACH: u64 = 300;
+    let shared = Shared::default();
+    let stores = [shared.store(), shared.store()];
+    thread::scope(|scope| {
+        for store in &stores {
+            scope.spawn(|| (0..EACH).for_each(|_| drop(add(store, &["a", "b", "a"]))));
+        }
+    });
+    assert_eq!(add(&stores[0], &["a", "b"]), [[Ok(4 * EACH + 1)], [Ok(2 * EACH + 1)]]);
+}
+
+#[test]
+fn a_group_that_others_were_in_the_way_of_is_run_again_as_a_whole() {
+    let shared = Shared::default();
+    let store = shared.store();
+    shared.data().meddling = Some((b"b".to_vec(), 10_u64.to_be_bytes().to_vec()));
+    assert_eq!(add(&store, &["a", "b", "c"]), [[Ok(1)], [Ok(11)], [Ok(1)]]);
+    assert_eq!(shared.data().commits, 2);
+}
+
+/// Also when what they wrote was only read.
+#[test]
+fn what_was_read_must_be_as_it_was() {
+    /// Writes one key if another is absent.
+    struct IfAbsent(bool);
+    impl Work for IfAbsent {
+        fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+            self.0 = !txn.contains(b"key").unwrap();
+            if self.0 {
+                txn.put(b"other", b"").unwrap();
+            }
+        }
+        fn rewind(&mut self) {}
+        fn fail(&mut self, error: &Error) {
+            panic!("{error}");
+        }
+        fn weight(&self) -> usize {
+            0
+        }
+    }
+    let shared = Shared::default();
+    shared.data().meddling = Some((b"key".to_vec(), b"".to_vec()));
+    let mut work = IfAbsent(false);
+    shared.store().commit(slice::from_mut(&mut work));
+    assert!(!work.0 && !shared.data().values.contains_key(&b"other"[..]));
+}
+
+#[test]
+fn what_is_not_available_is_told_once_and_later_groups_are_written() {
+    for failure in [
+        Failure::Unavailable { engine: "shared", detail: "a test".into() },
+        Failure::Unknown { engine: "shared", detail: "a test".into() },
+    ] {
+        let (shared, text) = (Shared::default(), failure.to_string());
+        let store = shared.store();
+        shared.data().failures.push_back(failure);
+        for replies in add(&store, &["a", "b", "c"]) {
+            assert!(matches!(replies.as_slice(), [Err(error)] if error.contains(&text)), "{replies:?}");
+        }
+        assert_eq!(shared.data().commits, 1, "its halves were tried: {text}");
+        assert_eq!(store.fault(), None);
+        assert_eq!(add(&store, &["a"]), [[Ok(1)]]);
+    }
+}
+
+/// Watches a key, or tells whether it has changed.
+#[derive(Default)]
+struct Watching {
+    watched: HashSet<Watch>,
+    unchanged: Option<bool>,
+}
+
+impl Work for Watching {
+    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+        if self.watched.is_empty() {
+            self.watched.extend(txn.watch(b"key", &self.watched).unwrap());
+        } else {
+            self.unchanged = Some(txn.are_unchanged(&self.watched).unwrap());
+        }
+    }
+
+    fn rewind(&mut self) {}
+
+    fn fail(&mut self, error: &Error) {
+        panic!("{error}");
+    }
+
+    fn weight(&self) -> usize {
+        0
+    }
+}
+
+#[test]
+fn a_watched_key_is_changed_by_another_store() {
+    let shared = Shared::default();
+    let (store, other) = (shared.store(), shared.store());
+    for (changes, unchanged) in [(0, true), (1, false)] {
+        let mut work = Watching::default();
+        store.commit(slice::from_mut(&mut work));
+        (0..changes).for_each(|_| drop(add(&other, &["key"])));
+        store.commit(slice::from_mut(&mut work));
+        assert_eq!(work.unchanged, Some(unchanged));
+    }
+}
+
+/// Puts a key into a database, or clears that.
+struct InSpace(u8, bool);
+
+impl Work for InSpace {
+    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+        txn.select(Space::new(self.0));
+        if self.1 {
+            txn.put(b"key", b"").unwrap();
+        } else {
+            txn.clear_space().unwrap();
+        }
+    }
+
+    fn rewind(&mut self) {}
+
+    fn fail(&mut self, error: &Error) {
+        panic!("{error}");
+    }
+
+    fn weight(&self) -> usize {
+        0
+    }
+}
+
+#[test]
+fn a_store_that_clears_a_database_leaves_those_of_others() {
+    let shared = Shared::default();
+    let (store, other) = (shared.store(), shared.store());
+    let count = |space| store.view(Space::new(space)).count().unwrap();
+    store.commit(&mut [InSpace(0, true)]);
+    other.commit(&mut [InSpace(3, true)]);
+    assert_eq!((count(0), count(3)), (1, 1));
+    store.commit(&mut [InSpace(0, false)]);
+    assert_eq!((count(0), count(3)), (0, 1));
+    other.commit(&mut [InSpace(3, false)]);
+    assert_eq!((count(0), count(3)), (0, 0));
+}
