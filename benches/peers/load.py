@@ -156,8 +156,10 @@ def chart(series):
             f"{left + width * (at + 0.5) * step / longest:.1f},{20 + height * (1 - mean / most):.1f}" for at, mean in enumerate(means)
         )
         colour = colours[number % len(colours)]
-        lines.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{points}"/>')
-        lines.append(f'<text x="{left + width + 10}" y="{40 + 20 * number}" fill="{colour}">{name}</text>')
+        # Those for which no colour is left are dashed.
+        dashed, mark = (' stroke-dasharray="6 3"', " - -") if number >= len(colours) else ("", "")
+        lines.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2"{dashed} points="{points}"/>')
+        lines.append(f'<text x="{left + width + 10}" y="{40 + 20 * number}" fill="{colour}">{name}{mark}</text>')
     labels = "".join(
         f'<text x="{left - 8}" y="{24 + height * (1 - part)}" text-anchor="end">{most * part:,.0f}</text>' for part in (0, 0.5, 1)
     ) + "".join(

@@ -172,8 +172,9 @@ fn files_that_prose_names_are_there() {
     assert!(count >= 20, "{count} files");
 }
 
-/// Flags of other programs that documents name.
-const FOREIGN: [&str; 4] = ["--release", "--no-default-features", "--features", "--cells"];
+/// Flags of other programs that documents name, and those of builds with `--features tikv`.
+const FOREIGN: [&str; 6] =
+    ["--release", "--no-default-features", "--features", "--cells", "--pd", "--prefix"];
 
 #[test]
 fn flags_between_backquotes_are_flags() {
