@@ -134,6 +134,43 @@ fn servers_with_other_prefixes_have_other_keys() {
     assert_eq!(client.call(&["KEYS", "*"]), OwnedFrame::Array(vec![bulk("key")]));
 }
 
+/// In several transactions.
+#[test]
+fn flushall_removes_more_keys_than_a_transaction_does() {
+    let _cluster = shared();
+    let (_one, _other, mut client, mut beside) = two("flushall");
+    for thousand in 0..5 {
+        let pair = |number: usize| [format!("key:{thousand}:{number}"), String::from("v")];
+        let words = [String::from("MSET")].into_iter().chain((0..1000).flat_map(pair));
+        assert_eq!(client.call(&words.collect::<Vec<_>>()), text("OK"));
+    }
+    assert_eq!(beside.call(&["DBSIZE"]), OwnedFrame::Integer(5000));
+    assert_eq!(beside.call(&["FLUSHALL"]), text("OK"));
+    assert_eq!(client.call(&["DBSIZE"]), OwnedFrame::Integer(0));
+}
+
+/// And the server goes on.
+#[test]
+fn what_is_too_large_is_refused_by_name() {
+    let _cluster = shared();
+    let (_one, _other, mut client, _) = two("large");
+    let many: Vec<_> = [String::from("MSET")]
+        .into_iter()
+        .chain((0..20_001).flat_map(|n| [n.to_string(), "v".into()]))
+        .collect();
+    let value = "v".repeat((6 << 20) + 1);
+    let key = "k".repeat(4000);
+    for (request, word) in [
+        (many, "20000 writes"),
+        (vec!["SET".into(), "key".into(), value], "6291456 bytes"),
+        (vec!["SET".into(), key, "v".into()], "4000 bytes"),
+    ] {
+        let reply = client.call(&request);
+        assert!(matches!(&reply, OwnedFrame::Error(error) if error.contains(word)), "{word}: {reply:?}");
+    }
+    assert_eq!(client.call(&["SET", "key", "v"]), text("OK"));
+}
+
 /// Of keys whose values end: whoever finds them, they are gone everywhere and stay so.
 #[test]
 fn what_expires_is_removed_once() {

@@ -9,6 +9,7 @@ use crate::engine::{Error, KeyRange, Op, Result, VisitPair, VisitValue};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     future::Future,
+    ops::ControlFlow,
     time::{Duration, Instant},
 };
 use tikv_client::{
@@ -178,22 +179,47 @@ impl Cluster {
         Ok(())
     }
 
-    /// The stored keys at a moment, `most` and one at most.
-    pub fn stored_keys(&self, at: &Timestamp, most: usize) -> Result<Vec<Vec<u8>>> {
-        let mut keys = Vec::new();
+    /// The stored keys at a moment, page by page, until `visit` has enough.
+    fn key_pages(
+        &self,
+        at: &Timestamp,
+        mut visit: impl FnMut(Vec<Vec<u8>>) -> ControlFlow<()>,
+    ) -> Result<()> {
         let mut pages = Pages::of_keys(self.keys.bounds(KeyRange::ALL));
-        while let Some((range, limit)) = pages.next()
-            && keys.len() <= most
-        {
+        while let Some((range, limit)) = pages.next() {
             let (client, at) = (self.client.clone(), at.clone());
-            let mut page: Vec<Vec<u8>> = self.calls.read(Instant::now(), move || {
+            let page: Vec<Vec<u8>> = self.calls.read(Instant::now(), move || {
                 let (mut snapshot, range) = (snapshot(&client, &at), range.clone());
                 async move { Ok(snapshot.scan_keys(range, limit).await?.map(Vec::from).collect()) }
             })?;
             pages.note(page.len(), 0, page.last());
-            keys.append(&mut page);
+            if visit(page).is_break() {
+                break;
+            }
         }
-        Ok(keys)
+        Ok(())
+    }
+
+    /// Number of keys now.
+    pub fn count(&self) -> Result<u64> {
+        let mut count = 0;
+        self.key_pages(&self.now()?, |page| {
+            count += page.len() as u64;
+            ControlFlow::Continue(())
+        })?;
+        Ok(count)
+    }
+
+    /// The first stored keys at a moment, `most` at most, and whether these are all.
+    pub fn first_keys(&self, at: &Timestamp, most: usize) -> Result<(Vec<Vec<u8>>, bool)> {
+        let mut keys = Vec::new();
+        self.key_pages(at, |mut page| {
+            keys.append(&mut page);
+            if keys.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        let are_all = keys.len() <= most;
+        keys.truncate(most);
+        Ok((keys, are_all))
     }
 
     /// Fails when a transaction cannot hold these writes.

@@ -44,11 +44,11 @@ impl<'e> Running<'e> {
         let (clear, ops) = batch.after_clear();
         let mut changes = Changes::new();
         if clear {
-            let keys = cluster.stored_keys(&self.at, CLEARED)?;
-            if keys.len() > CLEARED {
-                remove_all(cluster)?;
-            } else {
+            let (keys, are_all) = cluster.first_keys(&self.at, CLEARED)?;
+            if are_all {
                 changes.extend(keys.into_iter().map(|key| (key, None)));
+            } else {
+                remove_all(cluster)?;
             }
         }
         changes.extend(cluster.changes(ops));
@@ -118,8 +118,7 @@ impl Transaction for Running<'_> {
 fn remove_all(cluster: &Cluster) -> Result<()> {
     let mut removed = 0;
     loop {
-        let mut keys = cluster.stored_keys(&cluster.now()?, CLEARED)?;
-        keys.truncate(CLEARED);
+        let (keys, _) = cluster.first_keys(&cluster.now()?, CLEARED)?;
         if keys.is_empty() {
             return Ok(());
         }
