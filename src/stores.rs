@@ -52,7 +52,8 @@ fn describe_one(info: &Info, proved: &Results, text: &mut String) -> fmt::Result
         info.writers
     )?;
     writeln!(text, "  cache: {}", info.cache)?;
-    for fsync in Fsync::ALL {
+    let has = |fsync: &Fsync| *fsync == Fsync::Always || !info.family.is_shared();
+    for fsync in Fsync::ALL.into_iter().filter(has) {
         let loss = info.loss(fsync);
         writeln!(
             text,
