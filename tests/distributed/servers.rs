@@ -145,8 +145,12 @@ fn flushall_removes_more_keys_than_a_transaction_does() {
         assert_eq!(client.call(&words.collect::<Vec<_>>()), text("OK"));
     }
     assert_eq!(beside.call(&["DBSIZE"]), OwnedFrame::Integer(5000));
-    assert_eq!(beside.call(&["FLUSHALL"]), text("OK"));
-    assert_eq!(client.call(&["DBSIZE"]), OwnedFrame::Integer(0));
+    // What follows it in the same transaction stays.
+    for words in [&["MULTI"][..], &["FLUSHALL"], &["SET", "key:1:1", "new"]] {
+        beside.call(words);
+    }
+    assert_eq!(beside.call(&["EXEC"]), OwnedFrame::Array(vec![text("OK"), text("OK")]));
+    assert_eq!(client.call(&["KEYS", "*"]), OwnedFrame::Array(vec![bulk("key:1:1")]));
 }
 
 /// And the server goes on.

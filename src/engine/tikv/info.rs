@@ -26,8 +26,8 @@ pub(super) static INFO: Info = Info {
             rounds of the nodes that have its keys, and a majority of the replicas of each.",
         ),
         Caveat::new(
-            "A commit is acknowledged when a majority of the replicas has it; whether they have synced it is the \
-            cluster's setting (raftstore sync-log of old versions; now always).",
+            "A commit is acknowledged when a majority of the replicas has it in its log. That they sync it is up to the \
+            cluster (old versions of TiKV can be told not to, by sync-log).",
         ),
         Caveat::new(
             "Several servers may use the same prefix. What they write at the same time to the same keys, one of them does \

@@ -49,6 +49,10 @@ impl<'e> Running<'e> {
                 changes.extend(keys.into_iter().map(|key| (key, None)));
             } else {
                 remove_all(cluster)?;
+                if self.seen.is_empty() {
+                    // This one began before, and would find that somebody has written.
+                    return Self::begin(cluster)?.write(cluster.changes(ops));
+                }
             }
         }
         changes.extend(cluster.changes(ops));
