@@ -36,6 +36,7 @@ use metrics::Metrics;
 use shared::{Inbox, Inlets, Shared};
 use std::{
     future::pending,
+    mem,
     sync::{
         Arc,
         mpsc::{RecvTimeoutError, Sender, channel},
@@ -47,6 +48,8 @@ use tokio::sync::{Notify, mpsc};
 
 /// Serves up to `max_clients` with `store` until SHUTDOWN, SIGINT or SIGTERM; then answers what was received, syncs and
 /// closes. `ready` is called with the TCP address once connections are accepted.
+///
+/// It is for a process that ends then: the memory of data that are all in memory is not given back.
 pub fn serve(
     store: Store,
     config: &Config,
@@ -96,7 +99,12 @@ pub fn serve(
     writers.stop(&shared);
     let store = &shared.context.store;
     let closed = store.close().map_err(Error::Close);
-    outcome.and(closed).and(store.fault().map_or(Ok(()), |fault| Err(Error::Fault(fault.into()))))
+    let fault = store.fault().map_or(Ok(()), |fault| Err(Error::Fault(fault.into())));
+    if !store.reads_may_wait() {
+        // To free tens of millions of keys one by one takes many seconds; the end of the process frees them at once.
+        mem::forget(shared.clone());
+    }
+    outcome.and(closed).and(fault)
 }
 
 /// They are ready when this returns: what a worker needs of the system it has, or the start fails.
