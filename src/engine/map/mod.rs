@@ -2,16 +2,14 @@
 
 mod entry;
 mod walk;
+mod write;
 
 use super::{
     Check, Compression, Family, Info, KeyRange, Kind, Op, OpenFiles, VisitValue, Writers, aof,
-    memory::{Budget, Memory, Next, Table, VisitNext, free_in_order},
+    memory::{Budget, Change, Memory, Next, Table, VisitNext, free_in_order},
 };
 use entry::Entry;
-use hashbrown::{
-    DefaultHashBuilder, HashTable,
-    hash_table::{Entry as Slot, IterHash},
-};
+use hashbrown::{DefaultHashBuilder, HashTable, hash_table::IterHash};
 use std::{
     hash::{BuildHasher, Hasher},
     hint::black_box,
@@ -63,11 +61,21 @@ pub(super) struct Map {
     /// One or [`PARTS`].
     parts: Vec<HashTable<Entry>>,
     len: usize,
+    /// Whether most of the last writes brought new keys to a large map.
+    grows: bool,
+    /// How many times as many entries there will be, as far as is known.
+    times: f64,
 }
 
 impl Default for Map {
     fn default() -> Self {
-        Self { hasher: DefaultHashBuilder::default(), parts: vec![HashTable::new()], len: 0 }
+        Self {
+            hasher: DefaultHashBuilder::default(),
+            parts: vec![HashTable::new()],
+            len: 0,
+            grows: false,
+            times: 1.0,
+        }
     }
 }
 
@@ -92,6 +100,10 @@ fn part_of(hash: u64) -> usize {
     ((x * (0x4_0000 - x) * (PARTS / 3) as u64) >> 32) as usize
 }
 
+fn empty_parts() -> Vec<HashTable<Entry>> {
+    (0..PARTS).map(|_| HashTable::new()).collect()
+}
+
 impl Map {
     #[inline]
     fn hash(&self, key: &[u8]) -> u64 {
@@ -112,7 +124,7 @@ impl Map {
     /// Moves the entries of a small map to parts.
     #[cold]
     fn split(&mut self) {
-        let small = mem::replace(&mut self.parts, (0..PARTS).map(|_| HashTable::new()).collect());
+        let small = mem::replace(&mut self.parts, empty_parts());
         for entry in small.into_iter().flatten() {
             let hash = self.hash(entry.key());
             if let Some(part) = self.parts.get_mut(part_of(hash)) {
@@ -145,19 +157,6 @@ impl Map {
     fn find(&self, hash: u64, key: &[u8]) -> Option<&[u8]> {
         let entry = self.parts.get(self.place(hash))?.find(hash, |entry| entry.is_of(key))?;
         Some(entry.value_behind(key.len()))
-    }
-
-    #[inline]
-    fn set(&mut self, hash: u64, key: &[u8], value: &[u8], heavy: &mut Vec<Entry>) {
-        let place = self.place(hash);
-        let Some(part) = self.parts.get_mut(place) else { return };
-        match part.entry(hash, |entry| entry.is_of(key), |entry| hash_of(&self.hasher, entry.key())) {
-            Slot::Occupied(mut slot) => slot.get_mut().set_value(value, heavy),
-            Slot::Vacant(slot) => {
-                slot.insert(Entry::new(key, value));
-                self.grown();
-            }
-        }
     }
 
     /// Counts one entry more.
@@ -220,23 +219,7 @@ impl Table for Map {
     }
 
     fn write(&mut self, ops: &[Op<'_>], heavy: &mut Vec<Entry>) {
-        let mut hashes = [0; TOGETHER];
-        for ops in ops.chunks(TOGETHER) {
-            for (hash, op) in hashes.iter_mut().zip(ops) {
-                let (Op::Put { key, .. } | Op::Delete { key }) = op else { continue };
-                *hash = self.hash(key);
-            }
-            self.fetch(hashes.get(..ops.len()).unwrap_or_default());
-            for (hash, op) in hashes.iter().zip(ops) {
-                match *op {
-                    Op::Put { key, value } => self.set(*hash, key, value, heavy),
-                    Op::Delete { key } => {
-                        self.remove(*hash, key).into_iter().for_each(|entry| entry.free(heavy));
-                    }
-                    Op::Clear => {}
-                }
-            }
-        }
+        ops.chunks(TOGETHER).for_each(|ops| self.write_together(ops, heavy));
     }
 
     fn pair(key: &[u8], value: &[u8]) -> Entry {
@@ -248,17 +231,7 @@ impl Table for Map {
     }
 
     fn put(&mut self, pair: Entry) -> Option<Entry> {
-        let hash = self.hash(pair.key());
-        let place = self.place(hash);
-        let part = self.parts.get_mut(place)?;
-        match part.entry(hash, |entry| entry.is_of(pair.key()), |entry| hash_of(&self.hasher, entry.key())) {
-            Slot::Occupied(mut slot) => Some(mem::replace(slot.get_mut(), pair)),
-            Slot::Vacant(slot) => {
-                slot.insert(pair);
-                self.grown();
-                None
-            }
-        }
+        self.put_hashed(self.hash(pair.key()), pair)
     }
 
     fn take(&mut self, key: &[u8]) -> Option<Entry> {
@@ -267,6 +240,39 @@ impl Table for Map {
 
     fn len(&self) -> usize {
         self.len
+    }
+
+    fn pieces(count: usize) -> (Vec<Self>, impl Fn(&[u8]) -> usize) {
+        let hasher = DefaultHashBuilder::default();
+        let piece = || Self { hasher: hasher.clone(), parts: empty_parts(), ..Self::default() };
+        let pieces = (0..count).map(|_| piece()).collect();
+        (pieces, move |key: &[u8]| part_of(hash_of(&hasher, key)) % count)
+    }
+
+    fn change(&mut self, changes: Vec<Change<Entry>>, part: f64, waste: &mut Vec<Entry>) {
+        // The first of them tell too little of the others.
+        self.times = if part > 0.02 { 1.0 / part } else { 1.0 };
+        self.change_together(changes, waste);
+    }
+
+    fn clear(&mut self) {
+        (self.parts, self.len) = (empty_parts(), 0);
+    }
+
+    fn join(mut pieces: Vec<Self>) -> Self {
+        let (count, mut parts) = (pieces.len(), Vec::with_capacity(PARTS));
+        for place in 0..PARTS {
+            if let Some(piece) = pieces.get_mut(place % count.max(1)) {
+                parts.extend(piece.take_part(place));
+            }
+        }
+        let len = pieces.iter().map(|piece| piece.len).sum();
+        pieces.pop().map_or_else(Self::default, |Self { hasher, .. }| Self {
+            hasher,
+            parts,
+            len,
+            ..Self::default()
+        })
     }
 
     fn free(self, pause: &mut dyn FnMut()) {

@@ -1,6 +1,7 @@
 //! The engine around a table in memory: what [`map`](super::map) and [`btree`](super::btree) share.
 
 mod concurrent;
+mod fill;
 #[cfg(test)]
 mod large;
 mod snapshot;
@@ -18,11 +19,12 @@ use super::{
 };
 pub(super) use concurrent::{Concurrent, KEYS, discard};
 use std::{
+    fs,
     ops::ControlFlow,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
 };
-pub(super) use table::{Budget, HEAVY, Next, Table, VisitNext, free_each, free_in_order};
+pub(super) use table::{Budget, Change, HEAVY, Next, Table, VisitNext, free_each, free_in_order};
 
 /// An engine over one table.
 pub(super) struct Memory<T: Table> {
@@ -45,17 +47,21 @@ impl<T: Table> Memory<T> {
     }
 
     fn open_as(info: &'static Info, location: &Location) -> Result<Self> {
-        let mut table = T::default();
-        let log = match location.path() {
-            None => None,
-            Some(path) => Some(Aof::open(path, info.name, &mut |batch| {
-                let (clear, ops) = batch.after_clear();
-                if clear {
-                    table = T::default();
-                }
-                // Nobody waits for what is freed here.
-                table.write(ops, &mut Vec::new());
-            })?),
+        let length =
+            location.path().and_then(|path| fs::metadata(path).ok()).map_or(0, |metadata| metadata.len());
+        Self::open_by(fill::threads(length), length, info, location)
+    }
+
+    /// Opens it with so many threads that fill the table from a log of so many bytes.
+    fn open_by(threads: usize, length: u64, info: &'static Info, location: &Location) -> Result<Self> {
+        let (table, log) = match location.path() {
+            None => (T::default(), None),
+            Some(path) => {
+                let (table, log) = fill::fill(threads, (path, length), |restore| {
+                    Aof::open(path, info.name, &mut |batch: &Batch<'_>| restore(batch))
+                })?;
+                (table, Some(log))
+            }
         };
         let shared = Arc::new(Shared { info, table: Concurrent::new(table, info.ordered), log });
         Ok(Self { shared, rewriter: Mutex::default() })

@@ -62,6 +62,13 @@ pub(in super::super) const HEAVY: usize = 4 << 20;
 /// Called with a key and its value, both lent for the time of the call.
 pub(in super::super) type VisitNext<'v> = dyn FnMut(&[u8], &[u8]) -> Next + 'v;
 
+/// What puts or removes a pair.
+pub(in super::super) struct Change<P> {
+    /// Of what is removed, only the key counts.
+    pub(in super::super) pair: P,
+    pub(in super::super) is_put: bool,
+}
+
 /// A data structure that holds pairs. `T::default()` is the empty one.
 pub(in super::super) trait Table: Default + Send + Sync + 'static {
     /// A place in a walk over all pairs; at first before them all.
@@ -95,6 +102,34 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
 
     /// Number of keys, without counting them.
     fn len(&self) -> usize;
+
+    /// Empty tables, `count` of them or one, for threads that each fill one; and which of them a key belongs to.
+    fn pieces(_count: usize) -> (Vec<Self>, impl Fn(&[u8]) -> usize) {
+        (vec![Self::default()], |_: &[u8]| 0)
+    }
+
+    /// Carries out changes of such a piece, in order. Adds the pairs that are then of no use to `waste`. What has come
+    /// is `part` of all that will.
+    fn change(&mut self, changes: Vec<Change<Self::Pair>>, _part: f64, waste: &mut Vec<Self::Pair>) {
+        for Change { pair, is_put } in changes {
+            if is_put {
+                waste.extend(self.put(pair));
+            } else {
+                waste.extend(self.take(Self::key(&pair)));
+                waste.push(pair);
+            }
+        }
+    }
+
+    /// Removes all pairs of such a piece.
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// One table of all pieces, in their order.
+    fn join(mut pieces: Vec<Self>) -> Self {
+        pieces.pop().unwrap_or_default()
+    }
 
     /// Frees the table as [`free_in_order`] does, with a `pause` after every few thousand pairs: the allocator's
     /// locks are held often meanwhile.

@@ -165,6 +165,57 @@ fn either_engine_opens_the_log_of_the_other() {
     }
 }
 
+/// A log that several threads replay, whose last group is whole or cut off.
+fn long_log<T: Table>(info: &'static Info, is_cut: bool) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log.aof");
+    let location = Location::Path(path.clone());
+    let engine = Memory::<T>::open_as(info, &location).unwrap();
+    let (mut model, value) = (State::new(), [b'v'; 100]);
+    for round in 0..10_u32 {
+        let keys: Vec<[u8; 4]> = (0..2000).map(|key| (round * 1000 + key).to_be_bytes()).collect();
+        let mut batch = Batch::default();
+        for key in &keys {
+            match key[3] {
+                0 => batch.delete(key),
+                _ => batch.put(key, &value),
+            }
+        }
+        engine.write(&batch, false).unwrap();
+        for key in keys {
+            match key[3] {
+                0 => drop(model.remove(&key[..])),
+                _ => drop(model.insert(key.to_vec(), value.to_vec())),
+            }
+        }
+    }
+    // Of more than one frame, so that its begin is handed on before it is known to have no end.
+    let last: State = (0..3000_u32).map(|key| (key.to_le_bytes().into(), vec![b'l'; 1000])).collect();
+    let mut batch = Batch::default();
+    batch.clear();
+    last.iter().for_each(|(key, value)| batch.put(key, value));
+    engine.write(&batch, false).unwrap();
+    let before = engine.disk_size().unwrap();
+    drop(engine);
+    if is_cut {
+        let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(file.metadata().unwrap().len() - (100 << 10)).unwrap();
+    } else {
+        model = last;
+    }
+    let engine = Memory::<T>::open_by(3, before, info, &location).unwrap();
+    assert!(all(&engine) == model);
+    assert_eq!(engine.count().unwrap(), model.len() as u64);
+}
+
+#[test]
+fn several_threads_replay_a_log_and_drop_a_group_that_is_cut_off() {
+    for is_cut in [false, true] {
+        long_log::<Map>(map::KIND.info, is_cut);
+        long_log::<BTree>(btree::KIND.info, is_cut);
+    }
+}
+
 /// Random writes, some of them where the walk is, during at least `rewrites` rewrites.
 fn rewrite_beside_writes(kind: &Kind, rewrites: usize, clears: u32) {
     let directory = tempfile::tempdir().unwrap();
