@@ -15,10 +15,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod load;
 mod side;
 
-use kvbench::engine::{Fsync, KINDS, Kind, Location};
-use side::{Side, Through};
+use kvbench::engine::{KINDS, Kind};
+use side::{Settings, Side, Through};
 use std::{
     env,
     path::Path,
@@ -40,7 +41,7 @@ const KEYS: usize = 1_000;
 const LIMIT: f64 = 1.25;
 
 /// What an engine's bare side is opened with.
-type OpenBare = fn(&Path) -> Box<dyn Side>;
+type OpenBare = fn(&Path, Settings) -> Box<dyn Side>;
 
 /// The engines compared.
 fn bare_sides() -> Vec<(&'static str, OpenBare)> {
@@ -65,16 +66,22 @@ fn bare_sides() -> Vec<(&'static str, OpenBare)> {
     ]
 }
 
+fn find(name: &str) -> &'static Kind {
+    KINDS.iter().find(|kind| kind.info.name == name).expect("in the list")
+}
+
 fn main() {
+    if load::run() {
+        return;
+    }
     // As in criterion, words are parts of names and narrow what runs.
     let filters: Vec<_> = env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let chosen = |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter));
     let mut rows = Vec::new();
     for (name, open_bare) in bare_sides() {
-        let kind = KINDS.iter().find(|kind| kind.info.name == name).expect("in the list");
         let cases: Vec<_> = Case::ALL.into_iter().filter(|case| chosen(&case.id(name))).collect();
         if !cases.is_empty() {
-            rows.extend(compare(kind, open_bare, &cases));
+            rows.extend(compare(find(name), open_bare, &cases));
         }
     }
     print(&rows);
@@ -135,8 +142,10 @@ struct Row {
 
 fn compare(kind: &Kind, open_bare: OpenBare, cases: &[Case]) -> Vec<Row> {
     let (bare_dir, through_dir) = (support::data_dir(), support::data_dir());
-    let mut bare = open_bare(&bare_dir.path().join("data"));
-    let mut through = open_through(kind, &through_dir.path().join("data"));
+    // The default of `--cache-size`.
+    let settings = Settings { cache: 256 << 20, larger_than_memory: false };
+    let mut bare = open_bare(&bare_dir.path().join("data"), settings);
+    let mut through = side::open_through(kind, &through_dir.path().join("data"), settings);
     let keys = support::keys(KEYS);
     let values = Values::new();
     let first: Vec<_> = keys.iter().zip(0..).map(|(key, n)| (&key[..], values.get(n, VALUE))).collect();
@@ -149,15 +158,6 @@ fn compare(kind: &Kind, open_bare: OpenBare, cases: &[Case]) -> Vec<Row> {
     // The same writes on both sides, hence the same data.
     same(&mut *bare, &mut through, &keys);
     rows
-}
-
-/// The engine as the server opens it; `map` in memory, since the bare table has no file.
-fn open_through(kind: &Kind, path: &Path) -> Through {
-    let location = match kind.info.name {
-        "map" => Location::Memory,
-        _ => Location::Path(path.into()),
-    };
-    Through(kind.open(&support::options(location, Fsync::No)).expect("opens"))
 }
 
 fn row(

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Loads more than fits into memory, while another client reads.
 
-usage: load.py [--gib 20] [--size 1000] [--memory 2048] [--seconds 0] [--chart FILE.svg]
+usage: load.py [--gib 20] [--size 1000] [--memory 2048] [--seconds 0] [--chart FILE.svg] [--bare PROGRAM]
                name='kvbench --store redb --path {dir}/d --fsync no --cache-size 1GiB --port {port}' ...
 
 Each server starts empty in a control group that allows --memory MiB, page cache included (version 1 or 2; needs
@@ -11,9 +11,11 @@ other. Printed for each server: bytes sent, SETs a second over all, over the fir
 longest time that a pipeline took, percentiles of the GETs, memory of the process (VmHWM, which counts pages of a memory
 map) and of its group, the size of the files, bytes that the device wrote for each byte sent (of the whole device: let
 nothing else use it), and the engine's own figures in INFO that speak of stalls. With --chart, the rates over time are
-drawn. Data are in BENCH_DIR, by default /var/tmp.
+drawn. With --bare (the program that `cargo bench --bench bare --no-run` names), the same keys are then loaded without a
+server, by one thread, 200 pairs in a commit that is not synced: once by a loop over the bare crate, if there is one for the
+engine that `--store` names, and once through kvbench's trait. Data are in BENCH_DIR, by default /var/tmp.
 """
-import argparse, math, multiprocessing, os, pathlib, random, re, shutil, socket, tempfile, time
+import argparse, math, multiprocessing, os, pathlib, random, re, shutil, socket, subprocess, tempfile, time
 from limited import Group, read, start, stop
 
 ap = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__)
@@ -22,6 +24,7 @@ ap.add_argument("--size", type=int, default=1000, help="bytes of a value")
 ap.add_argument("--memory", type=int, default=2048, help="MiB for the server, page cache included")
 ap.add_argument("--seconds", type=float, default=0, help="end a load after so long")
 ap.add_argument("--chart", help="file for a chart (SVG)")
+ap.add_argument("--bare", help="program of the bench `bare`")
 ap.add_argument("servers", nargs="+")
 a = ap.parse_args()
 CLIENTS, DEPTH, BUCKETS = 4, 50, 1 << 16
@@ -144,6 +147,41 @@ def load(name, command, limited):
     return rates
 
 
+def load_bare(mode, command, limited):
+    """Loads the engine of a server's command without the server."""
+    store, cache = re.search(r"--store (\S+)", command), re.search(r"--cache-size (\d+)MiB", command)
+    name = store[1] if store else "map"
+    numbers = [KEYS, STEP, a.size, int(cache[1]) << 20 if cache else 256 << 20, int(a.seconds) or 1 << 30]
+    directory = root / f"{name}-{mode}"
+    directory.mkdir()
+    words = [a.bare, "--load", mode, name, directory, *map(str, numbers)]
+    before, begin = written(), time.monotonic()
+    done = subprocess.run(words, preexec_fn=limited.enter, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    took = time.monotonic() - begin
+    os.sync()
+    grown, files = written() - before, size(directory)
+    shutil.rmtree(directory)
+    if done.returncode:
+        print(f"{name:>16} {mode}: {done.stderr.strip().splitlines()[-1:]}", flush=True)
+        return
+    rates = [int(line) for line in done.stdout.split()]
+    sent, tenth, none = sum(rates), max(1, len(rates) // 10), "-"
+    print(
+        f"{name + ' ' + mode:>16} {sent * a.size / (1 << 30):6.2f} {sent / took:9.0f} {sum(rates[:tenth]) / tenth:9.0f} "
+        f"{sum(rates[-tenth:]) / tenth:9.0f} {none:>9} {none:>8} {none:>8} {none:>8} {none:>7} {limited.peak() >> 20:7} "
+        f"{files / (1 << 30):6.2f} {grown / max(1, sent * a.size):6.2f}",
+        flush=True,
+    )
+
+
+def within_limit(load, *arguments):
+    limited = Group(a.memory)
+    try:
+        return load(*arguments, limited)
+    finally:
+        limited.remove()
+
+
 def chart(series):
     """Rates of each second as lines, smoothed over a fiftieth of the time."""
     width, height, left, colours = 900, 360, 70, ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000", "#999"]
@@ -182,12 +220,10 @@ print(
 series = []
 try:
     for server in a.servers:
-        limited = Group(a.memory)
-        try:
-            name, command = server.split("=", 1)
-            series.append((name, load(name, command, limited)))
-        finally:
-            limited.remove()
+        name, command = server.split("=", 1)
+        series.append((name, within_limit(load, name, command)))
+        for mode in ("bare", "trait") if a.bare else ():
+            within_limit(load_bare, mode, command)
 finally:
     shutil.rmtree(root, ignore_errors=True)
 if a.chart:

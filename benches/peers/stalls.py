@@ -28,6 +28,7 @@ millisecond again and again), the time for which it woke too late is taken off t
 is printed.
 """
 import argparse, multiprocessing, os, random, shlex, shutil, signal, socket, subprocess, tempfile, threading, time
+from pauses import Pauses, without
 
 ap = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__)
 ap.add_argument("what", choices=["grow", "rewrite", "cold", "keys", "mget", "mset", "del", "dbsize", "flushdb", "value"])
@@ -78,38 +79,6 @@ def benchmark(*arguments):
     return subprocess.Popen(["redis-benchmark", "-p", str(port), "-q", *map(str, arguments)], stdout=subprocess.DEVNULL)
 
 
-def look_for_pauses(core):
-    """Writes down when this core let nothing run: nothing of ours comes before a real-time process."""
-    os.sched_setaffinity(0, {core})
-    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
-    log = os.open(pauses, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    due = time.perf_counter() + 0.001
-    while True:
-        time.sleep(max(0, due - time.perf_counter()))
-        now = time.perf_counter()
-        if now - due > 0.001:
-            os.write(log, b"%f %f\n" % (due, now))
-        due = now + 0.001
-
-
-def without(still, begin, end):
-    """How long it was from `begin` to `end`, less the times in `still`, which do not overlap."""
-    return end - begin - sum(max(0, min(end, last) - max(begin, first)) for first, last in still)
-
-
-def paused(begin, end):
-    """The times from `begin` to `end` in which at least one core stood still, in order."""
-    result = []
-    for first, last in sorted(tuple(map(float, line.split())) for line in open(pauses)):
-        if first > end or last < begin:
-            continue
-        if result and first <= result[-1][1]:
-            result[-1] = (result[-1][0], max(last, result[-1][1]))
-        else:
-            result.append((first, last))
-    return result
-
-
 def watch(label, until, keys=1, command="GET"):
     """GETs (or SETs) one by one until `until()`; prints how long they took, in milliseconds."""
     connection = socket.create_connection(("127.0.0.1", port))
@@ -121,10 +90,10 @@ def watch(label, until, keys=1, command="GET"):
         times.append((time.perf_counter() - before, before))
     times.sort()
     at = lambda part: times[min(len(times) - 1, int(len(times) * part))][0] * 1e3
-    still = paused(opened, time.perf_counter()) if watchers else []
+    still = pauses.between(opened, time.perf_counter())
     waits = sorted((without(still, begin, begin + wait) for wait, begin in times[-1000:]), reverse=True)
     longest = " ".join(f"{wait * 1e3:.1f}" for wait in waits[:5])
-    off = f"; the machine stood still for {sum(last - first for first, last in still) * 1e3:.0f} ms" * bool(watchers)
+    off = f"; the machine stood still for {sum(last - first for first, last in still) * 1e3:.0f} ms" * bool(pauses.watchers)
     print(f"{label:28} {len(times):8} {command}s: median {at(0.5):7.3f}  99% {at(0.99):7.3f}  longest {longest} ms{off}", flush=True)
 
 
@@ -208,12 +177,7 @@ def beside(what, keys):
     print(f"{what.upper()} of {keys} keys took {min(took):.3f} to {max(took):.3f} s", flush=True)
 
 
-pauses = os.path.join(directory, "pauses")
-open(pauses, "w").close()
-cores = os.sched_getaffinity(0) if os.geteuid() == 0 else []
-watchers = [multiprocessing.Process(target=look_for_pauses, args=(core,), daemon=True) for core in cores]
-for watcher in watchers:
-    watcher.start()
+pauses = Pauses(directory)
 process, connection = start()
 others = []
 try:
@@ -284,8 +248,9 @@ try:
         watch("hot keys beside cold ones", seconds(8), 100)
         print(f"{reads.value} reads of any key, {keys} keys in all")
 finally:
-    for other in others + watchers:
+    for other in others:
         other.kill()
+    pauses.stop()
     process.kill()
     process.wait()
     shutil.rmtree(directory, ignore_errors=True)

@@ -1,11 +1,8 @@
 //! canopydb, with the settings of `engine/canopydb.rs` under `no`.
 
-use super::{Side, answer, length};
+use super::{Settings, Side, answer, length};
 use canopydb::{Database, DbOptions, EnvOptions, TreeOptions};
 use std::path::Path;
-
-/// The default of `--cache-size`.
-const CACHE: usize = 256 << 20;
 
 const TREE: &[u8] = b"bare";
 
@@ -13,9 +10,9 @@ struct Bare {
     db: Database,
 }
 
-pub fn open(path: &Path) -> Box<dyn Side> {
+pub fn open(path: &Path, settings: Settings) -> Box<dyn Side> {
     let mut environment = EnvOptions::new(path);
-    environment.page_cache_size = CACHE;
+    environment.page_cache_size = settings.cache;
     let db = Database::with_options(environment, DbOptions::new()).expect("opens");
     let txn = db.begin_write().expect("begins");
     let mut tree = TreeOptions::new();

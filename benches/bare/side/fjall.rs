@@ -1,13 +1,10 @@
 //! fjall, with the settings of `engine/fjall.rs` under `no`.
 
-use super::{Side, answer, length};
+use super::{Settings, Side, answer, length};
 use fjall::{
     CompressionType, Database, Keyspace, KeyspaceCreateOptions, Readable, Snapshot, config::CompressionPolicy,
 };
 use std::path::Path;
-
-/// The default of `--cache-size`.
-const BUDGET: u64 = 256 << 20;
 
 struct Bare {
     /// What is read: fjall's plain get sees parts of a batch that is being applied.
@@ -16,16 +13,17 @@ struct Bare {
     db: Database,
 }
 
-pub fn open(path: &Path) -> Box<dyn Side> {
+pub fn open(path: &Path, settings: Settings) -> Box<dyn Side> {
+    let budget = settings.cache as u64;
     let db = Database::builder(path)
-        .cache_size(BUDGET / 2)
+        .cache_size(budget / 2)
         .worker_threads(2)
         .journal_compression(CompressionType::None)
         .open()
         .expect("opens");
     let create = || {
         KeyspaceCreateOptions::default()
-            .max_memtable_size(BUDGET / 8)
+            .max_memtable_size(budget / 8)
             .data_block_compression_policy(CompressionPolicy::disabled())
     };
     let keyspace = db.keyspace("bare", create).expect("creates a keyspace");

@@ -1,6 +1,6 @@
 //! LMDB through heed, with the settings of `engine/lmdb` under `no`.
 
-use super::{Side, answer, length};
+use super::{Settings, Side, answer, length};
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, WithTls, types::Bytes};
 use std::{fs, path::Path};
 
@@ -9,13 +9,15 @@ struct Bare {
     db: Database<'static, Bytes, Bytes>,
 }
 
-pub fn open(path: &Path) -> Box<dyn Side> {
+pub fn open(path: &Path, settings: Settings) -> Box<dyn Side> {
     fs::create_dir(path).expect("creates a directory");
     let mut options = EnvOpenOptions::new();
     options.map_size(4 << 30).max_readers(4096);
+    let mut flags = EnvFlags::NO_SYNC;
+    flags.set(EnvFlags::NO_READ_AHEAD, settings.larger_than_memory);
     #[expect(unsafe_code, reason = "a memory map")]
-    // SAFETY: nothing else has the new directory open; the flag concerns power cuts alone.
-    let env = unsafe { options.flags(EnvFlags::NO_SYNC).open(path) }.expect("opens");
+    // SAFETY: nothing else has the new directory open; the flags concern power cuts and speed alone.
+    let env = unsafe { options.flags(flags).open(path) }.expect("opens");
     let txn = env.write_txn().expect("begins");
     let created = env.create_databases_and_commit(txn, |opener, txn| {
         opener.create_database::<Bytes, Bytes>(txn, None).map(CommitOrAbort::<_, ()>::Commit)

@@ -1,6 +1,6 @@
 //! hashbrown's map behind a lock, as anything that many threads read must be.
 
-use super::{Side, answer, length};
+use super::{Settings, Side, answer, length};
 use hashbrown::HashMap;
 use std::{path::Path, sync::RwLock};
 
@@ -8,7 +8,7 @@ type Pairs = HashMap<Box<[u8]>, Box<[u8]>>;
 
 struct Bare(RwLock<Pairs>);
 
-pub fn open(_path: &Path) -> Box<dyn Side> {
+pub fn open(_path: &Path, _: Settings) -> Box<dyn Side> {
     Box::new(Bare(RwLock::default()))
 }
 

@@ -1,12 +1,12 @@
 //! MDBX, with the settings of `engine/mdbx.rs` under `no`.
 
-use super::{Side, answer, length};
+use super::{Settings, Side, answer, length};
 use libmdbx::{Database, DatabaseOptions, Mode, NoWriteMap, ReadWriteOptions, SyncMode, WriteFlags};
 use std::{borrow::Cow, path::Path};
 
 struct Bare(Database<NoWriteMap>);
 
-pub fn open(path: &Path) -> Box<dyn Side> {
+pub fn open(path: &Path, settings: Settings) -> Box<dyn Side> {
     let mode = ReadWriteOptions {
         sync_mode: SyncMode::SafeNoSync,
         max_size: Some(4 << 30),
@@ -15,6 +15,7 @@ pub fn open(path: &Path) -> Box<dyn Side> {
     let options = DatabaseOptions {
         max_readers: Some(4096),
         mode: Mode::ReadWrite(mode),
+        no_rdahead: settings.larger_than_memory,
         ..DatabaseOptions::default()
     };
     Box::new(Bare(Database::open_with_options(path, options).expect("opens")))

@@ -1,7 +1,8 @@
 //! The two sides of the comparison.
 
-use kvbench::engine::{Batch, Engine};
-use std::{hint::black_box, ops::ControlFlow};
+use super::support;
+use kvbench::engine::{Batch, Engine, Fsync, Kind, Location, ReadAhead};
+use std::{hint::black_box, ops::ControlFlow, path::Path};
 
 #[cfg(feature = "canopydb")]
 pub mod canopydb;
@@ -18,6 +19,15 @@ pub mod redb;
 pub mod rocksdb;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+
+/// What a side is opened with.
+#[derive(Clone, Copy)]
+pub struct Settings {
+    /// What the server is given by `--cache-size`, in bytes.
+    pub cache: usize,
+    /// Whether there is to be no read-ahead, as an adapter decides it.
+    pub larger_than_memory: bool,
+}
 
 /// What is compared. The loops are inside, so that a call costs nothing.
 pub trait Side {
@@ -47,6 +57,20 @@ fn answer(reply: &mut Vec<u8>, value: Option<&[u8]>) -> usize {
 #[inline]
 fn length(value: Option<&[u8]>) -> usize {
     black_box(value).map_or(0, <[u8]>::len)
+}
+
+/// The engine as the server opens it; `map` in memory, since the bare table has no file.
+pub fn open_through(kind: &Kind, path: &Path, settings: Settings) -> Through {
+    let location = match kind.info.name {
+        "map" => Location::Memory,
+        _ => Location::Path(path.into()),
+    };
+    let mut options = support::options(location, Fsync::No);
+    options.cache_size = settings.cache as u64;
+    if settings.larger_than_memory {
+        options.read_ahead = ReadAhead::Off;
+    }
+    Through(kind.open(&options).expect("opens"))
 }
 
 /// An engine through the trait.

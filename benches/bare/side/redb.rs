@@ -1,6 +1,6 @@
 //! redb, with the settings of `engine/redb.rs` under `no`.
 
-use super::{Side, answer, length};
+use super::{Settings, Side, answer, length};
 use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, TableDefinition};
 use std::path::Path;
 
@@ -12,8 +12,8 @@ struct Bare {
     table: ReadOnlyTable<&'static [u8], &'static [u8]>,
 }
 
-pub fn open(path: &Path) -> Box<dyn Side> {
-    let db = Database::builder().set_cache_size(256 << 20).create(path).expect("opens");
+pub fn open(path: &Path, settings: Settings) -> Box<dyn Side> {
+    let db = Database::builder().set_cache_size(settings.cache).create(path).expect("opens");
     let txn = db.begin_write().expect("begins");
     txn.open_table(TABLE).expect("creates a table");
     txn.commit().expect("commits");

@@ -1,31 +1,28 @@
 //! RocksDB, with the settings of `engine/rocksdb`.
 
-use super::{Side, answer, length};
+use super::{Settings, Side, answer, length};
 use rocksdb::{
     BlockBasedOptions, Cache, DB, DBCompressionType, Options, ReadOptions, WriteBatch, WriteBufferManager,
     WriteOptions,
 };
 use std::path::Path;
 
-/// The default of `--cache-size`.
-const BUDGET: usize = 256 << 20;
-
 struct Bare(DB);
 
-pub fn open(path: &Path) -> Box<dyn Side> {
-    Box::new(Bare(DB::open(&options(), path).expect("opens")))
+pub fn open(path: &Path, settings: Settings) -> Box<dyn Side> {
+    Box::new(Bare(DB::open(&options(settings), path).expect("opens")))
 }
 
-pub fn open_blob(path: &Path) -> Box<dyn Side> {
-    let mut options = options();
+pub fn open_blob(path: &Path, settings: Settings) -> Box<dyn Side> {
+    let mut options = options(settings);
     options.set_enable_blob_files(true);
     options.set_min_blob_size(1024);
     options.set_enable_blob_gc(true);
     Box::new(Bare(DB::open(&options, path).expect("opens")))
 }
 
-fn options() -> Options {
-    let cache = Cache::new_lru_cache(BUDGET);
+fn options(Settings { cache: budget, .. }: Settings) -> Options {
+    let cache = Cache::new_lru_cache(budget);
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&cache);
     table.set_cache_index_and_filter_blocks(true);
@@ -34,9 +31,11 @@ fn options() -> Options {
     let mut options = Options::default();
     options.create_if_missing(true);
     options.set_block_based_table_factory(&table);
-    options.set_write_buffer_size(BUDGET / 4);
+    options.set_write_buffer_size(budget / 4);
     options.set_max_write_buffer_number(2);
-    let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(BUDGET / 2, false, cache);
+    options.set_memtable_whole_key_filtering(true);
+    options.set_memtable_prefix_bloom_ratio(0.02);
+    let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(budget / 2, false, cache);
     options.set_write_buffer_manager(&memtables);
     options.set_compression_type(DBCompressionType::None);
     options.set_max_background_jobs(2);

@@ -1,11 +1,14 @@
 //! SQLite through rusqlite, with the settings of `engine/sqlite` under `no`.
 
-use super::{Side, answer, length};
+use super::{Settings, Side, answer, length};
 use rusqlite::{CachedStatement, Connection};
 use std::path::Path;
 
 const GET: &str = "SELECT v FROM kv WHERE k = ?1";
 const PUT: &str = "INSERT INTO kv (k, v) VALUES (?1, ?2) ON CONFLICT (k) DO UPDATE SET v = excluded.v";
+
+/// Connections that share the cache, as the adapter has them on two cores.
+const SHARES: i64 = 3;
 
 struct Bare {
     writer: Connection,
@@ -13,18 +16,18 @@ struct Bare {
     reader: Connection,
 }
 
-pub fn open(path: &Path) -> Box<dyn Side> {
-    let writer = connect(path);
+pub fn open(path: &Path, settings: Settings) -> Box<dyn Side> {
+    let writer = connect(path, settings.cache);
     let create = "CREATE TABLE kv (k BLOB PRIMARY KEY, v BLOB NOT NULL) STRICT";
     writer.execute(create, []).expect("creates a table");
-    Box::new(Bare { writer, reader: connect(path) })
+    Box::new(Bare { writer, reader: connect(path, settings.cache) })
 }
 
-fn connect(path: &Path) -> Connection {
+fn connect(path: &Path, cache: usize) -> Connection {
     let connection = Connection::open(path).expect("opens");
     connection.pragma_update(None, "journal_mode", "WAL").expect("has a log");
     connection.pragma_update(None, "synchronous", "NORMAL").expect("syncs");
-    connection.pragma_update(None, "cache_size", -(64 << 10)).expect("has a cache");
+    connection.pragma_update(None, "cache_size", -((cache as i64 / SHARES) >> 10)).expect("has a cache");
     connection
 }
 
