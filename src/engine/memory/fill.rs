@@ -110,9 +110,7 @@ fn hand_on<T: Table>(
             Op::Clear => continue,
         };
         if let Some(queue) = queues.get_mut(piece_of(key)) {
-            queue.changes.push(Change { pair: T::pair(key, value), is_put });
-            queue.bytes += key.len() + value.len();
-            queue.flush_if_full(part);
+            queue.add(Change { pair: T::pair(key, value), is_put }, key.len() + value.len(), part);
         }
     }
 }
@@ -126,17 +124,19 @@ struct Queue<T: Table> {
 }
 
 impl<T: Table> Queue<T> {
-    fn flush_if_full(&mut self, part: f64) {
-        let is_heavy = self.bytes >= TOGETHER.1;
-        if is_heavy || self.changes.len() >= TOGETHER.0 {
+    fn add(&mut self, change: Change<T::Pair>, bytes: usize, part: f64) {
+        self.changes.push(change);
+        self.bytes += bytes;
+        if self.changes.len() >= TOGETHER.0 || self.bytes >= TOGETHER.1 {
             self.flush(part);
         }
-        if is_heavy {
+        // Several of the largest pairs on the way, and those that they replace, would take much memory.
+        if bytes >= TOGETHER.1 {
             self.wait();
         }
     }
 
-    /// Waits until the thread has done all: there is never much on the way that is neither counted nor in the table.
+    /// Waits until the thread has done all.
     fn wait(&self) {
         let (sender, done) = mpsc::sync_channel(0);
         self.send(Task::Tell(sender));
