@@ -52,7 +52,7 @@ fn describe_one(info: &Info, proved: &Results, text: &mut String) -> fmt::Result
         info.writers
     )?;
     writeln!(text, "  cache: {}", info.cache)?;
-    let has = |fsync: &Fsync| *fsync == Fsync::Always || !info.family.is_shared();
+    let has = |fsync: &Fsync| *fsync == Fsync::Always || info.family.has_policies();
     for fsync in Fsync::ALL.into_iter().filter(has) {
         let loss = info.loss(fsync);
         writeln!(

@@ -27,8 +27,12 @@ pub struct Serve {
     #[cfg(feature = "tikv")]
     #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', help_heading = "Store")]
     pd: Vec<String>,
+    /// Nodes of the Redis Cluster or Valkey Cluster that holds the data; they tell of the others
+    #[cfg(feature = "redis")]
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', help_heading = "Store")]
+    nodes: Vec<String>,
     /// What all keys begin with in that cluster. Servers with the same prefix have the same data
-    #[cfg(feature = "tikv")]
+    #[cfg(any(feature = "tikv", feature = "redis"))]
     #[arg(long, value_name = "TEXT", default_value = "kvbench/", help_heading = "Store")]
     prefix: String,
     /// When a write is acknowledged. always (true): after it is synced to stable storage. everysec: at once, with a sync every
@@ -121,12 +125,35 @@ impl Serve {
         }
     }
 
+    /// Where the data are, if that is a cluster. Flags of another kind of cluster do not count.
+    #[cfg(any(feature = "tikv", feature = "redis"))]
+    fn cluster(&self) -> Option<Location> {
+        #[cfg(feature = "tikv")]
+        let pd = self.pd.clone();
+        #[cfg(not(feature = "tikv"))]
+        let pd = Vec::new();
+        #[cfg(feature = "redis")]
+        let nodes = self.nodes.clone();
+        #[cfg(not(feature = "redis"))]
+        let nodes = Vec::new();
+        let family = self.store.info.family;
+        let is_given = !pd.is_empty() || !nodes.is_empty();
+        if !is_given && !(family.is_shared() && self.path.is_none()) {
+            return None;
+        }
+        let nodes = match (family.is_shared(), family.is_sharded()) {
+            (false, _) => [pd, nodes].concat(),
+            (true, false) => pd,
+            (true, true) => nodes,
+        };
+        Some(Location::Cluster { nodes, prefix: self.prefix.clone().into_bytes() })
+    }
+
     /// Where the data are.
     fn location(&self) -> Location {
-        #[cfg(feature = "tikv")]
-        if !self.pd.is_empty() || self.store.info.family.is_shared() && self.path.is_none() {
-            let prefix = self.prefix.clone().into_bytes();
-            return Location::Cluster { nodes: self.pd.clone(), prefix };
+        #[cfg(any(feature = "tikv", feature = "redis"))]
+        if let Some(location) = self.cluster() {
+            return location;
         }
         match &self.path {
             Some(path) if path.as_os_str() == ":memory:" => Location::Memory,

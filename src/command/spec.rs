@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     resp::{Args, Reply, parse_integer},
-    store::{Entry, Keyspace, Space, Txn},
+    store::{self, Entry, Keyspace, Space, Txn},
 };
 use hashbrown::HashMap;
 
@@ -227,6 +227,16 @@ impl Spec {
         self
     }
 
+    /// The keys of a request, as far as their places are fixed.
+    pub fn keys_of<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
+        let (first, last, step) = self.keys;
+        let len = args.len();
+        let end =
+            if last < 0 { len.saturating_sub(last.unsigned_abs() as usize - 1) } else { last as usize + 1 };
+        let (first, end) = if first > 0 { (first as usize, end.min(len)) } else { (0, 0) };
+        (first..end).step_by(step.max(1) as usize).map(move |index| args.get(index))
+    }
+
     /// Whether it writes.
     pub fn writes(&self) -> bool {
         matches!(self.action, Action::Write(_))
@@ -284,6 +294,8 @@ pub enum Lookup {
     Known(&'static Spec),
     /// A command with too few or too many.
     Arity(&'static Spec),
+    /// A command whose keys are not in one slot, where there are slots.
+    CrossSlot(&'static Spec),
     /// No command.
     Unknown,
 }
@@ -407,6 +419,7 @@ impl Lookup {
         match self {
             Self::Known(spec) | Self::Arity(spec) if self.is_exec() => refusal::abort(spec.name, reply),
             Self::Known(spec) | Self::Arity(spec) => refusal::wrong_arity(spec.name, reply),
+            Self::CrossSlot(_) => reply.error(store::Error::CrossSlot.to_string()),
             Self::Unknown => refusal::unknown(args, reply),
         }
     }

@@ -79,12 +79,14 @@ pub enum Error {
     NoCompression { store: &'static str, compression: Compression, able: String },
     #[error("--direct-reads yes does not work with --store {store}; it works with {able}")]
     NoDirectReads { store: &'static str, able: String },
-    #[error("--store {store} needs --pd HOST:PORT,...: the placement drivers of the cluster")]
+    #[error("--store {store} needs {}", nodes_of(.store))]
     NoNodes { store: &'static str },
-    #[error("--pd does not work with --store {store}; it works with --store tikv")]
+    #[error(
+        "--pd and --nodes do not work with --store {store}; they work with --store tikv and --store redis"
+    )]
     NoCluster { store: &'static str },
     #[error(
-        "--path does not work with --store {store}, whose data are on other machines; use --pd and --prefix"
+        "--path does not work with --store {store}, whose data are on other machines; use --prefix and {}", nodes_of(.store)
     )]
     NoPath { store: &'static str },
     #[error(
@@ -98,6 +100,14 @@ pub enum Error {
         "--tls-auth-clients {0} needs --tls-ca, the certificate of the authority that signs client certificates"
     )]
     NoClientCa(&'static str),
+}
+
+/// The flag that tells where a cluster is.
+fn nodes_of(store: &str) -> &'static str {
+    match Kind::find(store).is_some_and(|kind| kind.info.family.is_sharded()) {
+        true => "--nodes HOST:PORT,...: some nodes of the cluster",
+        false => "--pd HOST:PORT,...: the placement drivers of the cluster",
+    }
 }
 
 impl Config {
@@ -125,7 +135,9 @@ impl Config {
             (Location::Cluster { nodes, .. }, true) if nodes.is_empty() => Err(Error::NoNodes { store }),
             (Location::Cluster { nodes, .. }, false) if !nodes.is_empty() => Err(Error::NoCluster { store }),
             (Location::Path(_) | Location::Memory, true) => Err(Error::NoPath { store }),
-            (_, true) if self.fsync != Fsync::Always => Err(Error::ClusterSyncs { store, fsync: self.fsync }),
+            (_, true) if self.fsync != Fsync::Always && !self.kind.info.family.has_policies() => {
+                Err(Error::ClusterSyncs { store, fsync: self.fsync })
+            }
             _ => Ok(()),
         }
     }

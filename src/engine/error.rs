@@ -50,6 +50,9 @@ pub enum Error {
     /// The answer to a write did not come. It takes effect as a whole or not at all, but which of both is not known.
     #[error("{engine} did not answer: {detail}; whether the write took effect is not known")]
     Unknown { engine: &'static str, detail: String },
+    /// What was to be done together is not in one slot, where there are slots. Nothing was written.
+    #[error("CROSSSLOT Keys in request don't hash to the same slot")]
+    CrossSlot,
     /// The engine cannot do this.
     #[error("{engine} {what}")]
     Unsupported { engine: &'static str, what: String },
@@ -71,10 +74,15 @@ impl Error {
     /// succeed without the first one's pages: <https://wiki.postgresql.org/wiki/Fsync_Errors>),
     /// so the store refuses writes until a restart.
     pub fn is_undone(&self) -> bool {
-        use Error::{Conflict, Full, KeyLength, Unavailable, Unsupported};
+        use Error::{Conflict, CrossSlot, Full, KeyLength, Unavailable, Unsupported};
         matches!(
             self,
-            Full { .. } | KeyLength { .. } | Unsupported { .. } | Conflict { .. } | Unavailable { .. }
+            Full { .. }
+                | KeyLength { .. }
+                | Unsupported { .. }
+                | Conflict { .. }
+                | Unavailable { .. }
+                | CrossSlot
         )
     }
 

@@ -92,6 +92,8 @@ pub enum Family {
     LoggedBTree,
     /// Ranges of keys on several machines, each on several of them.
     Cluster,
+    /// Slots of keys on several machines, each copied to others afterwards.
+    Slots,
 }
 
 impl Family {
@@ -102,7 +104,17 @@ impl Family {
 
     /// Whether other processes may write to the same data, so that nothing about them may be remembered.
     pub fn is_shared(self) -> bool {
-        matches!(self, Self::Cluster)
+        matches!(self, Self::Cluster | Self::Slots)
+    }
+
+    /// Whether only what is in one slot can be written, or read, together.
+    pub fn is_sharded(self) -> bool {
+        matches!(self, Self::Slots)
+    }
+
+    /// Whether there is another policy than [`Fsync::Always`].
+    pub fn has_policies(self) -> bool {
+        !matches!(self, Self::Cluster)
     }
 }
 
@@ -117,6 +129,7 @@ impl fmt::Display for Family {
             Self::LogBTree => "log-structured B+ tree",
             Self::LoggedBTree => "B-tree + write-ahead log",
             Self::Cluster => "sharded, replicated",
+            Self::Slots => "sharded, copied to replicas",
         })
     }
 }

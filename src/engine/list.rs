@@ -14,6 +14,8 @@ use super::lmdb;
 use super::mdbx;
 #[cfg(feature = "redb")]
 use super::redb;
+#[cfg(feature = "redis")]
+use super::redis;
 #[cfg(feature = "rocksdb")]
 use super::rocksdb;
 #[cfg(feature = "sled")]
@@ -54,6 +56,8 @@ pub const KINDS: &[Kind] = &[
 pub const DISTRIBUTED: &[Kind] = &[
     #[cfg(feature = "tikv")]
     tikv::KIND,
+    #[cfg(feature = "redis")]
+    redis::KIND,
 ];
 
 /// Engines that fail on purpose, in builds for tests; they are in no list.

@@ -33,6 +33,8 @@ mod path;
 mod read_ahead;
 #[cfg(feature = "redb")]
 mod redb;
+#[cfg(feature = "redis")]
+mod redis;
 pub mod reference;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
@@ -124,6 +126,12 @@ pub trait Engine: Send + Sync {
         turn(&mut || self.write(batch, false))
     }
 
+    /// The slot that a key is in. Only of use where transactions and batches may be about keys of one slot only
+    /// ([`Family::is_sharded`]); elsewhere there is one.
+    fn slot(&self, _key: &[u8]) -> u16 {
+        0
+    }
+
     /// Begins a transaction, where other processes may write to the same data
     /// ([`Family::is_shared`]). Otherwise there is none: what was read stays true until this process writes.
     fn begin(&self) -> Result<Option<Box<dyn Transaction + '_>>> {
@@ -192,7 +200,8 @@ pub trait Engine: Send + Sync {
 
 /// Reads and one write of data that other processes write, too, as if nobody else did meanwhile.
 pub trait Transaction {
-    /// See [`Engine::read`]; the snapshot is that of the transaction's begin.
+    /// See [`Engine::read`]; the snapshot is that of the transaction's begin. Where there are slots, values are read when
+    /// they are asked for: that all of them were there together is known when [`Transaction::commit`] succeeds.
     fn read(&mut self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()>;
 
     /// See [`Engine::scan`]; the snapshot is that of the transaction's begin.
@@ -202,6 +211,7 @@ pub trait Transaction {
     ///
     /// # Errors
     ///
+    /// [`Error::CrossSlot`] when what is read and written is not in one slot of those that there are.
     /// [`Error::Conflict`] when others have written since the begin what is written here, or what was read by `read`.
     /// What a `scan` visited may have changed.
     fn commit(self: Box<Self>, batch: &Batch<'_>) -> Result<()>;

@@ -106,7 +106,7 @@ impl Begin {
                 Some(place)
             }
             Lookup::Known(_) if self.kind == Kind::Queue => None,
-            Lookup::Known(spec) | Lookup::Arity(spec) => {
+            Lookup::Known(spec) | Lookup::Arity(spec) | Lookup::CrossSlot(spec) => {
                 add(local, (spec, args), |stats| &stats.rejected, count);
                 None
             }

@@ -168,6 +168,16 @@ impl Transaction {
         self.queue.as_ref().map_or(0, |queue| queue.requests.bytes())
     }
 
+    /// The first key that the task is about: `args` are those of WATCH.
+    pub fn first_key<'a>(&'a self, args: Args<'a>) -> Option<&'a [u8]> {
+        if self.task == Some(Task::Watch) {
+            return (args.len() > 1).then(|| args.get(1));
+        }
+        let Queue { requests, specs, .. } = self.queue.as_ref()?;
+        let mut queued = specs.iter().enumerate();
+        queued.find_map(|(index, spec)| spec.keys_of(requests.get(index)?).next())
+    }
+
     /// Whether it looks at very many keys, as it may be.
     pub fn is_long(&self) -> bool {
         self.has(|action| matches!(action, Action::Keys(_) | Action::Write(Write::All(_))))

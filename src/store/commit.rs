@@ -77,7 +77,12 @@ impl Store {
     /// that fails and the engine is as it was before, the halves of the group are tried, so that at last
     /// only those parts are told of the error that cannot be written by themselves. A group that has read what other
     /// processes changed meanwhile is run again.
+    /// Where there are slots, the parts are committed one by one.
     pub fn commit<W: Work>(&self, group: &mut [W]) {
+        if self.is_sharded() { self.commit_in_lanes(group) } else { self.commit_together(group) }
+    }
+
+    pub(super) fn commit_together<W: Work>(&self, group: &mut [W]) {
         let mut attempts = Attempts::default();
         let failure = loop {
             let Err(failure) = self.attempt(group) else { return };
@@ -90,12 +95,12 @@ impl Store {
             let (first, second) = group.split_at_mut(group.len() / 2);
             for half in [first, second] {
                 half.iter_mut().for_each(Work::rewind);
-                self.commit(half);
+                self.commit_together(half);
             }
             return;
         }
         let is_news = match failure.error {
-            Error::Long => false,
+            Error::Long | Error::CrossSlot => false,
             _ => failure.after != After::Split || !self.is_full.swap(true, Ordering::Relaxed),
         };
         if is_news {
@@ -139,7 +144,11 @@ impl Store {
                 (Error::Engine(error), after)
             }
             Ok(Err(error)) => {
-                let after = if let Error::Long = error { After::Split } else { After::Stop };
+                let after = match error {
+                    Error::Long => After::Split,
+                    Error::CrossSlot => After::Tell,
+                    Error::Engine(_) | Error::Refused(_) => After::Stop,
+                };
                 (error, after)
             }
             Err(_) => (self.latch_panic(), After::Stop),
@@ -153,6 +162,10 @@ impl Store {
         }
         if let Some(work) = self.beside(group) {
             return self.commit_beside(work);
+        }
+        if self.is_sharded() {
+            // Others commit meanwhile.
+            return self.commit_with(&mut Scratch::default(), group);
         }
         // A commit that panicked left only scratch memory behind.
         let mut scratch = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -178,6 +191,8 @@ impl Store {
         let Written { batch: written, deadlines, own, touched, transaction } = txn.into_written();
         let outcome = match (written.is_empty(), transaction) {
             _ if is_given_up => Err(Error::Long),
+            // Whether what was read was there together, and in one slot.
+            (true, Some(transaction)) if self.is_sharded() => Ok(transaction.commit(&written)?),
             (true, _) => Ok(()),
             (false, Some(transaction)) => Ok(transaction.commit(&written)?),
             (false, None) => self.write(&written),
@@ -220,7 +235,7 @@ impl Store {
         }
     }
 
-    fn write(&self, batch: &Batch<'_>) -> Result<(), Error> {
+    pub(super) fn write(&self, batch: &Batch<'_>) -> Result<(), Error> {
         let is_synced = self.policy.is(Fsync::Always);
         self.engine.write(batch, is_synced)?;
         // Only read as a rule; a line that is not written stays shared by all cores.

@@ -11,7 +11,7 @@ use super::{Error, Store, Txn, Work, walk::Walk};
 use crate::engine::layout;
 use hashbrown::HashMap;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -217,10 +217,18 @@ impl Store {
     }
 
     fn remove(&self, keys: Vec<Arc<[u8]>>) -> Result<(), Error> {
-        let mut work = Removal { keys, removed: 0, error: None };
-        self.commit(std::slice::from_mut(&mut work));
-        self.expiry.removed.fetch_add(work.removed, Ordering::Relaxed);
-        work.error.map_or(Ok(()), Err)
+        let mut parts: BTreeMap<u16, Vec<Arc<[u8]>>> = BTreeMap::new();
+        if self.is_sharded() {
+            keys.into_iter().for_each(|key| parts.entry(self.slot(&key)).or_default().push(key));
+        } else {
+            parts.insert(0, keys);
+        }
+        let new = |keys| Removal { keys, removed: 0, error: None };
+        let mut group: Vec<_> = parts.into_values().map(new).collect();
+        self.commit(&mut group);
+        let removed = group.iter().map(|work| work.removed).sum();
+        self.expiry.removed.fetch_add(removed, Ordering::Relaxed);
+        group.into_iter().find_map(|work| work.error).map_or(Ok(()), Err)
     }
 
     /// The next step of a walk over all keys for their deadlines.
@@ -269,5 +277,9 @@ impl Work for Removal {
 
     fn weight(&self) -> usize {
         self.keys.iter().map(|key| key.len()).sum()
+    }
+
+    fn slot(&self, store: &Store) -> u16 {
+        self.keys.first().map_or(0, |key| store.slot(key))
     }
 }

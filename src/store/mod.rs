@@ -8,6 +8,7 @@ mod cursors;
 mod durable;
 mod expiry;
 mod keyspace;
+mod lanes;
 mod moment;
 mod overlay;
 mod own;
@@ -72,7 +73,10 @@ const PAGE: usize = 4096;
 pub enum Error {
     /// The engine failed.
     #[error("ERR {0}")]
-    Engine(#[from] engine::Error),
+    Engine(engine::Error),
+    /// What was to be done together is not in one slot. Nothing was written.
+    #[error("{}", engine::Error::CrossSlot)]
+    CrossSlot,
     /// An earlier write or sync failed, and what reached the disk is unknown.
     #[error("MISCONF writes are refused until a restart, because an earlier one failed: {0}")]
     Refused(String),
@@ -80,6 +84,15 @@ pub enum Error {
     /// done: it is to be done again where nobody waits for it.
     #[error("ERR the value is too long to be worked on here")]
     Long,
+}
+
+impl From<engine::Error> for Error {
+    fn from(error: engine::Error) -> Self {
+        match error {
+            engine::Error::CrossSlot => Self::CrossSlot,
+            error => Self::Engine(error),
+        }
+    }
 }
 
 /// A part of a commit: what one connection wants written.
@@ -96,6 +109,12 @@ pub trait Work: Send {
     /// About how many bytes it writes, to bound a group.
     fn weight(&self) -> usize;
 
+    /// The slot that it is about, as far as that is known before ([`Store::slot`]); 0 for any. Only asked where there are
+    /// slots. There each part is committed by itself.
+    fn slot(&self, _store: &Store) -> u16 {
+        0
+    }
+
     /// Whether `run` reads nothing, so that it does not matter what is written while it runs.
     fn is_blind(&self) -> bool {
         false
@@ -105,6 +124,8 @@ pub trait Work: Send {
 /// One engine with its durability policy.
 pub struct Store {
     engine: Box<dyn Engine>,
+    /// Whether there are slots.
+    sharded: bool,
     policy: Policy,
     /// Set by the first write or sync that failed in a way that cannot be undone.
     fault: OnceLock<String>,
@@ -140,6 +161,7 @@ impl Store {
     /// A store over an open engine.
     pub fn new(engine: Box<dyn Engine>, fsync: Fsync) -> Self {
         let store = Self {
+            sharded: engine.info().family.is_sharded(),
             engine,
             policy: Policy::new(fsync),
             fault: OnceLock::new(),

@@ -3,7 +3,7 @@
 use super::{Error, Keyspace, Space, Store, Txn, Watch, Work};
 use crate::engine::{
     self, Batch, Engine, Error as Failure, Family, Fsync, Info, KeyRange, Kind, Op, Transaction, VisitPair,
-    VisitValue,
+    VisitValue, layout,
 };
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
@@ -35,7 +35,11 @@ impl Data {
 
 /// The same data for all its clones.
 #[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Data>>);
+struct Shared {
+    data: Arc<Mutex<Data>>,
+    /// Whether each first byte of keys is a slot.
+    has_slots: bool,
+}
 
 static INFO: LazyLock<Info> = LazyLock::new(|| Info {
     name: "shared",
@@ -46,9 +50,16 @@ static INFO: LazyLock<Info> = LazyLock::new(|| Info {
     ..*Kind::find("btree").unwrap().info
 });
 
+static SLOTS: LazyLock<Info> =
+    LazyLock::new(|| Info { family: Family::Slots, ordered: false, caveats: &[], ..*INFO });
+
 impl Shared {
+    fn with_slots() -> Self {
+        Self { has_slots: true, ..Self::default() }
+    }
+
     fn data(&self) -> MutexGuard<'_, Data> {
-        self.0.lock().unwrap()
+        self.data.lock().unwrap()
     }
 
     fn store(&self) -> Store {
@@ -93,6 +104,15 @@ impl Transaction for Snapshot {
     }
 
     fn commit(self: Box<Self>, batch: &Batch<'_>) -> engine::Result<()> {
+        let written = batch.ops().iter().filter_map(|op| match *op {
+            Op::Put { key, .. } | Op::Delete { key } => Some(key),
+            Op::Clear => None,
+        });
+        let slots: HashSet<_> =
+            self.seen.iter().map(Vec::as_slice).chain(written).map(|key| self.shared.slot(key)).collect();
+        if self.shared.has_slots && slots.len() > 1 {
+            return Err(Failure::CrossSlot);
+        }
         let mut data = self.shared.data();
         data.commits += 1;
         if let Some((key, value)) = data.meddling.take() {
@@ -127,7 +147,11 @@ impl Transaction for Snapshot {
 
 impl Engine for Shared {
     fn info(&self) -> &'static Info {
-        &INFO
+        if self.has_slots { &SLOTS } else { &INFO }
+    }
+
+    fn slot(&self, key: &[u8]) -> u16 {
+        layout::key(key).and_then(|(_, key)| key.first()).copied().unwrap_or(0).into()
     }
 
     fn key_limits(&self) -> (usize, usize) {
@@ -357,4 +381,106 @@ fn a_store_that_clears_a_database_leaves_those_of_others() {
     assert_eq!((count(0), count(3)), (0, 1));
     other.commit(&mut [InSpace(3, false)]);
     assert_eq!((count(0), count(3)), (0, 0));
+}
+
+/// Three slots of one lane, so that it is known what is committed first.
+const OF_ONE_LANE: [&str; 3] = ["a", "i", "q"];
+
+#[test]
+fn where_there_are_slots_only_the_part_that_others_were_in_the_way_of_is_run_again() {
+    let shared = Shared::with_slots();
+    let store = shared.store();
+    shared.data().meddling = Some((b"a".to_vec(), 10_u64.to_be_bytes().to_vec()));
+    assert_eq!(add(&store, &OF_ONE_LANE), [[Ok(11)], [Ok(1)], [Ok(1)]]);
+    assert_eq!(shared.data().commits, 4);
+}
+
+#[test]
+fn where_there_are_slots_a_failure_is_told_to_one_part() {
+    let shared = Shared::with_slots();
+    let store = shared.store();
+    shared.data().failures.push_back(Failure::Unavailable { engine: "shared", detail: "a test".into() });
+    let replies = add(&store, &OF_ONE_LANE);
+    assert!(matches!(&replies[0][..], [Err(error)] if error.contains("a test")), "{replies:?}");
+    assert_eq!(replies[1..], [[Ok(1)], [Ok(1)]]);
+    assert_eq!((shared.data().commits, store.fault()), (3, None));
+}
+
+#[test]
+fn increments_in_many_slots_of_two_stores_add_up() {
+    const EACH: u64 = 100;
+    let shared = Shared::with_slots();
+    let (stores, keys) = ([shared.store(), shared.store()], ["a", "b", "c", "d", "a", "i"]);
+    thread::scope(|scope| {
+        for store in &stores {
+            scope.spawn(|| (0..EACH).for_each(|_| drop(add(store, &keys))));
+        }
+    });
+    let expected = [4 * EACH + 1, 2 * EACH + 1, 2 * EACH + 1].map(|number| [Ok(number)]);
+    assert_eq!(add(&stores[0], &["a", "b", "i"]), expected);
+}
+
+/// Reads keys, and writes others.
+struct Across {
+    read: &'static [&'static str],
+    written: &'static [&'static str],
+    outcome: Option<Result<(), String>>,
+}
+
+impl Work for Across {
+    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+        for key in self.read {
+            txn.contains(key.as_bytes()).unwrap();
+        }
+        for key in self.written {
+            txn.put(key.as_bytes(), b"").unwrap();
+        }
+        self.outcome = Some(Ok(()));
+    }
+
+    fn rewind(&mut self) {}
+
+    fn fail(&mut self, error: &Error) {
+        self.outcome = Some(Err(error.to_string()));
+    }
+
+    fn weight(&self) -> usize {
+        0
+    }
+}
+
+#[test]
+fn what_is_not_in_one_slot_is_refused_as_a_whole_in_the_words_of_redis() {
+    let words = "CROSSSLOT Keys in request don't hash to the same slot";
+    for (read, written, crosses) in [
+        (&["a"][..], &["a1", "a2"][..], false),
+        (&["a", "b"], &[], true),
+        (&["a"], &["b"], true),
+        (&[], &["a", "b"], true),
+        (&["a", "a1"], &[], false),
+    ] {
+        let shared = Shared::with_slots();
+        let store = shared.store();
+        let mut work = Across { read, written, outcome: None };
+        store.commit(slice::from_mut(&mut work));
+        assert_eq!(
+            work.outcome,
+            Some(if crosses { Err(words.into()) } else { Ok(()) }),
+            "{read:?} {written:?}"
+        );
+        assert!(!crosses || shared.data().values.is_empty());
+        assert_eq!(store.fault(), None);
+    }
+}
+
+#[test]
+fn where_there_are_slots_a_database_is_cleared_slot_by_slot() {
+    let shared = Shared::with_slots();
+    let store = shared.store();
+    add(&store, &["a", "b", "c"]);
+    store.commit(&mut [InSpace(3, true)]);
+    let count = |space| store.view(Space::new(space)).count().unwrap();
+    assert_eq!((count(0), count(3)), (3, 1));
+    store.commit(&mut [InSpace(0, false)]);
+    assert_eq!((count(0), count(3)), (0, 1));
 }

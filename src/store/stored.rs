@@ -11,22 +11,22 @@ pub(super) type VisitStored<'v> = dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<
 pub(super) enum Source<'s, 't> {
     /// As the engine has them now.
     Engine(&'s dyn Engine),
-    /// As a transaction sees them. Every engine that has transactions is in order.
-    Shared(&'s mut (dyn Transaction + 't)),
+    /// As a transaction sees them, and whether that is in order.
+    Shared(&'s mut (dyn Transaction + 't), bool),
 }
 
 impl Source<'_, '_> {
     fn is_ordered(&self) -> bool {
         match self {
             Self::Engine(engine) => engine.info().ordered,
-            Self::Shared(_) => true,
+            Self::Shared(_, is_ordered) => *is_ordered,
         }
     }
 
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         match self {
             Self::Engine(engine) => engine.scan(range, visit),
-            Self::Shared(transaction) => transaction.scan(range, visit),
+            Self::Shared(transaction, _) => transaction.scan(range, visit),
         }
     }
 }

@@ -112,7 +112,7 @@ impl<'g> Txn<'g> {
         self.begin()?;
         let Self { batch, moment, overlay, transaction, .. } = self;
         let below = match transaction {
-            Some(transaction) => Source::Shared(&mut **transaction),
+            Some(transaction) => Source::Shared(&mut **transaction, self.store.info().ordered),
             None => Source::Engine(self.store.engine()),
         };
         Ok((overlay.get_or_insert_with(|| Overlay::of(batch)), moment, below))
@@ -353,9 +353,7 @@ impl<'g> Txn<'g> {
     /// Removes every key of every database.
     pub fn clear(&mut self) -> Result<(), Error> {
         self.check_writable()?;
-        if self.watched {
-            self.touch_all()?;
-        }
+        self.touch_watched()?;
         self.push(engine::Op::Clear);
         self.deadlines.clear();
         if !self.shared {
@@ -369,11 +367,22 @@ impl<'g> Txn<'g> {
         self.arena.alloc_slice_copy(bytes)
     }
 
-    /// What clients watch is changed, where it is there.
+    /// Whether nothing was read or written yet.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.batch.is_empty() && self.transaction.is_none()
+    }
+
+    /// Notes for those who watch keys that all keys are removed.
+    pub(super) fn touch_watched(&mut self) -> Result<(), Error> {
+        if self.watched { self.touch_all() } else { Ok(()) }
+    }
+
+    /// What clients watch is changed, where it is there. Where there are slots they cannot be looked at together: all of
+    /// it counts.
     #[cold]
     fn touch_all(&mut self) -> Result<(), Error> {
         for stored in self.store.watches().keys() {
-            if self.entry_of(&stored, |entry| entry.is_some())? {
+            if self.store.is_sharded() || self.entry_of(&stored, |entry| entry.is_some())? {
                 self.touch(self.keep(&stored));
             }
         }

@@ -15,6 +15,9 @@ impl<'g> Txn<'g> {
     /// Removes every key of the database.
     pub fn clear_space(&mut self) -> Result<(), Error> {
         self.check_writable()?;
+        if self.store().is_sharded() {
+            return self.clear_space_by_slots();
+        }
         if !self.own().contains(Own::SPACES) {
             // There is no other.
             return if self.space() == Space::default() { self.clear() } else { Ok(()) };

@@ -1,6 +1,6 @@
 //! The engines and settings under test, and an open engine with its files.
 
-use crate::engine::{Batch, Engine, Extent, Fsync, KeyRange, Kind, Location, OpenOptions, Result};
+use crate::engine::{Batch, Engine, Extent, Family, Fsync, KeyRange, Kind, Location, OpenOptions, Result};
 use std::{
     collections::BTreeSet,
     env, fmt, fs, io,
@@ -31,7 +31,7 @@ impl fmt::Display for Cell {
 /// Runs `test` over an engine in files, under every policy.
 pub fn for_each_on_disk(kind: &'static Kind, mut test: impl FnMut(Cell)) {
     for fsync in Fsync::ALL {
-        if kind.info.family.is_shared() && fsync != Fsync::Always {
+        if !kind.info.family.has_policies() && fsync != Fsync::Always {
             // It has one policy.
             continue;
         }
@@ -67,14 +67,19 @@ pub fn options(path: impl Into<PathBuf>, fsync: Fsync) -> OpenOptions {
     }
 }
 
-/// The cluster that the tests are to use: the environment has its nodes, `host:port,...`, in `KVBENCH_PD`.
+/// The cluster that the tests are to use: the environment has its nodes, `host:port,...`, in `KVBENCH_PD`, or, where there
+/// are slots, in `KVBENCH_NODES`. There all keys are in one slot, so that a batch may be about any.
 ///
 /// # Panics
 ///
 /// When it has none.
-pub fn cluster(prefix: &[u8]) -> Location {
-    let nodes = env::var("KVBENCH_PD").expect("KVBENCH_PD=HOST:PORT,... names the cluster for this test");
-    Location::Cluster { nodes: nodes.split(',').map(String::from).collect(), prefix: prefix.into() }
+pub fn cluster(family: Family, prefix: &[u8]) -> Location {
+    let (variable, prefix) = match family.is_sharded() {
+        true => ("KVBENCH_NODES", [b"{", prefix, b"}/"].concat()),
+        false => ("KVBENCH_PD", prefix.to_vec()),
+    };
+    let nodes = env::var(variable).expect("KVBENCH_PD or KVBENCH_NODES names the cluster for this test");
+    Location::Cluster { nodes: nodes.split(',').map(String::from).collect(), prefix }
 }
 
 /// An engine that is open on data of its own.
@@ -95,7 +100,7 @@ impl Cell {
         if self.memory {
             options.location = Location::Memory;
         } else if self.kind.info.family.is_shared() {
-            options.location = cluster(scratch.path().as_os_str().as_encoded_bytes());
+            options.location = cluster(self.kind.info.family, scratch.path().as_os_str().as_encoded_bytes());
         }
         self.open_with(options, scratch)
     }

@@ -182,6 +182,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let decoded = self.decoder.decode(&mut exchange.input, &mut exchange.requests);
             let full = self.decoder.is_full(&exchange.requests);
             exchange.resolve(&self.local.shared.commands);
+            let store = &self.local.shared.context.store;
+            if store.is_sharded() {
+                exchange.find_crossing(store);
+            }
             self.local.stats().commands.fetch_add(exchange.requests.len() as u64, Ordering::Relaxed);
             while let Some(run) = self.next_run(&mut exchange) {
                 self.pause(&run, &exchange).await?;
@@ -230,7 +234,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Some(transaction) if transaction.is_open() => exchange.next_run_in_transaction(),
             _ => exchange.next_run(),
         };
-        if self.session.replies == Replies::Skip {
+        // Where there are slots a write is committed by itself: a pipeline is not atomic.
+        let is_alone = self.local.shared.context.store.is_sharded() && matches!(run, Some(Run::Write));
+        if self.session.replies == Replies::Skip || is_alone {
             exchange.limit_to_one();
         }
         run

@@ -162,6 +162,20 @@ impl Exchange {
         self.uniform = kinds == 1;
     }
 
+    /// Finds the requests whose keys are not in one slot, where there are slots.
+    pub fn find_crossing(&mut self, store: &Store) {
+        let requests = self.requests.from(0, self.input.bytes());
+        for (lookup, args) in self.lookups.iter_mut().zip(requests) {
+            if let Lookup::Known(spec) = *lookup {
+                let mut keys = spec.keys_of(args).map(|key| store.slot(self.space.stored(key, &Bump::new())));
+                let first = keys.next();
+                if first.is_some() && keys.any(|slot| Some(slot) != first) {
+                    *lookup = Lookup::CrossSlot(spec);
+                }
+            }
+        }
+    }
+
     /// The run that begins at the next request; `None` when all are answered.
     pub fn next_run(&mut self) -> Option<Run> {
         let first = self.next;
@@ -201,7 +215,7 @@ impl Exchange {
                 Action::Session(run) if spec.ends_transaction() => Run::Session(run),
                 _ => Run::Queue,
             },
-            Lookup::Arity(_) | Lookup::Unknown => Run::Refused,
+            Lookup::Arity(_) | Lookup::CrossSlot(_) | Lookup::Unknown => Run::Refused,
         })
     }
 
@@ -224,7 +238,7 @@ impl Exchange {
     pub fn next_run_before_auth(&self) -> Option<Run> {
         Some(match *self.lookups.get(self.next)? {
             Lookup::Known(Spec { action: Action::Session(run), before_auth: true, .. }) => Run::Session(*run),
-            Lookup::Known(_) => Run::Locked,
+            Lookup::Known(_) | Lookup::CrossSlot(_) => Run::Locked,
             Lookup::Arity(_) | Lookup::Unknown => Run::Refused,
         })
     }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     command::{Action, Lookup, Write},
-    store::{self, Txn, Work},
+    store::{self, Store, Txn, Work},
 };
 
 /// What a request about a large value weighs: more than a group of commits takes beside it.
@@ -114,6 +114,16 @@ impl Work for Box<Exchange> {
         let transaction = self.transaction.as_ref().map_or(0, |transaction| transaction.weight());
         let value = if self.works_on_large { LARGE_WEIGHT } else { 0 };
         transaction + self.input.len() + value
+    }
+
+    fn slot(&self, store: &Store) -> u16 {
+        let Some(Lookup::Known(spec)) = self.lookups.get(self.next) else { return 0 };
+        let Some(args) = self.requests.get(self.next, self.input.bytes()) else { return 0 };
+        let first = match &self.transaction {
+            Some(transaction) => transaction.first_key(args),
+            None => spec.keys_of(args).next(),
+        };
+        first.map_or(0, |key| store.slot(key))
     }
 
     fn is_blind(&self) -> bool {

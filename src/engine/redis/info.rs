@@ -1,0 +1,70 @@
+//! What Redis Cluster is and promises.
+
+use crate::engine::{Caveat, Compression, Extent, Family, Info, Loss, Lost, OpenFiles, Writers};
+
+pub(super) const NAME: &str = "redis";
+
+const FAILOVER: &str = "the last writes, if a replica takes over from the lost node";
+
+const SECONDS: Lost = Lost::new(Extent::Seconds, FAILOVER);
+
+const UNWRITTEN: Lost = Lost::new(
+    Extent::Unwritten,
+    "what the nodes had not written, and the last writes, if a replica takes over from the lost node",
+);
+
+pub(super) static INFO: Info = Info {
+    name: NAME,
+    library: "redis 1.8.1",
+    family: Family::Slots,
+    ordered: false,
+    in_memory: false,
+    constant_count: false,
+    allocates_in_rust: true,
+    has_map_size: false,
+    has_direct_reads: false,
+    writers: Writers::Together,
+    compression: &[Compression::None],
+    cache: "none here; the cluster has its own",
+    // Connections to its nodes.
+    open_files: OpenFiles::always(256),
+    loss: [
+        Loss { kill: SECONDS, power_cut: SECONDS },
+        Loss { kill: SECONDS, power_cut: SECONDS },
+        Loss { kill: SECONDS, power_cut: UNWRITTEN },
+    ],
+    caveats: &[
+        Caveat::new(
+            "Replication is asynchronous: a write that was acknowledged can be lost when a replica takes over from its \
+            master, whatever --fsync says. Nothing of that comes from kvbench, and a kill of kvbench loses nothing.",
+        ),
+        Caveat::new(
+            "A command, or all that stands between MULTI and EXEC, may be about keys of one slot only; otherwise it is \
+            refused with CROSSSLOT, as in a Redis Cluster. {tags} keep keys in one slot.",
+        ),
+        Caveat::new(
+            "Each command that writes is a commit of its own, also in a pipeline: it waits for the network twice if it \
+            reads what it changes, once if not.",
+        ),
+        Caveat::new(
+            "SCAN, KEYS, DBSIZE, RANDOMKEY, FLUSHALL and FLUSHDB go from slot to slot over all masters, and are not \
+            atomic. The keys of one slot are listed at once, and those of other prefixes with them.",
+        ),
+        Caveat::new(
+            "Several servers may use the same prefix. What they write at the same time to the same keys, one of them does \
+            again.",
+        ),
+        Caveat::new(
+            "EXEC after WATCH takes a value that was changed and changed back for unchanged, where another server did \
+            so.",
+        ),
+        Caveat::new(
+            "When a master is lost, its slots answer again when a replica has taken over; commands wait for that up to 10 \
+            seconds and then fail. After such an error it may be unknown whether a write took effect; it says so.",
+        ),
+        Caveat::new(
+            "--fsync is compared with appendonly and appendfsync of every master at the start; what nodes are told later \
+            is not noticed.",
+        ),
+    ],
+};

@@ -1,0 +1,155 @@
+//! One node: connections to it, and what its refusals mean.
+
+use redis::{
+    Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult, ServerError, Value,
+};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// For a connection to be made.
+const CONNECT: Duration = Duration::from_secs(1);
+
+/// For an answer, or to send a request.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// Connections without use that are kept.
+const KEPT: usize = 32;
+
+/// Why a request has no answer.
+#[derive(Debug)]
+pub(super) enum Silence {
+    /// It was not sent as a whole, so nobody has carried it out.
+    NotSent(String),
+    /// It was sent.
+    NotAnswered(String),
+}
+
+impl Silence {
+    pub fn words(self) -> String {
+        match self {
+            Self::NotSent(words) | Self::NotAnswered(words) => words,
+        }
+    }
+}
+
+/// A node, `host:port`.
+pub(super) struct Node {
+    address: Arc<str>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Node {
+    pub fn new(address: Arc<str>) -> Self {
+        Self { address, idle: Mutex::default() }
+    }
+
+    pub fn address(&self) -> &Arc<str> {
+        &self.address
+    }
+
+    /// Sends requests that are packed one behind the other, once, and takes so many answers.
+    pub fn call(&self, packed: &[u8], answers: usize) -> Result<Vec<Value>, Silence> {
+        let outcome = self.try_call(packed, answers);
+        if outcome.is_err() {
+            // They are no better.
+            self.idle().clear();
+        }
+        let words = |words: String| format!("{}: {words}", self.address);
+        outcome.map_err(|silence| match silence {
+            Silence::NotSent(cause) => Silence::NotSent(words(cause)),
+            Silence::NotAnswered(cause) => Silence::NotAnswered(words(cause)),
+        })
+    }
+
+    fn try_call(&self, packed: &[u8], answers: usize) -> Result<Vec<Value>, Silence> {
+        let not_sent = |error: redis::RedisError| Silence::NotSent(error.to_string());
+        let kept = self.idle().pop();
+        let mut connection = kept.map_or_else(|| self.connect(), Ok).map_err(not_sent)?;
+        // A node carries out no request that has not come to its end.
+        connection.send_packed_command(packed).map_err(|error| match answers {
+            1 => not_sent(error),
+            _ => Silence::NotAnswered(error.to_string()),
+        })?;
+        let values: RedisResult<Vec<Value>> = (0..answers).map(|_| connection.recv_response()).collect();
+        let values = values.map_err(|error| Silence::NotAnswered(error.to_string()))?;
+        let mut idle = self.idle();
+        if idle.len() < KEPT {
+            idle.push(connection);
+        }
+        Ok(values)
+    }
+
+    fn connect(&self) -> RedisResult<Connection> {
+        let (host, port) = self.address.rsplit_once(':').unwrap_or((&self.address, "6379"));
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let info: ConnectionInfo =
+            ConnectionAddr::Tcp(host.into(), port.parse().unwrap_or(6379)).into_connection_info()?;
+        let settings = info.redis_settings().clone().set_skip_set_lib_name();
+        let tcp = info.tcp_settings().clone().set_nodelay(true);
+        let info = info.set_redis_settings(settings).set_tcp_settings(tcp);
+        let connection = Client::open(info)?.get_connection_with_timeout(CONNECT)?;
+        connection.set_read_timeout(Some(ANSWER))?;
+        connection.set_write_timeout(Some(ANSWER))?;
+        Ok(connection)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        // Nothing can panic half-way while it is held.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a node says instead of doing something.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The slot is there now.
+    Moved(Arc<str>),
+    /// The slot is on its way there.
+    Ask(Arc<str>),
+    /// Something that passes.
+    Later(String),
+    /// The script is not known there.
+    NoScript,
+    /// There is no room.
+    Full(String),
+    /// Something that does not pass, or not soon.
+    Other(String),
+}
+
+impl Refusal {
+    /// Of an answer that `asked` gave. In each case nothing was done.
+    pub fn of(error: &ServerError, asked: &str) -> Self {
+        let details = error.details().unwrap_or_default();
+        let words = format!("{asked}: {} {details}", error.code()).trim_end().to_owned();
+        let place = || address_of(details.split_ascii_whitespace().nth(1), asked);
+        match error.code() {
+            "MOVED" => place().map_or(Self::Later(words), Self::Moved),
+            "ASK" => place().map_or(Self::Later(words), Self::Ask),
+            "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY" | "BUSY" => Self::Later(words),
+            "NOSCRIPT" => Self::NoScript,
+            "OOM" => Self::Full(words),
+            _ => Self::Other(words),
+        }
+    }
+}
+
+/// An address as `asked` tells it: without a host it means its own.
+fn address_of(told: Option<&str>, asked: &str) -> Option<Arc<str>> {
+    match told?.rsplit_once(':')? {
+        ("" | "?", port) => asked.rsplit_once(':').map(|(host, _)| format!("{host}:{port}").into()),
+        (host, port) => Some(format!("{host}:{port}").into()),
+    }
+}
+
+/// The words of an answer.
+pub(super) fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Value::SimpleString(text) => Some(text.clone()),
+        Value::Int(number) => Some(number.to_string()),
+        Value::Okay => Some("OK".into()),
+        _ => None,
+    }
+}

@@ -1,0 +1,64 @@
+//! Committing where there are slots: each part by itself, those of different slots at the same time.
+
+use super::{Error, Store, Txn, Work, stored, stored::Source};
+use crate::engine::{self, Batch, KeyRange, Op};
+use std::{collections::BTreeMap, ops::ControlFlow, slice, thread};
+
+/// Commits that are under way at the same time: most of their time goes by in the network and on disks of others.
+const LANES: usize = 8;
+
+impl Store {
+    /// Whether only what is in one slot can be written, or read, together.
+    #[inline]
+    pub fn is_sharded(&self) -> bool {
+        self.sharded
+    }
+
+    /// The slot of a key of a database, 0 where there are none.
+    pub fn slot(&self, key: &[u8]) -> u16 {
+        self.engine().slot(key)
+    }
+
+    /// Commits each part of a group by itself. Those of one slot follow each other in their order; they would only be in
+    /// each other's way. That parts in different lanes are about the same keys costs another attempt, no more.
+    pub(super) fn commit_in_lanes<W: Work>(&self, group: &mut [W]) {
+        let mut lanes: BTreeMap<usize, Vec<&mut W>> = BTreeMap::new();
+        for work in group {
+            lanes.entry(usize::from(work.slot(self)) % LANES).or_default().push(work);
+        }
+        let commit = |lane: Vec<&mut W>| {
+            lane.into_iter().for_each(|work| self.commit_together(slice::from_mut(work)));
+        };
+        let Some((_, last)) = lanes.pop_last() else { return };
+        thread::scope(|scope| {
+            for lane in lanes.into_values() {
+                scope.spawn(move || commit(lane));
+            }
+            commit(last);
+        });
+    }
+}
+
+impl Txn<'_> {
+    /// Removes every key of the database where there are slots, slot by slot and at once: it cannot wait for the commit.
+    pub(super) fn clear_space_by_slots(&mut self) -> Result<(), Error> {
+        if !self.is_untouched() {
+            let what =
+                "cannot remove all keys of a database together with what else MULTI and EXEC do".into();
+            let engine = self.store().info().name;
+            return Err(engine::Error::Unsupported { engine, what }.into());
+        }
+        self.touch_watched()?;
+        let (store, mut keys) = (self.store(), BTreeMap::<u16, Vec<Vec<u8>>>::new());
+        stored::scan(Source::Engine(store.engine()), self.space(), KeyRange::ALL, &mut |stored, _, _| {
+            keys.entry(store.slot(stored)).or_default().push(stored.into());
+            ControlFlow::Continue(())
+        })?;
+        for keys in keys.into_values() {
+            let mut batch = Batch::with_capacity(keys.len());
+            keys.iter().for_each(|key| batch.push(Op::Delete { key }));
+            store.write(&batch)?;
+        }
+        Ok(())
+    }
+}
