@@ -5,7 +5,7 @@ use crate::engine::{self, Batch, KeyRange, Op};
 use std::{collections::BTreeMap, ops::ControlFlow, slice, thread};
 
 /// Commits that are under way at the same time: most of their time goes by in the network and on disks of others.
-const LANES: usize = 8;
+const LANES: usize = 64;
 
 impl Store {
     /// Whether only what is in one slot can be written, or read, together.
