@@ -86,6 +86,9 @@ pub type Turn<'t> = dyn FnMut(&mut dyn FnMut() -> Result<()>) -> Result<()> + 't
 /// as a whole, in some order; a batch that clears is written while no other is, whatever the engine. (The store
 /// lets in one at a time, always: it makes one batch of all that waits.)
 ///
+/// Where there are slots ([`Family::is_sharded`]) this holds for keys of one slot: a scan, a count and the removal of all
+/// keys go from slot to slot.
+///
 /// None of them keeps others waiting for long, however many keys it is about: an engine without snapshots
 /// of its own works in bounded steps. Only a batch itself may: the writes after it wait for it.
 ///

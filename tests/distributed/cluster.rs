@@ -1,12 +1,16 @@
 //! The cluster under test.
 
-use crate::support::Server;
+use crate::support::{Client, PATIENCE, Server};
+use kvbench::engine::{DISTRIBUTED, Kind};
+use redis_protocol::resp2::types::Resp2Frame;
 use std::{
     env,
     io::{Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     process::Command,
-    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// A test that kills a node runs alone.
@@ -22,15 +26,50 @@ pub fn alone() -> RwLockWriteGuard<'static, ()> {
     NODES.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Its placement drivers, as `--pd` takes them.
-pub fn pd() -> String {
-    env::var("KVBENCH_PD").expect("KVBENCH_PD=HOST:PORT,... names the cluster for this test")
+/// A kind of cluster that can be under test.
+pub struct Cluster {
+    pub kind: &'static Kind,
+    /// The variable of the environment that has its nodes.
+    variable: &'static str,
+    /// The flag that takes them.
+    flag: &'static str,
+}
+
+/// The one whose nodes the environment has.
+pub static CLUSTER: LazyLock<Cluster> = LazyLock::new(|| {
+    let all = DISTRIBUTED.iter().map(|kind| match kind.info.family.is_sharded() {
+        true => Cluster { kind, variable: "KVBENCH_NODES", flag: "--nodes" },
+        false => Cluster { kind, variable: "KVBENCH_PD", flag: "--pd" },
+    });
+    let mut given = all.filter(|cluster| env::var_os(cluster.variable).is_some());
+    given.next().expect("KVBENCH_PD or KVBENCH_NODES, HOST:PORT,..., names the cluster for this test")
+});
+
+impl Cluster {
+    pub fn name(&self) -> &'static str {
+        self.kind.info.name
+    }
+
+    /// Whether it is a Redis Cluster.
+    pub fn has_slots(&self) -> bool {
+        self.kind.info.family.is_sharded()
+    }
+
+    fn nodes(&self) -> String {
+        env::var(self.variable).unwrap()
+    }
+
+    /// The arguments of a server over it.
+    pub fn arguments(&self, prefix: &str) -> Vec<String> {
+        ["--store", self.name(), self.flag, &self.nodes(), "--prefix", prefix].map(String::from).into()
+    }
 }
 
 /// A server over the cluster.
 pub fn serve(prefix: &str) -> Server {
     let directory = tempfile::tempdir().unwrap();
-    Server::start(directory.path(), &["--store", "tikv", "--pd", &pd(), "--prefix", prefix])
+    let arguments = CLUSTER.arguments(prefix);
+    Server::start(directory.path(), &arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// A prefix that no other test has.
@@ -41,8 +80,8 @@ pub fn prefix(test: &str) -> String {
 
 /// What the placement driver says: a page of its interface.
 fn ask(path: &str) -> serde_json::Value {
-    let pd = pd();
-    let address = pd.split(',').next().unwrap();
+    let nodes = CLUSTER.nodes();
+    let address = nodes.split(',').next().unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET /pd/api/v1/{path} HTTP/1.0\r\nHost: {address}\r\n\r\n").unwrap();
     let mut answer = String::new();
@@ -51,8 +90,40 @@ fn ask(path: &str) -> serde_json::Value {
     serde_json::from_str(body).unwrap()
 }
 
+/// Connections to the masters of a Redis Cluster, each with the node's number in `tools/cluster` and its name.
+pub fn masters() -> Vec<(u16, String, Client)> {
+    let seed: SocketAddr = CLUSTER.nodes().split(',').next().unwrap().parse().unwrap();
+    let reply = Client::connect(seed).call(&["CLUSTER", "NODES"]);
+    let is_master = |line: &&str| line.contains("master") && !line.contains("fail");
+    let lines = reply.as_str().unwrap().lines().filter(is_master);
+    let node = |line: &str| {
+        let words: Vec<_> = line.split([' ', '@']).collect();
+        let address: SocketAddr = words[1].parse().unwrap();
+        (address.port() - 17_000, words[0].to_owned(), Client::connect(address))
+    };
+    lines.map(node).collect()
+}
+
+/// Waits until each master of a Redis Cluster has a replica that has its data: no other can take over.
+pub fn await_replicas() {
+    let begin = Instant::now();
+    let has_replica = |client: &mut Client| {
+        let reply = client.call(&["INFO", "replication"]);
+        reply.as_str().unwrap().contains("state=online")
+    };
+    while CLUSTER.has_slots() && !masters().iter_mut().all(|(_, _, client)| has_replica(client)) {
+        assert!(begin.elapsed() < PATIENCE, "a master has no replica");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// The number, in `tools/cluster`, of a node whose loss stops writes below `prefix`.
+pub fn a_leader(prefix: &str) -> String {
+    if CLUSTER.has_slots() { masters()[0].0.to_string() } else { leader(prefix) }
+}
+
 /// The number, in `tools/cluster`, of the node that leads the range with `key`.
-pub fn leader(key: &str) -> String {
+fn leader(key: &str) -> String {
     // TiKV writes a key in groups of eight bytes, each with a byte behind it that tells how many count.
     let mut encoded = String::new();
     for group in key.as_bytes().chunks(8) {
@@ -65,9 +136,9 @@ pub fn leader(key: &str) -> String {
     address.strip_prefix("127.0.0.1:2016").expect("a node of tools/cluster").to_owned()
 }
 
-/// `tools/cluster tikv` with these words.
+/// `tools/cluster` of the cluster with these words.
 pub fn tool(words: &[&str]) {
     let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/cluster");
-    let status = Command::new(tool).arg("tikv").args(words).status().unwrap();
-    assert!(status.success(), "{tool} tikv {words:?}: {status}");
+    let status = Command::new(tool).arg(CLUSTER.name()).args(words).status().unwrap();
+    assert!(status.success(), "{tool} {} {words:?}: {status}", CLUSTER.name());
 }

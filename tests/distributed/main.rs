@@ -1,7 +1,8 @@
-//! Servers over one cluster. `make test-distributed` starts the cluster of `tools/cluster`, and runs this where it can be
-//! reached; `KVBENCH_PD=HOST:PORT,... cargo test --release --features tikv --test distributed` takes another one. In that,
-//! keys are written under prefixes of their own, and left there.
+//! Servers over one cluster. `make test-distributed` starts the clusters of `tools/cluster`, and runs this where they can
+//! be reached; `KVBENCH_PD=HOST:PORT,... cargo test --release --features tikv --test distributed` takes another one, as
+//! `KVBENCH_NODES` and `--features redis` do. In that, keys are written under prefixes of their own, and left there.
 
+#![cfg(any(feature = "tikv", feature = "redis"))]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,8 +17,8 @@ mod support;
 mod cluster;
 mod failover;
 mod servers;
-
-use kvbench::engine::DISTRIBUTED;
+#[cfg(feature = "redis")]
+mod slots;
 
 /// What every engine must do, but for what is about files, and a batch of 20,000 keys, for which the test server takes
 /// minutes.
@@ -27,9 +28,7 @@ macro_rules! engine_tests {
             #[test]
             fn $name() {
                 let _cluster = cluster::shared();
-                for kind in DISTRIBUTED {
-                    kvbench::testing::$module::$name(kind);
-                }
+                kvbench::testing::$module::$name(cluster::CLUSTER.kind);
             }
         )+)+
     };

@@ -1,21 +1,21 @@
 //! Several servers over the same keys.
 
 use crate::{
-    cluster::{prefix, serve, shared},
+    cluster::{CLUSTER, prefix, serve, shared},
     support::{Client, Server},
 };
 use redis_protocol::resp2::types::{OwnedFrame, Resp2Frame};
 use std::thread;
 
-fn bulk(value: &str) -> OwnedFrame {
+pub fn bulk(value: &str) -> OwnedFrame {
     OwnedFrame::BulkString(value.into())
 }
 
-fn text(value: &str) -> OwnedFrame {
+pub fn text(value: &str) -> OwnedFrame {
     OwnedFrame::SimpleString(value.into())
 }
 
-fn two(test: &str) -> (Server, Server, Client, Client) {
+pub fn two(test: &str) -> (Server, Server, Client, Client) {
     let prefix = prefix(test);
     let (one, other) = (serve(&prefix), serve(&prefix));
     let clients = (one.connect(), other.connect());
@@ -50,9 +50,9 @@ fn increments_of_two_servers_add_up() {
 fn transfers_of_two_servers_keep_the_sum() {
     let _cluster = shared();
     let (one, other, mut client, _) = two("transfers");
-    client.call(&["MSET", "a", "1000", "b", "1000"]);
+    client.call(&["MSET", "{x}a", "1000", "{x}b", "1000"]);
     thread::scope(|scope| {
-        for (server, from, to) in [(&one, "a", "b"), (&other, "b", "a")] {
+        for (server, from, to) in [(&one, "{x}a", "{x}b"), (&other, "{x}b", "{x}a")] {
             for _ in 0..5 {
                 scope.spawn(move || {
                     let mut client = server.connect();
@@ -72,7 +72,9 @@ fn transfers_of_two_servers_keep_the_sum() {
         scope.spawn(|| {
             let mut client = other.connect();
             for _ in 0..50 {
-                let OwnedFrame::Array(values) = client.call(&["MGET", "a", "b"]) else { panic!("no array") };
+                let OwnedFrame::Array(values) = client.call(&["MGET", "{x}a", "{x}b"]) else {
+                    panic!("no array")
+                };
                 let sum: i64 =
                     values.iter().map(|value| value.as_str().unwrap().parse::<i64>().unwrap()).sum();
                 assert_eq!(sum, 2000);
@@ -118,7 +120,7 @@ fn a_watched_key_that_another_server_writes_stops_exec() {
         // The second time it stays what it was.
         beside.call(&["SET", "key", value]);
         client.call(&["MULTI"]);
-        client.call(&["SET", "done", value]);
+        client.call(&["SET", "{key}done", value]);
         assert_eq!(client.call(&["EXEC"]), outcome);
     }
 }
@@ -140,17 +142,17 @@ fn flushall_removes_more_keys_than_a_transaction_does() {
     let _cluster = shared();
     let (_one, _other, mut client, mut beside) = two("flushall");
     for thousand in 0..5 {
-        let pair = |number: usize| [format!("key:{thousand}:{number}"), String::from("v")];
+        let pair = |number: usize| [format!("key:{{{thousand}}}:{number}"), String::from("v")];
         let words = [String::from("MSET")].into_iter().chain((0..1000).flat_map(pair));
         assert_eq!(client.call(&words.collect::<Vec<_>>()), text("OK"));
     }
     assert_eq!(beside.call(&["DBSIZE"]), OwnedFrame::Integer(5000));
     // What follows it in the same transaction stays.
-    for words in [&["MULTI"][..], &["FLUSHALL"], &["SET", "key:1:1", "new"]] {
+    for words in [&["MULTI"][..], &["FLUSHALL"], &["SET", "key:{1}:1", "new"]] {
         beside.call(words);
     }
     assert_eq!(beside.call(&["EXEC"]), OwnedFrame::Array(vec![text("OK"), text("OK")]));
-    assert_eq!(client.call(&["KEYS", "*"]), OwnedFrame::Array(vec![bulk("key:1:1")]));
+    assert_eq!(client.call(&["KEYS", "*"]), OwnedFrame::Array(vec![bulk("key:{1}:1")]));
 }
 
 /// And the server goes on.
@@ -158,19 +160,22 @@ fn flushall_removes_more_keys_than_a_transaction_does() {
 fn what_is_too_large_is_refused_by_name() {
     let _cluster = shared();
     let (_one, _other, mut client, _) = two("large");
+    let (pairs, key, words) = match CLUSTER.has_slots() {
+        true => (200_001, 65_535, ["200000 keys", "65"]),
+        false => (20_001, 4000, ["20000 writes", "4000 bytes"]),
+    };
     let many: Vec<_> = [String::from("MSET")]
         .into_iter()
-        .chain((0..20_001).flat_map(|n| [n.to_string(), "v".into()]))
+        .chain((0..pairs).flat_map(|n| [format!("{{x}}{n}"), "v".into()]))
         .collect();
-    let value = "v".repeat((6 << 20) + 1);
-    let key = "k".repeat(4000);
-    for (request, word) in [
-        (many, "20000 writes"),
-        (vec!["SET".into(), "key".into(), value], "6291456 bytes"),
-        (vec!["SET".into(), key, "v".into()], "4000 bytes"),
-    ] {
+    let key = vec!["SET".into(), "k".repeat(key), "v".into()];
+    for (request, word) in [many, key].into_iter().zip(words) {
         let reply = client.call(&request);
         assert!(matches!(&reply, OwnedFrame::Error(error) if error.contains(word)), "{word}: {reply:?}");
+    }
+    if !CLUSTER.has_slots() {
+        let reply = client.call(&["SET", "key", &"v".repeat((6 << 20) + 1)]);
+        assert!(matches!(&reply, OwnedFrame::Error(error) if error.contains("6291456 bytes")), "{reply:?}");
     }
     assert_eq!(client.call(&["SET", "key", "v"]), text("OK"));
 }
