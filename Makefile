@@ -38,15 +38,21 @@ test:
 	  --test engine --test crash --test wire
 	cargo test --release -p own-engine
 
-# Over a small cluster on this machine: Go builds it the first time. See docs/distributed.md.
-DISTRIBUTED := cargo test --release --no-default-features --features tikv,fault-injection --test distributed
+# Over small clusters on this machine; Go builds that of TiKV's protocol the first time. See docs/distributed.md.
+CLUSTERS ?= redis tikv
+NODES_redis := KVBENCH_NODES=127.0.0.1:17001,127.0.0.1:17002
+NODES_tikv := KVBENCH_PD=127.0.0.1:2379
+comma := ,
+DISTRIBUTED = cargo test --release --no-default-features --features $(subst $() ,$(comma),$(strip $(CLUSTERS))),fault-injection \
+  --test distributed
 
 test-distributed:
 	@tools/setup map
 	$(DISTRIBUTED) --no-run
-	tools/cluster tikv up
-	tools/cluster tikv exec env KVBENCH_PD=127.0.0.1:2379 CARGO_NET_OFFLINE=true $(DISTRIBUTED) -- --test-threads 4 --nocapture; \
-	  failed=$$?; tools/cluster tikv down; exit $$failed
+	@set -e; $(foreach cluster,$(CLUSTERS),echo "== $(cluster)"; tools/cluster $(cluster) up; failed=0; \
+	  tools/cluster $(cluster) exec env $(NODES_$(cluster)) CARGO_NET_OFFLINE=true $(DISTRIBUTED) -- --test-threads 4 --nocapture \
+	    || failed=$$?; \
+	  tools/cluster $(cluster) down; [ $$failed = 0 ] || exit $$failed;)
 
 # What must be clean before a change lands, besides the tests.
 check:
@@ -54,7 +60,7 @@ check:
 	cargo fmt --check
 	cargo clippy --release --all-targets --features fault-injection,canopydb -- -D warnings
 	cargo clippy --release --all-targets --no-default-features -- -D warnings
-	cargo clippy --release --all-targets --no-default-features --features tikv,fault-injection -- -D warnings
+	cargo clippy --release --all-targets --no-default-features --features tikv,redis,fault-injection -- -D warnings
 	cargo clippy --release -p own-engine --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --lib
 	tools/package

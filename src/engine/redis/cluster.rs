@@ -46,6 +46,16 @@ pub(super) struct Answer {
     pub moving: Option<Arc<str>>,
 }
 
+/// Where a request has been.
+struct Path {
+    slot: u16,
+    /// Who has told by ASK to have the key.
+    asking: Option<Arc<str>>,
+    /// Who has sent the last ASK.
+    moving: Option<Arc<str>>,
+    redirections: usize,
+}
+
 pub(super) struct Cluster {
     pub keys: Keys,
     /// By what name the nodes know the script that commits.
@@ -122,16 +132,7 @@ impl Cluster {
         nodes.sort_by_key(|node| silent.contains(node.address()));
         let mut cause = String::from("there is none");
         for node in nodes {
-            let answer = node.call(&cmd("CLUSTER").arg("SLOTS").get_packed_command(), 1);
-            let found = answer.map_err(Silence::words).and_then(|values| {
-                let value = values.first().unwrap_or(&Value::Nil);
-                if let Value::ServerError(error) = value {
-                    return Err(format!("{}: {}", node.address(), error.details().unwrap_or(error.code())));
-                }
-                let what = || format!("{} knows no slot", node.address());
-                Slots::of(value, node.address()).ok_or_else(what)
-            });
-            match found {
+            match told_slots(&node) {
                 Ok(slots) => {
                     for other in &slots.nodes {
                         self.node(other);
@@ -164,14 +165,13 @@ impl Cluster {
 
     /// Sends a request to the master of a slot, and follows it.
     pub fn follow(&self, slot: u16, request: &[u8], effect: Effect) -> Result<Answer> {
-        let (mut asking, mut moving, mut redirections) = (None, None, 0);
+        let mut path = Path { slot, asking: None, moving: None, redirections: 0 };
         loop {
-            let owner = self.owner(slot);
-            let Some(at) = asking.clone().or(owner) else {
+            let Some(at) = path.asking.clone().or_else(|| self.owner(slot)) else {
                 self.pause(&"".into(), format!("no node has slot {slot}"))?;
                 continue;
             };
-            let outcome = match asking.take() {
+            let outcome = match path.asking.take() {
                 Some(_) => self.node(&at).call(&[ASKING, request].concat(), 2),
                 None => self.node(&at).call(request, 1),
             };
@@ -186,34 +186,38 @@ impl Cluster {
                     continue;
                 }
             };
-            let refusal = match value {
-                Value::ServerError(error) => Refusal::of(&error, &at),
-                value => {
-                    self.note_answer(&at);
-                    return Ok(Answer { value: Ok(value), moving });
-                }
+            let value = match value {
+                Value::ServerError(error) => match self.redirect(&mut path, &at, Refusal::of(&error, &at))? {
+                    Some(refusal) => Err(refusal),
+                    None => continue,
+                },
+                value => Ok(value),
             };
-            redirections += 1;
-            match refusal {
-                Refusal::Moved(to) if redirections <= REDIRECTIONS => {
-                    log::debug!("{NAME}: slot {slot} is at {to}");
-                    self.slots.write().unwrap_or_else(PoisonError::into_inner).set(slot, to);
-                }
-                Refusal::Ask(to) if redirections <= REDIRECTIONS => {
-                    moving = Some(at);
-                    asking = Some(to);
-                }
-                Refusal::Moved(to) | Refusal::Ask(to) => {
-                    redirections = 0;
-                    self.pause(&at, format!("{at} and others send slot {slot} to {to} and back"))?;
-                }
-                Refusal::Later(words) => self.pause(&at, words)?,
-                refusal => {
-                    self.note_answer(&at);
-                    return Ok(Answer { value: Err(refusal), moving });
-                }
-            }
+            self.note_answer(&at);
+            return Ok(Answer { value, moving: path.moving });
         }
+    }
+
+    /// Goes where a refusal points, or waits until what it says may have passed. Returns one that is final.
+    fn redirect(&self, path: &mut Path, at: &Arc<str>, refusal: Refusal) -> Result<Option<Refusal>> {
+        path.redirections += 1;
+        match refusal {
+            Refusal::Moved(to) if path.redirections <= REDIRECTIONS => {
+                log::debug!("{NAME}: slot {} is at {to}", path.slot);
+                self.slots.write().unwrap_or_else(PoisonError::into_inner).set(path.slot, to);
+            }
+            Refusal::Ask(to) if path.redirections <= REDIRECTIONS => {
+                path.moving = Some(at.clone());
+                path.asking = Some(to);
+            }
+            Refusal::Moved(to) | Refusal::Ask(to) => {
+                path.redirections = 0;
+                self.pause(at, format!("{at} and others send slot {} to {to} and back", path.slot))?;
+            }
+            Refusal::Later(words) => self.pause(at, words)?,
+            refusal => return Ok(Some(refusal)),
+        }
+        Ok(None)
     }
 
     fn note_answer(&self, at: &Arc<str>) {
@@ -256,6 +260,17 @@ impl Cluster {
         }
         answers
     }
+}
+
+/// Where slots are, as a node knows it.
+fn told_slots(node: &Node) -> std::result::Result<Slots, String> {
+    let request = cmd("CLUSTER").arg("SLOTS").get_packed_command();
+    let values = node.call(&request, 1).map_err(Silence::words)?;
+    let value = values.first().unwrap_or(&Value::Nil);
+    if let Value::ServerError(error) = value {
+        return Err(format!("{}: {}", node.address(), error.details().unwrap_or(error.code())));
+    }
+    Slots::of(value, node.address()).ok_or_else(|| format!("{} knows no slot", node.address()))
 }
 
 const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";

@@ -153,3 +153,34 @@ pub(super) fn text(value: &Value) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_where_to_go_or_what_to_wait_for() {
+        let of = |line: &str| {
+            let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
+            let Value::ServerError(error) = value else { panic!("{value:?}") };
+            Refusal::of(&error, "10.0.0.1:7000")
+        };
+        assert_eq!(of("MOVED 3999 10.0.0.2:6381"), Refusal::Moved("10.0.0.2:6381".into()));
+        assert_eq!(of("ASK 3999 10.0.0.2:6381"), Refusal::Ask("10.0.0.2:6381".into()));
+        // The host that was asked.
+        assert_eq!(of("MOVED 3999 :6381"), Refusal::Moved("10.0.0.1:6381".into()));
+        assert_eq!(of("MOVED 3999 ?:6381"), Refusal::Moved("10.0.0.1:6381".into()));
+        assert_eq!(of("MOVED 3999 ::1:6381"), Refusal::Moved("::1:6381".into()));
+        assert_eq!(of("NOSCRIPT No matching script."), Refusal::NoScript);
+        for line in
+            ["TRYAGAIN Multiple keys", "CLUSTERDOWN Hash slot not served", "LOADING", "READONLY You", "MOVED"]
+        {
+            assert!(
+                matches!(of(line), Refusal::Later(words) if words.starts_with("10.0.0.1:7000: ")),
+                "{line}"
+            );
+        }
+        assert!(matches!(of("OOM command not allowed"), Refusal::Full(_)));
+        assert!(matches!(of("WRONGTYPE Operation"), Refusal::Other(words) if words.contains("WRONGTYPE")));
+    }
+}

@@ -21,6 +21,9 @@ const STEP: (u16, u16) = (16, 512);
 /// A step of so many keys is long enough.
 const MANY: usize = 1000;
 
+/// A slot and keys in it.
+type InSlot = (u16, Vec<Vec<u8>>);
+
 /// Stored keys, and their new values or nothing.
 pub(super) type Changes<'b> = BTreeMap<Vec<u8>, Option<&'b [u8]>>;
 
@@ -122,11 +125,7 @@ impl Cluster {
     }
 
     /// Goes over the slots from `first` on, some at a time, until `visit` has enough. It gets each slot with its keys.
-    fn steps(
-        &self,
-        first: u16,
-        visit: &mut dyn FnMut(Vec<(u16, Vec<Vec<u8>>)>) -> Result<ControlFlow<()>>,
-    ) -> Result<()> {
+    fn steps(&self, first: u16, visit: &mut dyn FnMut(Vec<InSlot>) -> Result<ControlFlow<()>>) -> Result<()> {
         let Range { start, end } = self.keys.slots();
         let (mut next, mut step) = (first.max(start), STEP.0);
         while next < end {
