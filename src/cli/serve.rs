@@ -25,11 +25,23 @@ pub struct Serve {
     path: Option<PathBuf>,
     /// Placement drivers of the TiKV cluster that holds the data
     #[cfg(feature = "tikv")]
-    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', help_heading = "Store")]
+    #[arg(
+        long,
+        value_name = "HOST:PORT,...",
+        value_delimiter = ',',
+        conflicts_with = "path",
+        help_heading = "Store"
+    )]
     pd: Vec<String>,
     /// Nodes of the Redis Cluster or Valkey Cluster that holds the data; they tell of the others
     #[cfg(feature = "redis")]
-    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', help_heading = "Store")]
+    #[arg(
+        long,
+        value_name = "HOST:PORT,...",
+        value_delimiter = ',',
+        conflicts_with = "path",
+        help_heading = "Store"
+    )]
     nodes: Vec<String>,
     /// What all keys begin with in that cluster. Servers with the same prefix have the same data
     #[cfg(any(feature = "tikv", feature = "redis"))]

@@ -90,18 +90,24 @@ fn ask(path: &str) -> serde_json::Value {
     serde_json::from_str(body).unwrap()
 }
 
+/// A connection to a node, if it runs.
+fn node(address: SocketAddr) -> Option<Client> {
+    TcpStream::connect(address).ok().map(|_| Client::connect(address))
+}
+
 /// Connections to the masters of a Redis Cluster, each with the node's number in `tools/cluster` and its name.
 pub fn masters() -> Vec<(u16, String, Client)> {
-    let seed: SocketAddr = CLUSTER.nodes().split(',').next().unwrap().parse().unwrap();
-    let reply = Client::connect(seed).call(&["CLUSTER", "NODES"]);
+    let nodes = CLUSTER.nodes();
+    let seed = nodes.split(',').find_map(|seed| node(seed.parse().unwrap()));
+    let reply = seed.expect("a node of KVBENCH_NODES runs").call(&["CLUSTER", "NODES"]);
     let is_master = |line: &&str| line.contains("master") && !line.contains("fail");
     let lines = reply.as_str().unwrap().lines().filter(is_master);
-    let node = |line: &str| {
+    let known = lines.filter_map(|line| {
         let words: Vec<_> = line.split([' ', '@']).collect();
         let address: SocketAddr = words[1].parse().unwrap();
-        (address.port() - 17_000, words[0].to_owned(), Client::connect(address))
-    };
-    lines.map(node).collect()
+        Some((address.port() - 17_000, words[0].to_owned(), node(address)?))
+    });
+    known.collect()
 }
 
 /// Waits until each master of a Redis Cluster has a replica that has its data: no other can take over.
@@ -111,7 +117,11 @@ pub fn await_replicas() {
         let reply = client.call(&["INFO", "replication"]);
         reply.as_str().unwrap().contains("state=online")
     };
-    while CLUSTER.has_slots() && !masters().iter_mut().all(|(_, _, client)| has_replica(client)) {
+    let mut are_whole = || {
+        let mut masters = masters();
+        masters.len() >= 3 && masters.iter_mut().all(|(_, _, client)| has_replica(client))
+    };
+    while CLUSTER.has_slots() && !are_whole() {
         assert!(begin.elapsed() < PATIENCE, "a master has no replica");
         thread::sleep(Duration::from_millis(100));
     }
