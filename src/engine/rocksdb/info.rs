@@ -28,8 +28,8 @@ const fn info(name: &'static str, caveats: &'static [Caveat]) -> Info {
         has_direct_reads: true,
         writers: Writers::Together,
         compression: &[Compression::None, Compression::Lz4],
-        cache: "one budget: block cache (LRU) with indexes and filters, of which up to half for memtables (at most \
-                two of 64 MiB)",
+        cache: "one budget: block cache (HyperClockCache) with indexes and filters, of which up to half for memtables \
+                (at most two of 64 MiB)",
         // The log, its own text log, the manifest, directories; table files of a compaction.
         open_files: OpenFiles { least: OWN_FILES + 96, most: MOST_FILES, per_read: 0 },
         loss: [
