@@ -12,8 +12,8 @@ longest time that a GET took, and for comparison that of as many GETs while the 
 rewrite: the same beside SETs while the append-only file is rewritten again and again (BGREWRITEAOF).
 cold: --keys values of 1 KiB are stored, the server is restarted, the page cache dropped (needs root),
 then one client GETs 100 keys again and again, first alone, then beside clients that GET all keys at
-random; printed are the median and the 99th percentile of its GETs. Start the server with a --cache-size
-below the data.
+random; printed are the median and the 99th percentile of its GETs, and of PINGs, which wait for processors and the
+network only. Start the server with a --cache-size below the data.
 
 keys, mget, mset, del, dbsize, flushdb: --keys keys are stored, then one client GETs and another SETs, each
 one request after the other, while a third sends that one command for all keys (KEYS *, MGET of all of them,
@@ -80,7 +80,7 @@ def benchmark(*arguments):
 
 
 def watch(label, until, keys=1, command="GET"):
-    """GETs (or SETs) one by one until `until()`; prints how long they took, in milliseconds."""
+    """GETs (or SETs, or PINGs) one by one until `until()`; prints how long they took, in milliseconds."""
     connection = socket.create_connection(("127.0.0.1", port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     times, more, opened = [], ["v"] if command == "SET" else [], time.perf_counter()
@@ -233,6 +233,7 @@ try:
         process, connection = start()
         watch("hot keys (warming up)", seconds(1), 100)
         watch("hot keys alone", seconds(5), 100)
+        watch("no key alone", seconds(3), 100, "PING")
         reads = multiprocessing.Value("q", 0)
         def read():
             own = socket.create_connection(("127.0.0.1", port))
@@ -246,6 +247,7 @@ try:
             other.start()
         time.sleep(1)
         watch("hot keys beside cold ones", seconds(8), 100)
+        watch("no key beside cold ones", seconds(8), 100, "PING")
         print(f"{reads.value} reads of any key, {keys} keys in all")
 finally:
     for other in others:
