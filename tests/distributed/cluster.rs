@@ -117,7 +117,7 @@ pub fn await_replicas() {
         let reply = client.call(&["INFO", "replication"]);
         reply.as_str().unwrap().contains("state=online")
     };
-    let mut are_whole = || {
+    let are_whole = || {
         let mut masters = masters();
         masters.len() >= 3 && masters.iter_mut().all(|(_, _, client)| has_replica(client))
     };
