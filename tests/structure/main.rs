@@ -8,6 +8,8 @@
     reason = "this crate is all tests; clippy sees only the functions with #[test]"
 )]
 
+mod rocksdb_cxx;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
