@@ -1,6 +1,6 @@
 # kvbench: make run | demo | test | test-distributed | check | fuzz | miri | bench | setup
 #
-# Outside the checkout, so that RocksDB (many minutes of C++) is compiled once and not for every clone.
+# Outside the checkout, so that a new clone in its place finds everything compiled.
 CARGO_TARGET_DIR ?= $(HOME)/.cache/kvbench-target
 export CARGO_TARGET_DIR
 
@@ -8,17 +8,14 @@ export CARGO_TARGET_DIR
 STORE ?= map
 ARGS ?=
 
-# Only the engine that is asked for is built.
+# Only the server and the engine that is asked for are built: no benchmark, no TLS.
 NATIVE := $(patsubst rocksdb-blob,rocksdb,$(filter-out map btree bitcask,$(STORE)))
 FEATURES := --no-default-features $(if $(NATIVE),--features $(NATIVE))
-
-ROCKSDB_TAKES_TIME := echo "RocksDB compiles for 10 to 30 minutes, once."
 
 .PHONY: run demo test test-distributed check fuzz miri bench setup
 
 run:
 	@tools/setup $(STORE)
-	@$(if $(filter rocksdb rocksdb-blob,$(STORE)),$(ROCKSDB_TAKES_TIME))
 	cargo run --release $(FEATURES) -- --store $(STORE) $(ARGS)
 
 # Engines that build in a minute; more of them: DEMO_FEATURES=rocksdb,lmdb,sled,redb,sqlite,fjall,mdbx.
@@ -27,12 +24,11 @@ DEMO ?= kvbench-demo
 
 demo:
 	@tools/setup lmdb
-	cargo build --release --no-default-features --features $(DEMO_FEATURES)
+	cargo build --release --no-default-features --features bench,$(DEMO_FEATURES)
 	@tools/demo $(CARGO_TARGET_DIR)/release/kvbench $(DEMO)
 
 test:
 	@tools/setup test
-	@$(ROCKSDB_TAKES_TIME)
 	cargo test --release --features fault-injection
 	cargo test --release --no-default-features --features canopydb,torture,fault-injection \
 	  --test engine --test crash --test wire
@@ -63,6 +59,7 @@ check:
 	cargo clippy --release --all-targets --no-default-features --features tikv,redis,fault-injection -- -D warnings
 	cargo clippy --release -p own-engine --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --lib
+	tools/check-rocksdb --features fault-injection,canopydb
 	tools/package
 
 # Each target for so many seconds: make fuzz SECONDS=3600 TARGETS=decoder. Needs a nightly compiler and cargo-fuzz;

@@ -85,37 +85,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Measure an engine
-//!
-//! [`mod@bench`] drives any [`Engine`](engine::Engine), and compares every value that it reads with what was written:
-//!
-//! ```
-//! use kvbench::{
-//!     bench::{
-//!         data::{Data, live::Live},
-//!         result::{Operation, Workload},
-//!         run::{driver::Bench, process::Usage},
-//!     },
-//!     engine::{Fsync, Kind, Location, OpenOptions},
-//! };
-//!
-//! let engine = Kind::find("map").expect("it is in every build");
-//! let engine = engine.open(&OpenOptions::new(Location::Memory, Fsync::No))?;
-//! let workload = Workload::of([(Operation::Get, 0.9), (Operation::Update, 0.1)], 5000);
-//!
-//! let data = Data::new(&workload)?;
-//! let live = Live::new(data.capacity());
-//! let bench = Bench::new(&*engine, &data, &live);
-//! bench.run(&[&workload.load()], Usage::default);
-//! for phase in bench.run(&[&workload], Usage::of_self) {
-//!     let measured = phase.measurement(&workload, 1);
-//!     assert!(measured.is_sound(), "{:?}", measured.first_fault);
-//!     assert_eq!(measured.operations, 5000);
-//!     println!("{:.0} operations/s, p99 {} us", measured.throughput, measured.latency.p99_us);
-//! }
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
 //! # The modules
 //!
 //! In the order in which a request passes them; each uses only those below it. Those without a link are the
@@ -129,7 +98,7 @@
 //! - `command`: the table of commands, and a small function for each.
 //! - [`store`]: which reads and writes run together, when they are synced, when writing stops.
 //! - [`engine`]: the storage engines behind one trait.
-//! - [`mod@bench`]: measures them, in process or through the server.
+//! - `bench` (feature `bench`): measures them, in process or through the server.
 //! - `check`: whether data are sound, and repairs.
 //! - `torture` (on Linux): strikes the server under load, and looks for what it acknowledged;
 //!   `proof` keeps what came of it.
@@ -144,6 +113,7 @@
 #[cfg(not(unix))]
 compile_error!("kvbench needs Unix: files that are replaced while they are open, and Unix sockets");
 
+#[cfg(feature = "bench")]
 pub mod bench;
 #[doc(hidden)]
 pub mod check;
@@ -173,6 +143,7 @@ pub mod store;
 #[doc(hidden)]
 pub mod stores;
 pub mod testing;
+#[cfg(feature = "top")]
 #[doc(hidden)]
 pub mod top;
 #[cfg(all(feature = "torture", target_os = "linux"))]

@@ -23,10 +23,14 @@ struct Line<'a> {
     message: String,
 }
 
+fn plain(record: &Record<'_>) -> String {
+    let time = humantime::format_rfc3339_seconds(SystemTime::now());
+    format!("[{time} {:<5} {}] {}", record.level(), record.target(), record.args())
+}
+
 fn json(record: &Record<'_>) -> Option<String> {
-    let time = jiff::Timestamp::try_from(SystemTime::now()).ok()?;
     let line = Line {
-        time: format!("{time:.3}"),
+        time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
         level: record.level().as_str(),
         target: record.target(),
         message: record.args().to_string(),
@@ -44,9 +48,10 @@ pub fn begin(level: LevelFilter, format: Format) {
     for library in ["canopydb", "fjall", "libmdbx", "lsm_tree", "tikv_client"] {
         builder.filter_module(library, theirs);
     }
-    if format == Format::Json {
-        builder.format(|line, record| writeln!(line, "{}", json(record).unwrap_or_default()));
-    }
+    match format {
+        Format::Json => builder.format(|line, record| writeln!(line, "{}", json(record).unwrap_or_default())),
+        Format::Plain => builder.format(|line, record| writeln!(line, "{}", plain(record))),
+    };
     builder.init();
     log::set_max_level(level);
 }

@@ -1,11 +1,11 @@
 //! The `kvbench` program.
 
-use kvbench::bench::run::allocations::Counting;
 use std::process::ExitCode;
 
 /// Counts what engines allocate where that is asked for (`kvbench reproduce kvstore-bench`).
+#[cfg(feature = "bench")]
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: kvbench::bench::run::allocations::Counting = kvbench::bench::run::allocations::Counting;
 
 fn main() -> ExitCode {
     kvbench::main(&[])

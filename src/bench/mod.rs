@@ -10,6 +10,36 @@
 //! - [`plan`]: what the user wants, as cells.
 //! - [`data`]: what to write, and what to expect of a read.
 //! - [`result`]: the format of all that, its files and the figures in them.
+//!
+//! A benchmark drives any [`Engine`](crate::engine::Engine), and compares every value that it reads with what was
+//! written:
+//!
+//! ```
+//! use kvbench::{
+//!     bench::{
+//!         data::{Data, live::Live},
+//!         result::{Operation, Workload},
+//!         run::{driver::Bench, process::Usage},
+//!     },
+//!     engine::{Fsync, Kind, Location, OpenOptions},
+//! };
+//!
+//! let engine = Kind::find("map").expect("it is in every build");
+//! let engine = engine.open(&OpenOptions::new(Location::Memory, Fsync::No))?;
+//! let workload = Workload::of([(Operation::Get, 0.9), (Operation::Update, 0.1)], 5000);
+//!
+//! let data = Data::new(&workload)?;
+//! let live = Live::new(data.capacity());
+//! let bench = Bench::new(&*engine, &data, &live);
+//! bench.run(&[&workload.load()], Usage::default);
+//! for phase in bench.run(&[&workload], Usage::of_self) {
+//!     let measured = phase.measurement(&workload, 1);
+//!     assert!(measured.is_sound(), "{:?}", measured.first_fault);
+//!     assert_eq!(measured.operations, 5000);
+//!     println!("{:.0} operations/s, p99 {} us", measured.throughput, measured.latency.p99_us);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #[cfg(target_os = "linux")]
 pub mod calibrate;

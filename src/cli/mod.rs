@@ -1,10 +1,12 @@
 //! The command line: the only place that knows flag names.
 
+#[cfg(feature = "bench")]
 mod bench;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "bench", target_os = "linux"))]
 mod calibrate;
 mod file;
 mod network;
+#[cfg(feature = "bench")]
 mod reproduce;
 mod serve;
 mod slowness;
@@ -12,21 +14,18 @@ mod slowness;
 mod torture;
 mod words;
 
-use crate::top;
-use clap::{Args, CommandFactory, Parser, Subcommand};
-use clap_complete::Shell;
-use std::{
-    env,
-    io::{self, Write},
-    path::PathBuf,
-    time::Duration,
-};
-use words::percent;
+#[cfg(feature = "manual")]
+use clap::CommandFactory;
+use clap::{Parser, Subcommand};
+use std::{env, path::PathBuf};
+use thiserror::Error;
 
+#[cfg(feature = "bench")]
 pub use bench::Bench;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "bench", target_os = "linux"))]
 pub use calibrate::Calibrate;
 pub use file::Error as FileError;
+#[cfg(feature = "bench")]
 pub use reproduce::Reproduce;
 pub use serve::Serve;
 #[cfg(all(feature = "torture", target_os = "linux"))]
@@ -44,7 +43,16 @@ Examples:
   kvbench compare a.json b.json --fail-above 10%   what became slower
   redis-benchmark -p 6380 -t set,get -P 16         put load on it";
 
+/// Features with subcommands: the name, `true` if this build has it, and the subcommands.
+const FEATURES: &[(&str, bool, &[&str])] = &[
+    ("bench", cfg!(feature = "bench"), &["bench", "calibrate", "compare", "report", "reproduce"]),
+    ("manual", cfg!(feature = "manual"), &["completions", "man"]),
+    ("top", cfg!(feature = "top"), &["top"]),
+    ("torture", cfg!(feature = "torture"), &["torture"]),
+];
+
 // A paragraph is one line: clap breaks it where the terminal ends.
+#[cfg(feature = "bench")]
 const COMPARE_HELP: &str = "\
 Exit code: 0; 1 when --fail-above is exceeded; 2 when a run cannot be read, or when it cannot be told whether \
 --fail-above is exceeded: a cell of the first run is not compared, or the noise is larger than the limit.
@@ -84,23 +92,27 @@ pub enum Command {
     #[command(after_help = EXAMPLES, args_override_self = true)]
     Serve(Box<Serve>),
     /// Measure engines, in process or over the wire
+    #[cfg(feature = "bench")]
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<Bench>),
     /// Kill a server under load, cut its power or fill its disk, and look for every acknowledged write
     #[cfg(all(feature = "torture", target_os = "linux"))]
     #[command(after_help = torture::EXAMPLES)]
-    Torture(Torture),
+    Torture(Box<Torture>),
     /// Measure an engine whose true figures are known, to check the figures of this build
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "bench", target_os = "linux"))]
     #[command(after_help = calibrate::HELP)]
     Calibrate(Calibrate),
     /// Repeat a published experiment, and show its figures next to those of this machine
+    #[cfg(feature = "bench")]
     #[command(after_help = reproduce::HELP)]
     Reproduce(Box<Reproduce>),
     /// Measure one job (started by bench, for each group of cells)
+    #[cfg(feature = "bench")]
     #[command(hide = true)]
     MeasureJob,
     /// Print the JSON schema of result files
+    #[cfg(feature = "bench")]
     #[command(hide = true)]
     ResultSchema,
     /// List the engines of this build, and what each may lose under each --fsync policy
@@ -112,13 +124,16 @@ pub enum Command {
     /// List the commands that the server knows, as Markdown
     Commands,
     /// Print a shell completion script
+    #[cfg(feature = "manual")]
     Completions {
         /// The shell
-        shell: Shell,
+        shell: clap_complete::Shell,
     },
     /// Print the manual page
+    #[cfg(feature = "manual")]
     Man,
     /// Watch a Redis server at work
+    #[cfg(feature = "top")]
     Top(Top),
     /// Look for damage in the data of a store, and change nothing
     #[command(after_help = CHECK_HELP)]
@@ -141,14 +156,33 @@ pub enum Command {
         path: PathBuf,
     },
     /// Turn runs of `kvbench bench` into report.md, report.csv and a self-contained report.html
+    #[cfg(feature = "bench")]
     Report(Report),
     /// Compare two runs, and show what became slower beyond the noise
+    #[cfg(feature = "bench")]
     #[command(after_help = COMPARE_HELP)]
     Compare(Compare),
 }
 
+/// Why a command line cannot be read.
+#[derive(Debug, Error)]
+pub enum CliError {
+    /// The file that `--config` names.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A subcommand of a feature that this build lacks.
+    #[error("this build has no `kvbench {command}`: build it with --features {feature}")]
+    NotBuilt {
+        /// The subcommand.
+        command: String,
+        /// The Cargo feature with this subcommand.
+        feature: &'static str,
+    },
+}
+
 /// Options of `kvbench top`.
-#[derive(Args, Debug)]
+#[cfg(feature = "top")]
+#[derive(clap::Args, Debug)]
 pub struct Top {
     /// The server
     #[arg(default_value = "127.0.0.1:6380", value_name = "HOST:PORT")]
@@ -164,12 +198,13 @@ pub struct Top {
     password_file: Option<PathBuf>,
 }
 
+#[cfg(feature = "top")]
 impl Top {
     /// What to watch, and how.
-    pub fn options(self) -> top::Options {
-        top::Options {
+    pub fn options(self) -> crate::top::Options {
+        crate::top::Options {
             server: self.server,
-            interval: Duration::from_secs(self.interval),
+            interval: std::time::Duration::from_secs(self.interval),
             count: self.count,
             password_file: self.password_file,
         }
@@ -177,7 +212,8 @@ impl Top {
 }
 
 /// Options of `kvbench report`.
-#[derive(Args, Debug)]
+#[cfg(feature = "bench")]
+#[derive(clap::Args, Debug)]
 pub struct Report {
     /// Run files, or directories with run files
     #[arg(required = true, value_name = "DIR|FILE")]
@@ -187,6 +223,7 @@ pub struct Report {
     output: Option<PathBuf>,
 }
 
+#[cfg(feature = "bench")]
 impl Report {
     /// Directory for the report.
     pub fn output(&self) -> PathBuf {
@@ -199,7 +236,8 @@ impl Report {
 }
 
 /// Options of `kvbench compare`.
-#[derive(Args, Debug)]
+#[cfg(feature = "bench")]
+#[derive(clap::Args, Debug)]
 pub struct Compare {
     /// Run file with the figures before
     #[arg(value_name = "A")]
@@ -209,26 +247,42 @@ pub struct Compare {
     pub second: PathBuf,
     /// Exit with 1 when something became slower by more than this and by more than the noise, or fails in B but not in A; with 2
     /// when that cannot be decided
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = bench::percent)]
     pub fail_above: Option<f64>,
 }
 
 impl Cli {
-    /// What the command line says, and the file that it may name.
-    pub fn read() -> Result<Self, FileError> {
-        file::expand(env::args_os().collect()).map(Self::parse_from)
+    /// Reads the command line of this process, and the file that it may name. Ends the process after `--help`, and after
+    /// an argument that clap refuses.
+    ///
+    /// # Errors
+    ///
+    /// See [`CliError`].
+    pub fn read() -> Result<Self, CliError> {
+        let first = env::args_os().nth(1).unwrap_or_default();
+        let first = first.to_string_lossy();
+        for &(feature, built, commands) in FEATURES {
+            if !built && commands.contains(&&*first) {
+                return Err(CliError::NotBuilt { command: first.into_owned(), feature });
+            }
+        }
+        Ok(Self::parse_from(file::expand(env::args_os().collect())?))
     }
 }
 
 /// Shell completions: the script for one shell.
-pub fn completions(shell: Shell) -> String {
+#[cfg(feature = "manual")]
+pub fn completions(shell: clap_complete::Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "kvbench", &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }
 
 /// The manual page, as roff.
-pub fn man() -> io::Result<String> {
+#[cfg(feature = "manual")]
+pub fn man() -> std::io::Result<String> {
+    use std::io::Write;
+
     let mut page = Vec::new();
     let man = clap_mangen::Man::new(Cli::command());
     man.render(&mut page)?;

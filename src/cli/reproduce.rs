@@ -1,9 +1,6 @@
 //! `kvbench reproduce`: flags to [`Options`].
 
-use super::{
-    bench::{not_negative, positive, server_arguments},
-    words::percent_to_100,
-};
+use super::bench::{not_negative, percent_to_100, positive, server_arguments};
 use crate::bench::plan::options::{Conduct, Options, Preset, Publication, Suite};
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};

@@ -1,7 +1,6 @@
 //! What an engine is and what it promises: the one source of `kvbench stores`, the README's tables
 //! and the caveats beside every result.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -157,7 +156,8 @@ impl fmt::Display for Writers {
 
 /// How much of what was acknowledged is lost, from the least to the most. Figures of engines that lose
 /// different amounts are no answers to one question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "bench", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Extent {
     /// Nothing.

@@ -35,6 +35,7 @@ mod read_ahead;
 mod redb;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "bench")]
 pub mod reference;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;

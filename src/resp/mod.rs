@@ -4,6 +4,7 @@
 //! silent, redis-server 7.0 is the reference: the wording of its protocol errors, inline commands
 //! and their quotes, and which lengths it takes.
 
+#[cfg(feature = "client")]
 mod client;
 mod decoder;
 mod foreign;
@@ -12,6 +13,7 @@ mod input;
 mod integer;
 mod reply;
 
+#[cfg(feature = "client")]
 pub use client::{Client, encode_request};
 pub use decoder::{Decoder, Limits, ProtocolError};
 pub use foreign::Foreign;

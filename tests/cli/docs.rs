@@ -43,6 +43,22 @@ fn words(line: &str) -> Vec<&str> {
     line.take_while(|word| !matches!(word.chars().next(), Some('#' | '|' | '>' | '&'))).collect()
 }
 
+/// A line that begins with a fence and goes on opens a block: behind a block it turns the text that follows into code.
+#[test]
+fn fences_open_and_close() {
+    for document in documents() {
+        let mut is_open = false;
+        for (number, line) in fs::read_to_string(&document).unwrap().lines().enumerate() {
+            let Some(rest) = line.trim_start().strip_prefix("```") else { continue };
+            let place = format!("{}:{}: {line}", document.display(), number + 1);
+            assert!(!rest.contains([' ', '`']), "text behind a fence: {place}");
+            assert!(is_open == rest.is_empty(), "a fence that opens a block names its language: {place}");
+            is_open = !is_open;
+        }
+        assert!(!is_open, "{}: the last block is open", document.display());
+    }
+}
+
 /// Text without its fenced blocks.
 fn prose(text: &str) -> String {
     text.split("\n```").step_by(2).collect::<Vec<_>>().join("\n")

@@ -22,6 +22,7 @@ mod every_store;
 #[cfg(feature = "fault-injection")]
 mod everysec;
 mod expiry;
+mod features;
 mod frames;
 #[cfg(feature = "lmdb")]
 mod full;

@@ -352,5 +352,5 @@ fn bar(length: u64) -> ProgressBar {
 
 /// The time, as files have it.
 pub fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
 }

@@ -1,10 +1,8 @@
 //! Flags of how a run is conducted.
 
+use super::percent_to_100;
 use super::words::{cpus, not_negative};
-use crate::{
-    bench::plan::options::{Conduct, Cpus, Preset},
-    cli::words::percent_to_100,
-};
+use crate::bench::plan::options::{Conduct, Cpus, Preset};
 use bytesize::ByteSize;
 use clap::Args;
 

@@ -19,7 +19,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use words::{Mix, mix, order, part, size};
-pub(super) use words::{not_negative, positive};
+pub(super) use words::{not_negative, percent, percent_to_100, positive};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

@@ -11,6 +11,7 @@ mod metrics;
 mod settings;
 mod slow;
 mod texts;
+#[cfg(feature = "top")]
 mod top;
 mod transactions;
 

@@ -1,0 +1,70 @@
+//! The subcommands of the feature `bench`.
+
+use super::output::print;
+#[cfg(target_os = "linux")]
+use crate::cli::Calibrate;
+use crate::{
+    bench::{compare, data, report, reproduce, run},
+    cli::{Bench, Compare, Report, Reproduce},
+};
+use anyhow::Context;
+use std::process::ExitCode;
+
+pub(super) fn bench(options: Bench) -> anyhow::Result<()> {
+    if let Some((path, keys, seed)) = options.generate() {
+        return data::generate(path, keys, seed).with_context(|| format!("cannot write {}", path.display()));
+    }
+    let dry = options.is_dry();
+    let options = options.options();
+    if dry {
+        return print(&run::preview::text(&options)?);
+    }
+    let run = run::run(&options)?;
+    // A reader that closed standard output has seen enough; the result is in its file.
+    let _ = print(&format!("{}\nresult: {}\n", report::table::text(&run), options.output.display()));
+    Ok(run::verdict(&run)?)
+}
+
+pub(super) fn reproduce(options: Reproduce) -> anyhow::Result<()> {
+    let dry = options.is_dry();
+    let options = options.options();
+    if dry {
+        return print(&run::preview::text(&options)?);
+    }
+    let run = reproduce::run(&options)?;
+    let _ = print(&reproduce::text(&run)?);
+    eprintln!("kvbench: result: {}", options.output.display());
+    Ok(run::verdict(&run)?)
+}
+
+#[cfg(target_os = "linux")]
+pub(super) fn calibrate(options: &Calibrate) -> anyhow::Result<()> {
+    use crate::bench::calibrate;
+    let mut tell = |text: &str| eprintln!("kvbench: measured again: {text}");
+    let figures = calibrate::run(&options.options(), &mut tell)?;
+    print(&calibrate::text(&figures))?;
+    let found = calibrate::summary(&figures)?;
+    if let Some(path) = options.output() {
+        run::calibrated::save(&found, &path).with_context(|| format!("--output {}", path.display()))?;
+    }
+    if let Some(path) = options.markdown() {
+        let page = calibrate::markdown(&figures, &found);
+        std::fs::write(path, page).with_context(|| format!("--markdown {}", path.display()))?;
+    }
+    Ok(calibrate::verdict(&figures)?)
+}
+
+pub(super) fn report(options: &Report) -> anyhow::Result<()> {
+    let written = report::write(&options.inputs, &options.output())?;
+    written.iter().try_for_each(|path| print(&format!("{}\n", path.display())))
+}
+
+pub(super) fn compare(options: &Compare) -> anyhow::Result<ExitCode> {
+    let comparison = compare::compare(&options.first, &options.second, options.fail_above)?;
+    print(&comparison.to_string())?;
+    Ok(ExitCode::from(match (comparison.failed(), comparison.is_inconclusive()) {
+        (true, _) => 1,
+        (false, true) => 2,
+        (false, false) => 0,
+    }))
+}

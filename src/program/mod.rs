@@ -1,0 +1,119 @@
+//! The program: the command line, carried out.
+
+#[cfg(feature = "bench")]
+mod measuring;
+mod output;
+
+use crate::{
+    check::{self, Verdict},
+    cli::{Cli, Command, Serve},
+    command,
+    engine::{self, Kind},
+    failure, limits, logging, notify, server,
+    store::Store,
+    stores,
+};
+use anyhow::Context;
+use output::print;
+use std::process::ExitCode;
+
+/// Carries out the command line of this process, with engines of `others` beside those of this build: they are
+/// listed, served, measured and tortured as ours are.
+///
+/// To be called first in `main`: the program starts itself for jobs that need a process of their own.
+///
+/// ```no_run
+/// # use kvbench::engine::Kind;
+/// # fn example(mine: &'static [Kind]) -> std::process::ExitCode {
+/// kvbench::main(mine)
+/// # }
+/// ```
+pub fn main(others: &'static [Kind]) -> ExitCode {
+    match engine::add(others) {
+        Ok(()) => carry_out(),
+        Err(error) => failure::tell(&error.into(), 1),
+    }
+}
+
+fn carry_out() -> ExitCode {
+    limits::survive_large_files();
+    limits::join_free_memory();
+    engine::prepare();
+    let cli = match Cli::read() {
+        Ok(cli) => cli,
+        Err(error) => return failure::tell(&error.into(), 2),
+    };
+    let outcome = match cli.command {
+        None => serve(cli.serve),
+        Some(Command::Serve(options)) => serve(*options),
+        #[cfg(feature = "bench")]
+        Some(Command::Bench(options)) => measuring::bench(*options),
+        #[cfg(feature = "bench")]
+        Some(Command::Reproduce(options)) => measuring::reproduce(*options),
+        #[cfg(all(feature = "torture", target_os = "linux"))]
+        Some(Command::Torture(options)) => torture(*options),
+        #[cfg(all(feature = "bench", target_os = "linux"))]
+        Some(Command::Calibrate(options)) => measuring::calibrate(&options),
+        #[cfg(feature = "bench")]
+        Some(Command::MeasureJob) => crate::bench::run::child::serve().map_err(Into::into),
+        #[cfg(feature = "bench")]
+        Some(Command::ResultSchema) => print(&crate::bench::schema()),
+        Some(Command::Stores { markdown: true }) => print(&stores::markdown()),
+        Some(Command::Stores { markdown: false }) => print(&stores::describe()),
+        Some(Command::Commands) => print(&command::markdown()),
+        #[cfg(feature = "manual")]
+        Some(Command::Completions { shell }) => print(&crate::cli::completions(shell)),
+        #[cfg(feature = "manual")]
+        Some(Command::Man) => crate::cli::man().map_err(Into::into).and_then(|page| print(&page)),
+        #[cfg(feature = "top")]
+        Some(Command::Top(options)) => crate::top::run(&options.options()).map_err(Into::into),
+        Some(Command::Check { path }) => return conclude(&check::check(&path)),
+        Some(Command::CheckHere { store, path }) => return conclude(&check::check_here(&store, &path)),
+        Some(Command::Repair { path }) => check::repair(&path).and_then(|text| print(&text)),
+        #[cfg(feature = "bench")]
+        Some(Command::Report(options)) => measuring::report(&options),
+        // 1 says that something got slower, so what went wrong needs another code.
+        #[cfg(feature = "bench")]
+        Some(Command::Compare(options)) => {
+            return measuring::compare(&options).unwrap_or_else(|error| failure::tell(&error, 2));
+        }
+    };
+    outcome.map_or_else(|error| failure::tell(&error, 1), |()| ExitCode::SUCCESS)
+}
+
+fn serve(options: Serve) -> anyhow::Result<()> {
+    logging::begin(options.log_level(), options.log_format());
+    let config = options.config();
+    config.check()?;
+    let access = server::Access::load(&config)?;
+    let files = limits::Files::reserve(&config)?;
+    let name = config.kind.info.name;
+    let engine = config.open(files.engine).with_context(|| format!("cannot open --store {name}"))?;
+    let store = Store::new(engine, config.fsync).with_max_unsynced(config.max_unsynced);
+    server::serve(store, &config, access, files.clients, |address| {
+        notify::ready();
+        // Whoever started the server may have closed its standard output; that is no reason to stop.
+        let _ = print(&format!(
+            "kvbench {} store={name} path={} fsync={} address={address} pid={}\n",
+            env!("CARGO_PKG_VERSION"),
+            config.path(),
+            config.fsync,
+            std::process::id(),
+        ));
+    })?;
+    Ok(())
+}
+
+#[cfg(all(feature = "torture", target_os = "linux"))]
+fn torture(options: crate::cli::Torture) -> anyhow::Result<()> {
+    if let Some(path) = options.table() {
+        return print(&crate::proof::Results::read(path)?.markdown());
+    }
+    Ok(crate::torture::run(&options.options()?, &mut |text| drop(print(text)))?)
+}
+
+fn conclude(verdict: &Verdict) -> ExitCode {
+    // Whoever closed standard output may still want the code.
+    let _ = print(&format!("{}\n", verdict.text()));
+    ExitCode::from(verdict.code())
+}
