@@ -22,6 +22,8 @@ mod history;
 #[cfg(target_os = "linux")]
 mod injected;
 mod kill;
+#[cfg(all(feature = "torture", target_os = "linux"))]
+mod naming;
 #[cfg(target_os = "linux")]
 mod repairing;
 mod rewriting;

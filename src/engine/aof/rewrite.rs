@@ -207,7 +207,8 @@ impl<'a> Fresh<'a> {
     }
 
     /// Puts the new file in the log's place, while no write runs. A crash leaves either the old log
-    /// or the new one, which is whole and synced before it gets the name.
+    /// or the new one, which is whole and synced before it gets the name. Until the name is durable a power cut
+    /// may bring back the old one, so until then a sync is one of the old one.
     fn replace_log(mut self) -> Result<u64> {
         let mut writer = self.log.lock_writer()?;
         self.copy_gained(self.log.len())?;
@@ -215,16 +216,15 @@ impl<'a> Fresh<'a> {
         self.write(&self.chain.mark(self.len))?;
         self.sync()?;
         fs::rename(&self.path, &self.log.path).map_err(Error::io("rename", &self.path))?;
+        let named = path::sync_dir(path::parent(&self.log.path))
+            .map_err(|error| self.log.refuse("sync", io::Error::other(error)));
         let mut current = self.log.lock_current();
         *current = Current { storage: Arc::clone(&self.file) as _, synced: self.len };
         self.log.len.store(self.len, Ordering::Release);
         drop(current);
         self.log.base.store(self.len, Ordering::Relaxed);
         (writer.chain, writer.prepared, writer.unmarked) = (Some(self.chain), self.len, false);
-        // Without this a power cut may bring back the old file, which gets no more writes.
-        path::sync_dir(path::parent(&self.log.path))
-            .map_err(|error| self.log.refuse("sync", io::Error::other(error)))?;
-        Ok(self.len)
+        named.map(|()| self.len)
     }
 }
 
