@@ -18,6 +18,12 @@ pub enum Error {
     /// The path holds data that this engine did not write.
     #[error("{} holds {found}, not data of {engine}; choose another --path", .path.display())]
     Foreign { path: PathBuf, engine: &'static str, found: String },
+    /// The path no longer names the open file. Another server may use the file that has the name now.
+    #[error(
+        "{} was moved, removed or replaced while it was in use; it is not rewritten, and writes go on in the file that \
+        was opened; put that file back, or restart this server with its new --path", .path.display()
+    )]
+    Moved { path: PathBuf },
     /// A first start was interrupted, and there is more than it can have made.
     #[error(
         "{} is left from a first start of {engine} that was interrupted, and contains {found}, which that start did not create; \

@@ -17,13 +17,19 @@ pub fn open_locked(path: &Path, data: &Path) -> Result<File> {
         lock(&file, data)?;
         // Whoever had it open may have put another file in its place after we opened the old one, and
         // let go of that before we locked it: then what we hold is nobody's data.
-        let held = file.metadata().map_err(Error::io("open", path))?;
-        match fs::metadata(path) {
-            Ok(now) if (now.dev(), now.ino()) == (held.dev(), held.ino()) => return Ok(file),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::io("open", path)(error)),
+        if is_at(&file, path)? {
+            return Ok(file);
         }
+    }
+}
+
+/// Returns `true` if `path` is a name of the open `file`.
+pub(super) fn is_at(file: &File, path: &Path) -> Result<bool> {
+    let held = file.metadata().map_err(Error::io("read", path))?;
+    match fs::metadata(path) {
+        Ok(now) => Ok((now.dev(), now.ino()) == (held.dev(), held.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::io("read", path)(error)),
     }
 }
 

@@ -25,6 +25,9 @@ pub(in super::super) trait Storage: Send + Sync {
 
     /// Lets others open the file.
     fn unlock(&self) -> io::Result<()>;
+
+    /// Returns `true` if `path` is a name of the file.
+    fn is_at(&self, path: &Path) -> Result<bool>;
 }
 
 impl Storage for File {
@@ -46,6 +49,10 @@ impl Storage for File {
 
     fn unlock(&self) -> io::Result<()> {
         File::unlock(self)
+    }
+
+    fn is_at(&self, path: &Path) -> Result<bool> {
+        path::is_at(self, path)
     }
 }
 
@@ -77,4 +84,23 @@ pub(super) fn rewrite_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".rewrite");
     name.into()
+}
+
+/// Exchanges the names of two files in one step. Returns `false` if the system or the file system cannot do that.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub(super) fn exchange(one: &Path, two: &Path) -> io::Result<bool> {
+    use nix::{
+        errno::Errno,
+        fcntl::{AT_FDCWD, RenameFlags, renameat2},
+    };
+    match renameat2(AT_FDCWD, one, AT_FDCWD, two, RenameFlags::RENAME_EXCHANGE) {
+        Ok(()) => Ok(true),
+        Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub(super) fn exchange(_: &Path, _: &Path) -> io::Result<bool> {
+    Ok(false)
 }

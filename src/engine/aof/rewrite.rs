@@ -23,7 +23,7 @@ use super::{
 use std::{
     fs::{self, File},
     io::{self, Read},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
     time::Instant,
 };
@@ -82,6 +82,12 @@ impl Aof {
         self.cancelled.load(Ordering::Relaxed)
     }
 
+    /// Fails if the log's path is no name of its file.
+    fn check_path(&self) -> Result<()> {
+        let is_there = self.current().storage.is_at(&self.path)?;
+        if is_there { Ok(()) } else { Err(Error::Moved { path: self.path.clone() }) }
+    }
+
     fn build(&self, mut step: impl FnMut(&mut Vec<u8>) -> bool) -> Result<u64> {
         let mut fresh = Fresh::create(self)?;
         let mut buffer = Vec::new();
@@ -124,6 +130,8 @@ struct Fresh<'a> {
 
 impl<'a> Fresh<'a> {
     fn create(log: &'a Aof) -> Result<Self> {
+        // Otherwise what is at the new file's path may be of another server.
+        log.check_path()?;
         let path = file::rewrite_path(&log.path);
         let file = Arc::new(file::create_locked(&path)?);
         let chain = Chain::random(Form::Redis);
@@ -215,7 +223,7 @@ impl<'a> Fresh<'a> {
         // It says that all of it is on stable storage before it is; but so is it before it is the log.
         self.write(&self.chain.mark(self.len))?;
         self.sync()?;
-        fs::rename(&self.path, &self.log.path).map_err(Error::io("rename", &self.path))?;
+        self.take_name()?;
         let named = path::sync_dir(path::parent(&self.log.path))
             .map_err(|error| self.log.refuse("sync", io::Error::other(error)));
         let mut current = self.log.lock_current();
@@ -226,13 +234,40 @@ impl<'a> Fresh<'a> {
         (writer.chain, writer.prepared, writer.unmarked) = (Some(self.chain), self.len, false);
         named.map(|()| self.len)
     }
+
+    /// Gives the new file the log's name, unless that is the name of another file by now. A rename would take it from
+    /// a file that gets there between the check and the rename; an exchange is undone.
+    fn take_name(&self) -> Result<()> {
+        self.log.check_path()?;
+        self.check_path(&self.path)?;
+        let exchange = || file::exchange(&self.path, &self.log.path).map_err(Error::io("rename", &self.path));
+        if !exchange()? {
+            return fs::rename(&self.path, &self.log.path).map_err(Error::io("rename", &self.path));
+        }
+        let is_old = self.log.current().storage.is_at(&self.path);
+        if !is_old.as_ref().is_ok_and(|is_old| *is_old) || self.check_path(&self.log.path).is_err() {
+            exchange()?;
+            return Err(is_old.err().unwrap_or(Error::Moved { path: self.log.path.clone() }));
+        }
+        if let Err(error) = path::remove_leftover(&self.path) {
+            log::warn!("{}: {error}", self.log.engine);
+        }
+        Ok(())
+    }
+
+    /// Fails if `path` is no name of the new file.
+    fn check_path(&self, path: &Path) -> Result<()> {
+        if path::is_at(&self.file, path)? { Ok(()) } else { Err(Error::Moved { path: path.into() }) }
+    }
 }
 
 impl Drop for Fresh<'_> {
     fn drop(&mut self) {
         // After a success the name is gone already; otherwise it is best effort, the next open
-        // tries again.
-        let _gone = path::remove_leftover(&self.path);
+        // tries again. Where the log was moved, it may be the name of another server's file.
+        if self.check_path(&self.path).is_ok() {
+            let _gone = path::remove_leftover(&self.path);
+        }
     }
 }
 

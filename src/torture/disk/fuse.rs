@@ -169,11 +169,15 @@ impl Filesystem for Fuse {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        if flags.intersects(RenameFlags::RENAME_EXCHANGE | RenameFlags::RENAME_WHITEOUT) {
+        if flags.contains(RenameFlags::RENAME_WHITEOUT) {
             return reply.error(Errno::EINVAL);
         }
+        let (from, to) = ((parent.0, name), (new_parent.0, new_name));
+        if flags.contains(RenameFlags::RENAME_EXCHANGE) {
+            return self.finish(reply, |image| image.exchange(from, to));
+        }
         let replace = !flags.contains(RenameFlags::RENAME_NOREPLACE);
-        self.finish(reply, |image| image.rename((parent.0, name), (new_parent.0, new_name), replace));
+        self.finish(reply, |image| image.rename(from, to, replace));
     }
 
     fn link(&self, request: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {

@@ -45,6 +45,10 @@ impl Storage for Faulty {
     fn unlock(&self) -> io::Result<()> {
         self.file.unlock()
     }
+
+    fn is_at(&self, path: &Path) -> Result<bool> {
+        self.file.is_at(path)
+    }
 }
 
 /// Opens the log over a file that fails after `room` bytes.

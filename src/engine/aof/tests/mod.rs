@@ -188,6 +188,10 @@ impl Storage for Buffer {
     fn unlock(&self) -> io::Result<()> {
         Ok(())
     }
+
+    fn is_at(&self, _: &Path) -> Result<bool> {
+        Ok(true)
+    }
 }
 
 /// What a log of these bytes holds.

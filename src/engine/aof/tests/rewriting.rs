@@ -145,3 +145,65 @@ fn a_log_is_outgrown_at_twice_its_size_and_not_below_64_mib() {
         assert_eq!(log.is_outgrown(), expected, "{base} {len}");
     }
 }
+
+/// Moves the log away and opens another at its path, as another server does. Returns it with what it holds.
+fn replace(path: &Path, moved: &Path) -> (Aof, State) {
+    fs::rename(path, moved).unwrap();
+    let (other, mut state) = open(path).unwrap();
+    let batch = batch(&[put(b"of the other", b"1")]);
+    other.append(&batch, true, || apply(&mut state, &batch)).unwrap();
+    (other, state)
+}
+
+/// The log was moved before the rewrite, or during it.
+#[test]
+fn rewrite_of_a_moved_log_fails_and_leaves_the_log_of_another_server_alone() {
+    for is_moved_before in [true, false] {
+        let (directory, path) = scratch();
+        let moved = directory.path().join("moved");
+        let (log, mut state) = filled(&path, 20);
+        let mut other = is_moved_before.then(|| replace(&path, &moved));
+        // A rewrite of the other server.
+        let leftover = file::rewrite_path(&path);
+        let begin = || fs::write(&leftover, "of the other").unwrap();
+        other.iter().for_each(|_| begin());
+        let error = log.rewrite(|buffer| {
+            encode_set(b"half", b"done", buffer);
+            if other.is_none() {
+                other = Some(replace(&path, &moved));
+                begin();
+            }
+            false
+        });
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains("was moved, removed or replaced"), "{text}");
+        assert_eq!(fs::read(&leftover).unwrap(), b"of the other");
+        let (other, mut others) = other.unwrap();
+        for (log, state) in [(&log, &mut state), (&other, &mut others)] {
+            let batch = batch(&[put(b"later", b"2")]);
+            log.append(&batch, true, || apply(state, &batch)).unwrap();
+        }
+        rewrite_beside(&other, &mut others, &[]).unwrap();
+        drop((log, other));
+        assert_eq!(open(&path).unwrap().1, others);
+        assert_eq!(open(&moved).unwrap().1, state);
+    }
+}
+
+/// Another file has taken the place of the one that is being written.
+#[test]
+fn rewrite_does_not_give_the_name_of_the_log_to_another_file() {
+    let (_directory, path) = scratch();
+    let (log, state) = filled(&path, 20);
+    let leftover = file::rewrite_path(&path);
+    let error = log.rewrite(|buffer| {
+        encode_set(b"half", b"done", buffer);
+        let _all = fs::remove_file(&leftover);
+        fs::write(&leftover, "no log").unwrap();
+        false
+    });
+    assert!(error.unwrap_err().to_string().contains("was moved, removed or replaced"));
+    assert_eq!(fs::read(&leftover).unwrap(), b"no log");
+    drop(log);
+    assert_eq!(open(&path).unwrap().1, state);
+}

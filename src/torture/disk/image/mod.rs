@@ -335,6 +335,15 @@ impl Image {
         })
     }
 
+    /// Exchanges what two names stand for, as one change.
+    pub fn exchange(&mut self, one: (Ino, &OsStr), two: (Ino, &OsStr)) -> Result<()> {
+        let (first, second) = (self.lookup(one.0, one.1)?, self.lookup(two.0, two.1)?);
+        self.enter(vec![
+            Edit { dir: one.0, name: one.1.into(), target: Some(second) },
+            Edit { dir: two.0, name: two.1.into(), target: Some(first) },
+        ])
+    }
+
     pub fn open(&mut self, ino: Ino) -> Result<()> {
         self.node_mut(ino)?.opens += 1;
         Ok(())

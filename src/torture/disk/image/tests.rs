@@ -44,6 +44,22 @@ fn a_rename_replaces_whole_or_not_at_all() {
 }
 
 #[test]
+fn exchange_of_two_names_is_whole_or_not_there() {
+    let mut image = Image::new();
+    let old = image.create(ROOT, name("log"), 0o644, false).unwrap();
+    let new = image.create(ROOT, name("new"), 0o644, false).unwrap();
+    image.sync_dir(ROOT).unwrap();
+    image.exchange((ROOT, name("new")), (ROOT, name("log"))).unwrap();
+    assert_eq!(image.exchange((ROOT, name("new")), (ROOT, name("none"))), Err(Errno::ENOENT));
+    image.remove(ROOT, name("new"), false).unwrap();
+    assert_eq!(listing(&image, ROOT), [format!("log={new}")]);
+    let before = cut(&mut image.clone());
+    assert_eq!(listing(&before, ROOT), [format!("log={old}"), format!("new={new}")]);
+    image.sync_dir(ROOT).unwrap();
+    assert_eq!(listing(&cut(&mut image), ROOT), [format!("log={new}")]);
+}
+
+#[test]
 fn a_rename_between_directories_brings_what_was_there_before_it() {
     let mut image = Image::new();
     let dir = image.create(ROOT, name("dir"), 0o755, true).unwrap();
