@@ -7,7 +7,7 @@
 //!
 //! A store in which nothing ever expires has neither the walk nor the record that asks for it.
 
-use super::{Error, Store, Txn, Work, walk::Walk};
+use super::{Error, Store, Txn, Work, moment::Expires, walk::Walk};
 use crate::engine::layout;
 use hashbrown::HashMap;
 use std::{
@@ -88,10 +88,23 @@ impl Index {
         self.order.first().is_some_and(|(first, _)| *first == deadline)
     }
 
+    /// Records a time that was read from the store. A commit may have recorded another one since then: the earlier of
+    /// both stays, because a removal that comes too early records the present one again.
+    fn add_read(&mut self, deadline: u64, key: &[u8]) {
+        if self.deadlines.get(key).is_none_or(|recorded| deadline < *recorded) {
+            self.add(deadline, key);
+        }
+    }
+
     fn forget(&mut self, key: &[u8]) {
         if self.deadlines.remove(key).is_some() {
             self.bytes -= key.len() + OVERHEAD;
         }
+    }
+
+    #[cfg(test)]
+    fn forget_all(&mut self) {
+        (self.order, self.deadlines, self.bytes) = Default::default();
     }
 
     fn take_due(&mut self, now: u64) -> Vec<Arc<[u8]>> {
@@ -223,9 +236,14 @@ impl Store {
         } else {
             parts.insert(0, keys);
         }
-        let new = |keys| Removal { keys, removed: 0, error: None };
+        let new = |keys| Removal { keys, removed: 0, alive: Vec::new(), error: None };
         let mut group: Vec<_> = parts.into_values().map(new).collect();
         self.commit(&mut group);
+        let mut index = self.expiry.lock();
+        for (deadline, key) in group.iter().flat_map(|work| &work.alive) {
+            index.add_read(*deadline, key);
+        }
+        drop(index);
         let removed = group.iter().map(|work| work.removed).sum();
         self.expiry.removed.fetch_add(removed, Ordering::Relaxed);
         group.into_iter().find_map(|work| work.error).map_or(Ok(()), Err)
@@ -242,7 +260,7 @@ impl Store {
         })?;
         let mut index = self.expiry.lock();
         for (deadline, key) in &found {
-            index.add(*deadline, key);
+            index.add_read(*deadline, key);
         }
         index.walk = more.then_some(walk);
         Ok(())
@@ -253,6 +271,9 @@ impl Store {
 struct Removal {
     keys: Vec<Arc<[u8]>>,
     removed: u64,
+    /// Values that had not expired, with their expiration times: they were written again after these were recorded, or
+    /// the clock was set back.
+    alive: Vec<(u64, Arc<[u8]>)>,
     error: Option<Error>,
 }
 
@@ -260,7 +281,9 @@ impl Work for Removal {
     fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
         for key in &self.keys {
             match txn.expire(key) {
-                Ok(removed) => self.removed += u64::from(removed),
+                Ok(Some(Expires::Past)) => self.removed += 1,
+                Ok(Some(Expires::At(deadline))) => self.alive.push((deadline, Arc::clone(key))),
+                Ok(None) => {}
                 Err(error) => self.error = Some(error),
             }
         }
@@ -268,10 +291,11 @@ impl Work for Removal {
 
     fn rewind(&mut self) {
         self.removed = 0;
+        self.alive.clear();
     }
 
     fn fail(&mut self, error: &Error) {
-        self.removed = 0;
+        self.rewind();
         self.error = Some(Error::Refused(error.to_string()));
     }
 
@@ -281,5 +305,157 @@ impl Work for Removal {
 
     fn slot(&self, store: &Store) -> u16 {
         self.keys.first().map_or(0, |key| store.slot(key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{
+        self, Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, VisitPair, VisitValue,
+    };
+    use std::sync::OnceLock;
+
+    /// Times that do not come while a test runs.
+    const SOON: u64 = 1 << 50;
+    const LATER: u64 = 1 << 51;
+
+    const KEY: &[u8] = b"key";
+
+    /// Map in memory, whose walk is followed by a commit before the caller gets what was visited.
+    struct Overtaken {
+        engine: Box<dyn Engine>,
+        after_walk: Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>,
+    }
+
+    impl Engine for Overtaken {
+        fn info(&self) -> &'static Info {
+            self.engine.info()
+        }
+
+        fn key_limits(&self) -> (usize, usize) {
+            self.engine.key_limits()
+        }
+
+        fn is_memory_only(&self) -> bool {
+            true
+        }
+
+        fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> engine::Result<()> {
+            self.engine.read(keys, visit)
+        }
+
+        fn write(&self, batch: &Batch<'_>, sync: bool) -> engine::Result<()> {
+            self.engine.write(batch, sync)
+        }
+
+        fn set_fsync(&self, _: Fsync) -> engine::Result<()> {
+            Ok(())
+        }
+
+        fn sync(&self) -> engine::Result<()> {
+            Ok(())
+        }
+
+        fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> engine::Result<()> {
+            self.engine.scan(range, visit)
+        }
+
+        fn walk(&self, position: u64, visit: &mut VisitPair<'_>) -> engine::Result<u64> {
+            let next = self.engine.walk(position, visit)?;
+            if let Some(commit) = self.after_walk.get() {
+                commit();
+            }
+            Ok(next)
+        }
+
+        fn count(&self) -> engine::Result<u64> {
+            self.engine.count()
+        }
+
+        fn disk_size(&self) -> engine::Result<u64> {
+            self.engine.disk_size()
+        }
+
+        fn close(&self) -> engine::Result<()> {
+            self.engine.close()
+        }
+    }
+
+    /// Sets [`KEY`] until this time.
+    struct SetUntil(u64);
+
+    impl Work for SetUntil {
+        fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+            txn.put_until(KEY, b"value", self.0).unwrap();
+        }
+
+        fn rewind(&mut self) {}
+
+        fn fail(&mut self, error: &Error) {
+            panic!("{error}");
+        }
+
+        fn weight(&self) -> usize {
+            0
+        }
+    }
+
+    /// A store whose walk reads the key with the first time, before a commit gives it the second.
+    fn overtaken(read: u64, committed: u64) -> Arc<Store> {
+        let options = OpenOptions::new(Location::Memory, Fsync::No);
+        let engine = Kind::find("map").unwrap().open(&options).unwrap();
+        let after_walk = Arc::new(OnceLock::<Box<dyn Fn() + Send + Sync>>::new());
+        let overtaken = Overtaken { engine, after_walk: Arc::clone(&after_walk) };
+        let store = Arc::new(Store::new(Box::new(overtaken), Fsync::No));
+        store.commit(&mut [SetUntil(read)]);
+        // As after a restart.
+        store.expiry.lock().forget_all();
+        let weak = Arc::downgrade(&store);
+        let commit = move || weak.upgrade().unwrap().commit(&mut [SetUntil(committed)]);
+        assert!(after_walk.set(Box::new(commit)).is_ok());
+        let mut walk = Some(Walk::default());
+        while let Some(next) = walk {
+            store.walk_on(next).unwrap();
+            walk = store.expiry.lock().walk.take();
+        }
+        store
+    }
+
+    fn recorded(store: &Store) -> Option<u64> {
+        let index = store.expiry.lock();
+        assert_eq!(index.order.len(), index.deadlines.len());
+        index.deadlines.get(KEY).copied()
+    }
+
+    /// Removes what is due at `now`, and returns how many values that were.
+    fn remove_due(store: &Store, now: u64) -> u64 {
+        let due = store.expiry.lock().take_due(now);
+        assert_eq!(due.len(), 1);
+        store.remove(due).unwrap();
+        store.expiry.removed()
+    }
+
+    #[test]
+    fn walk_does_not_replace_an_expiration_time_by_a_later_one() {
+        assert_eq!(recorded(&overtaken(LATER, SOON)), Some(SOON));
+    }
+
+    #[test]
+    fn removal_that_finds_a_value_alive_records_its_expiration_time() {
+        let store = overtaken(SOON, LATER);
+        // The walk has read a time that is no more.
+        assert_eq!(remove_due(&store, SOON), 0);
+        assert_eq!(recorded(&store), Some(LATER));
+        // A clock that was ahead, and is set back.
+        assert_eq!(remove_due(&store, LATER), 0);
+        assert_eq!(recorded(&store), Some(LATER));
+    }
+
+    #[test]
+    fn removal_does_not_record_values_that_do_not_expire() {
+        let store = overtaken(SOON, 0);
+        assert_eq!(remove_due(&store, SOON), 0);
+        assert_eq!(recorded(&store), None);
     }
 }

@@ -11,6 +11,15 @@ use std::{
 #[derive(Default)]
 pub struct Moment(Cell<u64>);
 
+/// An expiration time, at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expires {
+    /// It has passed.
+    Past,
+    /// It comes, in milliseconds since 1970.
+    At(u64),
+}
+
 impl Moment {
     /// Milliseconds since 1970.
     pub fn now(&self) -> u64 {
@@ -36,6 +45,15 @@ impl Moment {
         match stored {
             Some(bytes) if layout::may_be_marked(bytes) => self.marked(bytes),
             plain => plain.map(|value| Entry { value, deadline: 0 }),
+        }
+    }
+
+    /// Returns when the value that is stored as `stored` expires; `None` if it does not.
+    pub(super) fn expires(&self, stored: &[u8]) -> Option<Expires> {
+        match layout::entry(stored).deadline {
+            0 => None,
+            deadline if deadline > self.now() => Some(Expires::At(deadline)),
+            _ => Some(Expires::Past),
         }
     }
 

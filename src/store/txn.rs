@@ -1,7 +1,13 @@
 //! One commit in the making.
 
 use super::{
-    Error, Store, moment::Moment, overlay::Overlay, own::Own, space::Space, stored::Source, watch::Watch,
+    Error, Store,
+    moment::{Expires, Moment},
+    overlay::Overlay,
+    own::Own,
+    space::Space,
+    stored::Source,
+    watch::Watch,
     written::Written,
 };
 use crate::engine::{
@@ -339,15 +345,16 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// Removes what is stored as `stored` if it has expired. Tells whether it had.
-    pub(super) fn expire(&mut self, stored: &'g [u8]) -> Result<bool, Error> {
+    /// Removes what is stored as `stored` if it has expired. Returns `None` if there is no value, or one that does not
+    /// expire.
+    pub(super) fn expire(&mut self, stored: &'g [u8]) -> Result<Option<Expires>, Error> {
         self.check_writable()?;
-        let expired =
-            self.read_stored(stored, |moment, value| value.is_some() && moment.entry(value).is_none())?;
-        if expired {
+        let found =
+            self.read_stored(stored, |moment, value| value.and_then(|value| moment.expires(value)))?;
+        if found == Some(Expires::Past) {
             self.push_unseen(engine::Op::Delete { key: stored });
         }
-        Ok(expired)
+        Ok(found)
     }
 
     /// Removes every key of every database.
