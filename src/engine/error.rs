@@ -24,6 +24,12 @@ pub enum Error {
         was opened; put that file back, or restart this server with its new --path", .path.display()
     )]
     Moved { path: PathBuf },
+    /// The data are in a format that this version does not know; nothing was changed.
+    #[error(
+        "{} was written by a newer version of kvbench (format {format}); nothing was changed; use that version",
+        .path.display()
+    )]
+    Newer { path: PathBuf, format: u32 },
     /// A first start was interrupted, and there is more than it can have made.
     #[error(
         "{} is left from a first start of {engine} that was interrupted, and contains {found}, which that start did not create; \

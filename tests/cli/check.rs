@@ -179,3 +179,22 @@ fn other_stores_are_not_repaired() {
         assert!(contents(dir.path()) == before);
     }
 }
+
+#[test]
+fn a_newer_format_is_named_by_the_start_the_check_and_the_repair() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path(), "map");
+    let data = dir.path().join("data");
+    let mut bytes = fs::read(&data).unwrap();
+    bytes["#KVBENCH:".len()] = b'4';
+    fs::write(&data, &bytes).unwrap();
+    let before = contents(dir.path());
+    const NEWER: &str = "was written by a newer version of kvbench";
+    let refused = run(dir.path(), &["--store", "map", "--path", "data", "--port", "0"]);
+    assert!(refused.status.code() == Some(1) && refused.stderr.contains(NEWER), "{}", refused.stderr);
+    let checked = check(dir.path(), "data");
+    assert!(checked.status.code() == Some(2) && checked.stdout.contains(NEWER), "{}", checked.stdout);
+    let repaired = run(dir.path(), &["repair", "data"]);
+    assert!(repaired.status.code() == Some(1) && repaired.stderr.contains(NEWER), "{}", repaired.stderr);
+    assert!(contents(dir.path()) == before);
+}

@@ -38,6 +38,9 @@ pub(super) const START_TAG: &[u8] = b"#KVBENCH:";
 /// The format that is written, for people: the number is the one of the start line.
 pub(in super::super) const FORMAT: &str = "kvbench's append-only file, format 2";
 
+/// The highest number in a start line that this version knows.
+const LATEST: u32 = 3;
+
 /// What [`START_TAG`] is followed by.
 fn number(form: Form) -> u8 {
     match form {
@@ -257,6 +260,14 @@ pub(super) fn read_start(bytes: &[u8], offset: u64) -> Result<Chain, Stop> {
             Stop::Malformed { at, detail: DAMAGED_START }
         }
     })
+}
+
+/// Returns the number in a start line that `bytes` begin with if it is one of a newer version.
+pub(super) fn newer_format(bytes: &[u8]) -> Option<u32> {
+    let number = bytes.strip_prefix(START_TAG)?.split(|&byte| byte == b':').next()?;
+    let number =
+        str::from_utf8(number).ok().filter(|number| number.bytes().all(|digit| digit.is_ascii_digit()))?;
+    number.parse().ok().filter(|number| *number > LATEST)
 }
 
 const DAMAGED_START: &str = "the first line of a log is damaged";

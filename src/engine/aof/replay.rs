@@ -122,6 +122,9 @@ pub(super) fn survey_as(
             Halt::At(Stop::Incomplete { need }) if need as u64 <= window.remaining() => {
                 window.fill(need).map_err(Error::io("read", path))?;
             }
+            Halt::At(_) if let Some(format) = reader.newer_format(window.bytes()) => {
+                return Err(Error::Newer { path: path.into(), format });
+            }
             Halt::At(stop) => return reader.hole(stop, &mut window).map_err(Error::io("read", path)),
             Halt::Wrong { at, detail } => {
                 let damage = Damage { offset: window.offset + at as u64, detail: detail.into() };
@@ -248,6 +251,11 @@ impl Reader {
             return Ok(frame::START);
         }
         Ok(0)
+    }
+
+    /// Returns the number in the start line that `bytes` begin with if it is one of a newer version.
+    fn newer_format(&self, bytes: &[u8]) -> Option<u32> {
+        frame::newer_format(bytes).filter(|_| self.chain.is_none())
     }
 
     /// What it means that no record is next: in a frame, which has its checksum, nothing good.

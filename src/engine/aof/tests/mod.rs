@@ -208,7 +208,7 @@ fn refused(bytes: &[u8]) -> String {
     let (_directory, path) = scratch();
     fs::write(&path, bytes).unwrap();
     let error = open(&path).map(|(_, state)| state).expect_err(&bytes.escape_ascii().to_string());
-    assert!(matches!(error, Error::Corrupt { .. } | Error::Foreign { .. }), "{error}");
+    assert!(matches!(error, Error::Corrupt { .. } | Error::Foreign { .. } | Error::Newer { .. }), "{error}");
     assert_eq!(fs::read(&path).unwrap(), bytes, "the file was changed");
     error.to_string().replace(&*path.to_string_lossy(), "LOG")
 }

@@ -108,3 +108,43 @@ fn a_log_of_earlier_versions_is_repaired_too() {
     assert_eq!(fs::read(&done.removed[0]).unwrap(), [b"XX", good].concat());
     assert!(check(&path).unwrap().holds.contains("earlier version"));
 }
+
+/// Also when all but the number is as this version writes it.
+#[test]
+fn log_of_a_newer_format_is_neither_opened_nor_repaired() {
+    let mut next = Image::synced_sample().bytes;
+    next[frame::START_TAG.len()] = b'4';
+    let plain = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".as_slice();
+    for (bytes, format) in [
+        (next, "4"),
+        (b"#KVBENCH:10:0000:lz4\nanything".to_vec(), "10"),
+        // Behind a log without frames.
+        ([plain, b"#KVBENCH:7:feedbeef:00000000\r\n\0\0\0"].concat(), "7"),
+    ] {
+        let (directory, path) = file(&bytes);
+        assert!(recognise(&path));
+        let errors = [
+            open(&path).map(drop).unwrap_err(),
+            check(&path).map(drop).unwrap_err(),
+            repair_log(&path).map(drop).unwrap_err(),
+        ];
+        for error in errors {
+            let text = error.to_string();
+            assert!(text.contains("written by a newer version of kvbench"), "{text}");
+            assert!(text.contains(&format!("format {format}")) && !error.is_damage(), "{text}");
+        }
+        assert!(fs::read(&path).unwrap() == bytes && names(&directory).len() == 1);
+    }
+}
+
+/// No format ever had these numbers.
+#[test]
+fn damaged_format_number_is_corruption() {
+    for number in [b'1', b'x', b' '] {
+        let mut bytes = Image::synced_sample().bytes;
+        bytes[frame::START_TAG.len()] = number;
+        let (_directory, path) = file(&bytes);
+        assert!(check(&path).unwrap_err().is_damage());
+        assert_eq!(repair_log(&path).unwrap().damage.len(), 1);
+    }
+}

@@ -151,3 +151,28 @@ fn a_segment_is_not_repaired() {
     assert!(text.contains("a segment of bitcask"), "{text}");
     assert!(fs::read(&path).unwrap() == before);
 }
+
+/// Of the last segment and of a sealed one without a hint.
+#[test]
+fn segment_of_a_newer_format_is_refused_and_left_alone() {
+    for is_last in [false, true] {
+        let mut store = sealed();
+        let segments = store.segments();
+        let id = if is_last { segments.last() } else { segments.first() };
+        let path = path_of(&store.path(), *id.unwrap());
+        store.shut(true);
+        let _last_has_none = fs::remove_file(hint::path_of(&path));
+        let mut bytes = fs::read(&path).unwrap();
+        bytes["#KVBENCH:".len()] = b'4';
+        fs::write(&path, &bytes).unwrap();
+        let errors = [
+            try_open(&store.path()).map(drop).unwrap_err(),
+            open::check(&store.path()).map(drop).unwrap_err(),
+            repair_log(&path).map(drop).unwrap_err(),
+        ];
+        for error in errors {
+            assert!(error.to_string().contains("written by a newer version of kvbench"), "{error}");
+        }
+        assert!(fs::read(&path).unwrap() == bytes);
+    }
+}
