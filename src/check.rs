@@ -7,11 +7,15 @@ use crate::{
 use anyhow::{Context, bail};
 use std::{
     env,
-    fs::{self, File, TryLockError},
+    fs::{self, File, Permissions, TryLockError},
     io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{self, Command, Output},
+    thread,
 };
+use tempfile::{Builder, TempDir};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// What a check came to.
 #[derive(Debug)]
@@ -78,6 +82,9 @@ fn owner(path: &Path) -> anyhow::Result<&'static Kind> {
 
 /// Checks the copy in this process, which may not survive it.
 pub fn check_here(store: &str, copy: &Path) -> Verdict {
+    // The copy goes with the process that waits for this one.
+    #[cfg(target_os = "linux")]
+    let _best_effort = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
     match Kind::find(store).map(|kind| &kind.check) {
         Some(Check::Reading(check) | Check::OpeningACopy(check)) => Verdict::of(check(copy)),
         None => Verdict::Unknown(format!("this build has no store {store}")),
@@ -86,9 +93,10 @@ pub fn check_here(store: &str, copy: &Path) -> Verdict {
 
 /// Lets another process check a copy: an engine that meets damage may crash.
 fn check_a_copy(kind: &Kind, path: &Path) -> anyhow::Result<Verdict> {
-    let copy = Scratch::create()?;
-    let data = copy.0.join("data");
-    let in_copy = || format!("cannot copy the data to {}; TMPDIR can name another place", copy.0.display());
+    let copy = scratch()?;
+    let data = copy.path().join("data");
+    let in_copy =
+        || format!("cannot copy the data to {}; TMPDIR can name another place", copy.path().display());
     copy_all(path, &data)?.map_err(anyhow::Error::from).with_context(in_copy)?;
     let output = Command::new(env::current_exe()?)
         .args(["check-here", kind.info.name])
@@ -113,21 +121,47 @@ fn verdict_of(output: &Output, kind: &Kind, copy: &Path, path: &Path) -> Verdict
     }
 }
 
-/// A directory that goes with this.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn create() -> anyhow::Result<Self> {
-        let path = env::temp_dir().join(format!("kvbench-check-{}", process::id()));
-        fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(Self(path))
-    }
+/// Creates a directory for the copy that no other user may enter, because the copy has the data's secrets. It is
+/// removed when it is dropped, and at SIGINT and SIGTERM.
+fn scratch() -> anyhow::Result<TempDir> {
+    let place = scratch_place();
+    let mut options = Builder::new();
+    options.prefix("kvbench-check-").permissions(Permissions::from_mode(0o700));
+    let in_place =
+        || format!("cannot create a directory in {}; TMPDIR can name another place", place.display());
+    let scratch = options.tempdir_in(&place).with_context(in_place)?;
+    remove_at_signals(scratch.path().to_owned()).context("cannot catch signals")?;
+    Ok(scratch)
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _best_effort = fs::remove_dir_all(&self.0);
-    }
+/// Returns TMPDIR, or else a directory that is on a disk: /tmp may be in memory, and the data larger than that.
+fn scratch_place() -> PathBuf {
+    let on_disk = || Some(PathBuf::from("/var/tmp")).filter(|path| path.is_dir());
+    env::var_os("TMPDIR").map(PathBuf::from).or_else(on_disk).unwrap_or_else(env::temp_dir)
+}
+
+/// Lets a thread remove the directory and end the process at SIGINT and SIGTERM, as a shell expects it.
+fn remove_at_signals(scratch: PathBuf) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let caught = |kind| {
+        let _entered = runtime.enter();
+        signal(kind)
+    };
+    let (mut interrupt, mut terminate) = (caught(SignalKind::interrupt())?, caught(SignalKind::terminate())?);
+    let wait = async move {
+        tokio::select! { _ = interrupt.recv() => libc::SIGINT, _ = terminate.recv() => libc::SIGTERM }
+    };
+    let remove = move || {
+        let number = runtime.block_on(wait);
+        // The copy may still grow.
+        for _ in 0..100 {
+            if fs::remove_dir_all(&scratch).is_ok() {
+                break;
+            }
+        }
+        process::exit(128 + number);
+    };
+    thread::Builder::new().name("signals".into()).spawn(remove).map(drop)
 }
 
 /// Copies a file or a directory, while no server has it open. The outer error is of the data, the inner of the

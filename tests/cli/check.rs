@@ -198,3 +198,48 @@ fn a_newer_format_is_named_by_the_start_the_check_and_the_repair() {
     assert!(repaired.status.code() == Some(1) && repaired.stderr.contains(NEWER), "{}", repaired.stderr);
     assert!(contents(dir.path()) == before);
 }
+
+/// A process that ends with the test.
+#[cfg(feature = "sled")]
+struct Killed(std::process::Child);
+
+#[cfg(feature = "sled")]
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _has_ended = self.0.kill();
+    }
+}
+
+/// A pipe among the data holds up the copy of them until the signal comes.
+#[test]
+#[cfg(feature = "sled")]
+fn copy_of_the_data_is_private_and_removed_at_a_signal() {
+    use crate::support::PATIENCE;
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::{os::unix::fs::PermissionsExt, time::Instant};
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path(), "sled");
+    let made = Command::new("mkfifo").arg(dir.path().join("data/pipe")).status().unwrap();
+    assert!(made.success());
+    for (signal, code) in [(Signal::INT, Some(130)), (Signal::TERM, Some(143)), (Signal::KILL, None)] {
+        let copies = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "umask 0 && exec \"$0\" check data", KVBENCH]).current_dir(dir.path());
+        let mut process = Killed(command.env("TMPDIR", copies.path()).spawn().unwrap());
+        let copy = || fs::read_dir(copies.path()).unwrap().next().map(|entry| entry.unwrap().path());
+        let deadline = Instant::now() + PATIENCE;
+        // The copy begins after the signals are caught.
+        let copy = loop {
+            match copy().filter(|copy| copy.join("data").exists()) {
+                Some(copy) => break copy,
+                None => assert!(Instant::now() < deadline, "nothing is copied"),
+            }
+        };
+        assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o700);
+        let predictable = format!("kvbench-check-{}", process.0.id());
+        assert_ne!(copy.file_name().unwrap().to_str(), Some(&*predictable));
+        kill_process(Pid::from_child(&process.0), signal).unwrap();
+        assert_eq!(process.0.wait().unwrap().code(), code);
+        assert_eq!(copy.exists(), code.is_none());
+    }
+}
