@@ -1,7 +1,7 @@
 //! Engines that fail on purpose. Three do so to see that a benchmark notices: now and then `failing` returns errors and
 //! `wrong-value` values that nobody wrote; when `forgetful` is closed, it undoes the last update. While there is a file
-//! `<path>.hold` (in memory: `<store>.hold`), `slow-sync` does not end its syncs, and `slow-scan` its scans, its counts
-//! and what is read for long; a file `<path>.held` tells when one waits.
+//! `<path>.hold` (in memory: `<store>.hold`), `slow-sync` does not end its syncs, and `slow-scan` its scans, its counts,
+//! its size and what is read for long; a file `<path>.held` tells when one waits.
 //! Otherwise they are `btree`.
 
 use super::{
@@ -245,6 +245,7 @@ impl Engine for Faulty {
     }
 
     fn disk_size(&self) -> Result<u64> {
+        self.wait_to_scan();
         self.engine.disk_size()
     }
 

@@ -82,7 +82,7 @@ pub fn serve(
         ready(&listener.address());
         let metrics = async {
             match &metrics {
-                Some(metrics) => metrics.serve(&shared).await,
+                Some(metrics) => metrics.serve(&shared.context).await,
                 None => pending().await,
             }
         };
@@ -96,6 +96,8 @@ pub fn serve(
     // threads that answer them end.
     drop(inlets);
     join(workers);
+    // Waits for a scrape, which reads the engine.
+    drop((metrics, runtime));
     writers.stop(&shared);
     let store = &shared.context.store;
     let closed = store.close().map_err(Error::Close);

@@ -2,17 +2,23 @@
 
 mod text;
 
-use super::{error::Error, shared::Shared};
-use std::{io, net::SocketAddr, time::Duration};
+use super::error::Error;
+use crate::command::Context;
+use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc, time::Duration};
 use text::Text;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    sync::Mutex,
+    task::{JoinHandle, spawn_blocking},
     time::{sleep, timeout},
 };
 
-/// How long one who asks may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest time that a client may take to send its request, and to read the reply.
+const IO_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Maximum number of connections. One more closes the oldest, so that idle clients do not keep other clients out.
+const MAX_CONNECTIONS: usize = 16;
 
 /// Longest head of a request.
 const HEAD: usize = 16 << 10;
@@ -32,15 +38,24 @@ impl Metrics {
         self.0.local_addr().map(|address| address.to_string()).unwrap_or_default()
     }
 
-    /// Answers one after the other, for ever.
-    pub async fn serve(&self, shared: &Shared) {
+    /// Answers requests without end. The thread that accepts connections runs this, so nothing here may block.
+    pub async fn serve(&self, context: &Arc<Context>) {
+        let (mut connections, scrape) = (VecDeque::<JoinHandle<()>>::new(), Arc::new(Mutex::new(())));
         loop {
             match self.0.accept().await {
                 Ok((stream, peer)) => {
-                    let answered = timeout(PATIENCE, answer(stream, shared)).await;
-                    if let Ok(Err(error)) = answered {
-                        log::debug!("metrics for {peer}: {error}");
+                    connections.retain(|connection| !connection.is_finished());
+                    if connections.len() >= MAX_CONNECTIONS
+                        && let Some(oldest) = connections.pop_front()
+                    {
+                        oldest.abort();
                     }
+                    let (context, scrape) = (context.clone(), scrape.clone());
+                    connections.push_back(tokio::spawn(async move {
+                        if let Err(error) = answer(stream, context, scrape).await {
+                            log::debug!("metrics for {peer}: {error}");
+                        }
+                    }));
                 }
                 Err(error) => {
                     log::debug!("cannot accept one who asks for metrics: {error}");
@@ -51,16 +66,11 @@ impl Metrics {
     }
 }
 
-async fn answer(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
-    let mut head = Vec::new();
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        if stream.read_buf(&mut head).await? == 0 || head.len() > HEAD {
-            return Ok(());
-        }
-    }
+async fn answer(mut stream: TcpStream, context: Arc<Context>, scrape: Arc<Mutex<()>>) -> io::Result<()> {
+    let head = timeout(IO_TIMEOUT, read_head(&mut stream)).await??;
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let (status, body) = match line.split(|byte| *byte == b' ').collect::<Vec<_>>()[..] {
-        [b"GET", b"/metrics", _] => ("200 OK", Text::of(&shared.context).finish()),
+        [b"GET", b"/metrics", _] => ("200 OK", text(context, scrape).await?),
         [b"GET", ..] => ("404 Not Found", "there is only /metrics\n".to_owned()),
         _ => ("405 Method Not Allowed", "ask by GET\n".to_owned()),
     };
@@ -69,7 +79,32 @@ async fn answer(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
          Connection: close\r\n\r\n",
         body.len()
     );
-    stream.write_all(head.as_bytes()).await?;
-    stream.write_all(body.as_bytes()).await?;
-    stream.shutdown().await
+    let reply = async {
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(body.as_bytes()).await?;
+        stream.shutdown().await
+    };
+    timeout(IO_TIMEOUT, reply).await?
+}
+
+async fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        if stream.read_buf(&mut head).await? == 0 || head.len() > HEAD {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    }
+    Ok(head)
+}
+
+/// Returns the metrics. The engine may walk its directory for them, so a blocking thread reads them; one at a time,
+/// because a disk that hangs is not to hold more threads with every scrape.
+async fn text(context: Arc<Context>, scrape: Arc<Mutex<()>>) -> io::Result<String> {
+    let alone = scrape.lock_owned().await;
+    let read = spawn_blocking(move || {
+        let text = Text::of(&context).finish();
+        drop(alone);
+        text
+    });
+    Ok(read.await?)
 }

@@ -5,18 +5,19 @@ use crate::{
     clients::{output, python, source},
     every_store::{Running, on_every_store},
     frames::exchange,
-    support::request,
+    support::{PATIENCE, request},
 };
 #[cfg(feature = "rocksdb")]
 use std::collections::BTreeSet;
 use std::{
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{TcpListener, TcpStream},
     process::Command,
 };
 
 fn ask(port: u16, request: &str) -> (String, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -96,4 +97,48 @@ fn other_requests_are_turned_away() {
         let (head, _) = ask(port, request);
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{request:?}: {head}");
     }
+}
+
+/// The engine holds up the scrape.
+#[test]
+#[cfg(feature = "fault-injection")]
+fn connections_and_other_scrapes_do_not_wait_for_a_slow_scrape() {
+    use crate::{everysec::wait_until, support::Server};
+    use std::{fs, thread};
+    let (dir, port) = (tempfile::tempdir().unwrap(), free_port());
+    let [hold, held] = ["data.hold", "data.held"].map(|name| dir.path().join(name));
+    let address = format!("127.0.0.1:{port}");
+    let args = ["--store", "slow-scan", "--path", "data", "--threads", "1", "--metrics", &address];
+    let server = Server::start(dir.path(), &args);
+    fs::write(&hold, "").unwrap();
+    let scrape = thread::spawn(move || ask(port, "GET /metrics HTTP/1.1\r\n\r\n"));
+    wait_until("the scrape reads nothing of the engine", || held.exists());
+    let mut client = server.connect();
+    client.send("PING\r\n");
+    client.expect("+PONG\r\n");
+    assert!(ask(port, "GET / HTTP/1.1\r\n\r\n").0.starts_with("HTTP/1.1 404 "));
+    fs::remove_file(&hold).unwrap();
+    let (head, body) = scrape.join().unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 ") && body.contains("kvbench_disk_bytes "), "{head}{body}");
+}
+
+/// One client sends half of a request, another does not read; many more do nothing.
+#[test]
+fn scrapes_do_not_wait_for_idle_clients() {
+    let port = free_port();
+    let running = Running::start("map", ":memory:", &["--metrics", &format!("127.0.0.1:{port}")]);
+    let connect = |bytes: &str| {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.write_all(bytes.as_bytes()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        stream
+    };
+    let first = connect("GET /met");
+    let _unread = connect("GET /metrics HTTP/1.1\r\n\r\n");
+    assert!(ask(port, "GET /metrics HTTP/1.1\r\n\r\n").0.starts_with("HTTP/1.1 200 "));
+    let answered_before = (&first).read(&mut [0]).map_err(|error| error.kind());
+    assert_eq!(answered_before, Err(ErrorKind::WouldBlock), "the first client was waited for");
+    let _many: Vec<_> = (0..100).map(|_| connect("")).collect();
+    assert!(ask(port, "GET /metrics HTTP/1.1\r\n\r\n").0.starts_with("HTTP/1.1 200 "));
+    running.connect().call(&["PING"]);
 }
