@@ -30,6 +30,7 @@ pub mod model;
 pub mod places;
 pub mod program;
 pub mod scans;
+pub mod skipping;
 pub mod writers;
 
 use crate::engine::Kind;

@@ -93,6 +93,7 @@ fn redis_cli_runs_a_session_with_tls_and_a_password() {
 
 #[test]
 fn redis_py_runs_its_session_over_tls_with_every_store() {
+    let Some(python) = python("redis-py over TLS") else { return };
     let dir = certificates();
     let path = |name: &str| dir.path().join(name).display().to_string();
     let (cert, key) = (path("server.pem"), path("server.key"));
@@ -104,7 +105,7 @@ fn redis_py_runs_its_session_over_tls_with_every_store() {
         );
         let port = tls_address(&server.start_line).port().to_string();
         for protocol in ["2", "3"] {
-            let mut session = Command::new(python());
+            let mut session = Command::new(&python);
             session.args([&*session_py(), &port, protocol, PASSWORD, &path("ca.pem")]);
             assert_eq!(output(&mut session, b""), "done\n");
         }
@@ -184,9 +185,10 @@ print(said)
 
 #[test]
 fn a_browser_that_speaks_tls_is_closed_without_a_word_too() {
+    let Some(python) = python("a_browser_that_speaks_tls_is_closed_without_a_word_too") else { return };
     let dir = certificates();
     let (server, address) = start(dir.path(), &[]);
-    let mut browser = Command::new(python());
+    let mut browser = Command::new(python);
     browser.args(["-c", HTTP, &address.port().to_string()]).current_dir(dir.path());
     assert_eq!(output(&mut browser, b""), "b''\n");
     let mut client = server.connect();

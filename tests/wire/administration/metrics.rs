@@ -32,7 +32,7 @@ fn free_port() -> u16 {
 /// Another parser than ours reads them, and checks each histogram.
 #[test]
 fn metrics_are_what_prometheus_reads() {
-    let python = python();
+    let Some(python) = python("metrics_are_what_prometheus_reads") else { return };
     on_every_store(|running| {
         let port = free_port();
         let path = if running.is_in_memory() { ":memory:" } else { "other" };

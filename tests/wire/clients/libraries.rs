@@ -10,8 +10,11 @@ use std::{
     sync::Mutex,
 };
 
-/// A Python that has redis-py. Several tests use it, one of which installs it.
-pub fn python() -> PathBuf {
+/// A Python that has redis-py; `None` if `test` is skipped. Several tests use it, one of which installs it.
+pub fn python(test: &str) -> Option<PathBuf> {
+    if !has("python3", test) {
+        return None;
+    }
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap();
     let dir = installed("python", &["requirements.txt"], |dir| {
@@ -19,7 +22,7 @@ pub fn python() -> PathBuf {
         let install = ["-m", "pip", "install", "--quiet", "-r", "requirements.txt"];
         output(Command::new(dir.join("bin/python")).args(install).current_dir(dir), b"");
     });
-    dir.join("bin/python")
+    Some(dir.join("bin/python"))
 }
 
 /// The session of redis-py.
@@ -29,10 +32,7 @@ pub fn session_py() -> String {
 
 /// Runs a session to its end, which it tells.
 fn run(session: &mut Command) {
-    // Transactions and SCAN, once the server has them.
-    if ["multi", "watch", "scan"].iter().all(|name| kvbench::command::find(name).is_some()) {
-        session.env("COMPLETE", "1");
-    }
+    session.env("COMPLETE", "1");
     assert_eq!(output(session, b""), "done\n");
 }
 
@@ -45,7 +45,7 @@ fn run_on_all(session: &mut Command) {
 
 #[test]
 fn redis_py_runs_its_session_in_both_protocols() {
-    let python = python();
+    let Some(python) = python("redis-py") else { return };
     on_every_store(|running| {
         for protocol in ["2", "3"] {
             println!("protocol {protocol}");
@@ -56,6 +56,9 @@ fn redis_py_runs_its_session_in_both_protocols() {
 
 #[test]
 fn node_redis_and_ioredis_run_their_sessions_in_both_protocols() {
+    if !["node", "npm"].iter().all(|program| has(program, "node-redis and ioredis")) {
+        return;
+    }
     let dir = installed("node", &["package.json"], |dir| {
         output(Command::new("npm").args(["install", "--no-audit", "--no-fund"]).current_dir(dir), b"");
     });
@@ -94,6 +97,9 @@ fn jedis_and_lettuce_run_their_sessions_in_both_protocols() {
 
 #[test]
 fn redis_rs_and_fred_run_their_sessions_in_both_protocols() {
+    if !has("cargo", "redis-rs and fred") {
+        return;
+    }
     let files = ["Cargo.toml", "Cargo.lock", "src/main.rs", "src/redis_rs.rs", "src/fred_client.rs"];
     let dir = installed("rust", &files, |dir| {
         // What the run of the tests has set is meant for this crate.

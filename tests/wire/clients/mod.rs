@@ -3,6 +3,7 @@
 mod exporter;
 mod libraries;
 mod programs;
+mod skipping;
 mod versions;
 
 pub use libraries::python;
@@ -10,9 +11,10 @@ pub use libraries::python;
 pub use libraries::session_py;
 
 use crate::every_store::Running;
+use kvbench::testing::skipping::skip;
 use std::{
     env, fs,
-    io::{self, Write},
+    io::Write,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -59,7 +61,7 @@ fn installed(folder: &str, files: &[&str], install: impl FnOnce(&Path)) -> PathB
     dir
 }
 
-/// Whether a program is on this machine. Otherwise says, past the harness, that a test is not made.
+/// Returns `true` if a program is on this machine; otherwise a test is skipped.
 fn has(program: &str, test: &str) -> bool {
     let paths = env::var_os("PATH").unwrap_or_default();
     let found = env::split_paths(&paths).any(|dir| dir.join(program).is_file());
@@ -69,7 +71,7 @@ fn has(program: &str, test: &str) -> bool {
     found
 }
 
-/// Whether there is a Go of version 1.`least` or later.
+/// Returns `true` if there is a Go of version 1.`least` or later; otherwise a test is skipped.
 fn has_go(least: u32, test: &str) -> bool {
     if !has("go", test) {
         return false;
@@ -82,10 +84,6 @@ fn has_go(least: u32, test: &str) -> bool {
         skip(test, &format!("{} is older than go1.{least}", version.trim()));
     }
     is_new
-}
-
-fn skip(test: &str, reason: &str) {
-    let _ = writeln!(io::stderr(), "skipped: {test}: {reason}");
 }
 
 fn port(running: &Running) -> String {
