@@ -54,7 +54,7 @@ pub(super) struct Writer {
     pub(super) prepared: u64,
     /// Whether there are records of which the log does not say itself that they are on stable storage.
     pub(super) unmarked: bool,
-    /// Where the last mark behind the log's end is, if it still is there.
+    /// Offset of the last mark that was written behind the log's end; 0 if it was cut off.
     pub(super) mark: u64,
 }
 
@@ -119,7 +119,12 @@ impl Aof {
         let Appending { end, chain, .. } = appending;
         if let Err(error) = written {
             *prepared = begin;
-            return Err(self.undo(&*storage, begin, error));
+            let error = self.undo(&*storage, begin, error);
+            writer.mark = 0;
+            if error.is_undone() && synced == begin {
+                writer.mark(&*storage, begin);
+            }
+            return Err(error);
         }
         if sync && end + HEADER as u64 > *prepared {
             *prepared = prepare(&*storage, end, (end - begin) as usize);
@@ -232,7 +237,7 @@ impl Aof {
         let (storage, len) = (self.current().storage, self.len());
         if writer.prepared > len {
             storage.set_len(len).map_err(Error::io("truncate", &self.path))?;
-            writer.prepared = len;
+            (writer.prepared, writer.mark) = (len, 0);
         }
         self.sync_storage(&*storage)?;
         let Some(chain) = writer.chain.filter(|_| writer.unmarked) else { return Ok(()) };

@@ -232,6 +232,7 @@ impl<'a> Fresh<'a> {
         drop(current);
         self.log.base.store(self.len, Ordering::Relaxed);
         (writer.chain, writer.prepared, writer.unmarked) = (Some(self.chain), self.len, false);
+        writer.mark = 0;
         named.map(|()| self.len)
     }
 

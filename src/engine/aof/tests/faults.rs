@@ -216,3 +216,49 @@ fn a_write_that_panicked_stops_the_log() {
     assert!(panicked);
     assert!(append(&log, &batch(&[put(b"b", b"2")]), false).0.is_err());
 }
+
+/// The undo cuts off the mark behind the last batch.
+#[test]
+fn mark_is_written_again_after_an_append_that_found_no_space() {
+    let (_directory, path) = scratch();
+    let (log, faulty) = open_faulty(&path, usize::MAX, ErrorKind::StorageFull);
+    append(&log, &batch(&[put(b"a", b"1")]), true).0.unwrap();
+    let is_marked = || {
+        let (bytes, len) = (fs::read(&path).unwrap(), log.len());
+        frame::Header::read(&bytes[len as usize..], len).is_ok_and(|header| header.synced == len)
+    };
+    assert!(is_marked());
+    *faulty.room.lock().unwrap() = 10;
+    assert!(append(&log, &batch(&[put(b"b", b"2")]), true).0.unwrap_err().is_undone());
+    *faulty.room.lock().unwrap() = usize::MAX;
+    log.sync().unwrap();
+    assert!(is_marked());
+}
+
+/// A seal that fails after it has cut off the mark leaves a log that goes on.
+#[test]
+fn mark_is_written_again_after_a_seal_that_found_no_space() {
+    let (_directory, path) = scratch();
+    let (log, faulty) = open_faulty(&path, usize::MAX, ErrorKind::StorageFull);
+    append(&log, &batch(&[put(b"a", b"1")]), true).0.unwrap();
+    *faulty.room.lock().unwrap() = 10;
+    assert!(log.seal().unwrap_err().is_undone());
+    *faulty.room.lock().unwrap() = usize::MAX;
+    log.sync().unwrap();
+    let (bytes, len) = (fs::read(&path).unwrap(), log.len());
+    assert!(frame::Header::read(&bytes[len as usize..], len).is_ok_and(|header| header.synced == len));
+}
+
+/// The first batch after the rewrite ends where the last mark of the old file was.
+#[test]
+fn mark_is_written_after_a_rewrite_at_the_offset_of_the_last_one() {
+    let (_directory, path) = scratch();
+    let (log, _) = open(&path).unwrap();
+    append(&log, &batch(&[put(b"a", &[b'v'; 10 + HEADER])]), true).0.unwrap();
+    let before = log.len();
+    log.rewrite(|_| false).unwrap();
+    append(&log, &batch(&[put(b"a", &[b'v'; 10])]), true).0.unwrap();
+    assert_eq!(log.len(), before);
+    let bytes = fs::read(&path).unwrap();
+    assert!(frame::Header::read(&bytes[before as usize..], before).is_ok());
+}
