@@ -4,13 +4,14 @@ use super::*;
 use io::ErrorKind;
 
 /// A file that takes `room` more bytes, then fails with `kind`; and that fails to sync or to be cut
-/// when told to.
+/// when told to. `after_check` is called after each look at its path.
 struct Faulty {
     file: Arc<dyn Storage>,
     room: Mutex<usize>,
     kind: ErrorKind,
     no_sync: AtomicBool,
     no_cut: AtomicBool,
+    after_check: Mutex<Box<dyn FnMut() + Send>>,
 }
 
 impl Storage for Faulty {
@@ -47,7 +48,9 @@ impl Storage for Faulty {
     }
 
     fn is_at(&self, path: &Path) -> Result<bool> {
-        self.file.is_at(path)
+        let is_at = self.file.is_at(path);
+        (self.after_check.lock().unwrap())();
+        is_at
     }
 }
 
@@ -60,6 +63,7 @@ fn open_faulty(path: &Path, room: usize, kind: ErrorKind) -> (Aof, Arc<Faulty>) 
         kind,
         no_sync: AtomicBool::new(false),
         no_cut: AtomicBool::new(false),
+        after_check: Mutex::new(Box::new(|| ())),
     });
     log.lock_current().storage = Arc::clone(&faulty) as _;
     (log, faulty)
@@ -261,4 +265,29 @@ fn mark_is_written_after_a_rewrite_at_the_offset_of_the_last_one() {
     assert_eq!(log.len(), before);
     let bytes = fs::read(&path).unwrap();
     assert!(frame::Header::read(&bytes[before as usize..], before).is_ok());
+}
+
+/// A backup is restored after the last look at the path, and before the rewrite takes the name.
+#[test]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn file_that_takes_the_name_before_a_rewrite_does_gets_it_back() {
+    let (directory, path) = scratch();
+    let moved = directory.path().join("moved");
+    let (log, faulty) = open_faulty(&path, usize::MAX, ErrorKind::Other);
+    append(&log, &batch(&[put(b"a", b"1")]), true).0.unwrap();
+    let (backup, mut checks) = (Image::synced_sample().bytes, 0);
+    let (bytes, from, to) = (backup.clone(), path.clone(), moved.clone());
+    *faulty.after_check.lock().unwrap() = Box::new(move || {
+        checks += 1;
+        if checks == 2 {
+            fs::rename(&from, &to).unwrap();
+            fs::write(&from, &bytes).unwrap();
+        }
+    });
+    let error = log.rewrite(|_| false).unwrap_err();
+    assert!(matches!(error, Error::Moved { .. }), "{error}");
+    assert!(fs::read(&path).unwrap() == backup && !file::rewrite_path(&path).exists());
+    append(&log, &batch(&[put(b"later", b"2")]), true).0.unwrap();
+    drop((log, faulty));
+    assert_eq!(open(&moved).unwrap().1, pairs(&[("a", "1"), ("later", "2")]));
 }
