@@ -208,6 +208,7 @@ fn stats(context: &Context, text: &mut Text) -> Result<(), Error> {
     text.line("expired_keys", expired.saturating_sub(context.expired.load(Ordering::Relaxed)));
     text.line("keyspace_hits", context.total(|stats| &stats.keyspace_hits));
     text.line("keyspace_misses", context.total(|stats| &stats.keyspace_misses));
+    text.line("corrupt_reads", context.store.corrupt_reads());
     text.line("total_error_replies", context.errors.counts().iter().map(|(_, count)| count).sum::<u64>());
     text.none_of(
         "total_net_repl_input_bytes total_net_repl_output_bytes instantaneous_input_repl_kbps \
@@ -281,7 +282,8 @@ fn latency_stats(context: &Context, text: &mut Text) -> Result<(), Error> {
 
 /// Counting is a scan on some engines, and clients ask INFO before they are ready: only what is known soon is told.
 fn keyspace(context: &Context, text: &mut Text) -> Result<(), Error> {
-    for (database, count) in context.store.key_counts()?.unwrap_or_default() {
+    // A count that fails is left out, so that the rest of INFO is shown.
+    for (database, count) in context.store.key_counts().ok().flatten().unwrap_or_default() {
         let (keys, expires, left) = (count.keys, count.expires, count.mean_left());
         text.line(&format!("db{database}"), format_args!("keys={keys},expires={expires},avg_ttl={left}"));
     }

@@ -88,7 +88,11 @@ pub(super) const COMMANDS: &[Spec] = &[
 ];
 
 fn del<'g>(key: &'g [u8], txn: &mut Txn<'g>) -> Result<bool, Error> {
-    let found = txn.contains(key)?;
+    let found = match txn.contains(key) {
+        // A value that cannot be read can be removed.
+        Err(error) if error.index_of_value().is_some() => true,
+        found => found?,
+    };
     if found {
         txn.delete(key)?;
     }

@@ -120,19 +120,26 @@ fn keys(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Resul
     let end = prefix_end(prefix);
     // The length comes before the elements and is known after them.
     let mut elements = reply.aside();
-    let mut found = 0;
+    let (mut found, mut failed) = (0, Ok(()));
     if options.limit > 0 {
         keyspace.scan(range_of(prefix, &end), &mut |key, entry| {
             if glob::matches(pattern, key) {
                 found += 1;
                 elements.bulk(key);
-                if options.with_values {
-                    elements.bulk(entry.value);
+                match entry {
+                    Ok(entry) if options.with_values => elements.bulk(entry.value),
+                    Err(error) if options.with_values => {
+                        failed = Err(error);
+                        return ControlFlow::Break(());
+                    }
+                    // A key whose value cannot be read is a key.
+                    _ => {}
                 }
             }
             if found < options.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
     }
+    failed?;
     reply.array(if options.with_values { found * 2 } else { found });
     reply.append(&elements);
     Ok(())

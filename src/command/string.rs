@@ -193,7 +193,14 @@ fn set_as<'g>(
                 reply.bulk_or_null(old.map(|old| old.value));
             }
             old.map(|old| old.deadline)
-        })?;
+        });
+        let old = match old {
+            // NX and XX only ask whether the key exists.
+            Err(error) if error.is_unreadable_value() && !options.get && options.expire != Expire::Keep => {
+                Some(0)
+            }
+            old => old?,
+        };
         let excluded = if old.is_some() { Which::New } else { Which::Old };
         if options.which == excluded {
             if !options.get {

@@ -219,14 +219,17 @@ impl Engine for Canopy {
     }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
-        self.with_latest(|tree| {
+        let mut at = 0;
+        let read = self.with_latest(|tree| {
             for (index, key) in keys.iter().enumerate() {
+                at = index;
                 if let ControlFlow::Break(()) = visit(index, tree.get(key)?.as_deref()) {
                     break;
                 }
             }
             Ok(())
-        })
+        });
+        read.map_err(|error| error.of_value(at, keys.get(at).copied().unwrap_or_default(), false))
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {

@@ -1,6 +1,6 @@
 //! How the data of an engine are checked.
 
-use super::{Engine, Error, Fsync, KeyRange, Location, OpenOptions, Result};
+use super::{Engine, Error, Fsync, KeyRange, Location, OpenOptions, Result, error::KeyName};
 use std::{io, path::Path};
 
 /// How the data at a path are checked, without any change to them.
@@ -27,7 +27,8 @@ impl Error {
     pub fn is_damage(&self) -> bool {
         use io::ErrorKind::{InvalidData, UnexpectedEof};
         match self {
-            Self::Corrupt { .. } | Self::Library { .. } => true,
+            Self::Corrupt { .. } | Self::CorruptWrite { .. } | Self::Library { .. } => true,
+            Self::Value { source, .. } => source.is_damage(),
             Self::Io { source, .. } => matches!(source.kind(), InvalidData | UnexpectedEof),
             _ => false,
         }
@@ -48,12 +49,22 @@ impl Sound {
     ///
     /// Those of the engine, and two numbers that differ.
     pub fn by_scan(engine: Box<dyn Engine>) -> Result<Self> {
-        let (mut keys, mut bytes) = (0_u64, 0_u64);
-        engine.scan(KeyRange::ALL, &mut |key, value| {
+        let (mut keys, mut bytes, mut last) = (0_u64, 0_u64, Vec::new());
+        let scanned = engine.scan(KeyRange::ALL, &mut |key, value| {
             keys += 1;
             bytes += (key.len() + value.len()) as u64;
+            last.clear();
+            last.extend_from_slice(key);
             std::ops::ControlFlow::Continue(())
-        })?;
+        });
+        match scanned {
+            // The error names a block at most; the last key shows where the block is.
+            Err(error) if error.is_damage() && keys > 0 => {
+                let remark = format!("the scan ended behind {}", KeyName(&last));
+                return Err(error.with_remark(engine.info().name, &remark));
+            }
+            scanned => scanned?,
+        }
         let (info, told) = (engine.info(), engine.count()?);
         engine.close()?;
         if told != keys {

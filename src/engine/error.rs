@@ -1,7 +1,7 @@
 //! What can go wrong in an engine.
 
-use super::Fsync;
-use std::{io, path::PathBuf};
+use super::{Fsync, layout};
+use std::{fmt, io, path::PathBuf};
 
 /// Result of an engine call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -43,6 +43,17 @@ pub enum Error {
         path = .path.display()
     )]
     Corrupt { path: PathBuf, offset: u64, detail: String },
+    /// The value of one key cannot be read. Other keys can: see [`Engine::read`](super::Engine::read).
+    #[error("the value of {} cannot be read: {source}", KeyName(.key))]
+    Value {
+        /// Index of the key in the call that failed.
+        index: usize,
+        /// The key as it is stored.
+        key: Vec<u8>,
+        /// `true` if the engine knows that the key exists.
+        exists: bool,
+        source: Box<Self>,
+    },
     /// The operating system refused.
     #[error("cannot {action} {}: {source}", .path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
@@ -68,6 +79,9 @@ pub enum Error {
     /// The engine cannot do this.
     #[error("{engine} {what}")]
     Unsupported { engine: &'static str, what: String },
+    /// A write met corrupt data. It was undone as a whole, and writes of other keys may succeed.
+    #[error("{engine}: {message}; nothing was written")]
+    CorruptWrite { engine: &'static str, message: String },
     /// Any other error of the engine's library, in its words.
     #[error("{engine}: {message}")]
     Library { engine: &'static str, message: String },
@@ -80,16 +94,58 @@ pub(crate) fn is_want_of_room(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
+/// Shows a stored key in an error message: escaped, shortened, and with its database.
+pub(crate) struct KeyName<'k>(pub &'k [u8]);
+
+impl fmt::Display for KeyName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LONGEST: usize = 64;
+        let (database, key) = layout::key(self.0).unwrap_or((0, self.0));
+        match key.get(..LONGEST) {
+            Some(start) if key.len() > LONGEST => {
+                write!(f, "the key \"{}\"... of {} bytes", start.escape_ascii(), key.len())?;
+            }
+            _ => write!(f, "the key \"{}\"", key.escape_ascii())?,
+        }
+        match database {
+            0 => Ok(()),
+            number => write!(f, " of database {number}"),
+        }
+    }
+}
+
 impl Error {
+    /// Wraps an error that concerns the value of one key only. `index` is the index of the key in the call; `exists` is
+    /// `true` if the engine knows that the key exists.
+    #[cold]
+    pub fn of_value(self, index: usize, key: &[u8], exists: bool) -> Self {
+        Self::Value { index, key: key.into(), exists, source: Box::new(self) }
+    }
+
+    /// Adds a remark to an error of `engine`.
+    pub(super) fn with_remark(self, engine: &'static str, remark: &str) -> Self {
+        let message = match self {
+            Self::Library { message, .. } => format!("{message}; {remark}"),
+            error => format!("{error}; {remark}"),
+        };
+        Self::Library { engine, message }
+    }
+
+    /// Returns `true` if a key that exists has a value that cannot be read.
+    pub fn is_unreadable_value(&self) -> bool {
+        matches!(self, Self::Value { exists: true, .. })
+    }
+
     /// Whether the engine is as it was before the failed call and may take further writes. After
     /// any other failed write or sync it is unknown what reached the disk (a second fsync may
     /// succeed without the first one's pages: <https://wiki.postgresql.org/wiki/Fsync_Errors>),
     /// so the store refuses writes until a restart.
     pub fn is_undone(&self) -> bool {
-        use Error::{Conflict, CrossSlot, Full, KeyLength, Unavailable, Unsupported};
+        use Error::{Conflict, CorruptWrite, CrossSlot, Full, KeyLength, Unavailable, Unsupported};
         matches!(
             self,
             Full { .. }
+                | CorruptWrite { .. }
                 | KeyLength { .. }
                 | Unsupported { .. }
                 | Conflict { .. }

@@ -63,8 +63,8 @@ static INFO: Info = Info {
             every policy for the sync at the beginning of each memtable flush.",
         ),
         Caveat::new(
-            "fjall takes a damaged batch for the end of its journal, and drops everything behind it without an \
-            error (fjall's issue 311).",
+            "fjall may take a corrupt batch for the end of its journal, and then drops everything behind it without an \
+            error (fjall's issue 311). A value with a flipped bit in the journal it finds, and does not start.",
         ),
         Caveat::new(
             "FLUSHDB deletes every key separately, because fjall's own clear cannot be part of a batch.",
@@ -225,7 +225,7 @@ fn open_at(path: &Path, options: &OpenOptions) -> Result<(Database, Keyspace), f
 /// fjall compares each block with its checksum when it reads it.
 fn check_copy(path: &Path) -> Result<Sound> {
     let remark =
-        "damage in its journal is not found: fjall takes it for the end of the journal, as after a crash";
+        "some damage in its journal is not found: fjall takes it for the end of the journal, as after a crash";
     let sound = Sound::by_scan(Fjall::open(&OpenOptions::for_check(path))?)?;
     Ok(Sound { remark: Some(remark.into()), ..sound })
 }
@@ -261,9 +261,9 @@ impl Engine for Fjall {
         let snapshot = self.latest();
         for (index, key) in keys.iter().enumerate() {
             let value = match key.len() {
-                len if (min..=max).contains(&len) => {
-                    snapshot.get(&self.keyspace, key).map_err(|error| self.fail(error))?
-                }
+                len if (min..=max).contains(&len) => snapshot
+                    .get(&self.keyspace, key)
+                    .map_err(|error| self.fail(error).of_value(index, key, false))?,
                 _ => None,
             };
             if let ControlFlow::Break(()) = visit(index, value.as_deref()) {

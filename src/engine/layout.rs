@@ -8,6 +8,8 @@
 //! - A key of database `n` is [`MARK`], the byte `n`, the key.
 //! - A value, or a key of database 0, that itself begins with [`MARK`] has such a head too: with deadline 0, or
 //!   `n` = 0. So each key and value is written in one way, and read back as it was.
+//! - A value that was corrupt when it had to be written anew (a merge of `bitcask`, `SWAPDB`) is [`CORRUPT`], and what
+//!   there was of it. Such a value cannot be read.
 //! - The layer's own records have keys of [`MARK`] and [`OWN`].
 
 /// What stored keys and values begin with that are more than what a client gave. No text in UTF-8 has its first
@@ -29,6 +31,10 @@ pub const EXPIRES: [u8; KEY_HEAD] = *b"\xffkvbench\xff";
 /// The record that is there since a key was stored with a head for the first time.
 pub const SPACES: [u8; KEY_HEAD + 1] = *b"\xffkvbench\xffd";
 
+/// Header of a value that was corrupt when it was written anew, so that it stays corrupt: [`MARK`] and an expiration time that
+/// no value has.
+pub const CORRUPT: [u8; VALUE_HEAD] = *b"\xffkvbench\xff\xff\xff\xff\xff\xff\xff\xff";
+
 /// A value as commands see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
@@ -48,6 +54,11 @@ pub fn may_be_marked(bytes: &[u8]) -> bool {
 #[inline(always)]
 pub fn needs_head(bytes: &[u8]) -> bool {
     may_be_marked(bytes) && bytes.starts_with(&MARK)
+}
+
+/// Returns `true` if a value was corrupt when it was written anew.
+pub fn is_corrupt(stored: &[u8]) -> bool {
+    may_be_marked(stored) && stored.starts_with(&CORRUPT)
 }
 
 /// What is stored as `stored`.

@@ -297,7 +297,9 @@ impl Engine for Mdbx {
         let table = txn.open_table(None).map_err(|error| self.fail(error))?;
         for (index, key) in keys.iter().enumerate() {
             let value: Option<Cow<'_, [u8]>> = match key.len() {
-                ..=MAX_KEY => txn.get(&table, key).map_err(|error| self.fail(error))?,
+                ..=MAX_KEY => {
+                    txn.get(&table, key).map_err(|error| self.fail(error).of_value(index, key, false))?
+                }
                 _ => None,
             };
             if let ControlFlow::Break(()) = visit(index, value.as_deref()) {

@@ -76,6 +76,9 @@ pub type VisitValue<'v> = dyn FnMut(usize, Option<&[u8]>) -> ControlFlow<()> + '
 /// Called with a key and its value, both lent for the time of the call.
 pub type VisitPair<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 
+/// Called with a key and its value, both lent for the time of the call, or with the error of a value that cannot be read.
+pub type VisitEach<'v> = dyn FnMut(&[u8], Result<&[u8]>) -> ControlFlow<()> + 'v;
+
 /// Calls what it is given while no other write runs, and returns what that returns.
 pub type Turn<'t> = dyn FnMut(&mut dyn FnMut() -> Result<()>) -> Result<()> + 't;
 
@@ -110,6 +113,11 @@ pub trait Engine: Send + Sync {
 
     /// Calls `visit` for each of `keys`, in order, under one snapshot: it sees all of a batch or
     /// nothing of it. `visit` may stop the reading.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] if one value cannot be read: `visit` was called for the keys before it, and the caller may go on
+    /// behind it with another call. Any other error concerns all keys that were not visited.
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()>;
 
     /// Like `read`, for a caller that copies much. An engine without snapshots of its own lends long values, and
@@ -162,12 +170,31 @@ pub trait Engine: Send + Sync {
     /// `info().ordered`. `visit` may stop the scan.
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()>;
 
+    /// Like [`Engine::scan`], but calls `visit` with an error for a value that cannot be read, and goes on behind it. An
+    /// engine that does not know the key of such a value returns the error.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Engine::scan`].
+    fn scan_each(&self, range: KeyRange<'_>, visit: &mut VisitEach<'_>) -> Result<()> {
+        self.scan(range, &mut |key, value| visit(key, Ok(value)))
+    }
+
     /// Goes on with a walk over all pairs at `position`: 0 is the begin, and any number is a place. Returns where
     /// to go on, 0 at the end. `visit` may ask for a pause, which may come after some more pairs. The walk is no
     /// snapshot, but a key that is there all the time is visited. Only of use without order: in order, a walk
     /// is a row of scans, each from behind the last key. What cannot pause visits everything.
     fn walk(&self, _position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
         walk_at_once(self, visit)
+    }
+
+    /// Like [`Engine::walk`], but passes over values that cannot be read, as [`Engine::scan_each`] does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Engine::walk`].
+    fn walk_each(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
+        self.walk(position, &mut |key, value| visit(key, Ok(value)))
     }
 
     /// The exact number of keys.

@@ -219,7 +219,7 @@ impl Engine for Redb {
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         let table = self.latest();
         for (index, key) in keys.iter().enumerate() {
-            let value = table.get(*key).map_err(|error| self.fail(error))?;
+            let value = table.get(*key).map_err(|error| self.fail(error).of_value(index, key, false))?;
             if let ControlFlow::Break(()) = visit(index, value.as_ref().map(|value| value.value())) {
                 break;
             }

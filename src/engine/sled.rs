@@ -271,7 +271,7 @@ impl Engine for Sled {
             _ => Some(self.batch.read().unwrap_or_else(PoisonError::into_inner)),
         };
         for (index, key) in keys.iter().enumerate() {
-            let value = self.db.get(key).map_err(|error| self.fail(error))?;
+            let value = self.db.get(key).map_err(|error| self.fail(error).of_value(index, key, false))?;
             if let ControlFlow::Break(()) = visit(index, value.as_deref()) {
                 break;
             }

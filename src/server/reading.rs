@@ -3,7 +3,7 @@
 use crate::{
     command::{self, Action, Error, Lookup, Read, Spec},
     resp::{Args, Reply, Requests},
-    store::{Entry, Moment},
+    store::{self, Entry, Moment},
 };
 
 /// The shape and the arguments of request `index`, when it reads.
@@ -115,6 +115,31 @@ impl ReadCursor {
             }
             self.finish(reply);
         }
+    }
+
+    /// Answers for a value that cannot be read: a request that counts keys counts this one, if it exists; any other gets
+    /// the error. Returns the number of values of the request that are not needed any more.
+    #[cold]
+    pub fn fail(&mut self, read: Read, args: Args<'_>, error: &store::Error, reply: &mut Reply) -> usize {
+        let keys = if let Read::Each(_) | Read::Count(_) = read { args.len() - 1 } else { 1 };
+        self.key += 1;
+        let left = keys - self.key;
+        if let Read::Count(_) = read
+            && error.is_unreadable_value()
+        {
+            self.now.note(true);
+            self.count += 1;
+            if left == 0 {
+                reply.integer(self.count);
+                self.finish(reply);
+            }
+            return 0;
+        }
+        reply.truncate(self.reply_start);
+        reply.error(error.to_string());
+        self.now = Found::default();
+        self.finish(reply);
+        left
     }
 
     #[inline]

@@ -46,9 +46,10 @@ impl Store {
 
     fn count_all(&self, begin: Instant) -> Result<Option<KeyCounts>, Error> {
         let (mut counts, mut walk, moment) = (KeyCounts::new(), Walk::default(), Moment::default());
-        while walk.step(self.engine(), STEP, &mut |stored, value| {
+        while walk.step(self, STEP, &mut |stored, value| {
             let Some((database, _)) = layout::key(stored) else { return };
-            let (count, deadline) = (counts.entry(database).or_default(), layout::entry(value).deadline);
+            let deadline = value.map_or(0, |value| layout::entry(value).deadline);
+            let count = counts.entry(database).or_default();
             count.keys += 1;
             if deadline > 0 {
                 count.expires += 1;

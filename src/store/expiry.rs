@@ -7,9 +7,10 @@
 //!
 //! A store in which nothing ever expires has neither the walk nor the record that asks for it.
 
-use super::{Error, Store, Txn, Work, moment::Expires, walk::Walk};
+use super::{Entry, Error, Store, Txn, Work, moment::Expires, walk::Walk};
 use crate::engine::layout;
 use hashbrown::HashMap;
+use log::Level;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
@@ -52,6 +53,8 @@ struct Index {
     /// Whether there may be deadlines that are not kept.
     incomplete: bool,
     walk: Option<Walk>,
+    /// `true` if a walk has ended: values that cannot be read were reported by it.
+    walked: bool,
     stopped: bool,
 }
 
@@ -252,13 +255,24 @@ impl Store {
     /// The next step of a walk over all keys for their deadlines.
     fn walk_on(&self, mut walk: Walk) -> Result<(), Error> {
         let mut found: Vec<(u64, Vec<u8>)> = Vec::new();
-        let more = walk.step(self.engine(), STEP, &mut |key, value| {
-            let deadline = layout::entry(value).deadline;
-            if deadline > 0 {
-                found.push((deadline, key.to_vec()));
+        let level = if self.expiry.lock().walked { Level::Debug } else { Level::Warn };
+        let step = walk.step(self, STEP, &mut |key, value| match value.map(layout::entry) {
+            Ok(Entry { deadline: 0, .. }) => {}
+            Ok(Entry { deadline, .. }) => found.push((deadline, key.to_vec())),
+            Err(error) => log::log!(level, "active expiration passes over a value: {error}"),
+        });
+        let more = match step {
+            Err(Error::Engine(error)) if error.is_damage() => {
+                // The engine names no key. The keys that are passed over expire when a command reads them.
+                if !walk.has_skipped() {
+                    log::log!(level, "active expiration passes over some keys: {error}");
+                }
+                walk.skip()
             }
-        })?;
+            step => step?,
+        };
         let mut index = self.expiry.lock();
+        index.walked |= !more;
         for (deadline, key) in &found {
             index.add_read(*deadline, key);
         }
@@ -284,6 +298,10 @@ impl Work for Removal {
                 Ok(Some(Expires::Past)) => self.removed += 1,
                 Ok(Some(Expires::At(deadline))) => self.alive.push((deadline, Arc::clone(key))),
                 Ok(None) => {}
+                // The key was due, but may have been given a later expiration time since.
+                Err(error) if error.index_of_value().is_some() => {
+                    log::warn!("active expiration passes over a value: {error}");
+                }
                 Err(error) => self.error = Some(error),
             }
         }

@@ -13,8 +13,8 @@ use std::{
     sync::Arc,
 };
 
-/// Called with a key and its value, both lent for the time of the call.
-pub type VisitEntry<'v> = dyn FnMut(&[u8], Entry<'_>) -> ControlFlow<()> + 'v;
+/// Called with a key and its value, both lent for the time of the call, or with the error of a value that cannot be read.
+pub type VisitEntry<'v> = dyn FnMut(&[u8], Result<Entry<'_>, Error>) -> ControlFlow<()> + 'v;
 
 /// Called with the number of a key, and what it has.
 pub type VisitFound<'v> = dyn FnMut(usize, Option<Entry<'_>>) + 'v;
@@ -71,11 +71,8 @@ impl Keyspace for View<'_> {
 
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
         let moment = Moment::default();
-        Ok(stored::scan(Source::Engine(self.store.engine()), self.space, range, &mut |_, key, value| {
-            match moment.entry(Some(value)) {
-                Some(entry) => visit(key, entry),
-                None => ControlFlow::Continue(()),
-            }
+        Ok(stored::scan(Source::Store(self.store), self.space, range, &mut |_, key, value| {
+            moment.each(value).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
         })?)
     }
 
@@ -85,8 +82,8 @@ impl Keyspace for View<'_> {
 
     fn sample(&mut self, random: u64, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
         let moment = Moment::default();
-        Ok(stored::sample(self.store.engine(), self.space, random, &mut |_, key, value| {
-            moment.entry(Some(value)).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
+        Ok(stored::sample(self.store, self.space, random, &mut |_, key, value| {
+            moment.each(value).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
         })?)
     }
 
@@ -96,9 +93,8 @@ impl Keyspace for View<'_> {
 
     fn walk(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error> {
         let moment = Moment::default();
-        self.store.walk(self.space, cursor, count, &mut |_, key, value| match moment.entry(Some(value)) {
-            Some(entry) => visit(key, entry),
-            None => ControlFlow::Continue(()),
+        self.store.walk(self.space, cursor, count, &mut |_, key, value| {
+            moment.each(value).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
         })
     }
 }
@@ -139,7 +135,7 @@ impl Store {
                 range.start = Bound::Excluded(key);
             }
             let mut reached = None;
-            self.engine().scan(range, &mut |stored, value| {
+            self.scan_each(range, &mut |stored, value| {
                 let Some(key) = space.key(stored) else { return ControlFlow::Continue(()) };
                 left -= 1;
                 let after = visit(stored, key, value);
@@ -196,7 +192,7 @@ impl Store {
         let mut keys: Vec<Box<[u8]>> = Vec::new();
         // Of other databases there may be many.
         let mut left = count.max(TOGETHER);
-        let next = self.engine().walk(position, &mut |stored, _| {
+        let next = self.walk_each(position, &mut |stored, _| {
             if space.key(stored).is_some() {
                 keys.push(stored.into());
             }
@@ -209,13 +205,12 @@ impl Store {
     /// Visits those of the stored keys that are still there.
     fn visit_all(&self, space: Space, keys: &[Box<[u8]>], visit: &mut VisitStored<'_>) -> Result<(), Error> {
         let keys: Vec<&[u8]> = keys.iter().map(Box::as_ref).collect();
-        self.read(&keys, &mut |index, value| {
-            if let (Some(stored), Some(value)) = (keys.get(index), value)
+        self.read_each(&keys, &mut |index, value| {
+            if let (Some(stored), Some(value)) = (keys.get(index), value.transpose())
                 && let Some(key) = space.key(stored)
             {
                 let _visited = visit(stored, key, value);
             }
-            ControlFlow::Continue(())
         })
     }
 }

@@ -51,7 +51,7 @@ impl Txn<'_> {
         }
         self.touch_watched()?;
         let (store, mut keys) = (self.store(), BTreeMap::<u16, Vec<Vec<u8>>>::new());
-        stored::scan(Source::Engine(store.engine()), self.space(), KeyRange::ALL, &mut |stored, _, _| {
+        stored::scan(Source::Store(store), self.space(), KeyRange::ALL, &mut |stored, _, _| {
             keys.entry(store.slot(stored)).or_default().push(stored.into());
             ControlFlow::Continue(())
         })?;

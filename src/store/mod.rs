@@ -2,6 +2,7 @@
 //! is synced, and whether writes are still accepted.
 
 mod commit;
+mod corrupt;
 mod counting;
 mod counts;
 mod cursors;
@@ -35,6 +36,7 @@ mod written;
 
 use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, VisitValue};
 use bumpalo::Bump;
+use corrupt::CorruptReads;
 use counts::Counted;
 use cursors::Cursors;
 use own::Own;
@@ -142,6 +144,7 @@ pub struct Store {
     cursors: Cursors,
     watches: Watches,
     counted: Counted,
+    corrupt_reads: CorruptReads,
     /// Which records of the layer are there.
     own: AtomicU8,
 }
@@ -173,6 +176,7 @@ impl Store {
             cursors: Cursors::default(),
             watches: Watches::default(),
             counted: Counted::default(),
+            corrupt_reads: CorruptReads::default(),
             own: AtomicU8::new(0),
         };
         if store.is_shared() {
@@ -218,7 +222,7 @@ impl Store {
     /// See [`Engine::read`].
     #[inline]
     pub fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Error> {
-        Ok(self.engine.read(keys, visit)?)
+        Ok(self.engine.read(keys, visit).map_err(|error| self.count_failed(error))?)
     }
 
     /// Reads values for nothing but to have them in the cache. Returns their number; who reads them again finds errors.
@@ -234,7 +238,7 @@ impl Store {
 
     /// See [`Engine::read_long`].
     pub fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Error> {
-        Ok(self.engine.read_long(keys, visit)?)
+        Ok(self.engine.read_long(keys, visit).map_err(|error| self.count_failed(error))?)
     }
 
     /// The keys of one database.
@@ -250,7 +254,7 @@ impl Store {
             return Ok(all.saturating_sub(own.len()));
         }
         let mut count = 0;
-        stored::scan(Source::Engine(self.engine()), space, KeyRange::ALL, &mut |_, _, _| {
+        stored::scan(Source::Store(self), space, KeyRange::ALL, &mut |_, _, _| {
             count += 1;
             ControlFlow::Continue(())
         })?;
@@ -276,11 +280,11 @@ impl Store {
     fn find_own(&self) {
         let mut own = Own::default();
         let keys = Own::ALL.map(|(_, key)| key);
-        let found = self.engine.read(&keys, &mut |index, value| {
-            if let (Some((record, _)), Some(_)) = (Own::ALL.get(index), value) {
+        let found = self.read_each(&keys, &mut |index, value| {
+            // A record whose value cannot be read exists, or may exist.
+            if let (Some((record, _)), Ok(Some(_)) | Err(_)) = (Own::ALL.get(index), value) {
                 own.add(*record);
             }
-            ControlFlow::Continue(())
         });
         if let Err(error) = found {
             // With all of them nothing is taken for absent, and without a write nothing is built on that.

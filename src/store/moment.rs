@@ -1,6 +1,10 @@
 //! What is alive at one moment.
 
-use crate::engine::layout::{self, Entry};
+use super::Error;
+use crate::engine::{
+    self,
+    layout::{self, Entry},
+};
 use std::{
     cell::Cell,
     time::{SystemTime, UNIX_EPOCH},
@@ -54,6 +58,15 @@ impl Moment {
             0 => None,
             deadline if deadline > self.now() => Some(Expires::At(deadline)),
             _ => Some(Expires::Past),
+        }
+    }
+
+    /// Returns what [`Moment::entry`] does, or the error of a value that cannot be read: whether that has expired is not
+    /// known.
+    pub fn each<'v>(&self, stored: engine::Result<&'v [u8]>) -> Option<Result<Entry<'v>, Error>> {
+        match stored {
+            Ok(value) => self.entry(Some(value)).map(Ok),
+            Err(error) => Some(Err(error.into())),
         }
     }
 

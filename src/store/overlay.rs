@@ -1,6 +1,7 @@
 //! What a group has written itself, which its reads see first.
 
-use crate::engine::{Batch, Op};
+use super::{Entry, Error, Moment};
+use crate::engine::{self, Batch, Op, layout};
 use hashbrown::HashMap;
 
 /// The group's own writes by stored key. Made only when a command of the group reads, since a group of
@@ -18,6 +19,20 @@ impl<'g> Overlay<'g> {
         overlay
     }
 
+    /// Returns what the group has written to a stored key, if it has written to it.
+    pub(super) fn get(&self, stored: &[u8]) -> Option<engine::Result<Option<&'g [u8]>>> {
+        let value = *self.values.get(stored)?;
+        Some(match value {
+            Some(value) if layout::is_corrupt(value) => Err(corrupt(stored)),
+            value => Ok(value),
+        })
+    }
+
+    /// Returns the value and the expiration time that the group has given to a stored key, unless it has expired.
+    pub(super) fn entry(&self, stored: &[u8], moment: &Moment) -> Option<Result<Entry<'g>, Error>> {
+        self.get(stored)?.transpose().and_then(|value| moment.each(value))
+    }
+
     pub(super) fn apply(&mut self, op: Op<'g>) {
         match op {
             Op::Put { key, value } => {
@@ -32,4 +47,10 @@ impl<'g> Overlay<'g> {
             }
         }
     }
+}
+
+/// Returns the error of a stored key whose value was corrupt before the group moved it.
+fn corrupt(stored: &[u8]) -> engine::Error {
+    let message = "it was corrupt before it was moved".into();
+    engine::Error::Library { engine: "kvbench", message }.of_value(0, stored, true)
 }

@@ -1,16 +1,16 @@
 //! The stored pairs of one database, as the engine has them.
 
-use super::space::Space;
-use crate::engine::{Engine, KeyRange, Result, Transaction, VisitPair};
+use super::{Store, space::Space};
+use crate::engine::{KeyRange, Result, Transaction, VisitEach};
 use std::ops::ControlFlow;
 
-/// Called with a key as it is stored, the key, and the value as it is stored.
-pub(super) type VisitStored<'v> = dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()> + 'v;
+/// Called with a key as it is stored, the key, and the value as it is stored, or why it cannot be read.
+pub(super) type VisitStored<'v> = dyn FnMut(&[u8], &[u8], Result<&[u8]>) -> ControlFlow<()> + 'v;
 
 /// Where pairs are scanned.
 pub(super) enum Source<'s, 't> {
     /// As the engine has them now.
-    Engine(&'s dyn Engine),
+    Store(&'s Store),
     /// As a transaction sees them, and whether that is in order.
     Shared(&'s mut (dyn Transaction + 't), bool),
 }
@@ -18,15 +18,15 @@ pub(super) enum Source<'s, 't> {
 impl Source<'_, '_> {
     fn is_ordered(&self) -> bool {
         match self {
-            Self::Engine(engine) => engine.info().ordered,
+            Self::Store(store) => store.info().ordered,
             Self::Shared(_, is_ordered) => *is_ordered,
         }
     }
 
-    fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+    fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEach<'_>) -> Result<()> {
         match self {
-            Self::Engine(engine) => engine.scan(range, visit),
-            Self::Shared(transaction, _) => transaction.scan(range, visit),
+            Self::Store(store) => store.scan_each(range, visit),
+            Self::Shared(transaction, _) => transaction.scan(range, &mut |key, value| visit(key, Ok(value))),
         }
     }
 }
@@ -39,7 +39,7 @@ pub(super) fn scan(
     visit: &mut VisitStored<'_>,
 ) -> Result<()> {
     let mut after = ControlFlow::Continue(());
-    let mut visit = |stored: &[u8], value: &[u8]| {
+    let mut visit = |stored: &[u8], value: Result<&[u8]>| {
         if let Some(key) = space.key(stored)
             && range.contains(key)
         {
@@ -65,14 +65,9 @@ pub(super) fn scan(
 }
 
 /// Visits stored pairs of one database at a place of an engine without order, and behind it.
-pub(super) fn sample(
-    engine: &dyn Engine,
-    space: Space,
-    random: u64,
-    visit: &mut VisitStored<'_>,
-) -> Result<()> {
-    if !engine.info().ordered {
-        engine.walk(random, &mut |stored, value| match space.key(stored) {
+pub(super) fn sample(store: &Store, space: Space, random: u64, visit: &mut VisitStored<'_>) -> Result<()> {
+    if !store.info().ordered {
+        store.walk_each(random, &mut |stored, value| match space.key(stored) {
             Some(key) => visit(stored, key, value),
             None => ControlFlow::Continue(()),
         })?;

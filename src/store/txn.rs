@@ -119,7 +119,7 @@ impl<'g> Txn<'g> {
         let Self { batch, moment, overlay, transaction, .. } = self;
         let below = match transaction {
             Some(transaction) => Source::Shared(&mut **transaction, self.store.info().ordered),
-            None => Source::Engine(self.store.engine()),
+            None => Source::Store(self.store),
         };
         Ok((overlay.get_or_insert_with(|| Overlay::of(batch)), moment, below))
     }
@@ -220,12 +220,12 @@ impl<'g> Txn<'g> {
         stored: &[u8],
         f: impl FnOnce(&Moment, Option<&[u8]>) -> R,
     ) -> Result<R, Error> {
-        let (engine, lending) = (self.store.engine(), self.lending);
+        let (store, lending) = (self.store, self.lending);
         self.begin()?;
         let Self { batch, moment, overlay, transaction, .. } = self;
         let overlay = overlay.get_or_insert_with(|| Overlay::of(batch));
-        if let Some(value) = overlay.values.get(stored) {
-            return Ok(f(moment, *value));
+        if let Some(value) = overlay.get(stored) {
+            return Ok(f(moment, value?));
         }
         if overlay.cleared {
             return Ok(f(moment, None));
@@ -237,18 +237,21 @@ impl<'g> Txn<'g> {
         };
         match (transaction, lending) {
             (Some(transaction), _) => transaction.read(&[stored], visit)?,
-            (None, Lending::Patient) => engine.read_long(&[stored], visit)?,
-            (None, _) => engine.read(&[stored], visit)?,
+            (None, Lending::Patient) => store.read_long(&[stored], visit)?,
+            (None, _) => store.read(&[stored], visit)?,
         }
         result.ok_or_else(|| {
-            let engine = engine.info().name;
+            let engine = store.info().name;
             Error::Engine(engine::Error::Library { engine, message: "answered no read".into() })
         })
     }
 
-    /// Whether `key` is there.
+    /// Returns `true` if `key` exists, also if its value cannot be read: whether that has expired is not known.
     pub fn contains(&mut self, key: &[u8]) -> Result<bool, Error> {
-        self.entry_at(key, |entry| entry.is_some())
+        match self.entry_at(key, |entry| entry.is_some()) {
+            Err(error) if error.is_unreadable_value() => Ok(true),
+            outcome => outcome,
+        }
     }
 
     /// Fails when the engine cannot hold `key` or the store takes no writes. A command that writes
@@ -335,6 +338,14 @@ impl<'g> Txn<'g> {
         bytes
     }
 
+    /// Sets `key` to a value that cannot be read, in place of one that cannot be read either.
+    pub(super) fn put_corrupt(&mut self, key: &'g [u8]) -> Result<(), Error> {
+        self.check(key)?;
+        let key = self.stored_to_put(key);
+        self.push(engine::Op::Put { key, value: &layout::CORRUPT });
+        Ok(())
+    }
+
     /// Removes `key`. A key the engine cannot hold is not there.
     pub fn delete(&mut self, key: &'g [u8]) -> Result<(), Error> {
         self.check_writable()?;
@@ -389,7 +400,11 @@ impl<'g> Txn<'g> {
     #[cold]
     fn touch_all(&mut self) -> Result<(), Error> {
         for stored in self.store.watches().keys() {
-            if self.store.is_sharded() || self.entry_of(&stored, |entry| entry.is_some())? {
+            let is_there = |txn: &mut Self| match txn.entry_of(&stored, |entry| entry.is_some()) {
+                Err(error) if error.index_of_value().is_some() => Ok(true),
+                found => found,
+            };
+            if self.store.is_sharded() || is_there(self)? {
                 self.touch(self.keep(&stored));
             }
         }
@@ -412,11 +427,16 @@ impl<'g> Txn<'g> {
         }
         self.watched = true;
         let shared = self.shared;
-        let (digest, deadline) = self.read_stored(stored, |moment, value| {
+        let found = self.read_stored(stored, |moment, value| {
             // Of no use elsewhere, and values may be long.
             let digest = if shared { watches.digest(value) } else { 0 };
             (digest, moment.entry(value).map_or(0, |entry| entry.deadline))
-        })?;
+        });
+        let (digest, deadline) = match found {
+            // Writes of it are seen all the same.
+            Err(error) if error.index_of_value().is_some() && !shared => (0, 0),
+            found => found?,
+        };
         Ok(Some(watches.add(stored, deadline, digest)))
     }
 

@@ -1,41 +1,64 @@
 //! A walk over everything that an engine has, in steps, so that nobody waits for it.
 
-use super::Error;
-use crate::engine::{Engine, KeyRange};
+use super::{Error, Store};
+use crate::engine::{self, KeyRange, prefix_end};
 use std::ops::{Bound, ControlFlow};
 
-/// How far it has come: behind a key, or at a place of an engine without order.
-#[derive(Clone, Default)]
+/// Called with a stored key and its value, or with the error of a value that cannot be read.
+pub(super) type VisitWalked<'v> = dyn FnMut(&[u8], engine::Result<&[u8]>) + 'v;
+
+/// How far it has come: up to a key, or to a place of an engine without order.
+#[derive(Clone)]
 pub(super) struct Walk {
-    after: Option<Vec<u8>>,
+    from: Bound<Vec<u8>>,
     position: u64,
 }
 
+impl Default for Walk {
+    fn default() -> Self {
+        Self { from: Bound::Unbounded, position: 0 }
+    }
+}
+
 impl Walk {
-    /// Visits about `count` stored pairs. Returns whether there are more.
-    pub fn step(
-        &mut self,
-        engine: &dyn Engine,
-        count: usize,
-        visit: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<bool, Error> {
-        let (mut left, mut reached) = (count, None);
-        let visit = &mut |key: &[u8], value: &[u8]| {
+    /// Visits about `count` stored pairs, or the errors of values that cannot be read. Returns whether there are more.
+    /// After an error it is behind the last pair that was visited.
+    pub fn step(&mut self, store: &Store, count: usize, visit: &mut VisitWalked<'_>) -> Result<bool, Error> {
+        let (mut left, mut reached) = (count, None::<Vec<u8>>);
+        let visit = &mut |key: &[u8], value: engine::Result<&[u8]>| {
             visit(key, value);
+            let reached = reached.get_or_insert_default();
+            reached.clear();
+            reached.extend_from_slice(key);
             left = left.saturating_sub(1);
-            if left > 0 {
-                return ControlFlow::Continue(());
-            }
-            reached = Some(key.to_vec());
-            ControlFlow::Break(())
+            if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
-        if engine.info().ordered {
-            let start = self.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            engine.scan(KeyRange { start, end: Bound::Unbounded }, visit)?;
-            self.after = reached;
-            return Ok(self.after.is_some());
+        if !store.info().ordered {
+            self.position = store.walk_each(self.position, visit)?;
+            return Ok(self.position > 0);
         }
-        self.position = engine.walk(self.position, visit)?;
-        Ok(self.position > 0)
+        let start = self.from.as_ref().map(Vec::as_slice);
+        let outcome = store.scan_each(KeyRange { start, end: Bound::Unbounded }, visit);
+        self.from = reached.map_or_else(|| self.from.clone(), Bound::Excluded);
+        outcome?;
+        Ok(left == 0)
+    }
+
+    /// After an error, moves on to where another step may succeed: each time behind all keys that share a shorter prefix
+    /// with the last key that was visited. Returns `false` if there is no such place.
+    pub fn skip(&mut self) -> bool {
+        let next = match &self.from {
+            Bound::Unbounded => None,
+            Bound::Excluded(key) => prefix_end(key),
+            Bound::Included(key) => prefix_end(key.split_last().map_or(&[], |(_, prefix)| prefix)),
+        };
+        let is_there = next.is_some();
+        self.from = next.map_or(Bound::Unbounded, Bound::Included);
+        is_there
+    }
+
+    /// Returns `true` if the last step began where [`Walk::skip`] has moved to.
+    pub fn has_skipped(&self) -> bool {
+        matches!(self.from, Bound::Included(_))
     }
 }

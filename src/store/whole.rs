@@ -4,11 +4,10 @@ use super::{Error, Txn, keyspace::Keyspace, own::Own, space::Space};
 use crate::engine::KeyRange;
 use std::ops::ControlFlow;
 
-/// A key with its value and deadline.
+/// A key with its value and deadline, or without them if they cannot be read.
 struct Pair<'g> {
     key: &'g [u8],
-    value: Vec<u8>,
-    deadline: u64,
+    entry: Option<(Vec<u8>, u64)>,
 }
 
 impl<'g> Txn<'g> {
@@ -36,14 +35,23 @@ impl<'g> Txn<'g> {
 
     /// All that one database has.
     fn all_of(&mut self, space: Space) -> Result<Vec<Pair<'g>>, Error> {
-        let (arena, mut all) = (self.arena(), Vec::new());
+        let (arena, mut all, mut failed) = (self.arena(), Vec::new(), Ok(()));
         self.select(space);
         self.scan(KeyRange::ALL, &mut |key, entry| {
             let key = &*arena.alloc_slice_copy(key);
-            all.push(Pair { key, value: entry.value.to_vec(), deadline: entry.deadline });
+            let entry = match entry {
+                Ok(entry) => Some((entry.value.to_vec(), entry.deadline)),
+                // It is moved as what it is: other keys are not to wait until it is gone.
+                Err(error) if error.is_unreadable_value() => None,
+                Err(error) => {
+                    failed = Err(error);
+                    return ControlFlow::Break(());
+                }
+            };
+            all.push(Pair { key, entry });
             ControlFlow::Continue(())
         })?;
-        Ok(all)
+        failed.map(|()| all)
     }
 
     /// Exchanges two databases, in one commit of all their keys.
@@ -68,8 +76,11 @@ impl<'g> Txn<'g> {
         }
         for (space, _, new) in sides {
             self.select(space);
-            for Pair { key, value, deadline } in new {
-                self.put_until(key, value, *deadline)?;
+            for Pair { key, entry } in new {
+                match entry {
+                    Some((value, deadline)) => self.put_until(key, value, *deadline)?,
+                    None => self.put_corrupt(key)?,
+                }
             }
         }
         Ok(())

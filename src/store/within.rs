@@ -20,18 +20,18 @@ impl Keyspace for Txn<'_> {
         if !own.cleared {
             stored::scan(below, space, range, &mut |stored, key, value| {
                 if !own.values.contains_key(stored)
-                    && let Some(entry) = moment.entry(Some(value))
+                    && let Some(entry) = moment.each(value)
                 {
                     after = visit(key, entry);
                 }
                 after
             })?;
         }
-        for (stored, value) in &own.values {
+        for stored in own.values.keys() {
             if after.is_break() {
                 break;
             }
-            if let (Some(key), Some(entry)) = (space.key(stored), moment.entry(*value))
+            if let (Some(key), Some(entry)) = (space.key(stored), own.entry(stored, moment))
                 && range.contains(key)
             {
                 after = visit(key, entry);
@@ -57,9 +57,8 @@ impl Keyspace for Txn<'_> {
             return Ok(after);
         }
         let (keys, mut before) = (ours.map(|(stored, _)| *stored).collect::<Vec<_>>(), 0);
-        store.read(&keys, &mut |_, value| {
-            before += u64::from(value.is_some());
-            ControlFlow::Continue(())
+        store.read_each(&keys, &mut |_, value| {
+            before += u64::from(!matches!(value, Ok(None)));
         })?;
         Ok(store.count_in(space)?.saturating_sub(before) + after)
     }
@@ -70,8 +69,8 @@ impl Keyspace for Txn<'_> {
         if own.cleared {
             return Ok(());
         }
-        Ok(stored::sample(store.engine(), space, random, &mut |stored, key, value| match moment
-            .entry(Some(value))
+        Ok(stored::sample(store, space, random, &mut |stored, key, value| match moment
+            .each(value)
             .filter(|_| !own.values.contains_key(stored))
         {
             Some(entry) => visit(key, entry),
@@ -88,8 +87,8 @@ impl Keyspace for Txn<'_> {
         let (store, space) = (self.store(), self.space());
         let (own, moment) = self.own_writes();
         if cursor == 0 {
-            for (stored, value) in &own.values {
-                if let (Some(key), Some(entry)) = (space.key(stored), moment.entry(*value)) {
+            for stored in own.values.keys() {
+                if let (Some(key), Some(entry)) = (space.key(stored), own.entry(stored, moment)) {
                     let _all_of_them = visit(key, entry);
                 }
             }
@@ -98,7 +97,7 @@ impl Keyspace for Txn<'_> {
             return Ok(0);
         }
         store.walk(space, cursor, count, &mut |stored, key, value| match moment
-            .entry(Some(value))
+            .each(value)
             .filter(|_| !own.values.contains_key(stored))
         {
             Some(entry) => visit(key, entry),

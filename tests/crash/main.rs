@@ -12,12 +12,14 @@
 mod support;
 
 mod client;
+mod corruption;
 mod descriptors;
 mod disk;
 #[cfg(target_os = "linux")]
 mod ending;
 mod faults;
 mod first_start;
+mod flips;
 mod history;
 #[cfg(target_os = "linux")]
 mod injected;

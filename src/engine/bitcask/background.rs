@@ -147,13 +147,16 @@ fn work(files: &Files, rewrite: bool, stop: &dyn Fn() -> bool) -> Result<()> {
         files.merge_all(stop)?;
     }
     while files.is_merge_due() && files.merge_oldest(stop)? {}
+    let mut failed = Ok(());
     for segment in files.segments.sealed() {
         if stop() {
             break;
         }
         if !segment.has_hint.load(Ordering::Relaxed) {
-            reading::write_hint(&segment)?;
+            // A corrupt segment gets no hint; the segments behind it do.
+            let written = reading::write_hint(&segment);
+            failed = failed.and(written);
         }
     }
-    Ok(())
+    failed
 }

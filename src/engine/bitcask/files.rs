@@ -2,14 +2,14 @@
 
 use super::{
     super::{
-        Batch, Error, KeyRange, Op, Result, VisitPair, VisitValue,
+        Batch, Error, KeyRange, Op, Result, VisitEach, VisitValue,
         aof::{Aof, EMPTY},
         memory::{Concurrent, KEYS, Table, discard},
         path,
     },
     directory::Directory,
     info::NAME,
-    place::Place,
+    place::{Place, sum_of},
     segment::{OpenFiles, Segment, Segments, path_of},
 };
 use smallvec::SmallVec;
@@ -145,7 +145,10 @@ impl Files {
                     None => None,
                     Some((place, segment)) => {
                         let segment = segment.as_ref().ok_or_else(|| lost(place.segment))?;
-                        Some(segment.read(*place, buffer)?)
+                        let value = segment.read(*place, buffer).map_err(|error| {
+                            error.of_value(index, keys.get(index).copied().unwrap_or_default(), true)
+                        })?;
+                        Some(value)
                     }
                 };
                 if visit(index, value).is_break() {
@@ -156,8 +159,8 @@ impl Files {
         })
     }
 
-    /// See [`Engine::scan`](super::super::Engine::scan).
-    pub(super) fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+    /// See [`Engine::scan_each`](super::super::Engine::scan_each).
+    pub(super) fn scan(&self, range: KeyRange<'_>, visit: &mut VisitEach<'_>) -> Result<()> {
         let view = self.segments.view();
         let (gathered, mut outcome) = (Cell::new(Gathered::default()), Ok(()));
         let mut gather = |key: &[u8], place: &[u8]| {
@@ -179,8 +182,8 @@ impl Files {
         outcome
     }
 
-    /// See [`Engine::walk`](super::super::Engine::walk).
-    pub(super) fn walk(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
+    /// See [`Engine::walk_each`](super::super::Engine::walk_each).
+    pub(super) fn walk(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
         let Some(mut place) = Directory::place(position) else { return Ok(0) };
         if position == 0 {
             self.table.wait_until_settled();
@@ -212,7 +215,7 @@ impl Files {
             });
             let mut places = Vec::with_capacity(offsets.len());
             places.extend(values.zip(offsets).map(|(value, &offset)| {
-                let (length, sum) = (value.len() as u32, crc32fast::hash(value));
+                let (length, sum) = (value.len() as u32, sum_of(value));
                 Place { segment, offset, length, sum }.to_bytes()
             }));
             self.table.write_alone(&batch.with_values(places.iter().map(|place| &place[..])))
@@ -296,7 +299,7 @@ impl Gathered {
     fn read(
         mut self,
         find: impl Fn(u32) -> Option<Arc<Segment>>,
-        visit: &mut VisitPair<'_>,
+        visit: &mut VisitEach<'_>,
     ) -> Result<ControlFlow<()>> {
         self.found.sort_unstable();
         let mut segment: Option<Arc<Segment>> = None;
@@ -306,8 +309,12 @@ impl Gathered {
                     Some(same) => segment.insert(same),
                     None => segment.insert(find(place.segment).ok_or_else(|| lost(place.segment))?),
                 };
-                let value = segment.read(place, buffer)?;
-                if visit(self.keys.get(begin..end).unwrap_or_default(), value).is_break() {
+                let key = self.keys.get(begin..end).unwrap_or_default();
+                let next = match segment.read(place, buffer) {
+                    Ok(value) => visit(key, Ok(value)),
+                    Err(error) => visit(key, Err(error.of_value(0, key, true))),
+                };
+                if next.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }

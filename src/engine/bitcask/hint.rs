@@ -8,7 +8,7 @@ use super::{
         path,
     },
     directory::Directory,
-    place::{PLACE, Place},
+    place::{PLACE, Place, sum_of},
 };
 use std::{
     fs::{self, File},
@@ -49,14 +49,19 @@ impl Hint {
             match *op {
                 Op::Put { key, value } => {
                     let (offset, length) = (part.place(value), value.len() as u32);
-                    let place = Place { segment: id, offset, length, sum: crc32fast::hash(value) };
-                    self.push(PUT, key);
-                    self.0.extend_from_slice(&place.to_bytes());
+                    let place = Place { segment: id, offset, length, sum: sum_of(value) };
+                    self.put(key, place);
                 }
                 Op::Delete { key } => self.push(DELETE, key),
                 Op::Clear => self.0.push(CLEAR),
             }
         }
+    }
+
+    /// Adds a write of a value.
+    pub(super) fn put(&mut self, key: &[u8], place: Place) {
+        self.push(PUT, key);
+        self.0.extend_from_slice(&place.to_bytes());
     }
 
     fn push(&mut self, what: u8, key: &[u8]) {

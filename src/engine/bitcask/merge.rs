@@ -5,14 +5,16 @@
 //! written is synced: the values that were moved, and the writes for which others were not.
 
 use super::{
-    super::{Batch, Result, memory::Table, path},
+    super::{Batch, KeyRange, Result, layout, memory::Table, path},
     files::{Files, SEGMENT},
-    hint::{self, Entry},
+    hint::{self, Entry, Hint},
+    info::NAME,
     place::Place,
     reading,
     segment::Segment,
 };
 use std::{
+    ops::ControlFlow,
     thread,
     time::{Duration, Instant},
 };
@@ -31,6 +33,24 @@ const PAUSE: Duration = Duration::from_micros(200);
 
 /// Whether it is to end.
 pub(super) type Stop<'s> = &'s dyn Fn() -> bool;
+
+/// Returns the value to write for a key that is moved: with [`layout::CORRUPT`] before it if it is corrupt, so that it stays
+/// corrupt.
+fn value_to_move(from: &Segment, key: &[u8], place: Place) -> Result<Vec<u8>> {
+    let mut value = Vec::new();
+    match from.read(place, &mut value) {
+        Ok(_) => {}
+        Err(error) if error.is_damage() => {
+            let error = error.of_value(0, key, true);
+            if !layout::is_corrupt(&value) {
+                log::warn!("{NAME}: a merge moves a corrupt value as it is: {error}");
+                value.splice(..0, layout::CORRUPT);
+            }
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(value)
+}
 
 impl Files {
     /// Whether a merge is worth its work.
@@ -61,7 +81,15 @@ impl Files {
         let mut moved = 0;
         // After a clear, for one, there is nothing to look for.
         if self.table.len() > 0 {
-            let hint = reading::hint_of(&oldest)?;
+            let hint = match reading::hint_of(&oldest) {
+                Ok(hint) => hint,
+                // The table knows the keys that are alive in it.
+                Err(error) if error.is_damage() => {
+                    log::warn!("{NAME}: a merge moves what is alive of a corrupt segment: {error}");
+                    self.hint_from_table(oldest.id)
+                }
+                Err(error) => return Err(error),
+            };
             let mut entries = hint.entries().peekable();
             while entries.peek().is_some() {
                 if stop() {
@@ -95,8 +123,7 @@ impl Files {
             if !self.is_alive(key, place) {
                 continue;
             }
-            let mut value = Vec::new();
-            from.read(place, &mut value)?;
+            let value = value_to_move(from, key, place)?;
             bytes += value.len();
             values.push((key, place, value));
             if bytes >= enough {
@@ -112,6 +139,20 @@ impl Files {
             thread::sleep(started.elapsed().max(PAUSE));
         }
         Ok(moved)
+    }
+
+    /// Returns the keys of the table whose values are in segment `id`, without what that segment deletes: for the oldest
+    /// segment that is not needed.
+    fn hint_from_table(&self, id: u32) -> Hint {
+        let mut hint = Hint::default();
+        let mut add = |key: &[u8], place: &[u8]| {
+            if let Some(place) = Place::of(place).filter(|place| place.segment == id) {
+                hint.put(key, place);
+            }
+            ControlFlow::Continue(())
+        };
+        self.table.scan_in_steps(KeyRange::ALL, &mut add, &mut || ControlFlow::Continue(()));
+        hint
     }
 
     fn is_alive(&self, key: &[u8], place: Place) -> bool {

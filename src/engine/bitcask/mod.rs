@@ -11,6 +11,7 @@
 //! In the order of the data: [`open`], [`files`] (reads and writes), [`merge`], [`background`].
 
 mod background;
+mod corrupt;
 mod directory;
 mod files;
 mod hint;
@@ -24,14 +25,14 @@ mod segment;
 mod tests;
 
 use super::{
-    Batch, Check, Engine, Error, Figure, Fsync, Info, KeyRange, Kind, OpenOptions, Result, VisitPair,
-    VisitValue, aof::MAX_LENGTH, path,
+    Batch, Check, Engine, Error, Figure, Fsync, Info, KeyRange, Kind, OpenOptions, Result, VisitEach,
+    VisitPair, VisitValue, aof::MAX_LENGTH, path,
 };
 use background::Background;
 use files::{After, Files};
 pub use info::FORMAT;
 use info::{INFO, NAME};
-use std::{fs::File, sync::Arc};
+use std::{fs::File, ops::ControlFlow, sync::Arc};
 
 /// The engine's row in the list.
 pub const KIND: Kind = Kind {
@@ -54,6 +55,21 @@ impl Bitcask {
         let files = Arc::new(files);
         Ok(Self { background: Background::start(Arc::clone(&files))?, files, lock })
     }
+}
+
+/// Visits a pair, unless it or one before it has `failed`.
+fn up_to_error(
+    failed: &mut Option<Error>,
+    key: &[u8],
+    value: Result<&[u8]>,
+    visit: &mut VisitPair<'_>,
+) -> ControlFlow<()> {
+    match value {
+        Ok(value) if failed.is_none() => return visit(key, value),
+        Ok(_) => {}
+        Err(error) => drop(failed.get_or_insert(error)),
+    }
+    ControlFlow::Break(())
 }
 
 impl Engine for Bitcask {
@@ -97,10 +113,23 @@ impl Engine for Bitcask {
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        let mut failed = None;
+        self.files.scan(range, &mut |key, value| up_to_error(&mut failed, key, value, visit))?;
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn scan_each(&self, range: KeyRange<'_>, visit: &mut VisitEach<'_>) -> Result<()> {
         self.files.scan(range, visit)
     }
 
     fn walk(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
+        let mut failed = None;
+        let next =
+            self.files.walk(position, &mut |key, value| up_to_error(&mut failed, key, value, visit))?;
+        failed.map_or(Ok(next), Err)
+    }
+
+    fn walk_each(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
         self.files.walk(position, visit)
     }
 

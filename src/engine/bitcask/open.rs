@@ -8,6 +8,7 @@ use super::{
         memory::Table,
         path,
     },
+    corrupt::Corrupt,
     directory::Directory,
     files::Files,
     hint::{self, Hint},
@@ -154,20 +155,35 @@ pub(super) fn check(path: &Path) -> Result<Sound> {
     listing.take_empty(path)?;
     let (sealed, last) = listing.split(path)?;
     let (open, mut table) = (OpenFiles::new(0), Directory::default());
-    let (mut records, mut without_hint) = (0, 0);
+    let (mut records, mut without_hint, mut corrupt) = (0, 0, Corrupt::default());
     for &id in sealed {
         let segment = Segment::sealed(path, id, &open)?;
-        let (hint, number) = reading::read(&segment)?;
-        without_hint += usize::from(Hint::read(&segment.path, &*segment.file()?).as_ref() != Some(&hint));
+        let beside = Hint::read(&segment.path, &*segment.file()?);
+        let (hint, number) = match (corrupt.read(&segment), beside) {
+            (Ok(read), beside) => {
+                without_hint += usize::from(beside.as_ref() != Some(&read.0));
+                read
+            }
+            // A start takes the hint, and each read compares its own value.
+            (Err(error), Some(hint)) if error.is_damage() => {
+                corrupt.note(id, error);
+                (hint, 0)
+            }
+            (Err(error), _) => return Err(error),
+        };
         hint.apply(&mut table);
         records += number;
     }
     let at = path_of(path, last);
     let file = File::open(&at).map_err(Error::io("open", &at))?;
     let mut hint = Hint::default();
-    let tail =
-        read_last(&file, (NAME, &at), &mut |restored| hint.restore(last, &restored)).map_err(damage)?;
+    let tail = read_last(&file, (NAME, &at), &mut |restored| {
+        hint.restore(last, &restored);
+        corrupt.look_at(last, &restored);
+    });
+    let tail = tail.map_err(damage)?;
     hint.apply(&mut table);
+    corrupt.end(path, &table)?;
     let torn = file.metadata().map_err(Error::io("read", &at))?.len() - tail.end;
     let mut remarks = Vec::new();
     if tail.torn {

@@ -1,5 +1,7 @@
 //! What the table has of a value: where it is.
 
+use super::super::layout;
+
 /// Where a value is on disk, and what it must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
@@ -9,8 +11,15 @@ pub(super) struct Place {
     pub(super) offset: u64,
     /// Its bytes.
     pub(super) length: u32,
-    /// Its CRC-32.
+    /// Its checksum.
     pub(super) sum: u32,
+}
+
+/// Returns the checksum of a value: its CRC-32, or for a value that was corrupt before it was written anew a number that
+/// is never its CRC-32, so that no read returns it.
+pub(super) fn sum_of(value: &[u8]) -> u32 {
+    let sum = crc32fast::hash(value);
+    if layout::is_corrupt(value) { !sum } else { sum }
 }
 
 /// Bytes of a place. A segment ends with the batch that makes it long enough, so five bytes of an offset are more
@@ -60,6 +69,13 @@ mod tests {
             assert_eq!(Place::of(&place.to_bytes()), Some(place));
         }
         assert_eq!(Place::of(&[0; PLACE - 1]), None);
+    }
+
+    #[test]
+    fn a_value_that_was_corrupt_before_has_no_sum_of_its_own() {
+        for (value, is_corrupt) in [(&b""[..], false), (b"\xffkvbench", false), (&layout::CORRUPT, true)] {
+            assert_eq!(sum_of(value) != crc32fast::hash(value), is_corrupt);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Segments: the files, and the one list of them.
 
 use super::{
-    super::{Error, Result, aof::Storage},
+    super::{Error, Result, aof::Storage, layout},
     info::NAME,
     place::Place,
 };
@@ -110,11 +110,12 @@ impl Segment {
         if crc32fast::hash(value) == place.sum {
             return Ok(value);
         }
-        let path = self.path.display();
-        let message = format!(
-            "{path} is damaged: the checksum of the value of {length} bytes at byte {} is wrong; restore a backup",
-            place.offset
-        );
+        let (path, at) = (self.path.display(), place.offset);
+        let detail = match layout::is_corrupt(value) {
+            true => "it was corrupt before it was moved there",
+            false => "its checksum is wrong",
+        };
+        let message = format!("{path} is corrupt at byte {at} ({length} bytes): {detail}");
         Err(Error::Library { engine: NAME, message })
     }
 }

@@ -242,7 +242,7 @@ impl Engine for Lmdb {
         let txn = self.env.read_txn().map_err(|error| self.fail(error))?;
         for (index, key) in keys.iter().enumerate() {
             let value = if (min..=max).contains(&key.len()) {
-                self.db.get(&txn, key).map_err(|error| self.fail(error))?
+                self.db.get(&txn, key).map_err(|error| self.fail(error).of_value(index, key, false))?
             } else {
                 None
             };

@@ -226,7 +226,7 @@ impl Engine for RocksDb {
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         if let [key] = keys {
-            let value = self.db.get_pinned(key).map_err(|error| self.fail(error))?;
+            let value = self.db.get_pinned(key).map_err(|error| self.fail(error).of_value(0, key, false))?;
             let _ = visit(0, value.as_deref());
             return Ok(());
         }
@@ -238,8 +238,8 @@ impl Engine for RocksDb {
         options.set_snapshot(&snapshot);
         for (first, keys) in (0..).step_by(READS).zip(keys.chunks(READS)) {
             let values = self.db.batched_multi_get_cf_opt(&family, keys.iter().copied(), false, &options);
-            for (index, value) in (first..).zip(values) {
-                let value = value.map_err(|error| self.fail(error))?;
+            for ((index, key), value) in (first..).zip(keys).zip(values) {
+                let value = value.map_err(|error| self.fail(error).of_value(index, key, false))?;
                 if let ControlFlow::Break(()) = visit(index, value.as_deref()) {
                     return Ok(());
                 }

@@ -225,9 +225,16 @@ fn apply(connection: &mut Connection, batch: &Batch<'_>) -> rusqlite::Result<()>
     txn.commit()
 }
 
-fn get(connection: &Connection, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> rusqlite::Result<()> {
+/// `at` is the index of the key that is being read.
+fn get(
+    connection: &Connection,
+    keys: &[&[u8]],
+    at: &mut usize,
+    visit: &mut VisitValue<'_>,
+) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(GET)?;
     for (index, key) in keys.iter().enumerate() {
+        *at = index;
         let mut rows = statement.query((key,))?;
         let flow = match rows.next()? {
             Some(row) => visit(index, Some(blob(row, 0)?)),
@@ -314,20 +321,30 @@ impl Engine for Sqlite {
     }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
-        self.reading(|connection| match keys {
+        let mut at = 0;
+        let read = self.reading(|connection| match keys {
             // A statement sees one moment; several of them need a transaction for that.
-            [] | [_] => get(connection, keys, visit),
+            [] | [_] => get(connection, keys, &mut at, visit),
             _ => {
                 connection.prepare_cached("BEGIN")?.execute([])?;
-                get(connection, keys, visit)?;
+                get(connection, keys, &mut at, visit)?;
                 connection.prepare_cached("COMMIT")?.execute([]).map(drop)
             }
-        })
+        });
+        read.map_err(|error| error.of_value(at, keys.get(at).copied().unwrap_or_default(), false))
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_keys(NAME, self.key_limits())?;
-        apply(&mut self.writer(), batch).map_err(|error| self.fail(error))?;
+        apply(&mut self.writer(), batch).map_err(|error| {
+            match (error.sqlite_error_code(), self.fail(error)) {
+                // The transaction was rolled back.
+                (Some(ErrorCode::DatabaseCorrupt), Error::Library { engine, message }) => {
+                    Error::CorruptWrite { engine, message }
+                }
+                (_, error) => error,
+            }
+        })?;
         // Under `always` the commit is synced before it is visible.
         if sync && self.is_lazy.load(Ordering::Relaxed) { self.sync() } else { Ok(()) }
     }

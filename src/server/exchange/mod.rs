@@ -322,30 +322,41 @@ impl Exchange {
         // Bounded, because what a full reply leaves over is listed again.
         let run = lookups.get(self.next..self.end.min(self.next + READS)).unwrap_or_default();
         list_keys(run, requests.from(self.next, data), self.space, &arena, &mut keys);
-        let reply = &mut self.reply;
-        let visit = &mut |_, value: Option<&[u8]>| {
-            if reply.has_overflowed() {
-                return ControlFlow::Break(());
-            }
-            if value.map_or(0, <[u8]>::len) > most.saturating_sub(walked + reply.len() - cursor.reply_start) {
-                too_much = true;
-                reply.truncate(cursor.reply_start);
-                return ControlFlow::Break(());
-            }
-            if let Some((read, args)) = reading(lookups, requests, data, cursor.at) {
-                cursor.answer(read, args, value, &moment, reply);
-                if let Read::Whole(_) = read {
-                    walked += value.map_or(0, <[u8]>::len);
+        let (reply, mut first_key) = (&mut self.reply, 0);
+        let outcome = loop {
+            let keys = keys.get(first_key..).unwrap_or_default();
+            let visit = &mut |_, value: Option<&[u8]>| {
+                if reply.has_overflowed() {
+                    return ControlFlow::Break(());
                 }
-            }
-            if cursor.key == 0 && reply.len() >= REPLY_SIZE {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
+                if value.map_or(0, <[u8]>::len)
+                    > most.saturating_sub(walked + reply.len() - cursor.reply_start)
+                {
+                    too_much = true;
+                    reply.truncate(cursor.reply_start);
+                    return ControlFlow::Break(());
+                }
+                if let Some((read, args)) = reading(lookups, requests, data, cursor.at) {
+                    cursor.answer(read, args, value, &moment, reply);
+                    if let Read::Whole(_) = read {
+                        walked += value.map_or(0, <[u8]>::len);
+                    }
+                }
+                if cursor.key == 0 && reply.len() >= REPLY_SIZE {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            };
+            let read = if most < usize::MAX { store.read(keys, visit) } else { store.read_long(keys, visit) };
+            // A value that cannot be read fails its own request only. The requests behind it see a later snapshot.
+            match (&read, reading(lookups, requests, data, cursor.at)) {
+                (Err(error), Some((read, args))) if let Some(index) = error.index_of_value() => {
+                    first_key += index + 1 + cursor.fail(read, args, error, reply);
+                }
+                _ => break read,
             }
         };
-        let outcome =
-            if most < usize::MAX { store.read(&keys, visit) } else { store.read_long(&keys, visit) };
         self.keys = recycle(keys);
         self.next = cursor.at;
         self.found.add(cursor.found);

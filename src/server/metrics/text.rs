@@ -161,6 +161,7 @@ impl Text {
             }
         }
         self.counter("expired_keys", "Keys that have expired and were removed.", store.expiry().removed());
+        self.counter("corrupt_reads", "Reads that failed because data are corrupt.", store.corrupt_reads());
         for figure in store.figures() {
             self.gauge(&format!("engine_{}", figure.name), figure.help, figure.value);
         }
