@@ -177,3 +177,21 @@ impl Error {
         move |source| Self::Io { action, path, source }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_of_an_error_is_printable_and_short_and_has_its_database() {
+        let of_2 = [&layout::key_head(2), &b"k"[..]].concat();
+        for (key, name) in [
+            (&b"user:1"[..], r#"the key "user:1""#.to_owned()),
+            (b"a\r\n\xff\"", r#"the key "a\r\n\xff\"""#.into()),
+            (&[b'x'; 100], format!(r#"the key "{}"... of 100 bytes"#, "x".repeat(64))),
+            (&of_2, r#"the key "k" of database 2"#.into()),
+        ] {
+            assert_eq!(KeyName(key).to_string(), name);
+        }
+    }
+}

@@ -224,8 +224,7 @@ fn open_at(path: &Path, options: &OpenOptions) -> Result<(Database, Keyspace), f
 
 /// fjall compares each block with its checksum when it reads it.
 fn check_copy(path: &Path) -> Result<Sound> {
-    let remark =
-        "some damage in its journal is not found: fjall takes it for the end of the journal, as after a crash";
+    let remark = "some damage in its journal is not found: fjall takes it for the end of the journal, as after a crash";
     let sound = Sound::by_scan(Fjall::open(&OpenOptions::for_check(path))?)?;
     Ok(Sound { remark: Some(remark.into()), ..sound })
 }

@@ -35,10 +35,15 @@ impl Store {
         self.corrupt_reads.0.load(Ordering::Relaxed)
     }
 
+    /// Returns `true` if an error of a read means that data are corrupt. Those of a cluster may mean anything.
+    pub(super) fn is_corruption(&self, error: &engine::Error) -> bool {
+        error.is_damage() && !self.is_shared()
+    }
+
     /// Counts a failed read, if data are corrupt.
     #[cold]
     pub(super) fn count_failed(&self, error: engine::Error) -> engine::Error {
-        if error.is_damage() {
+        if self.is_corruption(&error) {
             self.corrupt_reads.0.fetch_add(1, Ordering::Relaxed);
         }
         error

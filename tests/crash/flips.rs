@@ -3,7 +3,7 @@
 
 use crate::{
     corruption::{ask, text},
-    support::{KVBENCH, Server, stores},
+    support::{Client, KVBENCH, PATIENCE, Server, stores},
 };
 use rand::{RngCore, SeedableRng, rngs::StdRng};
 use redis_protocol::resp2::types::OwnedFrame;
@@ -11,6 +11,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    time::Instant,
 };
 
 /// Keys, all with values of their own.
@@ -116,7 +117,7 @@ fn is_in(store: &str, path: &Path) -> Place {
 }
 
 /// What the other keys are: as they were, or not.
-fn others(client: &mut crate::support::Client) -> &'static str {
+fn others(client: &mut Client) -> &'static str {
     let replies: Vec<_> = (0..KEYS)
         .filter(|number| *number != VICTIM)
         .map(|number| (number, client.call(&["GET", &key(number)])))
@@ -130,7 +131,7 @@ fn others(client: &mut crate::support::Client) -> &'static str {
 }
 
 /// A key that fails alone: others go on, and it can be replaced and removed.
-fn assert_alone(store: &str, client: &mut crate::support::Client) {
+fn assert_alone(store: &str, client: &mut Client) {
     let (victim, other) = (key(VICTIM), key(1));
     let replies = ask(client, &[&["GET", &other], &["GET", &victim], &["GET", &other], &["INCR", &victim]]);
     let other_value = String::from_utf8(value(1)).unwrap();
@@ -180,6 +181,40 @@ fn a_corrupt_page_of_sqlite_fails_its_own_keys_only() {
     }
     assert_eq!(ask(&mut client, &[&["SET", "new", "y"], &["GET", "new"]]), ["OK", "y"]);
     assert!(text(&client.call(&["INFO"])).contains("writes_refused:0"));
+}
+
+/// The walk of a start looks for expiration times in all blocks. It goes on behind a corrupt one, and ends.
+#[test]
+#[cfg(feature = "fjall")]
+fn active_expiration_goes_on_behind_a_corrupt_block() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start_command(&mut command(dir.path(), "fjall"));
+    let mut client = server.connect();
+    for number in 0..KEYS {
+        client.call(&[b"SET", key(number).as_bytes(), &value(number), b"PXAT", b"4000000000000"]);
+    }
+    client.call(&["SET", "last", "v", "PX", "5000"]);
+    client.call(&["DEBUG", "SETTLE"]);
+    assert!(server.terminate().success());
+    let mut flipped = 0;
+    for path in files(&dir.path().join("data")).iter().filter(|path| is_in("fjall", path) == Place::Data) {
+        let mut bytes = fs::read(path).unwrap();
+        for at in places_of(&value(VICTIM), &bytes) {
+            bytes[at] ^= 1;
+            flipped += 1;
+        }
+        fs::write(path, bytes).unwrap();
+    }
+    assert_eq!(flipped, 1);
+    let server = Server::start_command(&mut command(dir.path(), "fjall"));
+    let mut client = server.connect();
+    let deadline = Instant::now() + PATIENCE;
+    while !text(&client.call(&["INFO"])).contains("expired_keys:1\r") {
+        assert!(Instant::now() < deadline, "the key behind the corrupt block is not removed");
+    }
+    assert!(server.terminate().success());
+    let log = fs::read_to_string(dir.path().join("log")).unwrap();
+    assert_eq!(log.matches("active expiration passes over").count(), 1, "{log}");
 }
 
 /// One row of the table.
