@@ -9,6 +9,7 @@ use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteG
 use std::{
     collections::VecDeque,
     fs::{self, File},
+    io,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -84,7 +85,16 @@ impl Segment {
         if let Some(file) = self.file.get() {
             return Ok(Arc::clone(file));
         }
-        let file = Arc::new(File::open(&self.path).map_err(Error::io("open", &self.path))?);
+        #[cfg(test)]
+        BEFORE_OPEN.take().into_iter().for_each(|work| work());
+        let file = match File::open(&self.path) {
+            Ok(file) => Arc::new(file),
+            Err(error) => {
+                // A merge has removed the file since the look above; before that it opened the file for its readers.
+                let held = self.file.get().filter(|_| error.kind() == io::ErrorKind::NotFound);
+                return held.cloned().ok_or_else(|| Error::io("open", &self.path)(error));
+            }
+        };
         // One too many, when two threads are here at once, does no harm.
         if self.files.open.load(Ordering::Relaxed) < self.files.most {
             self.keep(Arc::clone(&file) as _);
@@ -118,6 +128,17 @@ impl Segment {
         let message = format!("{path} is corrupt at byte {at} ({length} bytes): {detail}");
         Err(Error::Library { engine: NAME, message })
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    static BEFORE_OPEN: std::cell::Cell<Option<Box<dyn FnOnce()>>> = const { std::cell::Cell::new(None) };
+}
+
+/// Runs `work` on this thread when it has next found a segment closed, before it opens the file.
+#[cfg(test)]
+pub(super) fn before_open(work: impl FnOnce() + 'static) {
+    BEFORE_OPEN.set(Some(Box::new(work)));
 }
 
 impl Drop for Segment {

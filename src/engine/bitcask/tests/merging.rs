@@ -1,10 +1,19 @@
 //! Merges: what they keep, what they remove, and who may read meanwhile.
 
 use super::{
-    super::super::{KeyRange, Location},
+    super::{
+        super::{KeyRange, Location},
+        segment::before_open,
+    },
     *,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 #[test]
 fn a_full_segment_is_sealed_and_the_next_one_begun() {
@@ -132,18 +141,51 @@ fn more_segments_than_may_be_open_are_read() {
         store.roll();
     }
     store.shut(true);
-    let mut options = OpenOptions::for_check(&store.path());
+    store.engine = Some(open_with_few_files(&store.path()));
+    assert_eq!(all(store.engine()), store.model);
+    assert!(open_files(&store) < 30, "{} files", open_files(&store));
+}
+
+fn open_with_few_files(path: &Path) -> Bitcask {
+    let mut options = OpenOptions::for_check(path);
     options.max_files = 0;
     assert!(matches!(options.location, Location::Path(_)));
     let engine = Bitcask::open(&options).unwrap();
     engine.background.stop();
-    let open = || {
-        let files = fs::read_dir("/proc/self/fd").unwrap();
-        let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
-        targets.filter(|target| target.starts_with(store.path())).count()
-    };
-    assert_eq!(all(&engine), store.model);
-    assert!(open() < 30, "{} files", open());
+    engine
+}
+
+/// Number of descriptors of this process below the store's directory.
+fn open_files(store: &Store) -> usize {
+    let files = fs::read_dir("/proc/self/fd").unwrap();
+    let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
+    targets.filter(|target| target.starts_with(store.path())).count()
+}
+
+/// A read has found the file closed, a merge removes it, and the read goes on.
+#[test]
+fn a_read_that_opens_a_segment_which_a_merge_removes_succeeds() {
+    let mut store = Store::new();
+    for number in 0..40_u32 {
+        store.put(&number.to_be_bytes(), &[number as u8; 10]);
+        store.roll();
+    }
+    store.shut(true);
+    store.engine = Some(open_with_few_files(&store.path()));
+    store.check();
+    // Every file that may stay open is; the last sealed segment is closed.
+    let last = store.engine().files.segments.sealed().pop().unwrap();
+    let number = last.id - 1;
+    let engine = Arc::new(store.engine.take().unwrap());
+    let merged = Arc::new(AtomicBool::new(false));
+    let (merging, done) = (Arc::clone(&engine), Arc::clone(&merged));
+    before_open(move || {
+        assert!(merging.files.merge_all(&|| false).unwrap());
+        done.store(true, Ordering::Relaxed);
+    });
+    let found = get(&engine, &number.to_be_bytes()).unwrap();
+    assert!(merged.load(Ordering::Relaxed) && !last.path.exists(), "the file was open");
+    assert_eq!(found, Some(vec![number as u8; 10]));
 }
 
 #[test]
