@@ -99,6 +99,12 @@ impl Files {
             }
         }
         self.sync()?;
+        while self.segments.is_crowded_by(&oldest) {
+            if stop() {
+                return Ok(false);
+            }
+            thread::sleep(PAUSE);
+        }
         // Who has found it in the table goes on reading it.
         oldest.hold()?;
         // Where one of these fails, the next merge begins with it again: no later segment goes before it.

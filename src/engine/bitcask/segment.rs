@@ -31,7 +31,7 @@ pub(super) fn id_of(name: &str) -> Option<u32> {
     if is_number && suffix == SUFFIX { id.parse().ok() } else { None }
 }
 
-/// How many segments may be open all the time.
+/// Number of segments that are open all the time, and its limit.
 pub(super) struct OpenFiles {
     open: AtomicU64,
     most: u64,
@@ -41,6 +41,11 @@ impl OpenFiles {
     pub(super) fn new(most: u64) -> Arc<Self> {
         Arc::new(Self { open: AtomicU64::new(0), most })
     }
+
+    /// Returns `true` if one more would exceed the limit.
+    fn is_full(&self) -> bool {
+        self.open.load(Ordering::Relaxed) >= self.most
+    }
 }
 
 /// A file of values.
@@ -48,7 +53,7 @@ pub(super) struct Segment {
     pub(super) id: u32,
     pub(super) path: PathBuf,
     /// Its bytes, once it is sealed.
-    len: AtomicU64,
+    len: u64,
     /// Whether there is a hint beside it.
     pub(super) has_hint: AtomicBool,
     /// The file, if it is open all the time.
@@ -60,7 +65,7 @@ impl Segment {
     /// A sealed segment, which is opened when it is read.
     pub(super) fn sealed(directory: &Path, id: u32, files: &Arc<OpenFiles>) -> Result<Self> {
         let path = path_of(directory, id);
-        let len = fs::metadata(&path).map_err(Error::io("read", &path))?.len().into();
+        let len = fs::metadata(&path).map_err(Error::io("read", &path))?.len();
         let files = Arc::clone(files);
         Ok(Self { id, path, len, has_hint: AtomicBool::new(false), file: OnceLock::new(), files })
     }
@@ -68,10 +73,22 @@ impl Segment {
     /// The segment that is written to.
     pub(super) fn active(directory: &Path, id: u32, files: &Arc<OpenFiles>, file: Arc<dyn Storage>) -> Self {
         let (path, files) = (path_of(directory, id), Arc::clone(files));
-        let (len, has_hint) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (len, has_hint) = (0, AtomicBool::new(false));
         let segment = Self { id, path, len, has_hint, file: OnceLock::new(), files };
         segment.keep(file);
         segment
+    }
+
+    /// Returns this segment, which was written to, as a sealed one of `len` bytes. Its file is closed with the last
+    /// use of `self` if it would exceed the limit of open files.
+    fn seal(&self, len: u64) -> Self {
+        let (path, files) = (self.path.clone(), Arc::clone(&self.files));
+        let has_hint = AtomicBool::new(false);
+        let sealed = Self { id: self.id, path, len, has_hint, file: OnceLock::new(), files };
+        if let Some(file) = self.file.get().filter(|_| !self.files.is_full()) {
+            sealed.keep(Arc::clone(file));
+        }
+        sealed
     }
 
     fn keep(&self, file: Arc<dyn Storage>) {
@@ -96,13 +113,13 @@ impl Segment {
             }
         };
         // One too many, when two threads are here at once, does no harm.
-        if self.files.open.load(Ordering::Relaxed) < self.files.most {
+        if !self.files.is_full() {
             self.keep(Arc::clone(&file) as _);
         }
         Ok(file)
     }
 
-    /// Opens the file to stay so: it is about to lose its name, and somebody may still read it.
+    /// Opens the file, which is about to lose its name, for as long as a thread may read it.
     pub(super) fn hold(&self) -> Result<()> {
         self.keep(self.file()?);
         Ok(())
@@ -192,17 +209,22 @@ impl Segments {
 
     /// Adds a sealed segment, or the first one that is written to. Its number is that of the last one and one.
     pub(super) fn push(&self, segment: Segment) {
-        self.sealed.fetch_add(segment.len.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.sealed.fetch_add(segment.len, Ordering::Relaxed);
         self.live_mut().0.push_back(Arc::new(segment));
     }
 
-    /// Adds the next segment that is written to. The one before it has `len` bytes.
+    /// Adds the next segment that is written to. The one before it is sealed and has `len` bytes.
     pub(super) fn roll(&self, segment: Segment, len: u64) {
-        if let Some(last) = self.live().0.back() {
-            last.len.store(len, Ordering::Relaxed);
+        if let Some(last) = self.live_mut().0.back_mut() {
+            *last = Arc::new(last.seal(len));
             self.sealed.fetch_add(len, Ordering::Relaxed);
         }
         self.push(segment);
+    }
+
+    /// Returns `true` if a removal of `segment` may open a file beyond the limit, for a scan that began before.
+    pub(super) fn is_crowded_by(&self, segment: &Segment) -> bool {
+        segment.file.get().is_none() && segment.files.is_full() && !lock(&self.views).is_empty()
     }
 
     /// Bytes of all segments but the last.
@@ -232,7 +254,7 @@ impl Segments {
         // In this order: who does not find it among the living looks among the removed.
         lock(&self.views).iter().for_each(|removed| lock(removed).push(Arc::clone(&oldest)));
         self.live_mut().0.pop_front();
-        self.sealed.fetch_sub(oldest.len.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.sealed.fetch_sub(oldest.len, Ordering::Relaxed);
     }
 
     /// A view for places that are read from the table over some time, all of them after this call.

@@ -9,6 +9,7 @@ use super::{
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::{
+    cell::Cell,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -160,6 +161,53 @@ fn open_files(store: &Store) -> usize {
     let files = fs::read_dir("/proc/self/fd").unwrap();
     let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
     targets.filter(|target| target.starts_with(store.path())).count()
+}
+
+#[test]
+fn sealed_segments_are_closed_beyond_the_limit() {
+    let mut store = Store::new();
+    store.shut(true);
+    store.engine = Some(open_with_few_files(&store.path()));
+    for number in 0..60_u32 {
+        store.put(&number.to_be_bytes(), &[number as u8; 10]);
+        store.roll();
+        assert!(open_files(&store) < 30, "{} files after {number} segments", open_files(&store));
+    }
+    store.check();
+    assert!(store.engine().files.merge_all(&|| false).unwrap());
+    store.fill(0, FULL * 3, 1);
+    store.check();
+    assert!(open_files(&store) < 30, "{} files", open_files(&store));
+}
+
+/// A scan keeps the removed segments open that it may still read: a merge waits for the scan before they are too many.
+#[test]
+fn a_merge_beside_a_scan_keeps_the_limit_of_open_files() {
+    let mut store = Store::new();
+    for number in 0..60_u32 {
+        store.put(&number.to_be_bytes(), &[number as u8; 10]);
+        store.roll();
+    }
+    store.shut(true);
+    store.engine = Some(open_with_few_files(&store.path()));
+    let (mut most, polls) = (0, Cell::new(0));
+    store
+        .engine()
+        .scan(KeyRange::ALL, &mut |_, _| {
+            // It gives up when it has waited for a while.
+            let stop = || {
+                polls.set(polls.get() + 1);
+                polls.get() > 200
+            };
+            let whole = store.engine().files.merge_all(&stop).unwrap();
+            most = open_files(&store).max(most);
+            assert!(!whole, "all is merged, and {most} files are open");
+            ControlFlow::Break(())
+        })
+        .unwrap();
+    assert!(most < 30, "{most} files");
+    assert!(store.engine().files.merge_all(&|| false).unwrap());
+    store.check();
 }
 
 /// A read has found the file closed, a merge removes it, and the read goes on.
