@@ -143,6 +143,7 @@ fn work(files: &Files, rewrite: bool, stop: &dyn Fn() -> bool) -> Result<()> {
     if files.active().unsynced() >= WAKE_EVERY {
         files.sync()?;
     }
+    files.record_again()?;
     if rewrite {
         files.merge_all(stop)?;
     }

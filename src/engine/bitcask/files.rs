@@ -9,6 +9,7 @@ use super::{
     },
     directory::Directory,
     info::NAME,
+    manifest::Manifest,
     place::{Place, sum_of},
     segment::{OpenFiles, Segment, Segments, path_of},
 };
@@ -40,6 +41,8 @@ pub(super) struct Files {
     writer: Mutex<Writer>,
     /// The log that is written to, for a sync beside writes.
     active: Mutex<Arc<Aof>>,
+    /// `true` if the manifest on disk lacks a segment. Locked while the manifest is written.
+    unrecorded: Mutex<bool>,
 }
 
 /// What a write needs. While it is held, table and segments have the same.
@@ -104,6 +107,7 @@ impl Files {
             next: Mutex::default(),
             writer: Mutex::new(writer),
             active: Mutex::new(active),
+            unrecorded: Mutex::new(true),
         }
     }
 
@@ -242,14 +246,20 @@ impl Files {
     }
 
     /// The same, with the error. Before anything is in the new segment, all of the old one is on stable storage, and
-    /// says so: whatever a crash takes from the last segment, it takes nothing from those before it.
+    /// says so: whatever a crash takes from the last segment, it takes nothing from those before it. And the manifest
+    /// lists the new one.
     pub(super) fn try_roll(&self, writer: &mut Writer) -> Result<()> {
         // A sealed segment without a record would look like one that was cut.
         if writer.active.len() <= EMPTY {
             return Ok(());
         }
         writer.active.seal()?;
-        let id = writer.id + 1;
+        let Some(id) = writer.id.checked_add(1) else {
+            return Err(Error::Unsupported {
+                engine: NAME,
+                what: "has no number for another segment".into(),
+            });
+        };
         let at = path_of(&self.directory, id);
         let active = match Aof::open_verbatim(&at, NAME, &mut |_| ()) {
             Ok(active) => Arc::new(active),
@@ -264,6 +274,54 @@ impl Files {
         *lock(&self.active) = Arc::clone(&active);
         let wake = active.len() + WAKE_EVERY;
         *writer = Writer { active, id, enough: SEGMENT, wake };
+        // Only the loss of the new segment would not be noticed. The background tries again.
+        if let Err(error) = self.record() {
+            log::warn!(
+                "{NAME}: {} is not in the list of segments: {error}",
+                path_of(&self.directory, id).display()
+            );
+        }
+        Ok(())
+    }
+
+    /// Writes the manifest.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub(super) fn record(&self) -> Result<()> {
+        let mut unrecorded = lock(&self.unrecorded);
+        *unrecorded = true;
+        Manifest::of(self.segments.ids()).write(&self.directory)?;
+        *unrecorded = false;
+        Ok(())
+    }
+
+    /// Notes that the manifest lists all segments.
+    pub(super) fn set_recorded(&self) {
+        *lock(&self.unrecorded) = false;
+    }
+
+    /// Writes the manifest if an earlier attempt failed.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub(super) fn record_again(&self) -> Result<()> {
+        let unrecorded = *lock(&self.unrecorded);
+        if unrecorded { self.record() } else { Ok(()) }
+    }
+
+    /// Takes the oldest segment from the manifest and from the list of segments.
+    ///
+    /// # Errors
+    ///
+    /// The manifest cannot be written; then the segment stays.
+    pub(super) fn forget_oldest(&self) -> Result<()> {
+        let mut unrecorded = lock(&self.unrecorded);
+        Manifest::of(self.segments.ids().into_iter().skip(1)).write(&self.directory)?;
+        *unrecorded = false;
+        self.segments.remove_oldest();
         Ok(())
     }
 

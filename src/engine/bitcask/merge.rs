@@ -105,13 +105,12 @@ impl Files {
             }
             thread::sleep(PAUSE);
         }
-        // Who has found it in the table goes on reading it.
+        // A thread that has found it in the table goes on reading it.
         oldest.hold()?;
-        // Where one of these fails, the next merge begins with it again: no later segment goes before it.
+        self.forget_oldest()?;
+        // What is left of it is removed by the next start.
         path::remove_leftover(&oldest.path)?;
         path::remove_leftover(&hint::path_of(&oldest.path))?;
-        path::sync_dir(&self.directory)?;
-        self.segments.remove_oldest();
         let (name, seconds) = (oldest.path.display(), started.elapsed().as_secs_f64());
         log::debug!("merged {name} in {seconds:.2} s: {moved} values moved");
         Ok(true)

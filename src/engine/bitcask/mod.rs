@@ -8,6 +8,8 @@
 //! What is dead in the sealed segments goes away when they are merged: see [`merge`]. A sealed segment has a *hint*
 //! beside it: its keys and places, which is all that a start needs of it. Without a sound hint the segment is read.
 //!
+//! The [`manifest`] lists the segments, so that the loss of one is noticed.
+//!
 //! In the order of the data: [`open`], [`files`] (reads and writes), [`merge`], [`background`].
 
 mod background;
@@ -16,6 +18,7 @@ mod directory;
 mod files;
 mod hint;
 mod info;
+mod manifest;
 mod merge;
 mod open;
 mod place;

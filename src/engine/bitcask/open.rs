@@ -3,7 +3,7 @@
 use super::{
     super::{
         Error, Location, OpenOptions, Result, Sound,
-        aof::{Aof, EMPTY, read_last},
+        aof::{Aof, EMPTY, read_last, verbatim_id},
         first,
         memory::Table,
         path,
@@ -13,12 +13,13 @@ use super::{
     files::Files,
     hint::{self, Hint},
     info::{INFO, NAME, OWN_FILES, damage},
+    manifest::{self, FIRST_LEN, FRESH, MANIFEST, Manifest},
     reading,
-    segment::{OpenFiles, Segment, Segments, id_of, path_of},
+    segment::{OpenFiles, Segment, Segments, id_of, name_of, path_of},
 };
 use std::{
     fs::{self, File, Metadata, TryLockError},
-    io,
+    io::{self, Write},
     path::Path,
     time::Instant,
 };
@@ -26,74 +27,136 @@ use std::{
 /// The file that is locked while the data are open.
 const LOCK: &str = "bitcask.lock";
 
-/// Whether a directory holds such data.
+/// Text in the lock file from when there is a manifest. Versions without a manifest left the lock file empty: where it
+/// is, a missing manifest is no loss.
+const LOCK_TEXT: &str = "locked while open; bitcask.segments lists the segments\n";
+
+/// Returns `true` if `path` is a directory of this engine, also where a backup left out some of its files.
 pub(super) fn recognise(path: &Path) -> bool {
-    path.join(LOCK).is_file()
+    let has_segment = || {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).any(|name| id_of(&name).is_some())
+    };
+    path.join(LOCK).is_file() || path.join(MANIFEST).is_file() || has_segment()
 }
 
-/// A segment that has more than its first line is not of the first start.
+/// Returns `true` if a first start creates such a file. A segment that has more than its first line is of a later one.
 fn is_first(name: &str, metadata: &Metadata) -> bool {
-    let most = if name == LOCK { 0 } else { EMPTY };
-    metadata.is_file() && (name == LOCK || id_of(name) == Some(1)) && metadata.len() <= most
+    let most = match name {
+        LOCK => LOCK_TEXT.len() as u64,
+        MANIFEST | FRESH => FIRST_LEN,
+        _ if id_of(name) == Some(1) => EMPTY,
+        _ => return false,
+    };
+    metadata.is_file() && metadata.len() <= most
 }
 
-/// The numbers of the segments, and the names of the hints that belong to none and of those half written.
+/// Reads the manifest; `None` if the version that wrote the data had none.
+fn manifest_of(path: &Path) -> Result<Option<Manifest>> {
+    let manifest = Manifest::read(path)?;
+    let is_of_before = || fs::metadata(path.join(LOCK)).is_ok_and(|metadata| metadata.len() == 0);
+    if manifest.is_none() && !is_of_before() {
+        return Err(manifest::missing(path));
+    }
+    Ok(manifest)
+}
+
+/// The files of a directory.
 #[derive(Default)]
 struct Listing {
+    /// Numbers of the segments, in ascending order.
     segments: Vec<u32>,
+    /// Names of the hints.
+    hints: Vec<String>,
+    /// Names of files that nothing refers to.
     leftovers: Vec<String>,
+    /// Number of the newest segment in the manifest, or 0.
+    newest: u32,
 }
 
 impl Listing {
-    fn of(path: &Path) -> Result<Self> {
-        let (mut listing, mut hints) = (Self::default(), Vec::new());
+    /// Lists the files in `path`, and compares them with the manifest.
+    fn of(path: &Path, manifest: Option<&Manifest>) -> Result<Self> {
+        let mut listing = Self { newest: manifest.map_or(0, Manifest::newest), ..Self::default() };
         for entry in fs::read_dir(path).map_err(Error::io("list", path))? {
             let name = entry.map_err(Error::io("list", path))?.file_name();
             let Some(name) = name.to_str() else { continue };
             match (id_of(name), hint::is_of(name)) {
                 (Some(id), _) => listing.segments.push(id),
-                (None, Some(true)) => hints.push(name.to_owned()),
+                (None, Some(true)) => listing.hints.push(name.to_owned()),
                 (None, Some(false)) => listing.leftovers.push(name.to_owned()),
+                (None, None) if name == FRESH => listing.leftovers.push(name.to_owned()),
                 (None, None) => {}
             }
         }
         listing.segments.sort_unstable();
-        let is_of_none = |name: &String| {
-            let segment = id_of(&Path::new(name).with_extension("segment").to_string_lossy());
-            segment.is_none_or(|id| listing.segments.binary_search(&id).is_err())
-        };
-        listing.leftovers.extend(hints.into_iter().filter(is_of_none));
+        if let Some(manifest) = manifest {
+            listing.take_merged(path, manifest)?;
+        }
+        listing.take_empty(path)?;
+        listing.check_neighbours(path)?;
+        listing.take_hints();
         Ok(listing)
     }
 
-    /// Takes away the empty segments at the end: what is left when it was not possible to go over to a new segment,
-    /// so that writes went on in the one before. Returns their numbers.
-    fn take_empty(&mut self, path: &Path) -> Result<Vec<u32>> {
-        let mut empty = Vec::new();
+    /// Fails if a listed segment is not there. Takes away the older ones that are not listed: merges have left them.
+    fn take_merged(&mut self, path: &Path, manifest: &Manifest) -> Result<()> {
+        if let Some(id) = manifest.ids().find(|id| self.segments.binary_search(id).is_err()) {
+            return Err(lacks(path, id, "though bitcask.segments lists it"));
+        }
+        let is_live = |id: &u32| *id > self.newest || manifest.lists(*id);
+        let (live, merged): (Vec<_>, Vec<_>) = self.segments.iter().partition(|id| is_live(id));
+        self.leftovers.extend(merged.into_iter().map(name_of));
+        self.segments = live;
+        Ok(())
+    }
+
+    /// Takes away the empty segments at the end that are not listed: what is left when it was not possible to go over
+    /// to a new segment, so that writes went on in the one before.
+    fn take_empty(&mut self, path: &Path) -> Result<()> {
         while let [_, .., last] = *self.segments {
             let at = path_of(path, last);
-            if fs::metadata(&at).map_err(Error::io("read", at))?.len() > EMPTY {
+            if last <= self.newest || fs::metadata(&at).map_err(Error::io("read", at))?.len() > EMPTY {
                 break;
             }
             self.segments.pop();
-            empty.push(last);
+            self.leftovers.push(name_of(last));
         }
-        Ok(empty)
+        Ok(())
     }
 
-    /// The numbers of the sealed segments, and that of the last. Those between the first and the last must be there.
-    fn split(&self, path: &Path) -> Result<(&[u32], u32)> {
-        let lacks = |id: u32| {
-            let message = format!("{} is not there; restore a backup", path_of(path, id).display());
-            Error::Library { engine: NAME, message }
-        };
-        let gap = self.segments.array_windows().find(|[one, next]| one + 1 != *next);
-        match (gap, self.segments.split_last()) {
-            (Some([one, _]), _) => Err(lacks(one + 1)),
-            (None, None) => Err(lacks(1)),
-            (None, Some((last, sealed))) => Ok((sealed, *last)),
+    /// Fails if there is a gap among the segments that are not listed, or no segment.
+    fn check_neighbours(&self, path: &Path) -> Result<()> {
+        let mut pairs = self.segments.array_windows();
+        let gap = pairs.find(|[one, next]| *next > self.newest && one + 1 != *next);
+        match gap {
+            Some([one, _]) => Err(lacks(path, one + 1, "but newer ones are")),
+            None if self.segments.is_empty() => Err(lacks(path, 1, "nor is any other")),
+            None => Ok(()),
         }
     }
+
+    /// Takes away the hints without a segment.
+    fn take_hints(&mut self) {
+        let is_of_none = |name: &String| {
+            let segment = id_of(&Path::new(name).with_extension("segment").to_string_lossy());
+            segment.is_none_or(|id| self.segments.binary_search(&id).is_err())
+        };
+        self.leftovers.extend(self.hints.drain(..).filter(is_of_none));
+    }
+
+    /// Returns the numbers of the sealed segments, and that of the last.
+    fn split(&self) -> (&[u32], u32) {
+        self.segments.split_last().map_or((&[], 1), |(last, sealed)| (sealed, *last))
+    }
+}
+
+/// Returns the error for a segment that is not there.
+fn lacks(path: &Path, id: u32, though: &str) -> Error {
+    let path = path_of(path, id);
+    let message =
+        format!("{} is not there, {though}; restore a backup of the whole directory", path.display());
+    Error::Library { engine: NAME, message }
 }
 
 /// Opens or creates the data. Returns also their lock.
@@ -102,32 +165,57 @@ pub(super) fn open(options: &OpenOptions) -> Result<(Files, File)> {
         return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
     };
     let place = first::Directory::begin(path, NAME, is_first)?;
+    if !place.is_first() && !path.join(LOCK).is_file() && Manifest::read(path)?.is_none() {
+        // Before there is a lock file, which would make the data look like those of a version without a manifest.
+        return Err(manifest::missing(path));
+    }
     let lock = path::open_locked(&path.join(LOCK), path)?;
     let path = &path.canonicalize().map_err(Error::io("open", path))?;
-    let mut listing = Listing::of(path)?;
-    for id in listing.take_empty(path)? {
-        path::remove_leftover(&path_of(path, id))?;
-    }
+    let manifest = if place.is_first() { None } else { manifest_of(path)? };
+    let listing = match place.is_first() {
+        true => Listing { segments: vec![1], ..Listing::default() },
+        false => Listing::of(path, manifest.as_ref())?,
+    };
     for name in &listing.leftovers {
         path::remove_leftover(&path.join(name))?;
     }
-    if place.is_first() && listing.segments.is_empty() {
-        listing.segments.push(1);
-    }
     let most = options.max_files.clamp(INFO.open_files.least, INFO.open_files.most) - OWN_FILES;
     let files = load(path, &listing, most)?;
+    let is_recorded = manifest == Some(Manifest::of(listing.segments));
+    match record(&files, is_recorded, &lock) {
+        // A full disk, for one, is no reason to refuse data that have been there.
+        Err(error) if !place.is_first() => log::warn!("{NAME}: the list of segments is as it was: {error}"),
+        outcome => outcome?,
+    }
     place.end()?;
     Ok((files, lock))
+}
+
+/// Writes the manifest unless it is right, and then notes in the lock file that there is one.
+fn record(files: &Files, is_recorded: bool, mut lock: &File) -> Result<()> {
+    if is_recorded {
+        files.set_recorded();
+    } else {
+        files.record()?;
+    }
+    let marked = lock.metadata().and_then(|metadata| match metadata.len() {
+        0 => lock.write_all(LOCK_TEXT.as_bytes()).and_then(|()| lock.sync_all()),
+        _ => Ok(()),
+    });
+    marked.map_err(Error::io("write", files.directory.join(LOCK)))
 }
 
 fn load(path: &Path, listing: &Listing, most_open: u64) -> Result<Files> {
     let (started, open) = (Instant::now(), OpenFiles::new(most_open));
     let (segments, mut table) = (Segments::default(), Directory::default());
-    let (sealed, last) = listing.split(path)?;
+    let (sealed, last) = listing.split();
     for &id in sealed {
         let segment = Segment::sealed(path, id, &open)?;
         reading::hint_of(&segment)?.apply(&mut table);
         segments.push(segment);
+    }
+    if last <= listing.newest {
+        check_start(&path_of(path, last))?;
     }
     let mut hint = Hint::default();
     let active =
@@ -142,18 +230,34 @@ fn load(path: &Path, listing: &Listing, most_open: u64) -> Result<Files> {
     Ok(Files::new(path.to_owned(), table, segments, open, (active, last)))
 }
 
+/// Fails if the first line of a listed segment, which was synced before it was listed, is damaged.
+fn check_start(path: &Path) -> Result<()> {
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    verbatim_id(&file).map(drop).map_err(|_| {
+        let detail = "its first line, which was on stable storage, is not there".into();
+        damage(Error::Corrupt { path: path.into(), offset: 0, detail })
+    })
+}
+
+/// Locks the data for a check, unless a partial backup lacks the lock file.
+fn lock_shared(path: &Path) -> Result<Option<File>> {
+    let lock = match File::open(path.join(LOCK)) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("open", path.join(LOCK))(error)),
+    };
+    match lock.try_lock_shared() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.into() }),
+        Err(TryLockError::Error(error)) => Err(Error::io("lock", path)(error)),
+    }
+}
+
 /// Reads every byte of all segments.
 pub(super) fn check(path: &Path) -> Result<Sound> {
-    let lock = path.join(LOCK);
-    let lock = File::open(&lock).map_err(Error::io("open", lock))?;
-    match lock.try_lock_shared() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(Error::Locked { path: path.into() }),
-        Err(TryLockError::Error(error)) => return Err(Error::io("lock", path)(error)),
-    }
-    let mut listing = Listing::of(path)?;
-    listing.take_empty(path)?;
-    let (sealed, last) = listing.split(path)?;
+    let _lock = lock_shared(path)?;
+    let listing = Listing::of(path, manifest_of(path)?.as_ref())?;
+    let (sealed, last) = listing.split();
     let (open, mut table) = (OpenFiles::new(0), Directory::default());
     let (mut records, mut without_hint, mut corrupt) = (0, 0, Corrupt::default());
     for &id in sealed {
@@ -175,6 +279,9 @@ pub(super) fn check(path: &Path) -> Result<Sound> {
         records += number;
     }
     let at = path_of(path, last);
+    if last <= listing.newest {
+        check_start(&at)?;
+    }
     let file = File::open(&at).map_err(Error::io("open", &at))?;
     let mut hint = Hint::default();
     let tail = read_last(&file, (NAME, &at), &mut |restored| {

@@ -21,7 +21,12 @@ const SUFFIX: &str = "segment";
 
 /// The file of a segment.
 pub(super) fn path_of(directory: &Path, id: u32) -> PathBuf {
-    directory.join(format!("{id:010}.{SUFFIX}"))
+    directory.join(name_of(id))
+}
+
+/// The name of that file.
+pub(super) fn name_of(id: u32) -> String {
+    format!("{id:010}.{SUFFIX}")
 }
 
 /// The number of the segment whose file has this name.
@@ -246,6 +251,11 @@ impl Segments {
 
     pub(super) fn len(&self) -> usize {
         self.live().0.len()
+    }
+
+    /// Returns the numbers of all segments, in ascending order.
+    pub(super) fn ids(&self) -> Vec<u32> {
+        self.live().0.iter().map(|segment| segment.id).collect()
     }
 
     /// Takes the oldest segment away, of which the table has no place any more. Whoever has it goes on reading it.

@@ -2,6 +2,7 @@
 
 mod crashes;
 mod damage;
+mod members;
 mod merging;
 
 use super::{

@@ -1,0 +1,193 @@
+//! Segments that are missing are noticed, whichever they are.
+
+use super::{
+    super::{
+        manifest::{FRESH, MANIFEST, Manifest},
+        open,
+    },
+    *,
+};
+
+/// Four segments or more, of which the last is written to.
+fn filled() -> Store {
+    let mut store = Store::new();
+    store.fill(0, FULL * 3 + 5, 5);
+    assert!(store.segments().len() >= 4);
+    store
+}
+
+/// What a start and a check say of the store.
+fn errors(store: &Store) -> [Option<String>; 2] {
+    let [opened, checked] = [try_open(&store.path()).map(drop), open::check(&store.path()).map(drop)];
+    [opened, checked].map(|outcome| outcome.err().map(|error| error.to_string()))
+}
+
+fn all_say(store: &Store, words: &str) {
+    for error in errors(store) {
+        let error = error.unwrap_or_else(|| panic!("not noticed: {words}"));
+        assert!(error.contains(words) && error.contains("backup"), "{error}");
+    }
+}
+
+#[test]
+fn missing_segment_is_named_whichever_it_is() {
+    let mut store = filled();
+    store.merge_oldest();
+    store.shut(true);
+    let ids = store.segments();
+    for id in &ids {
+        let path = path_of(&store.path(), *id);
+        let bytes = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        all_say(&store, &format!("{name} is not there"));
+        fs::write(&path, bytes).unwrap();
+        assert_eq!(errors(&store), [None, None]);
+    }
+    for id in &ids[..ids.len() - 1] {
+        fs::remove_file(path_of(&store.path(), *id)).unwrap();
+    }
+    all_say(&store, "segment is not there");
+}
+
+#[test]
+fn backup_without_the_lock_file_opens() {
+    let mut store = filled();
+    store.shut(true);
+    assert!(open::recognise(&store.path()));
+    fs::remove_file(store.path().join("bitcask.lock")).unwrap();
+    assert!(open::recognise(&store.path()));
+    assert_eq!(open::check(&store.path()).map(drop).map_err(|error| error.to_string()), Ok(()));
+    store.open();
+    store.check();
+}
+
+#[test]
+fn backup_without_the_manifest_is_refused_and_left_alone() {
+    let mut store = filled();
+    store.shut(true);
+    let lock = store.path().join("bitcask.lock");
+    fs::remove_file(store.path().join(MANIFEST)).unwrap();
+    all_say(&store, "bitcask.segments, the list of the segments, is not there");
+    fs::remove_file(&lock).unwrap();
+    let before = names(&store.path());
+    all_say(&store, "bitcask.segments, the list of the segments, is not there");
+    assert_eq!(names(&store.path()), before);
+    // As the error says.
+    fs::write(&lock, "").unwrap();
+    store.open();
+    store.check();
+    assert!(store.path().join(MANIFEST).is_file());
+}
+
+#[test]
+fn damaged_manifest_is_named() {
+    let mut store = filled();
+    store.shut(true);
+    fs::write(store.path().join(MANIFEST), "kvbench bitcask segments 1\n1-4\n").unwrap();
+    all_say(&store, "bitcask.segments is damaged");
+}
+
+#[test]
+fn directory_of_the_version_before_opens_and_gets_a_manifest() {
+    for merges in 0..3 {
+        let mut store = filled();
+        (0..merges).for_each(|_| store.merge_oldest());
+        store.put(b"last", b"value");
+        store.shut(merges == 1);
+        fs::remove_file(store.path().join(MANIFEST)).unwrap();
+        fs::write(store.path().join("bitcask.lock"), "").unwrap();
+        // It had gone over to a new segment, and then ended.
+        let last = *store.segments().last().unwrap();
+        fs::write(path_of(&store.path(), last + 1), "").unwrap();
+        assert!(open::check(&store.path()).is_ok());
+        store.open();
+        store.check();
+        store.shut(true);
+        assert_eq!(store.segments().last(), Some(&last));
+        fs::remove_file(path_of(&store.path(), last)).unwrap();
+        all_say(&store, "is not there, though bitcask.segments lists it");
+    }
+}
+
+/// The steps of a roll: the old segment is sealed, the new one is created, then listed, then written to.
+#[test]
+fn kill_at_any_step_of_a_roll_is_no_loss() {
+    let mut store = filled();
+    let manifest = store.path().join(MANIFEST);
+    let (before, old) = (fs::read(&manifest).unwrap(), store.model.clone());
+    store.roll();
+    let after = fs::read(&manifest).unwrap();
+    assert_ne!(before, after);
+    // Created and not listed; half of the next manifest is written.
+    fs::write(store.path().join(FRESH), &after[..after.len() / 2]).unwrap();
+    fs::write(&manifest, &before).unwrap();
+    assert_eq!(found_by_a_start(&store.path()), old);
+    // Listed.
+    fs::write(&manifest, &after).unwrap();
+    assert_eq!(found_by_a_start(&store.path()), old);
+    // Written to, though the list could not be written.
+    store.put(b"more", b"value");
+    assert_eq!(found_by_a_start(&store.path()), store.model);
+    fs::write(&manifest, &before).unwrap();
+    assert_eq!(found_by_a_start(&store.path()), store.model);
+    let last = *store.segments().last().unwrap();
+    store.reopen(false);
+    assert_eq!(Manifest::read(&store.path()).unwrap().unwrap().newest(), last);
+    assert!(!store.path().join(FRESH).exists());
+}
+
+/// Under `everysec` and `no` a power cut takes what was not synced, up to the whole of the last segment but its first
+/// line.
+#[test]
+fn power_cut_may_take_all_of_the_last_segment_that_was_not_synced() {
+    let mut store = filled();
+    store.roll();
+    let before = store.model.clone();
+    store.put(b"unsynced", b"value");
+    store.shut(false);
+    let last = path_of(&store.path(), *store.segments().last().unwrap());
+    let bytes = fs::read(&last).unwrap();
+    for kept in [bytes[..30].to_vec(), [&bytes[..30], &[0; 300]].concat(), bytes[..bytes.len() - 1].to_vec()]
+    {
+        fs::write(&last, kept).unwrap();
+        assert_eq!(found_by_a_start(&store.path()), before);
+    }
+    // The first line was synced before the segment was listed.
+    for lost in [&bytes[..0], &bytes[..29], &[0; 300]] {
+        fs::write(&last, lost).unwrap();
+        all_say(&store, "is damaged at byte 0");
+    }
+}
+
+/// A directory stands where the next manifest is to be written.
+#[test]
+fn manifest_that_cannot_be_written_is_written_later() {
+    let mut store = filled();
+    fs::create_dir(store.path().join(FRESH)).unwrap();
+    store.fill(0, FULL * 2, 6);
+    let last = *store.segments().last().unwrap();
+    let listed = |store: &Store| Manifest::read(&store.path()).unwrap().unwrap().newest();
+    assert!(listed(&store) < last);
+    // Nothing is removed that is listed.
+    let ids = store.segments();
+    store.engine().files.merge_oldest(&|| false).unwrap_err();
+    assert_eq!(store.segments(), ids);
+    assert_eq!(found_by_a_start(&without(&store, FRESH)), store.model);
+    fs::remove_dir(store.path().join(FRESH)).unwrap();
+    store.engine().files.record_again().unwrap();
+    assert_eq!(listed(&store), last);
+    store.merge_oldest();
+    store.reopen(false);
+    store.check();
+}
+
+/// A copy of the store without one of its files, below the store's own directory.
+fn without(store: &Store, name: &str) -> PathBuf {
+    let to = store.directory.path().join("without");
+    fs::create_dir_all(&to).unwrap();
+    for file in names(&store.path()).into_iter().filter(|file| file != name) {
+        fs::copy(store.path().join(&file), to.join(&file)).unwrap();
+    }
+    to
+}
