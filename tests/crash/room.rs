@@ -5,7 +5,7 @@ use crate::{
     disk::Disk,
     faults::{FILLED, args, everything_is_there, fill, key, ok, set_until_refused, still_answers, value},
     kill,
-    support::{Client, KVBENCH, Server, stores},
+    support::{Client, KVBENCH, PATIENCE, Server, stores},
 };
 use kvbench::engine::Fsync;
 use redis_protocol::resp2::types::OwnedFrame;
@@ -13,6 +13,8 @@ use std::{
     fs::File,
     path::Path,
     process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// A small cache, so that RocksDB comes to write tables.
@@ -118,5 +120,59 @@ fn a_rewrite_without_room_harms_nothing() {
             everything_is_there(disk.path(), store, Fsync::Always, &acknowledged);
             assert!(File::open(disk.path().join("data.rewrite")).is_err());
         }
+    }
+}
+
+/// Clients fill the disk; then deletes succeed, merges free what they deleted, and values are taken again.
+#[test]
+fn bitcask_deletes_and_merges_on_a_full_disk() {
+    let is_full = |reply: &OwnedFrame| matches!(reply, OwnedFrame::Error(text) if text.contains("is full"));
+    for disk in Disk::all(64) {
+        let server = start(disk.path(), "bitcask", Fsync::No, &[]);
+        let mut client = server.connect();
+        let large = vec![b'v'; 100_000];
+        for round in 0..3 {
+            let name = |n: usize| format!("large-{round}-{n}");
+            let count = (0..2000).find(|&n| {
+                let reply = client.call(&[b"SET", name(n).as_bytes(), &large]);
+                assert!(reply == ok() || is_full(&reply), "{reply:?}");
+                reply != ok()
+            });
+            let count = count.expect("the disk is full");
+            assert!(count > 200, "full after {count} values");
+            for n in (0..count).filter(|n| n % 3 > 0) {
+                assert_eq!(client.call(&["DEL", &name(n)]), OwnedFrame::Integer(1), "round {round}, {n}");
+            }
+            // As soon as merges have freed enough.
+            set_until_taken(&mut client, &large);
+            for n in (0..count).step_by(3) {
+                assert_eq!(
+                    client.call(&["STRLEN", &name(n)]),
+                    OwnedFrame::Integer(100_000),
+                    "round {round}, {n}"
+                );
+            }
+            let more = (count..).find(|&n| client.call(&[b"SET", name(n).as_bytes(), &large]) != ok());
+            assert!(more > Some(count));
+            assert_eq!(client.call(&["FLUSHALL"]), ok());
+            set_until_taken(&mut client, &large);
+            assert_eq!(client.call(&["DBSIZE"]), OwnedFrame::Integer(1));
+        }
+        assert!(server.terminate().success());
+        let checked =
+            Command::new(KVBENCH).args(["check", "data"]).current_dir(disk.path()).output().unwrap();
+        assert!(checked.status.success(), "{checked:?}");
+    }
+}
+
+/// Sets a key until there is space for its value.
+fn set_until_taken(client: &mut Client, value: &[u8]) {
+    let begin = Instant::now();
+    loop {
+        match client.call(&[&b"SET"[..], b"again", value]) {
+            reply if reply == ok() => return,
+            reply => assert!(begin.elapsed() < PATIENCE, "{reply:?}"),
+        }
+        thread::sleep(Duration::from_millis(10));
     }
 }

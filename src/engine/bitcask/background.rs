@@ -2,7 +2,7 @@
 
 use super::{
     super::{Error, Result},
-    files::{Files, WAKE_EVERY},
+    files::Files,
     info::NAME,
     reading,
 };
@@ -140,17 +140,22 @@ fn run(desk: &Desk, files: &Files) {
 }
 
 fn work(files: &Files, rewrite: bool, stop: &dyn Fn() -> bool) -> Result<()> {
-    if files.active().unsynced() >= WAKE_EVERY {
+    if files.active().unsynced() >= files.space.wake_every() {
         files.sync()?;
     }
     files.record_again()?;
     if rewrite {
         files.merge_all(stop)?;
     }
-    while files.is_merge_due() && files.merge_oldest(stop)? {}
+    while let Some(source) = files.next_merge()? {
+        if !files.merge(&source, stop)? {
+            break;
+        }
+    }
     let mut failed = Ok(());
     for segment in files.segments.sealed() {
-        if stop() {
+        // A start can do without hints, merges and deletes cannot do without space.
+        if stop() || files.is_short_of_space() {
             break;
         }
         if !segment.has_hint.load(Ordering::Relaxed) {

@@ -8,6 +8,7 @@ use super::{
     },
     place::{Place, record_size},
 };
+use hashbrown::{HashMap, hash_map::Entry};
 use std::ops::ControlFlow;
 
 /// Keys that are looked up together before they are changed.
@@ -19,13 +20,11 @@ pub(super) struct Directory {
     map: Map,
     /// Bytes of the records of all keys.
     live: u64,
+    /// The same for each segment that has any.
+    live_in: HashMap<u32, u64>,
 }
 
 type Pair = <Map as Table>::Pair;
-
-fn size(key: &[u8], place: &[u8]) -> u64 {
-    Place::of(place).map_or(0, |place| record_size(key.len(), place.length as usize))
-}
 
 impl Directory {
     /// Bytes of the records of all keys.
@@ -33,16 +32,37 @@ impl Directory {
         self.live
     }
 
-    /// The bytes of the record of `key`, if it is there.
-    fn size_of(&self, key: &[u8]) -> u64 {
-        self.map.get(key).map_or(0, |place| size(key, place))
+    /// Returns the bytes of the records of all keys whose values are in segment `id`.
+    pub(super) fn live_in(&self, id: u32) -> u64 {
+        self.live_in.get(&id).copied().unwrap_or_default()
+    }
+
+    /// Counts the record of `key` at `place`.
+    fn add(&mut self, key: &[u8], place: &[u8]) {
+        let Some(place) = Place::of(place) else { return };
+        let size = record_size(key.len(), place.length as usize);
+        self.live += size;
+        *self.live_in.entry(place.segment).or_default() += size;
+    }
+
+    /// Counts the record of `key`, if it is there, no more.
+    fn subtract(&mut self, key: &[u8]) {
+        let Some(place) = self.map.get(key).and_then(Place::of) else { return };
+        let size = record_size(key.len(), place.length as usize);
+        self.live -= size;
+        if let Entry::Occupied(mut live) = self.live_in.entry(place.segment) {
+            *live.get_mut() -= size;
+            if *live.get() == 0 {
+                live.remove();
+            }
+        }
     }
 
     fn write_one(&mut self, op: Op<'_>, heavy: &mut Vec<Pair>) {
         let (Op::Put { key, .. } | Op::Delete { key }) = op else { return };
-        self.live -= self.size_of(key);
+        self.subtract(key);
         if let Op::Put { value, .. } = op {
-            self.live += size(key, value);
+            self.add(key, value);
         }
         self.map.write(&[op], heavy);
     }
@@ -85,14 +105,13 @@ impl Table for Directory {
 
     fn put(&mut self, pair: Pair) -> Option<Pair> {
         let (key, place) = pair.pair();
-        self.live += size(key, place);
-        let old = self.map.put(pair);
-        self.live -= old.as_ref().map_or(0, |old| size(old.pair().0, old.pair().1));
-        old
+        self.subtract(key);
+        self.add(key, place);
+        self.map.put(pair)
     }
 
     fn take(&mut self, key: &[u8]) -> Option<Pair> {
-        self.live -= self.size_of(key);
+        self.subtract(key);
         self.map.take(key)
     }
 
@@ -126,7 +145,25 @@ mod tests {
     use super::*;
 
     fn place(length: u32) -> [u8; super::super::place::PLACE] {
-        Place { segment: 1, offset: 0, length, sum: 0 }.to_bytes()
+        place_in(1, length)
+    }
+
+    fn place_in(segment: u32, length: u32) -> [u8; super::super::place::PLACE] {
+        Place { segment, offset: 0, length, sum: 0 }.to_bytes()
+    }
+
+    #[test]
+    fn live_bytes_are_counted_for_each_segment() {
+        let mut table = Directory::default();
+        let (old, new) = (place_in(1, 10), place_in(2, 1000));
+        let put = |key, value| Op::Put { key, value };
+        table.write(&[put(b"a", &old), put(b"b", &old), put(b"a", &new)], &mut Vec::new());
+        assert_eq!([1, 2, 3].map(|id| table.live_in(id)), [record_size(1, 10), record_size(1, 1000), 0]);
+        drop(table.put(Directory::pair(b"b", &new)));
+        assert_eq!([1, 2].map(|id| table.live_in(id)), [0, 2 * record_size(1, 1000)]);
+        drop((table.take(b"a"), table.take(b"a")));
+        table.write(&[Op::Delete { key: b"b" }], &mut Vec::new());
+        assert!(table.live_in.is_empty() && table.live() == 0);
     }
 
     #[test]

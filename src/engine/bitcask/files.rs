@@ -10,8 +10,10 @@ use super::{
     directory::Directory,
     info::NAME,
     manifest::Manifest,
+    merge::LastSearch,
     place::{Place, sum_of},
     segment::{OpenFiles, Segment, Segments, path_of},
+    space::Space,
 };
 use smallvec::SmallVec;
 use std::{
@@ -21,11 +23,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// A segment takes no more writes when it has as many bytes.
-pub(super) const SEGMENT: u64 = if cfg!(test) { 64 << 10 } else { 64 << 20 };
-
-/// The background is woken whenever so much was written: to sync it, and to see whether there is something to do.
-pub(super) const WAKE_EVERY: u64 = SEGMENT / 8;
+/// Bytes around a key and a value in the log at most, and around a batch.
+const RECORD: usize = 128;
 
 /// Memory for values that a thread keeps from read to read.
 const KEPT: usize = 1 << 20;
@@ -35,6 +34,8 @@ pub(super) struct Files {
     pub(super) directory: PathBuf,
     pub(super) table: Concurrent<Directory>,
     pub(super) segments: Segments,
+    pub(super) space: Space,
+    pub(super) last_search: LastSearch,
     open: Arc<OpenFiles>,
     /// Whoever waits for `writer` holds this, so that two who write again and again take turns.
     next: Mutex<()>,
@@ -53,6 +54,8 @@ pub(super) struct Writer {
     enough: u64,
     /// Length at which the background is to be woken.
     wake: u64,
+    /// Bytes that may be written before the next look at the disk.
+    budget: u64,
 }
 
 /// What a write asks of the background.
@@ -78,6 +81,11 @@ fn with_buffer<R>(work: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     result
 }
 
+/// Returns `true` if the batch leaves less alive than there was: it only deletes, or it clears.
+fn frees(batch: &Batch<'_>) -> bool {
+    batch.after_clear().0 || batch.ops().iter().all(|op| matches!(op, Op::Delete { .. }))
+}
+
 /// The table has a place of a segment that is not there: never, but for a fault of this program.
 fn lost(id: u32) -> Error {
     Error::Library { engine: NAME, message: format!("segment {id} is not there") }
@@ -97,12 +105,15 @@ impl Files {
         (active, id): (Aof, u32),
     ) -> Self {
         let active = Arc::new(active);
-        let wake = active.len() + WAKE_EVERY;
-        let writer = Writer { active: Arc::clone(&active), id, enough: SEGMENT, wake };
+        let space = Space::of(&directory);
+        let (enough, wake) = (space.segment(), active.len() + space.wake_every());
+        let writer = Writer { active: Arc::clone(&active), id, enough, wake, budget: 0 };
         Self {
             directory,
             table: Concurrent::new(table, false),
             segments,
+            space,
+            last_search: LastSearch::default(),
             open,
             next: Mutex::default(),
             writer: Mutex::new(writer),
@@ -231,7 +242,7 @@ impl Files {
         }
         let is_due = writer.active.len() >= writer.wake || batch.after_clear().0;
         if is_due {
-            writer.wake = writer.active.len() + WAKE_EVERY;
+            writer.wake = writer.active.len() + self.space.wake_every();
         }
         Ok(if is_due { After::Work } else { After::Nothing })
     }
@@ -241,7 +252,7 @@ impl Files {
     fn roll(&self, writer: &mut Writer) {
         if let Err(error) = self.try_roll(writer) {
             log::warn!("{NAME}: writes go on in {}: {error}", path_of(&self.directory, writer.id).display());
-            writer.enough = writer.active.len() + WAKE_EVERY;
+            writer.enough = writer.active.len() + self.space.wake_every();
         }
     }
 
@@ -272,8 +283,8 @@ impl Files {
         let segment = Segment::active(&self.directory, id, &self.open, active.storage());
         self.segments.roll(segment, writer.active.len());
         *lock(&self.active) = Arc::clone(&active);
-        let wake = active.len() + WAKE_EVERY;
-        *writer = Writer { active, id, enough: SEGMENT, wake };
+        let (enough, wake) = (self.space.segment(), active.len() + self.space.wake_every());
+        *writer = Writer { active, id, enough, wake, budget: writer.budget };
         // Only the loss of the new segment would not be noticed. The background tries again.
         if let Err(error) = self.record() {
             log::warn!(
@@ -312,16 +323,42 @@ impl Files {
         if unrecorded { self.record() } else { Ok(()) }
     }
 
-    /// Takes the oldest segment from the manifest and from the list of segments.
+    /// Takes a segment from the manifest and from the list of segments.
     ///
     /// # Errors
     ///
     /// The manifest cannot be written; then the segment stays.
-    pub(super) fn forget_oldest(&self) -> Result<()> {
+    pub(super) fn forget(&self, id: u32) -> Result<()> {
         let mut unrecorded = lock(&self.unrecorded);
-        Manifest::of(self.segments.ids().into_iter().skip(1)).write(&self.directory)?;
+        let ids = self.segments.ids().into_iter().filter(|other| *other != id);
+        Manifest::of(ids).write(&self.directory)?;
         *unrecorded = false;
-        self.segments.remove_oldest();
+        self.segments.remove(id);
+        Ok(())
+    }
+
+    /// Returns `true` if the next writes may be refused, so that merges are to free space.
+    pub(super) fn is_short_of_space(&self) -> bool {
+        self.space.free() < self.space.reserve() + self.space.wake_every()
+    }
+
+    /// Fails if the batch would take space that is kept for merges and deletes.
+    pub(super) fn check_space(&self, writer: &mut Writer, batch: &Batch<'_>) -> Result<()> {
+        let needs = (batch.bytes() + batch.len() * RECORD + RECORD) as u64;
+        if needs > writer.budget && !frees(batch) {
+            let (free, reserve) = (self.space.free(), self.space.reserve());
+            let Some(above) = free.saturating_sub(reserve).checked_sub(needs) else {
+                let detail = format!(
+                    "{}: {} MiB of the disk are kept free for merges and deletes; free space on it, or delete keys",
+                    self.directory.display(),
+                    reserve.div_ceil(1 << 20)
+                );
+                return Err(Error::Full { engine: NAME, detail });
+            };
+            // Other programs, and merges, write there too.
+            writer.budget = needs + (above / 2).min(self.space.wake_every());
+        }
+        writer.budget = writer.budget.saturating_sub(needs);
         Ok(())
     }
 

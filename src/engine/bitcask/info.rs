@@ -39,6 +39,10 @@ pub(super) static INFO: Info = Info {
             rewritten, too.",
         ),
         Caveat::new(
+            "80 MiB of the disk are kept free for merges and deletes: writes of values are refused before. On a disk \
+            below 4 GiB files are shorter, and 2% of it (at least 1.25 MiB) are kept free.",
+        ),
+        Caveat::new(
             "Under everysec and no, what was written is synced after every 8 MiB as well, so that no later sync takes \
             long.",
         ),

@@ -24,6 +24,7 @@ mod open;
 mod place;
 mod reading;
 mod segment;
+mod space;
 #[cfg(test)]
 mod tests;
 
@@ -94,7 +95,14 @@ impl Engine for Bitcask {
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_lengths(NAME, MAX_LENGTH)?;
-        let after = self.files.write(&mut self.files.lock_writer(), batch, sync)?;
+        let mut writer = self.files.lock_writer();
+        if let Err(error) = self.files.check_space(&mut writer, batch) {
+            drop(writer);
+            self.background.wake();
+            return Err(error);
+        }
+        let after = self.files.write(&mut writer, batch, sync)?;
+        drop(writer);
         if after == After::Work {
             self.background.wake();
         }

@@ -58,7 +58,7 @@ pub(super) struct Segment {
     pub(super) id: u32,
     pub(super) path: PathBuf,
     /// Its bytes, once it is sealed.
-    len: u64,
+    pub(super) len: u64,
     /// Whether there is a hint beside it.
     pub(super) has_hint: AtomicBool,
     /// The file, if it is open all the time.
@@ -171,16 +171,19 @@ impl Drop for Segment {
     }
 }
 
-/// Segments with consecutive numbers, the oldest first; the last one is written to.
+/// The segments and their numbers, the oldest first; the last one is written to.
 #[derive(Default)]
-pub(super) struct Live(VecDeque<Arc<Segment>>);
+pub(super) struct Live(VecDeque<(u32, Arc<Segment>)>);
 
 impl Live {
     /// The segment of this number.
     #[inline]
     pub(super) fn find(&self, id: u32) -> Option<&Arc<Segment>> {
-        let first = self.0.front()?.id;
-        self.0.get(id.checked_sub(first)? as usize)
+        self.0.get(self.position(id)?).map(|(_, segment)| segment)
+    }
+
+    fn position(&self, id: u32) -> Option<usize> {
+        self.0.binary_search_by_key(&id, |(id, _)| *id).ok()
     }
 }
 
@@ -212,15 +215,15 @@ impl Segments {
         self.live.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a sealed segment, or the first one that is written to. Its number is that of the last one and one.
+    /// Adds a sealed segment, or the first one that is written to. Its number is above all others.
     pub(super) fn push(&self, segment: Segment) {
         self.sealed.fetch_add(segment.len, Ordering::Relaxed);
-        self.live_mut().0.push_back(Arc::new(segment));
+        self.live_mut().0.push_back((segment.id, Arc::new(segment)));
     }
 
     /// Adds the next segment that is written to. The one before it is sealed and has `len` bytes.
     pub(super) fn roll(&self, segment: Segment, len: u64) {
-        if let Some(last) = self.live_mut().0.back_mut() {
+        if let Some((_, last)) = self.live_mut().0.back_mut() {
             *last = Arc::new(last.seal(len));
             self.sealed.fetch_add(len, Ordering::Relaxed);
         }
@@ -240,13 +243,14 @@ impl Segments {
     /// The oldest segment, unless it is the only one.
     pub(super) fn oldest(&self) -> Option<Arc<Segment>> {
         let live = self.live();
-        live.0.front().filter(|_| live.0.len() > 1).cloned()
+        live.0.front().filter(|_| live.0.len() > 1).map(|(_, segment)| Arc::clone(segment))
     }
 
     /// All but the last.
     pub(super) fn sealed(&self) -> Vec<Arc<Segment>> {
         let live = self.live();
-        live.0.iter().take(live.0.len().saturating_sub(1)).cloned().collect()
+        let sealed = live.0.iter().take(live.0.len().saturating_sub(1));
+        sealed.map(|(_, segment)| Arc::clone(segment)).collect()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -255,16 +259,19 @@ impl Segments {
 
     /// Returns the numbers of all segments, in ascending order.
     pub(super) fn ids(&self) -> Vec<u32> {
-        self.live().0.iter().map(|segment| segment.id).collect()
+        self.live().0.iter().map(|(id, _)| *id).collect()
     }
 
-    /// Takes the oldest segment away, of which the table has no place any more. Whoever has it goes on reading it.
-    pub(super) fn remove_oldest(&self) {
-        let Some(oldest) = self.oldest() else { return };
-        // In this order: who does not find it among the living looks among the removed.
-        lock(&self.views).iter().for_each(|removed| lock(removed).push(Arc::clone(&oldest)));
-        self.live_mut().0.pop_front();
-        self.sealed.fetch_sub(oldest.len, Ordering::Relaxed);
+    /// Takes a sealed segment away, of which the table has no place any more. A thread that has it goes on reading it.
+    pub(super) fn remove(&self, id: u32) {
+        let Some(segment) = self.live().find(id).cloned() else { return };
+        // In this order: a thread that does not find it among the living looks among the removed.
+        lock(&self.views).iter().for_each(|removed| lock(removed).push(Arc::clone(&segment)));
+        let mut live = self.live_mut();
+        if let Some(at) = live.position(id) {
+            live.0.remove(at);
+            self.sealed.fetch_sub(segment.len, Ordering::Relaxed);
+        }
     }
 
     /// A view for places that are read from the table over some time, all of them after this call.

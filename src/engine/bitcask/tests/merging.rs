@@ -264,7 +264,14 @@ fn random_merges_and_restarts_leave_what_a_map_holds() {
                     store.model.clear();
                 }
                 76..80 => store.roll(),
-                80..90 => store.merge_oldest(),
+                80..85 => store.merge_oldest(),
+                85..90 => {
+                    let sealed = store.engine().files.segments.sealed();
+                    let ids: Vec<_> = sealed.iter().map(|segment| segment.id).collect();
+                    if !ids.is_empty() {
+                        let _waits_for_older_ones = store.merge(ids[rng.random_range(0..ids.len())]);
+                    }
+                }
                 90..92 => assert!(store.engine().files.merge_all(&|| false).unwrap()),
                 92..95 => {
                     let sealed = store.engine().files.segments.sealed();

@@ -4,12 +4,13 @@ mod crashes;
 mod damage;
 mod members;
 mod merging;
+mod space;
 
 use super::{
     super::{Batch, Engine, OpenOptions, Result},
     Bitcask,
-    files::SEGMENT,
     segment::{id_of, path_of},
+    space::SEGMENT,
 };
 use std::{
     collections::BTreeMap,
