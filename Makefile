@@ -65,7 +65,7 @@ check:
 # Each target for so many seconds: make fuzz SECONDS=3600 TARGETS=decoder. Needs a nightly compiler and cargo-fuzz;
 # what is found is kept in fuzz/artifacts, and new corpus entries in the target directory.
 SECONDS ?= 60
-TARGETS ?= decoder connection aof_replay glob options
+TARGETS ?= decoder connection aof_replay bitcask_files glob options
 FUZZ := $(CARGO_TARGET_DIR)-fuzz
 
 fuzz:
