@@ -263,7 +263,7 @@ pub(super) fn read_start(bytes: &[u8], offset: u64) -> Result<Chain, Stop> {
 }
 
 /// Returns the number in a start line that `bytes` begin with if it is one of a newer version.
-pub(super) fn newer_format(bytes: &[u8]) -> Option<u32> {
+pub(in super::super) fn newer_format(bytes: &[u8]) -> Option<u32> {
     let number = bytes.strip_prefix(START_TAG)?.split(|&byte| byte == b':').next()?;
     let number =
         str::from_utf8(number).ok().filter(|number| number.bytes().all(|digit| digit.is_ascii_digit()))?;

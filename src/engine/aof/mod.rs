@@ -32,7 +32,7 @@ pub use check::{Repaired, repair_log};
 pub(super) use {
     check::check,
     file::Storage,
-    frame::FORMAT,
+    frame::{FORMAT, newer_format},
     log::Aof,
     open::{EMPTY, Restored, read_last, read_sealed, recognise, verbatim_id},
     record::{MAX_LENGTH, encode_set},

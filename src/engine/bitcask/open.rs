@@ -3,7 +3,7 @@
 use super::{
     super::{
         Error, Location, OpenOptions, Result, Sound,
-        aof::{Aof, EMPTY, read_last, verbatim_id},
+        aof::{Aof, EMPTY, newer_format, read_last, verbatim_id},
         first,
         memory::Table,
         path,
@@ -20,6 +20,7 @@ use super::{
 use std::{
     fs::{self, File, Metadata, TryLockError},
     io::{self, Write},
+    os::unix::fs::FileExt,
     path::Path,
     time::Instant,
 };
@@ -234,6 +235,12 @@ fn load(path: &Path, listing: &Listing, most_open: u64) -> Result<Files> {
 fn check_start(path: &Path) -> Result<()> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     verbatim_id(&file).map(drop).map_err(|_| {
+        let mut line = [0; EMPTY as usize];
+        if file.read_exact_at(&mut line, 0).is_ok()
+            && let Some(format) = newer_format(&line)
+        {
+            return Error::Newer { path: path.into(), format };
+        }
         let detail = "its first line, which was on stable storage, is not there".into();
         damage(Error::Corrupt { path: path.into(), offset: 0, detail })
     })
