@@ -92,45 +92,6 @@ impl Drop for Calls {
     }
 }
 
-/// What a step of a commit comes to, or that it took too long.
-pub(super) async fn in_time<T>(step: impl Future<Output = Result<T, Cause>>) -> Result<(), Cause> {
-    let late = |_| Cause::StringError(format!("no answer in {} seconds", TIMEOUT.as_secs()));
-    time::timeout(TIMEOUT, step).await.map_err(late)?.map(drop)
-}
-
-/// Whether an error, or one of those in it, is so.
-fn any(error: &Cause, is_so: fn(&Cause) -> bool) -> bool {
-    match error {
-        Cause::ExtractedErrors(errors) | Cause::MultipleKeyErrors(errors) => {
-            errors.iter().any(|error| any(error, is_so))
-        }
-        error => is_so(error),
-    }
-}
-
-/// Whether others have written since the begin. The first phase of a commit tells so: nothing has taken effect.
-pub(super) fn is_write_conflict(error: &Cause) -> bool {
-    any(error, |error| matches!(error, Cause::KeyError(error) if error.conflict.is_some()))
-}
-
-/// Whether others had a key locked.
-pub(super) fn is_in_the_way(error: &Cause) -> bool {
-    any(error, |error| match error {
-        Cause::KeyError(error) => !error.retryable.is_empty() || error.locked.is_some(),
-        Cause::ResolveLockError(_) => true,
-        _ => false,
-    })
-}
-
-/// Whether a node refused it for its size.
-pub(super) fn is_too_large(error: &Cause) -> bool {
-    any(error, |error| matches!(error, Cause::RegionError(error) if error.raft_entry_too_large.is_some()))
-}
-
-pub(super) fn conflict(error: Cause) -> Error {
-    Error::Conflict { engine: NAME, detail: words(error) }
-}
-
 pub(super) fn unavailable(error: impl ToString) -> Error {
     Error::Unavailable { engine: NAME, detail: words(error) }
 }

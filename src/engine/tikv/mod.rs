@@ -5,6 +5,7 @@
 mod call;
 mod cluster;
 mod info;
+mod outcome;
 mod pages;
 mod transaction;
 

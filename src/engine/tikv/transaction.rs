@@ -1,9 +1,10 @@
 //! One transaction of the cluster: optimistic, with the keys that were read locked at its commit.
 
 use super::{
-    call::{self, TIMEOUT, conflict, is_in_the_way, is_too_large, is_write_conflict, unavailable},
+    call::{TIMEOUT, unavailable},
     cluster::{Changes, Cluster},
     info::NAME,
+    outcome,
 };
 use crate::engine::{Batch, Error, KeyRange, Result, Transaction, VisitPair, VisitValue};
 use std::{collections::HashSet, time::Instant};
@@ -45,21 +46,19 @@ impl<'e> Running<'e> {
         let mut changes = Changes::new();
         if clear {
             let (keys, are_all) = cluster.first_keys(&self.at, CLEARED)?;
-            if are_all {
-                changes.extend(keys.into_iter().map(|key| (key, None)));
-            } else {
+            if !are_all {
                 remove_all(cluster)?;
-                if self.seen.is_empty() {
-                    // This one began before, and would find that somebody has written.
-                    return Self::begin(cluster)?.write(cluster.changes(ops));
-                }
+                // This one began before, and would find that somebody has written.
+                let rest = if self.seen.is_empty() { Self::begin(cluster) } else { Ok(self) };
+                return rest.and_then(|rest| rest.write(cluster.changes(ops))).map_err(after_removal);
             }
+            changes.extend(keys.into_iter().map(|key| (key, None)));
         }
         changes.extend(cluster.changes(ops));
         self.write(changes)
     }
 
-    /// Commits the changes. What fails is rolled back, which also decides what is not known.
+    /// Commits the changes.
     fn write(self, changes: Changes) -> Result<()> {
         let Self { cluster, mut inner, mut seen, .. } = self;
         if changes.is_empty() {
@@ -75,23 +74,9 @@ impl<'e> Running<'e> {
             }
             // A key that was read conflicts with others' writes, as if it were written.
             inner.lock_keys(seen).await?;
-            let outcome = call::in_time(inner.commit()).await;
-            let Err(error) = outcome else { return Ok(Ok(())) };
-            let undone = call::in_time(inner.rollback()).await;
-            Ok(Err((error, undone)))
+            Ok(outcome::commit(&mut inner, TIMEOUT).await)
         };
-        match cluster.wait(commit)?.map_err(|error: tikv_client::Error| unavailable(error))? {
-            Ok(()) => Ok(()),
-            // Told by the first phase alone.
-            Err((error, _)) if is_write_conflict(&error) => Err(conflict(error)),
-            Err((error, Ok(()))) if is_in_the_way(&error) => Err(conflict(error)),
-            Err((error, Ok(()))) if is_too_large(&error) => Err(Error::Full {
-                engine: NAME,
-                detail: "the transaction is too large for an entry of the log".into(),
-            }),
-            Err((error, Ok(()))) => Err(unavailable(error)),
-            Err((error, Err(_))) => Err(Error::Unknown { engine: NAME, detail: call::words(error) }),
-        }
+        cluster.wait(commit)?.map_err(|error: tikv_client::Error| unavailable(error))?
     }
 }
 
@@ -115,6 +100,14 @@ impl Transaction for Running<'_> {
 
     fn commit(self: Box<Self>, batch: &Batch<'_>) -> Result<()> {
         self.apply(batch)
+    }
+}
+
+/// Returns the error of the writes that follow the removal of all keys: it is not true of them that nothing was written.
+fn after_removal(error: Error) -> Error {
+    match error {
+        Error::Conflict { .. } => error,
+        error => Error::Unknown { engine: NAME, detail: format!("all keys were removed, then: {error}") },
     }
 }
 
