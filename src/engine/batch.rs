@@ -35,6 +35,13 @@ impl<'a> Batch<'a> {
         Self { ops: Vec::with_capacity(ops), ..Self::default() }
     }
 
+    /// A batch of these writes.
+    pub fn of(ops: &[Op<'a>]) -> Self {
+        let mut batch = Self::with_capacity(ops.len());
+        ops.iter().for_each(|op| batch.push(*op));
+        batch
+    }
+
     /// Fails when a key is not of `min` to `max` bytes. To be called before anything is applied.
     ///
     /// # Errors
@@ -125,6 +132,16 @@ impl<'a> Batch<'a> {
         }
         add(start, end);
         pieces
+    }
+
+    /// The writes of each part that was ended, in order.
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = &[Op<'a>]> {
+        let mut start = 0;
+        self.parts.iter().map(move |&(end, _)| {
+            let part = self.ops.get(start..end).unwrap_or_default();
+            start = end;
+            part
+        })
     }
 
     /// Appends one write.

@@ -132,6 +132,12 @@ pub trait Engine: Send + Sync {
     /// further writes tells [`Error::is_undone`].
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()>;
 
+    /// Writes each part of a batch ([`Batch::end_part`]) atomically by itself, those with the same key in their order, and
+    /// returns the outcome of each. Only of use where there are slots: parts may be in different ones.
+    fn write_parts(&self, batch: &Batch<'_>, sync: bool) -> Vec<Result<()>> {
+        batch.parts().map(|part| self.write(&Batch::of(part), sync)).collect()
+    }
+
     /// Like `write` without `sync`, for a large batch whose order to other writes does not matter. An
     /// engine that can prepares it while other writes go on, and takes its `turn` to make it visible only.
     fn write_beside(&self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<()> {

@@ -99,6 +99,12 @@ impl Store {
             }
             return;
         }
+        self.report(&failure);
+        group.iter_mut().for_each(|work| work.fail(&failure.error));
+    }
+
+    /// Logs why a commit has failed, if that is news.
+    fn report(&self, failure: &Failure) {
         let is_news = match failure.error {
             Error::Long | Error::CrossSlot => false,
             _ => failure.after != After::Split || !self.is_full.swap(true, Ordering::Relaxed),
@@ -106,7 +112,51 @@ impl Store {
         if is_news {
             log::error!("commit failed: {}", failure.error);
         }
-        group.iter_mut().for_each(|work| work.fail(&failure.error));
+    }
+
+    /// Commits each request of blind works by itself, all of them at the same time.
+    pub(super) fn commit_blind<W: Work>(&self, works: &mut [&mut W]) {
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.try_commit_blind(works)));
+        if let Ok((outcomes, ends)) = outcome {
+            let mut start = 0;
+            for (work, end) in works.iter_mut().zip(ends) {
+                let outcomes = outcomes.get(start..end).unwrap_or_default();
+                if outcomes.iter().any(Result::is_err) {
+                    work.fail_some(outcomes);
+                }
+                start = end;
+            }
+        } else {
+            let error = self.latch_panic();
+            works.iter_mut().for_each(|work| work.fail(&error));
+        }
+    }
+
+    /// Returns the outcome of each request, and for each work the number of requests up to its end.
+    fn try_commit_blind<W: Work>(&self, works: &mut [&mut W]) -> (Vec<Result<(), Error>>, Vec<usize>) {
+        let (arena, own) = (Bump::new(), self.own());
+        let (mut txn, mut ends) = (Txn::new(self, &arena, Batch::default(), own), Vec::new());
+        for work in works {
+            work.run(&mut txn);
+            txn.end_part();
+            ends.push(txn.parts());
+        }
+        let Written { batch, deadlines, own, .. } = txn.into_written();
+        let outcomes = self.engine.write_parts(&batch, self.policy.is(Fsync::Always));
+        self.note(&deadlines, own);
+        let is_written = outcomes.iter().any(Result::is_ok);
+        let outcomes = outcomes.into_iter().map(|outcome| {
+            outcome.map_err(|error| {
+                let failure = self.failure(error.into());
+                self.report(&failure);
+                failure.error
+            })
+        });
+        let outcomes = outcomes.collect();
+        if is_written {
+            self.note_write();
+        }
+        (outcomes, ends)
     }
 
     /// The same for a group that takes long: others are told so by [`Store::is_busy`], unless it is carried out
@@ -134,26 +184,25 @@ impl Store {
 
     fn attempt<W: Work>(&self, group: &mut [W]) -> Result<(), Failure> {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.try_commit(group)));
-        let (error, after) = match outcome {
+        Err(match outcome {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(Error::Engine(error))) => {
-                let after = After::of(&error);
-                if after == After::Stop {
-                    let _first = self.fault.set(error.to_string());
-                }
-                (Error::Engine(error), after)
-            }
-            Ok(Err(error)) => {
-                let after = match error {
-                    Error::Long => After::Split,
-                    Error::CrossSlot => After::Tell,
-                    Error::Engine(_) | Error::Refused(_) => After::Stop,
-                };
-                (error, after)
-            }
-            Err(_) => (self.latch_panic(), After::Stop),
+            Ok(Err(error)) => self.failure(error),
+            Err(_) => Failure { error: self.latch_panic(), after: After::Stop },
+        })
+    }
+
+    /// Decides what is done after an error, and stops writes if that is nothing.
+    fn failure(&self, error: Error) -> Failure {
+        let after = match &error {
+            Error::Engine(error) => After::of(error),
+            Error::Long => After::Split,
+            Error::CrossSlot => After::Tell,
+            Error::Refused(_) => After::Stop,
         };
-        Err(Failure { error, after })
+        if let (After::Stop, Error::Engine(error)) = (after, &error) {
+            let _first = self.fault.set(error.to_string());
+        }
+        Failure { error, after }
     }
 
     fn try_commit<W: Work>(&self, group: &mut [W]) -> Result<(), Error> {
@@ -236,16 +285,20 @@ impl Store {
     }
 
     pub(super) fn write(&self, batch: &Batch<'_>) -> Result<(), Error> {
-        let is_synced = self.policy.is(Fsync::Always);
-        self.engine.write(batch, is_synced)?;
+        self.engine.write(batch, self.policy.is(Fsync::Always))?;
+        self.note_write();
+        Ok(())
+    }
+
+    /// Notes that a batch was written, and there was room for it.
+    fn note_write(&self) {
         // Only read as a rule; a line that is not written stays shared by all cores.
         if self.is_full.load(Ordering::Relaxed) {
             self.is_full.store(false, Ordering::Relaxed);
         }
-        if !is_synced {
+        if !self.policy.is(Fsync::Always) {
             self.unsynced.note_write();
         }
-        Ok(())
     }
 
     pub(super) fn latch_panic(&self) -> Error {

@@ -20,22 +20,30 @@ impl Store {
         self.engine().slot(key)
     }
 
-    /// Commits each part of a group by itself. Those of one slot follow each other in their order; they would only be in
-    /// each other's way. That parts in different lanes are about the same keys costs another attempt, no more.
+    /// Commits each part of a group by itself. Blind ones are sent together. Of the others, those of one slot follow each
+    /// other in their order; they would only be in each other's way. That parts in different lanes are about the same
+    /// keys costs another attempt, no more.
     pub(super) fn commit_in_lanes<W: Work>(&self, group: &mut [W]) {
-        let mut lanes: BTreeMap<usize, Vec<&mut W>> = BTreeMap::new();
+        let (mut blind, mut lanes) = (Vec::new(), BTreeMap::<usize, Vec<&mut W>>::new());
         for work in group {
-            lanes.entry(usize::from(work.slot(self)) % LANES).or_default().push(work);
+            if work.is_blind() {
+                blind.push(work);
+            } else {
+                lanes.entry(usize::from(work.slot(self)) % LANES).or_default().push(work);
+            }
         }
         let commit = |lane: Vec<&mut W>| {
             lane.into_iter().for_each(|work| self.commit_together(slice::from_mut(work)));
         };
-        let Some((_, last)) = lanes.pop_last() else { return };
+        let here = if blind.is_empty() { lanes.pop_last() } else { None };
         thread::scope(|scope| {
             for lane in lanes.into_values() {
                 scope.spawn(move || commit(lane));
             }
-            commit(last);
+            match here {
+                Some((_, lane)) => commit(lane),
+                None => self.commit_blind(&mut blind),
+            }
         });
     }
 }

@@ -108,11 +108,20 @@ pub trait Work: Send {
     /// Replaces the replies noted by `run`: nothing of it was committed.
     fn fail(&mut self, error: &Error);
 
+    /// Replaces the replies of the requests of which `outcomes` has an error, one for each that `run` ended by
+    /// [`Txn::end_request`] and one for the last: the others were committed. Only called where there are slots, on a
+    /// blind work.
+    fn fail_some(&mut self, outcomes: &[Result<(), Error>]) {
+        if let Some(error) = outcomes.iter().find_map(|outcome| outcome.as_ref().err()) {
+            self.fail(error);
+        }
+    }
+
     /// About how many bytes it writes, to bound a group.
     fn weight(&self) -> usize;
 
     /// The slot that it is about, as far as that is known before ([`Store::slot`]); 0 for any. Only asked where there are
-    /// slots. There each part is committed by itself.
+    /// slots. There each part is committed by itself, of a blind one each request.
     fn slot(&self, _store: &Store) -> u16 {
         0
     }

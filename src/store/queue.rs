@@ -68,7 +68,8 @@ impl<W: Work> CommitQueue<W> {
         mut deliver: impl FnMut(&mut Vec<W>, Duration),
     ) {
         let mut group = Vec::new();
-        let most = if store.is_shared() { SHARED_GROUP_BYTES } else { GROUP_BYTES };
+        let is_one = store.is_shared() && !store.is_sharded();
+        let most = if is_one { SHARED_GROUP_BYTES } else { GROUP_BYTES };
         while self.gather(&mut group, &clients, most) {
             let begin = Instant::now();
             store.commit(&mut group);

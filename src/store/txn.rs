@@ -141,6 +141,15 @@ impl<'g> Txn<'g> {
         self.lending = Lending::default();
     }
 
+    /// Ends a request of a part, which others follow. Returns `true` if it is committed by itself: where there are slots.
+    pub fn end_request(&mut self) -> bool {
+        let is_alone = self.store.is_sharded();
+        if is_alone {
+            self.batch.end_part();
+        }
+        is_alone
+    }
+
     /// Lends values of at most `most` bytes, up to the end of the part: to ask for a longer one is [`Error::Long`].
     pub fn lend_up_to(&mut self, most: usize) {
         self.lending = Lending::UpTo(most);
@@ -157,6 +166,11 @@ impl<'g> Txn<'g> {
             Lending::UpTo(most) if length > most => Err(Error::Long),
             _ => Ok(()),
         }
+    }
+
+    /// Number of parts and requests that were ended.
+    pub(super) fn parts(&self) -> usize {
+        self.batch.parts().len()
     }
 
     /// Has nothing of this committed: a part that is alone in its group is told of [`Error::Long`].

@@ -6,7 +6,7 @@
 use super::{
     info::NAME,
     keys::Keys,
-    node::{Node, Refusal, Silence, text},
+    node::{Node, Refusal, Sent, Silence, text},
     scripts::COMMIT,
     slots::Slots,
 };
@@ -20,7 +20,7 @@ use std::{
 };
 
 /// From the first request on that a node does not answer, others wait for so long for it or its replica.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 const FRESH: Duration = Duration::from_millis(200);
 
 /// Redirections that are followed at once.
-const REDIRECTIONS: usize = 5;
+pub(super) const REDIRECTIONS: usize = 5;
 
 /// What a request does.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl Cluster {
         masters.iter().map(|address| self.node(address)).collect()
     }
 
-    fn owner(&self, slot: u16) -> Option<Arc<str>> {
+    pub fn owner(&self, slot: u16) -> Option<Arc<str>> {
         self.slots.read().unwrap_or_else(PoisonError::into_inner).owner(slot)
     }
 
@@ -149,7 +149,7 @@ impl Cluster {
     }
 
     /// Waits before another attempt, after one that `at` did not answer or refused for now.
-    fn pause(&self, at: &Arc<str>, cause: String) -> Result<()> {
+    pub fn pause(&self, at: &Arc<str>, cause: String) -> Result<()> {
         let since = *lock(&self.silent).entry(at.clone()).or_insert_with(Instant::now);
         if since.elapsed() > PATIENCE {
             // Those that follow find out whether something has changed.
@@ -178,7 +178,7 @@ impl Cluster {
             let value = match outcome {
                 Ok(mut values) => values.pop().unwrap_or(Value::Nil),
                 Err(Silence::NotAnswered(detail)) if effect == Effect::Writes => {
-                    lock(&self.silent).entry(at).or_insert_with(Instant::now);
+                    self.note_silence(&at);
                     return Err(Error::Unknown { engine: NAME, detail });
                 }
                 Err(silence) => {
@@ -204,7 +204,7 @@ impl Cluster {
         match refusal {
             Refusal::Moved(to) if path.redirections <= REDIRECTIONS => {
                 log::debug!("{NAME}: slot {} is at {to}", path.slot);
-                self.slots.write().unwrap_or_else(PoisonError::into_inner).set(path.slot, to);
+                self.move_slot(path.slot, to);
             }
             Refusal::Ask(to) if path.redirections <= REDIRECTIONS => {
                 path.moving = Some(at.clone());
@@ -220,7 +220,16 @@ impl Cluster {
         Ok(None)
     }
 
-    fn note_answer(&self, at: &Arc<str>) {
+    pub fn move_slot(&self, slot: u16, to: Arc<str>) {
+        self.slots.write().unwrap_or_else(PoisonError::into_inner).set(slot, to);
+    }
+
+    /// Notes that a node has not answered a request.
+    pub fn note_silence(&self, at: &Arc<str>) {
+        lock(&self.silent).entry(at.clone()).or_insert_with(Instant::now);
+    }
+
+    pub fn note_answer(&self, at: &Arc<str>) {
         let mut silent = lock(&self.silent);
         if !silent.is_empty() {
             silent.remove(at);
@@ -243,14 +252,21 @@ impl Cluster {
             }
         }
         let mut answers: Vec<Option<Value>> = requests.iter().map(|_| None).collect();
-        for (owner, indices) in of_node {
+        let nodes: Vec<_> =
+            of_node.into_iter().map(|(owner, indices)| (self.node(&owner), indices)).collect();
+        // Each node has its requests before the answers of the first are awaited.
+        let sent = nodes.iter().map(|(node, indices)| {
             let mut packed = Vec::new();
             for (_, request) in indices.iter().filter_map(|index| requests.get(*index)) {
                 request.write_packed_command(&mut packed);
             }
-            let Ok(values) = self.node(&owner).call(&packed, indices.len()) else { continue };
-            self.note_answer(&owner);
-            for (index, value) in indices.into_iter().zip(values) {
+            node.send(&packed, indices.len()).ok()
+        });
+        let sent: Vec<_> = sent.collect();
+        for ((node, indices), sent) in nodes.iter().zip(sent) {
+            let Some((values, None)) = sent.map(Sent::receive) else { continue };
+            self.note_answer(node.address());
+            for (index, value) in indices.iter().copied().zip(values) {
                 if let Some(answer) = answers.get_mut(index)
                     && !matches!(value, Value::ServerError(_))
                 {
@@ -273,7 +289,7 @@ fn told_slots(node: &Node) -> std::result::Result<Slots, String> {
     Slots::of(value, node.address()).ok_or_else(|| format!("{} knows no slot", node.address()))
 }
 
-const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
+pub(super) const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
 
 /// The error of a refusal that does not pass.
 pub(super) fn refused(refusal: Refusal) -> Error {

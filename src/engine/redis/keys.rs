@@ -87,15 +87,28 @@ fn tag(key: &[u8]) -> Option<&[u8]> {
     rest.get(..close).filter(|tag| !tag.is_empty())
 }
 
+/// CRC-16/XMODEM of each byte.
+static CRC: [u16; 256] = {
+    let (mut table, mut byte) = ([0; 256], 0);
+    while byte < 256 {
+        let (mut crc, mut bit) = ((byte as u16) << 8, 0);
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
+
 /// CRC-16/XMODEM.
 fn slot_of(bytes: &[u8]) -> u16 {
-    let crc =
-        bytes.iter().fold(0_u16, |crc, byte| {
-            (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| {
-                if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 }
-            })
-        });
-    crc % SLOTS
+    let next = |crc: u16, byte: &u8| {
+        let index = usize::from(crc >> 8) ^ usize::from(*byte);
+        crc << 8 ^ CRC.get(index).copied().unwrap_or(0)
+    };
+    bytes.iter().fold(0, next) % SLOTS
 }
 
 /// For each slot, the first tag of three letters or digits in it. Part of what is stored: it must stay so.

@@ -3,10 +3,13 @@
 //! transaction in one slot.
 
 mod cluster;
+#[cfg(test)]
+mod fake;
 mod info;
 mod keys;
 mod node;
 mod pairs;
+mod pipeline;
 mod policy;
 mod scripts;
 mod slots;
@@ -75,6 +78,12 @@ impl Engine for Redis {
     /// When it is acknowledged, it is synced as the nodes were told to.
     fn write(&self, batch: &Batch<'_>, _sync: bool) -> Result<()> {
         Running::begin(&self.0).apply(batch)
+    }
+
+    fn write_parts(&self, batch: &Batch<'_>, sync: bool) -> Vec<Result<()>> {
+        self.0
+            .write_parts(batch)
+            .unwrap_or_else(|| batch.parts().map(|part| self.write(&Batch::of(part), sync)).collect())
     }
 
     fn begin(&self) -> Result<Option<Box<dyn Transaction + '_>>> {

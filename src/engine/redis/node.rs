@@ -1,7 +1,8 @@
 //! One node: connections to it, and what its refusals mean.
 
 use redis::{
-    Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult, ServerError, Value,
+    Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError, RedisResult,
+    ServerError, Value,
 };
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -51,34 +52,27 @@ impl Node {
 
     /// Sends requests that are packed one behind the other, once, and takes so many answers.
     pub fn call(&self, packed: &[u8], answers: usize) -> Result<Vec<Value>, Silence> {
-        let outcome = self.try_call(packed, answers);
-        if outcome.is_err() {
-            // They are no better.
-            self.idle().clear();
-        }
-        let words = |words: String| format!("{}: {words}", self.address);
-        outcome.map_err(|silence| match silence {
-            Silence::NotSent(cause) => Silence::NotSent(words(cause)),
-            Silence::NotAnswered(cause) => Silence::NotAnswered(words(cause)),
-        })
+        let (values, missing) = self.send(packed, answers)?.receive();
+        missing.map_or(Ok(values), |words| Err(Silence::NotAnswered(words)))
     }
 
-    fn try_call(&self, packed: &[u8], answers: usize) -> Result<Vec<Value>, Silence> {
-        let not_sent = |error: redis::RedisError| Silence::NotSent(error.to_string());
+    /// Sends requests that are packed one behind the other, once. So many answers are still to be received.
+    pub fn send(&self, packed: &[u8], answers: usize) -> Result<Sent<'_>, Silence> {
+        let not_sent = |error: RedisError| Silence::NotSent(self.words(&error));
         let kept = self.idle().pop();
         let mut connection = kept.map_or_else(|| self.connect(), Ok).map_err(not_sent)?;
         // A node carries out no request that has not come to its end.
         connection.send_packed_command(packed).map_err(|error| match answers {
             1 => not_sent(error),
-            _ => Silence::NotAnswered(error.to_string()),
+            _ => Silence::NotAnswered(self.words(&error)),
         })?;
-        let values: RedisResult<Vec<Value>> = (0..answers).map(|_| connection.recv_response()).collect();
-        let values = values.map_err(|error| Silence::NotAnswered(error.to_string()))?;
-        let mut idle = self.idle();
-        if idle.len() < KEPT {
-            idle.push(connection);
-        }
-        Ok(values)
+        Ok(Sent { node: self, connection, answers })
+    }
+
+    /// The words of an error, after which kept connections are no better.
+    fn words(&self, error: &RedisError) -> String {
+        self.idle().clear();
+        format!("{}: {error}", self.address)
     }
 
     fn connect(&self) -> RedisResult<Connection> {
@@ -98,6 +92,31 @@ impl Node {
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
         // Nothing can panic half-way while it is held.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Requests that were sent on a connection of their own.
+pub(super) struct Sent<'n> {
+    node: &'n Node,
+    connection: Connection,
+    answers: usize,
+}
+
+impl Sent<'_> {
+    /// Returns the answers that came, and why there are no more if some are missing.
+    pub fn receive(mut self) -> (Vec<Value>, Option<String>) {
+        let mut values = Vec::with_capacity(self.answers);
+        while values.len() < self.answers {
+            match self.connection.recv_response() {
+                Ok(value) => values.push(value),
+                Err(error) => return (values, Some(self.node.words(&error))),
+            }
+        }
+        let mut idle = self.node.idle();
+        if idle.len() < KEPT {
+            idle.push(self.connection);
+        }
+        (values, None)
     }
 }
 
@@ -132,6 +151,11 @@ impl Refusal {
             "OOM" => Self::Full(words),
             _ => Self::Other(words),
         }
+    }
+
+    /// Returns `true` if the same request may be carried out later, or by another node.
+    pub fn passes(&self) -> bool {
+        matches!(self, Self::Moved(_) | Self::Ask(_) | Self::Later(_))
     }
 }
 

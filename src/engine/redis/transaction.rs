@@ -148,7 +148,7 @@ impl Transaction for Running<'_> {
 }
 
 /// Fails when the cluster cannot hold these writes.
-fn check(cluster: &Cluster, ops: &[Op<'_>]) -> Result<()> {
+pub(super) fn check(cluster: &Cluster, ops: &[Op<'_>]) -> Result<()> {
     let (min, max) = cluster.key_limits();
     for op in ops {
         match *op {

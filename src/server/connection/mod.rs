@@ -234,10 +234,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Some(transaction) if transaction.is_open() => exchange.next_run_in_transaction(),
             _ => exchange.next_run(),
         };
-        // Where there are slots a write is committed by itself: a pipeline is not atomic.
-        let is_alone = self.local.shared.context.store.is_sharded() && matches!(run, Some(Run::Write));
-        if self.session.replies == Replies::Skip || is_alone {
+        if self.session.replies == Replies::Skip {
             exchange.limit_to_one();
+        } else if self.local.shared.context.store.is_sharded() && matches!(run, Some(Run::Write)) {
+            // Where there are slots a write is committed by itself: a pipeline is not atomic.
+            exchange.limit_to_blind();
         }
         run
     }

@@ -57,6 +57,8 @@ pub(super) struct Exchange {
     works_on_large: bool,
     /// Length of the reply, request, and how far that had come, where the write run in progress began.
     begin: (usize, usize, Each),
+    /// Where the replies of the write run's requests end, but for the last, where each is committed by itself.
+    reply_ends: Vec<usize>,
     /// Where the committing thread returns this.
     pub home: Option<Home>,
     keys: Vec<&'static [u8]>,
@@ -112,6 +114,7 @@ impl Exchange {
             found_large: false,
             works_on_large: false,
             begin: (0, 0, Each::default()),
+            reply_ends: Vec::new(),
             home: None,
             keys: Vec::new(),
             found: Found::default(),
@@ -124,6 +127,7 @@ impl Exchange {
     pub fn capacity(&self) -> usize {
         let keys = self.keys.capacity() * size_of::<&[u8]>();
         let lookups = self.lookups.capacity() * size_of::<Lookup>();
+        let keys = keys + self.reply_ends.capacity() * size_of::<usize>();
         self.input.capacity() + self.requests.capacity() + self.reply.capacity() + keys + lookups
     }
 
@@ -281,6 +285,18 @@ impl Exchange {
     /// Lets the run that comes next be of one request.
     pub fn limit_to_one(&mut self) {
         self.end = self.end.min(self.next + 1);
+    }
+
+    /// Lets the run that comes next be of one request, or of blind ones only.
+    pub fn limit_to_blind(&mut self) {
+        let blind = (self.next..self.end).take_while(|index| self.is_blind_at(*index)).count();
+        self.end = self.next + blind.max(1);
+    }
+
+    /// Returns `true` if a request writes and looks at no key for that.
+    fn is_blind_at(&self, index: usize) -> bool {
+        let Some(Lookup::Known(spec)) = self.lookups.get(index) else { return false };
+        self.args(index).is_some_and(|args| spec.is_blind(args))
     }
 
     /// Answers the next request with `answer`.

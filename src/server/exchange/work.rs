@@ -35,12 +35,15 @@ impl Work for Box<Exchange> {
             next,
             end,
             each,
+            begin,
             found_large,
             space,
             transaction,
             found,
+            reply_ends,
             ..
         } = &mut **self;
+        reply_ends.clear();
         let (requests, data) = (&*requests, input.bytes());
         txn.select(*space);
         if let (Some(transaction), Some(args)) = (transaction, requests.get(*next, data)) {
@@ -54,6 +57,9 @@ impl Work for Box<Exchange> {
                 break;
             };
             let start = reply.len();
+            if *next > begin.1 && txn.end_request() {
+                reply_ends.push(start);
+            }
             let outcome = match spec.action {
                 Action::Write(
                     Write::Blind(run)
@@ -110,6 +116,24 @@ impl Work for Box<Exchange> {
         }
     }
 
+    fn fail_some(&mut self, outcomes: &[Result<(), store::Error>]) {
+        if let [Err(error)] = outcomes {
+            return self.fail(error);
+        }
+        let mut written = self.reply.aside();
+        written.append(&self.reply);
+        let mut start = self.begin.0;
+        self.reply.truncate(start);
+        let ends = self.reply_ends.iter().copied().chain([written.len()]);
+        for (outcome, end) in outcomes.iter().zip(ends) {
+            match outcome {
+                Ok(()) => self.reply.append_part(&written, start..end),
+                Err(error) => self.reply.error(error.to_string()),
+            }
+            start = end;
+        }
+    }
+
     fn weight(&self) -> usize {
         let transaction = self.transaction.as_ref().map_or(0, |transaction| transaction.weight());
         let value = if self.works_on_large { LARGE_WEIGHT } else { 0 };
@@ -130,9 +154,6 @@ impl Work for Box<Exchange> {
         if let Some(transaction) = &self.transaction {
             return transaction.is_blind();
         }
-        (self.next..self.end).all(|index| {
-            let Some(Lookup::Known(spec)) = self.lookups.get(index) else { return false };
-            self.requests.get(index, self.input.bytes()).is_some_and(|args| spec.is_blind(args))
-        })
+        (self.next..self.end).all(|index| self.is_blind_at(index))
     }
 }
