@@ -126,6 +126,12 @@ pub trait Engine: Send + Sync {
         self.read(keys, visit)
     }
 
+    /// Reads what can be read without waiting for a machine that does not answer: for each of `keys` its value, or that
+    /// it has none; `None` if it must be read by [`Engine::read`]. Only of use where there are slots.
+    fn read_now(&self, keys: &[&[u8]]) -> Vec<Option<Option<Vec<u8>>>> {
+        keys.iter().map(|_| None).collect()
+    }
+
     /// Applies the batch atomically, in order. With `sync`, returns only when the batch would
     /// survive a power cut, and readers do not see it before (see `info().caveats` for the engine
     /// that cannot hide it). On an error nothing of the batch is visible; whether the engine takes

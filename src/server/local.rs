@@ -137,11 +137,19 @@ impl Local {
         }
     }
 
+    /// Gives reads to the thread that carries them out together, in the same way.
+    pub fn submit_read(&self, exchange: Box<Exchange>) {
+        if self.shared.reads.push(exchange) {
+            self.submitted.notify_one();
+        }
+    }
+
     /// A task woken now runs behind all that were woken before it.
     pub async fn kick(self: Rc<Self>) {
         loop {
             self.submitted.notified().await;
             self.shared.queue.kick();
+            self.shared.reads.kick();
         }
     }
 

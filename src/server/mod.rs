@@ -31,6 +31,7 @@ use crate::{
     engine::Fsync,
     store::{CommitQueue, Store},
 };
+use exchange::Exchange;
 use listener::Listener;
 use metrics::Metrics;
 use shared::{Inbox, Inlets, Shared};
@@ -69,6 +70,7 @@ pub fn serve(
         access,
         keepalive: config.network.keepalive,
         queue: CommitQueue::default(),
+        reads: CommitQueue::default(),
         inboxes: (0..config.threads).map(|_| Inbox::default()).collect(),
         shutdown: Notify::new(),
     });
@@ -138,9 +140,14 @@ fn spawn_workers(
     Ok((inlets, workers))
 }
 
+/// Maximum size of the requests that are read together where there are slots, in bytes.
+const READ_GROUP_BYTES: usize = 256 << 10;
+
 /// The threads that write and sync for a store whose engine may block.
 struct Writers {
     committer: Option<JoinHandle<()>>,
+    /// Reads where there are slots.
+    reader: Option<JoinHandle<()>>,
     syncer: Option<(Sender<()>, JoinHandle<()>)>,
     remover: JoinHandle<()>,
 }
@@ -152,7 +159,7 @@ impl Writers {
         let note = move |time| context.spikes.note(event::EXPIRE, time);
         let target = store.clone();
         let remover = spawn("expire".into(), move || target.remove_expired(note))?;
-        let mut writers = Self { committer: None, syncer: None, remover };
+        let mut writers = Self { committer: None, reader: None, syncer: None, remover };
         if store.is_memory_only() {
             return Ok(writers);
         }
@@ -165,6 +172,15 @@ impl Writers {
             });
         };
         writers.committer = Some(spawn("commit".into(), commit)?);
+        if store.is_sharded() {
+            let (queue, target) = (shared.clone(), store.clone());
+            let read = move || {
+                let clients = || queue.context.connections();
+                let read = |group: &mut [Box<Exchange>]| Exchange::read_group(group, &target);
+                queue.reads.serve(READ_GROUP_BYTES, clients, read, |group, _| queue.deliver(group));
+            };
+            writers.reader = Some(spawn("read".into(), read)?);
+        }
         let (stop, stopped) = channel::<()>();
         let shared = shared.clone();
         let sync = move || {
@@ -184,7 +200,8 @@ impl Writers {
         shared.context.store.expiry().stop();
         join([self.remover]);
         shared.queue.close();
-        join(self.committer);
+        shared.reads.close();
+        join(self.committer.into_iter().chain(self.reader));
         if let Some((stop, syncer)) = self.syncer {
             drop(stop);
             join([syncer]);

@@ -20,6 +20,8 @@ pub(super) struct Shared {
     pub access: Access,
     pub keepalive: Option<Duration>,
     pub queue: CommitQueue<Box<Exchange>>,
+    /// Reads that are carried out together, where there are slots.
+    pub reads: CommitQueue<Box<Exchange>>,
     pub inboxes: Vec<Inbox>,
     pub shutdown: Notify,
 }

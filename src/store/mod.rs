@@ -234,6 +234,11 @@ impl Store {
         Ok(self.engine.read(keys, visit).map_err(|error| self.count_failed(error))?)
     }
 
+    /// See [`Engine::read_now`].
+    pub fn read_now(&self, keys: &[&[u8]]) -> Vec<Option<Option<Vec<u8>>>> {
+        self.engine.read_now(keys)
+    }
+
     /// Reads values for nothing but to have them in the cache. Returns their number; who reads them again finds errors.
     pub fn fetch(&self, keys: &[Vec<u8>]) -> usize {
         let keys: Vec<_> = keys.iter().map(Vec::as_slice).collect();

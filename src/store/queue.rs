@@ -65,14 +65,25 @@ impl<W: Work> CommitQueue<W> {
         &self,
         store: &Store,
         clients: impl Fn() -> usize,
+        deliver: impl FnMut(&mut Vec<W>, Duration),
+    ) {
+        let is_one = store.is_shared() && !store.is_sharded();
+        let most = if is_one { SHARED_GROUP_BYTES } else { GROUP_BYTES };
+        self.serve(most, clients, |group| store.commit(group), deliver);
+    }
+
+    /// Carries out group after group of at most so many bytes of requests, until closed.
+    pub fn serve(
+        &self,
+        most: usize,
+        clients: impl Fn() -> usize,
+        mut carry_out: impl FnMut(&mut [W]),
         mut deliver: impl FnMut(&mut Vec<W>, Duration),
     ) {
         let mut group = Vec::new();
-        let is_one = store.is_shared() && !store.is_sharded();
-        let most = if is_one { SHARED_GROUP_BYTES } else { GROUP_BYTES };
         while self.gather(&mut group, &clients, most) {
             let begin = Instant::now();
-            store.commit(&mut group);
+            carry_out(&mut group);
             deliver(&mut group, begin.elapsed());
             group.clear();
         }

@@ -11,7 +11,7 @@ use super::{
     slots::Slots,
 };
 use crate::engine::{Error, Result};
-use redis::{Cmd, Value, cmd};
+use redis::{Value, cmd};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
@@ -108,7 +108,10 @@ impl Cluster {
 
     pub fn node(&self, address: &Arc<str>) -> Arc<Node> {
         let mut nodes = lock(&self.nodes);
-        nodes.entry(address.clone()).or_insert_with(|| Arc::new(Node::new(address.clone()))).clone()
+        nodes
+            .entry(address.clone())
+            .or_insert_with(|| Arc::new(Node::new(address.clone())))
+            .clone()
     }
 
     /// The masters.
@@ -229,6 +232,11 @@ impl Cluster {
         lock(&self.silent).entry(at.clone()).or_insert_with(Instant::now);
     }
 
+    /// Returns `true` if a node has not answered the last request.
+    fn is_silent(&self, at: &Arc<str>) -> bool {
+        lock(&self.silent).contains_key(at)
+    }
+
     pub fn note_answer(&self, at: &Arc<str>) {
         let mut silent = lock(&self.silent);
         if !silent.is_empty() {
@@ -242,12 +250,12 @@ impl Cluster {
         self.follow(slot, request, effect)?.value.map_err(refused)
     }
 
-    /// Requests that change nothing, each about one slot, together: those for one node in one go. Each answer is `None`
-    /// that needs another attempt.
-    pub fn together(&self, requests: &[(u16, Cmd)]) -> Vec<Option<Value>> {
+    /// Requests that change nothing, each about one slot, together: those for one node in one go, unless it did not answer
+    /// the last one. Each answer is `None` that needs another attempt.
+    pub fn together(&self, requests: &[(u16, Vec<u8>)]) -> Vec<Option<Value>> {
         let mut of_node: BTreeMap<Arc<str>, Vec<usize>> = BTreeMap::new();
         for (index, (slot, _)) in requests.iter().enumerate() {
-            if let Some(owner) = self.owner(*slot) {
+            if let Some(owner) = self.owner(*slot).filter(|owner| !self.is_silent(owner)) {
                 of_node.entry(owner).or_default().push(index);
             }
         }
@@ -258,13 +266,16 @@ impl Cluster {
         let sent = nodes.iter().map(|(node, indices)| {
             let mut packed = Vec::new();
             for (_, request) in indices.iter().filter_map(|index| requests.get(*index)) {
-                request.write_packed_command(&mut packed);
+                packed.extend_from_slice(request);
             }
             node.send(&packed, indices.len()).ok()
         });
         let sent: Vec<_> = sent.collect();
         for ((node, indices), sent) in nodes.iter().zip(sent) {
-            let Some((values, None)) = sent.map(Sent::receive) else { continue };
+            let Some((values, None)) = sent.map(Sent::receive) else {
+                self.note_silence(node.address());
+                continue;
+            };
             self.note_answer(node.address());
             for (index, value) in indices.iter().copied().zip(values) {
                 if let Some(answer) = answers.get_mut(index)

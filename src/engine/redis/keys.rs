@@ -44,10 +44,20 @@ impl Keys {
     }
 
     pub fn stored(&self, key: &[u8]) -> Vec<u8> {
-        match self.one {
-            Some(_) => [&self.prefix, key].concat(),
-            None => [&self.prefix, &b"{"[..], tag_in(self.slot(key)), b"}", key].concat(),
+        let mut stored = Vec::with_capacity(self.head() + key.len());
+        self.push_stored(self.slot(key), key, &mut stored);
+        stored
+    }
+
+    /// Appends a key of a slot, as it is stored.
+    pub fn push_stored(&self, slot: u16, key: &[u8], to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.prefix);
+        if self.one.is_none() {
+            to.push(b'{');
+            to.extend_from_slice(tag_in(slot));
+            to.push(b'}');
         }
+        to.extend_from_slice(key);
     }
 
     /// A name in a slot.

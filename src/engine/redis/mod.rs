@@ -8,6 +8,7 @@ mod fake;
 mod info;
 mod keys;
 mod node;
+mod packed;
 mod pairs;
 mod pipeline;
 mod policy;
@@ -22,7 +23,6 @@ use super::{
 use cluster::Cluster;
 use info::{INFO, NAME};
 use keys::{Keys, SLOTS};
-use std::collections::HashSet;
 use transaction::Running;
 
 /// The engine's row in the list.
@@ -63,16 +63,16 @@ impl Engine for Redis {
 
     /// Keys of one slot are read at one moment.
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
-        let most = self.key_limits().1;
-        let wanted: HashSet<_> = keys.iter().filter(|key| key.len() <= most).collect();
-        let wanted: Vec<_> = wanted.into_iter().map(|key| key.to_vec()).collect();
-        let found = self.0.values(&wanted)?;
-        for (index, key) in keys.iter().enumerate() {
-            if visit(index, found.get(*key).map(Vec::as_slice)).is_break() {
+        for (index, value) in self.0.values(keys)?.iter().enumerate() {
+            if visit(index, value.as_deref()).is_break() {
                 break;
             }
         }
         Ok(())
+    }
+
+    fn read_now(&self, keys: &[&[u8]]) -> Vec<Option<Option<Vec<u8>>>> {
+        self.0.values_now(keys)
     }
 
     /// When it is acknowledged, it is synced as the nodes were told to.

@@ -3,12 +3,13 @@
 use super::{
     cluster::{Cluster, Effect, unavailable},
     keys::SLOTS,
+    packed,
     scripts::LIST,
 };
 use crate::engine::{Error, KeyRange, Op, Result, VisitPair};
 use redis::{Value, cmd};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     ops::{ControlFlow, Range},
 };
 
@@ -20,6 +21,9 @@ const STEP: (u16, u16) = (16, 512);
 
 /// A step of so many keys is long enough.
 const MANY: usize = 1000;
+
+/// A key with its slot and its place among others.
+type Placed<'k> = (u16, usize, &'k [u8]);
 
 /// A slot and keys in it.
 type InSlot = (u16, Vec<Vec<u8>>);
@@ -42,46 +46,74 @@ impl Cluster {
         ops.iter().filter_map(change).collect()
     }
 
-    /// The values of keys. Those of one slot are read at one moment.
-    pub fn values(&self, keys: &[Vec<u8>]) -> Result<HashMap<Vec<u8>, Vec<u8>>> {
-        let mut of_slot: BTreeMap<u16, Vec<&Vec<u8>>> = BTreeMap::new();
-        for key in keys {
-            of_slot.entry(self.keys.slot(key)).or_default().push(key);
+    /// The values of keys, in their order. Those of one slot are read at one moment.
+    pub fn values<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let found = self.values_now(keys);
+        if found.iter().all(Option::is_some) {
+            return Ok(found.into_iter().flatten().collect());
         }
-        let requests: Vec<_> = of_slot
-            .iter()
-            .map(|(slot, keys)| {
-                let mut request = cmd("MGET");
-                for key in keys {
-                    request.arg(self.keys.stored(key));
-                }
-                (*slot, request)
-            })
-            .collect();
-        let mut found = HashMap::new();
-        for (((slot, request), keys), answer) in
-            requests.iter().zip(of_slot.values()).zip(self.together(&requests))
-        {
-            let answer = match answer {
-                Some(answer) => answer,
-                None => self.call(*slot, &request.get_packed_command(), Effect::None)?,
-            };
+        let order =
+            self.in_slots(keys.iter().enumerate().filter(|(index, _)| found.get(*index) == Some(&None)));
+        let mut found: Vec<_> = found.into_iter().map(Option::flatten).collect();
+        for keys in order.chunk_by(|one, next| one.0 == next.0) {
+            let (slot, request) = self.get(keys);
+            let answer = self.call(slot, &request, Effect::None)?;
             let Value::Array(values) = answer else { return Err(strange(&answer)) };
-            for (key, value) in keys.iter().zip(values) {
-                if let Value::BulkString(value) = value {
-                    found.insert((*key).clone(), value);
+            for ((_, index, _), value) in keys.iter().zip(values) {
+                if let (Value::BulkString(value), Some(found)) = (value, found.get_mut(*index)) {
+                    *found = Some(value);
                 }
             }
         }
         Ok(found)
     }
 
+    /// The values of keys, in their order, in one attempt: `None` for the keys of a slot that needs another. A key that is
+    /// longer than a key can be has no value.
+    pub fn values_now<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Option<Option<Vec<u8>>>> {
+        let most = self.key_limits().1;
+        let fits = |key: &K| key.as_ref().len() <= most;
+        let order = self.in_slots(keys.iter().enumerate().filter(|(_, key)| fits(key)));
+        let of_slot = || order.chunk_by(|one, next| one.0 == next.0);
+        let requests: Vec<_> = of_slot().map(|keys| self.get(keys)).collect();
+        let mut found: Vec<_> = keys.iter().map(|key| if fits(key) { None } else { Some(None) }).collect();
+        for (keys, answer) in of_slot().zip(self.together(&requests)) {
+            let Some(Value::Array(values)) = answer else { continue };
+            for ((_, index, _), value) in keys.iter().zip(values) {
+                if let Some(found) = found.get_mut(*index) {
+                    *found = Some(if let Value::BulkString(value) = value { Some(value) } else { None });
+                }
+            }
+        }
+        found
+    }
+
+    /// Keys with their slots and places, slot by slot.
+    fn in_slots<'k, K: AsRef<[u8]> + 'k>(
+        &self,
+        keys: impl Iterator<Item = (usize, &'k K)>,
+    ) -> Vec<Placed<'k>> {
+        let mut order: Vec<_> =
+            keys.map(|(index, key)| (self.keys.slot(key.as_ref()), index, key.as_ref())).collect();
+        order.sort_unstable();
+        order
+    }
+
+    /// The slot of these keys, and the request that reads them.
+    fn get(&self, keys: &[Placed<'_>]) -> (u16, Vec<u8>) {
+        let mut request = Vec::new();
+        packed::begin(&mut request, 1 + keys.len(), "MGET");
+        keys.iter().for_each(|(slot, _, key)| packed::key(&mut request, &self.keys, *slot, key));
+        (keys.first().map_or(0, |(slot, ..)| *slot), request)
+    }
+
     /// The keys in these slots, slot by slot.
     fn list(&self, slots: Range<u16>) -> Result<Vec<Vec<Vec<u8>>>> {
         let requests: Vec<_> = slots
             .map(|slot| {
-                let request = cmd("EVAL").arg(LIST).arg(1).arg(self.keys.name_in(slot)).arg(slot).take();
-                (slot, request)
+                let mut request = cmd("EVAL");
+                request.arg(LIST).arg(1).arg(self.keys.name_in(slot)).arg(slot);
+                (slot, request.get_packed_command())
             })
             .collect();
         let mut all = Vec::new();
@@ -89,7 +121,7 @@ impl Cluster {
             let mut keys = Vec::new();
             match answer {
                 Some(answer) => self.take_keys(&answer, &mut keys)?,
-                None => self.list_moving(*slot, &request.get_packed_command(), &mut keys)?,
+                None => self.list_moving(*slot, request, &mut keys)?,
             }
             all.push(keys);
         }
@@ -150,8 +182,8 @@ impl Cluster {
                 let mut paused = ControlFlow::Continue(());
                 for keys in keys.chunks(MANY) {
                     let values = self.values(keys)?;
-                    for key in keys {
-                        if let Some(value) = values.get(key)
+                    for (key, value) in keys.iter().zip(&values) {
+                        if let Some(value) = value
                             && visit(key, value).is_break()
                         {
                             paused = ControlFlow::Break(());
@@ -175,8 +207,8 @@ impl Cluster {
             let wanted: Vec<_> = keys.into_iter().filter(|key| range.contains(key)).collect();
             for keys in wanted.chunks(MANY) {
                 let values = self.values(keys)?;
-                for key in keys {
-                    if let Some(value) = values.get(key)
+                for (key, value) in keys.iter().zip(&values) {
+                    if let Some(value) = value
                         && visit(key, value).is_break()
                     {
                         return Ok(ControlFlow::Break(()));
@@ -238,3 +270,48 @@ fn strange(answer: &Value) -> Error {
 }
 
 const _: () = assert!(SLOTS < u16::MAX);
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{Answer, Fake};
+    use super::*;
+
+    fn line(line: &str) -> Answer {
+        Answer::Line(line.into())
+    }
+
+    #[test]
+    fn values_of_many_slots_are_in_the_order_of_the_keys() {
+        let node = Fake::start();
+        let cluster = node.cluster(b"p/");
+        // {b} is in slot 3,300, {a} in 15,495.
+        node.answer([line("*2\r\n$1\r\n1\r\n$1\r\n1"), line("*2\r\n$-1\r\n$1\r\n2")]);
+        let long = vec![b'k'; MAX_KEY];
+        let keys: [&[u8]; 5] = [b"{a}none", b"{b}one", &long, b"{a}two", b"{b}one"];
+        let values = cluster.values(&keys).unwrap();
+        let text = |value: &Option<Vec<u8>>| value.clone().map(|value| String::from_utf8(value).unwrap());
+        let values: Vec<_> = values.iter().map(text).collect();
+        assert_eq!(
+            values.iter().map(Option::as_deref).collect::<Vec<_>>(),
+            [None, Some("1"), None, Some("2"), Some("1")]
+        );
+        assert_eq!(node.seen().len(), 2);
+    }
+
+    #[test]
+    fn read_that_waits_for_a_node_leaves_out_only_its_keys() {
+        let node = Fake::start();
+        let cluster = node.cluster(b"p/");
+        node.answer([line("-CLUSTERDOWN a test"), line("*1\r\n$1\r\n2")]);
+        assert_eq!(cluster.values_now(&[b"{a}two", b"{b}one"]), [Some(Some(b"2".to_vec())), None]);
+        node.answer([Answer::Close]);
+        assert_eq!(cluster.values_now(&[b"{a}two"]), [None]);
+        // The next read of many clients does not wait for that node.
+        assert_eq!(cluster.values_now(&[b"{a}two"]), [None]);
+        assert_eq!(node.seen().len(), 3);
+        // That of one client does.
+        node.answer([line("*1\r\n$1\r\n2")]);
+        assert_eq!(cluster.values(&[b"{a}two"]).unwrap(), [Some(b"2".to_vec())]);
+        assert_eq!(node.seen().len(), 4);
+    }
+}

@@ -8,12 +8,13 @@ use super::{
     cluster::{ASKING, Cluster, PATIENCE, REDIRECTIONS, refused, unavailable},
     info::NAME,
     node::{Node, Refusal, Sent, Silence},
+    packed,
     transaction::check,
 };
 use crate::engine::{Batch, Error, Op, Result};
 use hashbrown::{HashMap, hash_map::Entry};
 use redis::Value;
-use std::{collections::BTreeMap, io::Write, mem, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, mem, sync::Arc, time::Instant};
 
 /// A part of a batch that is not carried out yet.
 #[derive(Clone)]
@@ -168,20 +169,14 @@ impl Cluster {
             [Op::Put { .. }, ..] => ("MSET", 1 + 2 * part.ops.len()),
             _ => ("DEL", 1 + part.ops.len()),
         };
-        // Writing to memory does not fail.
-        let _done = write!(packed, "*{words}\r\n${}\r\n{name}\r\n", name.len());
-        let mut word = |word: &[u8]| {
-            let _done = write!(packed, "${}\r\n", word.len());
-            packed.extend_from_slice(word);
-            packed.extend_from_slice(b"\r\n");
-        };
+        packed::begin(packed, words, name);
         for op in part.ops {
             match *op {
                 Op::Put { key, value } => {
-                    word(&self.keys.stored(key));
-                    word(value);
+                    packed::key(packed, &self.keys, part.slot, key);
+                    packed::word(packed, value);
                 }
-                Op::Delete { key } => word(&self.keys.stored(key)),
+                Op::Delete { key } => packed::key(packed, &self.keys, part.slot, key),
                 Op::Clear => {}
             }
         }

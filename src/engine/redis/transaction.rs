@@ -124,9 +124,9 @@ impl Transaction for Running<'_> {
         let stored = |key: &[u8]| self.cluster.keys.stored(key);
         let unseen: Vec<_> =
             fitting().filter(|key| !self.seen.contains_key(&stored(key))).map(|key| key.to_vec()).collect();
-        let mut found = self.cluster.values(&unseen)?;
-        for key in unseen {
-            self.seen.insert(self.cluster.keys.stored(&key), found.remove(&key));
+        let found = self.cluster.values(&unseen)?;
+        for (key, value) in unseen.into_iter().zip(found) {
+            self.seen.insert(self.cluster.keys.stored(&key), value);
         }
         for (index, key) in keys.iter().enumerate() {
             let value = self.seen.get(&self.cluster.keys.stored(key)).and_then(Option::as_deref);

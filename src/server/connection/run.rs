@@ -242,6 +242,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         if !store.reads_may_wait() {
             read(&mut exchange);
+        } else if store.is_sharded() {
+            exchange = self.read_together(exchange).await?;
         } else if store.is_shared() {
             // Each waits for the network.
             exchange = self.read_off(exchange, Exchange::read).await?.0;
@@ -257,6 +259,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.temperature.note_long(cold::is_long(|| read(&mut exchange)));
         }
         if too_much {
+            exchange = self.read_off(exchange, Exchange::read).await?.0;
+        }
+        Ok(exchange)
+    }
+
+    /// Has a thread read for all connections at once, and another one what would make all of them wait.
+    async fn read_together(&self, mut exchange: Box<Exchange>) -> Result<Box<Exchange>, Ended> {
+        let (connection, read) = oneshot::channel();
+        let first = exchange.position();
+        exchange.home = Some(Home { worker: self.local.index, connection });
+        self.local.submit_read(exchange);
+        let read = self.local.promise(read).await;
+        exchange = read.map_err(|_| io::Error::other("the reading thread is gone"))?;
+        if exchange.position() == first {
             exchange = self.read_off(exchange, Exchange::read).await?.0;
         }
         Ok(exchange)

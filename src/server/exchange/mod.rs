@@ -1,5 +1,6 @@
 //! One batch: what a connection received, what its requests are, and the replies.
 
+mod group;
 mod work;
 
 use super::{
@@ -12,8 +13,9 @@ use crate::{
         self, Action, Commands, Context, KeysCommand, Lookup, QueryCommand, Read, SessionCommand, Spec,
         TableCommand,
     },
+    engine::VisitValue,
     resp::{Args, Input, Partial, Reply, Requests},
-    store::{Moment, Space, Store},
+    store::{self, Moment, Space, Store},
 };
 use bumpalo::Bump;
 use std::{mem, ops::ControlFlow};
@@ -330,6 +332,18 @@ impl Exchange {
     }
 
     fn read_up_to(&mut self, store: &Store, most: usize) -> (usize, bool) {
+        self.answer_reads(most, |keys, visit| match most {
+            usize::MAX => store.read_long(keys, visit),
+            _ => store.read(keys, visit),
+        })
+    }
+
+    /// Answers the read run with what `read` finds.
+    fn answer_reads(
+        &mut self,
+        most: usize,
+        mut read: impl FnMut(&[&[u8]], &mut VisitValue<'_>) -> Result<(), store::Error>,
+    ) -> (usize, bool) {
         let (first, mut too_much, mut walked) = (self.next, false, 0);
         let mut keys = recycle(mem::take(&mut self.keys));
         let (arena, moment) = (Bump::new(), Moment::default());
@@ -364,13 +378,13 @@ impl Exchange {
                     ControlFlow::Continue(())
                 }
             };
-            let read = if most < usize::MAX { store.read(keys, visit) } else { store.read_long(keys, visit) };
+            let outcome = read(keys, visit);
             // A value that cannot be read fails its own request only. The requests behind it see a later snapshot.
-            match (&read, reading(lookups, requests, data, cursor.at)) {
+            match (&outcome, reading(lookups, requests, data, cursor.at)) {
                 (Err(error), Some((read, args))) if let Some(index) = error.index_of_value() => {
                     first_key += index + 1 + cursor.fail(read, args, error, reply);
                 }
-                _ => break read,
+                _ => break outcome,
             }
         };
         self.keys = recycle(keys);

@@ -1,0 +1,29 @@
+//! Reads of many connections at once, where each waits for the network.
+
+use super::Exchange;
+use crate::store::Store;
+use std::panic::{self, AssertUnwindSafe};
+
+impl Exchange {
+    /// Carries out the read runs of a group as far as that does not wait for a machine that does not answer. A run with
+    /// such a key is left as it is.
+    pub fn read_group(group: &mut [Box<Self>], store: &Store) {
+        let keys: Vec<Vec<_>> = group.iter().map(|exchange| exchange.keys_in_parts(1).concat()).collect();
+        let all: Vec<&[u8]> = keys.iter().flatten().map(Vec::as_slice).collect();
+        // What panics is left as it is, too, and panics where its connection is told.
+        let found = panic::catch_unwind(AssertUnwindSafe(|| store.read_now(&all)));
+        let mut found = found.unwrap_or_default().into_iter();
+        for (exchange, keys) in group.iter_mut().zip(&keys) {
+            let values: Vec<_> = found.by_ref().take(keys.len()).collect();
+            if values.len() < keys.len() || values.iter().any(Option::is_none) {
+                continue;
+            }
+            exchange.answer_reads(usize::MAX, |keys, visit| {
+                let found = values.iter().flatten().map(Option::as_deref).take(keys.len());
+                let _all_that_is_wanted =
+                    found.enumerate().try_for_each(|(index, value)| visit(index, value));
+                Ok(())
+            });
+        }
+    }
+}
