@@ -4,6 +4,8 @@
 mod bench;
 #[cfg(all(feature = "bench", target_os = "linux"))]
 mod calibrate;
+#[cfg(any(feature = "tikv", feature = "redis"))]
+mod cluster;
 mod file;
 mod network;
 #[cfg(feature = "bench")]

@@ -1,5 +1,7 @@
 //! `kvbench serve`: flags to a [`Config`].
 
+#[cfg(any(feature = "tikv", feature = "redis"))]
+use super::cluster;
 use super::{
     network, slowness,
     words::{CompressionWord, FsyncWord, YesNo, kind_parser},
@@ -23,30 +25,10 @@ pub struct Serve {
     /// File or directory of the data, or :memory: to keep nothing on disk [default: STORE.db]
     #[arg(long, value_name = "PATH|:memory:", help_heading = "Store")]
     path: Option<PathBuf>,
-    /// Placement drivers of the TiKV cluster that holds the data
-    #[cfg(feature = "tikv")]
-    #[arg(
-        long,
-        value_name = "HOST:PORT,...",
-        value_delimiter = ',',
-        conflicts_with = "path",
-        help_heading = "Store"
-    )]
-    pd: Vec<String>,
-    /// Nodes of the Redis Cluster or Valkey Cluster that holds the data; they tell of the others
-    #[cfg(feature = "redis")]
-    #[arg(
-        long,
-        value_name = "HOST:PORT,...",
-        value_delimiter = ',',
-        conflicts_with = "path",
-        help_heading = "Store"
-    )]
-    nodes: Vec<String>,
-    /// What all keys begin with in that cluster. Servers with the same prefix have the same data
+    /// The cluster that holds the data.
     #[cfg(any(feature = "tikv", feature = "redis"))]
-    #[arg(long, value_name = "TEXT", default_value = "kvbench/", help_heading = "Store")]
-    prefix: String,
+    #[command(flatten)]
+    cluster: cluster::Cluster,
     /// When a write is acknowledged. always (true): after it is synced to stable storage. everysec: at once, with a sync every
     /// second. no (false): at once, and the engine or the operating system decides when to sync
     #[arg(long, value_enum, default_value = "always", help_heading = "Store")]
@@ -137,34 +119,10 @@ impl Serve {
         }
     }
 
-    /// Where the data are, if that is a cluster. Flags of another kind of cluster do not count.
-    #[cfg(any(feature = "tikv", feature = "redis"))]
-    fn cluster(&self) -> Option<Location> {
-        #[cfg(feature = "tikv")]
-        let pd = self.pd.clone();
-        #[cfg(not(feature = "tikv"))]
-        let pd = Vec::new();
-        #[cfg(feature = "redis")]
-        let nodes = self.nodes.clone();
-        #[cfg(not(feature = "redis"))]
-        let nodes = Vec::new();
-        let family = self.store.info.family;
-        let is_given = !pd.is_empty() || !nodes.is_empty();
-        if !(is_given || family.is_shared() && self.path.is_none()) {
-            return None;
-        }
-        let nodes = match (family.is_shared(), family.is_sharded()) {
-            (false, _) => [pd, nodes].concat(),
-            (true, false) => pd,
-            (true, true) => nodes,
-        };
-        Some(Location::Cluster { nodes, prefix: self.prefix.clone().into_bytes() })
-    }
-
     /// Where the data are.
     fn location(&self) -> Location {
         #[cfg(any(feature = "tikv", feature = "redis"))]
-        if let Some(location) = self.cluster() {
+        if let Some(location) = self.cluster.location(self.store.info.family, self.path.is_some()) {
             return location;
         }
         match &self.path {

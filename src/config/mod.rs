@@ -82,7 +82,7 @@ pub enum Error {
     #[error("--store {store} needs {}", nodes_of(.store))]
     NoNodes { store: &'static str },
     #[error(
-        "--pd and --nodes do not work with --store {store}; they work with --store tikv and --store redis"
+        "--pd, --nodes and --cluster-... do not work with --store {store}; they work with --store tikv and --store redis"
     )]
     NoCluster { store: &'static str },
     #[error(
@@ -133,7 +133,7 @@ impl Config {
         let store = self.kind.info.name;
         match (&self.location, self.kind.info.family.is_shared()) {
             (Location::Cluster { nodes, .. }, true) if nodes.is_empty() => Err(Error::NoNodes { store }),
-            (Location::Cluster { nodes, .. }, false) if !nodes.is_empty() => Err(Error::NoCluster { store }),
+            (Location::Cluster { .. }, false) => Err(Error::NoCluster { store }),
             (Location::Path(_) | Location::Memory, true) => Err(Error::NoPath { store }),
             (_, true) if self.fsync != Fsync::Always && !self.kind.info.family.has_policies() => {
                 Err(Error::ClusterSyncs { store, fsync: self.fsync })

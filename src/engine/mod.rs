@@ -3,6 +3,7 @@
 //! An engine is one file that imports its crate and nothing from the layers above. To add one:
 //! write that file, add its `KIND` to [`KINDS`] (in `list.rs`), and give it a Cargo feature.
 
+mod access;
 mod aof;
 mod batch;
 mod bitcask;
@@ -60,6 +61,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use access::ClusterAccess;
+pub(crate) use access::{LONGEST_PASSWORD, NoPassword, read_password};
 pub use aof::{Repaired, repair_log};
 pub use batch::{Batch, Op};
 pub use check::{Check, Sound};
@@ -293,6 +296,8 @@ pub enum Location {
         nodes: Vec<String>,
         /// What every key begins with there, so that others have room beside it.
         prefix: Vec<u8>,
+        /// Password and certificates for the connections.
+        access: ClusterAccess,
     },
 }
 

@@ -1,6 +1,8 @@
 //! The engines and settings under test, and an open engine with its files.
 
-use crate::engine::{Batch, Engine, Extent, Family, Fsync, KeyRange, Kind, Location, OpenOptions, Result};
+use crate::engine::{
+    Batch, ClusterAccess, Engine, Extent, Family, Fsync, KeyRange, Kind, Location, OpenOptions, Result,
+};
 use std::{
     collections::BTreeSet,
     env, fmt, fs, io,
@@ -79,7 +81,11 @@ pub fn cluster(family: Family, prefix: &[u8]) -> Location {
         false => ("KVBENCH_PD", prefix.to_vec()),
     };
     let nodes = env::var(variable).expect("KVBENCH_PD or KVBENCH_NODES names the cluster for this test");
-    Location::Cluster { nodes: nodes.split(',').map(String::from).collect(), prefix }
+    Location::Cluster {
+        nodes: nodes.split(',').map(String::from).collect(),
+        prefix,
+        access: ClusterAccess::default(),
+    }
 }
 
 /// An engine that is open on data of its own.

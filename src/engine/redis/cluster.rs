@@ -6,6 +6,7 @@
 use super::{
     info::NAME,
     keys::Keys,
+    login::Login,
     node::{Node, Refusal, Sent, Silence, text},
     scripts::COMMIT,
     slots::Slots,
@@ -60,6 +61,7 @@ pub(super) struct Cluster {
     pub keys: Keys,
     /// By what name the nodes know the script that commits.
     pub commit: String,
+    login: Arc<Login>,
     slots: RwLock<Slots>,
     nodes: Mutex<HashMap<Arc<str>, Arc<Node>>>,
     /// Since when nodes have not answered.
@@ -79,10 +81,11 @@ pub(super) fn unavailable(detail: impl ToString) -> Error {
 
 impl Cluster {
     /// Asks these nodes for the others.
-    pub fn open(seeds: &[String], keys: Keys) -> Result<Self> {
+    pub fn open(seeds: &[String], keys: Keys, login: Login) -> Result<Self> {
         let mut cluster = Self {
             keys,
             commit: String::new(),
+            login: Arc::new(login),
             slots: RwLock::default(),
             nodes: Mutex::default(),
             silent: Mutex::default(),
@@ -92,8 +95,9 @@ impl Cluster {
             cluster.node(&seed.as_str().into());
         }
         cluster.refresh().map_err(|cause| {
-            let place = seeds.join(",");
-            Error::library(NAME, format!("no cluster answers at --nodes {place}: {cause}; is it running?"))
+            let (place, running) =
+                (seeds.join(","), if cause.contains("--cluster-") { "" } else { "; is it running?" });
+            Error::library(NAME, format!("no cluster answers at --nodes {place}: {cause}{running}"))
         })?;
         cluster.commit = cluster.load_script()?;
         Ok(cluster)
@@ -110,7 +114,7 @@ impl Cluster {
         let mut nodes = lock(&self.nodes);
         nodes
             .entry(address.clone())
-            .or_insert_with(|| Arc::new(Node::new(address.clone())))
+            .or_insert_with(|| Arc::new(Node::new(address.clone(), self.login.clone())))
             .clone()
     }
 
@@ -295,7 +299,9 @@ fn told_slots(node: &Node) -> std::result::Result<Slots, String> {
     let values = node.call(&request, 1).map_err(Silence::words)?;
     let value = values.first().unwrap_or(&Value::Nil);
     if let Value::ServerError(error) = value {
-        return Err(format!("{}: {}", node.address(), error.details().unwrap_or(error.code())));
+        let flag = if error.code() == "NOAUTH" { "; give --cluster-password-file" } else { "" };
+        let words = error.details().unwrap_or(error.code());
+        return Err(format!("{}: {words}{flag}", node.address()));
     }
     Slots::of(value, node.address()).ok_or_else(|| format!("{} knows no slot", node.address()))
 }

@@ -7,6 +7,7 @@ mod cluster;
 mod fake;
 mod info;
 mod keys;
+mod login;
 mod node;
 mod packed;
 mod pairs;
@@ -23,6 +24,7 @@ use super::{
 use cluster::Cluster;
 use info::{INFO, NAME};
 use keys::{Keys, SLOTS};
+use login::Login;
 use transaction::Running;
 
 /// The engine's row in the list.
@@ -37,8 +39,8 @@ struct Redis(Cluster);
 
 impl Redis {
     fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
-        let Location::Cluster { nodes, prefix } = &options.location else { return Err(no_files()) };
-        let cluster = Cluster::open(nodes, Keys::new(prefix)?)?;
+        let Location::Cluster { nodes, prefix, access } = &options.location else { return Err(no_files()) };
+        let cluster = Cluster::open(nodes, Keys::new(prefix)?, Login::load(access)?)?;
         cluster.check_policy(options.fsync)?;
         Ok(Box::new(Self(cluster)))
     }

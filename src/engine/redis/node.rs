@@ -1,19 +1,8 @@
 //! One node: connections to it, and what its refusals mean.
 
-use redis::{
-    Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError, RedisResult,
-    ServerError, Value,
-};
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
-
-/// For a connection to be made.
-const CONNECT: Duration = Duration::from_secs(1);
-
-/// For an answer, or to send a request.
-const ANSWER: Duration = Duration::from_secs(5);
+use super::login::Login;
+use redis::{Connection, RedisError, ServerError, Value};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Connections without use that are kept.
 const KEPT: usize = 32;
@@ -38,12 +27,13 @@ impl Silence {
 /// A node, `host:port`.
 pub(super) struct Node {
     address: Arc<str>,
+    login: Arc<Login>,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl Node {
-    pub fn new(address: Arc<str>) -> Self {
-        Self { address, idle: Mutex::default() }
+    pub fn new(address: Arc<str>, login: Arc<Login>) -> Self {
+        Self { address, login, idle: Mutex::default() }
     }
 
     pub fn address(&self) -> &Arc<str> {
@@ -60,10 +50,10 @@ impl Node {
     pub fn send(&self, packed: &[u8], answers: usize) -> Result<Sent<'_>, Silence> {
         let not_sent = |error: RedisError| Silence::NotSent(self.words(&error));
         let kept = self.idle().pop();
-        let mut connection = kept.map_or_else(|| self.connect(), Ok).map_err(not_sent)?;
-        // A node carries out no request that has not come to its end.
+        let mut connection = kept.map_or_else(|| self.login.connect(&self.address), Ok).map_err(not_sent)?;
+        // A node carries out no request that has not come to its end. Of encrypted ones it is not known how much was sent.
         connection.send_packed_command(packed).map_err(|error| match answers {
-            1 => not_sent(error),
+            1 if !self.login.is_encrypted() => not_sent(error),
             _ => Silence::NotAnswered(self.words(&error)),
         })?;
         Ok(Sent { node: self, connection, answers })
@@ -72,21 +62,7 @@ impl Node {
     /// The words of an error, after which kept connections are no better.
     fn words(&self, error: &RedisError) -> String {
         self.idle().clear();
-        format!("{}: {error}", self.address)
-    }
-
-    fn connect(&self) -> RedisResult<Connection> {
-        let (host, port) = self.address.rsplit_once(':').unwrap_or((&self.address, "6379"));
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let info: ConnectionInfo =
-            ConnectionAddr::Tcp(host.into(), port.parse().unwrap_or(6379)).into_connection_info()?;
-        let settings = info.redis_settings().clone().set_skip_set_lib_name();
-        let tcp = info.tcp_settings().clone().set_nodelay(true);
-        let info = info.set_redis_settings(settings).set_tcp_settings(tcp);
-        let connection = Client::open(info)?.get_connection_with_timeout(CONNECT)?;
-        connection.set_read_timeout(Some(ANSWER))?;
-        connection.set_write_timeout(Some(ANSWER))?;
-        Ok(connection)
+        format!("{}: {}", self.address, Login::words(error))
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {

@@ -5,7 +5,7 @@ use super::{
     info::NAME,
     pages::{Keys, Pages},
 };
-use crate::engine::{Error, KeyRange, Op, Result, VisitPair, VisitValue};
+use crate::engine::{ClusterAccess, Error, KeyRange, Op, Result, VisitPair, VisitValue, access::pem};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     future::Future,
@@ -51,17 +51,28 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// Connects to the cluster of these placement drivers.
-    pub fn open(nodes: &[String], prefix: &[u8]) -> Result<Self> {
+    pub fn open(nodes: &[String], prefix: &[u8], access: &ClusterAccess) -> Result<Self> {
+        Self::open_since(Instant::now(), nodes, prefix, access)
+    }
+
+    /// Connects until it is too late since `begin`.
+    fn open_since(begin: Instant, nodes: &[String], prefix: &[u8], access: &ClusterAccess) -> Result<Self> {
+        let config = login(access)?.with_grpc_max_decoding_message_size(LARGEST_ANSWER);
+        let flags = match access.ca {
+            Some(_) => {
+                ", and do the certificates of --cluster-tls-ca and --cluster-tls-cert fit? The log says more"
+            }
+            None => "?",
+        };
         let (calls, place) = (Calls::new()?, nodes.join(","));
-        let (nodes, config) =
-            (nodes.to_vec(), Config::default().with_grpc_max_decoding_message_size(LARGEST_ANSWER));
-        let client = calls.read(Instant::now(), move || {
+        let nodes = nodes.to_vec();
+        let client = calls.read(begin, move || {
             let (nodes, config) = (nodes.clone(), config.clone());
             async move { TransactionClient::new_with_config(nodes, config).await }
         });
         let client = client.map_err(|error| {
             let cause = call::cause(&error);
-            Error::library(NAME, format!("no cluster answers at --pd {place}: {cause}; is it running?"))
+            Error::library(NAME, format!("no cluster answers at --pd {place}: {cause}; is it running{flags}"))
         })?;
         Ok(Self { client, keys: Keys::new(prefix), calls })
     }
@@ -260,6 +271,26 @@ impl Cluster {
     }
 }
 
+/// Returns how to connect as `access` says.
+fn login(access: &ClusterAccess) -> Result<Config> {
+    let refuse = |what: &str| Err(Error::Unsupported { engine: NAME, what: what.into() });
+    if access.user.is_some() || access.password_file.is_some() {
+        return refuse(
+            "has no passwords: it knows clients by certificates; use --cluster-tls-ca and --cluster-tls-cert",
+        );
+    }
+    let Some(ca) = &access.ca else { return Ok(Config::default()) };
+    let Some((cert, key)) = &access.identity else {
+        return refuse(
+            "with --cluster-tls-ca needs --cluster-tls-cert and --cluster-tls-key, too: its nodes want to know clients",
+        );
+    };
+    for (flag, path) in [("--cluster-tls-ca", ca), ("--cluster-tls-cert", cert), ("--cluster-tls-key", key)] {
+        pem(NAME, flag, path)?;
+    }
+    Ok(Config::default().with_security(ca, cert, key))
+}
+
 /// What the cluster had at a moment. It remembers what it has read, so it is for one call.
 fn snapshot(client: &TransactionClient, at: &Timestamp) -> Snapshot {
     client.snapshot(at.clone(), TransactionOptions::new_optimistic().drop_check(CheckLevel::None))
@@ -271,4 +302,53 @@ fn value(stored: &[u8]) -> Result<&[u8]> {
             "there is a value under this prefix that kvbench did not write; choose another --prefix";
         Error::library(NAME, message)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, net::TcpListener, path::PathBuf, thread};
+
+    fn open(begin: Instant, node: &str, access: &ClusterAccess) -> String {
+        let outcome = Cluster::open_since(begin, &[node.into()], b"p/", access);
+        outcome.map(drop).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn access_that_a_cluster_of_tikv_does_not_have_is_refused() {
+        let some = || Some(PathBuf::from("none.pem"));
+        let none = ClusterAccess::default;
+        for (access, words) in [
+            (ClusterAccess { password_file: some(), ..none() }, "has no passwords"),
+            (ClusterAccess { ca: some(), ..none() }, "--cluster-tls-cert and --cluster-tls-key, too"),
+            (
+                ClusterAccess { ca: some(), identity: some().zip(some()), ..none() },
+                "--cluster-tls-ca none.pem cannot be read",
+            ),
+        ] {
+            let error = open(Instant::now(), "127.0.0.1:1", &access);
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn cluster_that_does_not_speak_tls_is_told_with_the_flags() {
+        let dir = tempfile::tempdir().unwrap();
+        let signed = rcgen::generate_simple_self_signed(["localhost".into()]).unwrap();
+        let file = |name: &str, text: String| {
+            let path = dir.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let cert = file("cert", signed.cert.pem());
+        let key = file("key", signed.signing_key.serialize_pem());
+        let access =
+            ClusterAccess { ca: Some(cert.clone()), identity: Some((cert, key)), ..ClusterAccess::default() };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        thread::spawn(move || listener.incoming().for_each(drop));
+        let begin = Instant::now().checked_sub(call::TIMEOUT - Duration::from_secs(1)).unwrap();
+        let error = open(begin, &address, &access);
+        assert!(error.contains(&address) && error.contains("--cluster-tls-ca"), "{error}");
+    }
 }

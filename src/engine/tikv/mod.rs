@@ -29,8 +29,8 @@ struct Tikv(Cluster);
 
 impl Tikv {
     fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
-        let Location::Cluster { nodes, prefix } = &options.location else { return Err(no_files()) };
-        let cluster = Cluster::open(nodes, prefix)?;
+        let Location::Cluster { nodes, prefix, access } = &options.location else { return Err(no_files()) };
+        let cluster = Cluster::open(nodes, prefix, access)?;
         cluster.remove_old_versions();
         Ok(Box::new(Self(cluster)))
     }

@@ -1,9 +1,7 @@
 //! Why nobody could be let in safely.
 
+use crate::engine::LONGEST_PASSWORD as LONGEST;
 use std::{io, path::PathBuf};
-
-/// Longest password, in bytes: what a client may send before it has given it.
-pub(super) const LONGEST: u64 = 16 << 10;
 
 /// Why nobody could be let in safely. Each text names the flag and what to do.
 #[derive(Debug, thiserror::Error)]

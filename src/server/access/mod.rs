@@ -6,9 +6,9 @@ mod tls;
 use crate::{
     command::Password,
     config::{self, Config},
+    engine::{self, NoPassword},
 };
-use error::LONGEST;
-use std::{fs::File, io::Read, os::unix::fs::PermissionsExt, path::Path};
+use std::path::Path;
 use tls::Acceptor;
 
 pub use error::AccessError;
@@ -63,18 +63,13 @@ impl Access {
     }
 }
 
-/// The password in a file, less the newline at its end.
+/// Returns the password in a file.
 fn read_password(path: &Path) -> Result<Password, AccessError> {
-    let failed = |source| AccessError::PasswordFile { path: path.into(), source };
-    let file = File::open(path).map_err(failed)?;
-    let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(AccessError::PasswordShared { path: path.into(), mode });
-    }
-    let mut bytes = Vec::new();
-    file.take(LONGEST + 3).read_to_end(&mut bytes).map_err(failed)?;
-    let text = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-    let text = text.strip_suffix(b"\r").unwrap_or(text);
-    let short_enough = text.len() as u64 <= LONGEST;
-    Password::new(text).filter(|_| short_enough).ok_or_else(|| AccessError::PasswordLength(path.into()))
+    let length = || AccessError::PasswordLength(path.into());
+    let text = engine::read_password(path).map_err(|reason| match reason {
+        NoPassword::Io(source) => AccessError::PasswordFile { path: path.into(), source },
+        NoPassword::Shared(mode) => AccessError::PasswordShared { path: path.into(), mode },
+        NoPassword::Length => length(),
+    })?;
+    Password::new(&text).ok_or_else(length)
 }

@@ -1,0 +1,87 @@
+//! What a cluster asks of those who connect to it.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+/// Password and certificates for the connections to a cluster. The files are read when the store is opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterAccess {
+    /// User of the password; `None` for the default user.
+    pub user: Option<String>,
+    /// File with the password.
+    pub password_file: Option<PathBuf>,
+    /// Certificates of the authorities that sign those of the nodes, in PEM. With them connections use TLS.
+    pub ca: Option<PathBuf>,
+    /// Certificate that is shown to the nodes, and its private key, in PEM.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// Maximum length of a password, in bytes: what a client may send before it has given it.
+pub(crate) const LONGEST_PASSWORD: u64 = 16 << 10;
+
+/// Why a password was not read.
+pub(crate) enum NoPassword {
+    /// The file cannot be read.
+    Io(io::Error),
+    /// Other users can read the file, whose mode this is.
+    Shared(u32),
+    /// It is empty or too long.
+    Length,
+}
+
+/// Returns the password in a file that only its owner can read, less the newline at its end.
+pub(crate) fn read_password(path: &Path) -> Result<Vec<u8>, NoPassword> {
+    let file = File::open(path).map_err(NoPassword::Io)?;
+    let mode = file.metadata().map_err(NoPassword::Io)?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(NoPassword::Shared(mode));
+    }
+    let mut text = Vec::new();
+    file.take(LONGEST_PASSWORD + 3).read_to_end(&mut text).map_err(NoPassword::Io)?;
+    for end in [b'\n', b'\r'] {
+        text.pop_if(|last| *last == end);
+    }
+    if (1..=LONGEST_PASSWORD).contains(&(text.len() as u64)) { Ok(text) } else { Err(NoPassword::Length) }
+}
+
+#[cfg(any(feature = "tikv", feature = "redis"))]
+mod files {
+    use super::{ClusterAccess, LONGEST_PASSWORD, NoPassword, read_password};
+    use crate::engine::{Error, Result};
+    use std::{fs, path::Path};
+
+    impl ClusterAccess {
+        /// Reads the password.
+        #[cfg(feature = "redis")]
+        pub(in crate::engine) fn password(&self, engine: &'static str) -> Result<Option<String>> {
+            let Some(path) = &self.password_file else { return Ok(None) };
+            let refuse = |what: String| {
+                Error::library(engine, format!("--cluster-password-file {} {what}", path.display()))
+            };
+            let password = read_password(path).map_err(|reason| match reason {
+                NoPassword::Io(error) => refuse(format!("cannot be read: {error}")),
+                NoPassword::Shared(mode) => {
+                    refuse(format!("can be read by others (mode {mode:o}); chmod 600 it"))
+                }
+                NoPassword::Length => refuse(format!("holds no password of 1 to {LONGEST_PASSWORD} bytes")),
+            })?;
+            let text = String::from_utf8(password).map_err(|_| refuse("holds no UTF-8 text".into()))?;
+            Ok(Some(text))
+        }
+    }
+
+    /// Reads a certificate or a key, and names the flag if that fails.
+    pub(in crate::engine) fn pem(engine: &'static str, flag: &str, path: &Path) -> Result<Vec<u8>> {
+        let refuse = |what| Error::library(engine, format!("{flag} {} {what}", path.display()));
+        let bytes = fs::read(path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
+        let is_pem = bytes.windows(10).any(|window| window == b"-----BEGIN");
+        if is_pem { Ok(bytes) } else { Err(refuse("holds nothing in PEM".into())) }
+    }
+}
+
+#[cfg(any(feature = "tikv", feature = "redis"))]
+pub(in crate::engine) use files::pem;
