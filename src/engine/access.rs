@@ -1,4 +1,4 @@
-//! What a cluster asks of those who connect to it.
+//! Password and certificates for the connections to a cluster.
 
 use std::{
     fs::File,
@@ -23,13 +23,13 @@ pub struct ClusterAccess {
 /// Maximum length of a password, in bytes: what a client may send before it has given it.
 pub(crate) const LONGEST_PASSWORD: u64 = 16 << 10;
 
-/// Why a password was not read.
+/// Reason why a password file was refused.
 pub(crate) enum NoPassword {
     /// The file cannot be read.
     Io(io::Error),
     /// Other users can read the file, whose mode this is.
     Shared(u32),
-    /// It is empty or too long.
+    /// The password is empty or too long.
     Length,
 }
 
@@ -48,40 +48,31 @@ pub(crate) fn read_password(path: &Path) -> Result<Vec<u8>, NoPassword> {
     if (1..=LONGEST_PASSWORD).contains(&(text.len() as u64)) { Ok(text) } else { Err(NoPassword::Length) }
 }
 
-#[cfg(any(feature = "tikv", feature = "redis"))]
-mod files {
-    use super::{ClusterAccess, LONGEST_PASSWORD, NoPassword, read_password};
-    use crate::engine::{Error, Result};
-    use std::{fs, path::Path};
-
-    impl ClusterAccess {
-        /// Reads the password.
-        #[cfg(feature = "redis")]
-        pub(in crate::engine) fn password(&self, engine: &'static str) -> Result<Option<String>> {
-            let Some(path) = &self.password_file else { return Ok(None) };
-            let refuse = |what: String| {
-                Error::library(engine, format!("--cluster-password-file {} {what}", path.display()))
-            };
-            let password = read_password(path).map_err(|reason| match reason {
-                NoPassword::Io(error) => refuse(format!("cannot be read: {error}")),
-                NoPassword::Shared(mode) => {
-                    refuse(format!("can be read by others (mode {mode:o}); chmod 600 it"))
-                }
-                NoPassword::Length => refuse(format!("holds no password of 1 to {LONGEST_PASSWORD} bytes")),
-            })?;
-            let text = String::from_utf8(password).map_err(|_| refuse("holds no UTF-8 text".into()))?;
-            Ok(Some(text))
-        }
-    }
-
-    /// Reads a certificate or a key, and names the flag if that fails.
-    pub(in crate::engine) fn pem(engine: &'static str, flag: &str, path: &Path) -> Result<Vec<u8>> {
-        let refuse = |what| Error::library(engine, format!("{flag} {} {what}", path.display()));
-        let bytes = fs::read(path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
-        let is_pem = bytes.windows(10).any(|window| window == b"-----BEGIN");
-        if is_pem { Ok(bytes) } else { Err(refuse("holds nothing in PEM".into())) }
+#[cfg(feature = "redis")]
+impl ClusterAccess {
+    /// Reads the password.
+    pub(super) fn password(&self, engine: &'static str) -> super::Result<Option<String>> {
+        let Some(path) = &self.password_file else { return Ok(None) };
+        let refuse = |what: String| {
+            super::Error::library(engine, format!("--cluster-password-file {} {what}", path.display()))
+        };
+        let password = read_password(path).map_err(|reason| match reason {
+            NoPassword::Io(error) => refuse(format!("cannot be read: {error}")),
+            NoPassword::Shared(mode) => {
+                refuse(format!("can be read by others (mode {mode:o}); chmod 600 it"))
+            }
+            NoPassword::Length => refuse(format!("holds no password of 1 to {LONGEST_PASSWORD} bytes")),
+        })?;
+        let text = String::from_utf8(password).map_err(|_| refuse("holds no UTF-8 text".into()))?;
+        Ok(Some(text))
     }
 }
 
-#[cfg(any(feature = "tikv", feature = "redis"))]
-pub(in crate::engine) use files::pem;
+/// Reads a certificate or a key, and names the flag if that fails.
+#[cfg(any(feature = "tikv", all(feature = "redis", feature = "tls")))]
+pub(super) fn pem(engine: &'static str, flag: &str, path: &Path) -> super::Result<Vec<u8>> {
+    let refuse = |what| super::Error::library(engine, format!("{flag} {} {what}", path.display()));
+    let bytes = std::fs::read(path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
+    let is_pem = bytes.windows(10).any(|window| window == b"-----BEGIN");
+    if is_pem { Ok(bytes) } else { Err(refuse("holds nothing in PEM".into())) }
+}

@@ -1,6 +1,8 @@
 //! Between commands and the engine: the only place that decides what is committed together, when it
 //! is synced, and whether writes are still accepted.
 
+#[cfg(test)]
+mod blind;
 mod commit;
 mod corrupt;
 mod counting;

@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-/// How a request is answered.
+/// Reply of the node to one request.
 pub(super) enum Answer {
     /// By this line.
     Line(String),
@@ -75,9 +75,10 @@ impl Fake {
         self.serve(stream)
     }
 
-    /// A cluster in which this node has all slots.
+    /// Opens a cluster in which this node has all slots.
     pub fn cluster(&self, prefix: &[u8]) -> Cluster {
-        Cluster::open(&[self.address.clone()], Keys::new(prefix).unwrap(), Login::default()).unwrap()
+        Cluster::open(std::slice::from_ref(&self.address), Keys::new(prefix).unwrap(), Login::default())
+            .unwrap()
     }
 
     pub fn answer(&self, answers: impl IntoIterator<Item = Answer>) {
@@ -129,7 +130,7 @@ impl Fake {
     }
 }
 
-/// The words of the next request, `None` at the end.
+/// Returns the next request as text, `None` at the end of the stream.
 fn request(input: &mut BufReader<impl Read>) -> Option<String> {
     let mut line = String::new();
     let mut number = |input: &mut BufReader<_>| -> Option<usize> {

@@ -43,8 +43,9 @@ pub(super) static INFO: Info = Info {
             refused with CROSSSLOT, as in a Redis Cluster. {tags} keep keys in one slot.",
         ),
         Caveat::new(
-            "Each command that writes is a commit of its own, also in a pipeline: it waits for the network twice if it \
-            reads what it changes, once if not.",
+            "Each command that writes is a commit of its own, also in a pipeline. SET without options, SETEX, PSETEX and MSET \
+            of a pipeline are sent together; every other command that writes waits for the network twice if it reads what \
+            it changes (DEL does), once if not.",
         ),
         Caveat::new(
             "SCAN, KEYS, DBSIZE, RANDOMKEY, FLUSHALL and FLUSHDB go from slot to slot over all masters, and are not \

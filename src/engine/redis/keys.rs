@@ -98,6 +98,7 @@ fn tag(key: &[u8]) -> Option<&[u8]> {
 }
 
 /// CRC-16/XMODEM of each byte.
+#[expect(clippy::indexing_slicing, reason = "at compile time")]
 static CRC: [u16; 256] = {
     let (mut table, mut byte) = ([0; 256], 0);
     while byte < 256 {

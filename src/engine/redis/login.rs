@@ -1,4 +1,4 @@
-//! How a connection to a node is made: encrypted or not, with a password or without.
+//! Connections to nodes, with TLS and a password if the cluster asks for them.
 
 use super::info::NAME;
 use crate::engine::{ClusterAccess, Result};
@@ -8,13 +8,13 @@ use redis::{
 };
 use std::time::Duration;
 
-/// For a connection to be made.
+/// Time limit of connecting to a node.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// For an answer, or to send a request.
+/// Time limit of sending a request, and of waiting for its reply.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// What every connection begins with.
+/// User, password and certificates of every connection to a node.
 #[derive(Default)]
 pub(super) struct Login {
     user: Option<String>,
@@ -53,7 +53,7 @@ impl Login {
         self.tls.is_on()
     }
 
-    /// Why a node cannot be reached, and which flag may help.
+    /// Returns the text of a connection error, with the flag that may be wrong.
     pub fn words(error: &RedisError) -> String {
         let flag = match error.kind() {
             ErrorKind::AuthenticationFailed => "; check --cluster-password-file and --cluster-user",
@@ -161,8 +161,8 @@ mod tests {
     fn open(node: &Fake, access: &ClusterAccess) -> std::result::Result<(), String> {
         let login = Login::load(access).map_err(|error| error.to_string())?;
         let keys = Keys::new(b"{p}").unwrap();
-        let cluster =
-            Cluster::open(&[node.address.clone()], keys, login).map_err(|error| error.to_string())?;
+        let cluster = Cluster::open(std::slice::from_ref(&node.address), keys, login)
+            .map_err(|error| error.to_string())?;
         let mut batch = Batch::of(&[Op::Put { key: b"a", value: b"b" }]);
         batch.end_part();
         cluster.write_parts(&batch).unwrap().remove(0).map_err(|error| error.to_string())

@@ -46,7 +46,7 @@ impl Cluster {
         ops.iter().filter_map(change).collect()
     }
 
-    /// The values of keys, in their order. Those of one slot are read at one moment.
+    /// Returns the values of keys, in the order of the keys. All keys of a slot are read at the same time.
     pub fn values<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let found = self.values_now(keys);
         if found.iter().all(Option::is_some) {
@@ -68,7 +68,7 @@ impl Cluster {
         Ok(found)
     }
 
-    /// The values of keys, in their order, in one attempt: `None` for the keys of a slot that needs another. A key that is
+    /// Returns the values of keys, in the order of the keys, after one attempt: `None` for the keys of a slot that needs another. A key that is
     /// longer than a key can be has no value.
     pub fn values_now<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Option<Option<Vec<u8>>>> {
         let most = self.key_limits().1;
@@ -88,7 +88,7 @@ impl Cluster {
         found
     }
 
-    /// Keys with their slots and places, slot by slot.
+    /// Returns keys with their slots and places, sorted by slot.
     fn in_slots<'k, K: AsRef<[u8]> + 'k>(
         &self,
         keys: impl Iterator<Item = (usize, &'k K)>,
@@ -99,7 +99,7 @@ impl Cluster {
         order
     }
 
-    /// The slot of these keys, and the request that reads them.
+    /// Returns the slot of `keys`, and the request that reads them.
     fn get(&self, keys: &[Placed<'_>]) -> (u16, Vec<u8>) {
         let mut request = Vec::new();
         packed::begin(&mut request, 1 + keys.len(), "MGET");
@@ -309,7 +309,7 @@ mod tests {
         // The next read of many clients does not wait for that node.
         assert_eq!(cluster.values_now(&[b"{a}two"]), [None]);
         assert_eq!(node.seen().len(), 3);
-        // That of one client does.
+        // A read of one client waits for it.
         node.answer([line("*1\r\n$1\r\n2")]);
         assert_eq!(cluster.values(&[b"{a}two"]).unwrap(), [Some(b"2".to_vec())]);
         assert_eq!(node.seen().len(), 4);

@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, mem, sync::Arc, time::Instant};
 /// A part of a batch that is not carried out yet.
 #[derive(Clone)]
 struct Part<'b> {
-    /// Its place in the batch.
+    /// Place of the part in the batch.
     index: usize,
     slot: u16,
     ops: &'b [Op<'b>],
@@ -28,20 +28,20 @@ struct Part<'b> {
     redirections: usize,
 }
 
-/// What a request has come to.
+/// Outcome of a request.
 enum Outcome {
     Done,
     Failed(Error),
-    /// It was not carried out.
+    /// The node has not carried out the request.
     Refused(Refusal),
-    /// There is no answer.
+    /// There is no reply.
     Unknown(String),
 }
 
-/// How the requests of a round have ended, and which node says so.
+/// Outcomes of the requests of a round, each with the node that replied.
 type Ended<'b> = Vec<(Part<'b>, Arc<str>, Outcome)>;
 
-/// What is to be done with a part after a round.
+/// Next step for a part after a round.
 enum Next {
     End(Result<()>),
     SendAgain,
@@ -57,7 +57,7 @@ impl<'b> Part<'b> {
         })
     }
 
-    /// The key of a part that is one write.
+    /// Returns the key of a part that is one write.
     fn only_key(&self) -> Option<&'b [u8]> {
         if self.ops.len() == 1 { self.keys().next() } else { None }
     }
@@ -90,7 +90,7 @@ impl Cluster {
         Some(outcomes)
     }
 
-    /// The slot of all keys of a part, `None` if it has none.
+    /// Returns the slot of all keys of a part, `None` if it has no keys.
     fn slot_of(&self, ops: &[Op<'_>]) -> Result<Option<u16>> {
         check(self, ops)?;
         let mut slots = ops.iter().filter_map(|op| match op {
@@ -273,7 +273,7 @@ fn divide(parts: Vec<Part<'_>>) -> (Vec<Part<'_>>, Vec<Part<'_>>) {
     (now, later)
 }
 
-/// What an answer says of a request that was sent to `at`.
+/// Returns the outcome of a request from the reply of the node `at`.
 fn judge(value: Value, at: &str) -> Outcome {
     match value {
         Value::ServerError(error) => Outcome::Refused(Refusal::of(&error, at)),
@@ -321,7 +321,7 @@ mod tests {
         Answer::Line(line.into())
     }
 
-    /// The outcomes of parts, each of which sets these keys to its number.
+    /// Writes parts, each of which sets these keys to its number, and returns their outcomes.
     fn write(cluster: &Cluster, parts: &[&[&'static str]]) -> Vec<&'static str> {
         let numbers: Vec<String> = (0..parts.len()).map(|number| number.to_string()).collect();
         let mut batch = Batch::default();
@@ -360,7 +360,7 @@ mod tests {
         }
     }
 
-    /// It would come after the one that has overwritten it.
+    /// Sent again, the first write would come after the one that has overwritten it.
     #[test]
     fn refused_write_is_not_sent_again_after_a_later_one_of_the_same_key() {
         let node = Fake::start();
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(write(&cluster, &[&["c"]]), ["done"]);
     }
 
-    /// Else one of its keys could be overwritten while it is refused.
+    /// If both were sent, the second could overwrite a key of the first while the first is refused.
     #[test]
     fn write_of_several_keys_is_not_sent_together_with_another_of_one_of_them() {
         let node = Fake::start();

@@ -95,6 +95,8 @@ impl Cluster {
         let client = self.client.clone();
         self.calls.read(Instant::now(), move || {
             let client = client.clone();
+            // Not `try_one_pc`, by which version 0.4 asks each region to commit its part by itself, nor `use_async_commit`,
+            // where it takes 0, which a region refuses it by, for the commit timestamp.
             let options = TransactionOptions::new_optimistic().drop_check(CheckLevel::None);
             async move { client.begin_with_options(options).await }
         })

@@ -8,7 +8,8 @@ impl Exchange {
     /// Carries out the read runs of a group as far as that does not wait for a machine that does not answer. A run with
     /// such a key is left as it is.
     pub fn read_group(group: &mut [Box<Self>], store: &Store) {
-        let keys: Vec<Vec<_>> = group.iter().map(|exchange| exchange.keys_in_parts(1).concat()).collect();
+        let keys = group.iter().map(|exchange| exchange.keys_in_parts(1).into_iter().flatten().collect());
+        let keys: Vec<Vec<Vec<u8>>> = keys.collect();
         let all: Vec<&[u8]> = keys.iter().flatten().map(Vec::as_slice).collect();
         // What panics is left as it is, too, and panics where its connection is told.
         let found = panic::catch_unwind(AssertUnwindSafe(|| store.read_now(&all)));
