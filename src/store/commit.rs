@@ -145,10 +145,16 @@ impl Store {
         let outcomes = self.engine.write_parts(&batch, self.policy.is(Fsync::Always));
         self.note(&deadlines, own);
         let is_written = outcomes.iter().any(Result::is_ok);
+        let mut reported = None;
         let outcomes = outcomes.into_iter().map(|outcome| {
             outcome.map_err(|error| {
                 let failure = self.failure(error.into());
-                self.report(&failure);
+                // What a lost node leaves unknown may be hundreds of requests.
+                let words = Some(failure.error.to_string());
+                if reported != words {
+                    self.report(&failure);
+                    reported = words;
+                }
                 failure.error
             })
         });

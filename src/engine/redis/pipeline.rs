@@ -9,7 +9,7 @@ use super::{
     info::NAME,
     node::{Node, Refusal, Sent, Silence},
     packed,
-    transaction::check,
+    transaction::{check, check_count},
 };
 use crate::engine::{Batch, Error, Op, Result};
 use hashbrown::{HashMap, hash_map::Entry};
@@ -93,6 +93,7 @@ impl Cluster {
     /// Returns the slot of all keys of a part, `None` if it has no keys.
     fn slot_of(&self, ops: &[Op<'_>]) -> Result<Option<u16>> {
         check(self, ops)?;
+        check_count(ops.len())?;
         let mut slots = ops.iter().filter_map(|op| match op {
             Op::Put { key, .. } | Op::Delete { key } => Some(self.keys.slot(key)),
             Op::Clear => None,
@@ -403,6 +404,15 @@ mod tests {
         node.answer([line("-OOM a test"), line("-ERR a test"), line("+OK")]);
         assert_eq!(write(&cluster, &[&["a"], &["b"], &["a"]]), ["full", "failed", "done"]);
         assert_eq!(node.seen().len(), 3);
+    }
+
+    #[test]
+    fn part_of_too_many_keys_is_refused_by_itself() {
+        let node = Fake::start();
+        let cluster = node.cluster(PREFIX);
+        let many = vec!["a"; 200_001];
+        assert_eq!(write(&cluster, &[&many, &["b"]]), ["failed", "done"]);
+        assert_eq!(node.seen(), ["SET {p}b 1"]);
     }
 
     #[test]

@@ -71,11 +71,7 @@ impl<'e> Running<'e> {
     fn write(&self, changes: &Changes<'_>) -> Result<()> {
         let Some(slot) = self.slot else { return Ok(()) };
         let keys: BTreeSet<&Vec<u8>> = self.seen.keys().chain(changes.keys()).collect();
-        if keys.len() > MOST_KEYS {
-            let what =
-                format!("takes at most {MOST_KEYS} keys in a transaction, and these are {}", keys.len());
-            return Err(Error::Unsupported { engine: NAME, what });
-        }
+        check_count(keys.len())?;
         let request = |mut request: Cmd| {
             request.arg(keys.len());
             for key in &keys {
@@ -145,6 +141,15 @@ impl Transaction for Running<'_> {
     fn commit(self: Box<Self>, batch: &Batch<'_>) -> Result<()> {
         self.apply(batch)
     }
+}
+
+/// Fails when a transaction of so many keys is too large.
+pub(super) fn check_count(keys: usize) -> Result<()> {
+    if keys > MOST_KEYS {
+        let what = format!("takes at most {MOST_KEYS} keys in a transaction, and these are {keys}");
+        return Err(Error::Unsupported { engine: NAME, what });
+    }
+    Ok(())
 }
 
 /// Fails when the cluster cannot hold these writes.
