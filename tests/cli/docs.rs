@@ -189,8 +189,20 @@ fn files_that_prose_names_are_there() {
 }
 
 /// Flags of other programs that documents name, and those of builds with `--features tikv,redis`.
-const FOREIGN: [&str; 7] =
-    ["--release", "--no-default-features", "--features", "--cells", "--pd", "--nodes", "--prefix"];
+const FOREIGN: [&str; 12] = [
+    "--release",
+    "--no-default-features",
+    "--features",
+    "--cells",
+    "--pd",
+    "--nodes",
+    "--prefix",
+    "--cluster-password-file",
+    "--cluster-tls-ca",
+    "--cluster-tls-cert",
+    "--cluster-tls-key",
+    "--cluster-user",
+];
 
 #[test]
 fn flags_between_backquotes_are_flags() {
