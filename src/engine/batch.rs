@@ -35,7 +35,7 @@ impl<'a> Batch<'a> {
         Self { ops: Vec::with_capacity(ops), ..Self::default() }
     }
 
-    /// A batch of these writes.
+    /// Creates a batch of these writes.
     pub fn of(ops: &[Op<'a>]) -> Self {
         let mut batch = Self::with_capacity(ops.len());
         ops.iter().for_each(|op| batch.push(*op));
@@ -134,7 +134,7 @@ impl<'a> Batch<'a> {
         pieces
     }
 
-    /// The writes of each part that was ended, in order.
+    /// Returns the writes of each part that was ended, in order.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = &[Op<'a>]> {
         let mut start = 0;
         self.parts.iter().map(move |&(end, _)| {

@@ -92,7 +92,7 @@ fn serve(options: Serve) -> anyhow::Result<()> {
     let store = Store::new(engine, config.fsync).with_max_unsynced(config.max_unsynced);
     server::serve(store, &config, access, files.clients, |address| {
         notify::ready();
-        // Whoever started the server may have closed its standard output; that is no reason to stop.
+        // A parent process may have closed standard output; that is no reason to stop.
         let _ = print(&format!(
             "kvbench {} store={name} path={} fsync={} address={address} pid={}\n",
             env!("CARGO_PKG_VERSION"),
@@ -113,7 +113,7 @@ fn torture(options: crate::cli::Torture) -> anyhow::Result<()> {
 }
 
 fn conclude(verdict: &Verdict) -> ExitCode {
-    // Whoever closed standard output may still want the code.
+    // A caller that closed standard output may still want the exit code.
     let _ = print(&format!("{}\n", verdict.text()));
     ExitCode::from(verdict.code())
 }

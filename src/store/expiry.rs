@@ -419,7 +419,7 @@ mod tests {
         }
     }
 
-    /// A store whose walk reads the key with the first time, before a commit gives it the second.
+    /// Creates a store whose walk reads the key with the first time, before a commit gives the key the second.
     fn overtaken(read: u64, committed: u64) -> Arc<Store> {
         let options = OpenOptions::new(Location::Memory, Fsync::No);
         let engine = Kind::find("map").unwrap().open(&options).unwrap();
@@ -427,7 +427,7 @@ mod tests {
         let overtaken = Overtaken { engine, after_walk: Arc::clone(&after_walk) };
         let store = Arc::new(Store::new(Box::new(overtaken), Fsync::No));
         store.commit(&mut [SetUntil(read)]);
-        // As after a restart.
+        // A restart forgets the index.
         store.expiry.lock().forget_all();
         let weak = Arc::downgrade(&store);
         let commit = move || weak.upgrade().unwrap().commit(&mut [SetUntil(committed)]);

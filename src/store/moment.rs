@@ -18,9 +18,9 @@ pub struct Moment(Cell<u64>);
 /// An expiration time, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expires {
-    /// It has passed.
+    /// The expiration time has passed.
     Past,
-    /// It comes, in milliseconds since 1970.
+    /// The expiration time is in the future, in milliseconds since 1970.
     At(u64),
 }
 

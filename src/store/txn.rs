@@ -168,7 +168,7 @@ impl<'g> Txn<'g> {
         }
     }
 
-    /// Number of parts and requests that were ended.
+    /// Returns the number of parts and requests that were ended.
     pub(super) fn parts(&self) -> usize {
         self.batch.parts().len()
     }

@@ -7,7 +7,7 @@ use std::ops::{Bound, ControlFlow};
 /// Called with a stored key and its value, or with the error of a value that cannot be read.
 pub(super) type VisitWalked<'v> = dyn FnMut(&[u8], engine::Result<&[u8]>) + 'v;
 
-/// How far it has come: up to a key, or to a place of an engine without order.
+/// Position of a walk: up to a key, or in an engine without order the position that the engine gave.
 #[derive(Clone)]
 pub(super) struct Walk {
     from: Bound<Vec<u8>>,

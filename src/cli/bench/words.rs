@@ -84,13 +84,13 @@ pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
     Ok(cpus)
 }
 
-/// A part of one from percent, with or without the sign: `10%` is 0.1.
+/// Parses a percentage below 100, with or without the sign: `10%` is 0.1.
 pub(in crate::cli) fn percent(text: &str) -> Result<f64, String> {
     let number: f64 = text.strip_suffix('%').unwrap_or(text).trim().parse().map_err(|_| wrong_percent())?;
     if (0.0..100.0).contains(&number) { Ok(number / 100.0) } else { Err(wrong_percent()) }
 }
 
-/// The same up to 100%.
+/// Parses a percentage up to 100, with or without the sign: `100%` is 1.0.
 pub(in crate::cli) fn percent_to_100(text: &str) -> Result<f64, String> {
     match text.strip_suffix('%').unwrap_or(text).trim() {
         "100" => Ok(1.0),

@@ -20,7 +20,7 @@ pub(super) struct Directory {
     map: Map,
     /// Bytes of the records of all keys.
     live: u64,
-    /// The same for each segment that has any.
+    /// Live bytes of each segment that has live keys.
     live_in: HashMap<u32, u64>,
 }
 

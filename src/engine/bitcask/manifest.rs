@@ -127,7 +127,7 @@ impl Manifest {
     }
 }
 
-/// What the last line begins with.
+/// Prefix of the last line.
 const SUM: &str = "sum ";
 
 /// What has the next start list the segments that it finds.

@@ -52,7 +52,7 @@ pub(super) type Stop<'s> = &'s dyn Fn() -> bool;
 /// A segment that can be merged.
 pub(super) struct Source {
     segment: Arc<Segment>,
-    /// What it holds; `None` if nothing of that is needed.
+    /// The writes of the segment; `None` if a merge needs none of them.
     hint: Option<Hint>,
     is_oldest: bool,
     /// Bytes that a merge frees.
@@ -100,7 +100,7 @@ fn value_to_move(from: &Segment, key: &[u8], place: Place) -> Result<Vec<u8>> {
     Ok(value)
 }
 
-/// A write that is made anew: of a value, or else a delete.
+/// A value or a delete that a merge appends again.
 struct Moved<'h> {
     key: &'h [u8],
     value: Option<(Place, Vec<u8>)>,

@@ -11,7 +11,7 @@ pub(super) struct Place {
     pub(super) offset: u64,
     /// Its bytes.
     pub(super) length: u32,
-    /// Its checksum.
+    /// Checksum of the value: see [`sum_of`].
     pub(super) sum: u32,
 }
 

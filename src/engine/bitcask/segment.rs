@@ -24,7 +24,7 @@ pub(super) fn path_of(directory: &Path, id: u32) -> PathBuf {
     directory.join(name_of(id))
 }
 
-/// The name of that file.
+/// Returns the file name of segment `id`.
 pub(super) fn name_of(id: u32) -> String {
     format!("{id:010}.{SUFFIX}")
 }

@@ -16,7 +16,7 @@ fn filled() -> Store {
     store
 }
 
-/// What a start and a check say of the store.
+/// Returns the errors of a start and of a check of the store.
 fn errors(store: &Store) -> [Option<String>; 2] {
     let [opened, checked] = [try_open(&store.path()).map(drop), open::check(&store.path()).map(drop)];
     [opened, checked].map(|outcome| outcome.err().map(|error| error.to_string()))
@@ -182,7 +182,7 @@ fn manifest_that_cannot_be_written_is_written_later() {
     store.check();
 }
 
-/// A copy of the store without one of its files, below the store's own directory.
+/// Copies the store without one file, to a directory below the store's own.
 fn without(store: &Store, name: &str) -> PathBuf {
     let to = store.directory.path().join("without");
     fs::create_dir_all(&to).unwrap();

@@ -156,7 +156,7 @@ fn open_with_few_files(path: &Path) -> Bitcask {
     engine
 }
 
-/// Number of descriptors of this process below the store's directory.
+/// Returns the number of descriptors of this process below the store's directory.
 fn open_files(store: &Store) -> usize {
     let files = fs::read_dir("/proc/self/fd").unwrap();
     let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
