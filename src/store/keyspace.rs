@@ -5,7 +5,7 @@ use super::{
     cursors::Place,
     moment::Moment,
     space::Space,
-    stored::{self, Source, VisitStored},
+    stored::{self, VisitStored},
 };
 use crate::engine::{KeyRange, layout::Entry};
 use std::{
@@ -71,7 +71,7 @@ impl Keyspace for View<'_> {
 
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
         let moment = Moment::default();
-        Ok(stored::scan(Source::Store(self.store), self.space, range, &mut |_, key, value| {
+        Ok(stored::scan(self.store.source(), self.space, range, &mut |_, key, value| {
             moment.each(value).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
         })?)
     }
@@ -82,7 +82,7 @@ impl Keyspace for View<'_> {
 
     fn sample(&mut self, random: u64, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
         let moment = Moment::default();
-        Ok(stored::sample(self.store, self.space, random, &mut |_, key, value| {
+        Ok(stored::sample(self.store.source(), self.space, random, &mut |_, key, value| {
             moment.each(value).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
         })?)
     }

@@ -1,6 +1,6 @@
 //! Committing where there are slots: each part by itself, those of different slots at the same time.
 
-use super::{Error, Store, Txn, Work, stored, stored::Source};
+use super::{Error, Store, Txn, Work, stored};
 use crate::engine::{self, Batch, KeyRange, Op};
 use std::{collections::BTreeMap, ops::ControlFlow, slice, thread};
 
@@ -59,7 +59,7 @@ impl Txn<'_> {
         }
         self.touch_watched()?;
         let (store, mut keys) = (self.store(), BTreeMap::<u16, Vec<Vec<u8>>>::new());
-        stored::scan(Source::Store(store), self.space(), KeyRange::ALL, &mut |stored, _, _| {
+        stored::scan(store.source(), self.space(), KeyRange::ALL, &mut |stored, _, _| {
             keys.entry(store.slot(stored)).or_default().push(stored.into());
             ControlFlow::Continue(())
         })?;

@@ -36,9 +36,9 @@ mod whole;
 mod within;
 mod written;
 
-use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, VisitValue};
+use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, VisitEach, VisitValue};
 use bumpalo::Bump;
-use corrupt::CorruptReads;
+use corrupt::{CorruptReads, VisitRead};
 use counts::Counted;
 use cursors::Cursors;
 use own::Own;
@@ -88,6 +88,21 @@ pub enum Error {
     /// done: it is to be done again where nobody waits for it.
     #[error("ERR the value is too long to be worked on here")]
     Long,
+}
+
+impl Error {
+    /// Returns the index of a key, if the error concerns the value of that key only.
+    pub fn index_of_value(&self) -> Option<usize> {
+        match self {
+            Self::Engine(engine::Error::Value { index, .. }) => Some(*index),
+            _ => None,
+        }
+    }
+
+    /// Returns `true` if a key that exists has a value that cannot be read.
+    pub fn is_unreadable_value(&self) -> bool {
+        matches!(self, Self::Engine(error) if error.is_unreadable_value())
+    }
 }
 
 impl From<engine::Error> for Error {
@@ -174,6 +189,7 @@ struct Scratch {
 impl Store {
     /// A store over an open engine.
     pub fn new(engine: Box<dyn Engine>, fsync: Fsync) -> Self {
+        let is_local = !engine.info().family.is_shared();
         let store = Self {
             sharded: engine.info().family.is_sharded(),
             engine,
@@ -187,7 +203,7 @@ impl Store {
             cursors: Cursors::default(),
             watches: Watches::default(),
             counted: Counted::default(),
-            corrupt_reads: CorruptReads::default(),
+            corrupt_reads: CorruptReads::new(is_local),
             own: AtomicU8::new(0),
         };
         if store.is_shared() {
@@ -233,7 +249,32 @@ impl Store {
     /// See [`Engine::read`].
     #[inline]
     pub fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Error> {
-        Ok(self.engine.read(keys, visit).map_err(|error| self.count_failed(error))?)
+        Ok(self.engine.read(keys, visit).map_err(|error| self.corrupt_reads.count(error))?)
+    }
+
+    /// Returns the number of reads that failed because data are corrupt, since the start.
+    pub fn corrupt_reads(&self) -> u64 {
+        self.corrupt_reads.get()
+    }
+
+    /// Returns what the engine has now, to be scanned.
+    fn source(&self) -> Source<'_, '_> {
+        Source::Engine(&*self.engine, &self.corrupt_reads)
+    }
+
+    /// Reads keys like [`Store::read`], and goes on behind a value that cannot be read, at a later moment.
+    fn read_each(&self, keys: &[&[u8]], visit: &mut VisitRead<'_>) -> Result<(), Error> {
+        Ok(self.corrupt_reads.read_each(&*self.engine, keys, visit)?)
+    }
+
+    /// See [`Engine::scan_each`].
+    fn scan_each(&self, range: KeyRange<'_>, visit: &mut VisitEach<'_>) -> engine::Result<()> {
+        self.corrupt_reads.scan_each(&*self.engine, range, visit)
+    }
+
+    /// See [`Engine::walk_each`].
+    fn walk_each(&self, position: u64, visit: &mut VisitEach<'_>) -> engine::Result<u64> {
+        self.corrupt_reads.walk_each(&*self.engine, position, visit)
     }
 
     /// See [`Engine::read_now`].
@@ -254,7 +295,7 @@ impl Store {
 
     /// See [`Engine::read_long`].
     pub fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Error> {
-        Ok(self.engine.read_long(keys, visit).map_err(|error| self.count_failed(error))?)
+        Ok(self.engine.read_long(keys, visit).map_err(|error| self.corrupt_reads.count(error))?)
     }
 
     /// The keys of one database.
@@ -270,7 +311,7 @@ impl Store {
             return Ok(all.saturating_sub(own.len()));
         }
         let mut count = 0;
-        stored::scan(Source::Store(self), space, KeyRange::ALL, &mut |_, _, _| {
+        stored::scan(self.source(), space, KeyRange::ALL, &mut |_, _, _| {
             count += 1;
             ControlFlow::Continue(())
         })?;

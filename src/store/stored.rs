@@ -1,7 +1,7 @@
 //! The stored pairs of one database, as the engine has them.
 
-use super::{Store, space::Space};
-use crate::engine::{KeyRange, Result, Transaction, VisitEach};
+use super::{corrupt::CorruptReads, space::Space};
+use crate::engine::{Engine, KeyRange, Result, Transaction, VisitEach};
 use std::ops::ControlFlow;
 
 /// Called with a key as it is stored, the key, and the value as it is stored, or why it cannot be read.
@@ -10,7 +10,7 @@ pub(super) type VisitStored<'v> = dyn FnMut(&[u8], &[u8], Result<&[u8]>) -> Cont
 /// Where pairs are scanned.
 pub(super) enum Source<'s, 't> {
     /// As the engine has them now.
-    Store(&'s Store),
+    Engine(&'s dyn Engine, &'s CorruptReads),
     /// As a transaction sees them, and whether that is in order.
     Shared(&'s mut (dyn Transaction + 't), bool),
 }
@@ -18,14 +18,14 @@ pub(super) enum Source<'s, 't> {
 impl Source<'_, '_> {
     fn is_ordered(&self) -> bool {
         match self {
-            Self::Store(store) => store.info().ordered,
+            Self::Engine(engine, _) => engine.info().ordered,
             Self::Shared(_, is_ordered) => *is_ordered,
         }
     }
 
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEach<'_>) -> Result<()> {
         match self {
-            Self::Store(store) => store.scan_each(range, visit),
+            Self::Engine(engine, corrupt_reads) => corrupt_reads.scan_each(*engine, range, visit),
             Self::Shared(transaction, _) => transaction.scan(range, &mut |key, value| visit(key, Ok(value))),
         }
     }
@@ -65,9 +65,16 @@ pub(super) fn scan(
 }
 
 /// Visits stored pairs of one database at a place of an engine without order, and behind it.
-pub(super) fn sample(store: &Store, space: Space, random: u64, visit: &mut VisitStored<'_>) -> Result<()> {
-    if !store.info().ordered {
-        store.walk_each(random, &mut |stored, value| match space.key(stored) {
+pub(super) fn sample(
+    source: Source<'_, '_>,
+    space: Space,
+    random: u64,
+    visit: &mut VisitStored<'_>,
+) -> Result<()> {
+    if let Source::Engine(engine, corrupt_reads) = source
+        && !engine.info().ordered
+    {
+        corrupt_reads.walk_each(engine, random, &mut |stored, value| match space.key(stored) {
             Some(key) => visit(stored, key, value),
             None => ControlFlow::Continue(()),
         })?;

@@ -119,7 +119,7 @@ impl<'g> Txn<'g> {
         let Self { batch, moment, overlay, transaction, .. } = self;
         let below = match transaction {
             Some(transaction) => Source::Shared(&mut **transaction, self.store.info().ordered),
-            None => Source::Store(self.store),
+            None => self.store.source(),
         };
         Ok((overlay.get_or_insert_with(|| Overlay::of(batch)), moment, below))
     }

@@ -69,7 +69,7 @@ impl Keyspace for Txn<'_> {
         if own.cleared {
             return Ok(());
         }
-        Ok(stored::sample(store, space, random, &mut |stored, key, value| match moment
+        Ok(stored::sample(store.source(), space, random, &mut |stored, key, value| match moment
             .each(value)
             .filter(|_| !own.values.contains_key(stored))
         {

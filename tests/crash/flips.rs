@@ -3,7 +3,7 @@
 
 use crate::{
     corruption::{ask, text},
-    support::{Client, KVBENCH, PATIENCE, Server, stores},
+    support::{Client, KVBENCH, Server, stores},
 };
 use rand::{RngCore, SeedableRng, rngs::StdRng};
 use redis_protocol::resp2::types::OwnedFrame;
@@ -11,7 +11,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    time::Instant,
 };
 
 /// Keys, all with values of their own.
@@ -208,9 +207,9 @@ fn active_expiration_goes_on_behind_a_corrupt_block() {
     assert_eq!(flipped, 1);
     let server = Server::start_command(&mut command(dir.path(), "fjall"));
     let mut client = server.connect();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + crate::support::PATIENCE;
     while !text(&client.call(&["INFO"])).contains("expired_keys:1\r") {
-        assert!(Instant::now() < deadline, "the key behind the corrupt block is not removed");
+        assert!(std::time::Instant::now() < deadline, "the key behind the corrupt block is not removed");
     }
     assert!(server.terminate().success());
     let log = fs::read_to_string(dir.path().join("log")).unwrap();

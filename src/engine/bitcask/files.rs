@@ -10,10 +10,9 @@ use super::{
     directory::Directory,
     info::NAME,
     manifest::Manifest,
-    merge::LastSearch,
     place::{Place, sum_of},
     segment::{OpenFiles, Segment, Segments, path_of},
-    space::Space,
+    space::{LastSearch, Space},
 };
 use smallvec::SmallVec;
 use std::{

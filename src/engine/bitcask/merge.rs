@@ -16,11 +16,12 @@ use super::{
     place::{Place, record_size},
     reading,
     segment::Segment,
+    space::Fruitless,
 };
 use std::{
     cmp::Reverse,
     ops::ControlFlow,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -57,29 +58,6 @@ pub(super) struct Source {
     is_oldest: bool,
     /// Bytes that a merge frees.
     gain: u64,
-}
-
-/// The dead and the free bytes when no segment was worth a merge, or none fitted: while there are not more of them, a
-/// client that goes on sending refused writes does not have all hints read again and again.
-#[derive(Clone, Copy)]
-struct Fruitless {
-    dead: u64,
-    free: u64,
-}
-
-/// The last fruitless search for a segment.
-#[derive(Default)]
-pub(super) struct LastSearch(Mutex<Option<Fruitless>>);
-
-impl LastSearch {
-    fn is_still(&self, now: Fruitless) -> bool {
-        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.is_some_and(|last| now.dead == last.dead && now.free <= last.free)
-    }
-
-    fn set(&self, now: Fruitless) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
-    }
 }
 
 /// Returns the value to write for a key that is moved: with [`layout::CORRUPT`] before it if it is corrupt, so that it stays

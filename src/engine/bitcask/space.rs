@@ -1,6 +1,9 @@
 //! The space of the disk: how long a segment is, and what is kept free for merges and deletes.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
 
 /// Length from which a segment takes no more writes, in bytes; less on a small disk, see [`Space::segment`].
 pub(super) const SEGMENT: u64 = if cfg!(any(test, fuzzing)) { 64 << 10 } else { 64 << 20 };
@@ -10,6 +13,29 @@ const LEAST: u64 = if SEGMENT < 1 << 20 { SEGMENT } else { 1 << 20 };
 
 /// Share of the disk that a segment takes at most, as a divisor.
 const SHARE: u64 = 64;
+
+/// The dead and the free bytes when no segment was worth a merge, or none fitted: while there are not more of them, a
+/// client that goes on sending refused writes does not have all hints read again and again.
+#[derive(Clone, Copy)]
+pub(super) struct Fruitless {
+    pub(super) dead: u64,
+    pub(super) free: u64,
+}
+
+/// The last fruitless search for a segment.
+#[derive(Default)]
+pub(super) struct LastSearch(Mutex<Option<Fruitless>>);
+
+impl LastSearch {
+    pub(super) fn is_still(&self, now: Fruitless) -> bool {
+        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.is_some_and(|last| now.dead == last.dead && now.free <= last.free)
+    }
+
+    pub(super) fn set(&self, now: Fruitless) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    }
+}
 
 /// The file system of the data.
 pub(super) struct Space {
