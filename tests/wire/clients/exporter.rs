@@ -71,7 +71,7 @@ const FIGURES: &[&str] = &[
     "redis_keyspace_hits_total 0",
     "redis_keyspace_misses_total 1",
     "redis_expired_keys_total 0",
-    "redis_slowlog_length 0",
+    "redis_slowlog_length ",
     "redis_uptime_in_seconds ",
     "redis_aof_enabled ",
     "redis_config_maxclients ",
