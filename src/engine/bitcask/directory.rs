@@ -45,7 +45,7 @@ impl Directory {
         *self.live_in.entry(place.segment).or_default() += size;
     }
 
-    /// Counts the record of `key`, if it is there, no more.
+    /// Takes the record of `key` out of the counts, if the key exists.
     fn subtract(&mut self, key: &[u8]) {
         let Some(place) = self.map.get(key).and_then(Place::of) else { return };
         let size = record_size(key.len(), place.length as usize);

@@ -298,7 +298,7 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// It cannot be written.
+    /// Fails if the manifest cannot be written.
     pub(super) fn record(&self) -> Result<()> {
         let mut unrecorded = lock(&self.unrecorded);
         *unrecorded = true;
@@ -316,7 +316,7 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// It cannot be written.
+    /// Fails if the manifest cannot be written.
     pub(super) fn record_again(&self) -> Result<()> {
         let unrecorded = *lock(&self.unrecorded);
         if unrecorded { self.record() } else { Ok(()) }
@@ -326,7 +326,7 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// The manifest cannot be written; then the segment stays.
+    /// Fails if the manifest cannot be written; the segment then stays.
     pub(super) fn forget(&self, id: u32) -> Result<()> {
         let mut unrecorded = lock(&self.unrecorded);
         let ids = self.segments.ids().into_iter().filter(|other| *other != id);

@@ -71,7 +71,7 @@ impl Manifest {
     ///
     /// # Errors
     ///
-    /// It cannot be read, is damaged, or is of a newer version.
+    /// Fails if the manifest cannot be read, is corrupt, or is of a newer version.
     pub(super) fn read(directory: &Path) -> Result<Option<Self>> {
         let path = directory.join(MANIFEST);
         let bytes = match fs::read(&path) {
@@ -100,7 +100,7 @@ impl Manifest {
     ///
     /// # Errors
     ///
-    /// The operating system refused; then either the old or the new manifest is there.
+    /// Fails if the operating system refuses; the directory then has either the old or the new manifest.
     pub(super) fn write(&self, directory: &Path) -> Result<()> {
         let (path, fresh) = (directory.join(MANIFEST), directory.join(FRESH));
         let mut file = File::create(&fresh).map_err(Error::io("create", &fresh))?;

@@ -41,7 +41,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// Bytes around the records of one step at most.
 const FRAME: u64 = 128;
 
-/// Bytes that a merge leaves free, for the manifest and the begin of a segment.
+/// Number of bytes that a merge leaves free, for the manifest and the start of a segment.
 const MARGIN: u64 = 16 << 10;
 
 /// A full disk is worth a merge that frees this share of a segment, as a divisor.
@@ -95,7 +95,7 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// A segment cannot be read.
+    /// Fails if a segment cannot be read.
     pub(super) fn next_merge(&self) -> Result<Option<Source>> {
         let (is_due, free) = (self.is_merge_due(), self.space.free());
         if is_due
@@ -126,12 +126,8 @@ impl Files {
     fn by_dead_bytes(&self) -> Vec<(u64, Arc<Segment>)> {
         let sealed = self.segments.sealed();
         let mut all: Vec<_> = self.table.look(|table| {
-            {
-                sealed
-                    .into_iter()
-                    .map(|segment| (segment.len.saturating_sub(table.live_in(segment.id)), segment))
-            }
-            .collect()
+            let dead = |segment: &Arc<Segment>| segment.len.saturating_sub(table.live_in(segment.id));
+            sealed.into_iter().map(|segment| (dead(&segment), segment)).collect()
         });
         all.sort_by_key(|(dead, segment)| (Reverse(*dead), segment.id));
         all
@@ -142,7 +138,7 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// The segment cannot be read.
+    /// Fails if the segment cannot be read.
     pub(super) fn source(&self, segment: &Arc<Segment>, free: u64) -> Result<Option<Source>> {
         let is_oldest = self.segments.oldest().is_some_and(|oldest| oldest.id == segment.id);
         let live = self.table.look(|table| table.live_in(segment.id));
