@@ -210,12 +210,16 @@ fn passes(mode: &str, rounds: u64, args: &[&str]) -> Cell {
     cell
 }
 
-/// Runs rounds in which nothing may be lost, and something is.
+/// Runs rounds in which nothing may be lost, until a write is. A store that does not open after a power cut
+/// fails its round without a count of lost writes.
 fn finds_losses(mode: &str, rounds: u64, args: &[&str]) {
-    let dir = tempfile::tempdir().unwrap();
-    let (cell, output) = torture(dir.path(), mode, rounds, args);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(cell.lost > 0 && !cell.failed.is_empty(), "{cell:?}");
+    let has_lost = (0..5).any(|_| {
+        let dir = tempfile::tempdir().unwrap();
+        let (cell, output) = torture(dir.path(), mode, rounds, args);
+        assert_eq!(output.status.code(), Some(i32::from(!cell.failed.is_empty())), "{output:?}");
+        cell.lost > 0
+    });
+    assert!(has_lost, "no acknowledged write was lost");
 }
 
 fn torture(dir: &Path, mode: &str, rounds: u64, args: &[&str]) -> (Cell, Output) {
