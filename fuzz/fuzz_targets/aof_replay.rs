@@ -3,9 +3,7 @@
 //! content that it never had; and a repair makes of each a log that opens, with some first part of that.
 #![no_main]
 
-use kvbench::engine::{
-    Batch, Engine, Fsync, KeyRange, Kind, Location, OpenOptions, layout, repair_log,
-};
+use kvbench::engine::{Batch, Engine, Fsync, KeyRange, Kind, Location, OpenOptions, key_value_headers, repair_log};
 use libfuzzer_sys::fuzz_target;
 use std::{fs, ops::ControlFlow, path::Path};
 
@@ -40,8 +38,8 @@ fn write(path: &Path, program: &[u8]) -> Vec<Pairs> {
     let mut states = vec![all(&*engine)];
     // As the store does it: what has a deadline, or looks as if, has a head; and a record tells that there are deadlines.
     let deadline = program.first().map_or(0, |byte| u64::from(byte % 4));
-    let stored = match deadline > 0 || layout::needs_head(program) {
-        true => [&layout::value_head(deadline), program].concat(),
+    let stored = match deadline > 0 || key_value_headers::needs_head(program) {
+        true => [&key_value_headers::value_head(deadline), program].concat(),
         false => program.to_vec(),
     };
     for (number, step) in program.chunks(4).enumerate() {
@@ -53,7 +51,7 @@ fn write(path: &Path, program: &[u8]) -> Vec<Pairs> {
                 1 => batch.clear(),
                 2 => {
                     if deadline > 0 {
-                        batch.put(&layout::EXPIRES, b"1");
+                        batch.put(&key_value_headers::EXPIRES, b"1");
                     }
                     batch.put(b"program", &stored);
                 }

@@ -19,7 +19,7 @@ pub(super) fn kind_parser() -> impl TypedValueParser<Value = &'static Kind> {
 /// Returns the synthetic engine `name` of the benchmark, or `None` if this build has no such engine.
 fn synthetic(name: &str) -> Option<&'static Kind> {
     #[cfg(feature = "bench")]
-    let kind = crate::engine::reference::kind(name);
+    let kind = crate::engine::synthetic::kind(name);
     #[cfg(not(feature = "bench"))]
     let (kind, _) = (None, name);
     kind

@@ -1,6 +1,6 @@
 //! What can go wrong in an engine.
 
-use super::{Fsync, layout};
+use super::{Fsync, key_value_headers};
 use std::{fmt, io, path::PathBuf};
 
 /// Result of an engine call.
@@ -100,7 +100,7 @@ pub(crate) struct KeyName<'k>(pub &'k [u8]);
 impl fmt::Display for KeyName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const LONGEST: usize = 64;
-        let (database, key) = layout::key(self.0).unwrap_or((0, self.0));
+        let (database, key) = key_value_headers::key(self.0).unwrap_or((0, self.0));
         match key.get(..LONGEST) {
             Some(start) if key.len() > LONGEST => {
                 write!(f, "the key \"{}\"... of {} bytes", start.escape_ascii(), key.len())?;
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn key_of_an_error_is_printable_and_short_and_has_its_database() {
-        let of_2 = [&layout::key_head(2), &b"k"[..]].concat();
+        let of_2 = [&key_value_headers::key_head(2), &b"k"[..]].concat();
         for (key, name) in [
             (&b"user:1"[..], r#"the key "user:1""#.to_owned()),
             (b"a\r\n\xff\"", r#"the key "a\r\n\xff\"""#.into()),

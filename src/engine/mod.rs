@@ -1,51 +1,25 @@
 //! Storage engines behind one object-safe trait, and the list of them.
 //!
-//! An engine is one file that imports its crate and nothing from the layers above. To add one:
-//! write that file, add its `KIND` to [`KINDS`] (in `list.rs`), and give it a Cargo feature.
+//! An engine is one file or folder in `stores` that imports its crate and nothing from the layers above. To add one:
+//! write that file, add its `KIND` to [`KINDS`] (in `registry.rs`), and give it a Cargo feature.
 
 mod access;
 mod aof;
 mod batch;
-mod bitcask;
-mod btree;
-#[cfg(feature = "canopydb")]
-mod canopydb;
 mod check;
 mod error;
-#[cfg(feature = "fault-injection")]
-mod fault;
 mod first;
-#[cfg(feature = "fjall")]
-mod fjall;
-#[cfg(all(feature = "fault-injection", feature = "sled"))]
-mod flush_only;
 pub mod host;
 mod info;
-pub mod layout;
-mod list;
-#[cfg(feature = "lmdb")]
-mod lmdb;
-mod map;
-#[cfg(feature = "mdbx")]
-mod mdbx;
-mod memory;
-mod path;
+pub mod key_value_headers;
+mod memory_table;
 #[cfg(any(feature = "lmdb", feature = "mdbx"))]
-mod read_ahead;
-#[cfg(feature = "redb")]
-mod redb;
-#[cfg(feature = "redis")]
-mod redis;
+mod mmap_read_ahead;
+mod path;
+mod registry;
+mod stores;
 #[cfg(feature = "bench")]
-pub mod reference;
-#[cfg(feature = "rocksdb")]
-mod rocksdb;
-#[cfg(feature = "sled")]
-mod sled;
-#[cfg(feature = "sqlite")]
-mod sqlite;
-#[cfg(feature = "tikv")]
-mod tikv;
+pub mod synthetic;
 
 /// What engines need for their files: a first start that may be interrupted, locks, sizes.
 pub mod files {
@@ -70,7 +44,7 @@ pub use error::{Error, Result};
 pub use info::{
     Caveat, Compression, Durability, Extent, Family, Fsync, Info, Loss, Lost, OpenFiles, Writers,
 };
-pub use list::{DISTRIBUTED, FAULTY, KINDS, add, kept_by, kinds, prepare};
+pub use registry::{DISTRIBUTED, FAULTY, KINDS, add, kept_by, kinds, prepare};
 
 /// Called with the index of a key and its value, or `None` when it is absent. The value is lent
 /// from the engine's own memory for the time of the call.

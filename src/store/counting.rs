@@ -6,7 +6,7 @@ use super::{
     own::Own,
     walk::Walk,
 };
-use crate::engine::layout;
+use crate::engine::key_value_headers;
 use std::time::{Duration, Instant};
 
 /// Longer than this nobody counts: the number is not told then.
@@ -47,8 +47,8 @@ impl Store {
     fn count_all(&self, begin: Instant) -> Result<Option<KeyCounts>, Error> {
         let (mut counts, mut walk, moment) = (KeyCounts::new(), Walk::default(), Moment::default());
         while walk.step(self, STEP, &mut |stored, value| {
-            let Some((database, _)) = layout::key(stored) else { return };
-            let deadline = value.map_or(0, |value| layout::entry(value).deadline);
+            let Some((database, _)) = key_value_headers::key(stored) else { return };
+            let deadline = value.map_or(0, |value| key_value_headers::entry(value).deadline);
             let count = counts.entry(database).or_default();
             count.keys += 1;
             if deadline > 0 {

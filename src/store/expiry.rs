@@ -8,7 +8,7 @@
 //! A store in which nothing ever expires has neither the walk nor the record that asks for it.
 
 use super::{Entry, Error, Store, Txn, Work, moment::Expires, walk::Walk};
-use crate::engine::layout;
+use crate::engine::key_value_headers;
 use hashbrown::HashMap;
 use log::Level;
 use std::{
@@ -256,7 +256,7 @@ impl Store {
     fn walk_on(&self, mut walk: Walk) -> Result<(), Error> {
         let mut found: Vec<(u64, Vec<u8>)> = Vec::new();
         let level = if self.expiry.lock().walked { Level::Debug } else { Level::Warn };
-        let step = walk.step(self, STEP, &mut |key, value| match value.map(layout::entry) {
+        let step = walk.step(self, STEP, &mut |key, value| match value.map(key_value_headers::entry) {
             Ok(Entry { deadline: 0, .. }) => {}
             Ok(Entry { deadline, .. }) => found.push((deadline, key.to_vec())),
             Err(error) => log::log!(level, "active expiration passes over a value: {error}"),

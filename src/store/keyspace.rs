@@ -7,7 +7,7 @@ use super::{
     space::Space,
     stored::{self, VisitStored},
 };
-use crate::engine::{KeyRange, layout::Entry};
+use crate::engine::{KeyRange, key_value_headers::Entry};
 use std::{
     ops::{Bound, ControlFlow},
     sync::Arc,

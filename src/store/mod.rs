@@ -56,7 +56,7 @@ use stored::Source;
 use unsynced::Unsynced;
 use watch::Watches;
 
-pub use crate::engine::layout::Entry;
+pub use crate::engine::key_value_headers::Entry;
 pub use counts::{KeyCount, KeyCounts};
 pub use expiry::Expiry;
 pub use keyspace::{Keyspace, View, VisitEntry, VisitFound};

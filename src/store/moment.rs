@@ -3,7 +3,7 @@
 use super::Error;
 use crate::engine::{
     self,
-    layout::{self, Entry},
+    key_value_headers::{self, Entry},
 };
 use std::{
     cell::Cell,
@@ -38,7 +38,9 @@ impl Moment {
     #[inline(always)]
     pub fn live<'v>(&self, stored: Option<&'v [u8]>) -> Option<&'v [u8]> {
         match stored {
-            Some(bytes) if layout::may_be_marked(bytes) => self.marked(bytes).map(|entry| entry.value),
+            Some(bytes) if key_value_headers::may_be_marked(bytes) => {
+                self.marked(bytes).map(|entry| entry.value)
+            }
             plain => plain,
         }
     }
@@ -47,14 +49,14 @@ impl Moment {
     #[inline(always)]
     pub fn entry<'v>(&self, stored: Option<&'v [u8]>) -> Option<Entry<'v>> {
         match stored {
-            Some(bytes) if layout::may_be_marked(bytes) => self.marked(bytes),
+            Some(bytes) if key_value_headers::may_be_marked(bytes) => self.marked(bytes),
             plain => plain.map(|value| Entry { value, deadline: 0 }),
         }
     }
 
     /// Returns when the value that is stored as `stored` expires; `None` if it does not.
     pub(super) fn expires(&self, stored: &[u8]) -> Option<Expires> {
-        match layout::entry(stored).deadline {
+        match key_value_headers::entry(stored).deadline {
             0 => None,
             deadline if deadline > self.now() => Some(Expires::At(deadline)),
             _ => Some(Expires::Past),
@@ -72,7 +74,7 @@ impl Moment {
 
     #[cold]
     fn marked<'v>(&self, stored: &'v [u8]) -> Option<Entry<'v>> {
-        let entry = layout::entry(stored);
+        let entry = key_value_headers::entry(stored);
         (entry.deadline == 0 || entry.deadline > self.now()).then_some(entry)
     }
 }

@@ -1,7 +1,7 @@
 //! What a group has written itself, which its reads see first.
 
 use super::{Entry, Error, Moment};
-use crate::engine::{self, Batch, Op, layout};
+use crate::engine::{self, Batch, Op, key_value_headers};
 use hashbrown::HashMap;
 
 /// The group's own writes by stored key. Made only when a command of the group reads, since a group of
@@ -23,7 +23,7 @@ impl<'g> Overlay<'g> {
     pub(super) fn get(&self, stored: &[u8]) -> Option<engine::Result<Option<&'g [u8]>>> {
         let value = *self.values.get(stored)?;
         Some(match value {
-            Some(value) if layout::is_corrupt(value) => Err(corrupt(stored)),
+            Some(value) if key_value_headers::is_corrupt(value) => Err(corrupt(stored)),
             value => Ok(value),
         })
     }

@@ -1,6 +1,6 @@
 //! Records of the layer's own, among the keys of the engine: what it has been used for.
 
-use crate::engine::layout;
+use crate::engine::key_value_headers;
 
 /// Which of them are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,7 +14,7 @@ impl Own {
 
     /// All that there can be, with their keys.
     pub(super) const ALL: [(Self, &'static [u8]); 2] =
-        [(Self::EXPIRES, &layout::EXPIRES), (Self::SPACES, &layout::SPACES)];
+        [(Self::EXPIRES, &key_value_headers::EXPIRES), (Self::SPACES, &key_value_headers::SPACES)];
 
     /// All that there can be.
     pub(super) fn everything() -> Self {

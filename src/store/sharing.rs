@@ -3,7 +3,7 @@
 use super::{Error, Keyspace, Space, Store, Txn, Watch, Work};
 use crate::engine::{
     self, Batch, Engine, Error as Failure, Family, Fsync, Info, KeyRange, Kind, Op, Transaction, VisitPair,
-    VisitValue, layout,
+    VisitValue, key_value_headers,
 };
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
@@ -151,7 +151,7 @@ impl Engine for Shared {
     }
 
     fn slot(&self, key: &[u8]) -> u16 {
-        layout::key(key).and_then(|(_, key)| key.first()).copied().unwrap_or(0).into()
+        key_value_headers::key(key).and_then(|(_, key)| key.first()).copied().unwrap_or(0).into()
     }
 
     fn key_limits(&self) -> (usize, usize) {

@@ -2,7 +2,7 @@
 
 use crate::engine::{
     KeyRange,
-    layout::{self, MARK},
+    key_value_headers::{self, MARK},
     prefix_end,
 };
 use bumpalo::Bump;
@@ -42,15 +42,19 @@ impl Space {
     /// How `key` is stored.
     #[inline(always)]
     pub fn stored<'k>(self, key: &'k [u8], arena: &'k Bump) -> &'k [u8] {
-        if self.0 == 0 && !layout::may_be_marked(key) { key } else { self.stored_with_head(key, arena) }
+        if self.0 == 0 && !key_value_headers::may_be_marked(key) {
+            key
+        } else {
+            self.stored_with_head(key, arena)
+        }
     }
 
     #[cold]
     fn stored_with_head<'k>(self, key: &'k [u8], arena: &'k Bump) -> &'k [u8] {
-        if self.0 == 0 && !layout::needs_head(key) {
+        if self.0 == 0 && !key_value_headers::needs_head(key) {
             return key;
         }
-        let head = layout::key_head(self.0);
+        let head = key_value_headers::key_head(self.0);
         let stored = arena.alloc_slice_fill_default(head.len() + key.len());
         let (before, after) = stored.split_at_mut(head.len());
         before.copy_from_slice(&head);
@@ -61,16 +65,18 @@ impl Space {
     /// The key that is stored as `stored`, if it is of this database.
     #[inline]
     pub fn key(self, stored: &[u8]) -> Option<&[u8]> {
-        layout::key(stored).and_then(|(space, key)| (space == self.0).then_some(key))
+        key_value_headers::key(stored).and_then(|(space, key)| (space == self.0).then_some(key))
     }
 
     /// Where an engine in order has the keys of `range`.
     pub(super) fn segments(self, range: KeyRange<'_>) -> Vec<Segment> {
-        let with_head = |bound: Bound<&[u8]>| bound.map(|key| [&layout::key_head(self.0), key].concat());
-        let end_of_space = || prefix_end(&layout::key_head(self.0)).map_or(Bound::Unbounded, Bound::Excluded);
+        let with_head =
+            |bound: Bound<&[u8]>| bound.map(|key| [&key_value_headers::key_head(self.0), key].concat());
+        let end_of_space =
+            || prefix_end(&key_value_headers::key_head(self.0)).map_or(Bound::Unbounded, Bound::Excluded);
         let own = Segment {
             start: match with_head(range.start) {
-                Bound::Unbounded => Bound::Included(layout::key_head(self.0).to_vec()),
+                Bound::Unbounded => Bound::Included(key_value_headers::key_head(self.0).to_vec()),
                 start => start,
             },
             end: match with_head(range.end) {
@@ -106,7 +112,7 @@ mod tests {
         let marked = [&MARK[..], b"x"].concat();
         let keys = [&b""[..], b"a", b"k1", b"k2", b"\xff", b"\xffkvbenci", b"\xff\xff", &MARK, &marked];
         let arena = Bump::new();
-        let mut stored = BTreeMap::from([(layout::EXPIRES.to_vec(), (9, &b""[..]))]);
+        let mut stored = BTreeMap::from([(key_value_headers::EXPIRES.to_vec(), (9, &b""[..]))]);
         for number in [0, 1, 2, 15] {
             for key in keys {
                 stored.insert(Space::new(number).stored(key, &arena).to_vec(), (number, key));

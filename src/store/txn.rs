@@ -12,7 +12,7 @@ use super::{
 };
 use crate::engine::{
     self, Batch, Transaction,
-    layout::{self, Entry},
+    key_value_headers::{self, Entry},
 };
 use bumpalo::Bump;
 use std::{collections::HashSet, ops::ControlFlow};
@@ -218,7 +218,7 @@ impl<'g> Txn<'g> {
 
     /// What `key` has, however long that is.
     fn entry_at<R>(&mut self, key: &[u8], f: impl FnOnce(Option<Entry<'_>>) -> R) -> Result<R, Error> {
-        if self.space == Space::default() && !layout::may_be_marked(key) {
+        if self.space == Space::default() && !key_value_headers::may_be_marked(key) {
             return self.entry_of(key, f);
         }
         let arena = Bump::new();
@@ -284,16 +284,16 @@ impl<'g> Txn<'g> {
 
     #[inline]
     fn head_of(&self, key: &[u8]) -> usize {
-        let has_head = self.space != Space::default() || layout::needs_head(key);
-        if has_head { layout::KEY_HEAD } else { 0 }
+        let has_head = self.space != Space::default() || key_value_headers::needs_head(key);
+        if has_head { key_value_headers::KEY_HEAD } else { 0 }
     }
 
     /// Sets `key` to a value that does not expire. Fails as [`Txn::check`] does.
     #[inline]
     pub fn put(&mut self, key: &'g [u8], value: &'g [u8]) -> Result<(), Error> {
         let plain = self.space == Space::default()
-            && !layout::may_be_marked(key)
-            && !layout::may_be_marked(value)
+            && !key_value_headers::may_be_marked(key)
+            && !key_value_headers::may_be_marked(value)
             && self.fault.is_none()
             && (self.min_key..=self.max_key).contains(&key.len());
         if !plain {
@@ -307,7 +307,7 @@ impl<'g> Txn<'g> {
     #[cold]
     fn put_with_care(&mut self, key: &'g [u8], value: &'g [u8]) -> Result<(), Error> {
         self.check(key)?;
-        let value = if layout::needs_head(value) { self.with_head(0, value) } else { value };
+        let value = if key_value_headers::needs_head(value) { self.with_head(0, value) } else { value };
         let key = self.stored_to_put(key);
         self.push(engine::Op::Put { key, value });
         Ok(())
@@ -344,7 +344,7 @@ impl<'g> Txn<'g> {
     }
 
     fn with_head(&self, deadline: u64, value: &[u8]) -> &'g [u8] {
-        let head = layout::value_head(deadline);
+        let head = key_value_headers::value_head(deadline);
         let bytes = self.arena.alloc_slice_fill_default(head.len() + value.len());
         let (before, after) = bytes.split_at_mut(head.len());
         before.copy_from_slice(&head);
@@ -356,7 +356,7 @@ impl<'g> Txn<'g> {
     pub(super) fn put_corrupt(&mut self, key: &'g [u8]) -> Result<(), Error> {
         self.check(key)?;
         let key = self.stored_to_put(key);
-        self.push(engine::Op::Put { key, value: &layout::CORRUPT });
+        self.push(engine::Op::Put { key, value: &key_value_headers::CORRUPT });
         Ok(())
     }
 

@@ -76,7 +76,7 @@ impl House {
             let inside = |name: &str| place.iter().cloned().chain([name.to_owned()]).collect::<Module>();
             if path.is_dir() && name != "tests" {
                 self.walk(&path, &inside(&name));
-            } else if let Some(stem) = name.strip_suffix(".rs").filter(|stem| *stem != "tests") {
+            } else if let Some(stem) = name.strip_suffix(".rs").filter(|stem| !is_of_tests_only(stem)) {
                 let module = match stem {
                     "lib" => Vec::new(),
                     "mod" => place.to_vec(),
@@ -148,6 +148,11 @@ impl File {
             _ => self.imports.push(absolute),
         }
     }
+}
+
+/// Whether a file of this name has tests and nothing else.
+fn is_of_tests_only(stem: &str) -> bool {
+    stem == "tests" || stem.ends_with("_tests")
 }
 
 /// Whether it stands behind `cfg(test)`, alone or with more; behind a feature or a system it is an import as any other.

@@ -4,7 +4,7 @@ use crate::{
     bench::result::{Access, Cell, Commits, Figure, Operation, Order, Size, Step, Target, Workload},
     engine::{
         Fsync,
-        reference::calibration::{CALIBRATION, Cost, PAGE, Part, Stall, Truth},
+        synthetic::calibration::{CALIBRATION, Cost, PAGE, Part, Stall, Truth},
     },
 };
 

@@ -21,7 +21,7 @@ use crate::{
             verified,
         },
     },
-    engine::reference::calibration::{Record, Truth},
+    engine::synthetic::calibration::{Record, Truth},
 };
 use experiments::Experiment;
 pub use figure::{Figure, columns};

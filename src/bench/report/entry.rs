@@ -5,7 +5,7 @@ use crate::{
         Cell, Measurement, Operation, Outcome, Run, Step, floor, histogram, measure::Measure,
         numbers::ratio_words, spread::Spread,
     },
-    engine::reference,
+    engine::synthetic,
 };
 use std::collections::BTreeMap;
 
@@ -97,7 +97,7 @@ impl<'a> Entry<'a> {
     /// Whether the store keeps all its data in memory, where no page cache has a part in it.
     pub fn holds_all(&self) -> bool {
         let target = &self.cell.target;
-        let info = reference::info(&target.store).filter(|_| target.address.is_none());
+        let info = synthetic::info(&target.store).filter(|_| target.address.is_none());
         !target.persistent || info.is_some_and(|info| info.family.is_in_memory())
     }
 

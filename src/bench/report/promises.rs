@@ -6,7 +6,7 @@ use crate::{
         measure::{MEMORY, Measure, REOPEN, Unit},
         numbers,
     },
-    engine::{Fsync, reference},
+    engine::{Fsync, synthetic},
 };
 
 /// A store.
@@ -42,7 +42,7 @@ fn promise(report: &Report<'_>, entry: &Entry<'_>) -> Promise {
     let label = entry.label();
     let own = || report.entries().filter(|other| !other.cell.reference && other.label() == label);
     let ours = entry.cell.target.address.is_none();
-    let info = reference::info(&entry.cell.target.store).filter(|_| ours);
+    let info = synthetic::info(&entry.cell.target.store).filter(|_| ours);
     let measured = |fsync: &Fsync| {
         own().any(|other| {
             other.cell.target.persistent && other.cell.target.fsync.as_deref() == Some(fsync.as_str())

@@ -13,16 +13,18 @@ mod ours;
 mod stores;
 mod ycsb;
 
-use crate::bench::{
-    data,
-    plan::{
-        options::{Options, Publication},
-        suites,
+use crate::{
+    bench::{
+        data,
+        plan::{
+            options::{Options, Publication},
+            suites,
+        },
+        result::{Run, numbers},
+        run,
     },
-    result::{Run, numbers},
-    run,
+    engine::synthetic,
 };
-use crate::engine::reference;
 use facts::Facts;
 use ours::Ours;
 use std::{
@@ -103,7 +105,7 @@ fn head(facts: &Facts, run: &Run) -> String {
     let libraries = place
         .libraries
         .iter()
-        .filter(|(store, _)| !reference::is_reference(store))
+        .filter(|(store, _)| !synthetic::is_reference(store))
         .map(|(store, library)| format!("{store}: {library}"));
     let _ = writeln!(text, "Stores: {}.", libraries.collect::<Vec<_>>().join("; "));
     if !run.finished {
@@ -118,7 +120,7 @@ fn foot(facts: &Facts, ours: &Ours<'_>) -> String {
     let absent = facts.absent(&ours.stores());
     // A store in memory is named `map/memory`.
     let is_ours =
-        |name: &String| name.split('/').next().is_some_and(|store| reference::info(store).is_some());
+        |name: &String| name.split('/').next().is_some_and(|store| synthetic::info(store).is_some());
     let (unasked, unknown): (Vec<String>, Vec<String>) = absent.into_iter().partition(is_ours);
     for (why, names) in [("since kvbench has no such store", unknown), ("not measured in this run", unasked)]
     {

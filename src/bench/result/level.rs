@@ -1,7 +1,7 @@
 //! What a figure may be compared with: cells that are reached in the same way and promise the same.
 
 use super::{Access, Commits, Loses, Target};
-use crate::engine::{Durability, Fsync, reference};
+use crate::engine::{Durability, Fsync, synthetic};
 use std::fmt;
 
 /// Access, durability and way to commit of a cell. Figures of different levels answer different questions, so they are
@@ -67,7 +67,7 @@ pub fn may_be_ranked(one: &Target, other: &Target) -> bool {
 /// What a fault takes of a target; of a result that does not say, what this build knows of its engine.
 pub fn loses(target: &Target) -> Option<Loses> {
     let known = || {
-        let info = reference::info(&target.store).filter(|_| target.address.is_none())?;
+        let info = synthetic::info(&target.store).filter(|_| target.address.is_none())?;
         Some(info.loss_at(Level::of(target).durability?).into())
     };
     target.loses.or_else(known)

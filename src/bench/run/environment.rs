@@ -7,7 +7,7 @@ use crate::{
         plan::options::Conduct,
         result::{Access, Cell, Environment},
     },
-    engine::reference,
+    engine::synthetic,
 };
 use std::{
     fs::{self, File},
@@ -59,7 +59,7 @@ pub fn describe(directory: &Path, cells: &[Cell], conduct: &Conduct) -> Environm
 
 fn libraries(cells: &[Cell]) -> std::collections::BTreeMap<String, String> {
     let stores = cells.iter().map(|cell| cell.target.store.as_str());
-    let engines = stores.filter_map(|store| Some((store.into(), reference::info(store)?.library.into())));
+    let engines = stores.filter_map(|store| Some((store.into(), synthetic::info(store)?.library.into())));
     let mut libraries: std::collections::BTreeMap<String, String> = engines.collect();
     for target in cells.iter().map(|cell| &cell.target) {
         if let Some(program) = target.program.as_deref().filter(|_| !libraries.contains_key(&target.store)) {

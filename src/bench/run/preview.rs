@@ -6,7 +6,7 @@ use crate::{
         plan::options::Options,
         result::{Access, Cell, Operation, Step, level::Level, measure::Unit, numbers},
     },
-    engine::reference,
+    engine::synthetic,
 };
 use std::{fmt::Write, path::Path};
 
@@ -71,7 +71,7 @@ pub fn text(options: &Options) -> Result<String, Error> {
 fn seconds(cells: &[Cell], verified: u64) -> f64 {
     let Some(first) = cells.first() else { return 0.0 };
     let keys = first.workload.keys as f64;
-    let stored = !reference::is_reference(&first.target.store);
+    let stored = !synthetic::is_reference(&first.target.store);
     let load = keys / LOADED + keys * first.workload.pair_bytes() / WRITTEN;
     let rate = if verified == verified::MOST { VERIFIED } else { VERIFIED_FROM_DISK };
     let verification = keys.min(verified as f64) / rate;

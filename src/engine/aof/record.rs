@@ -1,9 +1,7 @@
 //! One record of the log: a RESP command, as bytes and back.
 
-use super::super::{
-    Batch, Op,
-    layout::{self, Entry},
-};
+use super::super::{Batch, Op};
+use crate::engine::key_value_headers::{self, Entry};
 use bumpalo::Bump;
 use std::{convert::Infallible, ops::Range};
 
@@ -38,7 +36,9 @@ pub(super) fn encode<E>(
     }
     for op in batch.ops() {
         match op {
-            Op::Put { key, value } if layout::may_be_marked(key) || layout::may_be_marked(value) => {
+            Op::Put { key, value }
+                if key_value_headers::may_be_marked(key) || key_value_headers::may_be_marked(value) =>
+            {
                 encode_marked(key, value, out, &mut ready)?;
             }
             Op::Put { key, value } => {
@@ -81,7 +81,7 @@ pub(super) const OVERHEAD: usize = 48;
 /// deadlines, which follows from these.
 #[inline]
 pub(in super::super) fn encode_set(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    if layout::may_be_marked(key) || layout::may_be_marked(value) {
+    if key_value_headers::may_be_marked(key) || key_value_headers::may_be_marked(value) {
         let Ok(()) = encode_marked::<Infallible>(key, value, out, &mut |_, _| Ok(()));
         return;
     }
@@ -104,7 +104,7 @@ type Ready<'r, E> = dyn FnMut(&mut Vec<u8>, usize) -> Result<(), E> + 'r;
 
 #[cold]
 fn encode_marked<E>(key: &[u8], value: &[u8], out: &mut Vec<u8>, ready: &mut Ready<'_, E>) -> Result<(), E> {
-    let Entry { value, deadline } = layout::entry(value);
+    let Entry { value, deadline } = key_value_headers::entry(value);
     encode_in_database(key, out, ready, |key, out, ready| {
         ready(out, OVERHEAD + key.len())?;
         encode_plain(key, value, out);
@@ -125,7 +125,7 @@ fn encode_in_database<E>(
     ready: &mut Ready<'_, E>,
     encode: impl FnOnce(&[u8], &mut Vec<u8>, &mut Ready<'_, E>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let Some((database, key)) = layout::key(stored) else { return Ok(()) };
+    let Some((database, key)) = key_value_headers::key(stored) else { return Ok(()) };
     let select = |database: u8, out: &mut Vec<u8>, ready: &mut Ready<'_, E>| {
         ready(out, OVERHEAD)?;
         out.extend_from_slice(b"*2\r\n$6\r\nSELECT\r\n");
@@ -146,8 +146,8 @@ fn encode_in_database<E>(
 #[inline]
 fn is_more_than_one(op: &Op<'_>) -> bool {
     match op {
-        Op::Put { key, value } => layout::needs_head(key) || layout::needs_head(value),
-        Op::Delete { key } => layout::needs_head(key),
+        Op::Put { key, value } => key_value_headers::needs_head(key) || key_value_headers::needs_head(value),
+        Op::Delete { key } => key_value_headers::needs_head(key),
         Op::Clear => false,
     }
 }
@@ -319,10 +319,10 @@ impl State {
 
     #[inline]
     fn key<'b>(&self, key: &'b [u8], arena: &'b Bump) -> &'b [u8] {
-        if self.form == Form::Verbatim || self.database == 0 && !layout::needs_head(key) {
+        if self.form == Form::Verbatim || self.database == 0 && !key_value_headers::needs_head(key) {
             return key;
         }
-        arena.alloc_slice_copy(&[&layout::key_head(self.database), key].concat())
+        arena.alloc_slice_copy(&[&key_value_headers::key_head(self.database), key].concat())
     }
 
     #[inline]
@@ -330,10 +330,10 @@ impl State {
         if self.form == Form::Verbatim {
             return batch.put(key, value);
         }
-        let value = if layout::needs_head(value) { with_deadline(value, 0, arena) } else { value };
+        let value = if key_value_headers::needs_head(value) { with_deadline(value, 0, arena) } else { value };
         let stored = self.key(key, arena);
         if stored.len() > key.len() && !std::mem::replace(&mut self.spaces, true) {
-            batch.put(&layout::SPACES, b"1");
+            batch.put(&key_value_headers::SPACES, b"1");
         }
         batch.put(stored, value);
     }
@@ -373,9 +373,9 @@ impl State {
         let (Some((_, value)), Some(deadline)) = (last.filter(|(key, _)| *key == stored), deadline) else {
             return false;
         };
-        let value = with_deadline(layout::entry(value).value, deadline, arena);
+        let value = with_deadline(key_value_headers::entry(value).value, deadline, arena);
         if !std::mem::replace(&mut self.expires, true) {
-            batch.put(&layout::EXPIRES, b"1");
+            batch.put(&key_value_headers::EXPIRES, b"1");
         }
         batch.put(stored, value);
         true
@@ -394,7 +394,7 @@ impl State {
 }
 
 fn with_deadline<'b>(value: &[u8], deadline: u64, arena: &'b Bump) -> &'b [u8] {
-    arena.alloc_slice_copy(&[&layout::value_head(deadline), value].concat())
+    arena.alloc_slice_copy(&[&key_value_headers::value_head(deadline), value].concat())
 }
 
 /// What a record asks for; its writes go to `batch`, made up in `arena` where the record does not have them. Beside

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     bench::result::{Access, Measurement, Workload},
-    engine::reference::calibration::{Record, Span},
+    engine::synthetic::calibration::{Record, Span},
 };
 use std::ops::RangeInclusive;
 

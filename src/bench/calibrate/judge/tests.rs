@@ -6,7 +6,7 @@ use crate::{
         calibrate::experiments,
         result::{FileSize, Latency, Operation},
     },
-    engine::reference::calibration::Call,
+    engine::synthetic::calibration::Call,
 };
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 
 use crate::{
     bench::result::{Cell, Figure, Operation, Step, Target, Workload, level::Level, numbers},
-    engine::reference,
+    engine::synthetic,
 };
 
 /// A cell of `suite` in the row `row` of its store's column.
@@ -10,7 +10,7 @@ pub(super) fn cell(suite: &str, target: Target, workload: Workload, row: &str) -
     let level = Level::of(&target);
     let access = level.access_words();
     let column = match (target.persistent, &target.address) {
-        (false, None) if !reference::is_reference(&target.store) => format!("{}/memory", target.store),
+        (false, None) if !synthetic::is_reference(&target.store) => format!("{}/memory", target.store),
         _ => target.store.clone(),
     };
     let place = access.replace(", ", "-").replace(' ', "-");
@@ -26,7 +26,7 @@ pub(super) fn cell(suite: &str, target: Target, workload: Workload, row: &str) -
         table: format!("{suite}: {}, {access}", level.durability_words()),
         row: row.into(),
         column,
-        reference: reference::is_reference(&target.store),
+        reference: synthetic::is_reference(&target.store),
         target,
         workload,
         group: None,

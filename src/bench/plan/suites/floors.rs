@@ -9,13 +9,13 @@ use crate::{
         plan::options::Durability,
         result::{Access, Cell, Operation, Step, Workload, floor},
     },
-    engine::reference,
+    engine::synthetic,
 };
 
 /// What the harness costs: for each kind of work in process, the same over an engine that does nothing.
 pub(super) fn floors(maker: &Maker<'_>, cells: &[Cell]) -> Vec<Cell> {
     let mut floors: Vec<Cell> = Vec::new();
-    let Some(info) = reference::info(reference::NOTHING).filter(|_| !is_asked_for(maker.options)) else {
+    let Some(info) = synthetic::info(synthetic::NOTHING).filter(|_| !is_asked_for(maker.options)) else {
         return floors;
     };
     let target = maker.target(info, Access::InProcess, Durability::Memory);

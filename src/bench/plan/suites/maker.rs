@@ -7,7 +7,7 @@ use crate::{
             Access, Cell, Commits, Loses, Operation, Order, Size, Step, Target, Workload, level::Level,
         },
     },
-    engine::{Extent, Fsync, Info, kinds, reference},
+    engine::{Extent, Fsync, Info, kinds, synthetic},
 };
 use std::thread;
 
@@ -29,7 +29,7 @@ const OPTIONAL: [(&str, &str); 9] = [
 ];
 
 pub(super) fn is_asked_for(options: &Options) -> bool {
-    options.stores.iter().any(|store| reference::is_reference(store))
+    options.stores.iter().any(|store| synthetic::is_reference(store))
 }
 
 /// Heading of the rows, and the cells.
@@ -50,13 +50,13 @@ impl Maker<'_> {
             if self.has_redis() && name == REDIS {
                 continue;
             }
-            if reference::info(name).is_none() {
+            if synthetic::info(name).is_none() {
                 let redis = self.has_redis().then_some(REDIS);
                 let able = kinds().map(|kind| kind.info.name).chain(redis).collect::<Vec<_>>().join(", ");
                 return Err(PlanError::UnknownStore { name: name.clone(), able });
             }
             let over_wire = self.access() == Access::Wire || is_kvbench;
-            if over_wire && self.options.target.is_none() && reference::is_reference(name) {
+            if over_wire && self.options.target.is_none() && synthetic::is_reference(name) {
                 return Err(PlanError::ReferenceOverWire);
             }
         }
@@ -101,7 +101,7 @@ impl Maker<'_> {
     fn stores(&self) -> Vec<&'static Info> {
         match self.options.stores.as_slice() {
             [] => kinds().map(|kind| kind.info).collect(),
-            names => names.iter().filter_map(|name| reference::info(name)).collect(),
+            names => names.iter().filter_map(|name| synthetic::info(name)).collect(),
         }
     }
 
@@ -154,7 +154,7 @@ impl Maker<'_> {
             .flat_map(|commits| self.durabilities().iter().map(move |durability| (*commits, durability)));
         for (commits, durability) in levels {
             for info in self.stores() {
-                let commits = if reference::is_reference(info.name) { Commits::Own } else { commits };
+                let commits = if synthetic::is_reference(info.name) { Commits::Own } else { commits };
                 let target = Target { commits, ..self.target(info, access, *durability) };
                 if self.lack(info, *durability).is_none() && !targets.contains(&target) {
                     targets.push(target);
@@ -180,7 +180,7 @@ impl Maker<'_> {
             return lacks;
         }
         if matches!(self.options.suite, Some(Suite::Reproduction(_))) && self.options.stores.is_empty() {
-            let missing = OPTIONAL.iter().filter(|(name, _)| reference::info(name).is_none());
+            let missing = OPTIONAL.iter().filter(|(name, _)| synthetic::info(name).is_none());
             lacks.extend(missing.map(|(name, feature)| {
                 format!("{name}: this build has no such store (cargo feature {feature})")
             }));
@@ -197,7 +197,7 @@ impl Maker<'_> {
 
     pub fn target(&self, info: &Info, access: Access, durability: Durability) -> Target {
         // Nothing that is not stored can be lost.
-        let durability = if reference::is_reference(info.name) { Durability::Memory } else { durability };
+        let durability = if synthetic::is_reference(info.name) { Durability::Memory } else { durability };
         Target {
             access,
             store: info.name.into(),
@@ -219,7 +219,7 @@ impl Maker<'_> {
     /// A target at another durability.
     pub fn at(&self, target: &Target, durability: Durability) -> Target {
         let commits = target.commits;
-        match reference::info(&target.store) {
+        match synthetic::info(&target.store) {
             Some(info) => Target { commits, ..self.target(info, target.access, durability) },
             None => target.clone(),
         }

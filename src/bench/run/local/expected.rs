@@ -2,7 +2,7 @@
 
 use crate::{
     bench::data::{Data, live::Live},
-    engine::reference::Expected,
+    engine::synthetic::Expected,
 };
 use std::{
     collections::HashMap,

@@ -20,7 +20,7 @@ use crate::{
         data::{Data, live::Live},
         result::{Cell, Commits, Measurement, Outcome, Step, Target, Workload, level::Level},
     },
-    engine::{Compression, Durability, Engine, Fsync, Location, OpenOptions, reference},
+    engine::{Compression, Durability, Engine, Fsync, Location, OpenOptions, synthetic},
 };
 use ending::{End, once};
 use std::{sync::Arc, time::Instant};
@@ -38,7 +38,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     let options = open_options(job, &first.target)?;
     let expected = expected::of(&data, &live);
     let open_as = |options: &OpenOptions| {
-        reference::open(&first.target.store, options, &expected).map_err(|error| format!("open: {error}"))
+        synthetic::open(&first.target.store, options, &expected).map_err(|error| format!("open: {error}"))
     };
     let open_under = |policy| open_as(&OpenOptions { fsync: policy, ..options.clone() });
     let open = || open_as(&options);
@@ -68,7 +68,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
         session = session.step(cells)?;
     }
     let Session { engine, mut outcomes, .. } = session;
-    let check = |engine: &dyn Engine| match reference::is_reference(&first.target.store) {
+    let check = |engine: &dyn Engine| match synthetic::is_reference(&first.target.store) {
         true => Verified::default(),
         false => verify(engine, &data, &live, job),
     };
@@ -133,7 +133,7 @@ impl Session<'_> {
     /// Measures cells that run at the same time, with the keys counted before and after.
     fn counted(&self, cells: &[Cell]) -> Result<Vec<Measurement>, String> {
         let (engine, live) = (&*self.engine, self.live);
-        let real = !cells.iter().any(|cell| cell.reference || reference::is_reference(&cell.target.store));
+        let real = !cells.iter().any(|cell| cell.reference || synthetic::is_reference(&cell.target.store));
         let keys_before = live.count();
         let before = (real && engine.info().constant_count).then(|| (engine.count(), keys_before));
         let mut measurements = self.operations(cells)?;
@@ -160,7 +160,7 @@ impl Session<'_> {
         let mut bench = Bench::new(engine, self.data, self.live);
         bench.sync = fsync(&first.target) == Fsync::Always;
         bench.in_groups = first.target.commits == Commits::Groups;
-        bench.is_reference = reference::is_reference(&first.target.store);
+        bench.is_reference = synthetic::is_reference(&first.target.store);
         bench.counts = cells.iter().any(|cell| cell.workload.counts_allocations);
         bench.sync_every_second = fsync(&first.target) == Fsync::EverySec;
         let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();

@@ -1,9 +1,10 @@
 //! Values with deadlines, whose records need not follow each other.
 
-use super::{super::super::layout, *};
+use super::*;
+use crate::engine::key_value_headers;
 
 fn dated(len: usize) -> Vec<u8> {
-    let mut value = layout::value_head(1_999_999_999_999).to_vec();
+    let mut value = key_value_headers::value_head(1_999_999_999_999).to_vec();
     value.resize(value.len() + len, b'v');
     value
 }

@@ -1,11 +1,11 @@
 //! Tests of the log, from its bytes to an open file.
 
-mod damage;
+mod corruption;
 mod deadlines;
-mod faults;
-mod marks;
-mod plain;
+mod disk_faults;
+mod redis_logs;
 mod repair;
+mod sync_markers;
 
 mod rewriting;
 

@@ -1,0 +1,452 @@
+//! One table for many threads, none of which keeps it from the others for long.
+//!
+//! - A reader sees all of a batch or nothing of it, whatever its size.
+//! - What looks at many keys, or at all, does so in steps of about a millisecond, on a [`Snapshot`].
+//! - A large batch is gathered beside the table, shows at once, and is moved into the table in steps (see
+//!   [`State`]). A scan, or a read of very many keys, that begins while it is moved waits for the end of that.
+//! - What a `Clear` took away is freed on a thread of its own.
+//!
+//! [`Snapshot`]: super::snapshot::Snapshot
+
+use super::{
+    super::{Batch, KeyRange, Op, VisitPair, VisitValue},
+    snapshot::{Kept, Snapshots, View, pause, release},
+    state::{Cleared, State, Waste},
+    table_trait::{Budget, Next, Table},
+};
+use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
+use std::{
+    ops::ControlFlow,
+    sync::{Mutex, MutexGuard, PoisonError, RwLock},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// More writes, or bytes of them, than are carried out while readers wait.
+const LARGE: (usize, usize) = (16 << 10, 4 << 20);
+
+/// Writes of a large batch under one lock.
+const OPS: usize = 512;
+
+/// Keys that are read under one lock.
+pub(in super::super) const KEYS: usize = 4096;
+
+/// Bytes of values that are visited under one lock, which mostly means copied.
+const BYTES: Budget = Budget(4 << 20);
+
+/// Bytes of one value that are copied under one lock.
+const PIECE: usize = 1 << 20;
+
+/// How long a walk keeps a lock.
+const STEP: Duration = Duration::from_millis(1);
+
+/// Pairs between two looks at the clock.
+const PAIRS: u32 = 64;
+
+/// Tables of fewer keys are freed where they were cleared.
+const SMALL: usize = 10_000;
+
+/// A table and its locks.
+pub(in super::super) struct Concurrent<T: Table> {
+    /// Every connection reads. A plain `RwLock` would make each of them write the one cache line
+    /// of its reader count; here a reader touches the line of its own shard, and the one writer
+    /// pays for all shards, once a batch.
+    state: ShardedLock<State<T>>,
+    ordered: bool,
+    snapshots: Snapshots<T>,
+    /// Held while a large batch is pending.
+    pending: Mutex<()>,
+    /// Held for writing while a large batch shows and is not yet in the table: a snapshot of the table is
+    /// taken before or after that.
+    settling: RwLock<()>,
+}
+
+/// Keeps other writes out while it calls what it is given.
+type Turn<'t> = dyn FnMut(&mut dyn FnMut()) + 't;
+
+/// Tells when a step of a walk has taken long enough.
+#[derive(Default)]
+struct Clock {
+    pairs: u32,
+    begin: Option<Instant>,
+}
+
+impl Clock {
+    #[inline]
+    fn next(&mut self) -> Next {
+        self.pairs += 1;
+        if !self.pairs.is_multiple_of(PAIRS) {
+            return Next::On;
+        }
+        if self.begin.get_or_insert_with(Instant::now).elapsed() < STEP { Next::On } else { Next::Pause }
+    }
+}
+
+fn is_large(ops: usize, bytes: usize) -> bool {
+    ops > LARGE.0 || bytes > LARGE.1
+}
+
+fn key<'o>(op: &'o Op<'_>) -> &'o [u8] {
+    match op {
+        Op::Put { key, .. } | Op::Delete { key } => key,
+        Op::Clear => &[],
+    }
+}
+
+/// Frees what was taken away, much of it where nobody waits.
+#[inline]
+pub(in super::super) fn discard<T: Table>(waste: Waste<T>) {
+    if waste.cleared.is_some() || !waste.heavy.is_empty() {
+        free(waste);
+    }
+}
+
+#[cold]
+fn free<T: Table>(Waste { cleared, heavy }: Waste<T>) {
+    let keys = |cleared: &Cleared<T>| cleared.table.len() + cleared.puts.as_ref().map_or(0, T::len);
+    if heavy.is_empty() && cleared.as_ref().map_or(0, keys) < SMALL {
+        return;
+    }
+    let free = move || {
+        drop(heavy);
+        if let Some(Cleared { table, puts }) = cleared {
+            puts.into_iter().for_each(|puts| puts.free(&mut pause));
+            release(table);
+        }
+    };
+    // Without a thread all is dropped here.
+    let _thread = thread::Builder::new().name("free".into()).spawn(free);
+}
+
+impl<T: Table> Concurrent<T> {
+    pub(in super::super) fn new(table: T, ordered: bool) -> Self {
+        Self {
+            state: ShardedLock::new(State::new(table)),
+            ordered,
+            snapshots: Snapshots::default(),
+            pending: Mutex::default(),
+            settling: RwLock::default(),
+        }
+    }
+
+    // A poisoned lock is taken as it is, for reading and writing: a table is whole after each of its
+    // operations, so at worst half a batch of a panicked writer shows, and refusing to answer would
+    // turn the one panic into one of every later call.
+
+    #[inline]
+    pub(super) fn lock(&self) -> ShardedLockReadGuard<'_, State<T>> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    pub(super) fn lock_mut(&self) -> ShardedLockWriteGuard<'_, State<T>> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A snapshot of the state that `guard` keeps as it is; nothing may show that is not in the table.
+    pub(super) fn snapshot(&self, _guard: &State<T>, position: T::Position) -> View<'_, T> {
+        self.snapshots.open(position)
+    }
+
+    /// See [`Engine::read`](super::super::Engine::read).
+    #[inline]
+    pub(in super::super) fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
+        if keys.len() > KEYS {
+            return self.read_many(keys, visit);
+        }
+        self.lock().read(keys, Budget::NONE, visit);
+    }
+
+    /// See [`Engine::read_long`](super::super::Engine::read_long).
+    pub(super) fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
+        if keys.len() > KEYS {
+            return self.read_many(keys, visit);
+        }
+        let guard = self.lock();
+        if let Some(first) = guard.read(keys, BYTES, visit) {
+            self.read_rest(guard, keys, first, visit);
+        }
+    }
+
+    /// Goes on with a read whose values are too much for one lock, under the same snapshot.
+    #[cold]
+    fn read_rest(
+        &self,
+        guard: ShardedLockReadGuard<'_, State<T>>,
+        keys: &[&[u8]],
+        first: usize,
+        visit: &mut VisitValue<'_>,
+    ) {
+        let rest = keys.get(first..).unwrap_or_default();
+        let mut visit = |index, value: Option<&[u8]>| visit(first + index, value);
+        // To wait here would be to wait for one who waits for the guard.
+        match self.settling.try_read() {
+            Ok(settled) => {
+                let view = self.snapshot(&guard, T::Position::default());
+                drop((guard, settled));
+                self.read_in_steps(&view, rest, &mut visit);
+            }
+            // Nothing was visited, so that any other moment will do.
+            Err(_) if first == 0 => {
+                drop(guard);
+                self.read_many(rest, &mut visit);
+            }
+            Err(_) => drop(guard.read(rest, Budget::NONE, &mut visit)),
+        }
+    }
+
+    #[cold]
+    fn read_many(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
+        let settled = self.settling.read();
+        let view = self.snapshot(&self.lock(), T::Position::default());
+        drop(settled);
+        self.read_in_steps(&view, keys, visit);
+    }
+
+    fn read_in_steps(&self, view: &View<'_, T>, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
+        let mut rest = keys;
+        while let [first, ..] = rest {
+            let (at, mut after) = (keys.len() - rest.len(), ControlFlow::Continue(()));
+            let step = rest.get(..KEYS).unwrap_or(rest);
+            // In this order, as writers lock them.
+            let guard = self.lock();
+            let stopped = view.lock_snapshot().read(&guard.table, step, BYTES, &mut |index, value| {
+                after = visit(at + index, value);
+                after
+            });
+            drop(guard);
+            let done = match stopped {
+                Some(0) => {
+                    after = visit(at, self.copy(view, first).as_deref());
+                    1
+                }
+                stopped => stopped.unwrap_or(step.len()),
+            };
+            if after.is_break() {
+                return;
+            }
+            rest = rest.get(done..).unwrap_or_default();
+            pause();
+        }
+    }
+
+    /// A long value, which others may change meanwhile: the snapshot has it as it was.
+    fn copy(&self, view: &View<'_, T>, key: &[u8]) -> Option<Vec<u8>> {
+        let mut copy = Vec::new();
+        loop {
+            let guard = self.lock();
+            let snapshot = view.lock_snapshot();
+            let value = snapshot.get(&guard.table, key)?;
+            copy.reserve_exact(value.len() - copy.len());
+            let rest = value.get(copy.len()..).unwrap_or_default();
+            copy.extend_from_slice(rest.get(..PIECE).unwrap_or(rest));
+            if copy.len() == value.len() {
+                return Some(copy);
+            }
+            drop((guard, snapshot));
+            pause();
+        }
+    }
+
+    /// See [`Engine::scan`](super::super::Engine::scan).
+    pub(super) fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) {
+        self.scan_in_steps(range, visit, &mut || ControlFlow::Continue(()));
+    }
+
+    /// Like [`Concurrent::scan`]. What takes long is done by `between`: it is called without a lock after each step,
+    /// the last one included, and may stop the scan.
+    pub(in super::super) fn scan_in_steps(
+        &self,
+        range: KeyRange<'_>,
+        visit: &mut VisitPair<'_>,
+        between: &mut dyn FnMut() -> ControlFlow<()>,
+    ) {
+        // `BTreeMap::range` panics on bounds that cross.
+        if range.is_empty() {
+            return;
+        }
+        let mut stopped = false;
+        let mut next = |clock: &mut Clock, key: &[u8], value: &[u8]| {
+            stopped = visit(key, value).is_break();
+            if stopped { Next::Stop } else { clock.next() }
+        };
+        let settled = self.settling.read();
+        let guard = self.lock();
+        let (mut clock, mut position) = (Clock::default(), T::Position::default());
+        if !guard.table.walk(range, &mut position, &mut |key, value| next(&mut clock, key, value)) {
+            drop((guard, settled));
+            let _done = between();
+            return;
+        }
+        let view = self.snapshot(&guard, position);
+        drop((guard, settled));
+        let left = loop {
+            if between().is_break() {
+                return;
+            }
+            pause();
+            let guard = self.lock();
+            let (mut clock, mut snapshot) = (Clock::default(), view.lock_snapshot());
+            let mut next = |key: &[u8], value: &[u8]| next(&mut clock, key, value);
+            if !snapshot.walk(&guard.table, self.ordered, range, &mut next) {
+                break snapshot.take_kept();
+            }
+        };
+        let left = if stopped { Kept::new() } else { left };
+        for (key, value) in left {
+            if let Some(value) = value
+                && range.contains(&key)
+                && visit(&key, &value).is_break()
+            {
+                break;
+            }
+        }
+        let _done = between();
+    }
+
+    /// Waits until all that readers see is in the table, where a walk finds it.
+    pub(in super::super) fn wait_until_settled(&self) {
+        drop(self.settling.read());
+    }
+
+    /// One step of a walk that is no snapshot.
+    pub(in super::super) fn walk(&self, position: &mut T::Position, visit: &mut VisitPair<'_>) -> bool {
+        self.lock().table.walk(KeyRange::ALL, position, &mut |key, value| match visit(key, value) {
+            ControlFlow::Continue(()) => Next::On,
+            ControlFlow::Break(()) => Next::Pause,
+        })
+    }
+
+    /// Looks at the table, without what is on its way into it.
+    pub(in super::super) fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        look(&self.lock().table)
+    }
+
+    /// Number of keys.
+    pub(in super::super) fn len(&self) -> u64 {
+        self.lock().len()
+    }
+
+    /// Carries out a batch while no reader looks, or, if it is large, as [`Concurrent::write_alone`]. No other writes
+    /// may run but one of [`Concurrent::write_beside`].
+    #[must_use = "to be discarded after the locks"]
+    pub(super) fn write(&self, batch: &Batch<'_>) -> Waste<T> {
+        // One that is beside may wait for its turn, which is this.
+        if is_large(batch.len(), batch.bytes())
+            && let Ok(alone) = self.pending.try_lock()
+        {
+            return self.write_in_parts(batch, &alone);
+        }
+        let (clear, ops) = batch.after_clear();
+        self.write_piece(clear, ops)
+    }
+
+    /// Carries out a batch in the order of its parts, each while no reader looks, or beside the table. No
+    /// other writes may run.
+    #[must_use = "to be discarded after the locks"]
+    pub(in super::super) fn write_alone(&self, batch: &Batch<'_>) -> Waste<T> {
+        self.write_in_parts(batch, &self.pending.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write_in_parts(&self, batch: &Batch<'_>, alone: &MutexGuard<'_, ()>) -> Waste<T> {
+        let (mut clear, _) = batch.after_clear();
+        let mut all = Waste::default();
+        for (ops, bytes) in batch.pieces(LARGE) {
+            match (clear, is_large(ops.len(), bytes)) {
+                (false, true) => self.write_large(ops, alone, &mut |show| show()),
+                (true, true) => all.cleared = Some(self.replace(ops)),
+                (_, false) => {
+                    let Waste { cleared, heavy } = self.write_piece(clear, ops);
+                    all.cleared = all.cleared.or(cleared);
+                    all.heavy.extend(heavy);
+                }
+            }
+            clear = false;
+        }
+        all
+    }
+
+    fn write_piece(&self, clear: bool, ops: &[Op<'_>]) -> Waste<T> {
+        let mut heavy = Vec::new();
+        let mut state = self.lock_mut();
+        let cleared = clear.then(|| self.clear(&mut state));
+        self.snapshots.keep(&state.table, ops.iter().map(key));
+        state.write(ops, &mut heavy);
+        Waste { cleared, heavy }
+    }
+
+    fn clear(&self, state: &mut State<T>) -> Cleared<T> {
+        let cleared = state.clear();
+        self.snapshots.keep_all(&cleared.table);
+        cleared
+    }
+
+    /// Puts a table with these writes in the place of all that there is.
+    fn replace(&self, ops: &[Op<'_>]) -> Cleared<T> {
+        let mut table = T::default();
+        table.write(ops, &mut Vec::new());
+        let mut state = self.lock_mut();
+        let cleared = self.clear(&mut state);
+        state.table = table;
+        cleared
+    }
+
+    /// Carries out a batch, if it is large, beside the writes of others: only to show it takes a `turn`.
+    /// Returns whether it did.
+    pub(super) fn write_beside(&self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> bool {
+        let (clear, ops) = batch.after_clear();
+        let large = !clear && is_large(batch.len(), batch.bytes());
+        if large {
+            self.write_large(ops, &self.pending.lock().unwrap_or_else(PoisonError::into_inner), turn);
+        }
+        large
+    }
+
+    fn write_large(&self, ops: &[Op<'_>], _alone: &MutexGuard<'_, ()>, turn: &mut Turn<'_>) {
+        self.lock_mut().begin();
+        for ops in ops.chunks(OPS) {
+            self.gather(ops);
+            pause();
+        }
+        let mut settling = None;
+        // Within the turn: a scan of whoever has it waits for the end of this.
+        turn(&mut || {
+            settling = Some(self.settling.write());
+            self.lock_mut().show();
+        });
+        for ops in ops.chunks(OPS) {
+            let (go_on, replaced) = self.settle(ops);
+            if !go_on {
+                break;
+            }
+            drop(replaced);
+            pause();
+        }
+        let rest = self.lock_mut().end();
+        drop(rest);
+    }
+
+    pub(super) fn gather(&self, ops: &[Op<'_>]) {
+        let pair = |op: &Op<'_>| match op {
+            Op::Put { key, value } => Ok(T::pair(key, value)),
+            op => Err(Box::from(key(op))),
+        };
+        let pairs: Vec<Result<T::Pair, Box<[u8]>>> = ops.iter().map(pair).collect();
+        let mut state = self.lock_mut();
+        for pair in pairs {
+            match pair {
+                Ok(pair) => state.gather_put(pair),
+                Err(key) => state.gather_delete(key),
+            }
+        }
+    }
+
+    /// Returns whether to go on, and what was replaced.
+    pub(super) fn settle(&self, ops: &[Op<'_>]) -> (bool, Vec<T::Pair>) {
+        let mut replaced = Vec::with_capacity(ops.len());
+        let mut state = self.lock_mut();
+        self.snapshots.keep(&state.table, ops.iter().map(key));
+        replaced.extend(ops.iter().filter_map(|op| state.settle(key(op))));
+        (state.has_pending(), replaced)
+    }
+}

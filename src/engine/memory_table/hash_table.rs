@@ -1,0 +1,409 @@
+//! The hash table of `map`, in parts that grow one by one.
+
+use super::{
+    Budget, Change, Next, Table, VisitNext, free_in_order,
+    hash_entry::Entry,
+    hash_walk::{TOGETHER, visit_part},
+};
+use crate::engine::{KeyRange, Op, VisitValue};
+use hashbrown::{DefaultHashBuilder, HashTable, hash_table::IterHash};
+use std::{
+    hash::{BuildHasher, Hasher},
+    hint::black_box,
+    mem,
+};
+
+/// Number of sub-tables of a large map. Each grows on its own, so the pause of a growing table is that of
+/// one sub-table: at 10 million keys some 30 thousand entries move, not all of them. More parts would not
+/// all stay in the processor's nearest cache.
+const PARTS: usize = 3 << 7;
+
+/// Numbers of places for each part.
+const PLACES: u64 = u64::MAX / PARTS as u64;
+
+/// A map of fewer keys is one table. It is taken to be in the processor's caches, where to find the part,
+/// and to fetch keys together, costs more than it saves.
+const LARGE: usize = 8 << 10;
+
+/// A hash table, in [`PARTS`] parts once it is [`LARGE`].
+pub(in crate::engine) struct Map {
+    pub(super) hasher: DefaultHashBuilder,
+    /// One or [`PARTS`].
+    pub(super) parts: Vec<HashTable<Entry>>,
+    pub(super) len: usize,
+    /// Whether most of the last writes brought new keys to a large map.
+    pub(super) grows: bool,
+    /// How many times as many entries there will be, as far as is known.
+    pub(super) times: f64,
+}
+
+impl Default for Map {
+    fn default() -> Self {
+        Self {
+            hasher: DefaultHashBuilder::default(),
+            parts: vec![HashTable::new()],
+            len: 0,
+            grows: false,
+            times: 1.0,
+        }
+    }
+}
+
+/// Like `hash_one`, without the length that this puts before a slice: a hash of one slice alone needs none.
+#[inline]
+pub(super) fn hash_of(hasher: &DefaultHashBuilder, key: &[u8]) -> u64 {
+    let mut state = hasher.build_hasher();
+    state.write(key);
+    state.finish()
+}
+
+/// The part of a hash. `HashTable` picks a bucket by the lowest bits and tells the entries of a
+/// bucket apart by the highest seven; taken from either, all entries of a part would share them.
+///
+/// Parts are not equally large: the share of keys falls by half from the last to the first. Tables
+/// double, and equal ones would all do so at one time, to be half empty then; these do one after the
+/// other, and together take the same room for a key whatever their number.
+#[inline]
+fn part_of(hash: u64) -> usize {
+    // About PARTS * log2(1 + x), where x is in 0..1, as the parabola PARTS * x * (4 - x) / 3.
+    let x = (hash >> 41) & 0xffff;
+    ((x * (0x4_0000 - x) * (PARTS / 3) as u64) >> 32) as usize
+}
+
+fn empty_parts() -> Vec<HashTable<Entry>> {
+    (0..PARTS).map(|_| HashTable::new()).collect()
+}
+
+impl Map {
+    #[inline]
+    pub(super) fn hash(&self, key: &[u8]) -> u64 {
+        hash_of(&self.hasher, key)
+    }
+
+    #[inline]
+    pub(super) fn is_large(&self) -> bool {
+        self.parts.len() > 1
+    }
+
+    /// Where the part of a hash is.
+    #[inline]
+    pub(super) fn place(&self, hash: u64) -> usize {
+        if self.is_large() { part_of(hash) } else { 0 }
+    }
+
+    /// Moves the entries of a small map to parts.
+    #[cold]
+    fn split(&mut self) {
+        let small = mem::replace(&mut self.parts, empty_parts());
+        for entry in small.into_iter().flatten() {
+            let hash = self.hash(entry.key());
+            if let Some(part) = self.parts.get_mut(part_of(hash)) {
+                part.insert_unique(hash, entry, |entry| hash_of(&self.hasher, entry.key()));
+            }
+        }
+    }
+
+    /// Fetches what look-ups of up to [`TOGETHER`] hashes will need. In a large table each look-up waits
+    /// for memory three times, one after the other: for the tags, the slot and the entry. Done step by
+    /// step for all of them, where no result decides what comes next, the processor waits side by side.
+    #[inline]
+    pub(super) fn fetch(&self, hashes: &[u64]) {
+        if !self.is_large() {
+            return;
+        }
+        let mut tags: [Option<IterHash<'_, Entry>>; TOGETHER] = [const { None }; TOGETHER];
+        for (tags, hash) in tags.iter_mut().zip(hashes) {
+            *tags = self.parts.get(part_of(*hash)).map(|part| part.iter_hash(*hash));
+        }
+        let mut entries = [None; TOGETHER];
+        for (entry, tags) in entries.iter_mut().zip(&mut tags) {
+            *entry = tags.as_mut().and_then(Iterator::next);
+        }
+        black_box(entries.iter().flatten().fold(0, |sum, entry| sum ^ entry.first()));
+    }
+
+    // Always inlined, like `read`: the calls were a sixth of the time of a single look-up.
+    #[inline(always)]
+    pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<&[u8]> {
+        let entry = self.parts.get(self.place(hash))?.find(hash, |entry| entry.is_of(key))?;
+        Some(entry.value_behind(key.len()))
+    }
+
+    /// Counts one entry more.
+    #[inline]
+    pub(super) fn grown(&mut self) {
+        self.len += 1;
+        if self.len >= LARGE && !self.is_large() {
+            self.split();
+        }
+    }
+
+    #[inline(never)]
+    fn get_many(&self, keys: &[&[u8]], mut budget: Budget, visit: &mut VisitValue<'_>) -> Option<usize> {
+        let mut hashes = [0; TOGETHER];
+        for (round, keys) in keys.chunks(TOGETHER).enumerate() {
+            for (hash, key) in hashes.iter_mut().zip(keys) {
+                *hash = self.hash(key);
+            }
+            self.fetch(hashes.get(..keys.len()).unwrap_or_default());
+            for (index, (hash, key)) in hashes.iter().zip(keys).enumerate() {
+                let (index, value) = (round * TOGETHER + index, self.find(*hash, key));
+                if budget.is_over(value) {
+                    return Some(index);
+                }
+                if visit(index, value).is_break() {
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Entry> {
+        let place = self.place(hash);
+        let slot = self.parts.get_mut(place)?.find_entry(hash, |entry| entry.is_of(key)).ok()?;
+        self.len -= 1;
+        Some(slot.remove().0)
+    }
+}
+
+impl Table for Map {
+    /// The part of [`PARTS`] to go on with. `Clear` brings other hashes, but then nothing was there all the time.
+    type Position = usize;
+    type Pair = Entry;
+
+    fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        self.find(self.hash(key), key)
+    }
+
+    #[inline(always)]
+    fn read(&self, keys: &[&[u8]], mut budget: Budget, visit: &mut VisitValue<'_>) -> Option<usize> {
+        // A client that does not pipeline: one look-up has nothing to wait beside.
+        let [key] = keys else { return self.get_many(keys, budget, visit) };
+        let value = self.find(self.hash(key), key);
+        if budget.is_over(value) {
+            return Some(0);
+        }
+        let _ = visit(0, value);
+        None
+    }
+
+    fn write(&mut self, ops: &[Op<'_>], heavy: &mut Vec<Entry>) {
+        ops.chunks(TOGETHER).for_each(|ops| self.write_together(ops, heavy));
+    }
+
+    fn pair(key: &[u8], value: &[u8]) -> Entry {
+        Entry::new(key, value)
+    }
+
+    fn key(pair: &Entry) -> &[u8] {
+        pair.key()
+    }
+
+    fn put(&mut self, pair: Entry) -> Option<Entry> {
+        self.put_hashed(self.hash(pair.key()), pair)
+    }
+
+    fn take(&mut self, key: &[u8]) -> Option<Entry> {
+        self.remove(self.hash(key), key)
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn pieces(count: usize) -> (Vec<Self>, impl Fn(&[u8]) -> usize) {
+        let hasher = DefaultHashBuilder::default();
+        let piece = || Self { hasher: hasher.clone(), parts: empty_parts(), ..Self::default() };
+        let pieces = (0..count).map(|_| piece()).collect();
+        (pieces, move |key: &[u8]| part_of(hash_of(&hasher, key)) % count)
+    }
+
+    fn change(&mut self, changes: Vec<Change<Entry>>, part: f64, waste: &mut Vec<Entry>) {
+        // The first of them tell too little of the others.
+        self.times = if part > 0.02 { 1.0 / part } else { 1.0 };
+        self.change_together(changes, waste);
+    }
+
+    fn clear(&mut self) {
+        (self.parts, self.len) = (empty_parts(), 0);
+    }
+
+    fn join(mut pieces: Vec<Self>) -> Self {
+        let (count, mut parts) = (pieces.len(), Vec::with_capacity(PARTS));
+        for place in 0..PARTS {
+            if let Some(piece) = pieces.get_mut(place % count.max(1)) {
+                parts.extend(piece.take_part(place));
+            }
+        }
+        let len = pieces.iter().map(|piece| piece.len).sum();
+        pieces.pop().map_or_else(Self::default, |Self { hasher, .. }| Self {
+            hasher,
+            parts,
+            len,
+            ..Self::default()
+        })
+    }
+
+    fn free(self, pause: &mut dyn FnMut()) {
+        let mut entries = Vec::with_capacity(self.len);
+        entries.extend(self.parts.into_iter().flatten());
+        free_in_order(entries, Entry::address, pause);
+    }
+
+    fn walk(&self, range: KeyRange<'_>, position: &mut usize, visit: &mut VisitNext<'_>) -> bool {
+        if self.is_large() {
+            while let Some(part) = self.parts.get(*position) {
+                *position += 1;
+                match visit_part(part, range, visit) {
+                    Next::On => {}
+                    Next::Pause => return *position < PARTS,
+                    Next::Stop => return false,
+                }
+            }
+            return false;
+        }
+        // By the parts that the entries will be in, so that a walk may go on after the split.
+        let parts = self.parts.iter().flatten().map(|entry| (part_of(self.hash(entry.key())), entry));
+        let mut rest: Vec<_> = parts.filter(|(part, _)| part >= position).collect();
+        rest.sort_unstable_by_key(|(part, _)| *part);
+        for part in rest.chunk_by(|(one, _), (next, _)| one == next) {
+            *position = part.first().map_or(PARTS, |(part, _)| part + 1);
+            match visit_part(part.iter().map(|(_, entry)| *entry), range, visit) {
+                Next::On => {}
+                Next::Pause => return true,
+                Next::Stop => return false,
+            }
+        }
+        *position = PARTS;
+        false
+    }
+
+    fn place(number: u64) -> Option<usize> {
+        usize::try_from(number / PLACES).ok()
+    }
+
+    fn number(position: &usize) -> u64 {
+        *position as u64 * PLACES
+    }
+
+    fn is_past(&self, position: &usize, key: &[u8]) -> bool {
+        part_of(self.hash(key)) < *position
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::HashSet, ops::Range};
+
+    fn put(map: &mut Map, value: &[u8]) -> *const u8 {
+        map.write(&[Op::Put { key: b"key", value }], &mut Vec::new());
+        let found = map.find(map.hash(b"key"), b"key").unwrap();
+        assert_eq!(found, value);
+        found.as_ptr()
+    }
+
+    #[test]
+    fn a_value_of_the_same_length_is_written_in_place() {
+        let mut map = Map::default();
+        let place = put(&mut map, b"one");
+        assert_eq!(put(&mut map, b"two"), place);
+        put(&mut map, b"longer");
+        put(&mut map, b"");
+        assert_eq!(map.len(), 1);
+    }
+
+    #[test]
+    fn keys_of_any_length_are_told_from_their_values() {
+        let mut map = Map::default();
+        let lengths = [0, 1, 254, 255, 256, 70_000];
+        let keys = lengths.map(|length| vec![b'k'; length]);
+        let values = lengths.map(|length| vec![b'v'; length]);
+        for round in 0..2 {
+            for (index, key) in keys.iter().enumerate() {
+                let value = &values[(index + round) % values.len()];
+                map.write(&[Op::Put { key, value }], &mut Vec::new());
+                assert_eq!(map.find(map.hash(key), key), Some(&value[..]));
+            }
+            assert_eq!(map.len(), keys.len());
+        }
+        for key in &keys {
+            map.write(&[Op::Delete { key }], &mut Vec::new());
+            assert_eq!(map.find(map.hash(key), key), None);
+        }
+        assert_eq!(map.len(), 0);
+    }
+
+    fn add(map: &mut Map, numbers: Range<usize>) {
+        for number in numbers {
+            let key = number.to_be_bytes();
+            map.write(&[Op::Put { key: &key, value: &key }], &mut Vec::new());
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
+    fn a_growing_map_is_split_once_and_keeps_its_pairs() {
+        let mut map = Map::default();
+        add(&mut map, 0..LARGE - 1);
+        assert_eq!(map.parts.len(), 1);
+        add(&mut map, LARGE - 1..LARGE * 2);
+        assert_eq!(map.parts.len(), PARTS);
+        // Back to its size at the split, and over it again.
+        for number in 0..=LARGE {
+            map.write(&[Op::Delete { key: &number.to_be_bytes() }], &mut Vec::new());
+        }
+        assert_eq!(map.len(), LARGE - 1);
+        add(&mut map, 0..LARGE);
+        for number in (0..LARGE).chain(LARGE + 1..LARGE * 2) {
+            let key = number.to_be_bytes();
+            assert_eq!(map.find(map.hash(&key), &key), Some(&key[..]));
+        }
+    }
+
+    /// Each step of a walk is one read lock and one buffer, so it must end soon after it was told to.
+    #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
+    fn a_walk_takes_small_steps_and_goes_on_over_the_split() {
+        for count in [LARGE - 1, LARGE] {
+            let mut map = Map::default();
+            add(&mut map, 0..count);
+            let (mut position, mut walked) = (0, HashSet::new());
+            for step in 0.. {
+                let before = walked.len();
+                let go_on = map.walk(KeyRange::ALL, &mut position, &mut |key, value| {
+                    assert_eq!(key, value);
+                    assert!(walked.insert(key.to_vec()), "visited twice");
+                    Next::Pause
+                });
+                assert!(walked.len() - before < LARGE / 32, "{} in one step", walked.len() - before);
+                if !go_on {
+                    break;
+                }
+                if step == PARTS / 2 {
+                    add(&mut map, count..count + LARGE);
+                }
+            }
+            assert!((0..count).all(|number| walked.contains(&number.to_be_bytes()[..])));
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
+    fn parts_grow_one_after_the_other_and_keep_their_tags_apart() {
+        let hasher = DefaultHashBuilder::default();
+        let hashes: Vec<u64> = (0..200_000u32).map(|n| hasher.hash_one(n.to_be_bytes().as_slice())).collect();
+        let mut shares = vec![0; PARTS];
+        hashes.iter().for_each(|&hash| shares[part_of(hash)] += 1);
+        let mean = hashes.len() / PARTS;
+        for (part, &share) in shares.iter().enumerate() {
+            assert!((mean / 2..mean * 2).contains(&share), "{share} of {} keys in part {part}", hashes.len());
+        }
+        let (first, last) = (shares[..32].iter().sum::<usize>(), shares[PARTS - 32..].iter().sum::<usize>());
+        assert!(last > first * 3 / 2, "{first} and {last}");
+        let in_first: Vec<u64> = hashes.iter().copied().filter(|&hash| part_of(hash) == 0).collect();
+        let tags: HashSet<u64> = in_first.iter().map(|hash| hash >> 57).collect();
+        assert!(tags.len() > 50, "{} of 128 tags used", tags.len());
+    }
+}

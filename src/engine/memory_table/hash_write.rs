@@ -1,0 +1,168 @@
+//! Writes to the map. What takes long in a large one is to wait for memory, so that is done for several keys at a time.
+
+use super::{
+    hash_entry::Entry,
+    hash_table::{Map, hash_of},
+    hash_walk::TOGETHER,
+};
+use crate::engine::{Op, memory_table::Change};
+use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry as Slot};
+use std::{hint::black_box, mem};
+
+/// Parts of fewer places grow as they like.
+const SMALL: usize = 64;
+
+impl Map {
+    /// Carries out up to [`TOGETHER`] writes, as `Table::write` does.
+    pub(super) fn write_together(&mut self, ops: &[Op<'_>], heavy: &mut Vec<Entry>) {
+        let mut hashes = [0; TOGETHER];
+        for (hash, op) in hashes.iter_mut().zip(ops) {
+            let (Op::Put { key, .. } | Op::Delete { key }) = op else { continue };
+            *hash = self.hash(key);
+        }
+        self.fetch(hashes.get(..ops.len()).unwrap_or_default());
+        let before = self.len;
+        if self.grows {
+            self.write_made(&hashes, ops, heavy);
+        } else {
+            for (hash, op) in hashes.iter().zip(ops) {
+                match *op {
+                    Op::Put { key, value } => self.set(*hash, key, value, heavy),
+                    Op::Delete { key } => self.delete(*hash, key, heavy),
+                    Op::Clear => {}
+                }
+            }
+        }
+        self.grows = self.is_large() && self.len > before + ops.len() / 2;
+    }
+
+    fn delete(&mut self, hash: u64, key: &[u8], heavy: &mut Vec<Entry>) {
+        self.remove(hash, key).into_iter().for_each(|entry| entry.free(heavy));
+    }
+
+    /// Does the same where most keys are new. All entries are made before the first is put in: the allocator's lock
+    /// waits until everything before it is in the cache, the places in the table too.
+    #[inline(never)]
+    fn write_made(&mut self, hashes: &[u64; TOGETHER], ops: &[Op<'_>], heavy: &mut Vec<Entry>) {
+        let mut made = [const { None }; TOGETHER];
+        for ((made, hash), op) in made.iter_mut().zip(hashes).zip(ops) {
+            if let Op::Put { key, value } = *op
+                && self.find(*hash, key).is_none()
+            {
+                *made = Some(Entry::new(key, value));
+            }
+        }
+        for ((made, hash), op) in made.into_iter().zip(hashes).zip(ops) {
+            match (*op, made) {
+                (Op::Put { .. }, Some(entry)) => {
+                    self.put_hashed(*hash, entry).into_iter().for_each(|entry| entry.free(heavy));
+                }
+                (Op::Put { key, value }, None) => self.set(*hash, key, value, heavy),
+                (Op::Delete { key }, _) => self.delete(*hash, key, heavy),
+                (Op::Clear, _) => {}
+            }
+        }
+    }
+
+    /// As `Table::change`.
+    pub(super) fn change_together(&mut self, changes: Vec<Change<Entry>>, waste: &mut Vec<Entry>) {
+        let mut changes = changes.into_iter();
+        loop {
+            let mut hashes = [0; TOGETHER];
+            let next = changes.as_slice().iter().take(TOGETHER);
+            // Made by another thread, they are in no near cache.
+            black_box(next.clone().fold(0, |sum, change| sum ^ change.pair.first()));
+            let count = hashes
+                .iter_mut()
+                .zip(next)
+                .map(|(hash, change)| *hash = self.hash(change.pair.key()))
+                .count();
+            self.fetch(hashes.get(..count).unwrap_or_default());
+            for (hash, Change { pair, is_put }) in hashes.into_iter().zip(changes.by_ref().take(count)) {
+                if is_put {
+                    waste.extend(self.put_hashed(hash, pair));
+                } else {
+                    waste.extend(self.remove(hash, pair.key()));
+                    waste.push(pair);
+                }
+            }
+            if count < TOGETHER {
+                return;
+            }
+        }
+    }
+
+    /// Takes a part out, without the room that it turned out not to need.
+    pub(super) fn take_part(&mut self, place: usize) -> Option<HashTable<Entry>> {
+        let mut part = mem::take(self.parts.get_mut(place)?);
+        if part.num_buckets() >= SMALL && part.len() <= room(&part) / 2 {
+            part.shrink_to_fit(|entry| hash_of(&self.hasher, entry.key()));
+        }
+        Some(part)
+    }
+
+    /// Puts an entry in. Returns the one it replaces.
+    pub(super) fn put_hashed(&mut self, hash: u64, entry: Entry) -> Option<Entry> {
+        let place = self.place(hash);
+        let part = self.parts.get_mut(place)?;
+        make_room(part, &self.hasher, self.times);
+        match part.entry(hash, |other| other.is_of(entry.key()), |entry| hash_of(&self.hasher, entry.key())) {
+            Slot::Occupied(mut slot) => Some(mem::replace(slot.get_mut(), entry)),
+            Slot::Vacant(slot) => {
+                slot.insert(entry);
+                self.grown();
+                None
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn set(&mut self, hash: u64, key: &[u8], value: &[u8], heavy: &mut Vec<Entry>) {
+        let place = self.place(hash);
+        let Some(part) = self.parts.get_mut(place) else { return };
+        match part.entry(hash, |entry| entry.is_of(key), |entry| hash_of(&self.hasher, entry.key())) {
+            Slot::Occupied(mut slot) => slot.get_mut().set_value(value, heavy),
+            Slot::Vacant(slot) => {
+                slot.insert(Entry::new(key, value));
+                self.grown();
+            }
+        }
+    }
+}
+
+/// Sees to it that a part can take one more.
+#[inline]
+fn make_room(part: &mut HashTable<Entry>, hasher: &DefaultHashBuilder, times: f64) {
+    if part.len() == part.capacity() && part.num_buckets() >= SMALL {
+        grow(part, hasher, times);
+    }
+}
+
+/// How many entries a part has room for.
+fn room(part: &HashTable<Entry>) -> usize {
+    part.num_buckets() / 8 * 7
+}
+
+/// Doubles a part that is full, or makes room for so many `times` its entries. To double it the table could do by
+/// itself, but it would wait for the memory of one entry after the other.
+#[cold]
+fn grow(part: &mut HashTable<Entry>, hasher: &DefaultHashBuilder, times: f64) {
+    if part.len() <= room(part) / 2 {
+        // Full of what was removed: the table tidies up in place.
+        return;
+    }
+    let room = (room(part) + 1).max((part.len() as f64 * times) as usize);
+    let hash = |entry: &Entry| hash_of(hasher, entry.key());
+    let mut entries = mem::replace(part, HashTable::with_capacity(room)).into_iter();
+    loop {
+        let mut together = [const { None }; TOGETHER];
+        let count = together.iter_mut().zip(&mut entries).map(|(place, entry)| *place = Some(entry)).count();
+        black_box(together.iter().flatten().fold(0, |sum, entry: &Entry| sum ^ entry.first()));
+        for entry in together.into_iter().flatten() {
+            part.insert_unique(hash(&entry), entry, hash);
+        }
+        if count < TOGETHER {
+            return;
+        }
+    }
+}

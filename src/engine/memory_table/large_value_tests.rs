@@ -1,0 +1,287 @@
+//! Reads and writes of very much: they see one moment, and keep nobody from reading and writing.
+
+use super::{
+    super::{Batch, KeyRange, Op},
+    concurrent::{Concurrent, discard},
+    hash_table::Map,
+    table_trait::{HEAVY, Table},
+};
+use crate::engine::stores::btree::BTree;
+use std::{
+    ops::ControlFlow,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+const MIB: usize = 1 << 20;
+
+fn put<T: Table>(table: &Concurrent<T>, keys: &[&[u8]], value: &[u8]) {
+    let mut batch = Batch::default();
+    keys.iter().for_each(|key| batch.put(key, value));
+    discard(table.write_alone(&batch));
+}
+
+/// Writes while a value is lent, which waits for ever if that holds a lock.
+fn write_while_it_is_read<T: Table>() {
+    let table = Concurrent::new(T::default(), false);
+    let long = vec![7; 20 * MIB + 3];
+    put(&table, &[b"long"], &long);
+    let mut visited = 0;
+    table.read_long(&[b"long"], &mut |index, value| {
+        put(&table, &[b"long"], b"short");
+        assert_eq!((index, value), (0, Some(&long[..])));
+        visited += 1;
+        ControlFlow::Continue(())
+    });
+    table.read_long(&[b"long"], &mut |_, value| {
+        assert_eq!(value, Some(&b"short"[..]));
+        visited += 1;
+        ControlFlow::Continue(())
+    });
+    assert_eq!(visited, 2);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes too long")]
+fn a_long_value_is_lent_without_a_lock() {
+    write_while_it_is_read::<Map>();
+    write_while_it_is_read::<BTree>();
+}
+
+/// What takes long to be freed is not freed under the lock, whatever takes it away.
+fn keep_what_is_heavy<T: Table>() {
+    let (table, long) = (Concurrent::new(T::default(), false), vec![7; HEAVY + 1]);
+    for small in [Op::Put { key: b"key", value: b"short" }, Op::Delete { key: b"key" }] {
+        put::<T>(&table, &[b"key"], &long);
+        let mut batch = Batch::default();
+        batch.push(small);
+        let waste = table.write(&batch);
+        assert_eq!(waste.heavy.len(), 1, "{small:?}");
+        discard(waste);
+        assert!(table.write(&batch).heavy.is_empty(), "{small:?}");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes too long")]
+fn a_long_value_is_freed_without_a_lock() {
+    keep_what_is_heavy::<Map>();
+    keep_what_is_heavy::<BTree>();
+}
+
+/// Twelve values of up to 5 MiB, all written together again and again.
+fn read_what_is_written_together<T: Table>() {
+    let names: Vec<[u8; 1]> = (0..12).map(|name| [name]).collect();
+    let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+    let table = Concurrent::new(T::default(), false);
+    let done = AtomicBool::new(false);
+    put(&table, &keys, &[0; MIB]);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for version in (1..=250_u8).cycle() {
+                put(&table, &keys, &vec![version; usize::from(version % 6) * MIB + 100]);
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        for _ in 0..20 {
+            let (mut seen, mut next) = (None, 0);
+            table.read_long(&keys, &mut |index, value| {
+                assert_eq!(index, next);
+                next += 1;
+                let version = value.unwrap()[0];
+                assert_eq!(*seen.get_or_insert(version), version, "of two moments");
+                assert!(value.unwrap().iter().all(|byte| *byte == version));
+                ControlFlow::Continue(())
+            });
+            assert_eq!(next, keys.len());
+        }
+        done.store(true, Ordering::Relaxed);
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes too long")]
+fn many_long_values_are_of_one_moment() {
+    read_what_is_written_together::<Map>();
+    read_what_is_written_together::<BTree>();
+}
+
+/// One writes large batches beside others, another large ones while it has the turn: neither waits for ever, and a
+/// reader sees each of them whole.
+fn write_large_at_once<T: Table>() {
+    let names = names(20_000);
+    let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+    let batch = |value: &'static [u8]| {
+        let mut batch = Batch::default();
+        keys.iter().for_each(|key| batch.put(key, value));
+        batch
+    };
+    let table = Concurrent::new(T::default(), false);
+    let (turn, done) = (Mutex::new(()), AtomicBool::new(false));
+    discard(table.write(&batch(b"first")));
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            for _ in 0..5 {
+                let large = table.write_beside(&batch(b"beside"), &mut |show| {
+                    let _turn = turn.lock();
+                    show();
+                });
+                assert!(large);
+            }
+        });
+        let within = scope.spawn(|| {
+            for _ in 0..5 {
+                let _turn = turn.lock();
+                discard(table.write(&batch(b"within")));
+            }
+        });
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let mut seen: Option<Vec<u8>> = None;
+                table.read(&keys, &mut |_, value| {
+                    let value = value.unwrap();
+                    assert_eq!(seen.get_or_insert_with(|| value.to_vec()), value, "half a batch");
+                    ControlFlow::Continue(())
+                });
+            }
+        });
+        let ends = [beside.join(), within.join()];
+        done.store(true, Ordering::Relaxed);
+        assert!(ends.iter().all(Result::is_ok));
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes too long")]
+fn large_batches_at_once_do_not_wait_for_each_other_for_ever() {
+    write_large_at_once::<Map>();
+    write_large_at_once::<BTree>();
+}
+
+const MANY: u32 = 100_000;
+
+fn names(count: u32) -> Vec<[u8; 4]> {
+    (0..count).map(u32::to_be_bytes).collect()
+}
+
+fn table_of<T: Table>(names: &[[u8; 4]]) -> Concurrent<T> {
+    let table = Concurrent::new(T::default(), false);
+    let mut batch = Batch::default();
+    names.iter().for_each(|name| batch.put(name, b"value"));
+    discard(table.write_alone(&batch));
+    table
+}
+
+/// Looks at many keys, slowly until another thread has written. Tells whether it had before the last key.
+fn writes_meanwhile<T: Table>(look: impl FnOnce(&Concurrent<T>, &[&[u8]], &mut dyn FnMut())) -> bool {
+    let names = names(MANY);
+    let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+    let table = table_of::<T>(&names);
+    let (begun, written) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (mut visited, mut seen) = (0, false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !begun.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            put(&table, &[b"of another thread"], b"value");
+            written.store(true, Ordering::Release);
+        });
+        look(&table, &keys, &mut || {
+            begun.store(true, Ordering::Release);
+            visited += 1;
+            seen |= visited < MANY && written.load(Ordering::Acquire);
+            if !seen && visited.is_multiple_of(64) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        begun.store(true, Ordering::Release);
+    });
+    seen
+}
+
+fn scan_and_let_writers_in<T: Table>() {
+    assert!(writes_meanwhile::<T>(|table, _, visit| {
+        table.scan(KeyRange::ALL, &mut |_, _| {
+            visit();
+            ControlFlow::Continue(())
+        });
+    }));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes too long")]
+fn others_write_before_a_scan_ends() {
+    scan_and_let_writers_in::<Map>();
+    scan_and_let_writers_in::<BTree>();
+}
+
+fn read_and_let_writers_in<T: Table>() {
+    for read in [Concurrent::<T>::read, Concurrent::<T>::read_long] {
+        assert!(writes_meanwhile::<T>(|table, keys, visit| {
+            read(table, keys, &mut |_, _| {
+                visit();
+                ControlFlow::Continue(())
+            });
+        }));
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes too long")]
+fn others_write_before_a_read_of_many_keys_ends() {
+    read_and_let_writers_in::<Map>();
+    read_and_let_writers_in::<BTree>();
+}
+
+/// Writes a large batch. Tells whether another thread had the table half-way: when some of it was gathered, and when
+/// some of it was moved.
+fn is_seen_half_way<T: Table>() -> (bool, bool) {
+    let (names, done) = (names(MANY), AtomicBool::new(false));
+    let table = Concurrent::new(T::default(), false);
+    let mut batch = Batch::default();
+    names.iter().for_each(|name| batch.put(name, b"value"));
+    let (all, mut gathered, mut moved) = (names.len(), false, false);
+    thread::scope(|scope| {
+        let look = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let state = table.lock();
+                let (there, pending) = (state.table.len(), state.pending_puts());
+                gathered |= there == 0 && pending > 0 && pending < all;
+                moved |= there > 0 && there < all;
+            }
+        });
+        discard(table.write(&batch));
+        done.store(true, Ordering::Relaxed);
+        look.join().unwrap();
+    });
+    assert_eq!(table.len(), u64::from(MANY));
+    (gathered, moved)
+}
+
+fn let_readers_in<T: Table>() {
+    let (mut gathered, mut moved) = (false, false);
+    // The system may for once not let the other thread run.
+    for _ in 0..20 {
+        let seen = is_seen_half_way::<T>();
+        (gathered, moved) = (gathered || seen.0, moved || seen.1);
+        if gathered && moved {
+            return;
+        }
+    }
+    panic!("seen when some of it was gathered: {gathered}, when some was moved: {moved}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes too long")]
+fn others_read_before_a_large_write_ends() {
+    let_readers_in::<Map>();
+    let_readers_in::<BTree>();
+}

@@ -1,0 +1,248 @@
+//! The engine around a table in memory: what [`map`](super::stores::map) and [`btree`](super::stores::btree) share.
+
+mod concurrent;
+#[cfg(test)]
+mod concurrent_scan_tests;
+mod hash_entry;
+pub(super) mod hash_table;
+mod hash_walk;
+mod hash_write;
+#[cfg(test)]
+mod large_value_tests;
+mod parallel_replay;
+mod snapshot;
+mod state;
+mod table_trait;
+#[cfg(test)]
+mod tests;
+
+use super::{
+    Batch, Engine, Error, Fsync, Info, KeyRange, Location, OpenOptions, Result, Turn, VisitPair, VisitValue,
+    aof::{self, Aof, MAX_LENGTH},
+    walk_at_once,
+};
+pub(super) use concurrent::{Concurrent, KEYS, discard};
+use std::{
+    fs,
+    ops::ControlFlow,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+};
+pub(super) use table_trait::{Budget, Change, HEAVY, Next, Table, VisitNext, free_each, free_in_order};
+
+/// An engine over one table.
+pub(super) struct Memory<T: Table> {
+    shared: Arc<Shared<T>>,
+    rewriter: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the engine shares with the thread that rewrites its log.
+struct Shared<T: Table> {
+    info: &'static Info,
+    table: Concurrent<T>,
+    /// `None` in memory.
+    log: Option<Aof>,
+}
+
+impl<T: Table> Memory<T> {
+    /// Opens the engine described by `info`.
+    pub(super) fn open(info: &'static Info, options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        Ok(Box::new(Self::open_as(info, &options.location)?))
+    }
+
+    fn open_as(info: &'static Info, location: &Location) -> Result<Self> {
+        let length =
+            location.path().and_then(|path| fs::metadata(path).ok()).map_or(0, |metadata| metadata.len());
+        Self::open_by(parallel_replay::threads(length), length, info, location)
+    }
+
+    /// Opens it with so many threads that fill the table from a log of so many bytes.
+    fn open_by(threads: usize, length: u64, info: &'static Info, location: &Location) -> Result<Self> {
+        let (table, log) = match location.path() {
+            None => (T::default(), None),
+            Some(path) => {
+                let (table, log) = parallel_replay::fill(threads, (path, length), |restore| {
+                    Aof::open(path, info.name, &mut |batch: &Batch<'_>| restore(batch))
+                })?;
+                (table, Some(log))
+            }
+        };
+        let shared = Arc::new(Shared { info, table: Concurrent::new(table, info.ordered), log });
+        Ok(Self { shared, rewriter: Mutex::default() })
+    }
+
+    fn rewriter(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        // Nothing that can panic half-way is done while it is held.
+        self.rewriter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a running rewrite give up, and waits until it has.
+    fn stop_rewriter(&self) {
+        let Some(log) = &self.shared.log else { return };
+        log.cancel_rewrite();
+        self.join_rewriter();
+    }
+
+    fn join_rewriter(&self) {
+        if let Some(thread) = self.rewriter().take()
+            && thread.join().is_err()
+        {
+            log::error!("{}: the rewrite of the append-only file panicked", self.shared.info.name);
+        }
+    }
+}
+
+/// A dropped engine leaves no thread behind, which would keep the log locked.
+impl<T: Table> Drop for Memory<T> {
+    fn drop(&mut self) {
+        self.stop_rewriter();
+    }
+}
+
+impl<T: Table> Shared<T> {
+    fn rewrite(&self, log: &Aof) -> Result<()> {
+        let mut position = T::Position::default();
+        log.rewrite(|buffer| {
+            self.table.walk(&mut position, &mut |key, value| {
+                aof::encode_set(key, value, buffer);
+                if buffer.len() < aof::STEP { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })
+        })
+    }
+
+    /// Rewrites the log on a thread of its own, where nobody waits for the outcome.
+    fn rewrite_beside(&self, log: &Aof) {
+        match self.rewrite(log) {
+            Ok(()) => {}
+            Err(error @ Error::Unsupported { .. }) => log::info!("{error}"),
+            Err(error) => log::error!("{}: the append-only file stays as it is: {error}", self.info.name),
+        }
+    }
+}
+
+impl<T: Table> Engine for Memory<T> {
+    fn info(&self) -> &'static Info {
+        self.shared.info
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        (0, MAX_LENGTH)
+    }
+
+    fn is_memory_only(&self) -> bool {
+        self.shared.log.is_none()
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        self.shared.table.read(keys, visit);
+        Ok(())
+    }
+
+    fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        self.shared.table.read_long(keys, visit);
+        Ok(())
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        batch.check_lengths(self.shared.info.name, MAX_LENGTH)?;
+        let Some(log) = &self.shared.log else {
+            discard(self.shared.table.write(batch));
+            return Ok(());
+        };
+        discard(log.append(batch, sync, || self.shared.table.write_alone(batch))?);
+        if log.is_outgrown()
+            && let Err(error) = self.rewrite()
+            && !matches!(error, Error::Unsupported { .. })
+        {
+            log::error!("{error}");
+        }
+        Ok(())
+    }
+
+    fn write_beside(&self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<()> {
+        if self.shared.log.is_some() {
+            return turn(&mut || self.write(batch, false));
+        }
+        batch.check_lengths(self.shared.info.name, MAX_LENGTH)?;
+        let show = &mut |show: &mut dyn FnMut()| {
+            // To show it cannot fail.
+            let _shown = turn(&mut || {
+                show();
+                Ok(())
+            });
+        };
+        if self.shared.table.write_beside(batch, show) {
+            return Ok(());
+        }
+        turn(&mut || self.write(batch, false))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.shared.log.as_ref().map_or(Ok(()), Aof::sync)
+    }
+
+    /// Each write says whether it is synced.
+    fn set_fsync(&self, _: Fsync) -> Result<()> {
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.join_rewriter();
+        self.sync()
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        self.shared.table.scan(range, visit);
+        Ok(())
+    }
+
+    fn walk(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
+        let Some(mut place) = T::place(position) else { return walk_at_once(self, visit) };
+        if position == 0 {
+            self.shared.table.wait_until_settled();
+        }
+        let more = self.shared.table.walk(&mut place, visit);
+        Ok(if more { T::number(&place) } else { 0 })
+    }
+
+    fn count(&self) -> Result<u64> {
+        Ok(self.shared.table.len())
+    }
+
+    fn disk_size(&self) -> Result<u64> {
+        self.shared.log.as_ref().map_or(Ok(0), Aof::disk_size)
+    }
+
+    fn rewrite(&self) -> Result<()> {
+        let engine = self.shared.info.name;
+        let Some(log) = &self.shared.log else {
+            let what = "in memory has no append-only file to rewrite".into();
+            return Err(Error::Unsupported { engine, what });
+        };
+        let mut rewriter = self.rewriter();
+        if rewriter.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            let what = "is already rewriting its append-only file".into();
+            return Err(Error::Unsupported { engine, what });
+        }
+        let shared = Arc::clone(&self.shared);
+        let work = move || shared.log.iter().for_each(|log| shared.rewrite_beside(log));
+        let thread = thread::Builder::new().name("aof-rewrite".into()).spawn(work);
+        *rewriter = Some(thread.map_err(Error::io("start a thread to rewrite", log.path()))?);
+        Ok(())
+    }
+
+    fn compact(self: Box<Self>) -> Result<()> {
+        let Some(log) = &self.shared.log else {
+            return Err(Error::no_files(self.shared.info.name));
+        };
+        // One that runs may have begun before the last deletes.
+        self.join_rewriter();
+        let rewritten = self.shared.rewrite(log);
+        rewritten.and(self.close())
+    }
+
+    fn close(&self) -> Result<()> {
+        self.stop_rewriter();
+        self.shared.log.as_ref().map_or(Ok(()), Aof::close)
+    }
+}

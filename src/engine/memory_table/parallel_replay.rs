@@ -1,0 +1,277 @@
+//! Filling a table with what its log holds: one thread reads the log, and others each fill a piece of the table.
+
+use super::{
+    super::{Batch, Error, Op, Result},
+    table_trait::{Change, Table},
+};
+use std::{
+    mem, panic,
+    path::Path,
+    sync::mpsc::{self, Receiver, Sender, SyncSender},
+    thread,
+};
+
+/// A log of fewer bytes is not worth the threads.
+const LONG: u64 = 64 << 20;
+
+/// Changes, and bytes of them, that are handed to a thread together.
+const TOGETHER: (usize, usize) = (2048, 1 << 20);
+
+/// What may wait for a thread.
+const WAITING: usize = 4;
+
+/// Bytes of a record beside its key and its value, about.
+const BESIDE: usize = 32;
+
+/// What a thread is to do.
+enum Task<P> {
+    /// Carries out changes, which are up to this part of the log: more than 0, and 1 at its end.
+    Change(Vec<Change<P>>, f64),
+    /// Drops the sender when all before is done.
+    Tell(SyncSender<()>),
+    Clear,
+}
+
+/// How many threads are to fill a table from a log of `length` bytes.
+pub(super) fn threads(length: u64) -> usize {
+    if length < LONG { 1 } else { thread::available_parallelism().map_or(1, usize::from) }
+}
+
+/// Fills a table with the batches of the log at `path`, of `length` bytes, that `read` hands to its argument.
+pub(super) fn fill<T: Table, L>(
+    threads: usize,
+    (path, length): (&Path, u64),
+    read: impl FnOnce(&mut dyn FnMut(&Batch<'_>)) -> Result<L>,
+) -> Result<(T, L)> {
+    if threads > 1 {
+        return fill_pieces(threads, (path, length), read);
+    }
+    let mut table = T::default();
+    let log = read(&mut |batch| {
+        let (clear, ops) = batch.after_clear();
+        if clear {
+            table = T::default();
+        }
+        // Nobody waits for what is freed here.
+        table.write(ops, &mut Vec::new());
+    })?;
+    Ok((table, log))
+}
+
+fn fill_pieces<T: Table, L>(
+    threads: usize,
+    (path, length): (&Path, u64),
+    read: impl FnOnce(&mut dyn FnMut(&Batch<'_>)) -> Result<L>,
+) -> Result<(T, L)> {
+    let (pieces, piece_of) = T::pieces(threads);
+    thread::scope(|scope| {
+        let (waste, replaced) = mpsc::channel();
+        let (mut queues, mut fillers, mut done) = (Vec::new(), Vec::new(), 0);
+        for piece in pieces {
+            let (tasks, queue) = mpsc::sync_channel(WAITING);
+            let (thread, waste) = (thread::Builder::new().name("aof-replay".into()), waste.clone());
+            let filler = thread.spawn_scoped(scope, move || carry_out(queue, piece, &waste));
+            fillers.push(filler.map_err(Error::io("start a thread to replay", path))?);
+            queues.push(Queue::<T> { tasks, changes: Vec::new(), bytes: 0 });
+        }
+        let log = read(&mut |batch| {
+            done += (batch.bytes() + batch.len() * BESIDE) as u64;
+            let part = (done as f64 / length as f64).min(1.0);
+            hand_on(batch, part, &mut queues, &piece_of);
+            replaced.try_iter().for_each(drop);
+        })?;
+        queues.iter_mut().for_each(|queue| queue.flush(1.0));
+        // What ends the threads.
+        drop(queues);
+        let pieces =
+            fillers.into_iter().map(|filler| filler.join().unwrap_or_else(|e| panic::resume_unwind(e)));
+        Ok((T::join(pieces.collect()), log))
+    })
+}
+
+/// Distributes writes. Those of one key always go to the same thread, in order.
+///
+/// Pairs are made, and freed, by this thread alone. If each did so for itself, glibc would ask the kernel for memory page
+/// by page (all but the first thread's memory grows like this), and the others would wait meanwhile.
+fn hand_on<T: Table>(
+    batch: &Batch<'_>,
+    part: f64,
+    queues: &mut [Queue<T>],
+    piece_of: impl Fn(&[u8]) -> usize,
+) {
+    let (clear, ops) = batch.after_clear();
+    if clear {
+        queues.iter_mut().for_each(Queue::clear);
+    }
+    for op in ops {
+        let (key, value, is_put) = match *op {
+            Op::Put { key, value } => (key, value, true),
+            Op::Delete { key } => (key, &[][..], false),
+            Op::Clear => continue,
+        };
+        if let Some(queue) = queues.get_mut(piece_of(key)) {
+            queue.add(Change { pair: T::pair(key, value), is_put }, key.len() + value.len(), part);
+        }
+    }
+}
+
+/// What goes to one thread.
+struct Queue<T: Table> {
+    tasks: SyncSender<Task<T::Pair>>,
+    /// Changes that are not on the way yet, and their bytes.
+    changes: Vec<Change<T::Pair>>,
+    bytes: usize,
+}
+
+impl<T: Table> Queue<T> {
+    fn add(&mut self, change: Change<T::Pair>, bytes: usize, part: f64) {
+        self.changes.push(change);
+        self.bytes += bytes;
+        if self.changes.len() >= TOGETHER.0 || self.bytes >= TOGETHER.1 {
+            self.flush(part);
+        }
+        // Several of the largest pairs on the way, and those that they replace, would take much memory.
+        if bytes >= TOGETHER.1 {
+            self.wait();
+        }
+    }
+
+    /// Waits until the thread has done all.
+    fn wait(&self) {
+        let (sender, done) = mpsc::sync_channel(0);
+        self.send(Task::Tell(sender));
+        // An error says that the sender was dropped.
+        let _dropped = done.recv();
+    }
+
+    fn clear(&mut self) {
+        self.changes.clear();
+        self.bytes = 0;
+        self.send(Task::Clear);
+    }
+
+    fn flush(&mut self, part: f64) {
+        if !self.changes.is_empty() {
+            let changes = mem::replace(&mut self.changes, Vec::with_capacity(TOGETHER.0));
+            self.bytes = 0;
+            self.send(Task::Change(changes, part));
+        }
+    }
+
+    fn send(&self, task: Task<T::Pair>) {
+        // A thread that panicked takes no more. Joining it tells.
+        let _ended = self.tasks.send(task);
+    }
+}
+
+/// Fills a piece of a table. What is replaced and removed goes back.
+fn carry_out<T: Table>(queue: Receiver<Task<T::Pair>>, mut piece: T, waste: &Sender<Vec<T::Pair>>) -> T {
+    for task in queue {
+        match task {
+            Task::Change(changes, part) => {
+                let mut replaced = Vec::new();
+                piece.change(changes, part, &mut replaced);
+                if !replaced.is_empty() {
+                    let _ended = waste.send(replaced);
+                }
+            }
+            Task::Tell(_sender) => {}
+            Task::Clear => piece.clear(),
+        }
+    }
+    piece
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{super::KeyRange, Next},
+        *,
+    };
+    use crate::engine::{memory_table::hash_table::Map, stores::btree::BTree};
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+    use std::collections::BTreeMap;
+
+    type State = BTreeMap<Vec<u8>, Vec<u8>>;
+
+    fn state<T: Table>(table: &T) -> State {
+        let mut state = State::new();
+        table.walk(KeyRange::ALL, &mut T::Position::default(), &mut |key, value| {
+            assert!(state.insert(key.into(), value.into()).is_none(), "a key is there twice");
+            Next::On
+        });
+        assert_eq!(table.len(), state.len());
+        assert!(state.iter().all(|(key, value)| table.get(key) == Some(value)), "a key is not found");
+        state
+    }
+
+    /// Hands on random writes, in all batches, with a `Clear` in each that `clears` names.
+    fn write_random(seed: u64, batches: usize, clears: &[usize], sink: &mut dyn FnMut(&Batch<'_>)) {
+        let mut rng = StdRng::seed_from_u64(seed);
+        for number in 0..batches {
+            let ops: Vec<(Vec<u8>, Option<Vec<u8>>)> = (0..100)
+                .map(|_| {
+                    let key = rng.random_range(0..30_000u32).to_be_bytes().to_vec();
+                    let most = if rng.random_ratio(1, 10_000) { 2 * TOGETHER.1 } else { 40 };
+                    (key, rng.random_bool(0.8).then(|| vec![rng.random(); rng.random_range(0..most)]))
+                })
+                .collect();
+            let mut batch = Batch::default();
+            for (at, (key, value)) in ops.iter().enumerate() {
+                if at == 50 && clears.contains(&number) {
+                    batch.clear();
+                }
+                match value {
+                    Some(value) => batch.put(key, value),
+                    None => batch.delete(key),
+                }
+            }
+            sink(&batch);
+        }
+    }
+
+    fn filled<T: Table>(threads: usize, seed: u64, clears: &[usize]) -> T {
+        let read = |sink: &mut dyn FnMut(&Batch<'_>)| {
+            write_random(seed, 1000, clears, sink);
+            Ok(())
+        };
+        fill(threads, ("log".as_ref(), 1 << 20), read).unwrap().0
+    }
+
+    fn any_number_of_threads<T: Table>() {
+        for (seed, clears) in [(1, &[][..]), (2, &[0, 500]), (3, &[999])] {
+            let one: T = filled(1, seed, clears);
+            for threads in [2, 3, 7] {
+                let mut several: T = filled(threads, seed, clears);
+                assert!(state(&several) == state(&one), "{threads} threads, seed {seed}");
+                // It is used like any other from then on.
+                several.write(&[Op::Put { key: b"new", value: b"value" }], &mut Vec::new());
+                assert_eq!(several.get(b"new"), Some(&b"value"[..]));
+                assert_eq!(several.len(), one.len() + 1);
+            }
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
+    fn any_number_of_threads_makes_the_same_table() {
+        any_number_of_threads::<Map>();
+        any_number_of_threads::<BTree>();
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
+    fn an_error_of_the_log_ends_the_threads() {
+        let read = |sink: &mut dyn FnMut(&Batch<'_>)| {
+            write_random(4, 100, &[], sink);
+            Err::<(), _>(Error::no_files("map"))
+        };
+        assert!(matches!(fill::<Map, _>(3, ("log".as_ref(), 1 << 20), read), Err(Error::Unsupported { .. })));
+    }
+
+    #[test]
+    fn a_long_log_is_read_by_as_many_threads_as_there_are_cores() {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        assert_eq!((threads(0), threads(LONG - 1), threads(LONG)), (1, 1, cores));
+    }
+}

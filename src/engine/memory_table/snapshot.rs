@@ -1,0 +1,201 @@
+//! A table as it was at one moment, to be looked at in steps while it changes.
+//!
+//! It costs nothing while nobody looks. While somebody does, a writer first keeps what it is about to change;
+//! what the walk is past need not be kept.
+
+use super::{
+    super::{KeyRange, VisitValue},
+    table_trait::{Budget, Next, Table, VisitNext},
+};
+use std::{
+    collections::BTreeMap,
+    mem,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+/// Values of keys that have changed since, `None` for those that were absent.
+pub(super) type Kept = BTreeMap<Box<[u8]>, Option<Box<[u8]>>>;
+
+/// How a table was.
+pub(super) struct Snapshot<T: Table> {
+    /// How far the walk over it has come.
+    position: T::Position,
+    kept: Kept,
+    /// The table itself, once a `Clear` has put another in its place.
+    cleared: Option<Arc<T>>,
+}
+
+impl<T: Table> Snapshot<T> {
+    /// See [`Table::read`].
+    pub(super) fn read(
+        &self,
+        table: &T,
+        keys: &[&[u8]],
+        mut budget: Budget,
+        visit: &mut VisitValue<'_>,
+    ) -> Option<usize> {
+        if self.kept.is_empty() {
+            return self.cleared.as_deref().unwrap_or(table).read(keys, budget, visit);
+        }
+        for (index, key) in keys.iter().enumerate() {
+            let value = self.get(table, key);
+            if budget.is_over(value) {
+                return Some(index);
+            }
+            if visit(index, value).is_break() {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// The value of `key`.
+    pub(super) fn get<'t>(&'t self, table: &'t T, key: &[u8]) -> Option<&'t [u8]> {
+        let table = self.cleared.as_deref().unwrap_or(table);
+        self.kept.get(key).map_or_else(|| table.get(key), Option::as_deref)
+    }
+
+    /// The next step of a walk. Returns whether there may be more.
+    pub(super) fn walk(
+        &mut self,
+        table: &T,
+        ordered: bool,
+        range: KeyRange<'_>,
+        visit: &mut VisitNext<'_>,
+    ) -> bool {
+        let Self { position, kept, cleared } = self;
+        let table = cleared.as_deref().unwrap_or(table);
+        table.walk(range, position, &mut |key, value| {
+            if ordered && visit_before(key, range, kept, visit) == Next::Stop {
+                return Next::Stop;
+            }
+            match kept.remove(key) {
+                Some(Some(kept)) => visit(key, &kept),
+                Some(None) => Next::On,
+                None => visit(key, value),
+            }
+        })
+    }
+
+    /// What was kept and not visited: in the end, what is no longer in the table.
+    pub(super) fn take_kept(&mut self) -> Kept {
+        mem::take(&mut self.kept)
+    }
+
+    fn keep(&mut self, table: &T, key: &[u8]) {
+        if !table.is_past(&self.position, key) && !self.kept.contains_key(key) {
+            self.kept.insert(key.into(), table.get(key).map(Into::into));
+        }
+    }
+}
+
+/// Visits the kept keys before `key`, which the table no longer has.
+fn visit_before(key: &[u8], range: KeyRange<'_>, kept: &mut Kept, visit: &mut VisitNext<'_>) -> Next {
+    while let Some(first) = kept.first_entry()
+        && &**first.key() < key
+    {
+        if let (key, Some(value)) = first.remove_entry()
+            && range.contains(&key)
+            && visit(&key, &value) == Next::Stop
+        {
+            return Next::Stop;
+        }
+    }
+    Next::On
+}
+
+type Shared<T> = Arc<Mutex<Snapshot<T>>>;
+
+/// The snapshots in use.
+pub(super) struct Snapshots<T: Table> {
+    all: Mutex<Vec<Shared<T>>>,
+    any: AtomicBool,
+}
+
+impl<T: Table> Default for Snapshots<T> {
+    fn default() -> Self {
+        Self { all: Mutex::default(), any: AtomicBool::new(false) }
+    }
+}
+
+/// Frees a table when nobody else has it.
+pub(super) fn release<T: Table>(table: Arc<T>) {
+    if let Some(table) = Arc::into_inner(table) {
+        table.free(&mut pause);
+    }
+}
+
+/// Between two steps of something long. A thread that waits for a lock needs some time to wake up; without a
+/// pause the next step would begin before that, and the next.
+pub(super) fn pause() {
+    thread::sleep(Duration::from_micros(200));
+}
+
+/// A snapshot in use.
+pub(super) struct View<'s, T: Table> {
+    snapshots: &'s Snapshots<T>,
+    own: Shared<T>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What panics under these locks is a visitor, between two of its pairs.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<T: Table> Snapshots<T> {
+    /// A snapshot of a table that nobody can change during the call, where a walk has come to `position`.
+    pub(super) fn open(&self, position: T::Position) -> View<'_, T> {
+        let own = Arc::new(Mutex::new(Snapshot { position, kept: Kept::new(), cleared: None }));
+        let mut all = lock(&self.all);
+        all.push(own.clone());
+        // Seen by the next writer, whose lock of the table comes after the caller's.
+        self.any.store(true, Ordering::Relaxed);
+        View { snapshots: self, own }
+    }
+
+    /// To be called before `keys` of the table change.
+    #[inline]
+    pub(super) fn keep<'k>(&self, table: &T, keys: impl Iterator<Item = &'k [u8]> + Clone) {
+        if self.any.load(Ordering::Relaxed) {
+            self.keep_for_all(table, keys);
+        }
+    }
+
+    #[cold]
+    fn keep_for_all<'k>(&self, table: &T, keys: impl Iterator<Item = &'k [u8]> + Clone) {
+        for snapshot in &*lock(&self.all) {
+            let mut snapshot = lock(snapshot);
+            keys.clone().for_each(|key| snapshot.keep(table, key));
+        }
+    }
+
+    /// To be called when all of `table` was taken away; it changes no more.
+    pub(super) fn keep_all(&self, table: &Arc<T>) {
+        for snapshot in lock(&self.all).drain(..) {
+            lock(&snapshot).cleared = Some(table.clone());
+        }
+        self.any.store(false, Ordering::Relaxed);
+    }
+}
+
+impl<T: Table> View<'_, T> {
+    pub(super) fn lock_snapshot(&self) -> MutexGuard<'_, Snapshot<T>> {
+        lock(&self.own)
+    }
+}
+
+impl<T: Table> Drop for View<'_, T> {
+    fn drop(&mut self) {
+        let mut all = lock(&self.snapshots.all);
+        all.retain(|other| !Arc::ptr_eq(other, &self.own));
+        self.snapshots.any.store(!all.is_empty(), Ordering::Relaxed);
+        drop(all);
+        let cleared = self.lock_snapshot().cleared.take();
+        cleared.into_iter().for_each(release);
+    }
+}

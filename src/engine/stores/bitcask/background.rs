@@ -1,0 +1,164 @@
+//! The thread that works behind the writes: it syncs, merges, and writes hints.
+
+use super::{info::NAME, reading, segment_io::Files};
+use crate::engine::{Error, Result};
+use std::{
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
+
+/// What the thread is to do.
+#[derive(Default)]
+struct Orders {
+    /// To look for work.
+    look: bool,
+    /// To merge all there is.
+    rewrite: bool,
+    /// Nothing more.
+    stop: bool,
+    /// Whether it works.
+    busy: bool,
+}
+
+/// What both sides know.
+#[derive(Default)]
+struct Desk {
+    orders: Mutex<Orders>,
+    changed: Condvar,
+    /// The same as in the orders, for a look in the midst of work.
+    stop: AtomicBool,
+}
+
+impl Desk {
+    fn orders(&self) -> MutexGuard<'_, Orders> {
+        // Nothing can panic while it is held.
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `until`, or until the thread has ended.
+    fn wait<'d>(&'d self, mut until: impl FnMut(&Orders) -> bool) -> MutexGuard<'d, Orders> {
+        let waited = self.changed.wait_while(self.orders(), |orders| !orders.stop && !until(orders));
+        waited.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread.
+pub(super) struct Background {
+    desk: Arc<Desk>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Whatever ends the thread, nobody waits for it.
+struct End(Arc<Desk>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let mut orders = self.0.orders();
+        (orders.stop, orders.busy) = (true, false);
+        self.0.changed.notify_all();
+    }
+}
+
+impl Background {
+    /// Starts the thread, which looks for work at once.
+    pub(super) fn start(files: Arc<Files>) -> Result<Self> {
+        let desk = Arc::new(Desk::default());
+        desk.orders().look = true;
+        let (end, at) = (End(Arc::clone(&desk)), files.directory.clone());
+        let thread = thread::Builder::new().name("bitcask".into()).spawn(move || run(&end.0, &files));
+        let thread = thread.map_err(Error::io("start a thread for", at))?;
+        Ok(Self { desk, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Has it look for work.
+    pub(super) fn wake(&self) {
+        self.desk.orders().look = true;
+        self.desk.changed.notify_all();
+    }
+
+    /// Has it merge all there is; `false` when it does already.
+    pub(super) fn rewrite(&self) -> bool {
+        let mut orders = self.desk.orders();
+        let first = !orders.rewrite;
+        orders.rewrite = true;
+        self.desk.changed.notify_all();
+        first
+    }
+
+    /// Waits until there is no more work.
+    pub(super) fn finish(&self) {
+        self.wake();
+        drop(self.desk.wait(|orders| !orders.busy && !orders.look && !orders.rewrite));
+    }
+
+    /// Makes it give up what it does, and waits until it has.
+    pub(super) fn stop(&self) {
+        self.desk.stop.store(true, Ordering::Relaxed);
+        self.desk.orders().stop = true;
+        self.desk.changed.notify_all();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            log::error!("{NAME}: the thread for merges panicked");
+        }
+    }
+}
+
+/// An engine leaves no thread behind, which would keep its files open.
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn run(desk: &Desk, files: &Files) {
+    loop {
+        let mut orders = desk.wait(|orders| orders.look || orders.rewrite);
+        if orders.stop {
+            return;
+        }
+        // A rewrite stands in the orders until it has ended: another one is refused.
+        let rewrite = orders.rewrite;
+        (orders.look, orders.busy) = (false, true);
+        drop(orders);
+        if let Err(error) = work(files, rewrite, &|| desk.stop.load(Ordering::Relaxed)) {
+            log::error!("{NAME}: files stay as they are: {error}");
+        }
+        let mut orders = desk.orders();
+        orders.busy = false;
+        orders.rewrite &= !rewrite;
+        desk.changed.notify_all();
+    }
+}
+
+fn work(files: &Files, rewrite: bool, stop: &dyn Fn() -> bool) -> Result<()> {
+    if files.active().unsynced() >= files.space.wake_every() {
+        files.sync()?;
+    }
+    files.record_again()?;
+    if rewrite {
+        files.merge_all(stop)?;
+    }
+    while let Some(source) = files.next_merge()? {
+        if !files.merge(&source, stop)? {
+            break;
+        }
+    }
+    let mut failed = Ok(());
+    for segment in files.segments.sealed() {
+        // A start can do without hints, merges and deletes cannot do without space.
+        if stop() || files.is_short_of_space() {
+            break;
+        }
+        if !segment.has_hint.load(Ordering::Relaxed) {
+            // A corrupt segment gets no hint; the segments behind it do.
+            let written = reading::write_hint(&segment);
+            failed = failed.and(written);
+        }
+    }
+    failed
+}

@@ -1,0 +1,82 @@
+//! Search for keys whose values are corrupt, for `kvbench check`.
+
+use super::{
+    hint::Hint,
+    info::NAME,
+    key_table::Directory,
+    place::Place,
+    reading,
+    segment::{OpenFiles, Segment},
+};
+use crate::engine::{
+    Error, KeyRange, Op, Result,
+    aof::Restored,
+    key_value_headers,
+    memory_table::{Next, Table},
+};
+use std::{collections::BTreeSet, path::Path};
+
+/// Maximum number of keys that an error names.
+const NAMED: usize = 1000;
+
+/// Numbers of the segments that hold, or may hold, corrupt values.
+#[derive(Default)]
+pub(super) struct Corrupt {
+    segments: BTreeSet<u32>,
+    /// Error of the first corrupt segment.
+    first: Option<Error>,
+}
+
+impl Corrupt {
+    /// Returns the writes of a sealed segment, and the number of its records.
+    pub(super) fn read(&mut self, segment: &Segment) -> Result<(Hint, u64)> {
+        reading::read(segment, &mut |restored| self.look_at(segment.id, restored))
+    }
+
+    /// Notes a segment with values that were corrupt before they were moved there.
+    pub(super) fn look_at(&mut self, segment: u32, restored: &Restored<'_>) {
+        let Restored::Writes(batch, _) = restored else { return };
+        if batch
+            .ops()
+            .iter()
+            .any(|op| matches!(op, Op::Put { value, .. } if key_value_headers::is_corrupt(value)))
+        {
+            self.segments.insert(segment);
+        }
+    }
+
+    /// Notes a segment whose bytes are not what was written.
+    pub(super) fn note(&mut self, segment: u32, error: Error) {
+        self.segments.insert(segment);
+        self.first.get_or_insert(error);
+    }
+
+    /// Reads the values of all keys that are in these segments of `directory`. Fails if there is any corruption, and names
+    /// the keys.
+    pub(super) fn end(self, directory: &Path, table: &Directory) -> Result<()> {
+        let (mut count, mut names, mut buffer) = (0_usize, Vec::new(), Vec::new());
+        let files = OpenFiles::new(0);
+        for &id in &self.segments {
+            let segment = Segment::sealed(directory, id, &files)?;
+            table.walk(KeyRange::ALL, &mut Default::default(), &mut |key, place| {
+                let place = Place::of(place).filter(|place| place.segment == id);
+                if let Some(Err(error)) = place.map(|place| segment.read(place, &mut buffer).map(drop)) {
+                    count += 1;
+                    if names.len() < NAMED {
+                        names.push(error.of_value(0, key, true).to_string());
+                    }
+                }
+                Next::On
+            });
+        }
+        let more = count.saturating_sub(names.len());
+        if more > 0 {
+            names.push(format!("{more} more values"));
+        }
+        match (self.first, count) {
+            (None, 0) => Ok(()),
+            (Some(first), 0) => Err(first.with_remark(NAME, "no value of a key that exists is corrupt")),
+            (_, count) => Err(Error::library(NAME, format!("{count} corrupt values: {}", names.join("; ")))),
+        }
+    }
+}

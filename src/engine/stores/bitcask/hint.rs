@@ -1,0 +1,201 @@
+//! Hints: what the table needs of a segment, without the values.
+
+use super::{
+    key_table::Directory,
+    place::{PLACE, Place, sum_of},
+};
+use crate::engine::{
+    Error, Op, Result,
+    aof::{Restored, Storage, verbatim_id},
+    memory_table::Table,
+    path,
+};
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+/// The first bytes of the file.
+const MAGIC: [u8; 8] = *b"KVBHINT1";
+
+/// [`MAGIC`], the id of the segment's log, its length.
+const HEAD: usize = MAGIC.len() + 4 + 8;
+
+/// Writes that are handed to the table together.
+const TOGETHER: usize = 64;
+
+const PUT: u8 = b'P';
+const DELETE: u8 = b'D';
+const CLEAR: u8 = b'C';
+
+/// The writes of a segment in their order. As bytes: what each does, the key's length and the key, the place.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Hint(Vec<u8>);
+
+/// A write, with the place for the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry<'h> {
+    Put(&'h [u8], Place),
+    Delete(&'h [u8]),
+    Clear,
+}
+
+impl Hint {
+    /// Takes what a replay of segment `id` comes to.
+    pub(super) fn restore(&mut self, id: u32, restored: &Restored<'_>) {
+        let Restored::Writes(batch, part) = restored else { return self.0.clear() };
+        for op in batch.ops() {
+            match *op {
+                Op::Put { key, value } => {
+                    let (offset, length) = (part.place(value), value.len() as u32);
+                    let place = Place { segment: id, offset, length, sum: sum_of(value) };
+                    self.put(key, place);
+                }
+                Op::Delete { key } => self.push(DELETE, key),
+                Op::Clear => self.0.push(CLEAR),
+            }
+        }
+    }
+
+    /// Adds a write of a value.
+    pub(super) fn put(&mut self, key: &[u8], place: Place) {
+        self.push(PUT, key);
+        self.0.extend_from_slice(&place.to_bytes());
+    }
+
+    fn push(&mut self, what: u8, key: &[u8]) {
+        self.0.push(what);
+        // The engine takes no key of more than 512 MiB.
+        self.0.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        self.0.extend_from_slice(key);
+    }
+
+    /// The writes. They end where one is not whole.
+    pub(super) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        let mut rest = &*self.0;
+        std::iter::from_fn(move || {
+            let (entry, after) = split_entry(rest)?;
+            rest = after;
+            Some(entry)
+        })
+    }
+
+    /// Carries out the writes in a table.
+    pub(super) fn apply(&self, table: &mut Directory) {
+        let (mut entries, mut places) = (Vec::with_capacity(TOGETHER), Vec::with_capacity(TOGETHER));
+        for entry in self.entries() {
+            match entry {
+                Entry::Put(key, place) => {
+                    entries.push((key, true));
+                    places.push(place.to_bytes());
+                }
+                Entry::Delete(key) => entries.push((key, false)),
+                Entry::Clear => {
+                    *table = Directory::default();
+                    entries.clear();
+                    places.clear();
+                }
+            }
+            if entries.len() == TOGETHER {
+                write(table, &mut entries, &mut places);
+            }
+        }
+        write(table, &mut entries, &mut places);
+    }
+
+    /// Writes the file beside `segment`, whole or not at all.
+    pub(super) fn write(&self, segment: &Path, storage: &dyn Storage) -> Result<()> {
+        let (path, fresh) = (path_of(segment), fresh_path_of(segment));
+        let len = fs::metadata(segment).map_err(Error::io("read", segment))?.len();
+        let id = verbatim_id(storage).map_err(Error::io("read", segment))?;
+        let written = write_file(&fresh, &[&MAGIC, &id.to_le_bytes(), &len.to_le_bytes(), &self.0]);
+        if let Err(error) = written {
+            let _best_effort = path::remove_leftover(&fresh);
+            return Err(Error::io("write", fresh)(error));
+        }
+        // A name that a power cut takes back is no loss: the segment is read instead.
+        fs::rename(&fresh, &path).map_err(Error::io("rename", &fresh))
+    }
+
+    /// Reads the file beside `segment`; `None` where there is none, or one that is damaged or of another segment.
+    pub(super) fn read(segment: &Path, storage: &dyn Storage) -> Option<Self> {
+        let mut bytes = fs::read(path_of(segment)).ok()?;
+        let (rest, sum) = bytes.split_last_chunk()?;
+        if crc32fast::hash(rest) != u32::from_le_bytes(*sum) {
+            return None;
+        }
+        let (id, len) = (verbatim_id(storage).ok()?, fs::metadata(segment).ok()?.len());
+        let head = [&MAGIC[..], &id.to_le_bytes(), &len.to_le_bytes()].concat();
+        if !rest.starts_with(&head) {
+            return None;
+        }
+        bytes.truncate(bytes.len() - size_of::<u32>());
+        bytes.drain(..HEAD);
+        Some(Self(bytes))
+    }
+}
+
+fn write_file(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    let (mut file, mut sum) = (File::create(path)?, crc32fast::Hasher::new());
+    for part in parts {
+        sum.update(part);
+        file.write_all(part)?;
+    }
+    file.write_all(&sum.finalize().to_le_bytes())?;
+    file.sync_all()
+}
+
+fn split_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
+    let (what, rest) = bytes.split_first()?;
+    if *what == CLEAR {
+        return Some((Entry::Clear, rest));
+    }
+    let (length, rest) = rest.split_first_chunk()?;
+    let (key, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    match *what {
+        PUT => {
+            let (place, rest) = rest.split_at_checked(PLACE)?;
+            Some((Entry::Put(key, Place::of(place)?), rest))
+        }
+        DELETE => Some((Entry::Delete(key), rest)),
+        _ => None,
+    }
+}
+
+fn write(table: &mut Directory, entries: &mut Vec<(&[u8], bool)>, places: &mut Vec<[u8; PLACE]>) {
+    let mut next = places.iter();
+    let ops: Vec<_> = entries
+        .drain(..)
+        .map(|(key, is_put)| match is_put.then(|| next.next()).flatten() {
+            Some(place) => Op::Put { key, value: place },
+            None => Op::Delete { key },
+        })
+        .collect();
+    // A place is not heavy.
+    table.write(&ops, &mut Vec::new());
+    drop(ops);
+    places.clear();
+}
+
+/// The file beside a segment.
+pub(super) fn path_of(segment: &Path) -> PathBuf {
+    segment.with_extension(SUFFIX)
+}
+
+/// The same while it is written.
+fn fresh_path_of(segment: &Path) -> PathBuf {
+    segment.with_extension(FRESH)
+}
+
+const SUFFIX: &str = "hint";
+const FRESH: &str = "hint-new";
+
+/// Whether a file of this name is a hint, and not one that is half written.
+pub(super) fn is_of(name: &str) -> Option<bool> {
+    match name.rsplit_once('.')?.1 {
+        SUFFIX => Some(true),
+        FRESH => Some(false),
+        _ => None,
+    }
+}

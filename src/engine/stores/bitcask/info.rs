@@ -1,0 +1,64 @@
+//! What `bitcask` is.
+
+use crate::engine::{Caveat, Compression, Error, Family, Info, OpenFiles, Writers, aof};
+
+pub(super) const NAME: &str = "bitcask";
+
+/// What is written, for people: the number is the one in a segment's first line.
+pub const FORMAT: &str = "kvbench's segments, format 3";
+
+/// Files beside the segments that are open all the time: the lock, the segment that is written to, and for a moment
+/// a new one, a hint, a segment that is read for its hint, a directory.
+pub(super) const OWN_FILES: u64 = 12;
+
+pub(super) static INFO: Info = Info {
+    name: NAME,
+    library: "hashbrown 0.17.1",
+    family: Family::HashIndex,
+    ordered: false,
+    in_memory: false,
+    constant_count: true,
+    allocates_in_rust: true,
+    has_map_size: false,
+    has_direct_reads: false,
+    writers: Writers::One,
+    compression: &[Compression::None],
+    cache: "not used: keys are in memory, values in the system's page cache",
+    // A segment beyond those that stay open is opened for each read.
+    open_files: OpenFiles { least: OWN_FILES + 16, most: OWN_FILES + 4096, per_read: 1 },
+    loss: aof::LOSS,
+    caveats: &[
+        Caveat::new("All keys must fit in memory: each takes its own length and about 55 bytes."),
+        Caveat::new("A value is read from its file by a system call, also when the page is in memory."),
+        Caveat::new(
+            "SCAN, KEYS and what else looks at all keys read all values too, since their deadlines are with them.",
+        ),
+        Caveat::new(
+            "Files are merged in the background when more than half of them, and at least 64 MiB, is dead: the \
+            values that are alive in the oldest file are written anew, then it is removed. So a file of cold values is \
+            rewritten, too.",
+        ),
+        Caveat::new(
+            "80 MiB of the disk are kept free for merges and deletes: writes of values are refused before. On a disk \
+            below 4 GiB files are shorter, and 2% of it (at least 1.25 MiB) are kept free.",
+        ),
+        Caveat::new(
+            "Under everysec and no, what was written is synced after every 8 MiB as well, so that no later sync takes \
+            long.",
+        ),
+    ],
+};
+
+/// Damage, which nothing here repairs: `kvbench repair` is for a log that is all there is.
+pub(super) fn damage(error: Error) -> Error {
+    match error {
+        Error::Corrupt { path, offset, detail } => {
+            let path = path.display();
+            let message = format!(
+                "{path} is damaged at byte {offset}: {detail}; nothing was changed; restore a backup"
+            );
+            Error::Library { engine: NAME, message }
+        }
+        error => error,
+    }
+}

@@ -1,0 +1,212 @@
+//! The manifest: a file that lists the segments, so that the loss of any of them is noticed.
+//!
+//! A change replaces the whole file: the new one is written under another name, synced and renamed, and the directory
+//! is synced. The order of changes makes every crash harmless:
+//!
+//! - A new segment is created and synced, then listed, then written to. An unlisted segment behind the newest listed
+//!   one is therefore empty, and the next start removes it. (If the list could not be written, the segment is written
+//!   to all the same: the next start accepts it behind the newest listed one, and lists it.)
+//! - A merged segment is first taken from the list, then removed. An unlisted segment before the newest listed one is
+//!   therefore a leftover, and the next start removes it.
+
+use super::info::NAME;
+use crate::engine::{Error, Result, path};
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    ops::RangeInclusive,
+    path::Path,
+};
+
+/// Name of the file.
+pub(super) const MANIFEST: &str = "bitcask.segments";
+
+/// Name of the file while it is written.
+pub(super) const FRESH: &str = "bitcask.segments-new";
+
+/// First line but for the number of the format.
+const TITLE: &str = "kvbench bitcask segments ";
+
+/// Number of the format.
+const FORMAT: &str = "1\n";
+
+/// Maximum length of the manifest of a first start, which lists one segment, in bytes.
+pub(super) const FIRST_LEN: u64 = 64;
+
+/// The numbers of all segments, as ranges in ascending order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Manifest(Vec<RangeInclusive<u32>>);
+
+impl Manifest {
+    /// Lists these numbers, which must ascend.
+    pub(super) fn of(ids: impl IntoIterator<Item = u32>) -> Self {
+        let mut ranges: Vec<RangeInclusive<u32>> = Vec::new();
+        for id in ids {
+            match ranges.last_mut() {
+                Some(last) if last.end().checked_add(1) == Some(id) => *last = *last.start()..=id,
+                _ => ranges.push(id..=id),
+            }
+        }
+        Self(ranges)
+    }
+
+    /// Returns the numbers, in ascending order.
+    pub(super) fn ids(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().cloned().flatten()
+    }
+
+    /// Returns `true` if segment `id` is listed.
+    pub(super) fn lists(&self, id: u32) -> bool {
+        self.0.iter().any(|range| range.contains(&id))
+    }
+
+    /// Returns the number of the newest segment, or 0 if none is listed.
+    pub(super) fn newest(&self) -> u32 {
+        self.0.last().map_or(0, |range| *range.end())
+    }
+
+    /// Reads the manifest in `directory`; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the manifest cannot be read, is corrupt, or is of a newer version.
+    pub(super) fn read(directory: &Path) -> Result<Option<Self>> {
+        let path = directory.join(MANIFEST);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io("read", path)(error)),
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        let error = |message| Err(Error::Library { engine: NAME, message });
+        if text.strip_prefix(TITLE).is_some_and(|rest| !rest.starts_with(FORMAT) && has_sum(&text)) {
+            return error(format!(
+                "{} was written by a newer version of kvbench; use that one",
+                path.display()
+            ));
+        }
+        match parse(&text).filter(|manifest| manifest.text() == text) {
+            Some(manifest) => Ok(Some(manifest)),
+            None => error(format!(
+                "{} is damaged; restore it from a backup, or remove it and {HOW_TO_LIST}",
+                path.display()
+            )),
+        }
+    }
+
+    /// Replaces the manifest in `directory`. When this returns, the new one survives a power cut.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the operating system refuses; the directory then has either the old or the new manifest.
+    pub(super) fn write(&self, directory: &Path) -> Result<()> {
+        let (path, fresh) = (directory.join(MANIFEST), directory.join(FRESH));
+        let mut file = File::create(&fresh).map_err(Error::io("create", &fresh))?;
+        let written = file.write_all(self.text().as_bytes()).and_then(|()| file.sync_all());
+        if let Err(error) = written {
+            let _best_effort = path::remove_leftover(&fresh);
+            return Err(Error::io("write", fresh)(error));
+        }
+        fs::rename(&fresh, &path).map_err(Error::io("rename", &fresh))?;
+        path::sync_dir(directory)
+    }
+
+    /// Returns the text of the file: a title, a line for each range, and a line with the CRC-32 of all before it.
+    fn text(&self) -> String {
+        let mut text = [TITLE, FORMAT].concat();
+        for range in &self.0 {
+            match (range.start(), range.end()) {
+                (start, end) if start == end => text.push_str(&format!("{start}\n")),
+                (start, end) => text.push_str(&format!("{start}-{end}\n")),
+            }
+        }
+        let sum = crc32fast::hash(text.as_bytes());
+        text + &format!("{SUM}{sum:08x}\n")
+    }
+}
+
+/// Prefix of the last line.
+const SUM: &str = "sum ";
+
+/// What has the next start list the segments that it finds.
+const HOW_TO_LIST: &str =
+    "put an empty bitcask.lock beside the segments, if you are sure that none of them is missing";
+
+/// Returns the error for a manifest that is missing in `directory`.
+pub(super) fn missing(directory: &Path) -> Error {
+    let path = directory.join(MANIFEST);
+    let message = format!(
+        "{}, the list of the segments, is not there; restore it from a backup, or {HOW_TO_LIST}",
+        path.display()
+    );
+    Error::Library { engine: NAME, message }
+}
+
+/// Returns `true` if the last line has the checksum of all before it.
+fn has_sum(text: &str) -> bool {
+    let Some((rest, sum)) = text.rsplit_once(SUM) else { return false };
+    sum == format!("{:08x}\n", crc32fast::hash(rest.as_bytes()))
+}
+
+/// Returns what the lines between the title and the checksum list. Only what [`Manifest::text`] makes of that again is
+/// a manifest.
+fn parse(text: &str) -> Option<Manifest> {
+    let mut ranges: Vec<RangeInclusive<u32>> = Vec::new();
+    for line in text.strip_prefix(TITLE)?.strip_prefix(FORMAT)?.lines() {
+        if line.starts_with(SUM) {
+            break;
+        }
+        let (start, end) = line.split_once('-').unwrap_or((line, line));
+        let (start, end) = (start.parse().ok()?, end.parse().ok()?);
+        if start > end || ranges.last().is_some_and(|last| *last.end() >= start) {
+            return None;
+        }
+        ranges.push(start..=end);
+    }
+    (!ranges.is_empty()).then_some(Manifest(ranges))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn manifest_is_read_back_and_any_change_is_noticed() {
+        for (ids, lines) in [
+            (vec![1], "1\n"),
+            (vec![1, 2, 3], "1-3\n"),
+            (vec![2, 4, 5, 9, u32::MAX - 1, u32::MAX], "2\n4-5\n9\n4294967294-4294967295\n"),
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            let manifest = Manifest::of(ids.clone());
+            manifest.write(directory.path()).unwrap();
+            let path = directory.path().join(MANIFEST);
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(text.starts_with(&format!("{TITLE}{FORMAT}{lines}{SUM}")), "{text}");
+            let found = Manifest::read(directory.path()).unwrap().unwrap();
+            assert!(found.ids().eq(ids.iter().copied()) && ids.iter().all(|id| found.lists(*id)));
+            assert_eq!((found.newest(), found.lists(7)), (*ids.last().unwrap(), false));
+            for (at, bit) in (0..text.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+                let mut changed = text.clone().into_bytes();
+                changed[at] ^= 1 << bit;
+                fs::write(&path, changed).unwrap();
+                Manifest::read(directory.path()).unwrap_err();
+            }
+            for len in 0..text.len() {
+                fs::write(&path, &text[..len]).unwrap();
+                Manifest::read(directory.path()).unwrap_err();
+            }
+        }
+    }
+
+    #[test]
+    fn manifest_of_a_newer_version_is_refused_as_such() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = format!("{TITLE}2\nanything\n");
+        let sum = crc32fast::hash(text.as_bytes());
+        fs::write(directory.path().join(MANIFEST), format!("{text}{SUM}{sum:08x}\n")).unwrap();
+        let text = Manifest::read(directory.path()).unwrap_err().to_string();
+        assert!(text.contains("newer version"), "{text}");
+        assert!(Manifest::read(&directory.path().join("absent")).unwrap().is_none());
+    }
+}

@@ -1,0 +1,183 @@
+//! `bitcask`: a hash table of keys in memory, the values in a log on disk.
+//!
+//! The log is a directory of segments. Each is a file in the format of `aof`, of which only the last is written to: a
+//! batch goes behind its end, with `sync` to stable storage, and only then the places of its values go into the
+//! table. A read looks a place up, and reads the value there. When a segment is long enough it is *sealed*: synced,
+//! with a mark at its end that says so, and never changed again.
+//!
+//! What is dead in the sealed segments goes away when they are merged: see [`merge`]. A sealed segment has a *hint*
+//! beside it: its keys and places, which is all that a start needs of it. Without a sound hint the segment is read.
+//!
+//! The [`manifest`] lists the segments, so that the loss of one is noticed.
+//!
+//! In the order of the data: [`open`], [`files`] (reads and writes), [`merge`], [`background`].
+
+mod background;
+mod corrupt;
+mod hint;
+mod info;
+mod key_table;
+mod manifest;
+mod merge;
+mod open;
+mod place;
+mod reading;
+mod segment;
+mod segment_io;
+mod space;
+#[cfg(test)]
+mod tests;
+
+use crate::engine::{
+    Batch, Check, Engine, Error, Figure, Fsync, Info, KeyRange, Kind, OpenOptions, Result, VisitEach,
+    VisitPair, VisitValue, aof::MAX_LENGTH, path,
+};
+use background::Background;
+pub use info::FORMAT;
+use info::{INFO, NAME};
+use segment_io::{After, Files};
+use std::{fs::File, ops::ControlFlow, sync::Arc};
+
+/// The engine's row in the list.
+pub const KIND: Kind = Kind {
+    info: &INFO,
+    open: |options| Ok(Box::new(Bitcask::open(options)?)),
+    recognise: open::recognise,
+    check: Check::Reading(open::check),
+};
+
+struct Bitcask {
+    /// Ends before the files are closed.
+    background: Background,
+    files: Arc<Files>,
+    lock: File,
+}
+
+impl Bitcask {
+    fn open(options: &OpenOptions) -> Result<Self> {
+        let (files, lock) = open::open(options)?;
+        let files = Arc::new(files);
+        Ok(Self { background: Background::start(Arc::clone(&files))?, files, lock })
+    }
+}
+
+/// Visits a pair, unless it or one before it has `failed`.
+fn up_to_error(
+    failed: &mut Option<Error>,
+    key: &[u8],
+    value: Result<&[u8]>,
+    visit: &mut VisitPair<'_>,
+) -> ControlFlow<()> {
+    match value {
+        Ok(value) if failed.is_none() => return visit(key, value),
+        Ok(_) => {}
+        Err(error) => drop(failed.get_or_insert(error)),
+    }
+    ControlFlow::Break(())
+}
+
+impl Engine for Bitcask {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        (0, MAX_LENGTH)
+    }
+
+    fn is_memory_only(&self) -> bool {
+        false
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        self.files.read(keys, visit)
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        batch.check_lengths(NAME, MAX_LENGTH)?;
+        let mut writer = self.files.lock_writer();
+        if let Err(error) = self.files.check_space(&mut writer, batch) {
+            drop(writer);
+            self.background.wake();
+            return Err(error);
+        }
+        let after = self.files.write(&mut writer, batch, sync)?;
+        drop(writer);
+        if after == After::Work {
+            self.background.wake();
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.files.sync()
+    }
+
+    /// Each write says whether it is synced.
+    fn set_fsync(&self, _: Fsync) -> Result<()> {
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.background.finish();
+        self.sync()
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        let mut failed = None;
+        self.files.scan(range, &mut |key, value| up_to_error(&mut failed, key, value, visit))?;
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn scan_each(&self, range: KeyRange<'_>, visit: &mut VisitEach<'_>) -> Result<()> {
+        self.files.scan(range, visit)
+    }
+
+    fn walk(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
+        let mut failed = None;
+        let next =
+            self.files.walk(position, &mut |key, value| up_to_error(&mut failed, key, value, visit))?;
+        failed.map_or(Ok(next), Err)
+    }
+
+    fn walk_each(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
+        self.files.walk(position, visit)
+    }
+
+    fn count(&self) -> Result<u64> {
+        Ok(self.files.table.len())
+    }
+
+    fn disk_size(&self) -> Result<u64> {
+        path::disk_size(&self.files.directory)
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let (all, live) = self.files.bytes();
+        let figure = |name, help, value| Figure { name, help, value };
+        vec![
+            figure("segments", "Files of values.", self.files.segments.len() as u64),
+            figure("live_bytes", "Bytes in them of what is alive.", live),
+            figure("dead_bytes", "Bytes in them of what is not.", all.saturating_sub(live)),
+        ]
+    }
+
+    fn rewrite(&self) -> Result<()> {
+        if self.background.rewrite() {
+            return Ok(());
+        }
+        Err(Error::Unsupported { engine: NAME, what: "is already rewriting its files".into() })
+    }
+
+    fn compact(self: Box<Self>) -> Result<()> {
+        self.background.stop();
+        let merged = self.files.merge_all(&|| false);
+        merged.map(|_whole| ()).and(self.close())
+    }
+
+    fn close(&self) -> Result<()> {
+        self.background.stop();
+        let closed = self.files.active().close();
+        closed.and(open::unlock(&self.lock, &self.files.directory))
+    }
+}

@@ -1,0 +1,318 @@
+//! Opening and checking the files.
+
+use super::{
+    corrupt::Corrupt,
+    hint::{self, Hint},
+    info::{INFO, NAME, OWN_FILES, damage},
+    key_table::Directory,
+    manifest::{self, FIRST_LEN, FRESH, MANIFEST, Manifest},
+    reading,
+    segment::{OpenFiles, Segment, Segments, id_of, name_of, path_of},
+    segment_io::Files,
+};
+use crate::engine::{
+    Error, Location, OpenOptions, Result, Sound,
+    aof::{Aof, EMPTY, newer_format, read_last, verbatim_id},
+    first,
+    memory_table::Table,
+    path,
+};
+use std::{
+    fs::{self, File, Metadata, TryLockError},
+    io::{self, Write},
+    os::unix::fs::FileExt,
+    path::Path,
+    time::Instant,
+};
+
+/// The file that is locked while the data are open.
+const LOCK: &str = "bitcask.lock";
+
+/// Text in the lock file from when there is a manifest. Versions without a manifest left the lock file empty: where it
+/// is, a missing manifest is no loss.
+const LOCK_TEXT: &str = "locked while open; bitcask.segments lists the segments\n";
+
+/// Returns `true` if `path` is a directory of this engine, also where a backup left out some of its files.
+pub(super) fn recognise(path: &Path) -> bool {
+    let has_segment = || {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).any(|name| id_of(&name).is_some())
+    };
+    path.join(LOCK).is_file() || path.join(MANIFEST).is_file() || has_segment()
+}
+
+/// Returns `true` if a first start creates such a file. A segment that has more than its first line is of a later one.
+fn is_first(name: &str, metadata: &Metadata) -> bool {
+    let most = match name {
+        LOCK => LOCK_TEXT.len() as u64,
+        MANIFEST | FRESH => FIRST_LEN,
+        _ if id_of(name) == Some(1) => EMPTY,
+        _ => return false,
+    };
+    metadata.is_file() && metadata.len() <= most
+}
+
+/// Reads the manifest; `None` if the version that wrote the data had none.
+fn manifest_of(path: &Path) -> Result<Option<Manifest>> {
+    let manifest = Manifest::read(path)?;
+    let is_of_before = || fs::metadata(path.join(LOCK)).is_ok_and(|metadata| metadata.len() == 0);
+    if manifest.is_none() && !is_of_before() {
+        return Err(manifest::missing(path));
+    }
+    Ok(manifest)
+}
+
+/// The files of a directory.
+#[derive(Default)]
+struct Listing {
+    /// Numbers of the segments, in ascending order.
+    segments: Vec<u32>,
+    /// Names of the hints.
+    hints: Vec<String>,
+    /// Names of files that nothing refers to.
+    leftovers: Vec<String>,
+    /// Number of the newest segment in the manifest, or 0.
+    newest: u32,
+}
+
+impl Listing {
+    /// Lists the files in `path`, and compares them with the manifest.
+    fn of(path: &Path, manifest: Option<&Manifest>) -> Result<Self> {
+        let mut listing = Self { newest: manifest.map_or(0, Manifest::newest), ..Self::default() };
+        for entry in fs::read_dir(path).map_err(Error::io("list", path))? {
+            let name = entry.map_err(Error::io("list", path))?.file_name();
+            let Some(name) = name.to_str() else { continue };
+            match (id_of(name), hint::is_of(name)) {
+                (Some(id), _) => listing.segments.push(id),
+                (None, Some(true)) => listing.hints.push(name.to_owned()),
+                (None, Some(false)) => listing.leftovers.push(name.to_owned()),
+                (None, None) if name == FRESH => listing.leftovers.push(name.to_owned()),
+                (None, None) => {}
+            }
+        }
+        listing.segments.sort_unstable();
+        if let Some(manifest) = manifest {
+            listing.take_merged(path, manifest)?;
+        }
+        listing.take_empty(path)?;
+        listing.check_neighbours(path)?;
+        listing.take_hints();
+        Ok(listing)
+    }
+
+    /// Fails if a listed segment is not there. Takes away the older ones that are not listed: merges have left them.
+    fn take_merged(&mut self, path: &Path, manifest: &Manifest) -> Result<()> {
+        if let Some(id) = manifest.ids().find(|id| self.segments.binary_search(id).is_err()) {
+            return Err(lacks(path, id, "though bitcask.segments lists it"));
+        }
+        let is_live = |id: &u32| *id > self.newest || manifest.lists(*id);
+        let (live, merged): (Vec<_>, Vec<_>) = self.segments.iter().partition(|id| is_live(id));
+        self.leftovers.extend(merged.into_iter().map(name_of));
+        self.segments = live;
+        Ok(())
+    }
+
+    /// Takes away the empty segments at the end that are not listed: what is left when it was not possible to go over
+    /// to a new segment, so that writes went on in the one before.
+    fn take_empty(&mut self, path: &Path) -> Result<()> {
+        while let [_, .., last] = *self.segments {
+            let at = path_of(path, last);
+            if last <= self.newest || fs::metadata(&at).map_err(Error::io("read", at))?.len() > EMPTY {
+                break;
+            }
+            self.segments.pop();
+            self.leftovers.push(name_of(last));
+        }
+        Ok(())
+    }
+
+    /// Fails if there is a gap among the segments that are not listed, or no segment.
+    fn check_neighbours(&self, path: &Path) -> Result<()> {
+        let mut pairs = self.segments.array_windows();
+        let gap = pairs.find(|[one, next]| *next > self.newest && one + 1 != *next);
+        match gap {
+            Some([one, _]) => Err(lacks(path, one + 1, "but newer ones are")),
+            None if self.segments.is_empty() => Err(lacks(path, 1, "nor is any other")),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes away the hints without a segment.
+    fn take_hints(&mut self) {
+        let is_of_none = |name: &String| {
+            let segment = id_of(&Path::new(name).with_extension("segment").to_string_lossy());
+            segment.is_none_or(|id| self.segments.binary_search(&id).is_err())
+        };
+        self.leftovers.extend(self.hints.drain(..).filter(is_of_none));
+    }
+
+    /// Returns the numbers of the sealed segments, and that of the last.
+    fn split(&self) -> (&[u32], u32) {
+        self.segments.split_last().map_or((&[], 1), |(last, sealed)| (sealed, *last))
+    }
+}
+
+/// Returns the error for a segment that is not there.
+fn lacks(path: &Path, id: u32, though: &str) -> Error {
+    let path = path_of(path, id);
+    let message =
+        format!("{} is not there, {though}; restore a backup of the whole directory", path.display());
+    Error::Library { engine: NAME, message }
+}
+
+/// Opens or creates the data. Returns also their lock.
+pub(super) fn open(options: &OpenOptions) -> Result<(Files, File)> {
+    let Location::Path(path) = &options.location else {
+        return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
+    };
+    let place = first::Directory::begin(path, NAME, is_first)?;
+    if !place.is_first() && !path.join(LOCK).is_file() && Manifest::read(path)?.is_none() {
+        // Before there is a lock file, which would make the data look like those of a version without a manifest.
+        return Err(manifest::missing(path));
+    }
+    let lock = path::open_locked(&path.join(LOCK), path)?;
+    let path = &path.canonicalize().map_err(Error::io("open", path))?;
+    let manifest = if place.is_first() { None } else { manifest_of(path)? };
+    let listing = match place.is_first() {
+        true => Listing { segments: vec![1], ..Listing::default() },
+        false => Listing::of(path, manifest.as_ref())?,
+    };
+    for name in &listing.leftovers {
+        path::remove_leftover(&path.join(name))?;
+    }
+    let most = options.max_files.clamp(INFO.open_files.least, INFO.open_files.most) - OWN_FILES;
+    let files = load(path, &listing, most)?;
+    let is_recorded = manifest == Some(Manifest::of(listing.segments));
+    match record(&files, is_recorded, &lock) {
+        // A full disk, for one, is no reason to refuse data that have been there.
+        Err(error) if !place.is_first() => log::warn!("{NAME}: the list of segments is as it was: {error}"),
+        outcome => outcome?,
+    }
+    place.end()?;
+    Ok((files, lock))
+}
+
+/// Writes the manifest unless it is right, and then notes in the lock file that there is one.
+fn record(files: &Files, is_recorded: bool, mut lock: &File) -> Result<()> {
+    if is_recorded {
+        files.set_recorded();
+    } else {
+        files.record()?;
+    }
+    let marked = lock.metadata().and_then(|metadata| match metadata.len() {
+        0 => lock.write_all(LOCK_TEXT.as_bytes()).and_then(|()| lock.sync_all()),
+        _ => Ok(()),
+    });
+    marked.map_err(Error::io("write", files.directory.join(LOCK)))
+}
+
+fn load(path: &Path, listing: &Listing, most_open: u64) -> Result<Files> {
+    let (started, open) = (Instant::now(), OpenFiles::new(most_open));
+    let (segments, mut table) = (Segments::default(), Directory::default());
+    let (sealed, last) = listing.split();
+    for &id in sealed {
+        let segment = Segment::sealed(path, id, &open)?;
+        reading::hint_of(&segment)?.apply(&mut table);
+        segments.push(segment);
+    }
+    if last <= listing.newest {
+        check_start(&path_of(path, last))?;
+    }
+    let mut hint = Hint::default();
+    let active =
+        Aof::open_verbatim(&path_of(path, last), NAME, &mut |restored| hint.restore(last, &restored));
+    let active = active.map_err(damage)?;
+    hint.apply(&mut table);
+    segments.push(Segment::active(path, last, &open, active.storage()));
+    if table.len() > 0 {
+        let (keys, seconds) = (table.len(), started.elapsed().as_secs_f64());
+        log::info!("{NAME}: {keys} keys of {} segments in {seconds:.2} s", sealed.len() + 1);
+    }
+    Ok(Files::new(path.to_owned(), table, segments, open, (active, last)))
+}
+
+/// Fails if the first line of a listed segment, which was synced before it was listed, is damaged.
+fn check_start(path: &Path) -> Result<()> {
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    verbatim_id(&file).map(drop).map_err(|_| {
+        let mut line = [0; EMPTY as usize];
+        if file.read_exact_at(&mut line, 0).is_ok()
+            && let Some(format) = newer_format(&line)
+        {
+            return Error::Newer { path: path.into(), format };
+        }
+        let detail = "its first line, which was on stable storage, is not there".into();
+        damage(Error::Corrupt { path: path.into(), offset: 0, detail })
+    })
+}
+
+/// Locks the data for a check, unless a partial backup lacks the lock file.
+fn lock_shared(path: &Path) -> Result<Option<File>> {
+    let lock = match File::open(path.join(LOCK)) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("open", path.join(LOCK))(error)),
+    };
+    match lock.try_lock_shared() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.into() }),
+        Err(TryLockError::Error(error)) => Err(Error::io("lock", path)(error)),
+    }
+}
+
+/// Reads every byte of all segments.
+pub(super) fn check(path: &Path) -> Result<Sound> {
+    let _lock = lock_shared(path)?;
+    let listing = Listing::of(path, manifest_of(path)?.as_ref())?;
+    let (sealed, last) = listing.split();
+    let (open, mut table) = (OpenFiles::new(0), Directory::default());
+    let (mut records, mut without_hint, mut corrupt) = (0, 0, Corrupt::default());
+    for &id in sealed {
+        let segment = Segment::sealed(path, id, &open)?;
+        let beside = Hint::read(&segment.path, &*segment.file()?);
+        let (hint, number) = match (corrupt.read(&segment), beside) {
+            (Ok(read), beside) => {
+                without_hint += usize::from(beside.as_ref() != Some(&read.0));
+                read
+            }
+            // A start takes the hint, and each read compares its own value.
+            (Err(error), Some(hint)) if error.is_damage() => {
+                corrupt.note(id, error);
+                (hint, 0)
+            }
+            (Err(error), _) => return Err(error),
+        };
+        hint.apply(&mut table);
+        records += number;
+    }
+    let at = path_of(path, last);
+    if last <= listing.newest {
+        check_start(&at)?;
+    }
+    let file = File::open(&at).map_err(Error::io("open", &at))?;
+    let mut hint = Hint::default();
+    let tail = read_last(&file, (NAME, &at), &mut |restored| {
+        hint.restore(last, &restored);
+        corrupt.look_at(last, &restored);
+    });
+    let tail = tail.map_err(damage)?;
+    hint.apply(&mut table);
+    corrupt.end(path, &table)?;
+    let torn = file.metadata().map_err(Error::io("read", &at))?.len() - tail.end;
+    let mut remarks = Vec::new();
+    if tail.torn {
+        remarks.push(format!("the last {torn} bytes are an incomplete write; the next start cuts them off"));
+    }
+    if without_hint > 0 {
+        remarks.push(format!("{without_hint} segments lack a sound hint; the next start reads them instead"));
+    }
+    let (keys, segments) = (table.len(), sealed.len() + 1);
+    let holds = format!("{keys} keys, {} records in {segments} segments", records + tail.records);
+    Ok(Sound { holds, remark: (!remarks.is_empty()).then(|| remarks.join("; ")) })
+}
+
+/// Lets others open the data.
+pub(super) fn unlock(lock: &File, path: &Path) -> Result<()> {
+    let unlocked: io::Result<()> = lock.unlock();
+    unlocked.map_err(Error::io("unlock", path))
+}

@@ -1,0 +1,221 @@
+//! Damage: what is refused, what is an error of one value, and what does no harm.
+
+use super::{
+    super::{hint, open, reading},
+    *,
+};
+use crate::engine::{KeyRange, repair_log};
+
+/// Three sealed segments with hints, and one that is written to.
+fn sealed() -> Store {
+    let mut store = Store::new();
+    store.fill(0, FULL * 3, 5);
+    let sealed = store.engine().files.segments.sealed();
+    assert!(sealed.len() >= 3);
+    sealed.iter().for_each(|segment| reading::write_hint(segment).unwrap());
+    store
+}
+
+fn damage(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 0x10;
+    fs::write(path, bytes).unwrap();
+}
+
+/// The place in its file of a value that a sealed segment has.
+fn place_of(store: &Store, segment: u32, number: u32) -> usize {
+    let bytes = fs::read(path_of(&store.path(), segment)).unwrap();
+    let value = value(number, 5);
+    bytes.windows(value.len()).position(|window| window == value).unwrap()
+}
+
+#[test]
+fn a_damaged_value_is_an_error_and_never_another_value() {
+    let mut store = sealed();
+    let first = store.segments()[0];
+    store.shut(true);
+    damage(&path_of(&store.path(), first), place_of(&store, first, 7) + 500);
+    // The hint stands for the segment.
+    store.open();
+    let names_key = |store: &Store| {
+        let error = get(store.engine(), &7_u32.to_be_bytes()).unwrap_err();
+        let text = error.to_string();
+        let names =
+            [r#"the value of the key "\x00\x00\x00\x07" cannot be read"#, ".segment is corrupt at byte "];
+        assert!(error.is_damage() && names.iter().all(|name| text.contains(name)), "{text}");
+    };
+    names_key(&store);
+    assert!(store.engine().scan(KeyRange::ALL, &mut |_, _| ControlFlow::Continue(())).is_err());
+    assert!(store.engine().walk(0, &mut |_, _| ControlFlow::Continue(())).is_err());
+    assert_eq!(passed_over(store.engine()), [7_u32.to_be_bytes()]);
+    assert_eq!(get(store.engine(), &8_u32.to_be_bytes()).unwrap(), Some(value(8, 5)));
+    // The value is moved, and stays corrupt: after a kill, after a merge of where it went, without a hint.
+    for round in 0..2 {
+        assert!(store.engine().files.merge_all(&|| false).unwrap());
+        assert!(!store.segments().contains(&first));
+        names_key(&store);
+        store.shut(round == 0);
+        let text = open::check(&store.path()).unwrap_err().to_string();
+        assert!(text.contains(r#"1 corrupt values: the value of the key "\x00\x00\x00\x07""#), "{text}");
+        store.open();
+        names_key(&store);
+        assert_eq!(passed_over(store.engine()), [7_u32.to_be_bytes()]);
+    }
+    store.put(&7_u32.to_be_bytes(), b"new");
+    store.check();
+    store.shut(true);
+    open::check(&store.path()).unwrap();
+}
+
+/// Returns the keys whose values a scan passes over. A walk must pass over the same ones.
+fn passed_over(engine: &Bitcask) -> Vec<Vec<u8>> {
+    let (mut scanned, mut walked) = (Vec::new(), Vec::new());
+    let note = |keys: &mut Vec<Vec<u8>>, key: &[u8], value: Result<&[u8]>| {
+        keys.extend(value.is_err().then(|| key.to_vec()));
+        ControlFlow::Continue(())
+    };
+    engine.scan_each(KeyRange::ALL, &mut |key, value| note(&mut scanned, key, value)).unwrap();
+    assert_eq!(engine.walk_each(0, &mut |key, value| note(&mut walked, key, value)).unwrap(), 0);
+    assert_eq!(scanned, walked);
+    scanned
+}
+
+/// A bit that flips in a segment of which there is no hint yet: the table knows what is alive in it.
+#[test]
+fn a_corrupt_segment_without_a_hint_is_merged_too() {
+    let mut store = sealed();
+    let first = store.segments()[0];
+    let (path, at) = (path_of(&store.path(), first), place_of(&store, first, 7));
+    fs::remove_file(hint::path_of(&path)).unwrap();
+    store.delete(&3_u32.to_be_bytes());
+    damage(&path, at + 500);
+    assert!(store.engine().files.merge_all(&|| false).unwrap());
+    assert!(!store.segments().contains(&first) && get(store.engine(), &7_u32.to_be_bytes()).is_err());
+    store.reopen(true);
+    assert_eq!(passed_over(store.engine()), [7_u32.to_be_bytes()]);
+    store.delete(&7_u32.to_be_bytes());
+    store.check();
+}
+
+#[test]
+fn a_damaged_segment_without_a_hint_is_refused_and_left_alone() {
+    for place in [40, 100, 30_000] {
+        let mut store = sealed();
+        let path = path_of(&store.path(), store.segments()[1]);
+        store.shut(true);
+        fs::remove_file(hint::path_of(&path)).unwrap();
+        damage(&path, place);
+        let before = fs::read(&path).unwrap();
+        let text = try_open(&store.path()).map(|_| ()).unwrap_err().to_string();
+        assert!(text.contains("0000000002.segment is damaged at byte") && text.contains("restore"), "{text}");
+        assert!(fs::read(&path).unwrap() == before);
+    }
+}
+
+#[test]
+fn a_sealed_segment_that_is_cut_anywhere_is_refused() {
+    let mut store = sealed();
+    let path = path_of(&store.path(), store.segments()[1]);
+    store.shut(true);
+    let bytes = fs::read(&path).unwrap();
+    // Also where a frame ends, before the mark that was the last thing written.
+    for len in [bytes.len() - 1, bytes.len() - 49, bytes.len() - 50, 2000, 30, 0] {
+        fs::write(&path, &bytes[..len]).unwrap();
+        let text = try_open(&store.path()).map(|_| ()).unwrap_err().to_string();
+        assert!(text.contains("0000000002.segment is damaged at byte"), "{len}: {text}");
+    }
+    fs::write(&path, bytes).unwrap();
+    store.open();
+    store.check();
+}
+
+#[test]
+fn a_segment_that_is_missing_is_named() {
+    let mut store = sealed();
+    store.shut(true);
+    fs::remove_file(path_of(&store.path(), 2)).unwrap();
+    for text in [try_open(&store.path()).map(|_| ()), open::check(&store.path()).map(|_| ())]
+        .map(|outcome| outcome.unwrap_err().to_string())
+    {
+        assert!(text.contains("0000000002.segment is not there"), "{text}");
+    }
+}
+
+#[test]
+fn a_hint_that_is_not_whole_or_not_of_this_segment_does_no_harm() {
+    let mut store = sealed();
+    let path = path_of(&store.path(), store.segments()[1]);
+    let hint = hint::path_of(&path);
+    let (bytes, other) =
+        (fs::read(&hint).unwrap(), fs::read(hint::path_of(&path_of(&store.path(), 1))).unwrap());
+    let flipped = (0..bytes.len()).step_by(97).map(|at| {
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 1;
+        bytes
+    });
+    let cut = [0, 3, 20, bytes.len() - 1].map(|len| bytes[..len].to_vec());
+    for damaged in flipped.chain(cut).chain([other]) {
+        store.shut(true);
+        fs::write(&hint, damaged).unwrap();
+        let remark = open::check(&store.path()).unwrap().remark.unwrap();
+        assert!(remark.contains("1 segments lack a sound hint"), "{remark}");
+        store.open();
+        store.check();
+    }
+    // It is made anew in the background.
+    store.shut(true);
+    let engine = Bitcask::open(&OpenOptions::for_check(&store.path())).unwrap();
+    engine.settle().unwrap();
+    assert!(fs::read(&hint).unwrap() == bytes);
+}
+
+#[test]
+fn a_check_counts_and_changes_nothing() {
+    let mut store = sealed();
+    assert!(open::check(&store.path()).unwrap_err().to_string().contains("in use"));
+    store.shut(true);
+    let contents =
+        || names(&store.path()).iter().map(|name| fs::read(store.path().join(name)).unwrap()).collect();
+    let before: Vec<_> = contents();
+    let sound = open::check(&store.path()).unwrap();
+    let expected = format!("{0} keys, {0} records in {1} segments", FULL * 3, store.segments().len());
+    assert_eq!((sound.holds, sound.remark), (expected, None));
+    assert!(contents() == before);
+}
+
+/// A segment alone is no log, and a repair of it would bring back what later ones have removed.
+#[test]
+fn a_segment_is_not_repaired() {
+    let mut store = sealed();
+    store.shut(true);
+    let path = path_of(&store.path(), 1);
+    let before = fs::read(&path).unwrap();
+    let text = repair_log(&path).unwrap_err().to_string();
+    assert!(text.contains("a segment of bitcask"), "{text}");
+    assert!(fs::read(&path).unwrap() == before);
+}
+
+/// Of the last segment and of a sealed one without a hint.
+#[test]
+fn segment_of_a_newer_format_is_refused_and_left_alone() {
+    for is_last in [false, true] {
+        let mut store = sealed();
+        let segments = store.segments();
+        let id = if is_last { segments.last() } else { segments.first() };
+        let path = path_of(&store.path(), *id.unwrap());
+        store.shut(true);
+        let _last_has_none = fs::remove_file(hint::path_of(&path));
+        let mut bytes = fs::read(&path).unwrap();
+        bytes["#KVBENCH:".len()] = b'4';
+        fs::write(&path, &bytes).unwrap();
+        let errors = [
+            try_open(&store.path()).map(drop).unwrap_err(),
+            open::check(&store.path()).map(drop).unwrap_err(),
+            repair_log(&path).map(drop).unwrap_err(),
+        ];
+        for error in errors {
+            assert!(error.to_string().contains("written by a newer version of kvbench"), "{error}");
+        }
+        assert!(fs::read(&path).unwrap() == bytes);
+    }
+}

@@ -1,0 +1,281 @@
+//! Merges: what they keep, what they remove, and who may read meanwhile.
+
+use super::{super::segment::before_open, *};
+use crate::engine::{KeyRange, Location};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use std::{
+    cell::Cell,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+#[test]
+fn a_full_segment_is_sealed_and_the_next_one_begun() {
+    let mut store = Store::new();
+    store.fill(0, FULL * 3, 0);
+    assert!(store.segments().len() >= 3, "{:?}", store.segments());
+    store.check();
+    store.reopen(false);
+    store.check();
+}
+
+#[test]
+fn a_merge_keeps_what_is_alive_and_removes_the_segment() {
+    let mut store = Store::new();
+    store.fill(0, FULL, 0);
+    let first = store.segments()[0];
+    store.fill(0, FULL / 2, 1);
+    store.delete(&(FULL - 1).to_be_bytes());
+    store.merge_oldest();
+    assert!(!store.segments().contains(&first));
+    store.check();
+    store.reopen(true);
+    store.check();
+}
+
+#[test]
+fn what_was_removed_does_not_come_back_with_any_merge() {
+    let mut store = Store::new();
+    store.put(b"deleted", b"old");
+    store.put(b"set again", b"old");
+    store.roll();
+    store.delete(b"deleted");
+    store.delete(b"set again");
+    store.roll();
+    store.put(b"set again", b"new");
+    store.roll();
+    while store.segments().len() > 1 {
+        store.merge_oldest();
+        assert_eq!(found_by_a_start(&store.path()), store.model);
+    }
+    store.check();
+}
+
+#[test]
+fn the_background_keeps_the_files_at_about_twice_what_is_alive() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data");
+    let engine = Bitcask::open(&OpenOptions::for_check(&path)).unwrap();
+    let mut model = Model::new();
+    for round in 0..40 {
+        for number in 0..FULL * 2 {
+            let (key, value) = (number.to_be_bytes(), value(number, round));
+            let mut batch = Batch::default();
+            batch.put(&key, &value);
+            engine.write(&batch, false).unwrap();
+            model.insert(key.into(), value);
+        }
+    }
+    engine.settle().unwrap();
+    let (all_bytes, live) = engine.files.bytes();
+    assert!(all_bytes - live <= live.max(SEGMENT), "{all_bytes} bytes, {live} of them alive");
+    assert!(engine.disk_size().unwrap() < 40 * SEGMENT / 4);
+    assert_eq!(all(&engine), model);
+    // Each sealed segment has its hint, and what is merged has left nothing.
+    let hints = names(&path).iter().filter(|name| name.ends_with(".hint")).count();
+    assert_eq!(hints, segments(&path).len() - 1);
+    engine.close().unwrap();
+    drop(engine);
+    assert_eq!(all(&try_open(&path).unwrap()), model);
+}
+
+#[test]
+fn a_clear_leaves_one_segment() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data");
+    let engine = Bitcask::open(&OpenOptions::for_check(&path)).unwrap();
+    let mut batch = Batch::default();
+    let value = vec![7; 4 * SEGMENT as usize];
+    batch.put(b"large", &value);
+    engine.write(&batch, false).unwrap();
+    let mut batch = Batch::default();
+    batch.clear();
+    batch.put(b"after", b"1");
+    engine.write(&batch, false).unwrap();
+    engine.settle().unwrap();
+    assert_eq!(segments(&path).len(), 1);
+    assert!(engine.disk_size().unwrap() < SEGMENT);
+    drop(engine);
+    assert_eq!(all(&try_open(&path).unwrap()), Model::from([(b"after".to_vec(), b"1".to_vec())]));
+}
+
+#[test]
+fn whoever_reads_sees_one_moment_whatever_is_merged_meanwhile() {
+    let mut store = Store::new();
+    store.fill(0, FULL * 4, 0);
+    let before = store.model.clone();
+    let (mut found, mut merged) = (Model::new(), false);
+    store
+        .engine()
+        .scan(KeyRange::ALL, &mut |key, value| {
+            if !merged {
+                // Everything changes, and no file of before is left.
+                let mut batch = Batch::default();
+                (0..FULL * 4).for_each(|number| batch.put(&[], &value[..number as usize % 9]));
+                before.keys().for_each(|key| batch.put(key, b"changed"));
+                store.engine().write(&batch, false).unwrap();
+                let last = *store.segments().last().unwrap();
+                assert!(store.engine().files.merge_all(&|| false).unwrap());
+                assert!(store.segments()[0] > last);
+                merged = true;
+            }
+            found.insert(key.to_vec(), value.to_vec());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert!(found == before, "{} of {} keys", found.len(), before.len());
+    assert_eq!(get(store.engine(), &1_u32.to_be_bytes()).unwrap().as_deref(), Some(&b"changed"[..]));
+}
+
+#[test]
+fn more_segments_than_may_be_open_are_read() {
+    let mut store = Store::new();
+    for number in 0..60_u32 {
+        store.put(&number.to_be_bytes(), &[number as u8; 10]);
+        store.roll();
+    }
+    store.shut(true);
+    store.engine = Some(open_with_few_files(&store.path()));
+    assert_eq!(all(store.engine()), store.model);
+    assert!(open_files(&store) < 30, "{} files", open_files(&store));
+}
+
+fn open_with_few_files(path: &Path) -> Bitcask {
+    let mut options = OpenOptions::for_check(path);
+    options.max_files = 0;
+    assert!(matches!(options.location, Location::Path(_)));
+    let engine = Bitcask::open(&options).unwrap();
+    engine.background.stop();
+    engine
+}
+
+/// Returns the number of descriptors of this process below the store's directory.
+fn open_files(store: &Store) -> usize {
+    let files = fs::read_dir("/proc/self/fd").unwrap();
+    let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
+    targets.filter(|target| target.starts_with(store.path())).count()
+}
+
+#[test]
+fn sealed_segments_are_closed_beyond_the_limit() {
+    let mut store = Store::new();
+    store.shut(true);
+    store.engine = Some(open_with_few_files(&store.path()));
+    for number in 0..60_u32 {
+        store.put(&number.to_be_bytes(), &[number as u8; 10]);
+        store.roll();
+        assert!(open_files(&store) < 30, "{} files after {number} segments", open_files(&store));
+    }
+    store.check();
+    assert!(store.engine().files.merge_all(&|| false).unwrap());
+    store.fill(0, FULL * 3, 1);
+    store.check();
+    assert!(open_files(&store) < 30, "{} files", open_files(&store));
+}
+
+/// A scan keeps the removed segments open that it may still read: a merge waits for the scan before they are too many.
+#[test]
+fn a_merge_beside_a_scan_keeps_the_limit_of_open_files() {
+    let mut store = Store::new();
+    for number in 0..60_u32 {
+        store.put(&number.to_be_bytes(), &[number as u8; 10]);
+        store.roll();
+    }
+    store.shut(true);
+    store.engine = Some(open_with_few_files(&store.path()));
+    let (mut most, polls) = (0, Cell::new(0));
+    store
+        .engine()
+        .scan(KeyRange::ALL, &mut |_, _| {
+            // It gives up when it has waited for a while.
+            let stop = || {
+                polls.set(polls.get() + 1);
+                polls.get() > 200
+            };
+            let whole = store.engine().files.merge_all(&stop).unwrap();
+            most = open_files(&store).max(most);
+            assert!(!whole, "all is merged, and {most} files are open");
+            ControlFlow::Break(())
+        })
+        .unwrap();
+    assert!(most < 30, "{most} files");
+    assert!(store.engine().files.merge_all(&|| false).unwrap());
+    store.check();
+}
+
+/// A read has found the file closed, a merge removes it, and the read goes on.
+#[test]
+fn a_read_that_opens_a_segment_which_a_merge_removes_succeeds() {
+    let mut store = Store::new();
+    for number in 0..40_u32 {
+        store.put(&number.to_be_bytes(), &[number as u8; 10]);
+        store.roll();
+    }
+    store.shut(true);
+    store.engine = Some(open_with_few_files(&store.path()));
+    store.check();
+    // Every file that may stay open is; the last sealed segment is closed.
+    let last = store.engine().files.segments.sealed().pop().unwrap();
+    let number = last.id - 1;
+    let engine = Arc::new(store.engine.take().unwrap());
+    let merged = Arc::new(AtomicBool::new(false));
+    let (merging, done) = (Arc::clone(&engine), Arc::clone(&merged));
+    before_open(move || {
+        assert!(merging.files.merge_all(&|| false).unwrap());
+        done.store(true, Ordering::Relaxed);
+    });
+    let found = get(&engine, &number.to_be_bytes()).unwrap();
+    assert!(merged.load(Ordering::Relaxed) && !last.path.exists(), "the file was open");
+    assert_eq!(found, Some(vec![number as u8; 10]));
+}
+
+#[test]
+fn many_keys_in_one_read() {
+    let mut store = Store::new();
+    store.fill(0, 6000, 3);
+    store.check();
+}
+
+/// Random writes, rolls, merges, kills and restarts, against a plain map.
+#[test]
+fn random_merges_and_restarts_leave_what_a_map_holds() {
+    for seed in 0..8 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut store = Store::new();
+        for _ in 0..400 {
+            let key = [rng.random_range(0..30_u8)];
+            match rng.random_range(0..100) {
+                0..50 => {
+                    let length = rng.random_range(0..6000);
+                    store.put(&key, &value(rng.random(), rng.random()).repeat(6)[..length]);
+                }
+                50..75 => store.delete(&key),
+                75..76 => {
+                    let mut batch = Batch::default();
+                    batch.clear();
+                    store.engine().write(&batch, false).unwrap();
+                    store.model.clear();
+                }
+                76..80 => store.roll(),
+                80..85 => store.merge_oldest(),
+                85..90 => {
+                    let sealed = store.engine().files.segments.sealed();
+                    let ids: Vec<_> = sealed.iter().map(|segment| segment.id).collect();
+                    if !ids.is_empty() {
+                        let _waits_for_older_ones = store.merge(ids[rng.random_range(0..ids.len())]);
+                    }
+                }
+                90..92 => assert!(store.engine().files.merge_all(&|| false).unwrap()),
+                92..95 => {
+                    let sealed = store.engine().files.segments.sealed();
+                    sealed.iter().for_each(|segment| super::super::reading::write_hint(segment).unwrap());
+                }
+                _ => store.reopen(rng.random()),
+            }
+            assert_eq!(all(store.engine()), store.model, "seed {seed}");
+        }
+        store.check();
+    }
+}

@@ -1,0 +1,184 @@
+//! Tests of what only this engine has: segments, merges, hints.
+
+mod corruption;
+mod crashes;
+mod members;
+mod merging;
+mod space;
+
+use super::{
+    Bitcask,
+    segment::{id_of, path_of},
+    space::SEGMENT,
+};
+use crate::engine::{Batch, Engine, OpenOptions, Result};
+use std::{
+    collections::BTreeMap,
+    fs,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A store, and what it must hold.
+struct Store {
+    directory: tempfile::TempDir,
+    engine: Option<Bitcask>,
+    model: Model,
+}
+
+fn try_open(path: &Path) -> Result<Bitcask> {
+    let engine = Bitcask::open(&OpenOptions::for_check(path))?;
+    // The tests decide what is done when.
+    engine.background.stop();
+    Ok(engine)
+}
+
+impl Store {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Some(try_open(&directory.path().join("data")).unwrap());
+        Self { directory, engine, model: Model::new() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("data").canonicalize().unwrap()
+    }
+
+    fn engine(&self) -> &Bitcask {
+        self.engine.as_ref().unwrap()
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) {
+        let mut batch = Batch::default();
+        batch.put(key, value);
+        self.engine().write(&batch, false).unwrap();
+        self.model.insert(key.into(), value.into());
+    }
+
+    fn delete(&mut self, key: &[u8]) {
+        let mut batch = Batch::default();
+        batch.delete(key);
+        self.engine().write(&batch, false).unwrap();
+        self.model.remove(key);
+    }
+
+    /// Writes so many values of a kilobyte, all different, to keys from this number on.
+    fn fill(&mut self, first: u32, count: u32, seed: u8) {
+        for number in first..first + count {
+            self.put(&number.to_be_bytes(), &value(number, seed));
+        }
+    }
+
+    fn roll(&self) {
+        let files = &self.engine().files;
+        files.try_roll(&mut files.lock_writer()).unwrap();
+    }
+
+    fn merge_oldest(&self) {
+        assert!(self.engine().files.merge_oldest(&|| false).unwrap());
+    }
+
+    /// As a kill leaves it, unless it is closed.
+    fn shut(&mut self, close: bool) {
+        let engine = self.engine.take().unwrap();
+        if close {
+            engine.close().unwrap();
+        }
+    }
+
+    fn open(&mut self) {
+        self.engine = Some(try_open(&self.path()).unwrap());
+    }
+
+    fn reopen(&mut self, close: bool) {
+        self.shut(close);
+        self.open();
+    }
+
+    /// Everything is there, and nothing else, to a scan, a walk, reads and a count.
+    fn check(&self) {
+        assert_eq!(all(self.engine()), self.model);
+        assert_eq!(walked(self.engine()), self.model);
+        assert_eq!(self.engine().count().unwrap(), self.model.len() as u64);
+        let keys: Vec<&[u8]> = self.model.keys().map(Vec::as_slice).chain([&b"absent"[..]]).collect();
+        let mut values = self.model.values();
+        let mut compare = |_, value: Option<&[u8]>| {
+            assert_eq!(value, values.next().map(Vec::as_slice));
+            ControlFlow::Continue(())
+        };
+        self.engine().read(&keys, &mut compare).unwrap();
+    }
+
+    fn segments(&self) -> Vec<u32> {
+        segments(&self.path())
+    }
+}
+
+fn value(number: u32, seed: u8) -> Vec<u8> {
+    (0..1000).map(|at: u32| (number.wrapping_mul(31).wrapping_add(at * 7) as u8) ^ seed).collect()
+}
+
+fn all(engine: &Bitcask) -> Model {
+    let mut found = Model::new();
+    let mut add = |key: &[u8], value: &[u8]| {
+        assert!(found.insert(key.into(), value.into()).is_none(), "visited twice");
+        ControlFlow::Continue(())
+    };
+    engine.scan(crate::engine::KeyRange::ALL, &mut add).unwrap();
+    found
+}
+
+fn walked(engine: &Bitcask) -> Model {
+    let (mut found, mut position) = (Model::new(), 0);
+    loop {
+        let mut add = |key: &[u8], value: &[u8]| {
+            found.insert(key.into(), value.into());
+            ControlFlow::Break(())
+        };
+        position = engine.walk(position, &mut add).unwrap();
+        if position == 0 {
+            return found;
+        }
+    }
+}
+
+fn get(engine: &Bitcask, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    let mut found = None;
+    engine.read(&[key], &mut |_, value| {
+        found = value.map(Vec::from);
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
+
+fn names(path: &Path) -> Vec<String> {
+    let entries = fs::read_dir(path).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn segments(path: &Path) -> Vec<u32> {
+    names(path).iter().filter_map(|name| id_of(name)).collect()
+}
+
+/// Copies a store's files.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for name in names(from) {
+        fs::copy(from.join(&name), to.join(&name)).unwrap();
+    }
+}
+
+/// What the next start finds when the process, or this copy of its files, ends now.
+fn found_by_a_start(path: &Path) -> Model {
+    let scratch = tempfile::tempdir().unwrap();
+    let to = scratch.path().join("copy");
+    copy(path, &to);
+    all(&try_open(&to).unwrap())
+}
+
+/// Numbers of values that fill a segment.
+const FULL: u32 = (SEGMENT / 1000) as u32 + 1;

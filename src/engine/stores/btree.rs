@@ -1,0 +1,157 @@
+//! `btree`: the standard library's B-tree in memory, an append-only file on disk.
+
+use crate::engine::{
+    Check, Compression, Family, Info, KeyRange, Kind, Op, OpenFiles, VisitValue, Writers, aof,
+    memory_table::{Budget, HEAVY, Memory, Next, Table, VisitNext, free_each, free_in_order},
+};
+use smallvec::SmallVec;
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    mem,
+    ops::Bound,
+};
+
+/// The engine's row in the list.
+pub const KIND: Kind = Kind {
+    info: &INFO,
+    open: |options| Memory::<BTree>::open(&INFO, options),
+    recognise: aof::recognise,
+    check: Check::Reading(aof::check),
+};
+
+static INFO: Info = Info {
+    name: "btree",
+    library: "std::collections::BTreeMap",
+    family: Family::MemoryBTree,
+    ordered: true,
+    in_memory: true,
+    constant_count: true,
+    allocates_in_rust: true,
+    has_map_size: false,
+    has_direct_reads: false,
+    writers: Writers::One,
+    compression: &[Compression::None],
+    cache: "not used: all data are in memory",
+    open_files: OpenFiles::always(8),
+    loss: aof::LOSS,
+    caveats: aof::CAVEATS,
+};
+
+/// A key, inside the tree's node unless it is longer than this. In a box, each comparison would wait for
+/// memory: a look-up among a million keys took half as long again.
+type Key = SmallVec<[u8; 24]>;
+
+/// A B-tree of pairs.
+#[derive(Default)]
+pub(in crate::engine) struct BTree(BTreeMap<Key, Box<[u8]>>);
+
+impl BTree {
+    fn set(&mut self, key: &[u8], value: &[u8], heavy: &mut Vec<(Key, Box<[u8]>)>) {
+        match self.0.get_mut(key) {
+            Some(old) if old.len() == value.len() => old.copy_from_slice(value),
+            Some(old) => free(mem::replace(old, value.into()), heavy),
+            None => drop(self.0.insert(Key::from_slice(key), value.into())),
+        }
+    }
+}
+
+/// Frees a value, unless that takes long: then it is added to `heavy`.
+fn free(value: Box<[u8]>, heavy: &mut Vec<(Key, Box<[u8]>)>) {
+    if value.len() > HEAVY {
+        heavy.push((Key::new(), value));
+    }
+}
+
+impl Table for BTree {
+    /// The last key that was visited.
+    type Position = Option<Key>;
+    type Pair = (Key, Box<[u8]>);
+
+    fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        self.0.get(key).map(Box::as_ref)
+    }
+
+    fn read(&self, keys: &[&[u8]], mut budget: Budget, visit: &mut VisitValue<'_>) -> Option<usize> {
+        for (index, key) in keys.iter().enumerate() {
+            let value = self.get(key);
+            if budget.is_over(value) {
+                return Some(index);
+            }
+            if visit(index, value).is_break() {
+                return None;
+            }
+        }
+        None
+    }
+
+    fn write(&mut self, ops: &[Op<'_>], heavy: &mut Vec<Self::Pair>) {
+        for op in ops {
+            match *op {
+                Op::Put { key, value } => self.set(key, value, heavy),
+                Op::Delete { key } => self.0.remove(key).into_iter().for_each(|value| free(value, heavy)),
+                Op::Clear => {}
+            }
+        }
+    }
+
+    fn pair(key: &[u8], value: &[u8]) -> Self::Pair {
+        (Key::from_slice(key), value.into())
+    }
+
+    fn key(pair: &Self::Pair) -> &[u8] {
+        &pair.0
+    }
+
+    fn put(&mut self, (key, value): Self::Pair) -> Option<Self::Pair> {
+        match self.0.entry(key) {
+            Entry::Occupied(mut entry) => {
+                let old = mem::replace(entry.get_mut(), value);
+                Some((entry.key().clone(), old))
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(value);
+                None
+            }
+        }
+    }
+
+    fn take(&mut self, key: &[u8]) -> Option<Self::Pair> {
+        self.0.remove_entry(key)
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn free(self, pause: &mut dyn FnMut()) {
+        let Self(mut pairs) = self;
+        let mut values = Vec::with_capacity(pairs.len());
+        values.extend(pairs.values_mut().map(mem::take));
+        // The nodes first: one alone between values that are still there is a hole of a size like all others.
+        free_each(pairs, pause);
+        free_in_order(values, |value| value.as_ptr().addr(), pause);
+    }
+
+    fn walk(&self, range: KeyRange<'_>, position: &mut Self::Position, visit: &mut VisitNext<'_>) -> bool {
+        let start = position.as_deref().map_or(range.start, Bound::Excluded);
+        // `BTreeMap::range` panics on bounds that cross.
+        if (KeyRange { start, end: range.end }).is_empty() {
+            return false;
+        }
+        for (key, value) in self.0.range::<[u8], _>((start, range.end)) {
+            match visit(key, value) {
+                Next::On => {}
+                Next::Pause => {
+                    *position = Some(key.clone());
+                    return true;
+                }
+                Next::Stop => return false,
+            }
+        }
+        false
+    }
+
+    fn is_past(&self, position: &Self::Position, key: &[u8]) -> bool {
+        position.as_deref().is_some_and(|position| key <= position)
+    }
+}

@@ -1,0 +1,285 @@
+//! `canopydb`: a B+ tree behind a write-ahead log, in Rust.
+
+use crate::engine::{
+    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
+    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::FirstTree,
+    path,
+};
+use canopydb::{Database, DbOptions, EnvOptions, ReadTransaction, Tree, TreeOptions};
+use std::{
+    fs, io,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+    time::Duration,
+};
+
+/// The engine's row in the list.
+pub const KIND: Kind =
+    Kind { info: &INFO, open: Canopy::open, recognise, check: Check::OpeningACopy(check_copy) };
+
+const NAME: &str = "canopydb";
+
+static INFO: Info = Info {
+    name: NAME,
+    library: "canopydb 0.2.5",
+    family: Family::CowBTree,
+    ordered: true,
+    in_memory: false,
+    constant_count: true,
+    allocates_in_rust: true,
+    has_map_size: false,
+    has_direct_reads: false,
+    writers: Writers::Turns,
+    compression: &[Compression::None],
+    cache: "page cache of this size; besides, pages that are not yet in the file: usually 64 MiB, at most 256 MiB",
+    // The lock, the data, and files of the log, which are switched at each checkpoint.
+    open_files: OpenFiles::always(32),
+    loss: [
+        Loss { kill: FULL_DISK, power_cut: FULL_DISK },
+        Loss {
+            kill: FULL_DISK,
+            power_cut: Lost::new(Extent::Everything, "about a second; possibly everything after a full disk"),
+        },
+        Loss {
+            kill: FULL_DISK,
+            power_cut: Lost::new(
+                Extent::Everything,
+                "what the system had not written; possibly everything after a full disk",
+            ),
+        },
+    ],
+    caveats: &[
+        Caveat::new(
+            "Experimental: a library of one author. It is not in the default build (--features canopydb), and depends on a \
+            release candidate of dashmap.",
+        ),
+        Caveat::new(
+            "Changed pages stay in memory until a checkpoint writes them: every 30 seconds, or when they are 64 MiB. A \
+            start replays the log since the last one.",
+        ),
+        Caveat::new(
+            "It takes damage in its log for the end of the log, and drops everything behind it without an error.",
+        ),
+        Caveat::new(
+            "Each read begins a transaction and looks up its tree: a transaction of canopydb cannot be shared by threads.",
+        ),
+        Caveat::new(
+            "--compression is of values above 12 KiB, and has an effect only when the data are created.",
+        ),
+        Caveat::new(
+            "In 10 of 20 tests with a full disk (kvbench torture --store canopydb --fsync always --mode full), writes that \
+             were acknowledged around the first failed write were gone after the next kill, and not only the last ones.",
+        ),
+        Caveat::new(
+            "After a failed write or sync (also on a full disk) it accepts no writes until a restart.",
+        ),
+    ],
+};
+
+/// What a kill loses: canopydb's log is damaged by a write that finds no space, and is read up to the damage.
+const FULL_DISK: Lost =
+    Lost::new(Extent::Everything, "usually nothing; after a full disk possibly everything (10 of 20 tests)");
+
+/// Longest key: what Redis takes. canopydb's own limit is 1 GiB.
+const MAX_KEY: usize = 512 << 20;
+
+/// The directory within ours that is canopydb's.
+const ENVIRONMENT: &str = "canopydb";
+
+/// The file that canopydb locks, which is there from the first start on.
+const LOCK: &str = "LOCK";
+
+/// The only tree.
+const TREE: &[u8] = b"kv";
+
+fn recognise(path: &Path) -> bool {
+    path.join(ENVIRONMENT).join(LOCK).is_file()
+}
+
+struct Canopy {
+    db: Database,
+    path: PathBuf,
+    /// Why it takes no more writes. Half of a commit may be in the log after a failed write; canopydb goes on behind it,
+    /// and the next start would take it for the log's end.
+    refusal: OnceLock<String>,
+}
+
+impl Canopy {
+    fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        let Location::Path(path) = &options.location else {
+            return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
+        };
+        if let Some(first) = FirstTree::begin(path, ENVIRONMENT)? {
+            fs::create_dir(first.path()).map_err(Error::io("create", first.path()))?;
+            drop(open_at(first.path(), options).map_err(|error| fail(error, path))?);
+            first.end()?;
+        }
+        let db = open_at(&path.join(ENVIRONMENT), options).map_err(|error| fail(error, path))?;
+        Ok(Box::new(Self { db, path: path.clone(), refusal: OnceLock::new() }))
+    }
+
+    fn fail(&self, error: canopydb::Error) -> Error {
+        fail(error, &self.path)
+    }
+
+    /// Lends the tree as of the last commit.
+    fn with_latest<R>(&self, f: impl FnOnce(&Tree<'_>) -> Result<R, canopydb::Error>) -> Result<R> {
+        let read = || {
+            let latest: ReadTransaction = self.db.begin_read()?;
+            let tree = latest.get_tree(TREE)?.ok_or_else(missing)?;
+            f(&tree)
+        };
+        read().map_err(|error| self.fail(error))
+    }
+
+    /// Changes the log, unless an earlier change of it failed.
+    fn change(&self, change: impl FnOnce() -> Result<(), canopydb::Error>) -> Result<()> {
+        if let Some(why) = self.refusal.get() {
+            return Err(Error::io("write", &self.path)(io::Error::other(why.as_str())));
+        }
+        change().map_err(|error| {
+            self.refusal.get_or_init(|| format!("refused since an earlier failure: {error}"));
+            self.fail(error)
+        })
+    }
+
+    fn apply(&self, batch: &Batch<'_>, sync: bool) -> Result<(), canopydb::Error> {
+        let (clear, ops) = batch.after_clear();
+        // Dropped without a commit, the transaction leaves nothing behind.
+        let txn = self.db.begin_write()?;
+        {
+            let mut tree = txn.get_tree(TREE)?.ok_or_else(missing)?;
+            if clear {
+                tree.clear()?;
+            }
+            for op in ops {
+                match *op {
+                    Op::Put { key, value } => tree.insert(key, value)?,
+                    Op::Delete { key } => drop(tree.delete(key)?),
+                    Op::Clear => {}
+                }
+            }
+        }
+        txn.commit_with(sync)?;
+        Ok(())
+    }
+}
+
+fn missing() -> canopydb::Error {
+    canopydb::Error::Io(io::Error::new(io::ErrorKind::InvalidData, "the tree of the keys is missing"))
+}
+
+fn open_at(path: &Path, options: &OpenOptions) -> Result<Database, canopydb::Error> {
+    let mut environment = EnvOptions::new(path);
+    environment.page_cache_size = usize::try_from(options.cache_size).unwrap_or(usize::MAX);
+    environment.file_lock_timeout = Duration::ZERO;
+    // kvbench has a timer of its own.
+    environment.wal_background_sync_interval = None;
+    let db = Database::with_options(environment, DbOptions::new())?;
+    if db.begin_read()?.get_tree(TREE)?.is_none() {
+        let mut tree = TreeOptions::new();
+        tree.compress_overflow_values = None;
+        let txn = db.begin_write()?;
+        drop(txn.get_or_create_tree_with(TREE, tree)?);
+        txn.commit_with(true)?;
+    }
+    Ok(db)
+}
+
+/// Without checksums of pages only what is read tells of damage.
+fn check_copy(path: &Path) -> Result<Sound> {
+    let remark =
+        "canopydb's pages have no checksums here, and damage in its log is taken for the end of the log";
+    let sound = Sound::by_scan(Canopy::open(&OpenOptions::for_check(path))?)?;
+    Ok(Sound { remark: Some(remark.into()), ..sound })
+}
+
+fn fail(error: canopydb::Error, path: &Path) -> Error {
+    match error {
+        canopydb::Error::EnvironmentLocked => Error::Locked { path: path.into() },
+        canopydb::Error::Io(source) | canopydb::Error::FatalIo(source) => {
+            Error::Io { action: "access", path: path.into(), source }
+        }
+        error => Error::library(NAME, error),
+    }
+}
+
+impl Engine for Canopy {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        (0, MAX_KEY)
+    }
+
+    fn is_memory_only(&self) -> bool {
+        false
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        let mut at = 0;
+        let read = self.with_latest(|tree| {
+            for (index, key) in keys.iter().enumerate() {
+                at = index;
+                if let ControlFlow::Break(()) = visit(index, tree.get(key)?.as_deref()) {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        read.map_err(|error| error.of_value(at, keys.get(at).copied().unwrap_or_default(), false))
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        batch.check_keys(NAME, self.key_limits())?;
+        self.change(|| self.apply(batch, sync))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.change(|| self.db.sync())
+    }
+
+    /// Each write says whether it is synced.
+    fn set_fsync(&self, _: Fsync) -> Result<()> {
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.sync()?;
+        self.db.checkpoint().map_err(|error| self.fail(error))
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.with_latest(|tree| {
+            for pair in tree.range::<&[u8]>((range.start, range.end))? {
+                let (key, value) = pair?;
+                if let ControlFlow::Break(()) = visit(&key, &value) {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn count(&self) -> Result<u64> {
+        self.with_latest(|tree| Ok(tree.len()))
+    }
+
+    fn disk_size(&self) -> Result<u64> {
+        path::disk_size(&self.path)
+    }
+
+    fn compact(self: Box<Self>) -> Result<()> {
+        self.db.compact().map_err(|error| self.fail(error))?;
+        self.close()
+    }
+
+    fn close(&self) -> Result<()> {
+        self.sync()
+    }
+}

@@ -1,0 +1,332 @@
+//! `fjall`: fjall 3, a log-structured merge tree in Rust.
+
+use crate::engine::{
+    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
+    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::FirstTree,
+    path,
+};
+use crossbeam_utils::sync::ShardedLock;
+use fjall::{
+    CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot,
+    config::CompressionPolicy,
+};
+use std::{
+    mem,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError},
+    thread,
+    time::Duration,
+};
+
+/// The engine's row in the list.
+pub const KIND: Kind =
+    Kind { info: &INFO, open: Fjall::open, recognise, check: Check::OpeningACopy(check_copy) };
+
+const NAME: &str = "fjall";
+
+static INFO: Info = Info {
+    name: NAME,
+    library: "fjall 3.1.13, lsm-tree 3.1.10",
+    family: Family::Lsm,
+    ordered: true,
+    in_memory: false,
+    constant_count: false,
+    allocates_in_rust: true,
+    has_map_size: false,
+    has_direct_reads: false,
+    writers: Writers::Turns,
+    compression: &[Compression::None, Compression::Lz4],
+    cache: "one budget: half of it for the block cache, an eighth (at most 64 MiB) for each memtable, of which two \
+            are usual and four the most",
+    // Journals, directories, tables that are written; and one of a table that no other read has open.
+    open_files: OpenFiles { least: OWN_FILES + 16, most: OWN_FILES + 900, per_read: 1 },
+    loss: [
+        Loss::NOTHING,
+        Loss::power_cut(Lost::seconds("about a second")),
+        Loss::power_cut(Lost::new(Extent::Unwritten, "what the system had not written")),
+    ],
+    caveats: &[
+        Caveat::new(
+            "Flushes and compactions run on two background threads, during the load that is measured.",
+        ),
+        Caveat::new(
+            "Writes that are faster than compaction wait until it catches up. fjall's own wait does not end after \
+            its background work has failed (on a full disk), so kvbench waits before fjall does.",
+        ),
+        Caveat::new(
+            "All reads share a snapshot that is taken after each commit, because fjall's plain get sees parts of a \
+            batch that is being applied.",
+        ),
+        Caveat::new(
+            "A sync holds the lock of the journal: under everysec, writes wait for the timer's sync, and under \
+            every policy for the sync at the beginning of each memtable flush.",
+        ),
+        Caveat::new(
+            "fjall may take a corrupt batch for the end of its journal, and then drops everything behind it without an \
+            error (fjall's issue 311). A value with a flipped bit in the journal it finds, and does not start.",
+        ),
+        Caveat::new(
+            "FLUSHDB deletes every key separately, because fjall's own clear cannot be part of a batch.",
+        ),
+        Caveat::new(
+            "The journal keeps up to 64 MB of writes that are already in tables. Small writes are not compressed \
+            in it.",
+        ),
+        Caveat::new("--compression has an effect only when the data are created."),
+        Caveat::new("After a failed write (also on a full disk) it accepts no writes until a restart."),
+        Caveat::new("Keys have 1 to 65,535 bytes."),
+    ],
+};
+
+/// fjall writes a longer key's length into 16 bits, and panics at an empty one.
+const KEY_LIMITS: (usize, usize) = (1, u16::MAX as usize);
+
+/// Open files that are no tables, or tables while they are written.
+const OWN_FILES: u64 = 24;
+
+/// Largest memtable; fjall's default.
+const MEMTABLE: u64 = 64 << 20;
+
+/// As many as RocksDB has here; fjall's default on two cores.
+const THREADS: usize = 2;
+
+/// The directory within ours that is fjall's.
+const TREE: &str = "fjall";
+
+/// The file that fjall knows its data by.
+const VERSION: &str = "version";
+
+const KEYSPACE: &str = "kv";
+
+fn recognise(path: &Path) -> bool {
+    path.join(TREE).join(VERSION).is_file()
+}
+
+struct Fjall {
+    /// What readers see: all of the last batch.
+    latest: ShardedLock<Arc<Snapshot>>,
+    keyspace: Keyspace,
+    db: Database,
+    path: PathBuf,
+}
+
+impl Fjall {
+    fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        let Location::Path(path) = &options.location else {
+            return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
+        };
+        if let Some(first) = FirstTree::begin(path, TREE)? {
+            drop(open_at(first.path(), options).map_err(|error| fail(error, path))?);
+            first.end()?;
+        }
+        let (db, keyspace) = open_at(&path.join(TREE), options).map_err(|error| fail(error, path))?;
+        let latest = ShardedLock::new(Arc::new(db.snapshot()));
+        Ok(Box::new(Self { latest, keyspace, db, path: path.clone() }))
+    }
+
+    fn fail(&self, error: fjall::Error) -> Error {
+        fail(error, &self.path)
+    }
+
+    /// The state as of the last commit.
+    fn latest(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Shows readers the new state.
+    fn show(&self) {
+        // Taken under the lock: of two writers, the older state must not replace the newer.
+        let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
+        let old = mem::replace(&mut *latest, Arc::new(self.db.snapshot()));
+        drop(latest);
+        drop(old);
+    }
+
+    fn apply(&self, batch: &Batch<'_>, sync: bool) -> Result<(), fjall::Error> {
+        let (clear, ops) = batch.after_clear();
+        let mode = if sync { PersistMode::SyncData } else { PersistMode::Buffer };
+        let mut converted = self.db.batch().durability(Some(mode));
+        if clear {
+            for pair in self.latest().iter(&self.keyspace) {
+                converted.remove(&self.keyspace, pair.key()?);
+            }
+        }
+        for op in ops {
+            match *op {
+                Op::Put { key, value } => converted.insert(&self.keyspace, key, value),
+                Op::Delete { key } => converted.remove(&self.keyspace, key),
+                Op::Clear => {}
+            }
+        }
+        converted.commit()
+    }
+
+    /// Waits where the commit would: it would not look whether there is anything to wait for.
+    fn wait_for_room(&self) -> Result<(), fjall::Error> {
+        // A commit waits at 4 memtables, and may make two more of them full; and at 30 tables of the first level.
+        const MEMTABLES: usize = 1;
+        const TABLES: usize = 27;
+        self.wait_while(|| {
+            self.keyspace.sealed_memtable_count() > MEMTABLES || self.keyspace.l0_table_count() > TABLES
+        })
+    }
+
+    /// Waits, unless background work has failed.
+    fn wait_while(&self, busy: impl Fn() -> bool) -> Result<(), fjall::Error> {
+        while busy() {
+            // Tells of failures.
+            self.db.persist(PersistMode::Buffer)?;
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Writes the memtable to a table, and waits for the compactions that follow.
+    fn flush(&self) -> Result<(), fjall::Error> {
+        self.keyspace.rotate_memtable()?;
+        // A compaction is asked for in the moment between.
+        let mut quiet = 0;
+        while quiet < 3 {
+            let busy = || {
+                self.keyspace.sealed_memtable_count() + self.db.outstanding_flushes() > 0
+                    || self.db.active_compactions() > 0
+            };
+            quiet = if busy() { 0 } else { quiet + 1 };
+            self.wait_while(busy)?;
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
+fn open_at(path: &Path, options: &OpenOptions) -> Result<(Database, Keyspace), fjall::Error> {
+    let compression = match options.compression {
+        Compression::None => CompressionType::None,
+        Compression::Lz4 => CompressionType::Lz4,
+    };
+    let files = options.max_files.clamp(INFO.open_files.least, INFO.open_files.most) - OWN_FILES;
+    let db = Database::builder(path)
+        .cache_size(options.cache_size / 2)
+        .worker_threads(THREADS)
+        .max_cached_files(Some(files as usize))
+        .journal_compression(compression)
+        .open()?;
+    let memtable = (options.cache_size / 8).clamp(1 << 20, MEMTABLE);
+    let create = || {
+        KeyspaceCreateOptions::default()
+            .max_memtable_size(memtable)
+            .data_block_compression_policy(CompressionPolicy::all(compression))
+    };
+    let keyspace = db.keyspace(KEYSPACE, create)?;
+    Ok((db, keyspace))
+}
+
+/// fjall compares each block with its checksum when it reads it.
+fn check_copy(path: &Path) -> Result<Sound> {
+    let remark = "some damage in its journal is not found: fjall takes it for the end of the journal, as after a crash";
+    let sound = Sound::by_scan(Fjall::open(&OpenOptions::for_check(path))?)?;
+    Ok(Sound { remark: Some(remark.into()), ..sound })
+}
+
+fn fail(error: fjall::Error, path: &Path) -> Error {
+    match error {
+        fjall::Error::Locked => Error::Locked { path: path.into() },
+        fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
+            Error::Io { action: "access", path: path.into(), source }
+        }
+        fjall::Error::Poisoned => {
+            Error::library(NAME, "an earlier write or its background work failed; it accepts no writes")
+        }
+        error => Error::library(NAME, error),
+    }
+}
+
+impl Engine for Fjall {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        KEY_LIMITS
+    }
+
+    fn is_memory_only(&self) -> bool {
+        false
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        let (min, max) = KEY_LIMITS;
+        let snapshot = self.latest();
+        for (index, key) in keys.iter().enumerate() {
+            let value = match key.len() {
+                len if (min..=max).contains(&len) => snapshot
+                    .get(&self.keyspace, key)
+                    .map_err(|error| self.fail(error).of_value(index, key, false))?,
+                _ => None,
+            };
+            if let ControlFlow::Break(()) = visit(index, value.as_deref()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        batch.check_keys(NAME, KEY_LIMITS)?;
+        self.wait_for_room().and_then(|()| self.apply(batch, sync)).map_err(|error| self.fail(error))?;
+        self.show();
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.db.persist(PersistMode::SyncData).map_err(|error| self.fail(error))
+    }
+
+    /// Each write says whether it is synced.
+    fn set_fsync(&self, _: Fsync) -> Result<()> {
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.sync()?;
+        self.flush().map_err(|error| self.fail(error))
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let snapshot = self.latest();
+        for pair in snapshot.range::<&[u8], _>(&self.keyspace, (range.start, range.end)) {
+            let (key, value) = pair.into_inner().map_err(|error| self.fail(error))?;
+            if let ControlFlow::Break(()) = visit(&key, &value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> Result<u64> {
+        let mut count = 0;
+        for pair in self.latest().iter(&self.keyspace) {
+            pair.key().map_err(|error| self.fail(error))?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn disk_size(&self) -> Result<u64> {
+        path::disk_size(&self.path)
+    }
+
+    fn compact(self: Box<Self>) -> Result<()> {
+        self.settle()?;
+        self.keyspace.major_compact().map_err(|error| self.fail(error))?;
+        self.close()
+    }
+
+    fn close(&self) -> Result<()> {
+        self.sync()
+    }
+}

@@ -1,0 +1,334 @@
+//! `lmdb`: LMDB through heed. A memory-mapped copy-on-write B+ tree in one file.
+
+mod file;
+mod file_growth;
+#[cfg(test)]
+mod tests;
+
+use crate::engine::{
+    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
+    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, error,
+    first::Directory,
+    mmap_read_ahead::{self, Advice},
+    path,
+};
+use file_growth::Growth;
+use heed::{
+    CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, FlagSetMode, MdbError, WithTls, types::Bytes,
+};
+use std::{
+    fs::File,
+    io,
+    ops::{Bound, ControlFlow},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+/// The engine's row in the list.
+pub const KIND: Kind = Kind {
+    info: &INFO,
+    open: Lmdb::open,
+    recognise: file::recognise,
+    check: Check::OpeningACopy(check_copy),
+};
+
+const NAME: &str = "lmdb";
+
+static INFO: Info = Info {
+    name: NAME,
+    library: "heed 0.23.1, lmdb-master-sys 0.2.6",
+    family: Family::CowBTree,
+    ordered: true,
+    in_memory: false,
+    constant_count: true,
+    allocates_in_rust: false,
+    has_map_size: true,
+    has_direct_reads: false,
+    writers: Writers::Turns,
+    compression: &[Compression::None],
+    cache: "not used: the operating system's page cache holds the map",
+    open_files: OpenFiles::always(16),
+    loss: [
+        Loss::NOTHING,
+        Loss::power_cut(Lost::new(
+            Extent::Everything,
+            "the last second, and possibly the whole database (commits are not synced in order)",
+        )),
+        Loss::power_cut(Lost::new(
+            Extent::Everything,
+            "what the system had not written, and possibly the whole database (commits are not synced in order)",
+        )),
+    ],
+    caveats: &[
+        Caveat::unsynced(
+            "Under everysec and no, LMDB runs with MDB_NOSYNC: a power cut may leave a file that cannot be opened, \
+            unless the file system keeps the order of writes.",
+        ),
+        Caveat::new(
+            "The data can grow to --map-size; a write beyond it fails as a whole. The file never shrinks; freed \
+            pages are used again.",
+        ),
+        Caveat::new(
+            "For each key that it changes, a commit copies the pages from the root to the leaf, so small batches \
+            write many times their size.",
+        ),
+        Caveat::in_files(
+            "Data larger than half of memory are read without read-ahead (--read-ahead), as LMDB's documentation \
+            advises: a cold GET then reads only the pages that it needs, but a cold scan is slower.",
+        ),
+        Caveat::in_files(
+            "A failed read of the disk kills the process (SIGBUS), as with every memory map; a failed write does \
+            not.",
+        ),
+        Caveat::new(
+            "Each read begins a transaction of its own, as programs that embed LMDB do; redb's reads share one.",
+        ),
+        Caveat::new("A value larger than half a page occupies whole pages of its own."),
+        Caveat::new(
+            "Keys have 1 to 1982 bytes with pages of 4 KiB (kvbench's build raises LMDB's default of 511).",
+        ),
+    ],
+};
+
+/// Reader slots. Each thread that ever read keeps one until it ends, so there must be more than
+/// threads that read; a slot costs 64 bytes of the lock file.
+const MAX_READERS: u32 = 4096;
+
+/// Walks every page that is in use. LMDB has no checksums: a value that was changed is not seen.
+fn check_copy(path: &Path) -> Result<Sound> {
+    let remark = "damaged keys and values are not found: LMDB has no checksums";
+    let sound = Sound::by_scan(Lmdb::open(&OpenOptions::for_check(path))?)?;
+    Ok(Sound { remark: Some(remark.into()), ..sound })
+}
+
+struct Lmdb {
+    /// Closed before the lock is let go, hence before it here. Its readers are tied to threads: to
+    /// begin a read then takes no lock that all readers share (a run of one key beside another
+    /// reader takes 285 instead of 390 ns). A thread cannot begin a second one inside a `visit`.
+    env: Env<WithTls>,
+    db: Database<'static, Bytes, Bytes>,
+    growth: Growth,
+    path: PathBuf,
+    /// Whether commits are not synced.
+    is_lazy: AtomicBool,
+    _lock: File,
+}
+
+impl Lmdb {
+    fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        let Location::Path(path) = &options.location else {
+            return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
+        };
+        Ok(Box::new(Self::open_here(path, options)?))
+    }
+
+    fn open_here(path: &Path, options: &OpenOptions) -> Result<Self> {
+        let place = Directory::begin(path, NAME, file::is_first)?;
+        let lock = file::lock(path)?;
+        file::remove_leftover(path)?;
+        file::reserve_readers(path, MAX_READERS)?;
+        let limit = mmap_read_ahead::limit(options.read_ahead);
+        let is_random = path::length(&file::data(path))? > limit;
+        let env = open_env(path, options, is_random)?;
+        let fail = |error| fail(error, path, options.map_size);
+        let db = env
+            .write_txn()
+            .and_then(|txn| {
+                env.create_databases_and_commit(txn, |opener, txn| {
+                    opener.create_database::<Bytes, Bytes>(txn, None).map(CommitOrAbort::<_, ()>::Commit)
+                })
+            })
+            .map_err(fail)?
+            .unwrap_commit();
+        // The files are new names when the directory was; LMDB does not sync it.
+        env.force_sync().map_err(fail)?;
+        path::sync_dir(path)?;
+        place.end()?;
+        let advice = Advice::new(NAME, file::data(path), limit, is_random);
+        let growth = Growth::new(&env, advice).map_err(fail)?;
+        let is_lazy = AtomicBool::new(options.fsync != Fsync::Always);
+        Ok(Self { env, db, growth, path: path.into(), is_lazy, _lock: lock })
+    }
+
+    fn fail(&self, error: heed::Error) -> Error {
+        fail(error, &self.path, self.env.info().map_size as u64)
+    }
+
+    /// A commit that finds no room on the disk is aborted: its pages belong to nothing, also those that were
+    /// written, and the next transaction begins where this one did.
+    fn fail_write(&self, error: heed::Error) -> Error {
+        match error {
+            heed::Error::Io(source) if error::is_want_of_room(&source) => {
+                Error::Full { engine: NAME, detail: format!("{}: {source}", self.path.display()) }
+            }
+            error => self.fail(error),
+        }
+    }
+
+    /// `range` as LMDB takes it: without the empty key, which it has no place for. `None` when no
+    /// key can be inside.
+    fn without_empty_key(range: KeyRange<'_>) -> Option<KeyRange<'_>> {
+        if range.is_empty() {
+            return None;
+        }
+        let start = match range.start {
+            Bound::Included([]) | Bound::Excluded([]) => Bound::Unbounded,
+            start => start,
+        };
+        Some(KeyRange { start, ..range })
+    }
+}
+
+fn open_env(path: &Path, options: &OpenOptions, is_random: bool) -> Result<Env<WithTls>> {
+    let map_size = whole_pages(options.map_size);
+    let mut env = EnvOpenOptions::new();
+    env.map_size(map_size).max_readers(MAX_READERS);
+    let mut flags = EnvFlags::empty();
+    flags.set(EnvFlags::NO_SYNC, options.fsync != Fsync::Always);
+    flags.set(EnvFlags::NO_READ_AHEAD, is_random);
+    #[expect(unsafe_code, reason = "a flag can cost the data of a power cut, hence unsafe in heed")]
+    // SAFETY: neither changes anything about memory; `INFO.caveats` tells what `NO_SYNC` risks.
+    unsafe {
+        env.flags(flags);
+    }
+    #[expect(unsafe_code, reason = "the map is undefined when someone else changes the file")]
+    // SAFETY: `file::lock` has shut out every other kvbench, and the file is changed through LMDB alone,
+    // which keeps its own processes apart.
+    let env = unsafe { env.open(path) };
+    env.map_err(|error| fail(error, path, options.map_size))
+}
+
+/// LMDB wants whole pages; 64 KiB is a multiple of every page size there is.
+fn whole_pages(bytes: u64) -> usize {
+    const UNIT: usize = 64 << 10;
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    bytes.checked_next_multiple_of(UNIT).unwrap_or(usize::MAX - (UNIT - 1))
+}
+
+fn fail(error: heed::Error, path: &Path, map_size: u64) -> Error {
+    match error {
+        heed::Error::Mdb(MdbError::MapFull) => {
+            let detail = format!("the data have reached --map-size ({map_size} bytes); raise it");
+            Error::Full { engine: NAME, detail }
+        }
+        heed::Error::Mdb(MdbError::TxnFull) => {
+            Error::Full { engine: NAME, detail: "one commit changes too many pages".into() }
+        }
+        heed::Error::EnvAlreadyOpened => Error::Locked { path: path.into() },
+        heed::Error::Io(source) if source.kind() == io::ErrorKind::OutOfMemory => {
+            let what = format!("cannot reserve {map_size} bytes of address space; lower --map-size");
+            Error::Unsupported { engine: NAME, what }
+        }
+        heed::Error::Io(source) => Error::Io { action: "access", path: path.into(), source },
+        error => Error::library(NAME, error),
+    }
+}
+
+impl Engine for Lmdb {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        (1, self.env.max_key_size())
+    }
+
+    fn is_memory_only(&self) -> bool {
+        false
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        let (min, max) = self.key_limits();
+        let txn = self.env.read_txn().map_err(|error| self.fail(error))?;
+        for (index, key) in keys.iter().enumerate() {
+            let value = if (min..=max).contains(&key.len()) {
+                self.db.get(&txn, key).map_err(|error| self.fail(error).of_value(index, key, false))?
+            } else {
+                None
+            };
+            if let ControlFlow::Break(()) = visit(index, value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        batch.check_keys(NAME, self.key_limits())?;
+        // The transaction begins and ends on this thread, as LMDB's writer lock demands. Dropped
+        // without a commit it leaves nothing behind.
+        let commit = || {
+            let (clear, ops) = batch.after_clear();
+            let mut txn = self.env.write_txn()?;
+            self.growth.keep_ahead(&self.env);
+            if clear {
+                self.db.clear(&mut txn)?;
+            }
+            for op in ops {
+                match op {
+                    Op::Put { key, value } => self.db.put(&mut txn, key, value)?,
+                    Op::Delete { key } => {
+                        self.db.delete(&mut txn, key)?;
+                    }
+                    Op::Clear => {}
+                }
+            }
+            txn.commit()
+        };
+        commit().map_err(|error| self.fail_write(error))?;
+        // Under `always` the commit is synced before it is visible. The other policies do not
+        // promise that, and ask for no sync.
+        if sync && self.is_lazy.load(Ordering::Relaxed) { self.sync() } else { Ok(()) }
+    }
+
+    /// Takes no lock of LMDB, so commits go on meanwhile.
+    fn sync(&self) -> Result<()> {
+        self.env.force_sync().map_err(|error| self.fail(error))
+    }
+
+    fn set_fsync(&self, fsync: Fsync) -> Result<()> {
+        let is_lazy = fsync != Fsync::Always;
+        let mode = if is_lazy { FlagSetMode::Enable } else { FlagSetMode::Disable };
+        #[expect(unsafe_code, reason = "the flag can cost the data of a power cut, hence unsafe in heed")]
+        // SAFETY: it changes nothing about memory, and no write runs meanwhile.
+        let set = unsafe { self.env.set_flags(EnvFlags::NO_SYNC, mode) };
+        set.map_err(|error| self.fail(error))?;
+        self.is_lazy.store(is_lazy, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        let Some(range) = Self::without_empty_key(range) else { return Ok(()) };
+        let bounds = (range.start, range.end);
+        let txn = self.env.read_txn().map_err(|error| self.fail(error))?;
+        for pair in self.db.range(&txn, &bounds).map_err(|error| self.fail(error))? {
+            let (key, value) = pair.map_err(|error| self.fail(error))?;
+            if let ControlFlow::Break(()) = visit(key, value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> Result<u64> {
+        let txn = self.env.read_txn().map_err(|error| self.fail(error))?;
+        self.db.len(&txn).map_err(|error| self.fail(error))
+    }
+
+    fn disk_size(&self) -> Result<u64> {
+        path::disk_size(&self.path)
+    }
+
+    fn compact(self: Box<Self>) -> Result<()> {
+        // Under the policies without syncs, the old file would not be whole after a power cut.
+        self.sync()?;
+        // The lock is held to the end: nobody opens either file meanwhile.
+        let Self { env, path, _lock, .. } = *self;
+        let map_size = env.info().map_size as u64;
+        file::compact(env, &path, |error| fail(error, &path, map_size))
+    }
+
+    fn close(&self) -> Result<()> {
+        self.sync()
+    }
+}

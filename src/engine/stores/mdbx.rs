@@ -1,0 +1,421 @@
+//! `mdbx`: libmdbx. LMDB's successor: a memory-mapped copy-on-write B+ tree in one file.
+
+use crate::engine::{
+    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
+    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers,
+    first::Directory,
+    mmap_read_ahead::{self, Advice},
+    path,
+};
+use libmdbx::{
+    Database, DatabaseOptions, Mode, NoWriteMap, PageSize, RO, ReadWriteOptions, SyncMode, Transaction,
+    WriteFlags,
+};
+use std::{
+    borrow::Cow,
+    fs::{self, File, Metadata},
+    io,
+    ops::{Bound, ControlFlow},
+    path::{Path, PathBuf},
+};
+
+/// The engine's row in the list.
+pub const KIND: Kind =
+    Kind { info: &INFO, open: Mdbx::open, recognise, check: Check::OpeningACopy(check_copy) };
+
+const NAME: &str = "mdbx";
+
+static INFO: Info = Info {
+    name: NAME,
+    library: "libmdbx 0.9.0, mdbx-sys 14.4.0",
+    family: Family::CowBTree,
+    ordered: true,
+    in_memory: false,
+    constant_count: true,
+    allocates_in_rust: false,
+    has_map_size: true,
+    has_direct_reads: false,
+    writers: Writers::Turns,
+    compression: &[Compression::None],
+    cache: "not used: the operating system's page cache holds the map",
+    open_files: OpenFiles::always(16),
+    loss: [
+        Loss::NOTHING,
+        Loss::power_cut(Lost::new(
+            Extent::Everything,
+            "about a second, and possibly the whole database (it may not open again)",
+        )),
+        Loss::power_cut(Lost::new(
+            Extent::Everything,
+            "all since the last sync, and possibly the whole database (it may not open again)",
+        )),
+    ],
+    caveats: &[
+        Caveat::unsynced(
+            "Under everysec and no MDBX runs with SAFE_NOSYNC: after a power cut it goes back to the last synced \
+             commit. A cut that leaves writes out of order was seen to leave a file that it calls corrupted \
+             (kvbench torture --store mdbx --fsync no --mode power).",
+        ),
+        Caveat::new(
+            "The data can grow to --map-size; a write beyond it fails as a whole. The file shrinks when much of its \
+             end is free.",
+        ),
+        Caveat::new(
+            "For each key that it changes, a commit copies the pages from the root to the leaf, so small batches \
+            write many times their size.",
+        ),
+        Caveat::new("While a scan stays open, freed pages are not used again, and the file grows."),
+        Caveat::new(
+            "The crate begins and ends each write transaction on a thread of its own: two thread switches for each \
+            commit.",
+        ),
+        Caveat::new(
+            "Each read begins a transaction of its own, as programs that embed MDBX do; redb's reads share one.",
+        ),
+        Caveat::in_files(
+            "A failed read of the disk kills the process (SIGBUS), as with every memory map; a failed write does \
+            not.",
+        ),
+        Caveat::new("After a failed write (also on a full disk) it accepts no writes until a restart."),
+        Caveat::new("Keys have up to 2022 bytes."),
+    ],
+};
+
+/// With pages of 4 KiB.
+const MAX_KEY: usize = 2022;
+const PAGE: usize = 4096;
+
+/// Reader slots: one for each read while it runs.
+const MAX_READERS: u32 = 4096;
+
+const DATA: &str = "mdbx.dat";
+/// MDBX's table of readers.
+const READERS: &str = "mdbx.lck";
+/// Keeps other processes out, which MDBX itself would let in.
+const LOCK: &str = "lock";
+/// A compacted copy, until it takes the place of the data file, and its table of readers.
+const COPY: &str = "mdbx.dat.compact";
+const COPY_READERS: &str = "mdbx.dat.compact-lck";
+
+/// Keeps MDBX from writing to standard error. It would, in each child that a process forks, whether or not it has
+/// data open.
+pub(in crate::engine) fn be_quiet() {
+    #[expect(unsafe_code, reason = "a call that the crate does not wrap")]
+    // SAFETY: it sets the level of what is told, and leaves the logger as it is.
+    unsafe {
+        let flags = mdbx_sys::MDBX_DBG_DONTCHANGE;
+        mdbx_sys::mdbx_setup_debug_nofmt(mdbx_sys::MDBX_LOG_ERROR, flags, None, std::ptr::null_mut(), 0);
+    }
+}
+
+fn recognise(path: &Path) -> bool {
+    path.join(DATA).is_file()
+}
+
+/// A data file of more than its first pages is not of the first start.
+fn is_first(name: &str, metadata: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    // The file is long from the start, and has holes.
+    let is_data = name == DATA && metadata.blocks() <= 2048;
+    metadata.is_file() && ([READERS, LOCK].contains(&name) || is_data)
+}
+
+struct Mdbx {
+    /// Closed before the lock is let go, hence before it here.
+    db: Database<NoWriteMap>,
+    advice: Advice,
+    path: PathBuf,
+    map_size: u64,
+    fsync: Fsync,
+    _lock: File,
+}
+
+impl Mdbx {
+    fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        let Location::Path(path) = &options.location else {
+            return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
+        };
+        Ok(Box::new(Self::open_here(path, options)?))
+    }
+
+    fn open_here(path: &Path, options: &OpenOptions) -> Result<Self> {
+        let place = Directory::begin(path, NAME, is_first)?;
+        let lock = path::open_locked(&path.join(LOCK), path)?;
+        for name in [COPY, COPY_READERS] {
+            path::remove_leftover(&path.join(name))?;
+        }
+        // A header, and a slot for each.
+        path::reserve(&path.join(READERS), 4096 + 64 * u64::from(MAX_READERS))?;
+        let data = path.join(DATA);
+        let (length, limit) = (path::length(&data)?, mmap_read_ahead::limit(options.read_ahead));
+        let fail = |error| fail(error, path, options.map_size);
+        let db =
+            Database::open_with_options(path, settings(options, length, length > limit)).map_err(fail)?;
+        db.sync(true).map_err(fail)?;
+        sync_first_pages(path)?;
+        path::sync_dir(path)?;
+        place.end()?;
+        // MDBX, told of it too, leaves out a part of its map.
+        let advice = Advice::new(NAME, data, limit, false);
+        advice.grown_to(length, length);
+        let (path, map_size, fsync) = (path.into(), options.map_size, options.fsync);
+        Ok(Self { db, advice, path, map_size, fsync, _lock: lock })
+    }
+
+    fn fail(&self, error: libmdbx::Error) -> Error {
+        fail(error, &self.path, self.map_size)
+    }
+
+    fn reading(&self) -> Result<Transaction<'_, RO, NoWriteMap>> {
+        self.db.begin_ro_txn().map_err(|error| self.fail(error))
+    }
+
+    fn apply(&self, batch: &Batch<'_>) -> libmdbx::Result<()> {
+        let (clear, ops) = batch.after_clear();
+        // Dropped without a commit, it leaves nothing behind.
+        let txn = self.db.begin_rw_txn()?;
+        let table = txn.open_table(None)?;
+        if clear {
+            txn.clear_table(&table)?;
+        }
+        for op in ops {
+            match *op {
+                Op::Put { key, value } => txn.put(&table, key, value, WriteFlags::empty())?,
+                Op::Delete { key } => drop(txn.del(&table, key, None)?),
+                Op::Clear => {}
+            }
+        }
+        txn.commit().map(drop)
+    }
+
+    /// MDBX maps the whole file, and each time it grows it advises the kernel anew.
+    fn look_at_length(&self) {
+        if let Ok(length) = path::length(&self.path.join(DATA)) {
+            self.advice.grown_to(length, length);
+        }
+    }
+
+    /// Writes all pairs, in order, to a new file beside.
+    fn copy_to(&self, path: &Path) -> libmdbx::Result<()> {
+        let settings = DatabaseOptions { no_sub_dir: true, ..options_of(SyncMode::Durable, self.map_size) };
+        let copy = Database::<NoWriteMap>::open_with_options(path, settings)?;
+        let (from, to) = (self.db.begin_ro_txn()?, copy.begin_rw_txn()?);
+        let (old, new) = (from.open_table(None)?, to.open_table(None)?);
+        for pair in from.cursor(&old)?.iter_start::<Cow<'_, [u8]>, Cow<'_, [u8]>>() {
+            let (key, value) = pair?;
+            to.put(&new, key, value, WriteFlags::APPEND)?;
+        }
+        to.commit().map(drop)
+    }
+}
+
+/// MDBX writes the first pages of a new file and leaves them to the system; its own sync finds nothing to do before
+/// the first commit.
+fn sync_first_pages(path: &Path) -> Result<()> {
+    let data = path.join(DATA);
+    File::open(&data).and_then(|file| file.sync_all()).map_err(Error::io("sync", data))
+}
+
+/// For a data file of this length.
+fn settings(options: &OpenOptions, length: u64, no_rdahead: bool) -> DatabaseOptions {
+    let sync_mode = if options.fsync == Fsync::Always { SyncMode::Durable } else { SyncMode::SafeNoSync };
+    // It refuses a map that is smaller than the data.
+    DatabaseOptions {
+        max_readers: Some(MAX_READERS),
+        no_rdahead,
+        ..options_of(sync_mode, options.map_size.max(length))
+    }
+}
+
+fn options_of(sync_mode: SyncMode, map_size: u64) -> DatabaseOptions {
+    const SMALLEST: u64 = 1 << 20;
+    let max_size = isize::try_from(map_size.max(SMALLEST)).unwrap_or(isize::MAX);
+    DatabaseOptions {
+        page_size: Some(PageSize::Set(PAGE)),
+        mode: Mode::ReadWrite(ReadWriteOptions {
+            sync_mode,
+            max_size: Some(max_size),
+            ..ReadWriteOptions::default()
+        }),
+        ..DatabaseOptions::default()
+    }
+}
+
+/// Whether the scan of a range is over at `key`.
+fn is_past(end: Bound<&[u8]>, key: &[u8]) -> bool {
+    match end {
+        Bound::Included(end) => key > end,
+        Bound::Excluded(end) => key >= end,
+        Bound::Unbounded => false,
+    }
+}
+
+/// Walks every page that is in use. MDBX has no checksums of its pages: a value that was changed is not seen.
+fn check_copy(path: &Path) -> Result<Sound> {
+    let remark = "damaged keys and values are not found: MDBX has no checksums";
+    let sound = Sound::by_scan(Mdbx::open(&OpenOptions::for_check(path))?)?;
+    Ok(Sound { remark: Some(remark.into()), ..sound })
+}
+
+fn fail(error: libmdbx::Error, path: &Path, map_size: u64) -> Error {
+    match error {
+        libmdbx::Error::MapFull => {
+            let detail = format!("the data have reached --map-size ({map_size} bytes); raise it");
+            Error::Full { engine: NAME, detail }
+        }
+        libmdbx::Error::TxnFull => {
+            Error::Full { engine: NAME, detail: "one commit changes too many pages".into() }
+        }
+        libmdbx::Error::TooLarge | libmdbx::Error::OutOfMemory => {
+            let what = format!("cannot reserve {map_size} bytes of address space; lower --map-size");
+            Error::Unsupported { engine: NAME, what }
+        }
+        libmdbx::Error::Busy => Error::Locked { path: path.into() },
+        libmdbx::Error::IoError(source) => Error::Io { action: "access", path: path.into(), source },
+        libmdbx::Error::Other(code) if code > 0 => {
+            Error::Io { action: "access", path: path.into(), source: io::Error::from_raw_os_error(code) }
+        }
+        error => Error::library(NAME, format!("{}: {error}", path.display())),
+    }
+}
+
+impl Engine for Mdbx {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        (0, MAX_KEY)
+    }
+
+    fn is_memory_only(&self) -> bool {
+        false
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        let txn = self.reading()?;
+        let table = txn.open_table(None).map_err(|error| self.fail(error))?;
+        for (index, key) in keys.iter().enumerate() {
+            let value: Option<Cow<'_, [u8]>> = match key.len() {
+                ..=MAX_KEY => {
+                    txn.get(&table, key).map_err(|error| self.fail(error).of_value(index, key, false))?
+                }
+                _ => None,
+            };
+            if let ControlFlow::Break(()) = visit(index, value.as_deref()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        batch.check_keys(NAME, self.key_limits())?;
+        self.apply(batch).map_err(|error| self.fail(error))?;
+        self.look_at_length();
+        // Under `always` the commit is synced before it is visible.
+        if sync && self.fsync != Fsync::Always { self.sync() } else { Ok(()) }
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.db.sync(true).map(drop).map_err(|error| self.fail(error))
+    }
+
+    /// The crate has no way to change the mode of an open file. `everysec` and `no` have the same.
+    fn set_fsync(&self, fsync: Fsync) -> Result<()> {
+        match (self.fsync, fsync) {
+            (Fsync::EverySec | Fsync::No, Fsync::EverySec | Fsync::No) => Ok(()),
+            _ => Err(Error::fixed_policy(NAME, fsync)),
+        }
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let txn = self.reading()?;
+        let table = txn.open_table(None).map_err(|error| self.fail(error))?;
+        let mut cursor = txn.cursor(&table).map_err(|error| self.fail(error))?;
+        let pairs = match range.start {
+            Bound::Included(start) | Bound::Excluded(start) => cursor.iter_from(start),
+            Bound::Unbounded => cursor.iter_start(),
+        };
+        for pair in pairs {
+            let (key, value): (Cow<'_, [u8]>, Cow<'_, [u8]>) = pair.map_err(|error| self.fail(error))?;
+            if range.start == Bound::Excluded(&*key) {
+                continue;
+            }
+            if is_past(range.end, &key) || visit(&key, &value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> Result<u64> {
+        let txn = self.reading()?;
+        let entries = || Ok(txn.table_stat(&txn.open_table(None)?)?.entries() as u64);
+        entries().map_err(|error| self.fail(error))
+    }
+
+    fn disk_size(&self) -> Result<u64> {
+        path::disk_size(&self.path)
+    }
+
+    fn compact(self: Box<Self>) -> Result<()> {
+        self.sync()?;
+        let copy = self.path.join(COPY);
+        self.copy_to(&copy).map_err(|error| self.fail(error))?;
+        // The lock is held to the end: nobody opens either file meanwhile.
+        let Self { db, path, _lock, .. } = *self;
+        drop(db);
+        fs::rename(&copy, path.join(DATA)).map_err(Error::io("rename", copy))?;
+        path::remove_leftover(&path.join(COPY_READERS))?;
+        path::sync_dir(&path)
+    }
+
+    fn close(&self) -> Result<()> {
+        self.sync()
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+    use crate::engine::{ReadAhead, mmap_read_ahead::tests::is_random};
+
+    fn open(path: &Path, read_ahead: ReadAhead) -> Mdbx {
+        let location = Location::Path(path.into());
+        let options = OpenOptions { read_ahead, map_size: 1 << 30, ..OpenOptions::new(location, Fsync::No) };
+        Mdbx::open_here(path, &options).unwrap()
+    }
+
+    #[test]
+    fn read_ahead_is_as_chosen() {
+        for (choice, random) in [(ReadAhead::Auto, false), (ReadAhead::On, false), (ReadAhead::Off, true)] {
+            let dir = tempfile::tempdir().unwrap();
+            drop(open(dir.path(), choice));
+            let _mdbx = open(dir.path(), choice);
+            assert_eq!(is_random(&dir.path().join(DATA)), random, "{choice:?}");
+        }
+    }
+
+    #[test]
+    fn read_ahead_ends_when_the_data_outgrow_memory_and_stays_off_while_they_grow() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mdbx = open(dir.path(), ReadAhead::On);
+        mdbx.advice.limit = 2 << 20;
+        let value = vec![1; 100_000];
+        for key in 0..400_u32 {
+            let key = key.to_be_bytes();
+            let mut batch = Batch::default();
+            batch.put(&key, &value);
+            mdbx.write(&batch, false).unwrap();
+            if path::length(&dir.path().join(DATA)).unwrap() > mdbx.advice.limit {
+                assert!(is_random(&dir.path().join(DATA)));
+            }
+        }
+        assert!(is_random(&dir.path().join(DATA)));
+    }
+}

@@ -1,0 +1,336 @@
+//! `redb`: a copy-on-write B+ tree in one file, in Rust.
+
+use crate::engine::{
+    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Loss,
+    Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::FirstFile, path,
+};
+use crossbeam_utils::sync::ShardedLock;
+use redb::{
+    Database, Durability, ReadOnlyTable, ReadableDatabase, ReadableTableMetadata, TableDefinition,
+    WriteTransaction, backends::InMemoryBackend,
+};
+use std::{
+    fs::File,
+    io::Read,
+    mem,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+};
+
+/// The engine's row in the list.
+pub const KIND: Kind =
+    Kind { info: &INFO, open: Redb::open, recognise, check: Check::OpeningACopy(check_copy) };
+
+const NAME: &str = "redb";
+
+/// What it loses under `no`, see [`PENDING`].
+const SINCE_SYNC: Lost = Lost::new(Extent::Buffer, "what redb's buffer of at most 100,000 commits holds");
+
+static INFO: Info = Info {
+    name: NAME,
+    library: "redb 4.4.0",
+    family: Family::CowBTree,
+    ordered: true,
+    in_memory: true,
+    constant_count: true,
+    allocates_in_rust: true,
+    has_map_size: false,
+    has_direct_reads: false,
+    writers: Writers::Turns,
+    compression: &[Compression::None],
+    cache: "page cache of this size, part of it for pages not yet written",
+    open_files: OpenFiles::always(8),
+    loss: [
+        Loss::NOTHING,
+        Loss { kill: Lost::seconds("about a second"), power_cut: Lost::seconds("about a second") },
+        Loss { kill: SINCE_SYNC, power_cut: SINCE_SYNC },
+    ],
+    caveats: &[
+        Caveat::unsynced(
+            "Under everysec and no, redb keeps commits in its own memory until the next synced commit, so a killed \
+            process loses them too. Under no, one commit in 100,000 is synced.",
+        ),
+        Caveat::in_files(
+            "After a kill the next start reads the whole file to repair it. redb's quick repair would avoid this, \
+            but syncs every commit twice; it is off.",
+        ),
+        Caveat::under(
+            Fsync::EverySec,
+            "The sync of everysec is a commit of its own: writes wait while it writes the pages of the last second \
+            and syncs them.",
+        ),
+        Caveat::in_files(
+            "After a failed read, write or sync (also on a full disk) it refuses reads and writes until a restart.",
+        ),
+        Caveat::new(
+            "All reads share a table that is opened after each commit. To begin a transaction and open the table \
+            for each read, as a small program does, would cost as much as several look-ups.",
+        ),
+        Caveat::new(
+            "For each key that it changes, a commit copies the pages from the root to the leaf, so small batches \
+            write many times their size.",
+        ),
+    ],
+};
+
+/// Longest key: what Redis takes. redb's own limit is 3 GiB.
+const MAX_KEY: usize = 512 << 20;
+
+/// Commits without a sync of which redb keeps some bytes each: after so many, one is synced. [`INFO`] says so.
+const PENDING: u32 = if cfg!(test) { 100 } else { 100_000 };
+
+const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("kvbench");
+
+/// The first bytes of a redb file.
+const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
+
+type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+fn recognise(path: &Path) -> bool {
+    let mut start = [0; MAGIC.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == MAGIC
+}
+
+struct Redb {
+    /// The table as of the last commit, shared by all readers: to begin a transaction and open the
+    /// table costs several times a lookup. It pins the pages of that one commit, until the next.
+    /// Declared before `db`, to let go of them before it closes.
+    latest: ShardedLock<Arc<Table>>,
+    db: Database,
+    /// `None` in memory.
+    path: Option<PathBuf>,
+    /// Whether there are commits that only this process knows.
+    unsynced: AtomicBool,
+    /// How many since the last synced one.
+    pending: AtomicU32,
+    /// Held by a sync: who finds nothing unsynced must know that it is not just being synced.
+    syncing: Mutex<()>,
+}
+
+impl Redb {
+    fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        let mut builder = Database::builder();
+        builder.set_cache_size(usize::try_from(options.cache_size).unwrap_or(usize::MAX));
+        let path = options.location.path().map(Path::to_owned);
+        let first = path.as_deref().map_or(Ok(None), FirstFile::begin)?;
+        let fail = |error| fail(error, path.as_deref());
+        let db = match first.as_ref().map(FirstFile::path).or(path.as_deref()) {
+            None => builder.create_with_backend(InMemoryBackend::new()),
+            Some(path) => builder.create(path),
+        };
+        let db = db.map_err(|error| fail(error.into()))?;
+        let latest = create_table(&db).map_err(fail)?;
+        if let Some(path) = &path {
+            first.map_or_else(|| path::sync_dir(path::parent(path)), FirstFile::end)?;
+        }
+        let latest = ShardedLock::new(Arc::new(latest));
+        let (unsynced, pending, syncing) = Default::default();
+        Ok(Box::new(Self { latest, db, path, unsynced, pending, syncing }))
+    }
+
+    fn fail(&self, error: impl Into<redb::Error>) -> Error {
+        fail(error, self.path.as_deref())
+    }
+
+    /// The state as of the last commit.
+    fn latest(&self) -> Arc<Table> {
+        Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Commits, then shows readers the new state.
+    fn commit(&self, txn: WriteTransaction) -> Result<(), redb::Error> {
+        txn.commit()?;
+        // Opened under the lock: `write` and `sync` may both be here, and the older of two states
+        // must not replace the newer.
+        let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
+        let table = self.db.begin_read()?.open_table(TABLE)?;
+        let old = mem::replace(&mut *latest, Arc::new(table));
+        drop(latest);
+        drop(old);
+        Ok(())
+    }
+
+    fn apply(&self, batch: &Batch<'_>, durability: Durability) -> Result<(), redb::Error> {
+        let (clear, ops) = batch.after_clear();
+        // Dropped without a commit, the transaction leaves nothing behind.
+        let mut txn = self.db.begin_write()?;
+        txn.set_durability(durability)?;
+        if clear {
+            txn.delete_table(TABLE)?;
+        }
+        {
+            let mut table = txn.open_table(TABLE)?;
+            for op in ops {
+                match op {
+                    Op::Put { key, value } => drop(table.insert(key, value)?),
+                    Op::Delete { key } => drop(table.remove(key)?),
+                    Op::Clear => {}
+                }
+            }
+        }
+        self.commit(txn)
+    }
+}
+
+fn create_table(db: &Database) -> Result<Table, redb::Error> {
+    let txn = db.begin_write()?;
+    txn.open_table(TABLE)?;
+    txn.commit()?;
+    Ok(db.begin_read()?.open_table(TABLE)?)
+}
+
+/// redb has a check of its own: every page against its checksum, and what it believes of free pages.
+fn check_copy(path: &Path) -> Result<Sound> {
+    let fail = |error: redb::DatabaseError| fail(error, Some(path));
+    let mut db = Database::builder().open(path).map_err(fail)?;
+    if !db.check_integrity().map_err(fail)? {
+        let message = "redb's own check found damage".into();
+        return Err(Error::Library { engine: NAME, message });
+    }
+    drop(db);
+    Sound::by_scan(Redb::open(&OpenOptions::for_check(path))?)
+}
+
+fn fail(error: impl Into<redb::Error>, path: Option<&Path>) -> Error {
+    match (error.into(), path) {
+        (redb::Error::DatabaseAlreadyOpen, Some(path)) => Error::Locked { path: path.into() },
+        (redb::Error::Io(source), Some(path)) => Error::Io { action: "access", path: path.into(), source },
+        (error, _) => Error::library(NAME, error),
+    }
+}
+
+impl Engine for Redb {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        (0, MAX_KEY)
+    }
+
+    fn is_memory_only(&self) -> bool {
+        self.path.is_none()
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        let table = self.latest();
+        for (index, key) in keys.iter().enumerate() {
+            let value = table.get(*key).map_err(|error| self.fail(error).of_value(index, key, false))?;
+            if let ControlFlow::Break(()) = visit(index, value.as_ref().map(|value| value.value())) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        batch.check_keys(NAME, self.key_limits())?;
+        let sync = sync || self.pending.load(Ordering::Relaxed) >= PENDING;
+        let durability = if sync { Durability::Immediate } else { Durability::None };
+        self.apply(batch, durability).map_err(|error| self.fail(error))?;
+        // Several may write at once: one more or less counted makes no difference.
+        match sync {
+            true => self.pending.store(0, Ordering::Relaxed),
+            false => drop(self.pending.fetch_add(1, Ordering::Relaxed)),
+        }
+        // A synced commit makes all before it durable too, but one of another thread may have come after.
+        if !sync {
+            self.unsynced.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        let _one = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.unsynced.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.apply(&Batch::default(), Durability::Immediate).map_err(|error| self.fail(error))?;
+        self.pending.store(0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Each write says whether it is synced.
+    fn set_fsync(&self, _: Fsync) -> Result<()> {
+        Ok(())
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let table = self.latest();
+        for pair in table.range::<&[u8]>((range.start, range.end)).map_err(|error| self.fail(error))? {
+            let (key, value) = pair.map_err(|error| self.fail(error))?;
+            if let ControlFlow::Break(()) = visit(key.value(), value.value()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> Result<u64> {
+        self.latest().len().map_err(|error| self.fail(error))
+    }
+
+    fn disk_size(&self) -> Result<u64> {
+        self.path.as_deref().map_or(Ok(0), path::disk_size)
+    }
+
+    fn compact(self: Box<Self>) -> Result<()> {
+        if self.path.is_none() {
+            return Err(Error::no_files(NAME));
+        }
+        let Self { latest, mut db, path, .. } = *self;
+        // A reader that redb would not compact under.
+        drop(latest);
+        // It begins with a synced commit, which makes all before it durable too.
+        db.compact().map_err(|error| fail(error, path.as_deref()))?;
+        Ok(())
+    }
+
+    fn close(&self) -> Result<()> {
+        self.sync()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// Keys that the next start would find if the process were killed now.
+    fn left_by_a_kill(path: &Path) -> u64 {
+        let copy = path.with_extension("copy");
+        fs::copy(path, &copy).unwrap();
+        let engine = Redb::open(&OpenOptions::for_check(&copy)).unwrap();
+        engine.count().unwrap()
+    }
+
+    #[test]
+    fn of_commits_without_a_sync_one_in_so_many_is_synced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data");
+        let engine = Redb::open(&OpenOptions::for_check(&path)).unwrap();
+        let write = |number: u32, sync| {
+            let mut batch = Batch::default();
+            let key = number.to_be_bytes();
+            batch.put(&key, b"value");
+            engine.write(&batch, sync).unwrap();
+        };
+        (0..PENDING).for_each(|number| write(number, false));
+        assert_eq!(left_by_a_kill(&path), 0);
+        write(PENDING, false);
+        assert_eq!(left_by_a_kill(&path), u64::from(PENDING) + 1);
+        // It counts from the last synced commit on, whoever asked for that.
+        (0..PENDING / 2).for_each(|number| write(PENDING * 2 + number, false));
+        write(PENDING * 3, true);
+        let synced = left_by_a_kill(&path);
+        (0..PENDING).for_each(|number| write(PENDING * 4 + number, false));
+        assert_eq!(left_by_a_kill(&path), synced);
+    }
+}

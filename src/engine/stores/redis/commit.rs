@@ -1,0 +1,171 @@
+//! One transaction in one slot: what it has read is compared when it is committed, by a script.
+
+use super::{
+    info::NAME,
+    master_scan::Changes,
+    node::Refusal,
+    routing::{Cluster, Effect, refused, unavailable},
+    scripts::COMMIT,
+};
+use crate::engine::{Batch, Error, KeyRange, Op, Result, Transaction, VisitPair, VisitValue};
+use redis::{Cmd, Value, cmd};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Longest value, in bytes: `proto-max-bulk-len` as it is by default.
+const MAX_VALUE: usize = 512 << 20;
+
+/// Most keys of a transaction: a request has at most 1,048,576 words.
+const MOST_KEYS: usize = 200_000;
+
+/// A transaction in progress.
+pub(super) struct Running<'e> {
+    cluster: &'e Cluster,
+    slot: Option<u16>,
+    /// Whether it was asked for what is in another slot.
+    crossed: bool,
+    /// Stored keys, and what they had.
+    seen: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+}
+
+impl<'e> Running<'e> {
+    pub fn begin(cluster: &'e Cluster) -> Self {
+        Self { cluster, slot: None, crossed: false, seen: BTreeMap::new() }
+    }
+
+    /// Goes to the slot of a key.
+    fn go_to(&mut self, key: &[u8]) -> Result<()> {
+        let slot = self.cluster.keys.slot(key);
+        self.crossed |= *self.slot.get_or_insert(slot) != slot;
+        if self.crossed { Err(Error::CrossSlot) } else { Ok(()) }
+    }
+
+    /// Applies a batch, after which this has ended.
+    pub fn apply(mut self, batch: &Batch<'_>) -> Result<()> {
+        check(self.cluster, batch.ops())?;
+        let (clear, ops) = batch.after_clear();
+        let keys = ops.iter().filter_map(|op| match op {
+            Op::Put { key, .. } | Op::Delete { key } => Some(key),
+            Op::Clear => None,
+        });
+        for key in keys {
+            self.go_to(key)?;
+        }
+        if self.crossed {
+            return Err(Error::CrossSlot);
+        }
+        if clear {
+            if !self.seen.is_empty() {
+                let what = "cannot remove all keys together with what else MULTI and EXEC do".into();
+                return Err(Error::Unsupported { engine: NAME, what });
+            }
+            self.cluster.clear()?;
+        }
+        let changes = self.cluster.changes(ops);
+        // What one request has read was so at one moment.
+        if changes.is_empty() && self.seen.len() < 2 {
+            return Ok(());
+        }
+        self.write(&changes)
+    }
+
+    fn write(&self, changes: &Changes<'_>) -> Result<()> {
+        let Some(slot) = self.slot else { return Ok(()) };
+        let keys: BTreeSet<&Vec<u8>> = self.seen.keys().chain(changes.keys()).collect();
+        check_count(keys.len())?;
+        let request = |mut request: Cmd| {
+            request.arg(keys.len());
+            for key in &keys {
+                request.arg(key.as_slice());
+            }
+            for key in &keys {
+                let (check, value) = match self.seen.get(*key) {
+                    None => ("", &b""[..]),
+                    Some(None) => ("a", &b""[..]),
+                    Some(Some(value)) => ("h", value.as_slice()),
+                };
+                request.arg(check).arg(value);
+                let (change, value) = match changes.get(*key) {
+                    None => ("", &b""[..]),
+                    Some(None) => ("d", &b""[..]),
+                    Some(Some(value)) => ("s", *value),
+                };
+                request.arg(change).arg(value);
+            }
+            request.get_packed_command()
+        };
+        let send = |request: Vec<u8>| self.cluster.follow(slot, &request, Effect::Writes);
+        let mut answer = send(request(cmd("EVALSHA").arg(&self.cluster.commit).take()))?.value;
+        if let Err(Refusal::NoScript) = answer {
+            answer = send(request(cmd("EVAL").arg(COMMIT).take()))?.value;
+        }
+        match answer {
+            Ok(Value::Int(1)) => Ok(()),
+            Ok(Value::Int(0)) => {
+                let detail = "a value is not what it was when it was read".into();
+                Err(Error::Conflict { engine: NAME, detail })
+            }
+            Ok(other) => Err(unavailable(format!("a node answered {other:?}"))),
+            Err(refusal) => Err(refused(refusal)),
+        }
+    }
+}
+
+impl Transaction for Running<'_> {
+    fn read(&mut self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        let most = self.cluster.key_limits().1;
+        let fitting = || keys.iter().filter(|key| key.len() <= most);
+        for key in fitting() {
+            self.go_to(key)?;
+        }
+        let stored = |key: &[u8]| self.cluster.keys.stored(key);
+        let unseen: Vec<_> =
+            fitting().filter(|key| !self.seen.contains_key(&stored(key))).map(|key| key.to_vec()).collect();
+        let found = self.cluster.values(&unseen)?;
+        for (key, value) in unseen.into_iter().zip(found) {
+            self.seen.insert(self.cluster.keys.stored(&key), value);
+        }
+        for (index, key) in keys.iter().enumerate() {
+            let value = self.seen.get(&self.cluster.keys.stored(key)).and_then(Option::as_deref);
+            if visit(index, value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What it visits is no part of the transaction: it is in many slots.
+    fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        self.cluster.scan(range, visit)
+    }
+
+    fn commit(self: Box<Self>, batch: &Batch<'_>) -> Result<()> {
+        self.apply(batch)
+    }
+}
+
+/// Fails when a transaction of so many keys is too large.
+pub(super) fn check_count(keys: usize) -> Result<()> {
+    if keys > MOST_KEYS {
+        let what = format!("takes at most {MOST_KEYS} keys in a transaction, and these are {keys}");
+        return Err(Error::Unsupported { engine: NAME, what });
+    }
+    Ok(())
+}
+
+/// Fails when the cluster cannot hold these writes.
+pub(super) fn check(cluster: &Cluster, ops: &[Op<'_>]) -> Result<()> {
+    let (min, max) = cluster.key_limits();
+    for op in ops {
+        match *op {
+            Op::Put { key, .. } | Op::Delete { key } if key.len() > max => {
+                return Err(Error::KeyLength { engine: NAME, len: key.len(), min, max });
+            }
+            Op::Put { value, .. } if value.len() > MAX_VALUE => {
+                let what = format!("takes values of at most {MAX_VALUE} bytes, and this has {}", value.len());
+                return Err(Error::Unsupported { engine: NAME, what });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! Which slot a key is in, and what it is stored as.
+
+use super::info::NAME;
+use crate::engine::{Error, Result, key_value_headers};
+use std::sync::OnceLock;
+
+/// Slots of a cluster.
+pub(super) const SLOTS: u16 = 16_384;
+
+/// Bytes of [`tags`] around and in a tag.
+const TAGGED: usize = 5;
+
+/// The keys with the prefix of this store.
+///
+/// A key is stored as prefix, `{tag}`, key, where the tag is in the slot of the key: so the slot does not depend on the
+/// prefix or the database, and is what clients of Redis Cluster compute of the key. With a prefix that has a tag itself
+/// all keys are in one slot, and are stored as prefix, key.
+pub(super) struct Keys {
+    prefix: Vec<u8>,
+    one: Option<u16>,
+}
+
+impl Keys {
+    pub fn new(prefix: &[u8]) -> Result<Self> {
+        let (one, prefix) = (tag(prefix).map(slot_of), prefix.to_vec());
+        if one.is_none() && prefix.contains(&b'{') {
+            let what =
+                "takes no --prefix with { that is no tag, such as {tag}: it would decide where keys are"
+                    .into();
+            return Err(Error::Unsupported { engine: NAME, what });
+        }
+        Ok(Self { prefix, one })
+    }
+
+    /// Bytes that stand before each key.
+    pub fn head(&self) -> usize {
+        self.prefix.len() + if self.one.is_some() { 0 } else { TAGGED }
+    }
+
+    /// The slot of a key.
+    pub fn slot(&self, key: &[u8]) -> u16 {
+        let of_client = || key_value_headers::key(key).map_or(key, |(_, key)| key);
+        self.one.unwrap_or_else(|| slot(of_client()))
+    }
+
+    pub fn stored(&self, key: &[u8]) -> Vec<u8> {
+        let mut stored = Vec::with_capacity(self.head() + key.len());
+        self.push_stored(self.slot(key), key, &mut stored);
+        stored
+    }
+
+    /// Appends a key of a slot, as it is stored.
+    pub fn push_stored(&self, slot: u16, key: &[u8], to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.prefix);
+        if self.one.is_none() {
+            to.push(b'{');
+            to.extend_from_slice(tag_in(slot));
+            to.push(b'}');
+        }
+        to.extend_from_slice(key);
+    }
+
+    /// A name in a slot.
+    pub fn name_in(&self, slot: u16) -> Vec<u8> {
+        match self.one {
+            Some(_) => self.prefix.clone(),
+            None => [&self.prefix, &b"{"[..], tag_in(slot), b"}"].concat(),
+        }
+    }
+
+    /// The key that is stored so; `None` for those of others.
+    pub fn key<'k>(&self, stored: &'k [u8]) -> Option<&'k [u8]> {
+        let rest = stored.strip_prefix(self.prefix.as_slice())?;
+        if self.one.is_some() {
+            return Some(rest);
+        }
+        let (head, key) = rest.split_at_checked(TAGGED)?;
+        (head == [&b"{"[..], tag_in(self.slot(key)), b"}"].concat()).then_some(key)
+    }
+
+    /// The slots that may have keys.
+    pub fn slots(&self) -> std::ops::Range<u16> {
+        self.one.map_or(0..SLOTS, |slot| slot..slot + 1)
+    }
+}
+
+/// The slot of a key, as Redis Cluster has it.
+fn slot(key: &[u8]) -> u16 {
+    slot_of(tag(key).unwrap_or(key))
+}
+
+/// What is between the first `{` and the next `}`, if that is not empty.
+fn tag(key: &[u8]) -> Option<&[u8]> {
+    let open = key.iter().position(|byte| *byte == b'{')?;
+    let rest = key.get(open + 1..)?;
+    let close = rest.iter().position(|byte| *byte == b'}')?;
+    rest.get(..close).filter(|tag| !tag.is_empty())
+}
+
+/// CRC-16/XMODEM of each byte.
+#[expect(clippy::indexing_slicing, reason = "at compile time")]
+static CRC: [u16; 256] = {
+    let (mut table, mut byte) = ([0; 256], 0);
+    while byte < 256 {
+        let (mut crc, mut bit) = ((byte as u16) << 8, 0);
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
+
+/// CRC-16/XMODEM.
+fn slot_of(bytes: &[u8]) -> u16 {
+    let next = |crc: u16, byte: &u8| {
+        let index = usize::from(crc >> 8) ^ usize::from(*byte);
+        crc << 8 ^ CRC.get(index).copied().unwrap_or(0)
+    };
+    bytes.iter().fold(0, next) % SLOTS
+}
+
+/// For each slot, the first tag of three letters or digits in it. Part of what is stored: it must stay so.
+fn tags() -> &'static [[u8; 3]] {
+    static TAGS: OnceLock<Vec<[u8; 3]>> = OnceLock::new();
+    TAGS.get_or_init(|| {
+        let letters = || (b'0'..=b'9').chain(b'A'..=b'Z').chain(b'a'..=b'z');
+        let mut tags = vec![[0; 3]; SLOTS.into()];
+        for a in letters() {
+            for tag in letters().flat_map(|b| letters().map(move |c| [a, b, c])) {
+                if let Some(place @ [0, ..]) = tags.get_mut(usize::from(slot_of(&tag))) {
+                    *place = tag;
+                }
+            }
+        }
+        tags
+    })
+}
+
+fn tag_in(slot: u16) -> &'static [u8] {
+    tags().get(usize::from(slot)).map_or(b"", |tag| tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Those of `CLUSTER KEYSLOT`.
+    #[test]
+    fn slots_are_those_of_redis() {
+        for (key, expected) in [
+            (&b"foo"[..], 12_182),
+            (b"123456789", 12_739),
+            (b"{x}a", 16_287),
+            (b"", 0),
+            (b"foo{}{bar}", 8363),
+            (b"foo{{bar}}zap", 4015),
+        ] {
+            assert_eq!(slot(key), expected, "{key:?}");
+        }
+        assert_eq!(slot(b"{user1000}.following"), slot(b"{user1000}.followers"));
+        assert_eq!(slot(b"foo{bar}{zap}"), slot(b"bar"));
+    }
+
+    #[test]
+    fn every_slot_has_a_tag() {
+        for slot in 0..SLOTS {
+            assert_eq!((tag_in(slot).len(), slot_of(tag_in(slot))), (3, slot));
+        }
+        assert_eq!((tag_in(0), tag_in(12_182)), (&b"06S"[..], &b"9Le"[..]), "stored keys would not be found");
+    }
+
+    /// Whatever the prefix and the database.
+    #[test]
+    fn a_stored_key_is_in_the_slot_of_the_key() {
+        for prefix in [&b""[..], b"kvbench/", b"a}b"] {
+            let keys = Keys::new(prefix).unwrap();
+            for key in [&b""[..], b"key", b"{tag}key", b"{}key", b"a}b{c", b"\xff\0"] {
+                for stored in [key.to_vec(), [&key_value_headers::key_head(3), key].concat()] {
+                    let there = keys.stored(&stored);
+                    assert_eq!((slot(&there), keys.slot(&stored)), (slot(key), slot(key)));
+                    assert_eq!(keys.key(&there), Some(&stored[..]));
+                    assert_eq!(there.len(), stored.len() + keys.head());
+                }
+            }
+            for other in [&b"other"[..], b"kvbench/", b"kvbench/{tag}key", b"kvbench/{000}key"] {
+                assert_eq!(keys.key(other), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_prefix_with_a_tag_keeps_all_keys_in_one_slot() {
+        let keys = Keys::new(b"{all}/").unwrap();
+        for key in [&b"a"[..], b"b", b"{tag}c"] {
+            assert_eq!((keys.slot(key), slot(&keys.stored(key))), (slot(b"all"), slot(b"all")));
+            assert_eq!(keys.key(&keys.stored(key)), Some(key));
+        }
+        assert_eq!(keys.slots(), slot(b"all")..slot(b"all") + 1);
+        assert!(Keys::new(b"a{b").is_err() && Keys::new(b"{}").is_err());
+    }
+}

@@ -1,0 +1,122 @@
+//! `redis`: a Redis Cluster or Valkey Cluster. Keys are in 16,384 slots, each on one master, copied to replicas afterwards
+//! (<https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>). What is atomic there is so here: a
+//! transaction in one slot.
+
+mod commit;
+#[cfg(test)]
+mod fake;
+mod fsync_check;
+mod info;
+mod key_encoding;
+mod login;
+mod master_scan;
+mod node;
+mod packed;
+mod pipeline;
+mod routing;
+mod scripts;
+mod slots;
+
+use crate::engine::{
+    Batch, Check, Engine, Error, Info, KeyRange, Kind, Location, OpenOptions, Result, Transaction, VisitPair,
+    VisitValue,
+};
+use commit::Running;
+use info::{INFO, NAME};
+use key_encoding::{Keys, SLOTS};
+use login::Login;
+use routing::Cluster;
+
+/// The engine's row in the list.
+pub const KIND: Kind =
+    Kind { info: &INFO, open: Redis::open, recognise: |_| false, check: Check::Reading(|_| Err(no_files())) };
+
+fn no_files() -> Error {
+    Error::Unsupported { engine: NAME, what: "has no files here to check".into() }
+}
+
+struct Redis(Cluster);
+
+impl Redis {
+    fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        let Location::Cluster { nodes, prefix, access } = &options.location else { return Err(no_files()) };
+        let cluster = Cluster::open(nodes, Keys::new(prefix)?, Login::load(access)?)?;
+        cluster.check_policy(options.fsync)?;
+        Ok(Box::new(Self(cluster)))
+    }
+}
+
+impl Engine for Redis {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        self.0.key_limits()
+    }
+
+    fn is_memory_only(&self) -> bool {
+        false
+    }
+
+    fn slot(&self, key: &[u8]) -> u16 {
+        self.0.keys.slot(key)
+    }
+
+    /// Keys of one slot are read at one moment.
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        for (index, value) in self.0.values(keys)?.iter().enumerate() {
+            if visit(index, value.as_deref()).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_now(&self, keys: &[&[u8]]) -> Vec<Option<Option<Vec<u8>>>> {
+        self.0.values_now(keys)
+    }
+
+    /// When it is acknowledged, it is synced as the nodes were told to.
+    fn write(&self, batch: &Batch<'_>, _sync: bool) -> Result<()> {
+        Running::begin(&self.0).apply(batch)
+    }
+
+    fn write_parts(&self, batch: &Batch<'_>, sync: bool) -> Vec<Result<()>> {
+        self.0
+            .write_parts(batch)
+            .unwrap_or_else(|| batch.parts().map(|part| self.write(&Batch::of(part), sync)).collect())
+    }
+
+    fn begin(&self) -> Result<Option<Box<dyn Transaction + '_>>> {
+        Ok(Some(Box::new(Running::begin(&self.0))))
+    }
+
+    /// It is up to the nodes.
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        self.0.scan(range, visit)
+    }
+
+    /// A position is a slot.
+    fn walk(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
+        let slot = u16::try_from(position % u64::from(SLOTS)).unwrap_or(0);
+        self.0.walk(slot, visit).map(u64::from)
+    }
+
+    fn count(&self) -> Result<u64> {
+        self.0.count()
+    }
+
+    /// Not known: the files are elsewhere.
+    fn disk_size(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,29 @@
+//! Requests as they are sent.
+
+use super::key_encoding::Keys;
+
+/// Appends the head of a request of so many words, and its first.
+pub(super) fn begin(packed: &mut Vec<u8>, words: usize, name: &str) {
+    number(packed, b'*', words);
+    word(packed, name.as_bytes());
+}
+
+/// Appends a word.
+pub(super) fn word(packed: &mut Vec<u8>, word: &[u8]) {
+    number(packed, b'$', word.len());
+    packed.extend_from_slice(word);
+    packed.extend_from_slice(b"\r\n");
+}
+
+/// Appends a key of a slot, as it is stored.
+pub(super) fn key(packed: &mut Vec<u8>, keys: &Keys, slot: u16, key: &[u8]) {
+    number(packed, b'$', keys.head() + key.len());
+    keys.push_stored(slot, key, packed);
+    packed.extend_from_slice(b"\r\n");
+}
+
+fn number(packed: &mut Vec<u8>, kind: u8, number: usize) {
+    packed.push(kind);
+    packed.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    packed.extend_from_slice(b"\r\n");
+}

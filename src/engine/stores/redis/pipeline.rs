@@ -1,0 +1,431 @@
+//! Writes that read nothing, sent together: those for one node in one go, to all nodes at the same time.
+//!
+//! A node carries out the requests of a connection in their order, so writes of the same key keep theirs. A node that
+//! refuses a request has not carried it out: it is sent again in the next round, unless a later write of the same key was
+//! carried out meanwhile, which has overwritten it. A request without an answer is never sent again.
+
+use super::{
+    commit::{check, check_count},
+    info::NAME,
+    node::{Node, Refusal, Sent, Silence},
+    packed,
+    routing::{ASKING, Cluster, PATIENCE, REDIRECTIONS, refused, unavailable},
+};
+use crate::engine::{Batch, Error, Op, Result};
+use hashbrown::{HashMap, hash_map::Entry};
+use redis::Value;
+use std::{collections::BTreeMap, mem, sync::Arc, time::Instant};
+
+/// A part of a batch that is not carried out yet.
+#[derive(Clone)]
+struct Part<'b> {
+    /// Place of the part in the batch.
+    index: usize,
+    slot: u16,
+    ops: &'b [Op<'b>],
+    /// The node that an ASK names.
+    asking: Option<Arc<str>>,
+    redirections: usize,
+}
+
+/// Outcome of a request.
+enum Outcome {
+    Done,
+    Failed(Error),
+    /// The node has not carried out the request.
+    Refused(Refusal),
+    /// There is no reply.
+    Unknown(String),
+}
+
+/// Outcomes of the requests of a round, each with the node that replied.
+type Ended<'b> = Vec<(Part<'b>, Arc<str>, Outcome)>;
+
+/// Next step for a part after a round.
+enum Next {
+    End(Result<()>),
+    SendAgain,
+    /// To send it again when what the words say may have passed.
+    Pause(String),
+}
+
+impl<'b> Part<'b> {
+    fn keys(&self) -> impl Iterator<Item = &'b [u8]> + use<'b> {
+        self.ops.iter().filter_map(|op| match *op {
+            Op::Put { key, .. } | Op::Delete { key } => Some(key),
+            Op::Clear => None,
+        })
+    }
+
+    /// Returns the key of a part that is one write.
+    fn only_key(&self) -> Option<&'b [u8]> {
+        if self.ops.len() == 1 { self.keys().next() } else { None }
+    }
+}
+
+impl Cluster {
+    /// Writes the parts of a batch. Returns the outcome of each; `None` if one of them is more than keys that are all set,
+    /// or all removed.
+    pub fn write_parts(&self, batch: &Batch<'_>) -> Option<Vec<Result<()>>> {
+        if !batch.parts().all(is_simple) {
+            return None;
+        }
+        let begin = Instant::now();
+        let mut outcomes: Vec<Result<()>> = batch.parts().map(|_| Ok(())).collect();
+        let mut left = Vec::new();
+        for ((index, ops), outcome) in batch.parts().enumerate().zip(&mut outcomes) {
+            match self.slot_of(ops) {
+                Ok(Some(slot)) => left.push(Part { index, slot, ops, asking: None, redirections: 0 }),
+                Ok(None) => {}
+                Err(error) => *outcome = Err(error),
+            }
+        }
+        while !left.is_empty() {
+            let (now, later) = divide(mem::take(&mut left));
+            let ended = settle(self.round(now));
+            left = self.try_again(ended, begin, &mut outcomes);
+            left.extend(later);
+            left.sort_unstable_by_key(|part| part.index);
+        }
+        Some(outcomes)
+    }
+
+    /// Returns the slot of all keys of a part, `None` if it has no keys.
+    fn slot_of(&self, ops: &[Op<'_>]) -> Result<Option<u16>> {
+        check(self, ops)?;
+        check_count(ops.len())?;
+        let mut slots = ops.iter().filter_map(|op| match op {
+            Op::Put { key, .. } | Op::Delete { key } => Some(self.keys.slot(key)),
+            Op::Clear => None,
+        });
+        let first = slots.next();
+        if slots.any(|slot| Some(slot) != first) { Err(Error::CrossSlot) } else { Ok(first) }
+    }
+
+    /// Sends parts and receives the answers. Each node has its requests before the answers of the first are awaited.
+    fn round<'b>(&self, parts: Vec<Part<'b>>) -> Ended<'b> {
+        let mut ended = Vec::with_capacity(parts.len());
+        let mut of_node: BTreeMap<Arc<str>, Vec<Part<'b>>> = BTreeMap::new();
+        for part in parts {
+            match part.asking.clone().or_else(|| self.owner(part.slot)) {
+                Some(at) => of_node.entry(at).or_default().push(part),
+                None => {
+                    let words = format!("no node has slot {}", part.slot);
+                    ended.push((part, "".into(), Outcome::Refused(Refusal::Later(words))));
+                }
+            }
+        }
+        let nodes: Vec<_> = of_node.into_iter().map(|(at, parts)| (self.node(&at), parts)).collect();
+        let sent = nodes.iter().map(|(node, parts)| {
+            let (mut packed, mut answers) = (Vec::new(), 0);
+            for part in parts {
+                answers += self.pack(part, &mut packed);
+            }
+            node.send(&packed, answers)
+        });
+        let sent: Vec<_> = sent.collect();
+        for ((node, parts), sent) in nodes.iter().zip(sent) {
+            let outcomes = self.receive(node, parts, sent);
+            ended.extend(
+                parts
+                    .iter()
+                    .zip(outcomes)
+                    .map(|(part, outcome)| (part.clone(), node.address().clone(), outcome)),
+            );
+        }
+        ended
+    }
+
+    /// Receives what a node answers to each of these parts.
+    fn receive(&self, node: &Node, parts: &[Part<'_>], sent: Result<Sent<'_>, Silence>) -> Vec<Outcome> {
+        let at = node.address();
+        let (values, missing) = match sent {
+            Ok(sent) => sent.receive(),
+            Err(Silence::NotAnswered(words)) => (Vec::new(), Some(words)),
+            Err(Silence::NotSent(words)) => {
+                let refused = |_| Outcome::Refused(Refusal::Later(words.clone()));
+                return parts.iter().map(refused).collect();
+            }
+        };
+        match missing {
+            None => self.note_answer(at),
+            Some(_) => self.note_silence(at),
+        }
+        let (mut values, words) = (values.into_iter(), missing.unwrap_or_default());
+        let outcome = |part: &Part<'_>| {
+            // The answer to ASKING comes first.
+            let answer = values.nth(part.asking.is_some().into());
+            answer.map_or_else(|| Outcome::Unknown(words.clone()), |value| judge(value, at))
+        };
+        parts.iter().map(outcome).collect()
+    }
+
+    /// Appends the request of a part. Returns the number of its answers.
+    fn pack(&self, part: &Part<'_>, packed: &mut Vec<u8>) -> usize {
+        if part.asking.is_some() {
+            packed.extend_from_slice(ASKING);
+        }
+        let (name, words) = match part.ops {
+            [Op::Put { .. }] => ("SET", 3),
+            [Op::Put { .. }, ..] => ("MSET", 1 + 2 * part.ops.len()),
+            _ => ("DEL", 1 + part.ops.len()),
+        };
+        packed::begin(packed, words, name);
+        for op in part.ops {
+            match *op {
+                Op::Put { key, value } => {
+                    packed::key(packed, &self.keys, part.slot, key);
+                    packed::word(packed, value);
+                }
+                Op::Delete { key } => packed::key(packed, &self.keys, part.slot, key),
+                Op::Clear => {}
+            }
+        }
+        1 + usize::from(part.asking.is_some())
+    }
+
+    /// Notes how parts have ended. Returns those that are to be sent again, after a pause if a node asks for one.
+    fn try_again<'b>(&self, ended: Ended<'b>, begin: Instant, outcomes: &mut [Result<()>]) -> Vec<Part<'b>> {
+        let (mut left, mut paused) = (Vec::new(), HashMap::<Arc<str>, bool>::new());
+        for (mut part, at, outcome) in ended {
+            let end = match self.next(&mut part, &at, outcome) {
+                Next::End(end) => end,
+                Next::SendAgain => {
+                    left.push(part);
+                    continue;
+                }
+                Next::Pause(words) => {
+                    let pause = || self.pause(&at, words.clone()).is_ok() && begin.elapsed() < PATIENCE;
+                    if *paused.entry(at.clone()).or_insert_with(pause) {
+                        left.push(part);
+                        continue;
+                    }
+                    Err(unavailable(words))
+                }
+            };
+            if let Some(outcome) = outcomes.get_mut(part.index) {
+                *outcome = end;
+            }
+        }
+        left
+    }
+
+    /// Decides what is to be done with a part after what it has come to at a node.
+    fn next(&self, part: &mut Part<'_>, at: &Arc<str>, outcome: Outcome) -> Next {
+        let refusal = match outcome {
+            Outcome::Done => return Next::End(Ok(())),
+            Outcome::Failed(error) => return Next::End(Err(error)),
+            Outcome::Unknown(detail) => return Next::End(Err(Error::Unknown { engine: NAME, detail })),
+            Outcome::Refused(refusal) => refusal,
+        };
+        part.asking = None;
+        part.redirections += 1;
+        match refusal {
+            Refusal::Moved(to) if part.redirections <= REDIRECTIONS => {
+                self.move_slot(part.slot, to);
+                Next::SendAgain
+            }
+            Refusal::Ask(to) if part.redirections <= REDIRECTIONS => {
+                part.asking = Some(to);
+                Next::SendAgain
+            }
+            Refusal::Moved(to) | Refusal::Ask(to) => {
+                part.redirections = 0;
+                Next::Pause(format!("{at} and others send slot {} to {to} and back", part.slot))
+            }
+            Refusal::Later(words) => Next::Pause(words),
+            refusal => Next::End(Err(refused(refusal))),
+        }
+    }
+}
+
+/// Returns `true` for writes that one request of Redis carries out.
+fn is_simple(ops: &[Op<'_>]) -> bool {
+    ops.iter().all(|op| matches!(op, Op::Put { .. })) || ops.iter().all(|op| matches!(op, Op::Delete { .. }))
+}
+
+/// Divides parts into those that can be sent together and those that come later. Writes of the same key are only sent
+/// together if they are on one connection and about that key alone: else one could be refused and overwritten in part.
+fn divide(parts: Vec<Part<'_>>) -> (Vec<Part<'_>>, Vec<Part<'_>>) {
+    // By key, the only node that writes of it may be sent to; `None` if there may be no more in this round.
+    let mut taken: HashMap<&[u8], Option<Option<Arc<str>>>> = HashMap::with_capacity(parts.len());
+    let (mut now, mut later) = (Vec::with_capacity(parts.len()), Vec::new());
+    for part in parts {
+        let way = part.only_key().map(|_| part.asking.clone());
+        let mut fits = true;
+        for key in part.keys() {
+            match taken.entry(key) {
+                Entry::Vacant(entry) => drop(entry.insert(way.clone())),
+                Entry::Occupied(entry) if way.is_some() && *entry.get() == way => {}
+                Entry::Occupied(mut entry) => {
+                    entry.insert(None);
+                    fits = false;
+                }
+            }
+        }
+        if fits {
+            now.push(part);
+        } else {
+            // What follows it on any of its keys comes later, too.
+            taken.extend(part.keys().map(|key| (key, None)));
+            later.push(part);
+        }
+    }
+    (now, later)
+}
+
+/// Returns the outcome of a request from the reply of the node `at`.
+fn judge(value: Value, at: &str) -> Outcome {
+    match value {
+        Value::ServerError(error) => Outcome::Refused(Refusal::of(&error, at)),
+        Value::Okay | Value::Int(_) => Outcome::Done,
+        other => Outcome::Failed(unavailable(format!("{at} answered {other:?}"))),
+    }
+}
+
+/// Takes what was refused for done if a later write of the same key was carried out, and for unknown if that is unknown:
+/// sent again, it would come after that one.
+fn settle(mut ended: Ended<'_>) -> Ended<'_> {
+    ended.sort_unstable_by_key(|(part, ..)| part.index);
+    if !ended.iter().any(|(.., outcome)| matches!(outcome, Outcome::Refused(_))) {
+        return ended;
+    }
+    // By key, why the outcome of the next write is not known; `None` if it was carried out.
+    let mut after: HashMap<&[u8], Option<String>> = HashMap::new();
+    for (part, _, outcome) in ended.iter_mut().rev() {
+        let Some(key) = part.only_key() else { continue };
+        match outcome {
+            Outcome::Done => drop(after.insert(key, None)),
+            Outcome::Unknown(words) => drop(after.insert(key, Some(words.clone()))),
+            Outcome::Refused(refusal) if refusal.passes() => match after.get(key) {
+                None => {}
+                Some(None) => *outcome = Outcome::Done,
+                Some(Some(words)) => *outcome = Outcome::Unknown(words.clone()),
+            },
+            Outcome::Refused(_) | Outcome::Failed(_) => {}
+        }
+    }
+    ended
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::fake::{Answer, Fake},
+        *,
+    };
+
+    /// All keys are in the slot of the prefix, and are stored behind it.
+    const PREFIX: &[u8] = b"{p}";
+
+    fn line(line: &str) -> Answer {
+        Answer::Line(line.into())
+    }
+
+    /// Writes parts, each of which sets these keys to its number, and returns their outcomes.
+    fn write(cluster: &Cluster, parts: &[&[&'static str]]) -> Vec<&'static str> {
+        let numbers: Vec<String> = (0..parts.len()).map(|number| number.to_string()).collect();
+        let mut batch = Batch::default();
+        for (keys, number) in parts.iter().zip(&numbers) {
+            keys.iter().for_each(|key| batch.put(key.as_bytes(), number.as_bytes()));
+            batch.end_part();
+        }
+        let word = |outcome| match outcome {
+            Ok(()) => "done",
+            Err(Error::Unknown { .. }) => "unknown",
+            Err(Error::Full { .. }) => "full",
+            Err(_) => "failed",
+        };
+        cluster.write_parts(&batch).unwrap().into_iter().map(word).collect()
+    }
+
+    #[test]
+    fn writes_are_sent_together_in_their_order() {
+        let node = Fake::start();
+        let cluster = node.cluster(PREFIX);
+        assert_eq!(write(&cluster, &[&["a"], &["b"], &["a"], &["c", "d"]]), ["done"; 4]);
+        assert_eq!(node.seen(), ["SET {p}a 0", "SET {p}b 1", "SET {p}a 2", "MSET {p}c 3 {p}d 3"]);
+    }
+
+    #[test]
+    fn refused_write_is_sent_again_where_the_refusal_points() {
+        for (refusal, seen) in [("MOVED", &["SET {p}a 0"][..]), ("ASK", &["ASKING", "SET {p}a 0"])] {
+            let (node, other) = (Fake::start(), Fake::start());
+            let cluster = node.cluster(PREFIX);
+            node.answer([line(&format!("-{refusal} 1 {}", other.address))]);
+            assert_eq!(write(&cluster, &[&["a"]]), ["done"], "{refusal}");
+            assert_eq!(
+                (node.seen().len(), other.seen()),
+                (1, seen.iter().map(ToString::to_string).collect())
+            );
+        }
+    }
+
+    /// Sent again, the first write would come after the one that has overwritten it.
+    #[test]
+    fn refused_write_is_not_sent_again_after_a_later_one_of_the_same_key() {
+        let node = Fake::start();
+        let cluster = node.cluster(PREFIX);
+        node.answer([line("-CLUSTERDOWN a test"), line("-TRYAGAIN a test"), line("+OK")]);
+        assert_eq!(write(&cluster, &[&["a"], &["b"], &["a"]]), ["done"; 3]);
+        assert_eq!(node.seen(), ["SET {p}a 0", "SET {p}b 1", "SET {p}a 2", "SET {p}b 1"]);
+    }
+
+    #[test]
+    fn write_without_an_answer_is_unknown_and_is_not_sent_again() {
+        let node = Fake::start();
+        let cluster = node.cluster(PREFIX);
+        node.answer([line("+OK"), line("-TRYAGAIN a test"), Answer::Close]);
+        // The second is refused, but whether its key was overwritten is not known.
+        assert_eq!(
+            write(&cluster, &[&["a"], &["b"], &["b"], &["c"]]),
+            ["done", "unknown", "unknown", "unknown"]
+        );
+        assert_eq!(node.seen(), ["SET {p}a 0", "SET {p}b 1", "SET {p}b 2"]);
+        assert_eq!(write(&cluster, &[&["c"]]), ["done"]);
+    }
+
+    /// If both were sent, the second could overwrite a key of the first while the first is refused.
+    #[test]
+    fn write_of_several_keys_is_not_sent_together_with_another_of_one_of_them() {
+        let node = Fake::start();
+        let cluster = node.cluster(PREFIX);
+        node.answer([line("-TRYAGAIN a test")]);
+        assert_eq!(write(&cluster, &[&["a", "b"], &["b"], &["c"], &["b"]]), ["done"; 4]);
+        let first = ["MSET {p}a 0 {p}b 0", "SET {p}c 2"];
+        let then = ["MSET {p}a 0 {p}b 0", "SET {p}b 1", "SET {p}b 3"];
+        assert_eq!(node.seen(), [&first[..], &then].concat());
+    }
+
+    #[test]
+    fn refusal_that_does_not_pass_is_told_to_its_write_alone() {
+        let node = Fake::start();
+        let cluster = node.cluster(PREFIX);
+        node.answer([line("-OOM a test"), line("-ERR a test"), line("+OK")]);
+        assert_eq!(write(&cluster, &[&["a"], &["b"], &["a"]]), ["full", "failed", "done"]);
+        assert_eq!(node.seen().len(), 3);
+    }
+
+    #[test]
+    fn part_of_too_many_keys_is_refused_by_itself() {
+        let node = Fake::start();
+        let cluster = node.cluster(PREFIX);
+        let many = vec!["a"; 200_001];
+        assert_eq!(write(&cluster, &[&many, &["b"]]), ["failed", "done"]);
+        assert_eq!(node.seen(), ["SET {p}b 1"]);
+    }
+
+    #[test]
+    fn part_of_two_slots_is_refused_by_itself() {
+        let node = Fake::start();
+        let cluster = node.cluster(b"p/");
+        let mut batch = Batch::default();
+        for keys in [&["a", "b"][..], &["{a}c", "{a}d"], &[]] {
+            keys.iter().for_each(|key| batch.delete(key.as_bytes()));
+            batch.end_part();
+        }
+        let outcomes = cluster.write_parts(&batch).unwrap();
+        assert!(matches!(&outcomes[..], [Err(Error::CrossSlot), Ok(()), Ok(())]), "{outcomes:?}");
+        assert_eq!(node.seen().len(), 1);
+    }
+}

@@ -1,0 +1,338 @@
+//! `sled`: sled 0.34. A latch-free B+ tree over a log of page changes.
+
+use crate::engine::{
+    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
+    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::Directory,
+    path,
+};
+use crossbeam_utils::sync::ShardedLock;
+use std::{
+    collections::HashSet,
+    ffi::{OsStr, OsString},
+    fs::{self, File, Metadata},
+    io,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+/// The engine's row in the list.
+pub const KIND: Kind =
+    Kind { info: &INFO, open: Sled::open, recognise, check: Check::OpeningACopy(check_copy) };
+
+const NAME: &str = "sled";
+
+static INFO: Info = Info {
+    name: NAME,
+    library: "sled 0.34.7",
+    family: Family::LogBTree,
+    ordered: true,
+    in_memory: false,
+    constant_count: false,
+    allocates_in_rust: true,
+    has_map_size: false,
+    has_direct_reads: false,
+    writers: Writers::Together,
+    compression: &[Compression::None],
+    cache: "page cache of this size",
+    // A large value is read from a file of its own.
+    open_files: OpenFiles { least: 24, most: 24, per_read: 1 },
+    loss: [
+        Loss::power_cut(Lost::new(
+            Extent::Everything,
+            "usually nothing; in 3 of 80 tests the whole database (reads failed)",
+        )),
+        Loss {
+            kill: Lost::seconds("about a second"),
+            power_cut: Lost::new(
+                Extent::Everything,
+                "about two seconds, and possibly the whole database (it may not open again)",
+            ),
+        },
+        Loss {
+            kill: Lost::new(Extent::Buffer, "what sled's write buffer of 512 KiB holds"),
+            power_cut: Lost::new(
+                Extent::Everything,
+                "what was not written, and possibly the whole database (it may not open again)",
+            ),
+        },
+    ],
+    caveats: &[
+        Caveat::unsynced(
+            "After a power cut that left writes out of order, sled could not open its log: it panics (kvbench \
+            torture --store sled --fsync no --mode power).",
+        ),
+        Caveat::in_files(
+            "In 3 of 80 tests under always, a power cut damaged data that were synced before: sled orders its writes by \
+             sync_file_range, which does not make them durable, and uses their space again.",
+        ),
+        Caveat::under(
+            Fsync::Always,
+            "Under always, readers see a batch before it is synced: sled applies and syncs it in two steps.",
+        ),
+        Caveat::new("sled's own flush() does not reach stable storage; kvbench syncs its files itself."),
+        Caveat::new(
+            "To set a key to the value that it already has writes nothing, so a load of identical values measures \
+            no writes.",
+        ),
+        Caveat::new("sled has no snapshots: writes wait while a scan, or a read of several keys, runs."),
+        Caveat::new("Values above about 128 KiB become separate files; a synced commit lists all of them."),
+        Caveat::new(
+            "A start that is killed, or finds no space, can leave an incomplete snapshot, with which sled never \
+            opens again (sled's issue 1527); kvbench removes it.",
+        ),
+        Caveat::new("FLUSHDB first collects all keys in memory, because sled's own clear is not atomic."),
+        Caveat::new("After a failed write (also on a full disk) it accepts no writes until a restart."),
+        Caveat::in_files(
+            "A batch that finds no space, and is answered with an error, can be half there after a kill (in 1 of 16 tests).",
+        ),
+        Caveat::new("Its last release is from 2021."),
+    ],
+};
+
+/// Longest key: what Redis takes. sled has no limit of its own.
+const MAX_KEY: usize = 512 << 20;
+
+/// The log of page changes.
+const LOG_FILE: &str = "db";
+/// The settings that must not change between runs.
+const CONF_FILE: &str = "conf";
+/// Holds one file for each large record.
+const BLOB_DIR: &str = "blobs";
+
+fn recognise(path: &Path) -> bool {
+    path.join(CONF_FILE).is_file() && path.join(LOG_FILE).is_file()
+}
+
+/// A log of more than its first record, or a file for a large record, is not of the first start.
+fn is_first(name: &str, metadata: &Metadata) -> bool {
+    let is_snapshot = name.starts_with("snap.");
+    match metadata.is_dir() {
+        true => name == BLOB_DIR,
+        false => name == CONF_FILE || is_snapshot || name == LOG_FILE && metadata.len() <= 64 << 10,
+    }
+}
+
+struct Sled {
+    db: sled::Db,
+    path: PathBuf,
+    /// Held for writing while a batch is applied. sled makes one `get` wait for that, but not
+    /// several, nor a scan.
+    batch: ShardedLock<()>,
+    log: File,
+    /// Names of the blob files that are on stable storage. Not the highest of these numbers:
+    /// sled's threads take their numbers before they create the files.
+    synced_blobs: Mutex<HashSet<OsString>>,
+}
+
+/// Removes snapshots of the page table that a killed or failed start left half written: sled takes the last name
+/// that begins with `snap.`, and then finds it damaged at every start (github.com/spacejam/sled/issues/1527). The
+/// snapshot before it is still there, as is the log that sled reads from there on.
+fn remove_unfinished_snapshots(path: &Path) -> Result<()> {
+    let log_path = path.join(LOG_FILE);
+    let log = match File::open(&log_path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        log => log.map_err(Error::io("open", log_path))?,
+    };
+    // sled's own lock: another process may be opening the database now.
+    path::lock(&log, path)?;
+    for entry in fs::read_dir(path).map_err(Error::io("list", path))? {
+        let entry = entry.map_err(Error::io("list", path))?;
+        if is_unfinished_snapshot(&entry.file_name()) {
+            path::remove_leftover(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn is_unfinished_snapshot(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| name.starts_with("snap.") && name.ends_with(".generating"))
+}
+
+impl Sled {
+    fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        let Location::Path(path) = &options.location else {
+            return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
+        };
+        let place = Directory::begin(path, NAME, is_first)?;
+        // Under `always` each commit flushes, and a timer would only disturb.
+        let flush = if options.fsync == Fsync::EverySec { Some(1000) } else { None };
+        let config = sled::Config::new()
+            .path(path)
+            .cache_capacity(options.cache_size.max(1 << 20))
+            .flush_every_ms(flush);
+        remove_unfinished_snapshots(path)?;
+        let db = config.open().map_err(|error| fail(error, path))?;
+        let log_path = path.join(LOG_FILE);
+        let log = File::open(&log_path).map_err(Error::io("open", log_path))?;
+        let (batch, synced_blobs) = Default::default();
+        let engine = Self { db, path: path.clone(), batch, log, synced_blobs };
+        engine.sync_new_files()?;
+        place.end()?;
+        Ok(Box::new(engine))
+    }
+
+    /// Makes what sled creates at its first start, and never syncs, survive a power cut.
+    fn sync_new_files(&self) -> Result<()> {
+        let conf = self.path.join(CONF_FILE);
+        File::open(&conf).and_then(|file| file.sync_all()).map_err(Error::io("sync", conf))?;
+        self.sync()?;
+        path::sync_dir(&self.path.join(BLOB_DIR))?;
+        path::sync_dir(&self.path)
+    }
+
+    /// Makes the blob files survive a power cut that an earlier call did not see. sled writes them
+    /// and forgets them.
+    fn sync_blobs(&self) -> Result<()> {
+        let dir = self.path.join(BLOB_DIR);
+        let mut synced = self.synced_blobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut present = HashSet::with_capacity(synced.len());
+        let mut is_new = false;
+        for entry in fs::read_dir(&dir).map_err(Error::io("list", &dir))? {
+            let entry = entry.map_err(Error::io("list", &dir))?;
+            let name = entry.file_name();
+            if !synced.contains(&name) {
+                match File::open(entry.path()).and_then(|file| file.sync_data()) {
+                    Ok(()) => is_new = true,
+                    // Replaced meanwhile by a newer one.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) => return Err(Error::io("sync", entry.path())(error)),
+                }
+            }
+            present.insert(name);
+        }
+        if is_new {
+            path::sync_dir(&dir)?;
+        }
+        *synced = present;
+        Ok(())
+    }
+
+    fn fail(&self, error: sled::Error) -> Error {
+        fail(error, &self.path)
+    }
+
+    /// The batch as sled takes it: a map, in which the last write of a key stands.
+    fn convert(&self, batch: &Batch<'_>) -> Result<sled::Batch> {
+        let mut converted = sled::Batch::default();
+        let (clear, ops) = batch.after_clear();
+        if clear {
+            for key in self.db.iter().keys() {
+                converted.remove(key.map_err(|error| self.fail(error))?);
+            }
+        }
+        for op in ops {
+            match *op {
+                Op::Put { key, value } => converted.insert(key, value),
+                Op::Delete { key } => converted.remove(key),
+                Op::Clear => {}
+            }
+        }
+        Ok(converted)
+    }
+}
+
+/// sled compares each record of its log with its checksum when it reads it.
+fn check_copy(path: &Path) -> Result<Sound> {
+    let remark = "damage near the end of its log is not found: sled takes it for the end of the log, as after a \
+    crash";
+    let sound = Sound::by_scan(Sled::open(&OpenOptions::for_check(path))?)?;
+    Ok(Sound { remark: Some(remark.into()), ..sound })
+}
+
+/// sled keeps the first error of its log and answers all later writes with it, so no error leaves
+/// an engine that could go on.
+fn fail(error: sled::Error, path: &Path) -> Error {
+    match error {
+        sled::Error::Io(source) if source.to_string().starts_with("could not acquire lock") => {
+            Error::Locked { path: path.into() }
+        }
+        sled::Error::Io(source) => Error::Io { action: "access", path: path.into(), source },
+        error => Error::library(NAME, error),
+    }
+}
+
+impl Engine for Sled {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        (0, MAX_KEY)
+    }
+
+    fn is_memory_only(&self) -> bool {
+        false
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        let _no_batch = match keys {
+            [] | [_] => None,
+            _ => Some(self.batch.read().unwrap_or_else(PoisonError::into_inner)),
+        };
+        for (index, key) in keys.iter().enumerate() {
+            let value = self.db.get(key).map_err(|error| self.fail(error).of_value(index, key, false))?;
+            if let ControlFlow::Break(()) = visit(index, value.as_deref()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        batch.check_keys(NAME, self.key_limits())?;
+        let converted = self.convert(batch)?;
+        {
+            let _alone = self.batch.write().unwrap_or_else(PoisonError::into_inner);
+            self.db.apply_batch(converted).map_err(|error| self.fail(error))?;
+        }
+        // Readers go on while the batch is synced, hence they see it early.
+        if sync { self.sync() } else { Ok(()) }
+    }
+
+    fn sync(&self) -> Result<()> {
+        // Hands the log to the operating system and waits for its writes, but not for the file's
+        // length nor for the disk's own cache.
+        self.db.flush().map_err(|error| self.fail(error))?;
+        self.sync_blobs()?;
+        self.log.sync_data().map_err(Error::io("sync", self.path.join(LOG_FILE)))
+    }
+
+    /// Each write says whether it is synced. sled's own timer, of an opening for `everysec`, only writes earlier than it
+    /// has to.
+    fn set_fsync(&self, _: Fsync) -> Result<()> {
+        Ok(())
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let _no_batch = self.batch.read().unwrap_or_else(PoisonError::into_inner);
+        for pair in self.db.range::<&[u8], _>((range.start, range.end)) {
+            let (key, value) = pair.map_err(|error| self.fail(error))?;
+            if let ControlFlow::Break(()) = visit(&key, &value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> Result<u64> {
+        let mut count = 0;
+        let mut add = |_: &[u8], _: &[u8]| {
+            count += 1;
+            ControlFlow::Continue(())
+        };
+        self.scan(KeyRange::ALL, &mut add)?;
+        Ok(count)
+    }
+
+    fn disk_size(&self) -> Result<u64> {
+        path::disk_size(&self.path)
+    }
+
+    fn close(&self) -> Result<()> {
+        self.sync()
+    }
+}

@@ -1,0 +1,406 @@
+//! `sqlite`: SQLite through rusqlite. A B-tree in one file, with a write-ahead log beside it.
+
+mod pool;
+
+use crate::engine::{
+    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Loss,
+    Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::Directory, path,
+};
+use pool::{Pool, Settings, set_synchronous};
+use rusqlite::{Connection, ErrorCode, Row, TransactionBehavior, params_from_iter};
+use std::{
+    fs::{File, Metadata},
+    ops::{Bound, ControlFlow},
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// The engine's row in the list.
+pub const KIND: Kind =
+    Kind { info: &INFO, open: Sqlite::open, recognise, check: Check::OpeningACopy(check_copy) };
+
+const NAME: &str = "sqlite";
+
+static INFO: Info = Info {
+    name: NAME,
+    library: "rusqlite 0.41.1, libsqlite3-sys 0.39.1",
+    family: Family::LoggedBTree,
+    ordered: true,
+    in_memory: true,
+    constant_count: false,
+    allocates_in_rust: false,
+    has_map_size: false,
+    has_direct_reads: false,
+    writers: Writers::Turns,
+    compression: &[Compression::None],
+    cache: "page caches, of which the connection that writes and one reader a core have equal shares; further \
+            readers have 512 KiB each",
+    // Two of each reader.
+    open_files: OpenFiles { least: OWN_FILES + 2 * 16, most: OWN_FILES + 2 * 128, per_read: 0 },
+    loss: [
+        Loss::NOTHING,
+        Loss::power_cut(Lost::seconds("about a second")),
+        Loss::power_cut(Lost::new(Extent::Unwritten, "what the system had not written")),
+    ],
+    caveats: &[
+        Caveat::in_files(
+            "After every thousand pages of the log, a commit also copies them to the data file and syncs both (a \
+            checkpoint): under every policy this commit waits for the disk.",
+        ),
+        Caveat::in_files("While a scan stays open, the log grows by everything that is written."),
+        Caveat::in_files(
+            "A commit by one connection makes the page caches of all others invalid: reads during writes fetch \
+            each page from the operating system.",
+        ),
+        Caveat::new(
+            "Each look-up is a prepared statement in SQLite's virtual machine, as in programs that embed it.",
+        ),
+        Caveat::new(
+            "Keys are in an index beside the table: a GET goes through two trees, and a scan reads each value from \
+            another place of the file.",
+        ),
+        Caveat::new("A value above about 4,000 bytes has pages of its own, and each of them costs a read."),
+        Caveat::new("A key and its value together have less than 1,000,000,000 bytes."),
+        Caveat::new("Pages of the data file have no checksums; those of the log have."),
+        Caveat::in_memory(
+            "In memory there is one connection: reads take turns, and writes wait while a scan runs.",
+        ),
+    ],
+};
+
+/// Longest key: with the longest value that Redis takes, 512 MiB, it stays below SQLite's limit.
+const MAX_KEY: usize = 400 << 20;
+
+/// Open files beside those of readers: the data, the log and its index, the lock; a journal and a directory for a
+/// moment.
+const OWN_FILES: u64 = 16;
+
+const DATA: &str = "data.sqlite3";
+const LOG: &str = "data.sqlite3-wal";
+/// Keeps other processes out, which SQLite itself would let in.
+const LOCK: &str = "lock";
+
+/// In the file's header, so that no other program's database is taken for ours: "kvb1".
+const APPLICATION: i32 = 0x6b76_6231;
+
+/// With a rowid, and so with an index beside the table. WITHOUT ROWID is one tree with the values in its inner nodes too:
+/// SQLite advises it for rows below a twentieth of a page (<https://sqlite.org/withoutrowid.html>). With values of 1,000
+/// bytes such a file was 3.4 times as large, and a GET from the disk read 6.5 times instead of 1.2 times; with 100 bytes
+/// a GET from the cache was faster by a quarter. A file that was created so keeps its table: the statements are the same.
+const CREATE: &str = "CREATE TABLE IF NOT EXISTS kv (k BLOB PRIMARY KEY, v BLOB NOT NULL) STRICT";
+const GET: &str = "SELECT v FROM kv WHERE k = ?1";
+const PUT: &str = "INSERT INTO kv (k, v) VALUES (?1, ?2) ON CONFLICT (k) DO UPDATE SET v = excluded.v";
+const DELETE: &str = "DELETE FROM kv WHERE k = ?1";
+const CLEAR: &str = "DELETE FROM kv";
+
+fn recognise(path: &Path) -> bool {
+    const OFFSET: usize = 68;
+    let header = path::read_start(&path.join(DATA), OFFSET + 4);
+    header.starts_with(b"SQLite format 3\0") && header.ends_with(&APPLICATION.to_be_bytes())
+}
+
+/// More than the pages of an empty table is not of the first start.
+fn is_first(name: &str, metadata: &Metadata) -> bool {
+    let is_data = name.starts_with(DATA) && metadata.len() <= 64 << 10;
+    metadata.is_file() && (name == LOCK && metadata.len() == 0 || is_data)
+}
+
+struct Sqlite {
+    /// Closed before the lock is let go, hence before it here.
+    readers: Pool,
+    writer: Mutex<Connection>,
+    files: Option<Files>,
+    /// Whether commits are not synced.
+    is_lazy: AtomicBool,
+}
+
+/// What there is on disk.
+struct Files {
+    path: PathBuf,
+    /// Ours, to sync it beside SQLite's commits; SQLite has no locks on this file that closing it would lift.
+    log: File,
+    _lock: File,
+}
+
+impl Sqlite {
+    fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        let engine = match options.location.path() {
+            None => Self::open_in_memory(options).map_err(|error| fail(error, None))?,
+            Some(path) => Self::open_at(path, options)?,
+        };
+        Ok(Box::new(engine))
+    }
+
+    fn open_in_memory(options: &OpenOptions) -> rusqlite::Result<Self> {
+        let writer = Connection::open_in_memory()?;
+        Settings::new(None, options).apply(&writer)?;
+        writer.execute(CREATE, [])?;
+        let readers = Pool::new(Settings::new(None, options), 0);
+        Ok(Self { readers, writer: Mutex::new(writer), files: None, is_lazy: is_lazy(options) })
+    }
+
+    fn open_at(path: &Path, options: &OpenOptions) -> Result<Self> {
+        let place = Directory::begin(path, NAME, is_first)?;
+        let lock = path::open_locked(&path.join(LOCK), path)?;
+        let settings = Settings::new(Some(path.join(DATA)), options);
+        let fail = |error| fail(error, Some(path));
+        let (writer, _) = settings.connect().map_err(fail)?;
+        create(&writer).and_then(|()| begin_log(&writer)).map_err(fail)?;
+        let log = path.join(LOG);
+        let log = File::open(&log).map_err(Error::io("open", log))?;
+        // The log is a new file after each orderly end.
+        path::sync_dir(path)?;
+        place.end()?;
+        let files = Some(Files { path: path.into(), log, _lock: lock });
+        let most = options.max_files.clamp(INFO.open_files.least, INFO.open_files.most) - OWN_FILES;
+        let (readers, writer) = (Pool::new(settings, most as usize / 2), Mutex::new(writer));
+        Ok(Self { readers, writer, files, is_lazy: is_lazy(options) })
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.files.as_ref().map(|files| files.path.as_path())
+    }
+
+    fn fail(&self, error: rusqlite::Error) -> Error {
+        fail(error, self.path())
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Connection> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs reads on a connection that no other thread has.
+    fn reading<R>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<R>) -> Result<R> {
+        let outcome = match self.files {
+            Some(_) => self.readers.lend(read),
+            None => read(&self.writer()),
+        };
+        outcome.map_err(|error| self.fail(error))
+    }
+}
+
+fn is_lazy(options: &OpenOptions) -> AtomicBool {
+    AtomicBool::new(options.fsync != Fsync::Always)
+}
+
+/// Creates the table unless it is there, whole in the data file, and synced whatever the policy.
+fn create(connection: &Connection) -> rusqlite::Result<()> {
+    let found: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    if found == APPLICATION {
+        return Ok(());
+    }
+    connection.execute(CREATE, [])?;
+    connection.pragma_update(None, "application_id", APPLICATION)?;
+    checkpoint(connection)
+}
+
+/// Commits something, so that the log has its header: SQLite syncs that with the first commit, under every policy.
+fn begin_log(connection: &Connection) -> rusqlite::Result<()> {
+    /// Of the table.
+    const VERSION: i32 = 1;
+    connection.pragma_update(None, "user_version", VERSION)
+}
+
+fn apply(connection: &mut Connection, batch: &Batch<'_>) -> rusqlite::Result<()> {
+    let (clear, ops) = batch.after_clear();
+    // Dropped without a commit, it is rolled back.
+    let txn = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    {
+        let mut put = txn.prepare_cached(PUT)?;
+        let mut delete = txn.prepare_cached(DELETE)?;
+        if clear {
+            txn.prepare_cached(CLEAR)?.execute([])?;
+        }
+        for op in ops {
+            match *op {
+                Op::Put { key, value } => drop(put.execute((key, value))?),
+                Op::Delete { key } => drop(delete.execute((key,))?),
+                Op::Clear => {}
+            }
+        }
+    }
+    txn.commit()
+}
+
+/// `at` is the index of the key that is being read.
+fn get(
+    connection: &Connection,
+    keys: &[&[u8]],
+    at: &mut usize,
+    visit: &mut VisitValue<'_>,
+) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached(GET)?;
+    for (index, key) in keys.iter().enumerate() {
+        *at = index;
+        let mut rows = statement.query((key,))?;
+        let flow = match rows.next()? {
+            Some(row) => visit(index, Some(blob(row, 0)?)),
+            None => visit(index, None),
+        };
+        if flow.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A column, lent from SQLite's own memory.
+fn blob<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<&'r [u8]> {
+    Ok(row.get_ref(column)?.as_blob()?)
+}
+
+fn scan(connection: &Connection, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> rusqlite::Result<()> {
+    let (start, from) = match range.start {
+        Bound::Included(key) => ("k >= ?", Some(key)),
+        Bound::Excluded(key) => ("k > ?", Some(key)),
+        Bound::Unbounded => ("TRUE", None),
+    };
+    let (end, to) = match range.end {
+        Bound::Included(key) => ("k <= ?", Some(key)),
+        Bound::Excluded(key) => ("k < ?", Some(key)),
+        Bound::Unbounded => ("TRUE", None),
+    };
+    let sql = format!("SELECT k, v FROM kv WHERE {start} AND {end} ORDER BY k");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(from.into_iter().chain(to)))?;
+    while let Some(row) = rows.next()? {
+        if let ControlFlow::Break(()) = visit(blob(row, 0)?, blob(row, 1)?) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Copies the log to the data file, and empties it.
+fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+}
+
+/// SQLite's own check of every page, and of the order of keys; then a scan.
+fn check_copy(path: &Path) -> Result<Sound> {
+    let remark = "damaged keys and values are not found: SQLite's pages have no checksums";
+    let fail = |error| fail(error, Some(path));
+    let engine = Sqlite::open_at(path, &OpenOptions::for_check(path))?;
+    let found: String =
+        engine.writer().query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(fail)?;
+    if found != "ok" {
+        return Err(Error::library(NAME, found));
+    }
+    let sound = Sound::by_scan(Box::new(engine))?;
+    Ok(Sound { remark: Some(remark.into()), ..sound })
+}
+
+fn fail(error: rusqlite::Error, path: Option<&Path>) -> Error {
+    let place = path.map_or_else(|| ":memory:".into(), |path| path.display().to_string());
+    match error.sqlite_error_code() {
+        // A transaction that found no room is rolled back: its pages in the log are followed by no commit.
+        Some(ErrorCode::DiskFull) => Error::Full { engine: NAME, detail: format!("{place}: {error}") },
+        Some(ErrorCode::TooBig) => Error::Full {
+            engine: NAME,
+            detail: "a key and its value have less than 1,000,000,000 bytes".into(),
+        },
+        Some(_) => Error::library(NAME, format!("{place}: {error}")),
+        None => Error::library(NAME, error),
+    }
+}
+
+impl Engine for Sqlite {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        (0, MAX_KEY)
+    }
+
+    fn is_memory_only(&self) -> bool {
+        self.files.is_none()
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        let mut at = 0;
+        let read = self.reading(|connection| match keys {
+            // A statement sees one moment; several of them need a transaction for that.
+            [] | [_] => get(connection, keys, &mut at, visit),
+            _ => {
+                connection.prepare_cached("BEGIN")?.execute([])?;
+                get(connection, keys, &mut at, visit)?;
+                connection.prepare_cached("COMMIT")?.execute([]).map(drop)
+            }
+        });
+        read.map_err(|error| error.of_value(at, keys.get(at).copied().unwrap_or_default(), false))
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        batch.check_keys(NAME, self.key_limits())?;
+        apply(&mut self.writer(), batch).map_err(|error| {
+            match (error.sqlite_error_code(), self.fail(error)) {
+                // The transaction was rolled back.
+                (Some(ErrorCode::DatabaseCorrupt), Error::Library { engine, message }) => {
+                    Error::CorruptWrite { engine, message }
+                }
+                (_, error) => error,
+            }
+        })?;
+        // Under `always` the commit is synced before it is visible.
+        if sync && self.is_lazy.load(Ordering::Relaxed) { self.sync() } else { Ok(()) }
+    }
+
+    /// Takes no lock of SQLite, so commits go on meanwhile.
+    fn sync(&self) -> Result<()> {
+        match &self.files {
+            Some(Files { log, path, .. }) => log.sync_data().map_err(Error::io("sync", path.join(LOG))),
+            None => Ok(()),
+        }
+    }
+
+    fn set_fsync(&self, fsync: Fsync) -> Result<()> {
+        set_synchronous(&self.writer(), fsync).map_err(|error| self.fail(error))?;
+        self.is_lazy.store(fsync != Fsync::Always, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.sync()?;
+        match self.files {
+            Some(_) => checkpoint(&self.writer()).map_err(|error| self.fail(error)),
+            None => Ok(()),
+        }
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.reading(|connection| scan(connection, range, visit))
+    }
+
+    fn count(&self) -> Result<u64> {
+        let count = |connection: &Connection| {
+            connection.prepare_cached("SELECT count(*) FROM kv")?.query_row([], |row| row.get::<_, i64>(0))
+        };
+        Ok(self.reading(count)?.cast_unsigned())
+    }
+
+    fn disk_size(&self) -> Result<u64> {
+        self.path().map_or(Ok(0), path::disk_size)
+    }
+
+    fn compact(self: Box<Self>) -> Result<()> {
+        if self.files.is_none() {
+            return Err(Error::no_files(NAME));
+        }
+        let vacuum = |connection: &Connection| {
+            connection.execute("VACUUM", [])?;
+            checkpoint(connection)
+        };
+        vacuum(&self.writer()).map_err(|error| self.fail(error))
+    }
+
+    fn close(&self) -> Result<()> {
+        self.sync()
+    }
+}

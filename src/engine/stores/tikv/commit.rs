@@ -1,0 +1,143 @@
+//! One transaction of the cluster: optimistic, with the keys that were read locked at its commit.
+
+use super::{
+    async_client::{TIMEOUT, unavailable},
+    info::NAME,
+    outcome,
+    reads::{Changes, Cluster},
+};
+use crate::engine::{Batch, Error, KeyRange, Result, Transaction, VisitPair, VisitValue};
+use std::{collections::HashSet, time::Instant};
+use tikv_client::{Timestamp, Transaction as Inner};
+
+/// Keys that are removed together when all are.
+const CLEARED: usize = 2000;
+
+/// A transaction in progress.
+pub(super) struct Running<'e> {
+    cluster: &'e Cluster,
+    inner: Inner,
+    at: Timestamp,
+    /// Stored keys that were read.
+    seen: HashSet<Vec<u8>>,
+    /// Whether a read has waited in vain: no other need.
+    failed: bool,
+}
+
+impl<'e> Running<'e> {
+    pub fn begin(cluster: &'e Cluster) -> Result<Self> {
+        let inner = cluster.begin()?;
+        Ok(Self { cluster, at: inner.start_timestamp(), inner, seen: HashSet::new(), failed: false })
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.failed {
+            true => Err(unavailable("it did not answer the read before")),
+            false => Ok(()),
+        }
+    }
+
+    /// Applies a batch, after which this has ended.
+    pub fn apply(self, batch: &Batch<'_>) -> Result<()> {
+        self.check()?;
+        let cluster = self.cluster;
+        cluster.check(batch.ops())?;
+        let (clear, ops) = batch.after_clear();
+        let mut changes = Changes::new();
+        if clear {
+            let (keys, are_all) = cluster.first_keys(&self.at, CLEARED)?;
+            if !are_all {
+                remove_all(cluster)?;
+                // This one began before, and would find that somebody has written.
+                let rest = if self.seen.is_empty() { Self::begin(cluster) } else { Ok(self) };
+                return rest.and_then(|rest| rest.write(cluster.changes(ops))).map_err(after_removal);
+            }
+            changes.extend(keys.into_iter().map(|key| (key, None)));
+        }
+        changes.extend(cluster.changes(ops));
+        self.write(changes)
+    }
+
+    /// Commits the changes.
+    fn write(self, changes: Changes) -> Result<()> {
+        let Self { cluster, mut inner, mut seen, .. } = self;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        seen.retain(|key| !changes.contains_key(key));
+        let commit = async move {
+            for (key, value) in changes {
+                match value {
+                    Some(value) => inner.put(key, value).await?,
+                    None => inner.delete(key).await?,
+                }
+            }
+            // A key that was read conflicts with others' writes, as if it were written.
+            inner.lock_keys(seen).await?;
+            Ok(outcome::commit(&mut inner, TIMEOUT).await)
+        };
+        cluster.wait(commit)?.map_err(|error: tikv_client::Error| unavailable(error))?
+    }
+}
+
+impl Transaction for Running<'_> {
+    fn read(&mut self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        self.check()?;
+        let most = self.cluster.key_limits().1;
+        let stored = keys.iter().filter(|key| key.len() <= most).map(|key| self.cluster.stored(key));
+        self.seen.extend(stored);
+        let outcome = self.cluster.read_at(keys, Some(self.at.clone()), visit);
+        self.failed = outcome.is_err();
+        outcome
+    }
+
+    fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        self.check()?;
+        let outcome = self.cluster.scan_at(range, &self.at, visit);
+        self.failed = outcome.is_err();
+        outcome
+    }
+
+    fn commit(self: Box<Self>, batch: &Batch<'_>) -> Result<()> {
+        self.apply(batch)
+    }
+}
+
+/// Returns the error of the writes that follow the removal of all keys: it is not true of them that nothing was written.
+fn after_removal(error: Error) -> Error {
+    match error {
+        Error::Conflict { .. } => error,
+        error => Error::Unknown { engine: NAME, detail: format!("all keys were removed, then: {error}") },
+    }
+}
+
+/// Removes all keys, in several transactions.
+fn remove_all(cluster: &Cluster) -> Result<()> {
+    let mut removed = 0;
+    loop {
+        let (keys, _) = cluster.first_keys(&cluster.now()?, CLEARED)?;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let count = keys.len();
+        let none: Changes = keys.into_iter().map(|key| (key, None)).collect();
+        again(cluster, |transaction| transaction.write(none.clone())).map_err(|error| match removed {
+            0 => error,
+            _ => {
+                Error::Unknown { engine: NAME, detail: format!("{removed} keys were removed, then: {error}") }
+            }
+        })?;
+        removed += count;
+    }
+}
+
+/// Does something again on what others leave, when they are in the way.
+pub(super) fn again(cluster: &Cluster, write: impl Fn(Running<'_>) -> Result<()>) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        match write(Running::begin(cluster)?) {
+            Err(Error::Conflict { .. }) if begin.elapsed() < TIMEOUT => {}
+            outcome => return outcome,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! `tikv`: TiKV through its own client. Ranges of keys (regions) on several machines, each range replicated by Raft, and
+//! transactions over all of them by two-phase commit after Percolator
+//! (<https://tikv.org/deep-dive/distributed-transaction/percolator/>).
+
+mod async_client;
+mod commit;
+mod info;
+mod outcome;
+mod page_scan;
+mod reads;
+
+use crate::engine::{
+    Batch, Check, Engine, Error, Info, KeyRange, Kind, Location, OpenOptions, Result, Transaction, VisitPair,
+    VisitValue,
+};
+use commit::{Running, again};
+use info::{INFO, NAME};
+use reads::Cluster;
+
+/// The engine's row in the list.
+pub const KIND: Kind =
+    Kind { info: &INFO, open: Tikv::open, recognise: |_| false, check: Check::Reading(|_| Err(no_files())) };
+
+fn no_files() -> Error {
+    Error::Unsupported { engine: NAME, what: "has no files here to check".into() }
+}
+
+struct Tikv(Cluster);
+
+impl Tikv {
+    fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        let Location::Cluster { nodes, prefix, access } = &options.location else { return Err(no_files()) };
+        let cluster = Cluster::open(nodes, prefix, access)?;
+        cluster.remove_old_versions();
+        Ok(Box::new(Self(cluster)))
+    }
+}
+
+impl Engine for Tikv {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        self.0.key_limits()
+    }
+
+    fn is_memory_only(&self) -> bool {
+        false
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        self.0.read_at(keys, None, visit)
+    }
+
+    /// Always synced. Done again on what others leave, when they are in the way.
+    fn write(&self, batch: &Batch<'_>, _sync: bool) -> Result<()> {
+        again(&self.0, |transaction| transaction.apply(batch))
+    }
+
+    fn begin(&self) -> Result<Option<Box<dyn Transaction + '_>>> {
+        Ok(Some(Box::new(Running::begin(&self.0)?)))
+    }
+
+    /// Nothing is acknowledged before.
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        let now = self.0.now()?;
+        self.0.scan_at(range, &now, visit)
+    }
+
+    fn count(&self) -> Result<u64> {
+        self.0.count()
+    }
+
+    /// Not known: the files are elsewhere.
+    fn disk_size(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,356 @@
+//! The keys of one prefix in a cluster, and what it takes to read them.
+
+use super::{
+    async_client::{self, Calls},
+    info::NAME,
+    page_scan::{Keys, Pages},
+};
+use crate::engine::{ClusterAccess, Error, KeyRange, Op, Result, VisitPair, VisitValue, access::pem};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    future::Future,
+    ops::ControlFlow,
+    time::{Duration, Instant},
+};
+use tikv_client::{
+    CheckLevel, Config, Snapshot, Timestamp, Transaction, TransactionClient, TransactionOptions,
+};
+
+/// Longest key, in bytes, with the prefix: TiKV's default limit, less what it adds itself.
+const MAX_KEY: usize = 4000;
+
+/// Longest value, in bytes: with room for what stands beside it in an entry of TiKV's log.
+const MAX_VALUE: usize = 6 << 20;
+
+/// Most writes of one transaction.
+const MOST_WRITES: usize = 20_000;
+
+/// Keys that are asked for in one call.
+const TOGETHER: usize = 64;
+
+/// Largest answer of a node.
+const LARGEST_ANSWER: usize = 1 << 30;
+
+/// Versions older than this are removed, every time it has passed. TiDB's default.
+const OLD: Duration = Duration::from_secs(600);
+
+/// What stands before every value, because TiKV's interface does not promise to keep empty ones.
+const VALUE: u8 = b'v';
+
+/// Stored keys with their values.
+type Found = HashMap<Vec<u8>, Vec<u8>>;
+
+/// Stored keys, and their new values or nothing.
+pub(super) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+pub(super) struct Cluster {
+    client: TransactionClient,
+    keys: Keys,
+    calls: Calls,
+}
+
+impl Cluster {
+    /// Connects to the cluster of these placement drivers.
+    pub fn open(nodes: &[String], prefix: &[u8], access: &ClusterAccess) -> Result<Self> {
+        Self::open_since(Instant::now(), nodes, prefix, access)
+    }
+
+    /// Connects until it is too late since `begin`.
+    fn open_since(begin: Instant, nodes: &[String], prefix: &[u8], access: &ClusterAccess) -> Result<Self> {
+        let config = login(access)?.with_grpc_max_decoding_message_size(LARGEST_ANSWER);
+        let flags = match access.ca {
+            Some(_) => {
+                ", and do the certificates of --cluster-tls-ca and --cluster-tls-cert fit? The log says more"
+            }
+            None => "?",
+        };
+        let (calls, place) = (Calls::new()?, nodes.join(","));
+        let nodes = nodes.to_vec();
+        let client = calls.read(begin, move || {
+            let (nodes, config) = (nodes.clone(), config.clone());
+            async move { TransactionClient::new_with_config(nodes, config).await }
+        });
+        let client = client.map_err(|error| {
+            let cause = async_client::cause(&error);
+            Error::library(NAME, format!("no cluster answers at --pd {place}: {cause}; is it running{flags}"))
+        })?;
+        Ok(Self { client, keys: Keys::new(prefix), calls })
+    }
+
+    pub fn key_limits(&self) -> (usize, usize) {
+        (0, MAX_KEY.saturating_sub(self.keys.prefix()))
+    }
+
+    pub fn stored(&self, key: &[u8]) -> Vec<u8> {
+        self.keys.stored(key)
+    }
+
+    /// Waits for what the client does.
+    pub fn wait<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Result<T> {
+        self.calls.wait(future)
+    }
+
+    /// Begins a transaction. It may be dropped when nothing is to be written.
+    pub fn begin(&self) -> Result<Transaction> {
+        let client = self.client.clone();
+        self.calls.read(Instant::now(), move || {
+            let client = client.clone();
+            // Not `try_one_pc`, by which version 0.4 asks each region to commit its part by itself, nor `use_async_commit`,
+            // where it takes 0, which a region refuses it by, for the commit timestamp.
+            let options = TransactionOptions::new_optimistic().drop_check(CheckLevel::None);
+            async move { client.begin_with_options(options).await }
+        })
+    }
+
+    /// Has the cluster forget overwritten versions, for as long as this is open.
+    pub fn remove_old_versions(&self) {
+        let client = self.client.clone();
+        self.calls.keep_doing(OLD, move || {
+            let client = client.clone();
+            async move {
+                let now = client.current_timestamp().await?;
+                let physical = now.physical - i64::try_from(OLD.as_millis()).unwrap_or(i64::MAX);
+                client.gc(Timestamp { physical, ..now }).await.map(drop)
+            }
+        });
+    }
+
+    /// A moment that is not before any write that was acknowledged.
+    pub fn now(&self) -> Result<Timestamp> {
+        let client = self.client.clone();
+        self.calls.read(Instant::now(), move || {
+            let client = client.clone();
+            async move { client.current_timestamp().await }
+        })
+    }
+
+    /// The values of stored keys at a moment, now unless it is given.
+    fn values(&self, keys: Vec<Vec<u8>>, at: Option<Timestamp>) -> Result<(Timestamp, Found)> {
+        let client = self.client.clone();
+        self.calls.read(Instant::now(), move || {
+            let (client, at, keys) = (client.clone(), at.clone(), keys.clone());
+            async move {
+                let at = match at {
+                    Some(at) => at,
+                    None => client.current_timestamp().await?,
+                };
+                let found = snapshot(&client, &at).batch_get(keys).await?;
+                Ok((at, found.map(|pair| (pair.0.into(), pair.1)).collect()))
+            }
+        })
+    }
+
+    pub fn read_at(
+        &self,
+        keys: &[&[u8]],
+        mut at: Option<Timestamp>,
+        visit: &mut VisitValue<'_>,
+    ) -> Result<()> {
+        let (mut index, most) = (0, self.key_limits().1);
+        for together in keys.chunks(TOGETHER) {
+            let wanted: HashSet<_> = together.iter().filter(|key| key.len() <= most).collect();
+            let wanted = wanted.into_iter().map(|key| self.keys.stored(key)).collect();
+            let (moment, found) = self.values(wanted, at)?;
+            at = Some(moment);
+            for key in together {
+                let value = found.get(&self.keys.stored(key)).map(|stored| value(stored)).transpose()?;
+                if visit(index, value).is_break() {
+                    return Ok(());
+                }
+                index += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Visits the pairs of `range` at a moment, page by page.
+    pub fn scan_at(&self, range: KeyRange<'_>, at: &Timestamp, visit: &mut VisitPair<'_>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let mut pages = Pages::new(self.keys.bounds(range));
+        while let Some((range, limit)) = pages.next() {
+            let (client, at) = (self.client.clone(), at.clone());
+            let page: Vec<(Vec<u8>, Vec<u8>)> = self.calls.read(Instant::now(), move || {
+                let (mut snapshot, range) = (snapshot(&client, &at), range.clone());
+                async move {
+                    let found = snapshot.scan(range, limit).await?;
+                    Ok(found.map(|pair| (pair.0.into(), pair.1)).collect())
+                }
+            })?;
+            pages.note(
+                page.len(),
+                page.iter().map(|(_, value)| value.len()).sum(),
+                page.last().map(|(key, _)| key),
+            );
+            for (stored, bytes) in &page {
+                if visit(self.keys.key(stored), value(bytes)?).is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The stored keys at a moment, page by page, until `visit` has enough.
+    fn key_pages(
+        &self,
+        at: &Timestamp,
+        mut visit: impl FnMut(Vec<Vec<u8>>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut pages = Pages::of_keys(self.keys.bounds(KeyRange::ALL));
+        while let Some((range, limit)) = pages.next() {
+            let (client, at) = (self.client.clone(), at.clone());
+            let page: Vec<Vec<u8>> = self.calls.read(Instant::now(), move || {
+                let (mut snapshot, range) = (snapshot(&client, &at), range.clone());
+                async move { Ok(snapshot.scan_keys(range, limit).await?.map(Vec::from).collect()) }
+            })?;
+            pages.note(page.len(), 0, page.last());
+            if visit(page).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Number of keys now.
+    pub fn count(&self) -> Result<u64> {
+        let mut count = 0;
+        self.key_pages(&self.now()?, |page| {
+            count += page.len() as u64;
+            ControlFlow::Continue(())
+        })?;
+        Ok(count)
+    }
+
+    /// The first stored keys at a moment, `most` at most, and whether these are all.
+    pub fn first_keys(&self, at: &Timestamp, most: usize) -> Result<(Vec<Vec<u8>>, bool)> {
+        let mut keys = Vec::new();
+        self.key_pages(at, |mut page| {
+            keys.append(&mut page);
+            if keys.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        let are_all = keys.len() <= most;
+        keys.truncate(most);
+        Ok((keys, are_all))
+    }
+
+    /// Fails when a transaction cannot hold these writes.
+    pub fn check(&self, ops: &[Op<'_>]) -> Result<()> {
+        let refuse = |what| Err(Error::Unsupported { engine: NAME, what });
+        if ops.len() > MOST_WRITES {
+            return refuse(format!(
+                "takes at most {MOST_WRITES} writes in a transaction, and these are {}",
+                ops.len()
+            ));
+        }
+        let (min, max) = self.key_limits();
+        for op in ops {
+            match *op {
+                Op::Put { value, .. } if value.len() > MAX_VALUE => {
+                    return refuse(format!(
+                        "takes values of at most {MAX_VALUE} bytes, and this has {}",
+                        value.len()
+                    ));
+                }
+                Op::Put { key, .. } | Op::Delete { key } if key.len() > max => {
+                    return Err(Error::KeyLength { engine: NAME, len: key.len(), min, max });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What writes leave of each key.
+    pub fn changes(&self, ops: &[Op<'_>]) -> Changes {
+        let change = |op: &Op<'_>| match *op {
+            Op::Put { key, value } => Some((self.keys.stored(key), Some([&[VALUE], value].concat()))),
+            Op::Delete { key } => Some((self.keys.stored(key), None)),
+            Op::Clear => None,
+        };
+        ops.iter().filter_map(change).collect()
+    }
+}
+
+/// Returns how to connect as `access` says.
+fn login(access: &ClusterAccess) -> Result<Config> {
+    let refuse = |what: &str| Err(Error::Unsupported { engine: NAME, what: what.into() });
+    if access.user.is_some() || access.password_file.is_some() {
+        return refuse(
+            "has no passwords: it knows clients by certificates; use --cluster-tls-ca and --cluster-tls-cert",
+        );
+    }
+    let Some(ca) = &access.ca else { return Ok(Config::default()) };
+    let Some((cert, key)) = &access.identity else {
+        return refuse(
+            "with --cluster-tls-ca needs --cluster-tls-cert and --cluster-tls-key, too: its nodes want to know clients",
+        );
+    };
+    for (flag, path) in [("--cluster-tls-ca", ca), ("--cluster-tls-cert", cert), ("--cluster-tls-key", key)] {
+        pem(NAME, flag, path)?;
+    }
+    Ok(Config::default().with_security(ca, cert, key))
+}
+
+/// What the cluster had at a moment. It remembers what it has read, so it is for one call.
+fn snapshot(client: &TransactionClient, at: &Timestamp) -> Snapshot {
+    client.snapshot(at.clone(), TransactionOptions::new_optimistic().drop_check(CheckLevel::None))
+}
+
+fn value(stored: &[u8]) -> Result<&[u8]> {
+    stored.strip_prefix(&[VALUE]).ok_or_else(|| {
+        let message =
+            "there is a value under this prefix that kvbench did not write; choose another --prefix";
+        Error::library(NAME, message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, net::TcpListener, path::PathBuf, thread};
+
+    fn open(begin: Instant, node: &str, access: &ClusterAccess) -> String {
+        let outcome = Cluster::open_since(begin, &[node.into()], b"p/", access);
+        outcome.map(drop).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn access_that_a_cluster_of_tikv_does_not_have_is_refused() {
+        let some = || Some(PathBuf::from("none.pem"));
+        let none = ClusterAccess::default;
+        for (access, words) in [
+            (ClusterAccess { password_file: some(), ..none() }, "has no passwords"),
+            (ClusterAccess { ca: some(), ..none() }, "--cluster-tls-cert and --cluster-tls-key, too"),
+            (
+                ClusterAccess { ca: some(), identity: some().zip(some()), ..none() },
+                "--cluster-tls-ca none.pem cannot be read",
+            ),
+        ] {
+            let error = open(Instant::now(), "127.0.0.1:1", &access);
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn cluster_that_does_not_speak_tls_is_told_with_the_flags() {
+        let dir = tempfile::tempdir().unwrap();
+        let signed = rcgen::generate_simple_self_signed(["localhost".into()]).unwrap();
+        let file = |name: &str, text: String| {
+            let path = dir.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let cert = file("cert", signed.cert.pem());
+        let key = file("key", signed.signing_key.serialize_pem());
+        let access =
+            ClusterAccess { ca: Some(cert.clone()), identity: Some((cert, key)), ..ClusterAccess::default() };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        thread::spawn(move || listener.incoming().for_each(drop));
+        let begin = Instant::now().checked_sub(async_client::TIMEOUT - Duration::from_secs(1)).unwrap();
+        let error = open(begin, &address, &access);
+        assert!(error.contains(&address) && error.contains("--cluster-tls-ca"), "{error}");
+    }
+}

@@ -1,0 +1,128 @@
+//! Time that operations are made to take, and what of it was really taken.
+
+use super::expected_values::{Call, Cost, Span, Truth};
+use nix::time::{ClockId, clock_gettime};
+use std::{thread, time::Duration};
+
+/// A number that has no factor in common with sizes that people choose: spreads the parts over the reads.
+const STRIDE: u64 = 7919;
+
+/// Operations of a span, at most, where allocations are counted.
+const EXPECTED: usize = 4096;
+
+fn clock(id: ClockId) -> u64 {
+    let time = clock_gettime(id).map(Duration::from).unwrap_or_default();
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Nanoseconds of the clock that all processes of the machine share.
+pub(super) fn now() -> u64 {
+    clock(ClockId::CLOCK_MONOTONIC)
+}
+
+/// Hands out what operations are to take, and adds up what they took.
+pub(super) struct Meter {
+    truth: Truth,
+    reads: u64,
+    writes: u64,
+    commits: u64,
+    span: Span,
+}
+
+/// What one operation is to take.
+pub(super) struct Turn {
+    cost: Cost,
+    /// The end of a standstill, if there is one.
+    until: u64,
+    begin: u64,
+}
+
+/// What it took.
+pub(super) struct Taken {
+    begin: u64,
+    end: u64,
+    cpu_ns: u64,
+}
+
+impl Meter {
+    pub fn new(truth: &Truth) -> Self {
+        let truth = truth.clone();
+        let mut meter = Self { truth, reads: 0, writes: 0, commits: 0, span: Span::default() };
+        meter.begin();
+        meter
+    }
+
+    /// Begins a span, whose operations are noted without an allocation where no more are expected.
+    pub fn begin(&mut self) {
+        (self.reads, self.writes, self.commits) = (0, 0, 0);
+        self.span.calls.reserve(EXPECTED);
+        self.span.process_cpu_ns.0 = clock(ClockId::CLOCK_PROCESS_CPUTIME_ID);
+    }
+
+    /// Ends the span.
+    pub fn take(&mut self) -> Span {
+        let mut span = std::mem::take(&mut self.span);
+        span.process_cpu_ns.1 = clock(ClockId::CLOCK_PROCESS_CPUTIME_ID);
+        span
+    }
+
+    /// The next read.
+    pub fn read(&mut self) -> Turn {
+        let all: u64 = self.truth.reads.iter().map(|part| part.count).sum();
+        let mut place = (self.reads * STRIDE).checked_rem(all).unwrap_or(0);
+        let cost = self.truth.reads.iter().find_map(|part| {
+            let found = place < part.count;
+            place = place.saturating_sub(part.count);
+            found.then_some(part.cost)
+        });
+        self.reads += 1;
+        self.turn(cost.unwrap_or_default())
+    }
+
+    /// The next write, and whether it is the first one.
+    pub fn write(&mut self) -> (bool, Turn) {
+        self.writes += 1;
+        (self.writes == 1, self.turn(self.truth.write))
+    }
+
+    /// The number of the next commit.
+    pub fn commit(&mut self) -> u64 {
+        self.commits += 1;
+        self.commits
+    }
+
+    fn turn(&self, cost: Cost) -> Turn {
+        let begin = now();
+        let first = self.span.calls.first().map_or(begin, |call| call.begin);
+        let until = self.truth.stall.map_or(0, |stall| {
+            let (every, length) = (stall.every_ms * 1_000_000, stall.length_ms * 1_000_000);
+            let into = (begin - first) % every.max(1);
+            if into + length >= every { begin + every - into } else { 0 }
+        });
+        Turn { cost, until, begin }
+    }
+
+    /// Adds an operation; a write with the number of its commit.
+    pub fn add(&mut self, taken: Taken, commit: Option<u64>) -> &mut Span {
+        self.span.calls.push(Call { begin: taken.begin, end: taken.end, commit });
+        self.span.cpu_ns += taken.cpu_ns;
+        &mut self.span
+    }
+}
+
+impl Turn {
+    /// Takes it.
+    pub fn take(self) -> Taken {
+        let cpu = clock(ClockId::CLOCK_THREAD_CPUTIME_ID);
+        let wait = self.until.saturating_sub(now()) + self.cost.sleep_ns;
+        if wait > 0 {
+            thread::sleep(Duration::from_nanos(wait));
+        }
+        let mut spent = 0;
+        while spent < self.cost.cpu_ns {
+            spent = clock(ClockId::CLOCK_THREAD_CPUTIME_ID) - cpu;
+        }
+        let cpu_ns = clock(ClockId::CLOCK_THREAD_CPUTIME_ID) - cpu;
+        Taken { begin: self.begin, end: now(), cpu_ns }
+    }
+}

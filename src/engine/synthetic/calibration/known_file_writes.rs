@@ -1,0 +1,297 @@
+//! The calibration engine's files: a log with a record a write, what debts have left, and a mapped one.
+
+use super::expected_values::{CALIBRATION, PAGE, Truth};
+use crate::engine::{Error, Op, Result, first};
+use nix::{
+    fcntl::{FallocateFlags, fallocate},
+    sys::mman::{MapFlags, ProtFlags, mmap, munmap},
+};
+use std::{
+    collections::HashMap,
+    ffi::c_void,
+    fs::{self, File},
+    io::{self, Write},
+    num::NonZeroUsize,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    ptr::NonNull,
+    sync::mpsc::{Receiver, Sender, channel},
+    thread::{self, JoinHandle},
+};
+
+/// Written at once when debts are paid.
+const PIECE: usize = 1 << 20;
+/// The length of a value that is not there.
+const DELETED: u32 = u32::MAX;
+/// Bytes of a record before its key: both lengths.
+const HEAD: usize = 8;
+
+pub(super) fn log(path: &Path) -> PathBuf {
+    path.join("log")
+}
+
+/// Appends a line to a file.
+pub(super) fn tell(path: &Path, line: &str) -> io::Result<()> {
+    writeln!(File::options().create(true).append(true).open(path)?, "{line}")
+}
+
+pub(super) struct Files {
+    truth: Truth,
+    log: File,
+    log_path: PathBuf,
+    /// Length of what is in the log.
+    length: u64,
+    /// Records that are not in the log yet.
+    buffer: Vec<u8>,
+    debts: Debts,
+    /// Bytes written since it was settled.
+    written: u64,
+    /// Bytes that writes since then have left to be written.
+    owed: u64,
+    unsettled: bool,
+    _map: Option<Map>,
+}
+
+impl Files {
+    pub fn open(directory: &Path, truth: &Truth) -> Result<Self> {
+        first::create_dir(directory)?;
+        let log_path = log(directory);
+        let open = |path: &Path| {
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(false).open(path)
+        };
+        let log = open(&log_path).map_err(Error::io("open", &log_path))?;
+        let debt_path = directory.join("debts");
+        let debts = open(&debt_path).map_err(Error::io("open", &debt_path))?;
+        let map_path = directory.join("mapped");
+        let map = Map::new(&map_path, truth.mapped_bytes).map_err(Error::io("map", &map_path))?;
+        let length = log.metadata().map_err(Error::io("open", &log_path))?.len();
+        Ok(Self {
+            truth: truth.clone(),
+            log,
+            log_path,
+            length,
+            buffer: Vec::new(),
+            debts: Debts::new(debts, debt_path)?,
+            written: 0,
+            owed: 0,
+            unsettled: false,
+            _map: map,
+        })
+    }
+
+    /// Reads the log. The number of its records.
+    pub fn replay(&mut self, pairs: &mut HashMap<Vec<u8>, Vec<u8>>) -> Result<u64> {
+        let damaged = || Error::library(CALIBRATION, "a record of its log is not whole");
+        // One after the other: all of them would be memory that it is not told to hold.
+        let length = self.truth.write_bytes.max(PAGE);
+        let mut record = vec![0; usize::try_from(length).unwrap_or(0)];
+        let records = self.length / length;
+        for number in 0..records {
+            let read = self.log.read_exact_at(&mut record, number * length);
+            read.map_err(Error::io("read", &self.log_path))?;
+            let (key, value) = decode(&record).ok_or_else(damaged)?;
+            match value {
+                Some(value) => pairs.insert(key.into(), value.into()),
+                None => pairs.remove(key),
+            };
+        }
+        Ok(records)
+    }
+
+    /// Adds the record of a write. Clearing leaves none: a store under calibration is not emptied.
+    pub fn put(&mut self, op: &Op<'_>) -> Result<()> {
+        let (key, value) = match *op {
+            Op::Put { key, value } => (key, Some(value)),
+            Op::Delete { key } => (key, None),
+            Op::Clear => return Ok(()),
+        };
+        let end = self.buffer.len() + usize::try_from(self.truth.write_bytes.max(PAGE)).unwrap_or(usize::MAX);
+        let length = |bytes: usize| u32::try_from(bytes).unwrap_or(DELETED - 1).to_le_bytes();
+        self.buffer.extend_from_slice(&length(key.len()));
+        let mark = value.map_or(DELETED.to_le_bytes(), |value| length(value.len()));
+        self.buffer.extend_from_slice(&mark);
+        self.buffer.extend_from_slice(key);
+        self.buffer.extend_from_slice(value.unwrap_or_default());
+        if self.buffer.len() > end {
+            self.buffer.clear();
+            let what = format!("takes pairs of up to {} bytes", self.truth.write_bytes);
+            return Err(Error::Unsupported { engine: CALIBRATION, what });
+        }
+        self.buffer.resize(end, 0);
+        self.owed += self.truth.debt_bytes;
+        Ok(())
+    }
+
+    /// Writes the records.
+    pub fn append(&mut self) -> Result<()> {
+        self.stretch()?;
+        self.log.write_all_at(&self.buffer, self.length).map_err(Error::io("write", &self.log_path))?;
+        self.length += self.buffer.len() as u64;
+        self.written += self.buffer.len() as u64;
+        // A large one is none of the memory that it is told to hold.
+        self.buffer = Vec::new();
+        Ok(())
+    }
+
+    /// With the first write: a reserve behind the log's end, and a hole behind what will be in it.
+    fn stretch(&mut self) -> Result<()> {
+        if self.unsettled {
+            return Ok(());
+        }
+        self.unsettled = true;
+        let fail = |error: io::Error| Error::io("stretch", &self.log_path)(error);
+        if self.truth.hole_bytes > 0 {
+            self.debts.file.set_len(self.debts.kept + self.truth.hole_bytes).map_err(fail)?;
+        }
+        let reserve = i64::try_from(self.truth.reserved_bytes).unwrap_or(0);
+        if reserve > 0 {
+            let start = i64::try_from(self.length).unwrap_or(0);
+            // A file system that reserves nothing has nothing to give back either.
+            let _ = fallocate(&self.log, FallocateFlags::FALLOC_FL_KEEP_SIZE, start, reserve);
+        }
+        Ok(())
+    }
+
+    pub fn sync(&self) -> Result<()> {
+        self.log.sync_data().map_err(Error::io("sync", &self.log_path))
+    }
+
+    /// Pays the debts, and gives back what was reserved. The bytes written since it was settled.
+    pub fn settle(&mut self) -> Result<u64> {
+        self.sync()?;
+        self.debts.pay(self.owed, self.truth.settled_bytes)?;
+        let written = self.written + self.owed;
+        (self.written, self.owed, self.unsettled) = (0, 0, false);
+        self.log.set_len(self.length).map_err(Error::io("cut", &self.log_path))?;
+        Ok(written)
+    }
+
+    /// Length of all files, and the same without holes.
+    pub fn size(&self) -> (u64, u64) {
+        let used = self.length + self.truth.mapped_bytes + self.debts.kept;
+        (if self.unsettled { used + self.truth.hole_bytes } else { used }, used)
+    }
+
+    pub fn close(&mut self) -> Result<()> {
+        self.sync()?;
+        self.debts.close(self.truth.closed_bytes)
+    }
+}
+
+fn decode(record: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
+    let number = |at: usize| Some(u32::from_le_bytes(*record.get(at..)?.first_chunk()?));
+    let (key, value) = (number(0)? as usize, number(4)?);
+    let end = HEAD.checked_add(key)?;
+    let found = record.get(HEAD..end)?;
+    match value {
+        DELETED => Some((found, None)),
+        value => Some((found, Some(record.get(end..end.checked_add(value as usize)?)?))),
+    }
+}
+
+/// A thread of its own pays, as an engine's compactions do.
+struct Debts {
+    file: File,
+    path: PathBuf,
+    /// Length of the file without its hole.
+    kept: u64,
+    /// Where to begin, how much to write, and the length to cut the file to.
+    orders: Option<Sender<(u64, u64, u64)>>,
+    paid: Receiver<io::Result<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Debts {
+    fn new(file: File, path: PathBuf) -> Result<Self> {
+        let (orders, work) = channel();
+        let (done, paid) = channel();
+        let written = file.try_clone().map_err(Error::io("open", &path))?;
+        let kept = file.metadata().map_err(Error::io("open", &path))?.len();
+        let pay = move || {
+            for (start, bytes, keep) in work {
+                if done.send(pay(&written, start, bytes, keep)).is_err() {
+                    break;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("debts".into()).spawn(pay);
+        let thread = thread.map_err(Error::io("start a thread for", &path))?;
+        Ok(Self { file, path, kept, orders: Some(orders), paid, thread: Some(thread) })
+    }
+
+    /// Has `bytes` written, and keeps up to `keep` of all.
+    fn pay(&mut self, bytes: u64, keep: u64) -> Result<()> {
+        let gone = || Error::library(CALIBRATION, "the thread that pays debts is gone");
+        let orders = self.orders.as_ref().ok_or_else(gone)?;
+        let length = (self.kept + bytes).min(keep);
+        orders.send((self.kept, bytes, length)).map_err(|_| gone())?;
+        self.paid.recv().map_err(|_| gone())?.map_err(Error::io("write", &self.path))?;
+        self.kept = length;
+        Ok(())
+    }
+
+    fn close(&self, keep: u64) -> Result<()> {
+        self.file.set_len(self.kept.min(keep)).map_err(Error::io("cut", &self.path))
+    }
+}
+
+impl Drop for Debts {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has told so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Writes `bytes` to fresh pages from `start` on, since the kernel counts a dirty page once; cut off only when
+/// they are on the disk, or it would take them back.
+fn pay(file: &File, start: u64, bytes: u64, length: u64) -> io::Result<()> {
+    // Without a hole in between.
+    file.set_len(start)?;
+    let (mut place, end) = (start, start + bytes);
+    let piece = vec![0x5a; PIECE];
+    while place < end {
+        let length = usize::try_from(end - place).unwrap_or(PIECE).min(PIECE);
+        file.write_all_at(piece.get(..length).unwrap_or_default(), place)?;
+        place += length as u64;
+    }
+    file.sync_all()?;
+    file.set_len(length)
+}
+
+/// A file in the process' memory.
+struct Map {
+    address: NonNull<c_void>,
+    length: usize,
+}
+
+#[expect(unsafe_code, reason = "a plain address, which no thread reads or writes through")]
+// SAFETY: nothing is ever read or written at `address`; it is only given back.
+unsafe impl Send for Map {}
+
+impl Map {
+    /// Maps `bytes` of the file at `path`, made when it is not there, and has all its pages brought in.
+    fn new(path: &Path, bytes: u64) -> io::Result<Option<Self>> {
+        let Some(length) = NonZeroUsize::new(usize::try_from(bytes).unwrap_or(0)) else { return Ok(None) };
+        if !fs::exists(path)? {
+            fs::write(path, vec![1; length.get()])?;
+        }
+        let file = File::open(path)?;
+        let flags = MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE;
+        #[expect(unsafe_code, reason = "maps a file at a place of the kernel's choice")]
+        // SAFETY: a new mapping, read only, at an address that nobody uses and nobody reads.
+        let address = unsafe { mmap(None, length, ProtFlags::PROT_READ, flags, &file, 0) };
+        Ok(Some(Self { address: address.map_err(io::Error::from)?, length: length.get() }))
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        #[expect(unsafe_code, reason = "gives a mapping back")]
+        // SAFETY: it is the mapping of `new`, which nobody refers to.
+        let _ = unsafe { munmap(self.address, self.length) };
+    }
+}

@@ -1,0 +1,233 @@
+//! The calibration engine: what it costs and leaves behind is what it is told, so that every column of a
+//! result can be held against a known truth. It keeps its pairs in memory and, record by record, in a log.
+
+mod cost;
+mod expected_values;
+mod known_file_writes;
+
+use crate::engine::{
+    Batch, Caveat, Check, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location, Loss, Op,
+    OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, key_value_headers,
+};
+use cost::Meter;
+pub use expected_values::{CALIBRATION, Call, Cost, PAGE, Part, Record, Span, Stall, Truth};
+use known_file_writes::Files;
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError, RwLock},
+    thread,
+    time::Duration,
+};
+
+/// How it is opened; it is in no list.
+pub const KIND: Kind = Kind { info: &INFO, open, recognise, check: Check::Reading(check) };
+
+pub(super) static INFO: Info = Info {
+    name: CALIBRATION,
+    library: "none",
+    family: Family::Lsm,
+    ordered: false,
+    in_memory: false,
+    constant_count: true,
+    allocates_in_rust: true,
+    has_map_size: false,
+    has_direct_reads: false,
+    compression: &[Compression::None],
+    cache: "not used",
+    writers: Writers::One,
+    open_files: OpenFiles::always(8),
+    loss: [Loss::NOTHING; 3],
+    caveats: &[Caveat::new("takes known times and sizes, to check what is measured")],
+};
+
+/// Of longest key and value, whose record must fit into what a write is told to append.
+const MAX_KEY: usize = 512;
+
+struct Calibration {
+    truth: Truth,
+    path: PathBuf,
+    pairs: RwLock<HashMap<Vec<u8>, Vec<u8>>>,
+    meter: Mutex<Meter>,
+    files: Mutex<Files>,
+    record: Mutex<Record>,
+    /// Held, never looked at.
+    _memory: Vec<u8>,
+}
+
+fn recognise(path: &Path) -> bool {
+    known_file_writes::log(path).is_file()
+}
+
+/// Its files are those of one measurement.
+fn check(_: &Path) -> Result<Sound> {
+    Err(Error::Unsupported { engine: CALIBRATION, what: "has nothing to be checked".into() })
+}
+
+fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+    let begin = cost::now();
+    let Location::Path(path) = &options.location else {
+        return Err(Error::Unsupported { engine: CALIBRATION, what: "needs a --path on disk".into() });
+    };
+    let place = Truth::place(path);
+    let text = fs::read(&place).map_err(Error::io("read the truth in", &place))?;
+    let truth: Truth = serde_json::from_slice(&text).map_err(|error| Error::library(CALIBRATION, error))?;
+    let mut pairs = HashMap::new();
+    let mut files = Files::open(path, &truth)?;
+    if files.replay(&mut pairs)? > 0 {
+        thread::sleep(Duration::from_millis(truth.recovery_ms));
+    }
+    let memory = vec![1; usize::try_from(truth.memory_bytes).unwrap_or(0)];
+    let record = Record { open: (begin, cost::now()), ..Record::default() };
+    let meter = Meter::new(&truth);
+    Ok(Box::new(Calibration {
+        path: path.clone(),
+        pairs: RwLock::new(pairs),
+        meter: Mutex::new(meter),
+        files: Mutex::new(files),
+        record: Mutex::new(record),
+        _memory: memory,
+        truth,
+    }))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Calibration {
+    /// Bytes of the pairs that are there.
+    fn alive_bytes(&self) -> u64 {
+        let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
+        pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
+    }
+
+    /// Memory that is taken and given back: above 32 MiB, so that it does not stay with the allocator.
+    fn surge(&self, spans: usize) {
+        let bytes = if spans == 0 { self.truth.load_surge_bytes } else { self.truth.surge_bytes };
+        std::hint::black_box(vec![1_u8; usize::try_from(bytes).unwrap_or(0)]);
+    }
+
+    /// Takes blocks of memory, and gives them back.
+    fn allocate(&self) {
+        for _ in 0..self.truth.read_blocks {
+            let bytes = usize::try_from(self.truth.block_bytes).unwrap_or(0);
+            std::hint::black_box(Vec::<u8>::with_capacity(bytes));
+        }
+    }
+
+    fn apply(&self, op: &Op<'_>) -> u64 {
+        let mut pairs = self.pairs.write().unwrap_or_else(PoisonError::into_inner);
+        let bytes = match *op {
+            Op::Put { key, value } => {
+                pairs.insert(key.into(), value.into());
+                key.len() + value.len()
+            }
+            Op::Delete { key } => key.len() + pairs.remove(key).map_or(0, |value| value.len()),
+            Op::Clear => {
+                pairs.clear();
+                0
+            }
+        };
+        bytes as u64
+    }
+}
+
+impl Engine for Calibration {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        (0, MAX_KEY)
+    }
+
+    fn is_memory_only(&self) -> bool {
+        false
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        for (index, key) in keys.iter().enumerate() {
+            // The server looks for records of its own when it starts, which is no part of an experiment.
+            if key_value_headers::needs_head(key) {
+                if visit(index, None).is_break() {
+                    break;
+                }
+                continue;
+            }
+            let turn = lock(&self.meter).read();
+            let taken = turn.take();
+            lock(&self.meter).add(taken, None);
+            self.allocate();
+            let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
+            if visit(index, pairs.get(*key).map(Vec::as_slice)).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        let mut files = lock(&self.files);
+        let commit = lock(&self.meter).commit();
+        for op in batch.ops() {
+            let (first, turn) = lock(&self.meter).write();
+            if first {
+                self.surge(lock(&self.record).spans.len());
+            }
+            let taken = turn.take();
+            files.put(op)?;
+            lock(&self.meter).add(taken, Some(commit)).user_bytes += self.apply(op);
+        }
+        files.append()?;
+        if sync { files.sync() } else { Ok(()) }
+    }
+
+    fn sync(&self) -> Result<()> {
+        lock(&self.files).sync()
+    }
+
+    fn settle(&self) -> Result<()> {
+        let (mut span, mut files) = (lock(&self.meter).take(), lock(&self.files));
+        let begin = cost::now();
+        let before = files.size();
+        thread::sleep(Duration::from_millis(self.truth.settle_ms));
+        span.written_bytes = files.settle()?;
+        let after = files.size();
+        (span.length_bytes, span.used_bytes) = ((before.0, after.0), (before.1, after.1));
+        span.alive_bytes = self.alive_bytes();
+        span.settle = (begin, cost::now());
+        lock(&self.record).spans.push(span);
+        lock(&self.meter).begin();
+        Ok(())
+    }
+
+    fn scan(&self, _: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
+        let _ = pairs.iter().try_for_each(|(key, value)| visit(key, value));
+        Ok(())
+    }
+
+    fn count(&self) -> Result<u64> {
+        Ok(self.pairs.read().unwrap_or_else(PoisonError::into_inner).len() as u64)
+    }
+
+    fn disk_size(&self) -> Result<u64> {
+        Ok(lock(&self.files).size().1)
+    }
+
+    fn close(&self) -> Result<()> {
+        let begin = cost::now();
+        let rest = Span { settle: (begin, begin), ..lock(&self.meter).take() };
+        thread::sleep(Duration::from_millis(self.truth.close_ms));
+        lock(&self.files).close()?;
+        let mut record = lock(&self.record);
+        if !rest.calls.is_empty() {
+            record.spans.push(rest);
+        }
+        record.close = (begin, cost::now());
+        let line = serde_json::to_string(&*record).map_err(|error| Error::library(CALIBRATION, error))?;
+        known_file_writes::tell(&self.truth.record, &line).map_err(Error::io("write", &self.path))
+    }
+}

@@ -1,0 +1,260 @@
+//! Engines that fail on purpose. Three do so to see that a benchmark notices: now and then `failing` returns errors and
+//! `wrong-value` values that nobody wrote; when `forgetful` is closed, it undoes the last update. While there is a file
+//! `<path>.hold` (in memory: `<store>.hold`), `slow-sync` does not end its syncs, and `slow-scan` its scans, its counts,
+//! its size and what is read for long; a file `<path>.held` tells when one waits.
+//! Otherwise they are `btree`.
+
+use crate::engine::{
+    Batch, Caveat, Engine, Error, Fsync, Info, KeyRange, Kind, Op, OpenOptions, Result, VisitPair,
+    VisitValue, stores::btree,
+};
+use std::{
+    fs::File,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+/// Every so many calls of one kind are wrong.
+const EVERY: u64 = 97;
+/// Batches from this size on succeed, so that the load before a measurement does.
+const LARGE: usize = 100;
+
+/// Fails reads, scans and small writes.
+pub const FAILING: Kind = Kind {
+    info: &FAILING_INFO,
+    open: |options| open(&FAILING_INFO, Fault::Errors, options),
+    recognise: btree::KIND.recognise,
+    check: btree::KIND.check,
+};
+
+/// Returns wrong values.
+pub const WRONG_VALUE: Kind = Kind {
+    info: &WRONG_INFO,
+    open: |options| open(&WRONG_INFO, Fault::Lies, options),
+    recognise: btree::KIND.recognise,
+    check: btree::KIND.check,
+};
+
+/// Has an old value when it is opened again, and as many keys as before.
+pub const FORGETFUL: Kind = Kind {
+    info: &FORGETFUL_INFO,
+    open: |options| open(&FORGETFUL_INFO, Fault::Forgets(Mutex::default()), options),
+    recognise: btree::KIND.recognise,
+    check: btree::KIND.check,
+};
+
+/// Syncs as slowly as the test wants.
+pub const SLOW_SYNC: Kind = Kind {
+    info: &SLOW_SYNC_INFO,
+    open: |options| open(&SLOW_SYNC_INFO, Fault::SlowSyncs(Hold::of(&SLOW_SYNC_INFO, options)), options),
+    recognise: btree::KIND.recognise,
+    check: btree::KIND.check,
+};
+
+/// Scans, counts and reads for long as slowly as the test wants.
+pub const SLOW_SCAN: Kind = Kind {
+    info: &SLOW_SCAN_INFO,
+    open: |options| open(&SLOW_SCAN_INFO, Fault::SlowScans(Hold::of(&SLOW_SCAN_INFO, options)), options),
+    recognise: btree::KIND.recognise,
+    check: btree::KIND.check,
+};
+
+static FAILING_INFO: Info = Info {
+    name: "failing",
+    library: "none",
+    caveats: &[Caveat::new("fails on purpose")],
+    ..*btree::KIND.info
+};
+
+static WRONG_INFO: Info = Info { name: "wrong-value", ..FAILING_INFO };
+
+static FORGETFUL_INFO: Info = Info { name: "forgetful", ..FAILING_INFO };
+
+static SLOW_SYNC_INFO: Info = Info { name: "slow-sync", ..FAILING_INFO };
+
+static SLOW_SCAN_INFO: Info = Info { name: "slow-scan", ..FAILING_INFO };
+
+enum Fault {
+    /// Calls fail.
+    Errors,
+    /// Values are wrong.
+    Lies,
+    /// The last key that was updated, with its value before.
+    Forgets(Mutex<Option<(Vec<u8>, Vec<u8>)>>),
+    /// Syncs wait.
+    SlowSyncs(Hold),
+    /// Scans, counts and long reads wait.
+    SlowScans(Hold),
+}
+
+/// A file that others wait for: until it is gone.
+struct Hold(PathBuf);
+
+impl Hold {
+    fn of(info: &Info, options: &OpenOptions) -> Self {
+        let beside = options.location.path().unwrap_or(Path::new(info.name));
+        Self(beside.with_added_extension("hold"))
+    }
+
+    /// Waits, and tells so by another file.
+    fn wait(&self) {
+        if self.0.exists() {
+            // A test that looks for it fails without it.
+            let _made = File::create(self.0.with_extension("held"));
+        }
+        while self.0.exists() {
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+fn open(info: &'static Info, fault: Fault, options: &OpenOptions) -> Result<Box<dyn Engine>> {
+    let engine = (btree::KIND.open)(options)?;
+    Ok(Box::new(Faulty { engine, info, fault, reads: AtomicU64::new(1), writes: AtomicU64::new(1) }))
+}
+
+struct Faulty {
+    engine: Box<dyn Engine>,
+    info: &'static Info,
+    fault: Fault,
+    reads: AtomicU64,
+    writes: AtomicU64,
+}
+
+impl Faulty {
+    fn is_due(calls: &AtomicU64) -> bool {
+        calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY)
+    }
+
+    fn fail(&self, calls: &AtomicU64) -> Result<()> {
+        match matches!(self.fault, Fault::Errors) && Self::is_due(calls) {
+            true => Err(Error::Library { engine: self.info.name, message: "failed on purpose".into() }),
+            false => Ok(()),
+        }
+    }
+
+    fn wait_to_scan(&self) {
+        if let Fault::SlowScans(hold) = &self.fault {
+            hold.wait();
+        }
+    }
+
+    /// Notes what a write is about to replace.
+    fn remember(&self, batch: &Batch<'_>) -> Result<()> {
+        let Fault::Forgets(last) = &self.fault else { return Ok(()) };
+        for op in batch.ops() {
+            let Op::Put { key, .. } = *op else { continue };
+            let mut note = |_: usize, old: Option<&[u8]>| {
+                if let Some(old) = old {
+                    *last.lock().unwrap_or_else(PoisonError::into_inner) = Some((key.into(), old.into()));
+                }
+                ControlFlow::Continue(())
+            };
+            self.engine.read(&[key], &mut note)?;
+        }
+        Ok(())
+    }
+
+    /// Undoes the last update.
+    fn forget(&self) -> Result<()> {
+        let Fault::Forgets(last) = &self.fault else { return Ok(()) };
+        let last = last.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((key, old)) = &last else { return Ok(()) };
+        let mut batch = Batch::default();
+        batch.put(key, old);
+        self.engine.write(&batch, false)
+    }
+
+    /// The value with its last byte changed, now and then.
+    fn distort<R>(&self, value: &[u8], visit: impl FnOnce(&[u8]) -> R) -> R {
+        if !matches!(self.fault, Fault::Lies) || !Self::is_due(&self.reads) {
+            return visit(value);
+        }
+        let mut wrong = value.to_vec();
+        if let Some(last) = wrong.last_mut() {
+            *last ^= 1;
+        }
+        visit(&wrong)
+    }
+}
+
+impl Engine for Faulty {
+    fn info(&self) -> &'static Info {
+        self.info
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        self.engine.key_limits()
+    }
+
+    fn is_memory_only(&self) -> bool {
+        self.engine.is_memory_only()
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        self.fail(&self.reads)?;
+        self.engine.read(keys, &mut |index, value| match value {
+            Some(value) => self.distort(value, |value| visit(index, Some(value))),
+            None => visit(index, None),
+        })
+    }
+
+    fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        self.wait_to_scan();
+        self.read(keys, visit)
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        if batch.len() < LARGE {
+            self.fail(&self.writes)?;
+        }
+        self.remember(batch)?;
+        self.engine.write(batch, sync)
+    }
+
+    fn sync(&self) -> Result<()> {
+        if let Fault::SlowSyncs(hold) = &self.fault {
+            hold.wait();
+        }
+        self.engine.sync()
+    }
+
+    fn set_fsync(&self, fsync: Fsync) -> Result<()> {
+        self.engine.set_fsync(fsync)
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.engine.settle()
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        self.fail(&self.reads)?;
+        self.wait_to_scan();
+        self.engine.scan(range, &mut |key, value| self.distort(value, |value| visit(key, value)))
+    }
+
+    fn count(&self) -> Result<u64> {
+        self.wait_to_scan();
+        self.engine.count()
+    }
+
+    fn disk_size(&self) -> Result<u64> {
+        self.wait_to_scan();
+        self.engine.disk_size()
+    }
+
+    fn compact(self: Box<Self>) -> Result<()> {
+        self.engine.compact()
+    }
+
+    fn close(&self) -> Result<()> {
+        self.forget()?;
+        self.engine.close()
+    }
+}

@@ -1,0 +1,103 @@
+//! `sled-flush-only`: sled as its users call it, with `flush()` for a sync and nothing else. Only in builds
+//! for tests, to see that a power cut finds out what that is worth.
+
+use crate::engine::{
+    Batch, Caveat, Engine, Error, Info, KeyRange, Kind, Location, Loss, Op, OpenOptions, Result, VisitPair,
+    VisitValue,
+};
+use std::ops::ControlFlow;
+
+/// The engine's row in the list.
+pub const KIND: Kind = Kind { info: &INFO, open, ..crate::engine::stores::sled::KIND };
+
+static INFO: Info = Info {
+    name: "sled-flush-only",
+    // As its users believe.
+    loss: [Loss::NOTHING; 3],
+    caveats: &[Caveat::new("loses what it acknowledged, on purpose")],
+    ..*crate::engine::stores::sled::KIND.info
+};
+
+struct FlushOnly(sled::Db);
+
+fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+    let Location::Path(path) = &options.location else {
+        return Err(Error::Unsupported { engine: INFO.name, what: "needs a --path on disk".into() });
+    };
+    let config = sled::Config::new().path(path).flush_every_ms(None);
+    Ok(Box::new(FlushOnly(config.open().map_err(fail)?)))
+}
+
+fn fail(error: sled::Error) -> Error {
+    Error::library(INFO.name, error)
+}
+
+impl Engine for FlushOnly {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn key_limits(&self) -> (usize, usize) {
+        (0, 512 << 20)
+    }
+
+    fn is_memory_only(&self) -> bool {
+        false
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        for (index, key) in keys.iter().enumerate() {
+            let value = self.0.get(key).map_err(fail)?;
+            if let ControlFlow::Break(()) = visit(index, value.as_deref()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        let mut converted = sled::Batch::default();
+        let (clear, ops) = batch.after_clear();
+        if clear {
+            self.0.clear().map_err(fail)?;
+        }
+        for op in ops {
+            match *op {
+                Op::Put { key, value } => converted.insert(key, value),
+                Op::Delete { key } => converted.remove(key),
+                Op::Clear => {}
+            }
+        }
+        self.0.apply_batch(converted).map_err(fail)?;
+        if sync { self.sync() } else { Ok(()) }
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.0.flush().map(drop).map_err(fail)
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        for pair in self.0.range::<&[u8], _>((range.start, range.end)) {
+            let (key, value) = pair.map_err(fail)?;
+            if let ControlFlow::Break(()) = visit(&key, &value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+
+    fn disk_size(&self) -> Result<u64> {
+        self.0.size_on_disk().map_err(fail)
+    }
+
+    fn close(&self) -> Result<()> {
+        self.sync()
+    }
+}
