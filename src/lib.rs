@@ -91,20 +91,16 @@
 //! program's own. They are public only because the program, its tests and its fuzz targets are crates of their own, and
 //! they change without notice.
 //!
-//! - `cli` and `config`: what the user wants, checked.
-//! - `limits`: what the operating system allows.
+//! - `cli`: the command line, carried out.
+//! - `config`: what the user wants from a server, checked.
 //! - `server`: sockets, workers and connections; an orderly start and end.
 //! - `resp`: bytes to requests, replies to bytes.
 //! - `command`: the table of commands, and a small function for each.
 //! - [`store`]: which reads and writes run together, when they are synced, when writing stops.
 //! - [`engine`]: the storage engines behind one trait.
 //! - `bench` (feature `bench`): measures them, in process or through the server.
-//! - `check`: whether data are sound, and repairs.
-//! - `torture` (on Linux): strikes the server under load, and looks for what it acknowledged;
-//!   `proof` keeps what came of it.
-//! - `stores`: describes the engines to people.
+//! - `torture` (feature `torture`, on Linux): crash tests of a server under load, and their results.
 //! - `top`: watches a server over the wire.
-//! - `failure`: tells people what went wrong, `logging` what happens; `notify` tells the service manager.
 //! - [`testing`]: what every engine must do, as tests.
 //!
 //! For crates with an engine of their own are [`main`], [`engine`], [`testing`] and [`engine_tests!`]: see
@@ -116,8 +112,6 @@ compile_error!("kvbench needs Unix: files that are replaced while they are open,
 #[cfg(feature = "bench")]
 pub mod bench;
 #[doc(hidden)]
-pub mod check;
-#[doc(hidden)]
 pub mod cli;
 #[doc(hidden)]
 pub mod command;
@@ -125,29 +119,15 @@ pub mod command;
 pub mod config;
 pub mod engine;
 #[doc(hidden)]
-pub mod failure;
-#[doc(hidden)]
-pub mod limits;
-#[doc(hidden)]
-pub mod logging;
-#[doc(hidden)]
-pub mod notify;
-mod program;
-#[doc(hidden)]
-pub mod proof;
-#[doc(hidden)]
 pub mod resp;
 #[doc(hidden)]
 pub mod server;
 pub mod store;
-#[doc(hidden)]
-pub mod stores;
 pub mod testing;
 #[cfg(feature = "top")]
 #[doc(hidden)]
 pub mod top;
-#[cfg(all(feature = "torture", target_os = "linux"))]
 #[doc(hidden)]
 pub mod torture;
 
-pub use program::main;
+pub use cli::dispatch::main;

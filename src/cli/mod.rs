@@ -4,17 +4,23 @@
 mod bench;
 #[cfg(all(feature = "bench", target_os = "linux"))]
 mod calibrate;
+mod check;
 #[cfg(any(feature = "tikv", feature = "redis"))]
 mod cluster;
-mod file;
+mod config_file;
+pub(super) mod dispatch;
+pub mod list_stores;
+mod logging;
 mod network;
+mod notify;
+mod report_error;
 #[cfg(feature = "bench")]
 mod reproduce;
 mod serve;
 mod slowness;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 mod torture;
-mod words;
+mod value_parsers;
 
 #[cfg(feature = "manual")]
 use clap::CommandFactory;
@@ -26,7 +32,7 @@ use thiserror::Error;
 pub use bench::Bench;
 #[cfg(all(feature = "bench", target_os = "linux"))]
 pub use calibrate::Calibrate;
-pub use file::Error as FileError;
+pub use config_file::Error as FileError;
 #[cfg(feature = "bench")]
 pub use reproduce::Reproduce;
 pub use serve::Serve;
@@ -268,7 +274,7 @@ impl Cli {
                 return Err(CliError::NotBuilt { command: first.into_owned(), feature });
             }
         }
-        Ok(Self::parse_from(file::expand(env::args_os().collect())?))
+        Ok(Self::parse_from(config_file::expand(env::args_os().collect())?))
     }
 }
 

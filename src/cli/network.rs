@@ -1,6 +1,6 @@
 //! The flags of `serve` about sockets, and who may use them.
 
-use super::words::YesNo;
+use super::value_parsers::YesNo;
 use crate::{
     command::{self, Password},
     config::{self, AuthClients, ClientLimits},

@@ -4,12 +4,12 @@
 use super::cluster;
 use super::{
     network, slowness,
-    words::{CompressionWord, FsyncWord, YesNo, kind_parser},
+    value_parsers::{CompressionWord, FsyncWord, YesNo, kind_parser},
 };
 use crate::{
+    cli::logging,
     config::Config,
     engine::{Compression, Kind, Location, ReadAhead},
-    logging,
     store::MAX_UNSYNCED,
 };
 use bytesize::ByteSize;

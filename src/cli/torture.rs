@@ -1,6 +1,6 @@
 //! `kvbench torture`: flags to [`Options`].
 
-use super::words::{FsyncWord, kind_parser};
+use super::value_parsers::{FsyncWord, kind_parser};
 use crate::{
     engine::{self, Fsync, Kind},
     torture::{Mode, Options, Subject, disk::Cut, promise::Promise},

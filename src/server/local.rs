@@ -3,8 +3,8 @@
 use super::{exchange::Exchange, shared::Shared};
 use crate::{
     command::{Spec, Stats},
-    limits::BLOCKING_THREADS,
     resp::Args,
+    server::file_limits::BLOCKING_THREADS,
 };
 use std::{
     cell::{Cell, RefCell},

@@ -8,6 +8,8 @@ mod context;
 mod each;
 mod error;
 mod exchange;
+#[doc(hidden)]
+pub mod file_limits;
 mod idle;
 mod listener;
 mod local;

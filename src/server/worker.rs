@@ -7,7 +7,7 @@ use super::{
     shared::{Incoming, Shared},
     sockets,
 };
-use crate::{command::Session, limits::BLOCKING_THREADS};
+use crate::{command::Session, server::file_limits::BLOCKING_THREADS};
 use std::{future::poll_fn, io, net::SocketAddr, pin::pin, rc::Rc, sync::Arc, task::Poll, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},

@@ -1,13 +1,13 @@
 //! One round: a store from its first start through some strikes.
 
 use super::{
-    client::{self, Load, Met},
     disk::Cut,
     history::{Held, History, Skills},
-    place::Place,
+    load_client::{self, Load, Met},
     promise::Promise,
     server::Server,
     subject::{Mode, Options, Subject},
+    test_directory::Place,
 };
 use rand::{Rng, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 use std::{
@@ -147,18 +147,18 @@ impl Round<'_> {
 
     /// Asks another program for no more than it can.
     fn learn_skills(&mut self, server: &Server) -> io::Result<()> {
-        let skills = client::skills(&mut client::connect(server.port)?)?;
+        let skills = load_client::skills(&mut load_client::connect(server.port)?)?;
         self.histories.iter_mut().for_each(|history| history.skills = skills);
         Ok(())
     }
 
     /// What the store holds of each client, and how many keys it says that it has.
     fn find(&self, server: &Server) -> Result<Found, String> {
-        let mut connection = client::connect(server.port).map_err(|error| error.to_string())?;
-        let look = |history: &History| client::look(&mut connection, history.client, history.skills);
+        let mut connection = load_client::connect(server.port).map_err(|error| error.to_string())?;
+        let look = |history: &History| load_client::look(&mut connection, history.client, history.skills);
         let clients = self.histories.iter().map(look).collect::<Result<_, _>>()?;
         let skills = self.histories.first().map_or(Skills::ALL, |history| history.skills);
-        Ok(Found { clients, keys: client::count(&mut connection, skills) })
+        Ok(Found { clients, keys: load_client::count(&mut connection, skills) })
     }
 
     /// Compares all keys with what their clients know.
@@ -205,9 +205,11 @@ impl Round<'_> {
             let clients: Vec<_> = histories
                 .iter_mut()
                 .zip(rngs)
-                .map(|(history, mut rng)| scope.spawn(move || client::write(port, history, load, &mut rng)))
+                .map(|(history, mut rng)| {
+                    scope.spawn(move || load_client::write(port, history, load, &mut rng))
+                })
                 .collect();
-            scope.spawn(move || client::rewrite(port, load, &mut side));
+            scope.spawn(move || load_client::rewrite(port, load, &mut side));
             self.let_it_run();
             let ended = server.ended().filter(|_| !load.may_end);
             let ended = ended.map(|status| format!("the server ended ({status}): {}", server.last_words()));

@@ -1,6 +1,6 @@
 //! The server process that is struck.
 
-use super::{client, subject::Subject};
+use super::{load_client, subject::Subject};
 use nix::sys::{prctl::set_pdeathsig, signal::Signal};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
@@ -66,7 +66,7 @@ impl Server {
 
     /// Whether it serves, and not another server that took the port meanwhile.
     fn answers(&self) -> io::Result<bool> {
-        let mut connection = client::connect(self.port)?;
+        let mut connection = load_client::connect(self.port)?;
         if !matches!(connection.call(&["PING"])?, OwnedFrame::SimpleString(_)) {
             return Ok(false);
         }

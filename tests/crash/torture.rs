@@ -8,8 +8,10 @@ use crate::{
 };
 use kvbench::{
     engine::{Fsync, Kind, Loss},
-    proof::{Cell, Results},
-    torture::disk::{Cut, Disk, Medium},
+    torture::{
+        disk::{Cut, Disk, Medium},
+        results::{Cell, Results},
+    },
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use redis_protocol::resp2::types::OwnedFrame;

@@ -20,14 +20,12 @@ use syn::{Attribute, Item, ItemUse, Meta, UseTree, Visibility};
 /// The floors, top first. What stands in one line imports nothing of the others in that line.
 const FLOORS: &[&[&str]] = &[
     &["main"],
-    &["program"],
     &["cli"],
-    &["server", "bench", "torture", "stores", "top"],
-    &["limits"],
+    &["server", "bench", "torture", "top"],
     &["config"],
-    &["command", "check", "proof", "testing"],
+    &["command", "testing"],
     &["store", "resp"],
-    &["engine", "failure", "logging", "notify"],
+    &["engine"],
 ];
 
 /// The stages of the benchmark, top first.

@@ -1,7 +1,9 @@
 //! Flags of how a run is conducted.
 
-use super::percent_to_100;
-use super::words::{cpus, not_negative};
+use super::{
+    percent_to_100,
+    value_parsers::{cpus, not_negative},
+};
 use crate::bench::plan::options::{Conduct, Cpus, Preset};
 use bytesize::ByteSize;
 use clap::Args;

@@ -1,9 +1,9 @@
 //! `kvbench bench`: flags to [`Options`].
 
 mod machine;
-mod words;
+mod value_parsers;
 
-use super::words::CompressionWord;
+use super::value_parsers::CompressionWord;
 use crate::{
     bench::{
         plan::options::{Custom, Durability, Foreign, Options, Suite},
@@ -18,8 +18,8 @@ use std::{
     env,
     path::{Path, PathBuf},
 };
-use words::{Mix, mix, order, part, size};
-pub(super) use words::{not_negative, percent, percent_to_100, positive};
+use value_parsers::{Mix, mix, order, part, size};
+pub(super) use value_parsers::{not_negative, percent, percent_to_100, positive};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

@@ -41,13 +41,13 @@ fn attributes(image: &Image, ino: Ino, request: &Request) -> Result<FileAttr> {
     let node = image.node(ino)?;
     let (kind, size, used) = match &node.kind {
         Kind::File(file) => (FileType::RegularFile, file.len(), file.used()),
-        Kind::Dir(_) => (FileType::Directory, super::file::PAGE, 1),
+        Kind::Dir(_) => (FileType::Directory, super::simulated_file::PAGE, 1),
     };
     let time = SystemTime::UNIX_EPOCH;
     Ok(FileAttr {
         ino: INodeNo(ino),
         size,
-        blocks: used * (super::file::PAGE / 512),
+        blocks: used * (super::simulated_file::PAGE / 512),
         atime: time,
         mtime: time,
         ctime: time,
@@ -58,7 +58,7 @@ fn attributes(image: &Image, ino: Ino, request: &Request) -> Result<FileAttr> {
         uid: request.uid(),
         gid: request.gid(),
         rdev: 0,
-        blksize: super::file::PAGE as u32,
+        blksize: super::simulated_file::PAGE as u32,
         flags: 0,
     })
 }
@@ -314,7 +314,7 @@ impl Filesystem for Fuse {
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
         let image = lock(&self.0);
         let free = image.trouble.limit.unwrap_or(CAPACITY).saturating_sub(image.used());
-        let page = super::file::PAGE as u32;
+        let page = super::simulated_file::PAGE as u32;
         reply.statfs(CAPACITY, free, free, CAPACITY, free, page, 255, page);
     }
 

@@ -13,10 +13,10 @@
 //! medium in their order.
 
 mod cut;
-mod file;
 mod fuse;
 mod image;
 mod node;
+mod simulated_file;
 
 use fuse::{Fuse, lock};
 use fuser::{BackgroundSession, Config, MountOption};

@@ -1,6 +1,6 @@
 //! One file or directory, as programs see it and as the medium holds it.
 
-use super::file::File;
+use super::simulated_file::File;
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},

@@ -1,6 +1,6 @@
 //! The keys of one client.
 
-use super::super::content::Content;
+use super::value::Content;
 use std::ops::Range;
 
 /// Keys that are written again and again, and keys that are written rarely.

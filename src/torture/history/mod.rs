@@ -6,12 +6,13 @@
 //! in between (a full disk), each of those may have been executed or not, and each key is looked at by
 //! itself; the keys of one MSET, or of one transaction, together.
 
-mod judge;
 mod keys;
 mod record;
 mod request;
 #[cfg(test)]
 mod tests;
+pub(super) mod value;
+mod verify;
 
 pub(super) use {
     keys::{KEYS, Skills, key},

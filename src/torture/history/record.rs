@@ -1,11 +1,11 @@
 //! What one client asks for, and what it is told.
 
 use super::{
-    super::content::Content,
     keys::{
         AGAIN, BIG, DATED, ELSEWHERE, FIRST_COUNTER, FIRST_GROUP, GROUPS, KEYS, Skills, deadline, groups, key,
     },
     request::{Change, Expected, Fate, Request, Sent, State, Words, after},
+    value::Content,
 };
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::{collections::BTreeSet, time::Duration};

@@ -1,6 +1,6 @@
 //! A request, what it changes, and what became of it.
 
-use super::super::content::Content;
+use super::value::Content;
 use std::time::Duration;
 
 /// What each key holds.

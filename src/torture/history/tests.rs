@@ -1,10 +1,11 @@
 //! Histories that stores may and may not have.
 
 use super::{
-    super::{content::Content, promise::Promise},
-    judge::Verdict,
+    super::promise::Promise,
     keys::{DATED, ELSEWHERE, FIRST_GROUP, deadline},
     request::State,
+    value::Content,
+    verify::Verdict,
     *,
 };
 use std::time::Duration;

@@ -8,8 +8,8 @@ mod tests;
 
 use super::{
     cut::Keep,
-    file::{self, File},
     node::{Dir, Ino, Kind, Node},
+    simulated_file::{self, File},
 };
 use nix::errno::Errno;
 use rand::{Rng, rngs::SmallRng};
@@ -140,7 +140,7 @@ impl Image {
         if let Some(limit) = self.trouble.limit {
             let file = self.file(ino)?;
             while self.used + file.needs(offset, data.len() as u64) > limit {
-                let shorter = data.len().saturating_sub(file::PAGE as usize);
+                let shorter = data.len().saturating_sub(simulated_file::PAGE as usize);
                 data = data.get(..shorter).unwrap_or_default();
                 if data.is_empty() {
                     return Err(Errno::ENOSPC);

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// The results behind docs/durability.md, of this version of kvbench.
-const PROVED: &str = include_str!("../docs/torture.json");
+const PROVED: &str = include_str!("../../docs/torture.json");
 
 /// Version of the format.
 const SCHEMA: u32 = 1;
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_documentation_shows_them() {
-        let page = include_str!("../docs/durability.md");
+        let page = include_str!("../../docs/durability.md");
         assert!(page.contains(&Results::proved().markdown()), "kvbench torture --table docs/torture.json");
     }
 

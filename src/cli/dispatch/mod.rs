@@ -5,13 +5,15 @@ mod measuring;
 mod output;
 
 use crate::{
-    check::{self, Verdict},
-    cli::{Cli, Command, Serve},
+    cli::{
+        Cli, Command, Serve,
+        check::{self, Verdict},
+        list_stores, logging, notify, report_error,
+    },
     command,
     engine::{self, Kind},
-    failure, limits, logging, notify, server,
+    server::{self, file_limits},
     store::Store,
-    stores,
 };
 use anyhow::Context;
 use output::print;
@@ -31,17 +33,17 @@ use std::process::ExitCode;
 pub fn main(others: &'static [Kind]) -> ExitCode {
     match engine::add(others) {
         Ok(()) => carry_out(),
-        Err(error) => failure::tell(&error.into(), 1),
+        Err(error) => report_error::tell(&error.into(), 1),
     }
 }
 
 fn carry_out() -> ExitCode {
-    limits::survive_large_files();
-    limits::join_free_memory();
+    file_limits::survive_large_files();
+    file_limits::join_free_memory();
     engine::prepare();
     let cli = match Cli::read() {
         Ok(cli) => cli,
-        Err(error) => return failure::tell(&error.into(), 2),
+        Err(error) => return report_error::tell(&error.into(), 2),
     };
     let outcome = match cli.command {
         None => serve(cli.serve),
@@ -58,8 +60,8 @@ fn carry_out() -> ExitCode {
         Some(Command::MeasureJob) => crate::bench::run::child::serve().map_err(Into::into),
         #[cfg(feature = "bench")]
         Some(Command::ResultSchema) => print(&crate::bench::schema()),
-        Some(Command::Stores { markdown: true }) => print(&stores::markdown()),
-        Some(Command::Stores { markdown: false }) => print(&stores::describe()),
+        Some(Command::Stores { markdown: true }) => print(&list_stores::markdown()),
+        Some(Command::Stores { markdown: false }) => print(&list_stores::describe()),
         Some(Command::Commands) => print(&command::markdown()),
         #[cfg(feature = "manual")]
         Some(Command::Completions { shell }) => print(&crate::cli::completions(shell)),
@@ -75,10 +77,10 @@ fn carry_out() -> ExitCode {
         // 1 says that something got slower, so what went wrong needs another code.
         #[cfg(feature = "bench")]
         Some(Command::Compare(options)) => {
-            return measuring::compare(&options).unwrap_or_else(|error| failure::tell(&error, 2));
+            return measuring::compare(&options).unwrap_or_else(|error| report_error::tell(&error, 2));
         }
     };
-    outcome.map_or_else(|error| failure::tell(&error, 1), |()| ExitCode::SUCCESS)
+    outcome.map_or_else(|error| report_error::tell(&error, 1), |()| ExitCode::SUCCESS)
 }
 
 fn serve(options: Serve) -> anyhow::Result<()> {
@@ -86,7 +88,7 @@ fn serve(options: Serve) -> anyhow::Result<()> {
     let config = options.config();
     config.check()?;
     let access = server::Access::load(&config)?;
-    let files = limits::Files::reserve(&config)?;
+    let files = file_limits::Files::reserve(&config)?;
     let name = config.kind.info.name;
     let engine = config.open(files.engine).with_context(|| format!("cannot open --store {name}"))?;
     let store = Store::new(engine, config.fsync).with_max_unsynced(config.max_unsynced);
@@ -107,7 +109,7 @@ fn serve(options: Serve) -> anyhow::Result<()> {
 #[cfg(all(feature = "torture", target_os = "linux"))]
 fn torture(options: crate::cli::Torture) -> anyhow::Result<()> {
     if let Some(path) = options.table() {
-        return print(&crate::proof::Results::read(path)?.markdown());
+        return print(&crate::torture::results::Results::read(path)?.markdown());
     }
     Ok(crate::torture::run(&options.options()?, &mut |text| drop(print(text)))?)
 }

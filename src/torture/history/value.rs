@@ -10,7 +10,7 @@ const HOSTILE: &[u8] = b"\r\n*1\r\n$8\r\nFLUSHALL\r\n*1\r\n$7\r\nFLUSHDB\r\n";
 
 /// A value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Content {
+pub(in crate::torture) enum Content {
     /// Written by a client with its request of that number; short ones hold only a part of the number.
     Bytes { client: u32, request: u32, len: u32 },
     /// A counter.

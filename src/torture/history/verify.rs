@@ -1,10 +1,11 @@
 //! Which states of a store a history allows.
 
 use super::{
-    super::{content::Content, promise::Promise},
+    super::promise::Promise,
     keys::{BIG, FIRST_COUNTER, KEYS, deadline, groups, key},
     record::{BUDGET, History},
     request::{Change, Fate, Held, Sent, State, after},
+    value::Content,
 };
 use std::{collections::BTreeSet, time::Duration};
 

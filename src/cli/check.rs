@@ -1,8 +1,8 @@
 //! `kvbench check` and `kvbench repair`: whether data are sound, and what to do where they are not.
 
 use crate::{
+    cli::report_error,
     engine::{Check, Error, Kind, Sound, kinds, repair_log},
-    failure,
 };
 use anyhow::{Context, bail};
 use std::{
@@ -57,7 +57,7 @@ impl Verdict {
 
 /// Checks the data at `path`, and changes nothing of them.
 pub fn check(path: &Path) -> Verdict {
-    let unknown = |error| Verdict::Unknown(format!("cannot be checked: {}", failure::line(&error)));
+    let unknown = |error| Verdict::Unknown(format!("cannot be checked: {}", report_error::line(&error)));
     let named = |text| format!("{}: {text}", path.display());
     match try_check(path).unwrap_or_else(unknown) {
         Verdict::Sound(text) => Verdict::Sound(named(text)),

@@ -2,7 +2,7 @@
 
 use crate::{
     engine::{DISTRIBUTED, Fsync, Info, kept_by, kinds},
-    proof::Results,
+    torture::results::Results,
 };
 use std::fmt::{self, Write};
 
