@@ -6,59 +6,37 @@
 //! Top first: [`table()`] has the families' rows; a family has its functions and rows; [`Spec`] is what a row
 //! is, and [`Commands`] finds one; [`Context`] and [`Session`] are what commands see of the server.
 
+pub(super) mod admin;
 mod amount;
-mod bitfield;
-mod bits;
-mod client;
-mod clients;
-mod config;
-mod connection;
-mod context;
-mod counter;
+mod data;
 mod error;
-mod expire;
 mod extended;
 pub mod glob;
 mod help;
-mod info;
-mod introspection;
-mod keyspace;
-pub mod latency;
-mod lcs;
 mod list;
-mod live;
-mod memory;
-mod monitors;
-mod observe;
-mod password;
 pub mod process;
-mod range;
 mod refusal;
-mod rewrite;
-mod scan;
 mod scope;
-mod server;
+mod server_state;
 mod spec;
-pub mod stats;
-mod string;
+pub(super) mod state;
 mod table;
 mod tracking;
 mod traits;
-mod transaction;
 
-pub use clients::{Client, Clients, Pause};
-pub use connection::chosen_protocol;
-pub use context::{After, Context, REDIS_VERSION, Replies, Seen, Session, Wait};
+pub use admin::connection::chosen_protocol;
 pub use error::{Error, answer};
 pub use list::markdown;
-pub use live::Live;
-pub use monitors::{Feed, Monitors};
-pub use password::Password;
 pub use refusal::{Subcommands, subcommand};
-pub use rewrite::ConfigFile;
+pub use server_state::{After, Context, REDIS_VERSION, Replies, Seen, Session, Wait};
 pub use spec::{
     Action, Commands, Keys, KeysCommand, Lookup, QueryCommand, Read, SessionCommand, Spec, TableCommand,
     Transaction, Write, WriteCommand, database,
 };
-pub use stats::Stats;
+pub use state::client_registry::{Client, Clients, Pause};
+pub use state::config_file::ConfigFile;
+pub use state::monitor_hub::{Feed, Monitors};
+pub use state::password::Password;
+pub use state::settings::Live;
+pub use state::stats::Stats;
 pub use table::{find, table};

@@ -1,9 +1,9 @@
 //! What a row of the command table is, and how one is found. What the families share.
 
 use super::{
-    context::{Context, Session},
     error::{Error, NOT_AN_INTEGER},
     refusal::{self, Subcommands},
+    server_state::{Context, Session},
     traits::Traits,
 };
 use crate::{

@@ -1,10 +1,9 @@
 //! The command table: every family's rows, one after the other.
 
 use super::{
-    bitfield, bits, client, config, connection, counter, expire, info, introspection, keyspace, latency, lcs,
-    memory, observe, range, scan, server,
+    admin::{client, command_info, config, connection, info, latency, memory, observe, server, transaction},
+    data::{bitfield, bitmap, counter, expire, key, lcs, range, scan, string},
     spec::{Commands, Spec},
-    string, transaction,
 };
 
 const FAMILIES: &[&[Spec]] = &[
@@ -12,15 +11,15 @@ const FAMILIES: &[&[Spec]] = &[
     range::COMMANDS,
     counter::COMMANDS,
     lcs::COMMANDS,
-    bits::COMMANDS,
+    bitmap::COMMANDS,
     bitfield::COMMANDS,
-    keyspace::COMMANDS,
+    key::COMMANDS,
     expire::COMMANDS,
     transaction::COMMANDS,
     scan::COMMANDS,
     connection::COMMANDS,
     client::COMMANDS,
-    introspection::COMMANDS,
+    command_info::COMMANDS,
     server::COMMANDS,
     info::COMMANDS,
     config::COMMANDS,

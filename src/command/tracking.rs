@@ -1,8 +1,8 @@
 //! CLIENT TRACKING and what belongs to it: the server never tells clients what has changed.
 
 use super::{
-    context::Context,
     error::{NOT_AN_INTEGER, SYNTAX_ERROR},
+    server_state::Context,
 };
 use crate::resp::{Args, Reply, parse_integer};
 

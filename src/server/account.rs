@@ -2,7 +2,7 @@
 
 use super::{exchange::Exchange, local::Local, reading::Found, transaction::Done};
 use crate::{
-    command::{Client, Lookup, Replies, Session, Spec, latency, stats::CommandStats},
+    command::{Client, Lookup, Replies, Session, Spec, admin::latency, state::stats::CommandStats},
     resp::{Args, reply_len},
 };
 use std::{

@@ -2,7 +2,7 @@
 
 use super::{access::Access, listener::Listener};
 use crate::{
-    command::{Clients, Commands, ConfigFile, Context, Live, Monitors, Pause, Seen, Stats, stats},
+    command::{Clients, Commands, ConfigFile, Context, Live, Monitors, Pause, Seen, Stats, state::stats},
     config::Config,
     store::Store,
 };

@@ -28,7 +28,7 @@ pub use access::{Access, AccessError};
 pub use error::Error;
 
 use crate::{
-    command::{Commands, stats::event},
+    command::{Commands, state::stats::event},
     config::Config,
     engine::Fsync,
     store::{CommitQueue, Store},

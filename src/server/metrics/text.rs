@@ -4,7 +4,7 @@
 use crate::{
     command::{
         Context, process,
-        stats::{CommandTotal, Counts},
+        state::stats::{CommandTotal, Counts},
     },
     store::KeyCount,
 };

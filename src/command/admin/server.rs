@@ -1,18 +1,20 @@
 //! The server: what it is, how it is set, its files, its end.
 
-use super::{
-    context::{After, Context, Session},
-    error::{Error, SYNTAX_ERROR},
-    help,
-    refusal::{Subcommands, subcommand},
-    spec::Spec,
+use crate::{
+    command::{
+        error::{Error, SYNTAX_ERROR},
+        help,
+        refusal::{Subcommands, subcommand},
+        server_state::{After, Context, Session},
+        spec::Spec,
+    },
+    resp::{Args, Reply},
 };
-use crate::resp::{Args, Reply};
 use std::{thread, time::Duration};
 
 const GROUP: &str = "server";
 
-pub(super) const COMMANDS: &[Spec] = &[
+pub(in crate::command) const COMMANDS: &[Spec] = &[
     Spec::query(
         "bgrewriteaof",
         1,

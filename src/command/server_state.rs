@@ -1,10 +1,10 @@
 //! What commands see of their connection and of the server.
 
-use super::{
-    clients::{Client, Clients, Member, Pause},
-    live::Live,
-    monitors::{Feed, Monitors},
-    rewrite::ConfigFile,
+use super::state::{
+    client_registry::{Client, Clients, Member, Pause},
+    config_file::ConfigFile,
+    monitor_hub::{Feed, Monitors},
+    settings::Live,
     stats::{CommandTotal, ErrorStats, GroupStats, SlowLog, Spikes, Stats, event},
 };
 use crate::{

@@ -1,14 +1,16 @@
 //! Looking at a server at work: SLOWLOG, MONITOR; and waiting.
 
-use super::{
-    context::{Context, REDIS_VERSION, Session, Wait},
-    error::NOT_AN_INTEGER,
-    help,
-    refusal::{Subcommands, subcommand, wrong_shape},
-    spec::Spec,
-    stats::Slow,
+use crate::{
+    command::{
+        error::NOT_AN_INTEGER,
+        help,
+        refusal::{Subcommands, subcommand, wrong_shape},
+        server_state::{Context, REDIS_VERSION, Session, Wait},
+        spec::Spec,
+        state::stats::Slow,
+    },
+    resp::{Args, Reply, parse_integer},
 };
-use crate::resp::{Args, Reply, parse_integer};
 use std::{
     sync::atomic::Ordering,
     time::{Duration, SystemTime},
@@ -16,7 +18,7 @@ use std::{
 
 const GROUP: &str = "server";
 
-pub(super) const COMMANDS: &[Spec] = &[
+pub(in crate::command) const COMMANDS: &[Spec] = &[
     Spec::session("slowlog", -2, slowlog, (GROUP, "2.2.12"), "List the last commands that took long.")
         .with_subcommands(SLOWLOG),
     Spec::session("monitor", 1, monitor, (GROUP, "1.0.0"), "Show every request of all clients."),

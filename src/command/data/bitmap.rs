@@ -1,10 +1,10 @@
 //! The bits of strings. Bit 0 is the highest of the first byte.
 
-use super::{
-    error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
-    spec::{Keys, MAX_STRING, ONE_KEY, Read, Spec, Write},
-};
 use crate::{
+    command::{
+        error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
+        spec::{Keys, MAX_STRING, ONE_KEY, Read, Spec, Write},
+    },
     resp::{Args, Reply, parse_integer},
     store::{Entry, Txn},
 };
@@ -14,7 +14,7 @@ const GROUP: &str = "bitmap";
 /// The target and the sources of BITOP.
 const FROM_SECOND: Keys = (2, -1, 1);
 
-pub(super) const COMMANDS: &[Spec] = &[
+pub(in crate::command) const COMMANDS: &[Spec] = &[
     Spec::read("getbit", 3, ONE_KEY, Read::Entry(getbit), (GROUP, "2.2.0"), "Get a bit of a value."),
     Spec::write(
         "setbit",

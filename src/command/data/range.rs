@@ -1,17 +1,17 @@
 //! Parts of strings.
 
-use super::{
-    error::{Error, NOT_AN_INTEGER, TOO_LONG},
-    spec::{MAX_STRING, ONE_KEY, Read, Spec, Write},
-};
 use crate::{
+    command::{
+        error::{Error, NOT_AN_INTEGER, TOO_LONG},
+        spec::{MAX_STRING, ONE_KEY, Read, Spec, Write},
+    },
     resp::{Args, Reply, parse_integer},
     store::{Entry, Txn},
 };
 
 const GROUP: &str = "string";
 
-pub(super) const COMMANDS: &[Spec] = &[
+pub(in crate::command) const COMMANDS: &[Spec] = &[
     Spec::read("getrange", 4, ONE_KEY, Read::Entry(getrange), (GROUP, "2.4.0"), "Get a part of a value."),
     Spec::read("substr", 4, ONE_KEY, Read::Entry(getrange), (GROUP, "1.0.0"), "The old name of GETRANGE."),
     Spec::write(

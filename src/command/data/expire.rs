@@ -1,18 +1,18 @@
 //! When keys expire.
 
-use super::{
-    error::{Error, NOT_AN_INTEGER},
-    refusal::c_string,
-    spec::{ONE_KEY, Read, Spec, Write},
-};
 use crate::{
+    command::{
+        error::{Error, NOT_AN_INTEGER},
+        refusal::c_string,
+        spec::{ONE_KEY, Read, Spec, Write},
+    },
     resp::{Args, Reply, parse_integer},
     store::{Entry, Moment, Txn},
 };
 
 const GROUP: &str = "generic";
 
-pub(super) const COMMANDS: &[Spec] = &[
+pub(in crate::command) const COMMANDS: &[Spec] = &[
     Spec::write(
         "expire",
         -3,

@@ -1,18 +1,18 @@
 //! Numbers as the values of keys.
 
-use super::{
-    error::{Error, NOT_AN_INTEGER},
-    extended::Extended,
-    spec::{ONE_KEY, Spec, Write},
-};
 use crate::{
+    command::{
+        error::{Error, NOT_AN_INTEGER},
+        extended::Extended,
+        spec::{ONE_KEY, Spec, Write},
+    },
     resp::{Args, Reply, parse_integer},
     store::Txn,
 };
 
 const GROUP: &str = "string";
 
-pub(super) const COMMANDS: &[Spec] = &[
+pub(in crate::command) const COMMANDS: &[Spec] = &[
     Spec::write("incr", 2, ONE_KEY, Write::Seeing(incr), (GROUP, "1.0.0"), "Add one to the number at a key."),
     Spec::write("incrby", 3, ONE_KEY, Write::Seeing(incrby), (GROUP, "1.0.0"), "Add to the number at a key."),
     Spec::write(

@@ -1,18 +1,18 @@
 //! Strings as a whole: the values of keys.
 
-use super::{
-    error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR, TOO_LONG},
-    refusal,
-    spec::{ALL_KEYS, MAX_STRING, ONE_KEY, PAIRS, Read, Spec, Write},
-};
 use crate::{
+    command::{
+        error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR, TOO_LONG},
+        refusal,
+        spec::{ALL_KEYS, MAX_STRING, ONE_KEY, PAIRS, Read, Spec, Write},
+    },
     resp::{Args, Reply, parse_integer},
     store::{Entry, Txn},
 };
 
 const GROUP: &str = "string";
 
-pub(super) const COMMANDS: &[Spec] = &[
+pub(in crate::command) const COMMANDS: &[Spec] = &[
     Spec::read("get", 2, ONE_KEY, Read::One(get), (GROUP, "1.0.0"), "Get the value of a key."),
     Spec::write(
         "set",

@@ -1,15 +1,15 @@
 //! LCS: the longest common subsequence of two values.
 
-use super::{
-    error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
-    spec::{Action, MAX_STRING, Spec, TWO_KEYS},
-};
 use crate::{
+    command::{
+        error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
+        spec::{Action, MAX_STRING, Spec, TWO_KEYS},
+    },
     resp::{Args, Reply, parse_integer},
     store::Keyspace,
 };
 
-pub(super) const COMMANDS: &[Spec] = &[Spec::new(
+pub(in crate::command) const COMMANDS: &[Spec] = &[Spec::new(
     "lcs",
     -3,
     TWO_KEYS,

@@ -1,6 +1,6 @@
 //! MONITOR: connections that see what others ask.
 
-use super::clients::Client;
+use super::client_registry::Client;
 use std::{
     fmt::Write,
     sync::{

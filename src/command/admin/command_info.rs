@@ -1,15 +1,17 @@
 //! COMMAND: what commands there are, and what clients should know of them.
 
-use super::{
-    error::SYNTAX_ERROR,
-    glob, help,
-    refusal::{Subcommands, accepts, subcommand},
-    spec::{Action, Commands, NO_KEY, Spec},
-    traits::{Traits, note},
+use crate::{
+    command::{
+        error::SYNTAX_ERROR,
+        glob, help,
+        refusal::{Subcommands, accepts, subcommand},
+        spec::{Action, Commands, NO_KEY, Spec},
+        traits::{Traits, note},
+    },
+    resp::{Args, Reply},
 };
-use crate::resp::{Args, Reply};
 
-pub(super) const COMMANDS: &[Spec] = &[Spec::new(
+pub(in crate::command) const COMMANDS: &[Spec] = &[Spec::new(
     "command",
     -1,
     NO_KEY,

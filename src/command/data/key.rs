@@ -1,12 +1,12 @@
 //! Keys, whatever their values.
 
-use super::{
-    error::{Error, SYNTAX_ERROR},
-    help,
-    refusal::{Subcommands, subcommand},
-    spec::{ALL_KEYS, Action, Keys, ONE_KEY, Read, Spec, TWO_KEYS, Write, database},
-};
 use crate::{
+    command::{
+        error::{Error, SYNTAX_ERROR},
+        help,
+        refusal::{Subcommands, subcommand},
+        spec::{ALL_KEYS, Action, Keys, ONE_KEY, Read, Spec, TWO_KEYS, Write, database},
+    },
     resp::{Args, Reply, parse_integer},
     store::{Entry, Keyspace, Txn},
 };
@@ -24,7 +24,7 @@ const NO_FREQUENCY: &str = "ERR An LFU maxmemory policy is not selected, access 
                             to adjust.";
 const SAME_OBJECT: Error = Error::Text("ERR source and destination objects are the same");
 
-pub(super) const COMMANDS: &[Spec] = &[
+pub(in crate::command) const COMMANDS: &[Spec] = &[
     Spec::write(
         "del",
         -2,

@@ -1,21 +1,23 @@
 //! CLIENT: what connections are there, and what becomes of them.
 
-use super::{
-    clients::Client,
-    context::{After, Context, Replies, Session},
-    error::{NOT_AN_INTEGER, SYNTAX_ERROR},
-    help,
-    refusal::{Subcommands, c_string, subcommand, wrong_shape},
-    spec::Spec,
-    tracking::tracking,
+use crate::{
+    command::{
+        error::{NOT_AN_INTEGER, SYNTAX_ERROR},
+        help,
+        refusal::{Subcommands, c_string, subcommand, wrong_shape},
+        server_state::{After, Context, Replies, Session},
+        spec::Spec,
+        state::client_registry::Client,
+        tracking::tracking,
+    },
+    resp::{Args, Reply, parse_integer},
 };
-use crate::resp::{Args, Reply, parse_integer};
 use std::{
     sync::{Arc, atomic::Ordering},
     time::{Duration, SystemTime},
 };
 
-pub(super) const COMMANDS: &[Spec] = &[Spec::session(
+pub(in crate::command) const COMMANDS: &[Spec] = &[Spec::session(
     "client",
     -2,
     client,

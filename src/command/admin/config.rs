@@ -1,22 +1,22 @@
 //! CONFIG: what the server was told, and what of it may change.
 
-use super::{
-    amount::{buffer_limit, memory},
-    context::Context,
-    error::{Error, SYNTAX_ERROR},
-    glob, help,
-    password::Password,
-    refusal::{Subcommands, c_string, subcommand},
-    spec::Spec,
-};
 use crate::{
+    command::{
+        amount::{buffer_limit, memory},
+        error::{Error, SYNTAX_ERROR},
+        glob, help,
+        refusal::{Subcommands, c_string, subcommand},
+        server_state::Context,
+        spec::Spec,
+        state::password::Password,
+    },
     engine::Fsync,
     resp::{Args, Reply, parse_integer},
     store::Error as StoreError,
 };
 use std::sync::atomic::Ordering::Relaxed;
 
-pub(super) const COMMANDS: &[Spec] =
+pub(in crate::command) const COMMANDS: &[Spec] =
     &[Spec::query("config", -2, config, ("server", "2.0.0"), "Read and change settings.")
         .with_subcommands(CONFIG)];
 

@@ -1,18 +1,18 @@
 //! MEMORY: what a key takes, and what the server does.
 
-use super::{
-    error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
-    help,
-    process::{self, Memory},
-    refusal::{Subcommands, subcommand},
-    spec::{Action, Spec},
-};
 use crate::{
+    command::{
+        error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
+        help,
+        process::{self, Memory},
+        refusal::{Subcommands, subcommand},
+        spec::{Action, Spec},
+    },
     resp::{Args, Reply, parse_integer},
     store::Keyspace,
 };
 
-pub(super) const COMMANDS: &[Spec] = &[Spec::new(
+pub(in crate::command) const COMMANDS: &[Spec] = &[Spec::new(
     "memory",
     -2,
     (2, 2, 1),

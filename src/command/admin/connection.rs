@@ -1,19 +1,19 @@
 //! The connection itself: handshakes, names, ends.
 
-use super::{
-    context::{After, Context, REDIS_VERSION, Replies, Session, client_name},
-    error::SYNTAX_ERROR,
-    refusal,
-    spec::{Spec, database},
-};
 use crate::{
+    command::{
+        error::SYNTAX_ERROR,
+        refusal,
+        server_state::{After, Context, REDIS_VERSION, Replies, Session, client_name},
+        spec::{Spec, database},
+    },
     resp::{Args, Protocol, Reply, parse_integer},
     store::Space,
 };
 
 const GROUP: &str = "connection";
 
-pub(super) const COMMANDS: &[Spec] = &[
+pub(in crate::command) const COMMANDS: &[Spec] = &[
     Spec::session("ping", -1, ping, (GROUP, "1.0.0"), "Answer PONG, or the message."),
     Spec::session("echo", 2, echo, (GROUP, "1.0.0"), "Answer the message."),
     Spec::session("select", 2, select, (GROUP, "1.0.0"), "Choose the database, 0 to 15."),

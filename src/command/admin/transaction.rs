@@ -1,10 +1,10 @@
 //! MULTI and what belongs to it. The connection carries these out.
 
-use super::spec::{ALL_KEYS, Action, NO_KEY, Spec, Transaction};
+use crate::command::spec::{ALL_KEYS, Action, NO_KEY, Spec, Transaction};
 
 const GROUP: &str = "transactions";
 
-pub(super) const COMMANDS: &[Spec] = &[
+pub(in crate::command) const COMMANDS: &[Spec] = &[
     Spec::new(
         "multi",
         1,

@@ -1,13 +1,15 @@
 //! INFO: the sections and fields of Redis that mean something here, and our own.
 
-use super::{
-    context::{Context, REDIS_VERSION},
-    error::Error,
-    process,
-    spec::Spec,
-    stats::CommandTotal,
+use crate::{
+    command::{
+        error::Error,
+        process,
+        server_state::{Context, REDIS_VERSION},
+        spec::Spec,
+        state::stats::CommandTotal,
+    },
+    resp::{Args, Reply},
 };
-use crate::resp::{Args, Reply};
 use std::{
     fmt::{Display, Write},
     path::Path,
@@ -15,7 +17,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-pub(super) const COMMANDS: &[Spec] =
+pub(in crate::command) const COMMANDS: &[Spec] =
     &[Spec::query("info", -1, info, ("server", "1.0.0"), "Describe the server.")];
 
 /// Name, whether it is there when nobody asks for it, and what writes it.

@@ -1,11 +1,11 @@
 //! All keys: to find, to walk over, to count and to remove.
 
-use super::{
-    error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
-    glob,
-    spec::{NO_KEY, Spec, Write, database},
-};
 use crate::{
+    command::{
+        error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
+        glob,
+        spec::{NO_KEY, Spec, Write, database},
+    },
     engine::{KeyRange, prefix_end},
     resp::{Args, Reply, parse_integer},
     store::{Keyspace, Txn},
@@ -18,7 +18,7 @@ use std::{
 
 const GROUP: &str = "generic";
 
-pub(super) const COMMANDS: &[Spec] = &[
+pub(in crate::command) const COMMANDS: &[Spec] = &[
     Spec::looking(
         "keys",
         -2,

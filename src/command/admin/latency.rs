@@ -1,17 +1,19 @@
 //! LATENCY: how long commands took, and what took too long.
 
-use super::{
-    context::{Context, Session},
-    help,
-    refusal::{Subcommands, c_string, subcommand},
-    spec::Spec,
-    stats::{CommandTotal, Series, Spike, event},
-    traits::Traits,
+use crate::{
+    command::{
+        help,
+        refusal::{Subcommands, c_string, subcommand},
+        server_state::{Context, Session},
+        spec::Spec,
+        state::stats::{CommandTotal, Series, Spike, event},
+        traits::Traits,
+    },
+    resp::{Args, Reply},
 };
-use crate::resp::{Args, Reply};
 use std::{fmt::Write, sync::atomic::Ordering, time::SystemTime};
 
-pub(super) const COMMANDS: &[Spec] =
+pub(in crate::command) const COMMANDS: &[Spec] =
     &[Spec::session("latency", -2, latency, ("server", "2.8.13"), "Tell how long commands took.")
         .with_subcommands(LATENCY)];
 

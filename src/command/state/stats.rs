@@ -1,10 +1,6 @@
 //! What the server counts. Each worker writes lines of its own, once for all neighbours of a pipeline that are the
 //! same command; whoever asks adds them up.
 
-mod histogram;
-mod slowlog;
-mod spikes;
-
 use std::{
     collections::BTreeMap,
     sync::{
@@ -14,9 +10,9 @@ use std::{
     time::Duration,
 };
 
-pub use histogram::{Counts, Histogram};
-pub use slowlog::{Slow, SlowLog};
-pub use spikes::{Series, Spike, Spikes, event};
+pub use super::histogram::{Counts, Histogram};
+pub use super::latency_events::{Series, Spike, Spikes, event};
+pub use super::slowlog_ring::{Slow, SlowLog};
 
 /// What one worker has counted.
 #[derive(Debug, Default)]

@@ -1,17 +1,17 @@
 //! BITFIELD: integers of any width inside of strings.
 
-use super::{
-    error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
-    spec::{MAX_STRING, ONE_KEY, Read, Spec, Write},
-};
 use crate::{
+    command::{
+        error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
+        spec::{MAX_STRING, ONE_KEY, Read, Spec, Write},
+    },
     resp::{Args, Reply, parse_integer},
     store::{Entry, Txn},
 };
 
 const GROUP: &str = "bitmap";
 
-pub(super) const COMMANDS: &[Spec] = &[
+pub(in crate::command) const COMMANDS: &[Spec] = &[
     Spec::write(
         "bitfield",
         -2,

@@ -1,0 +1,11 @@
+//! The families of commands on keys.
+
+pub(super) mod bitfield;
+pub(super) mod bitmap;
+pub(super) mod counter;
+pub(super) mod expire;
+pub(super) mod key;
+pub(super) mod lcs;
+pub(super) mod range;
+pub(super) mod scan;
+pub(super) mod string;
