@@ -1,6 +1,6 @@
 //! Tests of works that read nothing, where there are slots.
 
-use super::{Error, Txn, Work, sharing::Shared};
+use super::{Error, Txn, Work, multi_writer_engine_tests::Shared};
 use crate::engine::Error as Failure;
 
 /// Puts keys, each by a request of its own, and reads nothing.

@@ -7,7 +7,7 @@
 //!
 //! A store in which nothing ever expires has neither the walk nor the record that asks for it.
 
-use super::{Entry, Error, Store, Txn, Work, moment::Expires, walk::Walk};
+use super::{Entry, Error, Store, Txn, Work, expiration_clock::Expires, incremental_scan::Walk};
 use crate::engine::key_value_headers;
 use hashbrown::HashMap;
 use log::Level;

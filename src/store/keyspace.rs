@@ -2,10 +2,10 @@
 
 use super::{
     Error, Store,
-    cursors::Place,
-    moment::Moment,
-    space::Space,
-    stored::{self, VisitStored},
+    database::Space,
+    expiration_clock::Moment,
+    raw_scan::{self, VisitStored},
+    scan_cursors::Place,
 };
 use crate::engine::{KeyRange, key_value_headers::Entry};
 use std::{
@@ -71,7 +71,7 @@ impl Keyspace for View<'_> {
 
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
         let moment = Moment::default();
-        Ok(stored::scan(self.store.source(), self.space, range, &mut |_, key, value| {
+        Ok(raw_scan::scan(self.store.source(), self.space, range, &mut |_, key, value| {
             moment.each(value).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
         })?)
     }
@@ -82,7 +82,7 @@ impl Keyspace for View<'_> {
 
     fn sample(&mut self, random: u64, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
         let moment = Moment::default();
-        Ok(stored::sample(self.store.source(), self.space, random, &mut |_, key, value| {
+        Ok(raw_scan::sample(self.store.source(), self.space, random, &mut |_, key, value| {
             moment.each(value).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
         })?)
     }

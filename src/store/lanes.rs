@@ -1,6 +1,6 @@
 //! Committing where there are slots: each part by itself, those of different slots at the same time.
 
-use super::{Error, Store, Txn, Work, stored};
+use super::{Error, Store, Txn, Work, raw_scan};
 use crate::engine::{self, Batch, KeyRange, Op};
 use std::{collections::BTreeMap, ops::ControlFlow, slice, thread};
 
@@ -59,7 +59,7 @@ impl Txn<'_> {
         }
         self.touch_watched()?;
         let (store, mut keys) = (self.store(), BTreeMap::<u16, Vec<Vec<u8>>>::new());
-        stored::scan(store.source(), self.space(), KeyRange::ALL, &mut |stored, _, _| {
+        raw_scan::scan(store.source(), self.space(), KeyRange::ALL, &mut |stored, _, _| {
             keys.entry(store.slot(stored)).or_default().push(stored.into());
             ControlFlow::Continue(())
         })?;

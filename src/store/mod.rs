@@ -4,45 +4,46 @@
 #[cfg(test)]
 mod blind;
 mod commit;
+mod commit_queue;
 mod corrupt;
-mod counting;
-mod counts;
-mod cursors;
-mod durable;
+mod database;
+mod durability;
+mod expiration_clock;
 mod expiry;
+mod flush_swap;
+mod fsync_policy;
+mod incremental_scan;
+mod key_counting;
+mod key_stats;
 mod keyspace;
 mod lanes;
-mod moment;
-mod overlay;
+#[cfg(test)]
+mod multi_writer_engine_tests;
 mod own;
-mod policy;
-mod queue;
+mod raw_scan;
+mod scan_cursors;
 #[cfg(test)]
 mod schedules;
-#[cfg(test)]
-mod sharing;
-mod space;
-mod stored;
+mod sync_primitives;
 #[cfg(test)]
 mod sync_schedules;
+mod sync_state;
 #[cfg(test)]
 mod tests;
-mod threads;
 mod txn;
-mod unsynced;
-mod walk;
+mod txn_keyspace;
 mod watch;
-mod whole;
-mod within;
+mod write_set;
 mod written;
 
 use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, VisitEach, VisitValue};
 use bumpalo::Bump;
 use corrupt::{CorruptReads, VisitRead};
-use counts::Counted;
-use cursors::Cursors;
+use fsync_policy::Policy;
+use key_stats::Counted;
 use own::Own;
-use policy::Policy;
+use raw_scan::Source;
+use scan_cursors::Cursors;
 use std::{
     hint::black_box,
     ops::ControlFlow,
@@ -52,19 +53,18 @@ use std::{
     },
     time::Duration,
 };
-use stored::Source;
-use unsynced::Unsynced;
+use sync_state::Unsynced;
 use watch::Watches;
 
 pub use crate::engine::key_value_headers::Entry;
-pub use counts::{KeyCount, KeyCounts};
+pub use commit_queue::CommitQueue;
+pub use database::Space;
+pub use expiration_clock::Moment;
 pub use expiry::Expiry;
+pub use key_stats::{KeyCount, KeyCounts};
 pub use keyspace::{Keyspace, View, VisitEntry, VisitFound};
-pub use moment::Moment;
-pub use queue::CommitQueue;
-pub use space::Space;
+pub use sync_state::SyncState;
 pub use txn::Txn;
-pub use unsynced::SyncState;
 pub use watch::Watch;
 
 use crate::engine;
@@ -311,7 +311,7 @@ impl Store {
             return Ok(all.saturating_sub(own.len()));
         }
         let mut count = 0;
-        stored::scan(self.source(), space, KeyRange::ALL, &mut |_, _, _| {
+        raw_scan::scan(self.source(), space, KeyRange::ALL, &mut |_, _, _| {
             count += 1;
             ControlFlow::Continue(())
         })?;

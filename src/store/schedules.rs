@@ -5,9 +5,9 @@
     clippy::duplicate_mod,
     reason = "it is to be compiled twice: over the system's threads, and over loom's"
 )]
-#[path = "queue.rs"]
-mod queue;
-mod threads {
+#[path = "commit_queue.rs"]
+mod commit_queue;
+mod sync_primitives {
     pub(super) use loom::{
         sync::{Condvar, Mutex, MutexGuard},
         thread::yield_now,
@@ -16,11 +16,11 @@ mod threads {
 
 use super::{Error, Store, Txn, Work};
 use crate::engine::{Fsync, Kind, Location, OpenOptions};
+use commit_queue::CommitQueue;
 use loom::{
     sync::{Arc, Condvar, Mutex},
     thread,
 };
-use queue::CommitQueue;
 
 /// One client's write, with its number among those of the client.
 struct Part {

@@ -5,9 +5,9 @@
     clippy::duplicate_mod,
     reason = "it is to be compiled twice: over the system's threads, and over loom's"
 )]
-#[path = "unsynced.rs"]
-mod unsynced;
-mod threads {
+#[path = "sync_state.rs"]
+mod sync_state;
+mod sync_primitives {
     pub(super) use loom::sync::{
         Condvar, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -19,7 +19,7 @@ use loom::{
     thread,
 };
 use std::time::Duration;
-use unsynced::Unsynced;
+use sync_state::Unsynced;
 
 /// An engine, of which only this counts: the number of writes, and how many of them a sync has covered.
 #[derive(Default)]

@@ -2,12 +2,12 @@
 
 use super::{
     Error, Store,
-    moment::{Expires, Moment},
-    overlay::Overlay,
+    database::Space,
+    expiration_clock::{Expires, Moment},
     own::Own,
-    space::Space,
-    stored::Source,
+    raw_scan::Source,
     watch::Watch,
+    write_set::Overlay,
     written::Written,
 };
 use crate::engine::{

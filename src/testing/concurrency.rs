@@ -1,6 +1,6 @@
 //! Readers beside the writer.
 
-use super::cell::{Cell, Open, for_each};
+use super::engine_case::{Cell, Open, for_each};
 use crate::engine::{Batch, Fsync, KeyRange, Kind, Result};
 use std::{
     collections::BTreeSet,

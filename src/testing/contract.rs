@@ -1,6 +1,6 @@
 //! Reads and writes, one idea a test.
 
-use super::cell::{for_each, for_each_on_disk, pairs};
+use super::engine_case::{for_each, for_each_on_disk, pairs};
 use crate::engine::{Fsync, Kind};
 use std::ops::ControlFlow;
 
@@ -163,7 +163,7 @@ pub fn values_of_all_sizes_are_kept(kind: &'static Kind) {
                 open.put(&key(size), &value(size, salt));
             }
         }
-        let check = |open: &super::cell::Open| {
+        let check = |open: &super::engine_case::Open| {
             for size in sizes {
                 assert!(open.get(&key(size)).unwrap() == value(size, 2), "value of {size} bytes");
             }

@@ -1,7 +1,7 @@
 //! What is in the files while the engine has them open: the state that a kill leaves behind. A copy
 //! of the files, opened, stands for the restart. (Power cuts need a file system that can be cut off.)
 
-use super::cell::{Open, for_each_on_disk, pairs};
+use super::engine_case::{Open, for_each_on_disk, pairs};
 use crate::engine::{Batch, Kind};
 
 /// A value that ends up in a file of its own where the engine does that, and one that does not.

@@ -1,6 +1,6 @@
 //! Lengths of keys, sizes of files.
 
-use super::cell::{Open, for_each, pairs};
+use super::engine_case::{Open, for_each, pairs};
 use crate::engine::{Error, Kind};
 
 /// Longest key that is worth putting into a test.

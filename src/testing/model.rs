@@ -1,6 +1,6 @@
 //! Random work, compared with a `BTreeMap` after every step.
 
-use super::cell::{Cell, Open, for_each};
+use super::engine_case::{Cell, Open, for_each};
 use crate::engine::{Fsync, KeyRange, Kind, Op};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::{

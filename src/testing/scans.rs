@@ -1,6 +1,6 @@
 //! Scans of ranges.
 
-use super::cell::{Open, for_each};
+use super::engine_case::{Open, for_each};
 use crate::engine::{KeyRange, Kind, prefix_end};
 use std::{
     collections::BTreeMap,

@@ -1,6 +1,6 @@
 //! Several threads in `write` at once, of the engines that allow it.
 
-use super::cell::{Cell, Open, for_each};
+use super::engine_case::{Cell, Open, for_each};
 use crate::engine::{Batch, Fsync, KeyRange, Kind, Writers};
 use std::{
     collections::BTreeSet,

@@ -2,9 +2,9 @@
 
 use super::{
     Error, Moment, Store,
-    counts::{KeyCount, KeyCounts, Last},
+    incremental_scan::Walk,
+    key_stats::{KeyCount, KeyCounts, Last},
     own::Own,
-    walk::Walk,
 };
 use crate::engine::key_value_headers;
 use std::time::{Duration, Instant};

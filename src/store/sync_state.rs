@@ -2,7 +2,7 @@
 //! `everysec` further writes wait for the sync when it gets too old. Without that, all that is acknowledged while a slow disk
 //! syncs for 20 seconds could be lost with it.
 
-use super::threads::{AtomicU64, Condvar, Mutex, Ordering};
+use super::sync_primitives::{AtomicU64, Condvar, Mutex, Ordering};
 use std::{
     sync::PoisonError,
     time::{Duration, Instant, SystemTime},

@@ -1,6 +1,6 @@
 //! Whose data a path holds, and who may open them.
 
-use super::cell::{for_each_on_disk, options, pairs, scratch};
+use super::engine_case::{for_each_on_disk, options, pairs, scratch};
 use crate::engine::{Batch, Engine, Error, Fsync, Kind, Result};
 use std::{fs, path::Path, thread, time::Duration};
 

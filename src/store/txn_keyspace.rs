@@ -3,7 +3,7 @@
 use super::{
     Error, Txn,
     keyspace::{Keyspace, VisitEntry, VisitFound},
-    stored,
+    raw_scan,
 };
 use crate::engine::KeyRange;
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ impl Keyspace for Txn<'_> {
         let (own, moment, below) = self.layers()?;
         let mut after = ControlFlow::Continue(());
         if !own.cleared {
-            stored::scan(below, space, range, &mut |stored, key, value| {
+            raw_scan::scan(below, space, range, &mut |stored, key, value| {
                 if !own.values.contains_key(stored)
                     && let Some(entry) = moment.each(value)
                 {
@@ -69,7 +69,7 @@ impl Keyspace for Txn<'_> {
         if own.cleared {
             return Ok(());
         }
-        Ok(stored::sample(store.source(), space, random, &mut |stored, key, value| match moment
+        Ok(raw_scan::sample(store.source(), space, random, &mut |stored, key, value| match moment
             .each(value)
             .filter(|_| !own.values.contains_key(stored))
         {

@@ -1,6 +1,6 @@
 //! The stored pairs of one database, as the engine has them.
 
-use super::{corrupt::CorruptReads, space::Space};
+use super::{corrupt::CorruptReads, database::Space};
 use crate::engine::{Engine, KeyRange, Result, Transaction, VisitEach};
 use std::ops::ControlFlow;
 

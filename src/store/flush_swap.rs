@@ -1,6 +1,6 @@
 //! What changes all keys of a database.
 
-use super::{Error, Txn, keyspace::Keyspace, own::Own, space::Space};
+use super::{Error, Txn, database::Space, keyspace::Keyspace, own::Own};
 use crate::engine::KeyRange;
 use std::ops::ControlFlow;
 

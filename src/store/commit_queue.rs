@@ -3,7 +3,7 @@
 
 use super::{
     Store, Work,
-    threads::{Condvar, Mutex, MutexGuard, yield_now},
+    sync_primitives::{Condvar, Mutex, MutexGuard, yield_now},
 };
 use std::{
     collections::VecDeque,

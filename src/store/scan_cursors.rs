@@ -5,7 +5,7 @@
 //! each key that was there all the time at least once. For the same reason a number that was never given is a
 //! beginning.
 
-use super::space::Space;
+use super::database::Space;
 use hashbrown::HashMap;
 use std::{
     collections::VecDeque,
