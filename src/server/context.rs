@@ -1,6 +1,6 @@
 //! What commands see of a server that starts.
 
-use super::{access::Access, listener::Listener};
+use super::{access_control::Access, listener::Listener};
 use crate::{
     command::{Clients, Commands, ConfigFile, Context, Live, Monitors, Pause, Seen, Stats, state::stats},
     config::Config,

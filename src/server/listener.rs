@@ -1,7 +1,7 @@
 //! Accepting connections, and knowing when to stop.
 
 use super::{
-    access::DENIED,
+    access_control::DENIED,
     error::Error,
     shared::{Incoming, Inlets, Shared},
     sockets,

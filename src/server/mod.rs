@@ -1,30 +1,35 @@
 //! The server: listeners, workers, the committing thread, and an orderly end.
 
-mod access;
-mod account;
-mod cold;
+mod access_control;
+mod access_error;
+mod command_group;
+mod commit_request;
 mod connection;
 mod context;
 mod each;
 mod error;
-mod exchange;
 #[doc(hidden)]
 pub mod file_limits;
 mod idle;
 mod listener;
-mod local;
 mod metrics;
 mod pool;
-mod reading;
+mod read_batch;
+mod request_batch;
+mod request_stats;
 mod shared;
+mod slow_reads;
 mod sockets;
+mod step_runner;
 #[cfg(test)]
 mod tests;
 mod through;
+mod tls;
 mod transaction;
 mod worker;
+mod worker_state;
 
-pub use access::{Access, AccessError};
+pub use access_control::{Access, AccessError};
 pub use error::Error;
 
 use crate::{
@@ -33,9 +38,9 @@ use crate::{
     engine::Fsync,
     store::{CommitQueue, Store},
 };
-use exchange::Exchange;
 use listener::Listener;
 use metrics::Metrics;
+use request_batch::Exchange;
 use shared::{Inbox, Inlets, Shared};
 use std::{
     future::pending,

@@ -1,7 +1,7 @@
 //! Buffers that active connections of one worker borrow. With hundreds of clients, a few buffers that
 //! stay in the processor's cache serve all of them, and an idle connection holds none.
 
-use super::exchange::Exchange;
+use super::request_batch::Exchange;
 use std::cell::RefCell;
 use tokio::task::spawn_blocking;
 

@@ -1,6 +1,6 @@
 //! What the threads of a server share, and how they hand things to each other.
 
-use super::{access::Access, exchange::Exchange};
+use super::{access_control::Access, request_batch::Exchange};
 use crate::{
     command::{Commands, Context},
     store::CommitQueue,

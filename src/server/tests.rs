@@ -1,6 +1,6 @@
 //! What a worker does itself, and what it leaves to other threads.
 
-use super::exchange::{Exchange, Run};
+use super::request_batch::{Exchange, Run};
 use crate::{
     command::Commands,
     engine::{Batch, Engine, Fsync, Kind, Location, OpenOptions},

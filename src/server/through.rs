@@ -1,6 +1,6 @@
 //! Reads between writes, in their transaction.
 
-use super::reading::{Found, answer_entry};
+use super::read_batch::{Found, answer_entry};
 use crate::{
     command::Read,
     resp::{Args, Reply},

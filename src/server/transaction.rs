@@ -1,6 +1,6 @@
 //! A client's transaction: what it has queued since MULTI, and the keys that it watches.
 
-use super::{reading::Found, through::read_through};
+use super::{read_batch::Found, through::read_through};
 use crate::{
     command::{self, Action, Context, Spec, Write, chosen_protocol, database, subcommand},
     resp::{Args, Protocol, Record, Reply},

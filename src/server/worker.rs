@@ -3,9 +3,9 @@
 
 use super::{
     connection::Connection,
-    local::{GRACE, Local},
     shared::{Incoming, Shared},
     sockets,
+    worker_state::{GRACE, Local},
 };
 use crate::{command::Session, server::file_limits::BLOCKING_THREADS};
 use std::{future::poll_fn, io, net::SocketAddr, pin::pin, rc::Rc, sync::Arc, task::Poll, time::Duration};

@@ -1,6 +1,6 @@
 //! What the connections of one worker share.
 
-use super::{exchange::Exchange, shared::Shared};
+use super::{request_batch::Exchange, shared::Shared};
 use crate::{
     command::{Spec, Stats},
     resp::Args,

@@ -1,17 +1,14 @@
 //! Who may come in: what is read from files before anything else happens, and the rules that follow.
 
-mod error;
-mod tls;
-
+use super::tls::Acceptor;
 use crate::{
     command::Password,
     config::{self, Config},
     engine::{self, NoPassword},
 };
 use std::path::Path;
-use tls::Acceptor;
 
-pub use error::AccessError;
+pub use super::access_error::AccessError;
 
 /// Redis' words to a client from elsewhere.
 pub(super) const DENIED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled \

@@ -1,15 +1,13 @@
 //! One connection: read what is there, run every complete request, answer with one write.
 
-mod run;
-
 use super::{
-    account::{self, Begin},
-    cold::Temperature,
-    exchange::{Exchange, REPLY_SIZE, Run},
     idle::{Idle, Over},
-    local::Local,
     pool,
+    request_batch::{Exchange, REPLY_SIZE, Run},
+    request_stats::{self, Begin},
+    slow_reads::Temperature,
     transaction::Transaction,
+    worker_state::Local,
 };
 use crate::{
     command::{self, After, Feed, Replies, Session, Wait},
@@ -36,7 +34,7 @@ const PARTIAL_SIZE: usize = 16 << 10;
 
 /// Why a connection ended before the client or the server wanted it to.
 #[derive(Debug, thiserror::Error)]
-enum Ended {
+pub(super) enum Ended {
     #[error(transparent)]
     Over(#[from] Over),
     #[error("its replies grew beyond --client-output-buffer-limit")]
@@ -55,17 +53,17 @@ const PIECE: usize = 1 << 20;
 
 pub(super) struct Connection<S> {
     stream: S,
-    local: Rc<Local>,
-    session: Session,
-    decoder: Decoder,
+    pub(super) local: Rc<Local>,
+    pub(super) session: Session,
+    pub(super) decoder: Decoder,
     protocol: Protocol,
     /// Buffers that stay with the connection while a large request arrives.
     held: Option<Box<Exchange>>,
     /// The beginning of a small request, the rest of which has not arrived.
     partial: Option<Box<Partial>>,
-    temperature: Temperature,
+    pub(super) temperature: Temperature,
     /// What it has queued since MULTI, and the keys it watches.
-    transaction: Option<Box<Transaction>>,
+    pub(super) transaction: Option<Box<Transaction>>,
     /// Ends it when nothing moves for too long, or another client wants it to end.
     idle: Idle,
 }
@@ -192,7 +190,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 let begin = Begin::of(&exchange, &self.session, matches!(run, Run::Queue));
                 exchange = self.run(exchange, run).await?;
                 begin.account(&self.local, &self.session, &mut exchange);
-                account::suppress(&mut self.session, &mut exchange, begin);
+                request_stats::suppress(&mut self.session, &mut exchange, begin);
                 if let Some(wait) = self.session.wait.take() {
                     Box::pin(self.wait_as_asked(wait, begin.reply_len(), &mut exchange)).await?;
                 }
@@ -338,7 +336,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 }
 
 /// What a client may send.
-fn limits(local: &Local, session: &Session) -> Limits {
+pub(super) fn limits(local: &Local, session: &Session) -> Limits {
     let limits =
         Limits { query_buffer: local.shared.context.live.query.load(Ordering::Relaxed), ..Limits::default() };
     if session.authenticated { limits } else { limits.before_auth() }

@@ -2,7 +2,7 @@
 
 use crate::{
     config::{AuthClients, Tls},
-    server::access::error::AccessError,
+    server::access_error::AccessError,
 };
 use std::{io, path::Path, sync::Arc};
 use tokio::net::TcpStream;

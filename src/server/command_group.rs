@@ -1,6 +1,6 @@
 //! Reads of many connections at once, where each waits for the network.
 
-use super::Exchange;
+use super::request_batch::Exchange;
 use crate::store::Store;
 use std::panic::{self, AssertUnwindSafe};
 

@@ -1,6 +1,6 @@
 //! What a run of requests leaves behind when it is answered: counters, an entry of SLOWLOG, lines for MONITOR.
 
-use super::{exchange::Exchange, local::Local, reading::Found, transaction::Done};
+use super::{read_batch::Found, request_batch::Exchange, transaction::Done, worker_state::Local};
 use crate::{
     command::{Client, Lookup, Replies, Session, Spec, admin::latency, state::stats::CommandStats},
     resp::{Args, reply_len},

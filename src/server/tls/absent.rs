@@ -1,6 +1,6 @@
 //! A build without TLS.
 
-use crate::{config::Tls, server::access::error::AccessError};
+use crate::{config::Tls, server::access_error::AccessError};
 use std::io;
 use tokio::net::TcpStream;
 

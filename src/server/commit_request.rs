@@ -1,8 +1,10 @@
 //! Carrying out a run of writes, and the reads between them, as a part of a commit.
 
 use super::{
-    super::{each::Each, reading::Found, through::read_through},
-    Exchange, LARGE, REPLY_SIZE,
+    each::Each,
+    read_batch::Found,
+    request_batch::{Exchange, LARGE, REPLY_SIZE},
+    through::read_through,
 };
 use crate::{
     command::{Action, Lookup, Write},

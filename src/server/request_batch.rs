@@ -1,11 +1,8 @@
 //! One batch: what a connection received, what its requests are, and the replies.
 
-mod group;
-mod work;
-
 use super::{
     each::Each,
-    reading::{Found, ReadCursor, reading},
+    read_batch::{Found, ReadCursor, reading},
     transaction::{Task, Transaction},
 };
 use crate::{
@@ -36,7 +33,7 @@ const READS: usize = 1024;
 
 /// A request of more bytes than this, or one that works on a longer value, is a run of its own, that does not hold
 /// up the worker.
-const LARGE: usize = 256 << 10;
+pub(super) const LARGE: usize = 256 << 10;
 
 /// The buffers of one connection while it is active. They are lent by the worker's pool, moved as a
 /// whole to the thread that commits or reads, and come back with the replies.
@@ -44,28 +41,28 @@ pub(super) struct Exchange {
     pub input: Input,
     pub requests: Requests,
     pub reply: Reply,
-    lookups: Vec<Lookup>,
+    pub(super) lookups: Vec<Lookup>,
     /// Whether all of them have the same name.
     uniform: bool,
     /// The next request to answer.
-    next: usize,
+    pub(super) next: usize,
     /// The end of the run in progress.
-    end: usize,
+    pub(super) end: usize,
     /// How far the next request has come, when it takes several commits.
-    each: Each,
+    pub(super) each: Each,
     /// Whether the next request was found to work on a large value, and was not carried out.
-    found_large: bool,
+    pub(super) found_large: bool,
     /// Whether the run in progress is such a request.
-    works_on_large: bool,
+    pub(super) works_on_large: bool,
     /// Length of the reply, request, and how far that had come, where the write run in progress began.
-    begin: (usize, usize, Each),
+    pub(super) begin: (usize, usize, Each),
     /// Where the replies of the write run's requests end, but for the last, where each is committed by itself.
-    reply_ends: Vec<usize>,
+    pub(super) reply_ends: Vec<usize>,
     /// Where the committing thread returns this.
     pub home: Option<Home>,
     keys: Vec<&'static [u8]>,
     /// What the reads of the run have found.
-    found: Found,
+    pub(super) found: Found,
     /// The database that its client has chosen.
     pub space: Space,
     /// The client's transaction, while there is something to do for it.
@@ -296,7 +293,7 @@ impl Exchange {
     }
 
     /// Returns `true` if a request writes and looks at no key for that.
-    fn is_blind_at(&self, index: usize) -> bool {
+    pub(super) fn is_blind_at(&self, index: usize) -> bool {
         let Some(Lookup::Known(spec)) = self.lookups.get(index) else { return false };
         self.args(index).is_some_and(|args| spec.is_blind(args))
     }
@@ -339,7 +336,7 @@ impl Exchange {
     }
 
     /// Answers the read run with what `read` finds.
-    fn answer_reads(
+    pub(super) fn answer_reads(
         &mut self,
         most: usize,
         mut read: impl FnMut(&[&[u8]], &mut VisitValue<'_>) -> Result<(), store::Error>,

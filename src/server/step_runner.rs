@@ -1,15 +1,13 @@
 //! Carrying out a run of requests: on the worker, by the committing thread, or on a thread that may wait.
 
 use super::{
-    super::{
-        account,
-        cold::{self, Cost},
-        exchange::{Exchange, Home, Run},
-        pool::HUGE,
-        shared::Shared,
-        transaction::{Done, Task, Transaction},
-    },
-    Connection, Ended, limits,
+    connection::{Connection, Ended, limits},
+    pool::HUGE,
+    request_batch::{Exchange, Home, Run},
+    request_stats,
+    shared::Shared,
+    slow_reads::{self, Cost},
+    transaction::{Done, Task, Transaction},
 };
 use crate::{
     command::{self, Action, Lookup, Session, SessionCommand},
@@ -197,7 +195,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let each = time / u32::try_from(transaction.queued().unwrap_or(0)).unwrap_or(u32::MAX).max(1);
         let Some(mut answers) = transaction.answers(reply).map(Box::new) else { return };
         let (local, session) = (&self.local, &mut self.session);
-        account::found(local, answers.found());
+        request_stats::found(local, answers.found());
         let answer = &mut |done: Done<'_>, reply: &mut Reply| {
             let start = reply.len();
             match &done.written {
@@ -205,7 +203,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 None => answer_within(&local.shared, session, &done, reply),
             }
             let failed = reply.bytes().get(start) == Some(&b'-');
-            account::executed(local, session, (&done, failed), each);
+            request_stats::executed(local, session, (&done, failed), each);
         };
         while answers.step(ANSWERS, reply, &mut *answer) {
             yield_now().await;
@@ -250,13 +248,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         } else if self.temperature.is_cold() {
             let fetched =
                 if self.temperature.is_waiting() { self.fetch(&exchange).await? } else { Cost::default() };
-            let read = |exchange: &mut Exchange, store: &Store| cold::cost(|| exchange.read(store));
+            let read = |exchange: &mut Exchange, store: &Store| slow_reads::cost(|| exchange.read(store));
             let mut cost;
             (exchange, cost) = self.read_off(exchange, read).await?;
             cost |= fetched;
             self.temperature.note(cost);
         } else {
-            self.temperature.note_long(cold::is_long(|| read(&mut exchange)));
+            self.temperature.note_long(slow_reads::is_long(|| read(&mut exchange)));
         }
         if too_much {
             exchange = self.read_off(exchange, Exchange::read).await?.0;
@@ -287,7 +285,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let start = |keys: Vec<Vec<u8>>| {
             let store = self.local.shared.context.store.clone();
-            spawn_blocking(move || cold::cost(|| store.fetch(&keys)))
+            spawn_blocking(move || slow_reads::cost(|| store.fetch(&keys)))
         };
         let threads: Vec<_> = parts.into_iter().map(start).collect();
         let count = threads.len();
