@@ -3,11 +3,7 @@
 #![no_main]
 
 use clap::Parser;
-use kvbench::{
-    bench::run::preview,
-    cli::{Cli, Command, Serve},
-    config::Ports,
-};
+use kvbench::{bench::run::dry_run, cli::{Cli, Command, Serve}, config::Ports};
 use libfuzzer_sys::fuzz_target;
 
 fn serve(options: Serve) {
@@ -28,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
         Ok(Cli { command: Some(Command::Serve(options)), .. }) => serve(*options),
         // A plan for a foreign server asks that.
         Ok(Cli { command: Some(Command::Bench(options)), .. }) if !text.contains("target") => {
-            if let Err(error) = preview::text(&options.options()) {
+            if let Err(error) = dry_run::text(&options.options()) {
                 assert!(!error.to_string().is_empty());
             }
         }

@@ -19,7 +19,7 @@
 //!     bench::{
 //!         data::{Data, live::Live},
 //!         result::{Operation, Workload},
-//!         run::{driver::Bench, process::Usage},
+//!         run::{in_process::driver::Bench, process::Usage},
 //!     },
 //!     engine::{Fsync, Kind, Location, OpenOptions},
 //! };

@@ -2,9 +2,9 @@
 
 use kvbench::{
     bench::{
-        data::{Data, live::Live},
+        data::{Data, key_ledger::Live},
         result::{Measurement, Operation, Size, Workload},
-        run::{driver::Bench, process::Usage},
+        run::{in_process::driver::Bench, process::Usage},
     },
     engine::{
         Batch, Engine, Error, Fsync, Info, KeyRange, Kind, Location, OpenOptions, Result, VisitPair,

@@ -7,7 +7,7 @@ use kvbench::{
             options::{Durability, Options, Publication, Suite},
             suites::{self, Plan},
         },
-        result::{Cell, Commits, Outcome, files, level},
+        result::{Cell, Commits, Outcome, loss_class, run_file},
         run,
     },
     engine::Fsync,
@@ -92,7 +92,7 @@ fn a_result_with_the_reference_at_several_levels_is_read_back() {
     let stores: Vec<_> = run.cells.iter().map(|cell| cell.target.store.as_str()).collect();
     assert_eq!(stores, ["map", "nothing", "map", "map"]);
     let result = dir.path().join("result.json");
-    assert!(files::read(&result).is_ok(), "{:?}", files::read(&result));
+    assert!(run_file::read(&result).is_ok(), "{:?}", run_file::read(&result));
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn only_what_keeps_the_same_promise_is_ranked() {
         let of = |cell: &&Cell| cell.target.store == store && cell.target.commits == commits;
         plan.cells.iter().find(of).unwrap_or_else(|| panic!("no {store}"))
     };
-    let ranked = |one: &Cell, other: &Cell| level::may_be_ranked(&one.target, &other.target);
+    let ranked = |one: &Cell, other: &Cell| loss_class::may_be_ranked(&one.target, &other.target);
     let (own, groups) = (cell("map", Commits::Own), cell("map", Commits::Groups));
     assert!(!ranked(own, groups) && own.table != groups.table, "{} and {}", own.table, groups.table);
     assert!(groups.table.contains("kvbench groups"), "{}", groups.table);

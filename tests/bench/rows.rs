@@ -1,7 +1,7 @@
 //! What the rows of suites hold.
 
 use crate::command::{bench, measurement, read, result_of, stderr};
-use kvbench::bench::result::{Cell, Outcome, Run, Step, floor};
+use kvbench::bench::result::{Cell, Outcome, Run, Step, validity};
 
 #[test]
 fn redbs_rows_count_what_they_say() {
@@ -133,7 +133,7 @@ fn each_kind_of_work_has_a_floor_and_what_is_near_it_is_marked() {
     let names: Vec<_> = floors.iter().map(|cell| cell.workload.name.as_str()).collect();
     assert_eq!(names, ["load", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f"]);
     for cell in run.cells.iter().filter(|cell| !cell.reference) {
-        let floor = floor::of(&run, cell).unwrap();
+        let floor = validity::of(&run, cell).unwrap();
         let measured = run.measurements(&cell.id).next().unwrap();
         assert_eq!(measured.near_floor, Some(measured.throughput * 2.0 > floor), "{}", cell.id);
     }
@@ -148,7 +148,7 @@ fn what_is_near_its_floor_is_marked_in_the_table() {
     for (near, mark) in [(true, true), (false, false)] {
         let Outcome::Measured(measured) = &mut run.samples[0].outcome else { panic!("not measured") };
         measured.near_floor = Some(near);
-        let text = kvbench::bench::report::table::text(&run);
+        let text = kvbench::bench::report::terminal::text(&run);
         assert_eq!(text.contains("\n~: More than half of this time may be"), mark, "{text}");
     }
 }

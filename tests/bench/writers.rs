@@ -4,9 +4,9 @@
 use crate::driver::{memory, workload};
 use kvbench::{
     bench::{
-        data::{Data, live::Live},
+        data::{Data, key_ledger::Live},
         result::{Measurement, Operation, Order, Size, Workload},
-        run::{driver::Bench, process::Usage},
+        run::{in_process::driver::Bench, process::Usage},
     },
     engine::{Batch, Engine, Info, KeyRange, Kind, Result, VisitPair, VisitValue, Writers},
 };

@@ -119,7 +119,7 @@ fn runs_of_two_machines_share_no_table() {
 
 #[test]
 fn the_terminal_says_its_unit_the_p99_and_the_best() {
-    let text = kvbench::bench::report::table::text(&fixtures::over_the_wire());
+    let text = kvbench::bench::report::terminal::text(&fixtures::over_the_wire());
     let mut lines = text.lines();
     let head = lines.find(|line| line.starts_with("kvbench: ")).expect("a title");
     assert!(
@@ -149,7 +149,7 @@ fn two(first: &[f64], second: &[f64]) -> Run {
 
 /// Stars in the line of the terminal's table with the figures.
 fn stars(run: &Run) -> usize {
-    let text = kvbench::bench::report::table::text(run);
+    let text = kvbench::bench::report::terminal::text(run);
     text.lines().find(|line| line.starts_with("get ")).unwrap().matches(" *").count()
 }
 
@@ -172,7 +172,7 @@ fn paced_cells_are_judged_by_their_latency() {
         measured.latency.p99_us = if sample.cell.contains("redb") { 10.0 } else { 20.0 };
         measured.latency.p99_us += f64::from(sample.repetition) / 100.0;
     }
-    let text = kvbench::bench::report::table::text(&run);
+    let text = kvbench::bench::report::terminal::text(&run);
     let line = text.lines().find(|line| line.starts_with("get ")).unwrap();
     assert!(line.ends_with(" *") && line.matches(" *").count() == 1, "{text}");
 }

@@ -6,10 +6,10 @@
 //! until the next operation came. Both move with a machine that is busy. Where it is too busy even for that, the
 //! experiment is repeated: what the code does wrong, it does wrong each time.
 
+mod checks;
 mod experiments;
 mod figure;
-mod judge;
-mod table;
+mod metric_table;
 
 use crate::{
     bench::{
@@ -18,21 +18,21 @@ use crate::{
         run::{
             self, calibrated,
             job::{self, Job},
-            verified,
+            verification,
         },
     },
     engine::synthetic::calibration::{Record, Truth},
 };
+use checks::Evidence;
 use experiments::Experiment;
 pub use figure::{Figure, columns};
-use judge::Evidence;
+pub use metric_table::{markdown, text};
 use nix::time::{ClockId, clock_gettime};
 use std::{
     fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
-pub use table::{markdown, text};
 
 /// Why nothing is known of some figures, or that they are wrong.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +91,7 @@ fn repeated(
             return Ok(figures);
         }
         attempt += 1;
-        let wrong: Vec<_> = wrong().map(table::line).collect();
+        let wrong: Vec<_> = wrong().map(metric_table::line).collect();
         tell(&format!(
             "{}, attempt {attempt} of {ATTEMPTS}, because of {}",
             experiment.name,
@@ -102,7 +102,7 @@ fn repeated(
 
 /// One attempt.
 fn judged(options: &Options, experiment: &Experiment) -> Result<Vec<Figure>, Error> {
-    let judged = judge::judge(experiment, &measure(options, experiment)?);
+    let judged = checks::judge(experiment, &measure(options, experiment)?);
     let is_judged = |name: &str| judged.iter().any(|figure: &Figure| figure.workload == name);
     if !experiment.cells.iter().all(|cell| is_judged(&cell.workload.name)) {
         let text = "the engine has not seen what was measured".into();
@@ -131,7 +131,7 @@ pub fn summary(figures: &[Figure]) -> Result<Calibration, Error> {
 
 /// An error that names the figures that are wrong.
 pub fn verdict(figures: &[Figure]) -> Result<(), Error> {
-    let wrong: Vec<_> = figures.iter().filter(|figure| !figure.is_true()).map(table::line).collect();
+    let wrong: Vec<_> = figures.iter().filter(|figure| !figure.is_true()).map(metric_table::line).collect();
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(Error::Wrong { wrong, all: figures.len() }),
@@ -157,7 +157,7 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
         flush_target: false,
         target_pid: None,
         cold: false,
-        verified: verified::MOST,
+        verified: verification::MOST,
         server_cpus: None,
     };
     let reports = job.run(&Cpus::default(), None);
@@ -230,7 +230,7 @@ mod tests {
             workload: "kinds".into(),
             access: Access::Wire,
             column: "operations",
-            unit: crate::bench::result::measure::Unit::Times,
+            unit: crate::bench::result::metric::Unit::Times,
             truth: 10.0,
             allowed: 10.0..=10.0,
             measured: Some(9.0),

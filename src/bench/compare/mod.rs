@@ -6,22 +6,22 @@
 //! and one that fails in the second run only. `gaps` says what the comparison could not look at: a limit is
 //! kept only where all was compared, and finely enough.
 
-mod gaps;
-mod judge;
-mod part;
-mod series;
-mod state;
+mod cell_status;
+mod change;
+mod paired_samples;
+mod significance;
 mod text;
+mod unchecked_reasons;
 
 use crate::bench::result::{
     Cell, Outcome, Run, Target,
-    files::{self, ReadError},
-    measure::Better,
+    metric::Better,
+    run_file::{self, ReadError},
 };
-use judge::{CellFinding, Finding, Judgement};
-use part::Change;
-use series::{ASPECTS, Aspect, Series};
-use state::State;
+use cell_status::State;
+use change::Change;
+use paired_samples::{ASPECTS, Aspect, Series};
+use significance::{CellFinding, Finding, Judgement};
 use std::path::Path;
 
 /// What became of the cells of two runs.
@@ -60,7 +60,7 @@ enum Verdict {
 
 /// Compares the runs of two files. `limit` is the part that may be lost (0.1 for 10%).
 pub fn compare(first: &Path, second: &Path, limit: Option<f64>) -> Result<Comparison, ReadError> {
-    match (files::read(first), files::read(second)) {
+    match (run_file::read(first), run_file::read(second)) {
         (Ok(first), Ok(second)) => Ok(Comparison::new(&first.run, &second.run, limit)),
         (Err(first), Err(second)) => Err(ReadError::Several(vec![first, second])),
         (Err(error), _) | (_, Err(error)) => Err(error),
@@ -103,14 +103,14 @@ impl Comparison {
     /// Why nobody can tell whether the limit is kept; without a limit, nothing.
     fn gaps(&self, first: &Run) -> Vec<String> {
         let Some(limit) = self.limit else { return Vec::new() };
-        let compared = gaps::Compared {
+        let compared = unchecked_reasons::Compared {
             first,
             cells: &self.cells,
             only_first: &self.only_first,
             too_few: self.verdicts().filter(|verdict| *verdict == Verdict::CannotTell).count(),
             visible: self.judgement.visible,
         };
-        gaps::of(&compared, limit)
+        unchecked_reasons::of(&compared, limit)
     }
 
     /// Whether something lost more than the limit allows, or fails now. Never without a limit.

@@ -1,7 +1,10 @@
 //! A comparison as text for a terminal or the log of a build.
 
-use super::{Comparison, Verdict, judge::CellFinding, part::Change, series::Aspect, state::State};
-use crate::bench::result::{grid, measure::Unit, numbers, spread::ENOUGH};
+use super::{
+    Comparison, Verdict, cell_status::State, change::Change, paired_samples::Aspect,
+    significance::CellFinding,
+};
+use crate::bench::result::{grid, metric::Unit, number_format, spread::ENOUGH};
 use std::fmt;
 
 const STORES: [&str; 5] = ["store", "level", "what", "ratio (95%)", ""];
@@ -67,7 +70,7 @@ impl Comparison {
     fn line(&self, finding: &CellFinding) -> [String; 5] {
         let [first, second] = finding.medians;
         let verdict = self.of_cell(finding);
-        let show = |value| numbers::short(finding.aspect.unit(), value);
+        let show = |value| number_format::short(finding.aspect.unit(), value);
         [
             printable(&finding.id),
             finding.aspect.title().to_owned(),

@@ -1,9 +1,9 @@
 //! The pairs of a workload: every value can be made again from its key's number, so that every read is
 //! checked against what was written.
 
+pub mod key_ledger;
 pub mod keys;
-pub mod live;
-pub mod versions;
+pub mod value_versions;
 
 use crate::bench::result::{Size, Workload};
 use keys::{Keys, length, mix};

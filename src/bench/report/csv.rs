@@ -1,13 +1,10 @@
 //! One row a cell, for spreadsheets and scripts. Figures are in the unit that the column's name ends with.
 
 use super::{
-    entry::{Entry, State},
     model::{Report, Table},
+    row::{Entry, State},
 };
-use crate::bench::{
-    result::numbers,
-    result::{level::Level, measure},
-};
+use crate::bench::result::{loss_class::Level, metric, number_format};
 
 const HEAD: [&str; 25] = [
     "run",
@@ -40,7 +37,7 @@ const HEAD: [&str; 25] = [
 /// The CSV, with a head.
 pub fn render(report: &Report<'_>) -> String {
     let mut head: Vec<String> = HEAD.iter().map(ToString::to_string).collect();
-    for measure in measure::ALL {
+    for measure in metric::ALL {
         head.extend(["median", "min", "max"].map(|part| format!("{}_{part}", measure.name)));
     }
     let mut text = line(&head);
@@ -62,7 +59,7 @@ fn row(table: &Table<'_>, entry: &Entry<'_>) -> Vec<String> {
         State::Missing => ("missing", ""),
     };
     fields.extend([entry.samples().to_string(), state.to_owned(), fault.to_owned()]);
-    for measure in measure::ALL {
+    for measure in metric::ALL {
         match entry.spread(measure) {
             Some(spread) => fields.extend([spread.median, spread.min, spread.max].map(|v| v.to_string())),
             None => fields.extend([(); 3].map(|()| String::new())),
@@ -93,11 +90,11 @@ fn workload(entry: &Entry<'_>) -> Vec<String> {
     let work = &entry.cell.workload;
     vec![
         work.name.clone(),
-        numbers::mix(&work.mix),
+        number_format::mix(&work.mix),
         work.keys.to_string(),
-        numbers::length(work.key_bytes),
-        numbers::length(work.value_bytes),
-        numbers::order(work.order),
+        number_format::length(work.key_bytes),
+        number_format::length(work.value_bytes),
+        number_format::order(work.order),
         work.threads.to_string(),
         work.batch.to_string(),
         work.rate.map(|rate| rate.to_string()).unwrap_or_default(),

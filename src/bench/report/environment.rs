@@ -1,6 +1,6 @@
 //! Where and with what a run was made.
 
-use crate::bench::result::{Calibration, files::RunFile, measure::Unit, numbers};
+use crate::bench::result::{Calibration, metric::Unit, number_format, run_file::RunFile};
 
 /// A run's surroundings, in words.
 pub struct Described<'a> {
@@ -45,11 +45,13 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
         ("Cores", place.cores.to_string()),
         (
             "Memory",
-            place.memory_bytes.map_or_else(unknown, |bytes| numbers::short(Unit::Bytes, whole(bytes))),
+            place.memory_bytes.map_or_else(unknown, |bytes| number_format::short(Unit::Bytes, whole(bytes))),
         ),
         (
             "Memory limit",
-            place.memory_limit_bytes.map_or_else(none, |bytes| numbers::short(Unit::Bytes, whole(bytes))),
+            place
+                .memory_limit_bytes
+                .map_or_else(none, |bytes| number_format::short(Unit::Bytes, whole(bytes))),
         ),
         (
             "Page cache before each cell",
@@ -61,7 +63,10 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
         ("Directory", place.directory.clone()),
         ("File system", text(&place.file_system)),
         ("Device", text(&place.device)),
-        ("fsync of 4 KiB", place.fsync_us.map_or_else(unknown, |us| numbers::short(Unit::Microseconds, us))),
+        (
+            "fsync of 4 KiB",
+            place.fsync_us.map_or_else(unknown, |us| number_format::short(Unit::Microseconds, us)),
+        ),
         ("Load average", place.load_average.map_or_else(unknown, |load| format!("{load:.2}"))),
         ("kvbench", format!("{}, commit {}", run.version, text(&place.commit))),
         ("Calibration", place.calibration.as_ref().map_or_else(|| "not calibrated".into(), calibration)),

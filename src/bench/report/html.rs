@@ -2,18 +2,18 @@
 
 use super::{
     charts::{Style, Styles},
-    chooser,
-    contest::{Contest, contests},
-    entry::{Entry, State},
+    comparison_group::{Contest, contests},
+    custom_mix,
     environment::{self, Described},
     matrix::Matrix,
     model::{Head, Report, Table},
     panels::{self, ChartGroup},
-    promises::{Promise, promises},
+    row::{Entry, State},
+    store_properties::{Promise, promises},
 };
-use crate::bench::{
-    result::measure::{self, Better, Measure, Unit},
-    result::numbers,
+use crate::bench::result::{
+    metric::{self, Better, Measure, Unit},
+    number_format,
 };
 use askama::Template;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -143,7 +143,7 @@ pub fn render(report: &Report<'_>, links: &[Option<PathBuf>]) -> Result<String, 
         summary: summary(report),
         warnings: runs.iter().map(|run| run.warnings.len()).sum(),
         matrix: Matrix::of(report),
-        data: chooser::data(report, &promises).map_err(askama::Error::custom)?,
+        data: custom_mix::data(report, &promises).map_err(askama::Error::custom)?,
         promises,
         sections: sections.collect::<Result<_, _>>()?,
         runs,
@@ -213,7 +213,7 @@ fn tabs(table: &Table<'_>) -> Vec<Tab> {
         measure.in_tables && !is_main && table.entries.iter().any(|entry| entry.spread(measure).is_some())
     };
     let mut tabs = vec![first];
-    tabs.extend(measure::ALL.into_iter().filter(shown).map(Tab::new));
+    tabs.extend(metric::ALL.into_iter().filter(shown).map(Tab::new));
     tabs
 }
 
@@ -236,7 +236,7 @@ impl Tab {
 fn best<'a>(tab: &Tab, contests: &[Contest<'a, 'a>]) -> Vec<&'a Entry<'a>> {
     let of = |contest: &Contest<'a, 'a>| {
         let figure = contest.entries.first()?.cell.figure;
-        contest.best(tab.measure.unwrap_or_else(|| measure::of_figure(figure)))
+        contest.best(tab.measure.unwrap_or_else(|| metric::of_figure(figure)))
     };
     contests.iter().filter_map(of).collect()
 }
@@ -245,10 +245,10 @@ fn best<'a>(tab: &Tab, contests: &[Contest<'a, 'a>]) -> Vec<&'a Entry<'a>> {
 fn place<'a>(entry: &'a Entry<'a>, tabs: &[Tab], best: &[Vec<&'a Entry<'a>>]) -> Place<'a> {
     let (mut shown, mut figures) = (None, Vec::new());
     for (number, (tab, best)) in tabs.iter().zip(best).enumerate() {
-        let measure = tab.measure.unwrap_or_else(|| measure::of_figure(entry.cell.figure));
+        let measure = tab.measure.unwrap_or_else(|| metric::of_figure(entry.cell.figure));
         let Some(spread) = entry.spread(measure) else { continue };
         let best = best.iter().any(|best| std::ptr::eq(*best, entry));
-        let text = |value| numbers::exact(measure.unit, value);
+        let text = |value| number_format::exact(measure.unit, value);
         let range = match spread.samples {
             1 => "measured once".to_owned(),
             several => format!("{} to {}, {several} repetitions", text(spread.min), text(spread.max)),

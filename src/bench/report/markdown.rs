@@ -1,15 +1,16 @@
 //! The report for a README or an issue: the matrix of stores and scenarios, what stores promise, then the tables in the layout of the suites.
 
 use super::{
-    entry::{Entry, State},
     environment,
     matrix::{Matrix, Place},
     model::{Head, Report, Table},
-    promises::promises,
+    row::{Entry, State},
+    store_properties::promises,
 };
-use crate::bench::{
-    result::measure::{self, Measure, P50, P99, THROUGHPUT},
-    result::{grid, numbers},
+use crate::bench::result::{
+    grid,
+    metric::{self, Measure, P50, P99, THROUGHPUT},
+    number_format,
 };
 
 /// The Markdown.
@@ -106,7 +107,7 @@ fn section(number: usize, table: &Table<'_>) -> String {
         None => "Result",
     };
     text.push_str(&format!("\n\n### {heading}\n\n"));
-    text.push_str(&figures(number, table, |entry| value(entry, measure::of_figure(entry.cell.figure))));
+    text.push_str(&figures(number, table, |entry| value(entry, metric::of_figure(entry.cell.figure))));
     text.push_str("\n### Latency (p50 / p99)\n\n");
     text.push_str(&figures(number, table, |entry| {
         let (p50, p99) = (value(entry, &P50)?, value(entry, &P99)?);
@@ -148,7 +149,7 @@ fn cell(entry: &Entry<'_>, show: impl Fn(&Entry<'_>) -> Option<String>) -> Strin
 }
 
 fn value(entry: &Entry<'_>, measure: &Measure) -> Option<String> {
-    entry.spread(measure).map(|spread| numbers::exact(measure.unit, spread.median))
+    entry.spread(measure).map(|spread| number_format::exact(measure.unit, spread.median))
 }
 
 fn marks(table: usize, notes: &[usize]) -> String {

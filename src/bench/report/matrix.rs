@@ -6,17 +6,17 @@
 //! beyond the noise, after Holm's correction for all comparisons of the matrix.
 
 use super::{
-    contest::{Contest, contests},
-    entry::{Entry, State},
+    comparison_group::{Contest, contests},
     model::Report,
+    row::{Entry, State},
     scenarios::{SCENARIOS, Scenario},
 };
 use crate::{
     bench::result::{
         Access, Loses,
-        level::{self, Level},
-        measure::{Better, Measure},
-        numbers,
+        loss_class::{self, Level},
+        metric::{Better, Measure},
+        number_format,
         spread::ENOUGH,
         statistics::{
             bootstrap::{self, Paired},
@@ -186,7 +186,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         let several = report.entries().any(|entry| entry.group > 0);
         let machine = if several { format!(", run group {}", group + 1) } else { String::new() };
         let first = contests.first().and_then(|one| one.entries.first());
-        let losses = first.and_then(|entry| level::loses_words(&entry.cell.target));
+        let losses = first.and_then(|entry| loss_class::loses_words(&entry.cell.target));
         let losses = losses.map_or(String::new(), |words| format!("; {words}"));
         let mut draft = Self {
             scenario,
@@ -276,7 +276,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         let figure = |contest: &Contest<'_, '_>| {
             let spread =
                 with_figures(contest, measure).find(|entry| entry.label() == label)?.spread(measure)?;
-            let text = |value| numbers::short(measure.unit, value);
+            let text = |value| number_format::short(measure.unit, value);
             let range = format!(" ({} to {})", text(spread.min), text(spread.max));
             let range = if spread.samples > 1 { range } else { String::new() };
             Some(format!("{}: {}{range}", contest.title, text(spread.median)))
@@ -303,7 +303,7 @@ const OTHER_LOSS: &str = "other loss";
 fn others(classes: &[(Class, Vec<Contest<'_, '_>>)], measure: &Measure) -> BTreeMap<String, String> {
     let entries =
         classes.iter().flat_map(|(_, contests)| contests).flat_map(|one| with_figures(one, measure));
-    let words = |entry: &Entry<'_>| level::loses_words(&entry.cell.target).unwrap_or_default();
+    let words = |entry: &Entry<'_>| loss_class::loses_words(&entry.cell.target).unwrap_or_default();
     entries.map(|entry| (entry.label(), words(entry))).collect()
 }
 
@@ -325,7 +325,7 @@ impl Class {
             group: entry.group,
             level: Level::of(target),
             loses: target.loses,
-            known: level::loses(target),
+            known: loss_class::loses(target),
         }
     }
 

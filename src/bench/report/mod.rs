@@ -5,21 +5,21 @@
 //! `promises` is what the engines say of themselves. The three renderings only choose words and shapes.
 
 mod charts;
-mod chooser;
-mod contest;
+mod comparison_group;
 mod csv;
-mod entry;
+mod custom_mix;
 mod environment;
 mod html;
 mod markdown;
 mod matrix;
 mod model;
 mod panels;
-mod promises;
+mod row;
 mod scenarios;
-pub mod table;
+mod store_properties;
+pub mod terminal;
 
-use crate::bench::result::files::{self, ReadError};
+use crate::bench::result::run_file::{self, ReadError};
 use model::Report;
 use std::{
     fs, io,
@@ -53,7 +53,7 @@ const RESULTS: &str = "results";
 /// into `output`, which is made when it is not there, with the runs' files beside them. Returns the paths
 /// of the report.
 pub fn write(inputs: &[PathBuf], output: &Path) -> Result<Vec<PathBuf>, ReportError> {
-    let runs = files::read_all(inputs)?;
+    let runs = run_file::read_all(inputs)?;
     let report = Report::new(&runs);
     fs::create_dir_all(output).map_err(|source| failed(output, source))?;
     let links = runs.iter().map(|run| keep(&run.path, output)).collect::<Result<Vec<_>, _>>()?;

@@ -1,11 +1,11 @@
 //! Runs arranged as tables.
 
-use super::entry::{self, Entry};
+use super::row::{self, Entry};
 use crate::bench::result::{
     Cell, Run,
-    files::RunFile,
-    level::Level,
-    measure::{self, Measure},
+    loss_class::Level,
+    metric::{self, Measure},
+    run_file::RunFile,
 };
 
 /// Everything that is reported.
@@ -108,14 +108,14 @@ impl<'a> Table<'a> {
 
     /// How large the data are beside the engines' cache and the memory: figures mean little without it.
     pub fn ratio(&self) -> String {
-        entry::ratio(&self.entries)
+        row::ratio(&self.entries)
     }
 
     /// The measure that a cell shows first, where all of the table show the same.
     pub fn figure(&self) -> Option<&'static Measure> {
         let mut figures = self.entries.iter().map(|entry| entry.cell.figure);
         let first = figures.next()?;
-        figures.all(|figure| figure == first).then(|| measure::of_figure(first))
+        figures.all(|figure| figure == first).then(|| metric::of_figure(first))
     }
 
     /// Parts the labels of rows by the run's heading, where they have as many parts as it.

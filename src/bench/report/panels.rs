@@ -2,10 +2,10 @@
 
 use super::{
     charts::{self, Styles},
-    contest::Contest,
-    entry::Entry,
+    comparison_group::Contest,
+    row::Entry,
 };
-use crate::bench::result::measure::{self, DISK, Measure, SPACE_AMPLIFICATION, THROUGHPUT};
+use crate::bench::result::metric::{self, DISK, Measure, SPACE_AMPLIFICATION, THROUGHPUT};
 
 /// Charts of one kind.
 pub struct ChartGroup {
@@ -73,7 +73,7 @@ pub fn groups(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart
 /// What each cell is about, mostly operations each second.
 fn results(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<ChartGroup, askama::Error> {
     let measure = |one: &Contest<'_, '_>| {
-        one.entries.first().map_or(&THROUGHPUT, |entry| measure::of_figure(entry.cell.figure))
+        one.entries.first().map_or(&THROUGHPUT, |entry| metric::of_figure(entry.cell.figure))
     };
     let alike = contests.iter().all(|one| std::ptr::eq(measure(one), &THROUGHPUT));
     let (title, about) = match alike {
@@ -104,8 +104,8 @@ fn kinds(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, as
     let mut found = Vec::new();
     for one in contests {
         let both = [
-            ("throughput", charts::kinds::throughput(one, styles)),
-            ("latency p50 / p99", charts::kinds::latency(one, styles)),
+            ("throughput", charts::by_operation::throughput(one, styles)),
+            ("latency p50 / p99", charts::by_operation::latency(one, styles)),
         ];
         for (what, svg) in both {
             found.extend(svg.transpose()?.map(|svg| Chart { title: format!("{}: {what}", one.title), svg }));

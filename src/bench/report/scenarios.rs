@@ -1,10 +1,10 @@
 //! What people need a store for, and which cells tell how good one is at it.
 
-use super::entry::Entry;
+use super::row::Entry;
 use crate::bench::result::{
     Operation, Step,
-    level::Level,
-    measure::{Measure, REOPEN, SPACE_AMPLIFICATION, THROUGHPUT},
+    loss_class::Level,
+    metric::{Measure, REOPEN, SPACE_AMPLIFICATION, THROUGHPUT},
 };
 
 /// A column of the matrix.

@@ -1,6 +1,6 @@
 //! Charts of bars, in characters.
 
-use crate::bench::result::numbers;
+use crate::bench::result::number_format;
 use std::fmt::Write;
 
 /// Characters of the longest bar.
@@ -19,7 +19,7 @@ pub(super) fn chart(title: &str, bars: &[(String, f64)]) -> String {
     for (name, value) in shown {
         let part = (value.log10() - least + 1.0) / (most - least + 1.0);
         let bar = "\u{2588}".repeat((part * LONGEST).round() as usize);
-        let _ = writeln!(text, "{name:<width$} {bar} {}", numbers::grouped(*value));
+        let _ = writeln!(text, "{name:<width$} {bar} {}", number_format::grouped(*value));
     }
     text + "```\n"
 }

@@ -1,14 +1,14 @@
 //! KVBench's table: a row for each store, pipeline, number of clients and durability.
 
 use super::{
-    facts::{Facts, Table},
     grid::Grid,
-    ours::{NONE, Ours},
+    own_metrics::{NONE, Ours},
+    published::{Facts, Table},
 };
 use crate::bench::result::{
     Cell,
-    measure::THROUGHPUT,
-    numbers::{self, distinct},
+    metric::THROUGHPUT,
+    number_format::{self, distinct},
 };
 
 pub(super) fn layout(facts: &Facts, ours: &Ours<'_>) -> String {
@@ -22,9 +22,9 @@ fn of(table: &Table, ours: &Ours<'_>) -> String {
     for row in rows(table, ours) {
         let cell = |column: &str| ours.cells().find(|cell: &&Cell| cell.row == row && cell.column == column);
         let figures = table.columns.iter().flat_map(|column| {
-            let figure = ours.figure(cell(column), THROUGHPUT.of, numbers::grouped);
+            let figure = ours.figure(cell(column), THROUGHPUT.of, number_format::grouped);
             let published = table.figure(row, column).and_then(|text| text.parse().ok());
-            [published.map_or(NONE.into(), numbers::grouped), figure]
+            [published.map_or(NONE.into(), number_format::grouped), figure]
         });
         grid.push(row.split(" | ").map(str::to_owned).chain(figures).collect());
     }

@@ -1,11 +1,11 @@
 //! The lines of Go's `testing`: one for each benchmark of each store.
 
 use super::{
-    facts::Facts,
     grid::Grid,
-    ours::{NONE, Ours},
+    own_metrics::{NONE, Ours},
+    published::Facts,
 };
-use crate::bench::result::{Cell, level::Level, numbers};
+use crate::bench::result::{Cell, loss_class::Level, number_format};
 
 pub(super) fn layout(facts: &Facts, ours: &Ours<'_>) -> String {
     let heads = ["Benchmark", "from", "N", "ns/op", "B/op", "allocs/op"];
@@ -36,7 +36,7 @@ fn line(ours: &Ours<'_>, cell: &Cell) -> Vec<String> {
         ours.figure(Some(cell), |m| Some(m.operations as f64), |count| format!("{count:.0}")),
         ours.figure(Some(cell), |m| Some(m.seconds * 1e9 / m.operations as f64), |ns| format!("{ns:.0}")),
         ours.figure(counted, |m| each(m.allocated_bytes, m.operations), |bytes| format!("{bytes:.0}")),
-        ours.figure(counted, |m| each(m.allocations, m.operations), numbers::digits),
+        ours.figure(counted, |m| each(m.allocations, m.operations), number_format::digits),
     ]
 }
 

@@ -5,12 +5,12 @@
 //! figures of a run; `kvbench`, `kvstore_bench`, `stores` and `ycsb` are the layouts, made of `grid`s and `bars`.
 
 mod bars;
-mod facts;
 mod grid;
 mod kvbench;
 mod kvstore_bench;
-mod ours;
-mod stores;
+mod own_metrics;
+mod published;
+mod tables;
 mod ycsb;
 
 use crate::{
@@ -20,13 +20,13 @@ use crate::{
             options::{Options, Publication},
             suites,
         },
-        result::{Run, numbers},
+        result::{Run, number_format},
         run,
     },
     engine::synthetic,
 };
-use facts::Facts;
-use ours::Ours;
+use own_metrics::Ours;
+use published::Facts;
 use std::{
     fmt::Write,
     fs, io,
@@ -73,9 +73,9 @@ pub fn text(run: &Run) -> Result<String, Error> {
     let layout = match publication {
         Publication::Kvbench => kvbench::layout(&facts, &ours),
         Publication::KvstoreBench => kvstore_bench::layout(&facts, &ours),
-        Publication::Smallnest => stores::smallnest(&facts, &ours),
-        Publication::Xdag => stores::xdag(&facts, &ours),
-        Publication::Redb => stores::redb(&facts, &ours),
+        Publication::Smallnest => tables::smallnest(&facts, &ours),
+        Publication::Xdag => tables::xdag(&facts, &ours),
+        Publication::Redb => tables::redb(&facts, &ours),
         Publication::Ycsb => ycsb::layout(&facts, &ours),
     };
     Ok(head(&facts, run) + &layout + &foot(&facts, &ours))
@@ -88,7 +88,7 @@ fn head(facts: &Facts, run: &Run) -> String {
         let _ = writeln!(text, "- {line}");
     }
     let place = &run.environment;
-    let memory = place.memory_bytes.map_or("unknown".into(), numbers::size);
+    let memory = place.memory_bytes.map_or("unknown".into(), number_format::size);
     let _ = write!(
         text,
         "\nOurs: {}, {} cores, {memory} of memory, {}, {} on {}; {}, kvbench {} ({}), median of {}.\n",

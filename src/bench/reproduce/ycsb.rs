@@ -1,14 +1,14 @@
 //! YCSB's core workloads: throughput and mean latency by kind of operation, at each rate that was asked for.
 
 use super::{
-    facts::{Facts, Table},
     grid::Grid,
-    ours::{NONE, Ours},
+    own_metrics::{NONE, Ours},
+    published::{Facts, Table},
 };
 use crate::bench::result::{
     Cell, Operation,
-    measure::THROUGHPUT,
-    numbers::{self, distinct},
+    metric::THROUGHPUT,
+    number_format::{self, distinct},
 };
 
 pub(super) fn layout(facts: &Facts, ours: &Ours<'_>) -> String {
@@ -43,7 +43,7 @@ fn throughput(published: &Table, ours: &Ours<'_>, cells: &[&Cell]) -> Grid {
         let said = published.columns.iter().map(|column| published.figure(workload, column).unwrap_or(NONE));
         let figures = columns
             .iter()
-            .map(|column| ours.figure(find(cells, row, column), THROUGHPUT.of, numbers::grouped));
+            .map(|column| ours.figure(find(cells, row, column), THROUGHPUT.of, number_format::grouped));
         grid.push([row].into_iter().chain(said).map(str::to_owned).chain(figures).collect());
     }
     grid
@@ -60,9 +60,9 @@ fn latency(ours: &Ours<'_>, cells: &[&Cell]) -> Grid {
         for kind in kinds {
             let mean = |column: &&str| {
                 let cell = find(cells, row, column);
-                ours.figure(cell, |m| Some(m.by_operation.get(&kind)?.mean_us), numbers::digits)
+                ours.figure(cell, |m| Some(m.by_operation.get(&kind)?.mean_us), number_format::digits)
             };
-            let words = [row, numbers::operation(kind)].map(str::to_owned);
+            let words = [row, number_format::operation(kind)].map(str::to_owned);
             grid.push(words.into_iter().chain(columns.iter().map(mean)).collect());
         }
     }

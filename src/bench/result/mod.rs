@@ -6,16 +6,16 @@
 //! never a guess.
 
 mod cell;
-pub mod files;
-pub mod floor;
 pub mod grid;
 pub mod histogram;
-pub mod level;
-pub mod measure;
+pub mod loss_class;
 mod measurement;
-pub mod numbers;
+pub mod metric;
+pub mod number_format;
+pub mod run_file;
 pub mod spread;
 pub mod statistics;
+pub mod validity;
 pub mod work;
 
 pub use cell::{

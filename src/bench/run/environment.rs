@@ -1,7 +1,7 @@
 //! Where a run takes place, as far as it can be known without asking anyone, and what makes its numbers
 //! doubtful.
 
-use super::{affinity, calibrated, cold, process::field, quiet::Watch, wire::program_version};
+use super::{affinity, calibrated, cold, interference::Watch, over_wire::program_version, process::field};
 use crate::{
     bench::{
         plan::options::Conduct,

@@ -4,25 +4,24 @@
 pub mod affinity;
 pub mod allocations;
 pub mod calibrated;
-pub mod child;
+pub mod child_process;
 pub mod clock;
 pub mod cold;
 pub mod disk;
-pub mod driver;
+pub mod dry_run;
 pub mod environment;
+pub mod in_process;
+pub mod interference;
 pub mod job;
-mod local;
 pub mod memory;
 mod meter;
 pub mod order;
+mod over_wire;
 pub mod pace;
 pub mod phase;
-pub mod preview;
 pub mod process;
-pub mod quiet;
 pub mod recorder;
-pub mod verified;
-mod wire;
+pub mod verification;
 
 use crate::bench::{
     plan::{
@@ -30,7 +29,8 @@ use crate::bench::{
         suites::{self, Plan},
     },
     result::{
-        Cell, Disturbance, Outcome, Run, SCHEMA_VERSION, Sample, Target, floor, measure::Unit, numbers, work,
+        Cell, Disturbance, Outcome, Run, SCHEMA_VERSION, Sample, Target, metric::Unit, number_format,
+        validity, work,
     },
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -93,7 +93,7 @@ pub fn run(options: &Options) -> Result<Run, Error> {
     save(&run, &options.output)?;
     measure(options, &mut run)?;
     run.finished = true;
-    floor::mark(&mut run);
+    validity::mark(&mut run);
     save(&run, &options.output)?;
     // Only where nothing else is in it.
     let _ = fs::remove_dir(&options.directory);
@@ -108,7 +108,7 @@ fn check(options: &Options) -> Result<Plan, Error> {
     let programs =
         plan.cells.iter().filter_map(|cell| cell.target.program.as_ref().zip(Some(&cell.target.store)));
     for (program, store) in programs {
-        if wire::find_program(program).is_none() {
+        if over_wire::find_program(program).is_none() {
             return Err(Error::NoProgram { program: program.clone(), store: store.clone() });
         }
     }
@@ -241,9 +241,9 @@ fn undisturbed(
     group: Option<&MemoryGroup>,
 ) -> (Vec<Report>, Option<Disturbance>) {
     let Conduct { quiet_wait, foreign_limit, cpus, .. } = &options.conduct;
-    let measured = quiet::calmest(foreign_limit.unwrap_or(f64::INFINITY), || {
-        quiet::wait_for_disk(&options.directory, *quiet_wait);
-        let watch = options.target.is_none().then(quiet::Watch::start);
+    let measured = interference::calmest(foreign_limit.unwrap_or(f64::INFINITY), || {
+        interference::wait_for_disk(&options.directory, *quiet_wait);
+        let watch = options.target.is_none().then(interference::Watch::start);
         let reports = job.run(cpus, group);
         let disturbance = watch.and_then(|watch| watch.end());
         let failed = reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)));
@@ -260,10 +260,10 @@ fn tell(report: &Report, bar: &ProgressBar, repetition: u32) {
         Outcome::Measured(measured) if !measured.is_sound() => "failed".to_owned(),
         Outcome::Measured(measured) if measured.latency.count > 0 => format!(
             "{}, p99 {}",
-            numbers::short(Unit::PerSecond, measured.throughput),
-            numbers::short(Unit::Microseconds, measured.latency.p99_us)
+            number_format::short(Unit::PerSecond, measured.throughput),
+            number_format::short(Unit::Microseconds, measured.latency.p99_us)
         ),
-        Outcome::Measured(measured) => numbers::short(Unit::Seconds, measured.seconds),
+        Outcome::Measured(measured) => number_format::short(Unit::Seconds, measured.seconds),
         Outcome::Failed(text) => format!("failed: {text}"),
         Outcome::Unsupported(text) => format!("n/a: {text}"),
     };
@@ -300,8 +300,8 @@ fn job(options: &Options, cells: &[Cell]) -> Job {
 /// How many values are compared at the end.
 fn verified_at_most(conduct: &Conduct) -> u64 {
     match conduct.cold || conduct.memory_limit.is_some() {
-        true => verified::MOST_FROM_DISK,
-        false => verified::MOST,
+        true => verification::MOST_FROM_DISK,
+        false => verification::MOST,
     }
 }
 

@@ -17,11 +17,11 @@ pub(super) fn bench(options: Bench) -> anyhow::Result<()> {
     let dry = options.is_dry();
     let options = options.options();
     if dry {
-        return print(&run::preview::text(&options)?);
+        return print(&run::dry_run::text(&options)?);
     }
     let run = run::run(&options)?;
     // A reader that closed standard output has seen enough; the result is in its file.
-    let _ = print(&format!("{}\nresult: {}\n", report::table::text(&run), options.output.display()));
+    let _ = print(&format!("{}\nresult: {}\n", report::terminal::text(&run), options.output.display()));
     Ok(run::verdict(&run)?)
 }
 
@@ -29,7 +29,7 @@ pub(super) fn reproduce(options: Reproduce) -> anyhow::Result<()> {
     let dry = options.is_dry();
     let options = options.options();
     if dry {
-        return print(&run::preview::text(&options)?);
+        return print(&run::dry_run::text(&options)?);
     }
     let run = reproduce::run(&options)?;
     let _ = print(&reproduce::text(&run)?);

@@ -57,7 +57,7 @@ fn carry_out() -> ExitCode {
         #[cfg(all(feature = "bench", target_os = "linux"))]
         Some(Command::Calibrate(options)) => measuring::calibrate(&options),
         #[cfg(feature = "bench")]
-        Some(Command::MeasureJob) => crate::bench::run::child::serve().map_err(Into::into),
+        Some(Command::MeasureJob) => crate::bench::run::child_process::serve().map_err(Into::into),
         #[cfg(feature = "bench")]
         Some(Command::ResultSchema) => print(&crate::bench::schema()),
         Some(Command::Stores { markdown: true }) => print(&list_stores::markdown()),

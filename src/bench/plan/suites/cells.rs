@@ -1,7 +1,7 @@
 //! Cells as suites make them: their names, their groups, their rates.
 
 use crate::{
-    bench::result::{Cell, Figure, Operation, Step, Target, Workload, level::Level, numbers},
+    bench::result::{Cell, Figure, Operation, Step, Target, Workload, loss_class::Level, number_format},
     engine::synthetic,
 };
 
@@ -50,7 +50,7 @@ pub(super) fn headed(mut cells: Vec<Cell>, work: &str) -> Vec<Cell> {
 
 /// A number of keys for people.
 pub(super) fn count(keys: u64) -> String {
-    numbers::grouped(keys as f64)
+    number_format::grouped(keys as f64)
 }
 
 /// A cell for each rate, of those that can go on at one.

@@ -1,13 +1,13 @@
 //! A workload made of flags, for every store.
 
 use super::{
+    cell_builder::{Maker, Rows},
     cells::cell,
-    maker::{Maker, Rows},
 };
 use crate::bench::{
     data::keys::Keys,
     plan::options::PlanError,
-    result::{Access, Cell, Operation, Order, Size, Workload, numbers},
+    result::{Access, Cell, Operation, Order, Size, Workload, number_format},
 };
 
 /// Keys, and operations of a mix by count, where the options give none.
@@ -39,7 +39,7 @@ pub(super) fn cells(maker: &Maker<'_>) -> Result<Rows, PlanError> {
 
 /// Makes a mix that only fills or empties the store one of a number of operations.
 fn by_count(maker: &Maker<'_>, workload: &mut Workload) -> Result<(), PlanError> {
-    let mix = || numbers::mix(&workload.mix);
+    let mix = || number_format::mix(&workload.mix);
     if maker.options.seconds.is_some() {
         return Err(PlanError::NotByTime(mix()));
     }

@@ -1,14 +1,14 @@
 //! The suites: each turns options into the cells that reproduce one published benchmark.
 
+mod cell_builder;
 mod cells;
 mod custom;
-mod floors;
-mod ignored;
-mod kvbench;
-mod maker;
+mod harness_overhead;
 mod publications;
 mod redb;
-mod smallnest;
+mod smallnest_kvbench;
+mod tidwall_kvbench;
+mod unused_flags;
 mod ycsb;
 
 use super::{
@@ -16,10 +16,10 @@ use super::{
     options::{Options, PlanError, Suite},
 };
 use crate::bench::result::Cell;
+use cell_builder::{Maker, is_asked_for};
 use cells::{at_rates, while_cold};
-pub use ignored::refuse_ignored;
-use maker::{Maker, is_asked_for};
 pub use publications::made_blocks;
+pub use unused_flags::refuse_ignored;
 
 /// What a run measures.
 #[derive(Clone, Debug)]
@@ -38,9 +38,9 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
     maker.check_stores()?;
     let (row_heading, cells) = match options.suite {
         None => custom::cells(&maker)?,
-        Some(Suite::Kvbench) => kvbench::cells(&maker),
-        Some(Suite::Smallnest) => smallnest::cells(&maker),
-        Some(Suite::Xdag) => smallnest::xdag(&maker)?,
+        Some(Suite::Kvbench) => tidwall_kvbench::cells(&maker),
+        Some(Suite::Smallnest) => smallnest_kvbench::cells(&maker),
+        Some(Suite::Xdag) => smallnest_kvbench::xdag(&maker)?,
         Some(Suite::Ycsb) => ycsb::cells(&maker),
         Some(Suite::Redb) => redb::cells(&maker)?,
         Some(Suite::Reproduction(publication)) => publications::cells(&maker, publication)?,
@@ -49,7 +49,7 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
     if options.conduct.cold {
         cells = while_cold(cells);
     }
-    cells.extend(floors::floors(&maker, &cells));
+    cells.extend(harness_overhead::floors(&maker, &cells));
     let mut reasons = maker.left_out();
     let mut plan = Plan { row_heading: row_heading.into(), cells, left_out: reasons.clone() };
     let wanted = |cell: &&Cell| !cell.reference || is_asked_for(options);

@@ -10,13 +10,13 @@
 //! which their program prints but their table does not have, is a row here; it includes the close.
 
 use super::{
+    cell_builder::{Maker, Rows},
     cells::{cell, group},
-    maker::{Maker, Rows},
 };
 use crate::{
     bench::{
         plan::options::{Durability, PlanError, Suite},
-        result::{Access, Cell, Figure, Operation, Order, Size, Step, Target, Workload, level::Level},
+        result::{Access, Cell, Figure, Operation, Order, Size, Step, Target, Workload, loss_class::Level},
     },
     engine::Fsync,
 };

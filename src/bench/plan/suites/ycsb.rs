@@ -2,8 +2,8 @@
 //! its record of 1000 bytes in one value, and scans of 50 records, the mean of its 1 to 100.
 
 use super::{
+    cell_builder::{Maker, Rows},
     cells::{cell, count, headed},
-    maker::{Maker, Rows},
 };
 use crate::bench::result::{
     Operation::{self, Get, Insert, ReadModifyWrite, Scan, Update},

@@ -2,9 +2,8 @@
 
 use super::{Style, Styles, WIDTH, axis::Axis};
 use crate::bench::{
-    report::{contest::Contest, entry::Entry},
-    result::numbers,
-    result::{Measurement, measure::Unit},
+    report::{comparison_group::Contest, row::Entry},
+    result::{Measurement, metric::Unit, number_format},
 };
 use askama::Template;
 
@@ -77,7 +76,7 @@ pub fn latency(contest: &Contest<'_, '_>, styles: &Styles) -> Option<Result<Stri
     let (smallest, largest) = (all().reduce(f64::min)?, all().reduce(f64::max)?);
     let y = Axis::logarithmic(smallest, largest, (BOTTOM, TOP));
     let x = |position: f64| LEFT + 16.0 + position * (RIGHT - LEFT - 32.0) / 5.0;
-    let text = |us: f64| numbers::short(Unit::Microseconds, us);
+    let text = |us: f64| number_format::short(Unit::Microseconds, us);
     let series = found.iter().map(|(label, values)| {
         let points = values.iter().zip(PERCENTILES).zip(0u8..);
         let marks = points.filter_map(|((us, (name, _)), position)| {
@@ -119,7 +118,7 @@ pub fn timeline(contest: &Contest<'_, '_>, styles: &Styles) -> Option<Result<Str
     });
     let said = found.iter().map(|(label, m)| {
         let rates = || rates(m).map(|(_, rate)| rate);
-        let text = |rate: Option<f64>| numbers::short(Unit::PerSecond, rate.unwrap_or(0.0));
+        let text = |rate: Option<f64>| number_format::short(Unit::PerSecond, rate.unwrap_or(0.0));
         format!("{label} from {} to {}", text(rates().reduce(f64::min)), text(rates().reduce(f64::max)))
     });
     let chart = Lines {
@@ -173,7 +172,7 @@ pub(super) fn series(label: &str, styles: &Styles, mut marks: Vec<Mark>, every: 
 
 /// A round value without the digits that say nothing.
 pub(super) fn tick(unit: Unit, value: f64) -> String {
-    let text = numbers::short(unit, value);
+    let text = number_format::short(unit, value);
     match text.split_once(['.', ' ', '/']) {
         Some((whole, rest)) if text.get(whole.len()..).is_some_and(|tail| tail.starts_with('.')) => {
             let (fraction, suffix) =

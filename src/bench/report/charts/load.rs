@@ -6,8 +6,8 @@ use super::{
     lines::{BOTTOM, LEFT, Lines, Mark, RIGHT, TOP, series, tick},
 };
 use crate::bench::{
-    report::{contest::Contest, entry::Entry},
-    result::{Workload, measure::Unit, numbers},
+    report::{comparison_group::Contest, row::Entry},
+    result::{Workload, metric::Unit, number_format},
 };
 use askama::Template;
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ fn unpaced<'e>(entry: &'e Entry<'_>) -> (usize, &'e str, Workload) {
 fn title(contest: &Contest<'_, '_>) -> String {
     let Some(entry) = contest.entries.first() else { return String::new() };
     let work = &entry.cell.workload;
-    format!("{}: {}, {} threads", work.name, numbers::mix(&work.mix), work.threads)
+    format!("{}: {}, {} threads", work.name, number_format::mix(&work.mix), work.threads)
 }
 
 /// The 99th percentile of each store at each rate, in microseconds.
@@ -77,8 +77,8 @@ pub fn chart(loads: &Loads<'_, '_, '_>, styles: &Styles) -> Option<Result<String
             y: y.place(*us),
             text: format!(
                 "{} at {}",
-                numbers::short(Unit::Microseconds, *us),
-                numbers::short(Unit::PerSecond, *rate)
+                number_format::short(Unit::Microseconds, *us),
+                number_format::short(Unit::PerSecond, *rate)
             ),
         });
         series(label, styles, marks.collect(), 1)

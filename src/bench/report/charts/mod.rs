@@ -1,17 +1,15 @@
 //! Charts, drawn as SVG when the page is written: they need no script, and print.
 
-use super::{contest::Contest, entry::Entry};
-use crate::bench::{
-    result::numbers,
-    result::{
-        measure::{Measure, Unit},
-        spread::Spread,
-    },
+use super::{comparison_group::Contest, row::Entry};
+use crate::bench::result::{
+    metric::{Measure, Unit},
+    number_format,
+    spread::Spread,
 };
 use askama::Template;
 
 mod axis;
-pub mod kinds;
+pub mod by_operation;
 mod lines;
 pub mod load;
 
@@ -141,7 +139,7 @@ fn bar(entry: &Entry<'_>, spread: Option<&Spread>, unit: Unit, scale: f64, y: f6
         max: BARS_FROM + spread.max * scale,
     });
     let text = match spread {
-        Some(spread) => numbers::short(unit, spread.median),
+        Some(spread) => number_format::short(unit, spread.median),
         None => entry.state.without_figure().to_owned(),
     };
     let text_x = value.as_ref().map_or(BARS_FROM, |value| value.max) + 6.0;

@@ -1,12 +1,12 @@
 //! Whole experiments of publications, at their own parameters (`kvbench reproduce`).
 
-mod kvbench;
-mod kvstore_bench;
+mod nutsdb_kvstore_bench;
+mod tidwall_kvbench;
 mod xdag;
 
 use super::{
-    maker::{Maker, Rows},
-    redb, smallnest, ycsb,
+    cell_builder::{Maker, Rows},
+    redb, smallnest_kvbench, ycsb,
 };
 use crate::bench::plan::options::{Options, PlanError, Publication, Suite};
 use std::path::PathBuf;
@@ -20,9 +20,9 @@ pub fn made_blocks(options: &Options) -> Option<(PathBuf, u64)> {
 /// The cells of a publication.
 pub(super) fn cells(maker: &Maker<'_>, publication: Publication) -> Result<Rows, PlanError> {
     Ok(match publication {
-        Publication::Kvbench => kvbench::cells(maker),
-        Publication::KvstoreBench => kvstore_bench::cells(maker),
-        Publication::Smallnest => smallnest::published(maker),
+        Publication::Kvbench => tidwall_kvbench::cells(maker),
+        Publication::KvstoreBench => nutsdb_kvstore_bench::cells(maker),
+        Publication::Smallnest => smallnest_kvbench::published(maker),
         Publication::Xdag => xdag::cells(maker)?,
         Publication::Redb => redb::cells(maker)?,
         Publication::Ycsb => ycsb::published(maker),

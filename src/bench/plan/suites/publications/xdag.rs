@@ -2,14 +2,16 @@
 //! deleted once, by as many threads as there are cores; and one thread reads the file of blocks itself, from its
 //! begin to its end and by key.
 
-use super::super::{
-    cells::{cell, count, group, headed},
-    maker::{Maker, Rows},
-    smallnest::{HEADING, of_source},
-};
+use super::super::cells::{cell, count, group, headed};
 use crate::bench::{
     data::{self, RECORD_KEY, RECORD_VALUE},
-    plan::options::{Options, PlanError},
+    plan::{
+        options::{Options, PlanError},
+        suites::{
+            cell_builder::{Maker, Rows},
+            smallnest_kvbench::{HEADING, of_source},
+        },
+    },
     result::{Access, Cell, Operation, Order, Size, Step, Target, Workload},
 };
 use std::path::PathBuf;

@@ -1,0 +1,379 @@
+//! Every figure of a measurement beside its truth, and where it may lie.
+
+#[cfg(test)]
+#[path = "checks_tests.rs"]
+mod tests;
+
+use super::{
+    experiments::{Experiment, Subject},
+    figure::{Figure, columns, real},
+};
+use crate::{
+    bench::result::{Access, Measurement, Workload},
+    engine::synthetic::calibration::{Record, Span},
+};
+use std::ops::RangeInclusive;
+
+/// What the harness, or a server, may hold beside the engine: histograms, threads, connections, the versions
+/// of keys, and the pairs that the engine holds beyond the truth.
+const HARNESS_BYTES: f64 = (12 << 20) as f64;
+/// What of its own program a server may have in memory besides, all of which is measured over the wire.
+const PROGRAM_BYTES: f64 = (24 << 20) as f64;
+/// What a file system may take for the map of a file's blocks.
+const BLOCK_MAP_BYTES: f64 = (256 << 10) as f64;
+/// What a file system may write for itself in the name of a process: pages of its bitmaps and inodes.
+const FILE_SYSTEM_BYTES: f64 = (128 << 10) as f64;
+/// How exact a histogram of three digits is, and its mean.
+const DIGITS: f64 = 0.002;
+/// The part of the time after which the last of several threads may begin: they are woken one after the other.
+const LATE: f64 = 0.05;
+
+/// What was measured, and what was seen from inside.
+pub(super) struct Evidence {
+    pub measurements: Vec<Measurement>,
+    /// One for each time the engine was open.
+    pub records: Vec<Record>,
+    /// When the job had ended.
+    pub end: u64,
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    real(nanoseconds) / 1e9
+}
+
+/// Judges one cell.
+struct Judge<'e> {
+    experiment: &'e Experiment,
+    evidence: &'e Evidence,
+    measurement: &'e Measurement,
+    workload: &'e Workload,
+    record: &'e Record,
+    /// When it was opened again.
+    again: Option<&'e Record>,
+    span: &'e Span,
+    /// The end of the settling before it.
+    begin: u64,
+    is_last: bool,
+    figures: Vec<Figure>,
+}
+
+/// The figures of an experiment. The engine was settled before and after each cell.
+pub(super) fn judge(experiment: &Experiment, evidence: &Evidence) -> Vec<Figure> {
+    // The load may have had it open, and closed, before.
+    let with_cells = |record: &Record| record.spans.len() >= 2 * experiment.cells.len();
+    let Some(session) = evidence.records.iter().position(with_cells) else { return Vec::new() };
+    let Some(record) = evidence.records.get(session) else { return Vec::new() };
+    let mut figures = Vec::new();
+    for (place, (cell, measurement)) in experiment.cells.iter().zip(&evidence.measurements).enumerate() {
+        let (before, span) = (record.spans.get(place * 2), record.spans.get(place * 2 + 1));
+        let (Some(before), Some(span)) = (before, span) else { continue };
+        let mut judge = Judge {
+            experiment,
+            evidence,
+            measurement,
+            workload: &cell.workload,
+            record,
+            again: evidence.records.get(session + 1),
+            span,
+            begin: before.settle.1,
+            is_last: place + 1 == experiment.cells.len(),
+            figures: Vec::new(),
+        };
+        match experiment.subject {
+            Subject::Latency => judge.closed_loop(),
+            Subject::OpenLoop => judge.open_loop(),
+            Subject::Window => judge.window(),
+            Subject::Overload => judge.overload(),
+            Subject::Allocations => judge.allocations(),
+            Subject::Kinds => judge.kinds(),
+            Subject::Crowd => judge.crowd(),
+            Subject::Groups => judge.groups(),
+            Subject::Processor => judge.processor(),
+            Subject::Bytes => judge.all_bytes(),
+        }
+        figures.append(&mut judge.figures);
+    }
+    figures
+}
+
+impl Judge<'_> {
+    fn add(&mut self, column: &str, truth: f64, allowed: RangeInclusive<f64>) {
+        let Some((name, unit, of)) = columns().find(|(name, ..)| *name == column) else { return };
+        self.figures.push(Figure {
+            workload: self.workload.name.clone(),
+            access: self.experiment.access,
+            column: name,
+            unit,
+            truth,
+            allowed,
+            measured: of(self.measurement),
+        });
+    }
+
+    /// Bytes and counts: nothing but the truth.
+    fn exact(&mut self, column: &str, truth: f64) {
+        self.add(column, truth, truth..=truth);
+    }
+
+    /// Something that took no less than `least`, and no more than `most`.
+    fn between(&mut self, column: &str, least: f64, most: f64) {
+        self.add(column, least, least * (1.0 - DIGITS)..=most * (1.0 + DIGITS));
+    }
+
+    /// Those that were asked for. The server may read a key before it writes it.
+    fn operations(&self) -> f64 {
+        real(self.workload.operations.unwrap_or(0))
+    }
+
+    /// What each operation took at least and at most, by what came before and after it.
+    fn bounds(&self) -> (Vec<f64>, Vec<f64>) {
+        let calls = &self.span.calls;
+        let next = calls.iter().skip(1).map(|call| call.begin).chain([self.span.settle.0]);
+        let first = calls.first().map_or(self.begin, |call| call.begin);
+        let mut before = self.begin;
+        let mut bounds = (Vec::new(), Vec::new());
+        for (number, (call, next)) in (0_u64..).zip(calls.iter().zip(next)) {
+            let (latest, earliest) = match self.workload.rate {
+                // From the start that was intended: the first one's is not before the settling's end.
+                Some(rate) => {
+                    let late = real(number) * 1e9 / rate;
+                    (real(first) + late, real(self.begin) + late)
+                }
+                None => (real(call.begin), real(before)),
+            };
+            bounds.0.push((real(call.end) - latest).max(0.0) / 1e3);
+            bounds.1.push((real(next) - earliest).max(0.0) / 1e3);
+            before = call.end;
+        }
+        bounds
+    }
+
+    /// How long those had waited that did not begin: from the start that was intended to the end.
+    fn waits(&self) -> (Vec<f64>, Vec<f64>) {
+        let (begun, intended) = (self.span.calls.len() as u64, self.intended());
+        let (shortest, longest) = self.durations();
+        let late = |number: u64| real(number) / self.workload.rate.unwrap_or(1.0);
+        let waits = |end: f64| (begun..intended).map(move |number| (end - late(number)).max(0.0) * 1e6);
+        (waits(shortest).collect(), waits(longest).collect())
+    }
+
+    /// How many were to begin in the time that was asked for.
+    fn intended(&self) -> u64 {
+        (self.workload.rate.unwrap_or(0.0) * self.workload.seconds.unwrap_or(0.0)).round() as u64
+    }
+
+    /// Seconds that the measured time took, at least and at most. A time that was asked for is measured to its end.
+    fn durations(&self) -> (f64, f64) {
+        let calls = &self.span.calls;
+        let first = calls.iter().map(|call| call.begin).min().unwrap_or(0);
+        let last = calls.iter().map(|call| call.end).max().unwrap_or(0);
+        let asked = self.workload.seconds.unwrap_or(0.0);
+        (seconds(last - first).max(asked), seconds(self.span.settle.0 - self.begin).max(asked))
+    }
+
+    /// Of those that began, and of those that did not in the time that was asked for.
+    fn latencies(&mut self) {
+        let (mut least, mut most) = self.bounds();
+        let (waited, waited_at_most) = self.waits();
+        least.extend(waited);
+        most.extend(waited_at_most);
+        self.distribution("", least, most);
+    }
+
+    /// Mean and percentiles of operations that took at least and at most so long, in columns whose names begin so.
+    fn distribution(&mut self, name: &str, mut least: Vec<f64>, mut most: Vec<f64>) {
+        least.sort_by(f64::total_cmp);
+        most.sort_by(f64::total_cmp);
+        let mean = |all: &[f64]| all.iter().sum::<f64>() / real(all.len().max(1) as u64);
+        self.between(&format!("{name}mean_us"), mean(&least), mean(&most));
+        for (column, quantile, fewest) in [
+            ("p50_us", 0.5, 1),
+            ("p90_us", 0.9, 1),
+            ("p99_us", 0.99, 1),
+            ("p999_us", 0.999, 1000),
+            ("max_us", 1.0, 1),
+            ("p9999_us", 0.9999, 10_000),
+        ] {
+            // Of fewer operations it is not shown.
+            if least.len() >= fewest {
+                self.between(&format!("{name}{column}"), at(&least, quantile), at(&most, quantile));
+            }
+        }
+    }
+
+    fn closed_loop(&mut self) {
+        self.counts(self.operations());
+        self.latencies();
+    }
+
+    /// So many operations, and how many in a second.
+    fn counts(&mut self, count: f64) {
+        let (least, most) = self.durations();
+        self.exact("operations", count);
+        self.between("seconds", least, most);
+        self.add(
+            "throughput_per_second",
+            count / least,
+            count / most * (1.0 - DIGITS)..=count / least * (1.0 + DIGITS),
+        );
+    }
+
+    /// Each kind of operation, of those that one thread did.
+    fn kinds(&mut self) {
+        self.counts(self.operations());
+        let (least, most) = self.bounds();
+        for (name, writes) in [("get ", false), ("update ", true)] {
+            let own = |all: &[f64]| -> Vec<f64> {
+                let calls = all.iter().zip(&self.span.calls);
+                calls.filter(|(_, call)| call.commit.is_some() == writes).map(|(time, _)| *time).collect()
+            };
+            let (least, most) = (own(&least), own(&most));
+            self.exact(&format!("{name}count"), real(least.len() as u64));
+            self.distribution(name, least, most);
+        }
+    }
+
+    /// Writes that wait for each other. Every thread has one under way from the begin to the end, so that the sum of
+    /// their latencies is known, though not what each of them waited for. Where no two were committed together there
+    /// is nothing to judge.
+    fn groups(&mut self) {
+        let count = self.span.calls.len() as u64;
+        let commits = self.span.calls.iter().filter_map(|call| call.commit).max().unwrap_or(0);
+        if commits >= count {
+            return;
+        }
+        self.counts(real(count));
+        self.exact("by kind", real(count));
+        self.exact("timeline", real(count));
+        self.exact("user_bytes", real(self.span.user_bytes));
+        let threads = f64::from(self.workload.threads);
+        let each = |seconds: f64| threads * seconds * 1e6 / real(count);
+        let truth = each(self.workload.seconds.unwrap_or(0.0));
+        let most = each(self.durations().1) * (1.0 + DIGITS);
+        self.add("mean_us", truth, truth * (1.0 - LATE)..=most);
+    }
+
+    fn open_loop(&mut self) {
+        self.counts(self.operations());
+        self.latencies();
+    }
+
+    /// As many as the engine has seen: a busy machine may wake the driver too late for the last one.
+    fn window(&mut self) {
+        self.counts(real(self.span.calls.len() as u64));
+    }
+
+    fn overload(&mut self) {
+        let begun = self.span.calls.len() as u64;
+        self.counts(real(begun));
+        self.exact("unstarted_operations", real(self.intended().saturating_sub(begun)));
+        self.latencies();
+    }
+
+    fn allocations(&mut self) {
+        let blocks = self.operations() * real(self.experiment.truth.read_blocks);
+        self.exact("allocations", blocks);
+        self.exact("allocated_bytes", blocks * real(self.experiment.truth.block_bytes));
+    }
+
+    fn crowd(&mut self) {
+        let count = self.operations();
+        self.counts(count);
+        self.exact("by kind", count);
+        self.exact("timeline", count);
+        self.exact("user_bytes", real(self.span.user_bytes));
+    }
+
+    fn processor(&mut self) {
+        let (begin, end) = self.span.process_cpu_ns;
+        let each = |ns: u64| real(ns) / 1e3 / self.operations();
+        let (least, most) = (each(self.span.cpu_ns), each(end - begin));
+        self.between("cpu_us_per_operation", least, most);
+    }
+
+    fn all_bytes(&mut self) {
+        self.written();
+        self.memory();
+        self.sizes();
+        self.times();
+    }
+
+    fn written(&mut self) {
+        let (truth, count) = (&self.experiment.truth, self.operations());
+        let user = count * self.workload.pair_bytes();
+        let written = count * real(truth.write_bytes + truth.debt_bytes);
+        let most = written + FILE_SYSTEM_BYTES;
+        self.exact("operations", count);
+        self.exact("user_bytes", user);
+        self.add("written_bytes", written, written..=most);
+        self.add("write_amplification", written / user, written / user..=most / user);
+        if self.measurement.device_bytes.is_some() {
+            // Of all programs, and with what the file system writes for itself.
+            self.add("device_bytes", written, written..=f64::INFINITY);
+        }
+    }
+
+    fn memory(&mut self) {
+        let truth = &self.experiment.truth;
+        let (held, mapped) = (real(truth.memory_bytes), real(truth.mapped_bytes));
+        let program = if self.experiment.access == Access::Wire { PROGRAM_BYTES } else { 0.0 };
+        let peak = held + mapped + real(truth.surge_bytes);
+        self.add("anonymous_bytes", held, held..=held + HARNESS_BYTES);
+        self.exact("mapped_bytes", mapped);
+        self.add("peak_memory_bytes", peak, peak..=peak + HARNESS_BYTES + program);
+    }
+
+    fn sizes(&mut self) {
+        let truth = &self.experiment.truth;
+        let Span { length_bytes: length, used_bytes: used, .. } = self.span;
+        let settled = real(used.1);
+        // What was written since was written to what was reserved.
+        let rest = real(truth.reserved_bytes) - self.operations() * real(truth.write_bytes);
+        let reserved = real(used.0) + rest;
+        let closed = settled - real(truth.settled_bytes - truth.closed_bytes);
+        self.exact("live_bytes", real(used.0));
+        self.exact("live length", real(length.0));
+        self.add("live blocks", reserved, reserved..=reserved + BLOCK_MAP_BYTES);
+        self.exact("disk_bytes", settled);
+        self.exact("settled length", real(length.1));
+        self.add("settled blocks", settled, settled..=settled + BLOCK_MAP_BYTES);
+        self.exact("space_amplification", settled / real(self.span.alive_bytes));
+        if self.is_last {
+            self.exact("closed_bytes", closed);
+            self.exact("closed length", closed);
+        }
+    }
+
+    /// Load, settling, close and reopening.
+    fn times(&mut self) {
+        let (record, span) = (self.record, self.span);
+        let spans = &record.spans;
+        let first = self.evidence.records.first();
+        if let Some((opened, load)) = first.and_then(|first| Some((first.open.1, first.spans.first()?))) {
+            let begin = load.calls.first().map_or(0, |call| call.begin);
+            let end = load.calls.last().map_or(0, |call| call.end);
+            self.between("load_seconds", seconds(end - begin), seconds(load.settle.0 - opened));
+        }
+        let after = spans.iter().map(|span| span.settle.0).find(|begin| *begin > span.settle.1);
+        let worked = span.calls.last().map_or(0, |call| call.end);
+        let most = seconds(after.unwrap_or(record.close.0) - worked);
+        self.between("settle_seconds", seconds(span.settle.1 - span.settle.0), most);
+        let (close, settled) = (record.close, spans.last().map_or(0, |span| span.settle.1));
+        let again = self.again;
+        let closed = again.map_or(self.evidence.end, |again| again.open.0);
+        self.between("close_seconds", seconds(close.1 - close.0), seconds(closed - settled));
+        if let Some(again) = again {
+            // Over the wire that is the start of a server: after the end of the one before, until it can be asked.
+            let open = again.open;
+            let first = again.spans.first().and_then(|span| span.calls.first());
+            let used = first.map_or(again.close.0, |call| call.begin);
+            self.between("reopen_seconds", seconds(open.1 - open.0), seconds(used - close.1));
+        }
+    }
+}
+
+/// The value at a quantile of sorted values, as a histogram has it.
+fn at(sorted: &[f64], quantile: f64) -> f64 {
+    let rank = (quantile * real(sorted.len() as u64)).ceil().max(1.0);
+    sorted.get(rank as usize - 1).copied().unwrap_or_default()
+}

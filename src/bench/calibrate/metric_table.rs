@@ -1,0 +1,112 @@
+//! Truth, measured, error: for a terminal and for the documentation.
+
+use super::figure::Figure;
+use crate::bench::result::{
+    Access, Calibration, grid,
+    metric::Unit,
+    number_format::{grouped, short},
+};
+
+const INTRODUCTION: &str = "\
+# Calibration
+
+`kvbench calibrate` measures an engine whose true figures are known, in process and over the wire, with the same
+code as every other engine. It compares every column of the result with the true figure, and exits with 1 when a
+figure is outside the allowed range. `kvbench bench` records in each result whether its build was calibrated.
+
+- Counts and sizes are exact. So are bytes written, except for those that the file system writes in the name of the
+  process. The engine writes a known number of whole pages for each operation, and a known number later, in the
+  background.
+- Times are compared with what the engine itself has recorded. The *truth* is the time that the engine worked. A correct
+  figure is at least that time, and at most the time between the end of the previous operation in the engine and the start
+  of the next one, which includes the way there and back. Both vary when the machine is busy. An experiment with a
+  figure outside the allowed range is measured again, at most twice, and the command says so: a machine that stands
+  still at the wrong moment is not wrong every time, wrong code is. A wrong count is never measured again.
+- Bytes of the device include those of all other programs of the machine.
+- Sizes are those of the live store, of the settled store (everything is flushed, and no background work is left) and of
+  the closed store. Each is given as lengths, as blocks, and as blocks within the lengths, because RocksDB reserves
+  74 MiB behind the ends of open files. The size of a cell is that of the settled store, as blocks within the lengths.
+- Bytes written are those of the measured time and of the settling after it. The store is settled before the measured
+  time too, and its file system is written back, so that no cell includes earlier writes. Write amplification is shown
+  when at least 1 MiB of keys and values was written; a delete counts the key and the value that it removes.
+- Reads and writes that one thread mixes are judged apart. Of writes that are committed in groups the mean latency is
+  known: each thread has one write under way from the begin to the end.
+- To open a store again is, over the wire, to start a server with its files.
+- Memory in process excludes what the process had before it opened the engine. It includes a few MiB of the harness
+  (threads, histograms). Over the wire it is the memory of the whole server.
+
+That a wrong column is found was tested in two ways. A test halves each column of each workload, and expects that this
+column, and no other, is called wrong. And the code that measures was broken by hand; `kvbench calibrate` failed each
+time. Broken were: counts of operations; seconds; each percentile; processor time (halved); memory (read from the wrong
+line of /proc); lengths and blocks of files (swapped); bytes written (without the settling); the times of load, close and
+reopening; reads and writes (swapped); the latency of groups (halved); operations that an open loop could not begin
+(left out); allocations (halved); bytes of the device and blocks of files (sectors for bytes); the start of a server over
+the wire (not timed).
+";
+
+/// For the documentation.
+pub fn markdown(figures: &[Figure], calibration: &Calibration) -> String {
+    let commit = calibration.commit.as_deref().unwrap_or("unknown");
+    let verdict = if calibration.passed {
+        "All are within their allowed ranges."
+    } else {
+        "Not all are within their allowed ranges."
+    };
+    let mut text = format!(
+        "{INTRODUCTION}\nMade by `kvbench calibrate --markdown docs/calibration.md`, commit {commit}, {}: {} figures. \
+         {verdict}\n",
+        calibration.date, calibration.figures
+    );
+    for (access, title) in [(Access::InProcess, "In process"), (Access::Wire, "Over the wire")] {
+        text.push_str(&format!(
+            "\n## {title}\n\n| workload | column | truth | measured | error | allowed | |\n|---|---|---:|---:|---:|---:|---|\n"
+        ));
+        for figure in figures.iter().filter(|figure| figure.access == access) {
+            text.push_str(&format!("| {} |\n", parts(figure).join(" | ")));
+        }
+    }
+    text
+}
+
+/// For a terminal.
+pub fn text(figures: &[Figure]) -> String {
+    let head = ["workload", "column", "truth", "measured", "error", "allowed", ""].map(String::from);
+    let mut text = String::new();
+    for (access, title) in [(Access::InProcess, "in process"), (Access::Wire, "over the wire")] {
+        let figures = figures.iter().filter(|figure| figure.access == access);
+        let lines: Vec<_> = [head.clone()].into_iter().chain(figures.map(parts)).map(Vec::from).collect();
+        text.push_str(&format!("\n{title}\n\n{}", grid::text(&lines, 2, "  ")));
+    }
+    text
+}
+
+/// For a message.
+pub(super) fn line(figure: &Figure) -> String {
+    let [.., truth, measured, _, allowed, _] = parts(figure);
+    format!("{}: {measured}, truth {truth}, allowed {allowed}", figure.name())
+}
+
+fn parts(figure: &Figure) -> [String; 7] {
+    let show = |value: f64| match (value.is_finite(), figure.unit) {
+        (false, _) => "any".into(),
+        (_, Unit::Bytes) => format!("{} B", grouped(value)),
+        _ if figure.is_count() => grouped(value),
+        (_, unit) => short(unit, value),
+    };
+    let (least, most) = (*figure.allowed.start(), *figure.allowed.end());
+    let allowed = if least == most { "exact".into() } else { format!("{} to {}", show(least), show(most)) };
+    let error = match figure.measured {
+        Some(measured) if measured == figure.truth => "0".into(),
+        Some(measured) => format!("{:+.2}%", (measured - figure.truth) / figure.truth * 100.0),
+        None => "-".into(),
+    };
+    [
+        figure.workload.clone(),
+        figure.column.into(),
+        show(figure.truth),
+        figure.measured.map_or_else(|| "nothing".into(), show),
+        error,
+        allowed,
+        if figure.is_true() { "true" } else { "WRONG" }.into(),
+    ]
+}

@@ -1,0 +1,336 @@
+//! What the suites share: stores, targets and cells as the options want them.
+
+use crate::{
+    bench::{
+        plan::options::{Durability, Foreign, Options, PlanError, Publication, Suite},
+        result::{
+            Access, Cell, Commits, Loses, Operation, Order, Size, Step, Target, Workload, loss_class::Level,
+        },
+    },
+    engine::{Extent, Fsync, Info, kinds, synthetic},
+};
+use std::thread;
+
+/// The name of Redis among stores.
+const REDIS: &str = "redis";
+
+/// Stores that a build may lack, and whose absence a reader of a whole experiment must know of, with their cargo
+/// features.
+const OPTIONAL: [(&str, &str); 9] = [
+    ("rocksdb", "rocksdb"),
+    ("rocksdb-blob", "rocksdb"),
+    ("lmdb", "lmdb"),
+    ("sled", "sled"),
+    ("redb", "redb"),
+    ("sqlite", "sqlite"),
+    ("fjall", "fjall"),
+    ("mdbx", "mdbx"),
+    ("canopydb", "canopydb"),
+];
+
+pub(super) fn is_asked_for(options: &Options) -> bool {
+    options.stores.iter().any(|store| synthetic::is_reference(store))
+}
+
+/// Heading of the rows, and the cells.
+pub(super) type Rows = (&'static str, Vec<Cell>);
+
+/// What the suites share.
+pub(super) struct Maker<'o> {
+    pub options: &'o Options,
+}
+
+impl Maker<'_> {
+    pub fn check_stores(&self) -> Result<(), PlanError> {
+        let is_kvbench = self.is_kvbench();
+        if is_kvbench && !self.options.commits.is_empty() {
+            return Err(PlanError::GroupsOverWire);
+        }
+        for name in &self.options.stores {
+            if self.has_redis() && name == REDIS {
+                continue;
+            }
+            if synthetic::info(name).is_none() {
+                let redis = self.has_redis().then_some(REDIS);
+                let able = kinds().map(|kind| kind.info.name).chain(redis).collect::<Vec<_>>().join(", ");
+                return Err(PlanError::UnknownStore { name: name.clone(), able });
+            }
+            let over_wire = self.access() == Access::Wire || is_kvbench;
+            if over_wire && self.options.target.is_none() && synthetic::is_reference(name) {
+                return Err(PlanError::ReferenceOverWire);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is measured over the wire by nature.
+    fn is_kvbench(&self) -> bool {
+        self.options.suite == Some(Suite::Kvbench) || self.has_redis()
+    }
+
+    /// Whether Redis is one of the stores.
+    fn has_redis(&self) -> bool {
+        self.options.suite == Some(Suite::Reproduction(Publication::Kvbench))
+    }
+
+    /// Redis, at every durability, where the options want it.
+    pub fn redis(&self) -> Vec<Target> {
+        if !self.options.stores.is_empty() && !self.options.stores.iter().any(|name| name == REDIS) {
+            return Vec::new();
+        }
+        let target = |durability: &Durability| {
+            let (persistent, fsync) = words(Some(*durability));
+            Target {
+                access: Access::Wire,
+                store: REDIS.into(),
+                persistent,
+                fsync,
+                commits: Commits::Own,
+                loses: Some(as_redis_loses(*durability)),
+                cache_bytes: 0,
+                compression: "none".into(),
+                address: None,
+                program: Some("redis-server".into()),
+                caveats: Vec::new(),
+            }
+        };
+        self.durabilities().iter().map(target).collect()
+    }
+
+    /// The stores to compare.
+    fn stores(&self) -> Vec<&'static Info> {
+        match self.options.stores.as_slice() {
+            [] => kinds().map(|kind| kind.info).collect(),
+            names => names.iter().filter_map(|name| synthetic::info(name)).collect(),
+        }
+    }
+
+    /// The durabilities to compare: without a choice of the user, those of the suite's model.
+    fn durabilities(&self) -> &[Durability] {
+        const ALWAYS: Durability = Durability::Files(Fsync::Always);
+        const NO: Durability = Durability::Files(Fsync::No);
+        match (self.options.durabilities.as_slice(), self.options.suite) {
+            ([], None) => &[NO],
+            ([], Some(Suite::Redb | Suite::Reproduction(Publication::Redb | Publication::Xdag))) => &[ALWAYS],
+            ([], Some(Suite::Reproduction(Publication::KvstoreBench | Publication::Ycsb))) => &[ALWAYS, NO],
+            ([], Some(_)) => &[ALWAYS, NO, Durability::Memory],
+            (asked, _) => asked,
+        }
+    }
+
+    /// The ways to commit that are compared; over the wire there is one.
+    fn commits(&self, access: Access) -> &[Commits] {
+        match (self.options.commits.as_slice(), access) {
+            ([], _) | (_, Access::Wire) => &[Commits::Own],
+            (asked, Access::InProcess) => asked,
+        }
+    }
+
+    /// In process, unless the options say otherwise.
+    pub fn access(&self) -> Access {
+        match self.options.wire || self.options.target.is_some() {
+            true => Access::Wire,
+            false => Access::InProcess,
+        }
+    }
+
+    pub fn is_in_process(&self, suite: Suite) -> Result<(), PlanError> {
+        match self.access() {
+            Access::InProcess => Ok(()),
+            Access::Wire => Err(PlanError::InProcessOnly(suite.name())),
+        }
+    }
+
+    /// Every store at every durability it has, each once: a word may be given twice, and to the reference
+    /// all durabilities are one. A foreign server stands for all of them.
+    pub fn targets(&self, access: Access) -> Vec<Target> {
+        if let Some(foreign) = &self.options.target {
+            return vec![self.foreign(foreign)];
+        }
+        let mut targets = Vec::new();
+        let levels = self
+            .commits(access)
+            .iter()
+            .flat_map(|commits| self.durabilities().iter().map(move |durability| (*commits, durability)));
+        for (commits, durability) in levels {
+            for info in self.stores() {
+                let commits = if synthetic::is_reference(info.name) { Commits::Own } else { commits };
+                let target = Target { commits, ..self.target(info, access, *durability) };
+                if self.lack(info, *durability).is_none() && !targets.contains(&target) {
+                    targets.push(target);
+                }
+            }
+        }
+        targets
+    }
+
+    /// Why a store cannot be opened as it is asked for.
+    fn lack(&self, info: &Info, durability: Durability) -> Option<String> {
+        let (store, compression) = (info.name, self.options.compression);
+        if !info.compression.contains(&compression) {
+            return Some(format!("{store}: it does not compress with {compression}"));
+        }
+        let homeless = durability == Durability::Memory && !info.in_memory;
+        homeless.then(|| format!("{store} in memory: it keeps its data in files"))
+    }
+
+    pub fn left_out(&self) -> Vec<String> {
+        let mut lacks = Vec::new();
+        if self.options.target.is_some() {
+            return lacks;
+        }
+        if matches!(self.options.suite, Some(Suite::Reproduction(_))) && self.options.stores.is_empty() {
+            let missing = OPTIONAL.iter().filter(|(name, _)| synthetic::info(name).is_none());
+            lacks.extend(missing.map(|(name, feature)| {
+                format!("{name}: this build has no such store (cargo feature {feature})")
+            }));
+        }
+        for durability in self.durabilities() {
+            for lack in self.stores().into_iter().filter_map(|info| self.lack(info, *durability)) {
+                if !lacks.contains(&lack) {
+                    lacks.push(lack);
+                }
+            }
+        }
+        lacks
+    }
+
+    pub fn target(&self, info: &Info, access: Access, durability: Durability) -> Target {
+        // Nothing that is not stored can be lost.
+        let durability = if synthetic::is_reference(info.name) { Durability::Memory } else { durability };
+        Target {
+            access,
+            store: info.name.into(),
+            persistent: durability != Durability::Memory,
+            fsync: Some(match durability {
+                Durability::Files(fsync) => fsync.to_string(),
+                Durability::Memory => Fsync::No.to_string(),
+            }),
+            commits: Commits::Own,
+            loses: Some(info.loss_at(durability).into()),
+            cache_bytes: self.options.cache_bytes,
+            compression: self.options.compression.to_string(),
+            address: None,
+            program: None,
+            caveats: info.caveats_at(durability).map(Into::into).collect(),
+        }
+    }
+
+    /// A target at another durability.
+    pub fn at(&self, target: &Target, durability: Durability) -> Target {
+        let commits = target.commits;
+        match synthetic::info(&target.store) {
+            Some(info) => Target { commits, ..self.target(info, target.access, durability) },
+            None => target.clone(),
+        }
+    }
+
+    fn foreign(&self, foreign: &Foreign) -> Target {
+        let (persistent, fsync) = words(foreign.durability);
+        Target {
+            access: Access::Wire,
+            store: foreign.name.clone(),
+            persistent,
+            fsync,
+            commits: Commits::Own,
+            loses: foreign.durability.map(as_redis_loses),
+            cache_bytes: 0,
+            compression: "none".into(),
+            address: Some(foreign.address.clone()),
+            program: None,
+            caveats: match foreign.durability {
+                Some(_) => vec!["its durability is what the user said, not what was seen".into()],
+                None => vec!["its durability is not known".into()],
+            },
+        }
+    }
+
+    /// How many keys a suite writes or removes one by one, of `keys`: where each of them waits for the disk,
+    /// a part, since the same work for all stores takes the slowest of them so much longer. The user's
+    /// `--keys` hold whatever the durability.
+    pub fn writes(&self, target: &Target, keys: u64) -> u64 {
+        const SYNCED: u64 = 20_000;
+        match self.options.keys {
+            None if Level::of(target).is_durable() => keys.min(SYNCED),
+            _ => keys,
+        }
+    }
+
+    /// Writes or removals of `count` keys, each once: as many for every store, whatever `--seconds`.
+    pub fn by_count(&self, name: &str, operation: Operation, count: u64) -> Workload {
+        let workload = self.workload(name, &[(operation, 1.0)], 0.0);
+        Workload { seconds: None, operations: Some(count), warmup_seconds: 0.0, ..workload }
+    }
+
+    /// The name of the suite in ids of cells and names of tables.
+    pub fn suite(&self) -> &'static str {
+        self.options.suite.map_or("custom", Suite::name)
+    }
+
+    /// A workload with the options' limits, or `seconds` when they have none.
+    pub fn workload(&self, name: &str, mix: &[(Operation, f64)], seconds: f64) -> Workload {
+        let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        Workload {
+            name: name.into(),
+            mix: mix.iter().copied().collect(),
+            keys: 0,
+            key_bytes: Size::Fixed(16),
+            value_bytes: Size::Fixed(100),
+            value_entropy: self.options.value_entropy,
+            order: Order::Uniform,
+            threads: self.options.threads.unwrap_or(cores),
+            batch: 1,
+            seconds: match (self.options.wanted_seconds(), self.options.operations) {
+                (None, None) => Some(seconds),
+                (seconds, _) => seconds,
+            },
+            operations: self.options.operations,
+            // A warm-up reads back what was put out of the page cache.
+            warmup_seconds: if self.options.conduct.cold { 0.0 } else { self.options.warmup_seconds },
+            rate: None,
+            scan_length: 1,
+            prefix_bytes: None,
+            counts_allocations: false,
+            seed: self.options.seed,
+            step: Step::Operations,
+            hashed_keys: true,
+            data: None,
+        }
+    }
+}
+
+/// Whether a server has files, and the word of its policy.
+fn words(durability: Option<Durability>) -> (bool, Option<String>) {
+    let fsync = durability.map(|durability| match durability {
+        Durability::Files(fsync) => fsync.to_string(),
+        Durability::Memory => Fsync::No.to_string(),
+    });
+    (matches!(durability, Some(Durability::Files(_))), fsync)
+}
+
+/// What Redis loses, and those that keep its words.
+fn as_redis_loses(durability: Durability) -> Loses {
+    Loses {
+        kill: if durability == Durability::Memory { Extent::Everything } else { Extent::Nothing },
+        power_cut: match durability {
+            Durability::Files(Fsync::Always) => Extent::Nothing,
+            Durability::Files(Fsync::EverySec) => Extent::Seconds,
+            Durability::Files(Fsync::No) => Extent::Unwritten,
+            Durability::Memory => Extent::Everything,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::KINDS;
+
+    /// Every store is there always, or known to be optional.
+    #[test]
+    fn optional_stores_are_those_that_a_build_may_lack() {
+        for kind in KINDS.iter().filter(|kind| !["map", "btree", "bitcask"].contains(&kind.info.name)) {
+            assert!(OPTIONAL.iter().any(|(name, _)| *name == kind.info.name), "{}", kind.info.name);
+        }
+    }
+}

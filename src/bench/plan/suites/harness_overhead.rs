@@ -1,0 +1,66 @@
+//! What the harness itself costs, beside what it measures.
+
+use super::{
+    cell_builder::{Maker, is_asked_for},
+    cells::cell as named,
+};
+use crate::{
+    bench::{
+        plan::options::Durability,
+        result::{Access, Cell, Operation, Step, Workload, validity},
+    },
+    engine::synthetic,
+};
+
+/// What the harness costs: for each kind of work in process, the same over an engine that does nothing.
+pub(super) fn floors(maker: &Maker<'_>, cells: &[Cell]) -> Vec<Cell> {
+    let mut floors: Vec<Cell> = Vec::new();
+    let Some(info) = synthetic::info(synthetic::NOTHING).filter(|_| !is_asked_for(maker.options)) else {
+        return floors;
+    };
+    let target = maker.target(info, Access::InProcess, Durability::Memory);
+    let jobs = cells.chunk_by(|one, next| one.group.is_some() && one.group == next.group);
+    for job in jobs {
+        let mut keys = 0;
+        for cell in job.iter().filter(|cell| has_floor(cell)) {
+            keys = cell.workload.keys.max(keys);
+            let workload = floor(&cell.workload, keys);
+            // A cell of the same group finds what those before it have inserted.
+            keys = cell.workload.most_keys().max(keys);
+            let row = workload.name.clone();
+            let mut made = named("harness", target.clone(), workload, &row);
+            made.table = "harness floor".into();
+            let same =
+                |floor: &Cell| floor.id == made.id || validity::is_same_work(&floor.workload, &made.workload);
+            if !floors.iter().any(same) {
+                floors.push(made);
+            }
+        }
+    }
+    floors
+}
+
+fn has_floor(cell: &Cell) -> bool {
+    let work = &cell.workload;
+    cell.target.access == Access::InProcess
+        && work.step == Step::Operations
+        && !cell.together
+        // Of these nobody compares a figure.
+        && !work.counts_allocations
+}
+
+/// The same operations, for a moment: long enough whatever the others have, since the first tenth of a second
+/// meets cold memory.
+fn floor(work: &Workload, keys: u64) -> Workload {
+    const COUNT: u64 = 20_000;
+    let fills = work.kinds().all(|kind| kind == Operation::Insert);
+    // The engine that does nothing sorts the keys for its scans.
+    let most = if work.kinds().any(|kind| kind == Operation::Scan) { 20_000 } else { 1_000_000 };
+    let keys = if fills { 0 } else { keys.min(most) };
+    let mut floor = Workload { rate: None, keys, ..work.clone() };
+    match work.is_steady() {
+        true => (floor.warmup_seconds, floor.seconds, floor.operations) = (0.1, Some(0.5), None),
+        false => floor.operations = work.operations.map(|count| count.min(COUNT)),
+    }
+    floor
+}

@@ -1,0 +1,86 @@
+//! kvstore-bench: one thread that puts values of 64 to 512 bytes, gets, and scans by range and by prefix; time,
+//! bytes and allocations of each operation.
+//!
+//! Go's `testing` chooses for each store how many operations it does in about a second. Here they are as many for
+//! all. The publication does not say how long its keys are, how many there are to be read, or how many pairs a scan
+//! visits: here 16 bytes, as many as were put, and 10.
+
+use super::super::cells::{cell, group};
+use crate::bench::{
+    plan::suites::cell_builder::{Maker, Rows},
+    result::{Access, Cell, Operation, Size, Target, Workload},
+};
+
+/// Bytes of a value in each of its puts.
+const PUTS: [u32; 4] = [64, 128, 256, 512];
+/// Bytes of a value where its names do not say.
+const VALUE: u32 = 64;
+/// Keys that are put, where the options give no number.
+const KEYS: u64 = 100_000;
+/// Gets for each key.
+const GETS: u64 = 10;
+/// Pairs that a scan visits.
+const SCANNED: u32 = 10;
+/// All but the last of the bytes that number a key: 256 keys have a prefix in common.
+const PREFIX: u32 = 7;
+
+pub(super) fn cells(maker: &Maker<'_>) -> Rows {
+    let targets = maker.targets(Access::InProcess);
+    ("Benchmark", targets.iter().flat_map(|target| Benchmarks { maker, target }.cells()).collect())
+}
+
+/// Those of one store.
+struct Benchmarks<'m> {
+    maker: &'m Maker<'m>,
+    target: &'m Target,
+}
+
+impl Benchmarks<'_> {
+    fn cells(&self) -> Vec<Cell> {
+        let keys = self.maker.options.keys.unwrap_or(KEYS).max(1);
+        let written = self.maker.writes(self.target, keys);
+        let put = |bytes| {
+            let name = format!("PutValue{bytes}B");
+            let put = Workload {
+                value_bytes: Size::Fixed(bytes),
+                ..self.workload(&name, Operation::Insert, written)
+            };
+            group(self.with_count(put))
+        };
+        let read = |name: &str, operation, operations| Workload {
+            keys,
+            ..self.workload(name, operation, operations)
+        };
+        let prefix = read("PrefixScans", Operation::Scan, keys);
+        let reads = [
+            read("Get", Operation::Get, keys * GETS),
+            read("RangeScans", Operation::Scan, keys),
+            Workload { prefix_bytes: Some(PREFIX), ..prefix },
+        ];
+        let reads = group(reads.into_iter().flat_map(|read| self.with_count(read)).collect());
+        PUTS.into_iter().flat_map(put).chain(reads).collect()
+    }
+
+    fn workload(&self, name: &str, operation: Operation, operations: u64) -> Workload {
+        Workload {
+            value_bytes: Size::Fixed(VALUE),
+            threads: 1,
+            scan_length: SCANNED,
+            hashed_keys: false,
+            ..self.maker.by_count(name, operation, operations)
+        }
+    }
+
+    /// Its time; then, of a tenth as many operations, their allocations.
+    fn with_count(&self, workload: Workload) -> Vec<Cell> {
+        let operations = workload.operations.map(|count| (count / 10).max(1));
+        let name = format!("{} allocations", workload.name);
+        let counted = Workload { name, operations, counts_allocations: true, ..workload.clone() };
+        [workload, counted].map(|work| self.cell(work)).into()
+    }
+
+    fn cell(&self, workload: Workload) -> Cell {
+        let row = workload.name.clone();
+        cell(self.maker.suite(), self.target.clone(), workload, &row)
+    }
+}

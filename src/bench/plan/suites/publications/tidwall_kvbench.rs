@@ -1,0 +1,43 @@
+//! The README of tidwall's KVBench: a million SETs into an empty store, then a million GETs, over the wire, with
+//! Redis among the stores.
+//!
+//! What differs: its requests draw their keys at random, so that 37% of the SETs meet a key that is there, and as
+//! many GETs find none. Here every key is set once, in an order without order, and every GET finds one.
+
+use super::super::cells::{cell, group};
+use crate::bench::{
+    plan::suites::{
+        cell_builder::{Maker, Rows},
+        tidwall_kvbench::{HEADING, row},
+    },
+    result::{Access, Cell, Operation, Size, Target, Workload},
+};
+
+/// Requests in a pipeline, and clients.
+const LOADS: [(u32, u32); 3] = [(1, 1), (1, 256), (256, 256)];
+/// Requests of each kind.
+const REQUESTS: u64 = 1_000_000;
+
+pub(super) fn cells(maker: &Maker<'_>) -> Rows {
+    let targets = [maker.targets(Access::Wire), maker.redis()].concat();
+    let rows = LOADS.iter().flat_map(|load| targets.iter().map(move |target| (target, *load)));
+    (HEADING, rows.flat_map(|(target, load)| pair(maker, target, load)).collect())
+}
+
+fn pair(maker: &Maker<'_>, target: &Target, (pipeline, clients): (u32, u32)) -> Vec<Cell> {
+    let requests = maker.options.keys.unwrap_or(REQUESTS).max(1);
+    let make = |name: &str, operation| {
+        let workload = Workload {
+            value_bytes: Size::Fixed(3),
+            threads: clients,
+            batch: pipeline,
+            ..maker.by_count(name, operation, requests)
+        };
+        Cell {
+            row: row(target, pipeline, clients),
+            column: format!("{}/sec", name.to_uppercase()),
+            ..cell(maker.suite(), target.clone(), workload, name)
+        }
+    };
+    group(vec![make("set", Operation::Insert), make("get", Operation::Get)])
+}

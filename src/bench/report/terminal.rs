@@ -1,0 +1,160 @@
+//! A run's tables as text, in the layout of the suite's model.
+
+use super::{
+    comparison_group::contests,
+    row::{self, Entry},
+};
+use crate::bench::result::{
+    Cell, Figure, Measurement, Run, Step, grid,
+    metric::{self, P99, Unit},
+    number_format::{self, distinct},
+    spread::Spread,
+    validity,
+};
+use std::fmt::Write;
+
+/// All tables but those of reference cells; then what the harness itself costs.
+pub fn text(run: &Run) -> String {
+    let mut text = String::new();
+    let names = run.cells.iter().filter(|cell| !cell.reference).map(|cell| cell.table.as_str());
+    for name in distinct(names) {
+        let cells: Vec<_> = run.cells.iter().filter(|cell| !cell.reference && cell.table == name).collect();
+        let entries: Vec<_> = cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0))).collect();
+        let best = best(&entries, &cells);
+        let _ = writeln!(text, "\n{name}: {}", unit(&cells));
+        let _ = writeln!(text, "{}\n", row::ratio(&entries));
+        render(&mut text, run, &cells, &run.row_heading, &|cell| {
+            let mark = if best.contains(&cell.id.as_str()) { " *" } else { "  " };
+            format!("{}{mark}", figure(run, cell))
+        });
+        if run.suite.as_deref().is_some_and(|suite| matches!(suite, "smallnest" | "xdag")) {
+            let _ = writeln!(text, "\n{name}: mean latency, ns\n");
+            render(&mut text, run, &cells, &run.row_heading, &|cell| mean_ns(run, cell));
+        }
+    }
+    paragraph(&mut text, "left out: ", run.left_out.iter().map(String::as_str).collect());
+    text.push_str(&floor(run));
+    text
+}
+
+/// What the figures of a table are.
+fn unit(cells: &[&Cell]) -> &'static str {
+    match cells.iter().all(|cell| cell.figure == Figure::Throughput) {
+        true => {
+            "operations/s, then the 99th percentile of latency; * is better than all others of the same work (95%)"
+        }
+        false => {
+            "operations/s with the 99th percentile of latency, or the unit shown; * is better than all others of \
+             the same work (95%)"
+        }
+    }
+}
+
+/// Ids of the cells that are better than all others which did the same work.
+fn best<'c>(entries: &[Entry<'_>], cells: &[&'c Cell]) -> Vec<&'c str> {
+    let contests = contests(entries);
+    let winners = contests.iter().filter_map(|contest| {
+        let figure = contest.entries.first()?.cell.figure;
+        let paced = contest.is_paced() && figure == Figure::Throughput;
+        Some(contest.best(if paced { &P99 } else { metric::of_figure(figure) })?.cell.id.clone())
+    });
+    let winners: Vec<String> = winners.collect();
+    cells.iter().map(|cell| cell.id.as_str()).filter(|id| winners.iter().any(|winner| winner == id)).collect()
+}
+
+/// What the harness itself costs: one cell of a run of engines, or a suite over the reference.
+fn floor(run: &Run) -> String {
+    let cells: Vec<_> = run.cells.iter().filter(|cell| cell.reference).collect();
+    if let [cell] = cells.as_slice() {
+        return format!("\nharness floor: {} ns an operation\n", mean_ns(run, cell));
+    }
+    let mut text = String::new();
+    if !cells.is_empty() {
+        text.push_str("\nharness floor: mean latency, ns\n\n");
+        render(&mut text, run, &cells, &run.row_heading, &|cell| mean_ns(run, cell));
+    }
+    text
+}
+
+/// Lines below a table.
+fn paragraph(text: &mut String, start: &str, lines: Vec<&str>) {
+    for (number, line) in lines.into_iter().enumerate() {
+        let blank = if number == 0 { "\n" } else { "" };
+        let _ = writeln!(text, "{blank}{start}{line}");
+    }
+}
+
+fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &dyn Fn(&Cell) -> String) {
+    let columns = distinct(cells.iter().map(|cell| cell.column.as_str()));
+    // The column with the most rows has them in their right order.
+    let rows_of = |column: &str| cells.iter().filter(|cell| cell.column == column).count();
+    let fullest = columns.iter().rev().max_by_key(|column| rows_of(column));
+    let (first, others): (Vec<&Cell>, Vec<&Cell>) =
+        cells.iter().partition(|cell| fullest.is_some_and(|column| cell.column == *column));
+    let rows = distinct(first.into_iter().chain(others).map(|cell| cell.row.as_str()));
+    let parts = |name: &str| name.split(" | ").map(str::to_owned).collect::<Vec<_>>();
+    let labels = parts(heading).len();
+    let mut lines = vec![[parts(heading), columns.iter().map(ToString::to_string).collect()].concat()];
+    for row in rows {
+        let mut line = parts(row);
+        line.extend(columns.iter().map(|column| {
+            let cell = cells.iter().find(|cell| cell.row == row && cell.column == *column);
+            // There is no such thing as this row of this column.
+            let Some(cell) = cell else { return String::new() };
+            match run.unsupported(&cell.id) {
+                Some(_) => "n/a".into(),
+                None if is_complete(run, cell) => show(cell) + floor_mark(run, cell),
+                None => "-".into(),
+            }
+        }));
+        lines.push(line);
+    }
+    text.push_str(&grid::text(&lines, labels, " | "));
+    if cells.iter().any(|cell| !floor_mark(run, cell).is_empty()) {
+        paragraph(text, "~: ", vec![validity::NEAR]);
+    }
+    paragraph(text, "n/a: ", distinct(cells.iter().filter_map(|cell| run.unsupported(&cell.id))));
+}
+
+/// What stands behind a figure that is as much the harness' as the engine's.
+fn floor_mark(run: &Run, cell: &Cell) -> &'static str {
+    let near = run.measurements(&cell.id).any(|measurement| measurement.near_floor == Some(true));
+    if near { "~" } else { "" }
+}
+
+fn is_complete(run: &Run, cell: &Cell) -> bool {
+    (0..run.repetitions).all(|repetition| run.has(&cell.id, repetition))
+}
+
+/// The figure of a cell; no number where an operation went wrong.
+fn figure(run: &Run, cell: &Cell) -> String {
+    median(run, cell, |measurement| match cell.figure {
+        Figure::Throughput => Some(measurement.throughput),
+        Figure::Milliseconds => Some(measurement.seconds * 1e3),
+        Figure::DiskBytes => measurement.disk_bytes.map(|bytes| bytes as f64),
+    })
+    .map_or("failed".into(), |number| match cell.figure {
+        Figure::Throughput => format!("{}  {:>8}", number_format::grouped(number), p99(run, cell)),
+        Figure::Milliseconds if number < 10.0 => format!("{number:.2}ms"),
+        Figure::Milliseconds => format!("{number:.0}ms"),
+        Figure::DiskBytes => format!("{:.2} MiB", number / f64::from(1 << 20)),
+    })
+}
+
+fn p99(run: &Run, cell: &Cell) -> String {
+    median(run, cell, P99.of).map_or(String::new(), |us| number_format::short(Unit::Microseconds, us))
+}
+
+fn mean_ns(run: &Run, cell: &Cell) -> String {
+    if cell.workload.step != Step::Operations {
+        return String::new();
+    }
+    let mean = |measurement: &Measurement| Some(measurement.latency.mean_us * 1e3);
+    median(run, cell, mean).map_or("failed".into(), |number| format!("{number:.0}"))
+}
+
+/// The median over all repetitions, if each of them is sound.
+fn median(run: &Run, cell: &Cell, number: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
+    let spread = Spread::of(run.measurements(&cell.id).filter_map(number))?;
+    (spread.samples >= run.repetitions as usize).then_some(spread.median)
+}

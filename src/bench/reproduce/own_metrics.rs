@@ -1,0 +1,88 @@
+//! Figures of a run, found by row, column and level.
+
+use crate::{
+    bench::result::{
+        Cell, Measurement, Outcome, Run, loss_class::Level, number_format::distinct, spread::Spread,
+    },
+    engine::Durability,
+};
+
+/// What stands where there is no figure.
+pub(super) const NONE: &str = "\u{2013}";
+
+/// A run of a publication's experiment.
+pub(super) struct Ours<'r> {
+    pub run: &'r Run,
+}
+
+impl<'r> Ours<'r> {
+    pub fn new(run: &'r Run) -> Self {
+        Self { run }
+    }
+
+    /// The cells of stores, without those of the harness.
+    pub fn cells(&self) -> impl Iterator<Item = &'r Cell> {
+        self.run.cells.iter().filter(|cell| !cell.reference)
+    }
+
+    /// Names that head a column or begin a row of ours.
+    pub fn stores(&self) -> Vec<&'r str> {
+        distinct(self.cells().flat_map(|cell| [cell.target.store.as_str(), cell.column.as_str()]))
+    }
+
+    /// Headings of our columns at a durability, in their order. What is in memory is at all of them.
+    pub fn columns(&self, durability: Durability) -> Vec<&'r str> {
+        distinct(self.cells().filter(|cell| is_at(cell, durability)).map(|cell| cell.column.as_str()))
+    }
+
+    /// The cell of a row, a column and a durability.
+    pub fn cell(&self, row: &str, column: &str, durability: Durability) -> Option<&'r Cell> {
+        self.cells().find(|cell| cell.row == row && cell.column == column && is_at(cell, durability))
+    }
+
+    /// The median of a figure over all repetitions, shown; `n/a`, `failed` or `not yet` where there is none.
+    pub fn figure(
+        &self,
+        cell: Option<&Cell>,
+        of: impl Fn(&Measurement) -> Option<f64>,
+        show: impl Fn(f64) -> String,
+    ) -> String {
+        let Some(cell) = cell else { return NONE.into() };
+        if self.run.unsupported(&cell.id).is_some() {
+            return "n/a".into();
+        }
+        if (0..self.run.repetitions).any(|repetition| !self.run.has(&cell.id, repetition)) {
+            return "not yet".into();
+        }
+        let sound: Vec<_> = self.run.measurements(&cell.id).collect();
+        if sound.len() < self.run.repetitions as usize {
+            return "failed".into();
+        }
+        let figures: Option<Vec<f64>> = sound.into_iter().map(of).collect();
+        figures.and_then(Spread::of).map_or(NONE.into(), |spread| show(spread.median))
+    }
+
+    /// Why figures of ours are missing, and what travels with those that are there.
+    pub fn remarks(&self) -> Vec<String> {
+        let left_out = self.run.left_out.iter().map(|reason| format!("Left out: {reason}."));
+        let timed = self.cells().filter(|cell| !cell.workload.counts_allocations);
+        let unsupported =
+            timed.filter_map(|cell| Some(format!("n/a, {}: {}.", cell.row, self.run.unsupported(&cell.id)?)));
+        let failed = self.run.samples.iter().filter_map(|sample| match &sample.outcome {
+            Outcome::Failed(text) => Some(format!("failed, {}: {text}.", sample.cell)),
+            Outcome::Measured(measured) if !measured.is_sound() => {
+                let fault = measured.first_fault.as_deref().unwrap_or("nothing was done");
+                Some(format!("failed, {}: {fault}.", sample.cell))
+            }
+            _ => None,
+        });
+        let warnings = self.run.environment.warnings.iter().map(|warning| format!("Ours: {warning}."));
+        let all: Vec<_> = left_out.chain(unsupported).chain(failed).chain(warnings).collect();
+        distinct(all.iter().map(String::as_str)).into_iter().map(Into::into).collect()
+    }
+}
+
+fn is_at(cell: &Cell, durability: Durability) -> bool {
+    let level = Level::of(&cell.target).durability;
+    level == Some(durability) || level == Some(Durability::Memory)
+}

@@ -1,0 +1,206 @@
+//! Tables with a column for each store. Each row has a line for each publication of it, and one of ours.
+
+use super::{
+    bars,
+    grid::Grid,
+    own_metrics::{NONE, Ours},
+    published::{Facts, Table},
+};
+use crate::{
+    bench::result::{
+        Cell, Figure, Measurement,
+        loss_class::Level,
+        metric::Unit,
+        number_format::{self, distinct},
+    },
+    engine::{Durability, Fsync},
+};
+
+/// Which cell of ours is in a row and a column.
+type Find<'f> = &'f dyn Fn(&str, &str) -> Option<&'f Cell>;
+
+/// A figure of ours, shown.
+type Show<'f> = &'f dyn Fn(&Cell) -> String;
+
+/// One table: rows, what was published with a name for each, and ours.
+struct Layout<'f> {
+    heading: &'f str,
+    rows: Vec<&'f str>,
+    published: Vec<(&'f str, &'f Table)>,
+    /// Headings of our columns.
+    columns: Vec<&'f str>,
+    find: Find<'f>,
+    show: Show<'f>,
+}
+
+impl Layout<'_> {
+    fn grid(&self) -> Grid {
+        let published = self.published.iter().flat_map(|(_, table)| table.columns.iter().map(String::as_str));
+        let columns = distinct(published.chain(self.columns.iter().copied()));
+        let heads = [self.heading, "from"].into_iter().chain(columns.iter().copied());
+        let mut grid = Grid::new(2, heads.map(str::to_owned));
+        for row in &self.rows {
+            for (name, table) in &self.published {
+                let figures = columns.iter().map(|column| table.figure(row, column).unwrap_or(NONE));
+                grid.push([*row, *name].into_iter().chain(figures).map(str::to_owned).collect());
+            }
+            let figures =
+                columns.iter().map(|column| (self.find)(row, column).map_or(NONE.into(), self.show));
+            grid.push([*row, "ours"].map(str::to_owned).into_iter().chain(figures).collect());
+        }
+        grid
+    }
+
+    /// A chart for each row of what the tables hold.
+    fn charts(&self, title: &str) -> String {
+        let number = |text: &str| text.replace(',', "").parse::<f64>().ok();
+        let chart =
+            |row: &&str| {
+                let mut bars = Vec::new();
+                for (name, table) in &self.published {
+                    let figures = table
+                        .columns
+                        .iter()
+                        .filter_map(|column| Some((column, number(table.figure(row, column)?)?)));
+                    bars.extend(figures.map(|(column, figure)| (format!("{column}, {name}"), figure)));
+                }
+                let ours = self.columns.iter().filter_map(|column| Some((column, (self.find)(row, column)?)));
+                bars.extend(ours.filter_map(|(column, cell)| {
+                    Some((format!("{column}, ours"), number(&(self.show)(cell))?))
+                }));
+                bars.sort_by(|one, other| one.0.cmp(&other.0));
+                bars::chart(&format!("{row}, {title}"), &bars)
+            };
+        self.rows.iter().map(chart).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn rate(ours: &Ours<'_>, cell: &Cell) -> String {
+    ours.figure(Some(cell), |m| Some(m.throughput), |rate| format!("{rate:.0}"))
+}
+
+/// Elapsed time by operations, and by `divisor`.
+fn time(ours: &Ours<'_>, cell: &Cell, divisor: u32) -> String {
+    let each = |m: &Measurement| Some(1e9 / m.throughput / f64::from(divisor.max(1)));
+    ours.figure(Some(cell), each, |ns| format!("{ns:.0}"))
+}
+
+/// smallnest's: throughputs and "time", not synced and synced, of two machines, with their charts.
+pub(super) fn smallnest(facts: &Facts, ours: &Ours<'_>) -> String {
+    let rows = ["set", "get", "setmixed", "getmixed", "del"];
+    let levels = [("nofsync", Fsync::No), ("fsync", Fsync::Always)]
+        .map(|(word, fsync)| (word, Durability::Files(fsync)));
+    let mut text = String::new();
+    for (word, durability) in levels {
+        for quantity in ["throughputs", "time"] {
+            let end = format!(", {word}, {quantity}");
+            let published =
+                facts.tables.iter().filter_map(|table| Some((table.name.strip_suffix(&end)?, table)));
+            let is_time = quantity == "time";
+            let layout = Layout {
+                heading: "case",
+                rows: rows.into(),
+                published: published.collect(),
+                columns: ours.columns(durability),
+                find: &|row, column| ours.cell(row, column, durability),
+                // One thread sets beside those that get, so that this holds for it as well.
+                show: &|cell| {
+                    if is_time { time(ours, cell, cell.workload.threads) } else { rate(ours, cell) }
+                },
+            };
+            let unit = if is_time { "ns, elapsed / operations / threads" } else { "operations/s" };
+            let charts = layout.charts(&format!("{word}, {unit}"));
+            text += &format!(
+                "\n## {word}, {quantity}: {unit}\n\n{}\n{}\n{charts}",
+                machines(&layout.published),
+                layout.grid()
+            );
+        }
+    }
+    text
+}
+
+/// XDAG's: throughputs and "time" of three machines, in two sizes.
+pub(super) fn xdag(facts: &Facts, ours: &Ours<'_>) -> String {
+    let tables = distinct(ours.cells().map(|cell| cell.table.as_str()));
+    let mut text = String::new();
+    for (place, ours_name) in tables.iter().enumerate() {
+        // The smaller number of blocks is that of two machines, the larger that of the last.
+        let is_large = place + 1 == tables.len() && place > 0;
+        for quantity in ["throughputs", "time"] {
+            let published = facts.tables.iter().filter(|table| table.name.ends_with(quantity));
+            let published =
+                published.filter(|table| tables.len() == 1 || table.name.contains("483,296") == is_large);
+            let is_time = quantity == "time";
+            let in_table = |row: &str, column: &str| {
+                ours.cells().find(|cell| cell.table == *ours_name && cell.row == row && cell.column == column)
+            };
+            let layout = Layout {
+                heading: "case",
+                rows: vec!["set", "setmixed", "get", "get by key", "getmixed", "del"],
+                published: published.map(|table| (machine_of(table), table)).collect(),
+                columns: distinct(
+                    ours.cells().filter(|cell| cell.table == *ours_name).map(|cell| cell.column.as_str()),
+                ),
+                find: &|row, column| match (row, column) {
+                    ("get", "XDAG") => in_table("source scan", column),
+                    ("get by key", "XDAG") => in_table("source get", column),
+                    _ => in_table(row, column),
+                },
+                show: &|cell| if is_time { time(ours, cell, 1) } else { rate(ours, cell) },
+            };
+            let unit = if is_time { "ns, elapsed / operations" } else { "operations/s" };
+            text += &format!(
+                "\n## {quantity}: {unit}\n\nOurs: {ours_name}. {}\n{}",
+                machines(&layout.published),
+                layout.grid()
+            );
+        }
+    }
+    text
+}
+
+fn machine_of(table: &Table) -> &str {
+    table.name.split(", ").next().unwrap_or(&table.name)
+}
+
+/// redb's: times of its rows, and sizes.
+pub(super) fn redb(facts: &Facts, ours: &Ours<'_>) -> String {
+    let Some(table) = facts.tables.first() else { return String::new() };
+    let layout = Layout {
+        heading: "",
+        rows: distinct(ours.cells().map(|cell| cell.row.as_str())),
+        published: vec![("published", table)],
+        columns: distinct(ours.cells().map(|cell| cell.column.as_str())),
+        find: &|row, column| ours.cells().find(|cell| cell.row == row && cell.column == column),
+        show: &|cell| match cell.figure {
+            Figure::DiskBytes => ours.figure(
+                Some(cell),
+                |m| m.disk_bytes.map(|bytes| bytes as f64),
+                |b| number_format::short(Unit::Bytes, b),
+            ),
+            Figure::Milliseconds | Figure::Throughput => ours.figure(
+                Some(cell),
+                |m| Some(m.seconds * 1e3),
+                |ms| match ms {
+                    few if few < 10.0 => format!("{few:.2}ms"),
+                    many => format!("{many:.0}ms"),
+                },
+            ),
+        },
+    };
+    let level = ours.cells().next().map(|cell| Level::of(&cell.target).to_string()).unwrap_or_default();
+    format!(
+        "\n## {}: {}\n\nOurs: {level}. {}\n{}",
+        table.name,
+        table.unit,
+        machines(&layout.published),
+        layout.grid()
+    )
+}
+
+/// The machines of published tables.
+fn machines(tables: &[(&str, &Table)]) -> String {
+    let named = tables.iter().map(|(name, table)| format!("{name}: {}", table.machine)).collect::<Vec<_>>();
+    format!("Published: {}.\n", distinct(named.iter().map(String::as_str)).join("; "))
+}

@@ -1,0 +1,148 @@
+//! Figures as people read them.
+
+use crate::bench::result::{Operation, Order, Size, metric::Unit};
+use std::collections::BTreeMap;
+
+/// A figure with its unit, three digits: `412 k/s`, `12.3 us`, `1.50 GiB`, `1.83x`.
+pub fn short(unit: Unit, value: f64) -> String {
+    const RATES: [(f64, &str); 4] = [(1e9, " G/s"), (1e6, " M/s"), (1e3, " k/s"), (1.0, "/s")];
+    const TIMES: [(f64, &str); 4] = [(1.0, " s"), (1e-3, " ms"), (1e-6, " \u{b5}s"), (1e-9, " ns")];
+    const SIZES: [(f64, &str); 4] =
+        [(1_073_741_824.0, " GiB"), (1_048_576.0, " MiB"), (1024.0, " KiB"), (1.0, " B")];
+    match unit {
+        Unit::PerSecond => scaled(value, &RATES),
+        Unit::Microseconds => scaled(value / 1e6, &TIMES),
+        Unit::Seconds => scaled(value, &TIMES),
+        Unit::Bytes => scaled(value, &SIZES),
+        Unit::Times => format!("{}\u{d7}", digits(value)),
+    }
+}
+
+fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
+    let fits = steps.iter().find(|(step, _)| value.abs() >= *step);
+    match fits.or(steps.last()) {
+        Some((step, unit)) if value != 0.0 => format!("{}{unit}", digits(value / step)),
+        _ => "0".to_owned(),
+    }
+}
+
+/// Three digits.
+pub fn digits(value: f64) -> String {
+    match value.abs() {
+        large if large >= 99.95 => format!("{value:.0}"),
+        middle if middle >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// A figure for a table whose head has the unit: rates whole and grouped (`412,345`), else [`short`].
+pub fn exact(unit: Unit, value: f64) -> String {
+    if unit == Unit::PerSecond && value >= 100.0 { grouped(value) } else { short(unit, value) }
+}
+
+/// A whole number with its thousands parted by commas.
+pub fn grouped(value: f64) -> String {
+    let plain = format!("{:.0}", value.abs());
+    let mut text = String::new();
+    for (position, digit) in plain.chars().enumerate() {
+        if position > 0 && (plain.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A length of keys or values.
+pub fn length(size: Size) -> String {
+    match size {
+        Size::Fixed(bytes) => format!("{bytes} B"),
+        Size::Uniform(from, to) => format!("{from} to {to} B"),
+    }
+}
+
+/// Parts of operations in percent.
+pub fn mix(mix: &BTreeMap<Operation, f64>) -> String {
+    mix.keys().map(|kind| share(*kind, mix)).collect::<Vec<_>>().join(" + ")
+}
+
+/// The part of one kind of operation in percent; of the only one, its name.
+pub fn share(kind: Operation, mix: &BTreeMap<Operation, f64>) -> String {
+    let all: f64 = mix.values().sum();
+    let weight = mix.get(&kind).copied().unwrap_or_default();
+    let name = operation(kind);
+    if weight == all {
+        return name.to_owned();
+    }
+    format!("{:.3}% {name}", weight / all * 100.0).replace(".000%", "%")
+}
+
+/// The name of a kind of operation.
+pub fn operation(kind: Operation) -> &'static str {
+    match kind {
+        Operation::Get => "get",
+        Operation::GetMiss => "get-miss",
+        Operation::Update => "update",
+        Operation::Insert => "insert",
+        Operation::ReadModifyWrite => "read-modify-write",
+        Operation::Scan => "scan",
+        Operation::Delete => "delete",
+    }
+}
+
+/// A number of bytes.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub fn size(bytes: u64) -> String {
+    short(Unit::Bytes, bytes as f64)
+}
+
+/// How keys are chosen.
+pub fn order(order: Order) -> String {
+    match order {
+        Order::Sequential => "sequential".to_owned(),
+        Order::Uniform => "uniform".to_owned(),
+        Order::Zipfian(theta) => format!("zipfian {theta}"),
+        Order::Latest => "latest".to_owned(),
+        Order::HotSet(part, share) => format!("{share} of operations on {part} of keys"),
+    }
+}
+
+/// How large data are beside the engines' cache and the memory, each as far as it is known.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub fn ratio_words(data: f64, cache: Option<u64>, memory: Option<u64>) -> String {
+    let known = |size: Option<u64>| size.map_or("unknown".to_owned(), |size| short(Unit::Bytes, size as f64));
+    format!("data {} : cache {} : memory {}", short(Unit::Bytes, data), known(cache), known(memory))
+}
+
+/// Names, each once, in the order of the first.
+pub fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut found = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_and_a_unit() {
+        assert_eq!(short(Unit::PerSecond, 412_345.0), "412 k/s");
+        assert_eq!(short(Unit::Microseconds, 0.4), "400 ns");
+        assert_eq!(short(Unit::Microseconds, 12_340.0), "12.3 ms");
+        assert_eq!(short(Unit::Bytes, 1_610_612_736.0), "1.50 GiB");
+        assert_eq!(short(Unit::Times, 1.826), "1.83\u{d7}");
+        assert_eq!(short(Unit::Bytes, 0.0), "0");
+    }
+
+    #[test]
+    fn thousands_are_grouped() {
+        assert_eq!(exact(Unit::PerSecond, 1_234_567.4), "1,234,567");
+        assert_eq!(exact(Unit::PerSecond, 123.0), "123");
+        assert_eq!(exact(Unit::PerSecond, 12.34), "12.3/s");
+    }
+}

@@ -1,0 +1,156 @@
+//! `--dry-run`: what a run would measure, how long that takes, and what it needs.
+
+use super::{Error, check, jobs, verification, verified_at_most};
+use crate::{
+    bench::{
+        plan::options::Options,
+        result::{Access, Cell, Operation, Step, loss_class::Level, metric::Unit, number_format},
+    },
+    engine::synthetic,
+};
+use std::{fmt::Write, path::Path};
+
+/// Pairs that a store takes in a second when it is loaded, to guess with.
+const LOADED: f64 = 100_000.0;
+/// Operations in a second, likewise.
+const DONE: f64 = 50_000.0;
+/// Commits in a second that wait for the disk, likewise.
+const SYNCED: f64 = 1_000.0;
+/// Bytes of pairs that are written in a second, with what an engine writes besides.
+const WRITTEN: f64 = 250e6;
+/// Values that are compared in a second at the end.
+const VERIFIED: f64 = 200_000.0;
+/// Likewise where they are read from the disk.
+const VERIFIED_FROM_DISK: f64 = 5_000.0;
+/// Seconds to start a process, to wait for the disk, to open, close and remove a store.
+const START: f64 = 0.5;
+/// What files take at most of the bytes of their pairs, while they are rewritten.
+const SWOLLEN: f64 = 3.0;
+
+/// The plan in words. Makes nothing.
+pub fn text(options: &Options) -> Result<String, Error> {
+    let plan = check(options)?;
+    let jobs = jobs(&plan.cells);
+    let mut text = String::new();
+    let mut tables: Vec<&str> = Vec::new();
+    for cell in &plan.cells {
+        if !tables.contains(&cell.table.as_str()) {
+            tables.push(&cell.table);
+        }
+    }
+    for table in tables {
+        let _ = writeln!(text, "{table}");
+        for cell in plan.cells.iter().filter(|cell| cell.table == table) {
+            let _ = writeln!(text, "  {}", cell.id);
+        }
+    }
+    plan.left_out.iter().for_each(|reason| {
+        let _ = writeln!(text, "left out: {reason}");
+    });
+    let most = verified_at_most(&options.conduct);
+    let seconds = f64::from(options.repetitions) * jobs.iter().map(|cells| seconds(cells, most)).sum::<f64>();
+    let disk = jobs.iter().map(|cells| bytes(cells)).fold(0.0, f64::max);
+    let place = &options.directory;
+    let free = free(place).map_or(String::new(), |free| {
+        format!(", where {} are free", number_format::short(Unit::Bytes, free))
+    });
+    let _ = write!(
+        text,
+        "\n{} cells in {} processes, {} repetitions\ntime: about {}\ndisk: up to {} in {}{free}\nresult: {}\n",
+        plan.cells.len(),
+        jobs.len(),
+        options.repetitions,
+        duration(seconds),
+        number_format::short(Unit::Bytes, disk),
+        place.display(),
+        options.output.display(),
+    );
+    Ok(text)
+}
+
+/// The time of a job: the load, its cells one after the other, and at most so many values that are read at its end.
+fn seconds(cells: &[Cell], verified: u64) -> f64 {
+    let Some(first) = cells.first() else { return 0.0 };
+    let keys = first.workload.keys as f64;
+    let stored = !synthetic::is_reference(&first.target.store);
+    let load = keys / LOADED + keys * first.workload.pair_bytes() / WRITTEN;
+    let rate = if verified == verification::MOST { VERIFIED } else { VERIFIED_FROM_DISK };
+    let verification = keys.min(verified as f64) / rate;
+    let around = if stored { START + load + verification } else { 0.0 };
+    around + cells.iter().map(|cell| measured(cell) + settled(cell)).sum::<f64>()
+}
+
+/// The measured time of a cell, and its warm-up. Cells that run together take no time of their own.
+fn measured(cell: &Cell) -> f64 {
+    let work = &cell.workload;
+    let seconds = match (work.step, work.seconds, work.operations) {
+        (Step::Operations, Some(seconds), None) => seconds,
+        (Step::Operations, Some(seconds), Some(count)) => seconds.min(count as f64 / rate(cell)),
+        (Step::Operations, None, Some(count)) => count as f64 / rate(cell),
+        _ => 0.0,
+    };
+    if cell.together { 0.0 } else { seconds + work.warmup_seconds }
+}
+
+/// The time until what a cell writes is on the disk.
+fn settled(cell: &Cell) -> f64 {
+    let work = &cell.workload;
+    let part = |kinds: &dyn Fn(Operation) -> bool| {
+        work.mix.iter().filter(|(kind, _)| kinds(**kind)).map(|(_, part)| part).sum::<f64>()
+    };
+    let all = part(&|_| true);
+    if all == 0.0 || !cell.target.persistent {
+        return 0.0;
+    }
+    measured(cell) * rate(cell) * part(&writes) / all * work.pair_bytes() / WRITTEN
+}
+
+fn writes(kind: Operation) -> bool {
+    !matches!(kind, Operation::Get | Operation::GetMiss | Operation::Scan)
+}
+
+/// Operations that a cell may do in a second, no more than it is asked to begin.
+fn rate(cell: &Cell) -> f64 {
+    cell.workload.rate.map_or(unpaced(cell), |rate| rate.min(unpaced(cell)))
+}
+
+/// As fast as it goes: operations that write wait for the disk where it is synced, each for its own commit, or over
+/// the wire for that of all clients.
+fn unpaced(cell: &Cell) -> f64 {
+    let work = &cell.workload;
+    if !work.kinds().any(writes) || !Level::of(&cell.target).is_durable() {
+        return DONE;
+    }
+    let clients = if cell.target.access == Access::Wire { work.threads } else { 1 };
+    DONE.min(SYNCED * f64::from(clients) * f64::from(work.batch))
+}
+
+fn bytes(cells: &[Cell]) -> f64 {
+    let on_disk = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
+    let pairs = on_disk.map(|cell| {
+        let work = &cell.workload;
+        work.most_keys() as f64 * work.pair_bytes()
+    });
+    SWOLLEN * pairs.fold(0.0, f64::max)
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds {
+        few if few < 90.0 => format!("{few:.0} s"),
+        some if some < 5400.0 => format!("{:.0} min", some / 60.0),
+        many => format!("{:.1} h", many / 3600.0),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn free(directory: &Path) -> Option<f64> {
+    // The directory is made by the run; it will be on the file system of the one above.
+    let existing = std::path::absolute(directory).ok()?.ancestors().find(|path| path.exists())?.to_path_buf();
+    let found = nix::sys::statvfs::statvfs(&existing).ok()?;
+    Some(found.blocks_available() as f64 * found.fragment_size() as f64)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn free(_directory: &Path) -> Option<f64> {
+    None
+}

@@ -1,0 +1,100 @@
+//! Removals that are no deletes of one key after the other.
+
+use super::close_reopen::once;
+use crate::{
+    bench::{
+        data::{Data, key_ledger::Live},
+        result::{Measurement, Workload},
+    },
+    engine::{self, Batch, Engine, KeyRange},
+};
+use std::{ops::ControlFlow, time::Instant};
+
+/// What an engine holds, and how it is written.
+pub(super) struct Content<'c> {
+    pub data: &'c Data,
+    pub live: &'c Live,
+    pub sync: bool,
+}
+
+/// A way to remove keys.
+pub(super) type Remove = fn(&dyn Engine, &Content<'_>, &Workload) -> Result<Measurement, String>;
+
+/// Walks over all keys in the engine's order and removes those whose number is in the lower half. Numbers have
+/// nothing to do with that order, so it is every other key, by chance.
+pub(super) fn retain(
+    engine: &dyn Engine,
+    content: &Content<'_>,
+    workload: &Workload,
+) -> Result<Measurement, String> {
+    let (first, end) = content.live.range();
+    let middle = first.midpoint(end);
+    let begin = Instant::now();
+    let dropped = content.numbers(engine, |number| number < middle, u64::MAX)?;
+    content.delete(engine, &dropped, workload.batch)?;
+    let measurement = Measurement { operations: dropped.len() as u64, ..once(begin) };
+    while content.live.range().0 < middle && content.live.delete().is_some() {}
+    Ok(measurement)
+}
+
+/// Removes the first key that is left, again and again; so many at a time as a commit takes.
+pub(super) fn pop(
+    engine: &dyn Engine,
+    content: &Content<'_>,
+    workload: &Workload,
+) -> Result<Measurement, String> {
+    let wanted = workload.operations.unwrap_or(0).min(content.live.count());
+    let begin = Instant::now();
+    let mut popped = 0;
+    while popped < wanted {
+        let some = u64::from(workload.batch).min(wanted - popped);
+        let first = content.numbers(engine, |_| true, some)?;
+        if first.is_empty() {
+            return Err(format!("pop removed {popped} keys, and {wanted} were expected"));
+        }
+        content.delete(engine, &first, workload.batch)?;
+        content.live.pop(&first);
+        popped += first.len() as u64;
+    }
+    Ok(Measurement { operations: popped, ..once(begin) })
+}
+
+impl Content<'_> {
+    /// Numbers of the first `most` keys that are meant, in the engine's order.
+    fn numbers(
+        &self,
+        engine: &dyn Engine,
+        is_meant: impl Fn(u64) -> bool,
+        most: u64,
+    ) -> Result<Vec<u64>, String> {
+        let (mut numbers, mut scratch, mut strange) = (Vec::new(), Vec::new(), None);
+        let scanned = engine.scan(KeyRange::ALL, &mut |key, _| {
+            match self.data.index(key, &mut scratch) {
+                Some(number) if is_meant(number) => numbers.push(number),
+                Some(_) => {}
+                None => strange = Some(key.escape_ascii().to_string()),
+            }
+            match strange.is_none() && (numbers.len() as u64) < most {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
+        scanned.map_err(|error| format!("scan: {error}"))?;
+        strange.map_or(Ok(numbers), |key| Err(format!("the key {key} is there, but nobody wrote it")))
+    }
+
+    fn delete(&self, engine: &dyn Engine, numbers: &[u64], batch: u32) -> Result<(), String> {
+        for part in numbers.chunks(batch.max(1) as usize) {
+            self.delete_together(engine, part).map_err(|error| format!("write: {error}"))?;
+        }
+        Ok(())
+    }
+
+    fn delete_together(&self, engine: &dyn Engine, numbers: &[u64]) -> engine::Result<()> {
+        let mut keys = vec![Vec::new(); numbers.len()];
+        keys.iter_mut().zip(numbers).for_each(|(key, number)| self.data.key(*number, key));
+        let mut batch = Batch::with_capacity(keys.len());
+        keys.iter().for_each(|key| batch.delete(key));
+        engine.write(&batch, self.sync)
+    }
+}

@@ -1,0 +1,104 @@
+//! The file of pairs itself, read by one thread without an engine.
+
+use super::close_reopen::once;
+use crate::bench::{
+    data::{Data, RECORD_KEY, RECORD_VALUE, keys::mix},
+    result::{Measurement, Step, Workload},
+};
+use std::{collections::HashMap, fs::File, hint, io, os::unix::fs::FileExt, path::Path, time::Instant};
+
+/// Measures a cell of the file; `None` of any other.
+pub(super) fn measure(workload: &Workload) -> Option<Result<Measurement, String>> {
+    let read = match workload.step {
+        Step::SourceScan => scan,
+        Step::SourceGet => get,
+        _ => return None,
+    };
+    let path = workload.data.as_deref().ok_or("no file of pairs to read");
+    Some(
+        path.map_err(Into::into)
+            .and_then(|path| read(Path::new(path), workload).map_err(|e| in_file(workload, &e))),
+    )
+}
+
+/// An error of the file of a workload, with its name.
+pub(super) fn in_file(workload: &Workload, error: &dyn std::fmt::Display) -> String {
+    format!("cannot read {}: {error}", workload.data.as_deref().unwrap_or("the data"))
+}
+
+/// How many pairs are read: as many as the other cells have, or all.
+fn wanted(data: &Data, workload: &Workload) -> u64 {
+    workload.operations.map_or(data.capacity(), |count| count.min(data.capacity()))
+}
+
+fn finished(operations: u64, begin: Instant) -> Measurement {
+    let measured = Measurement { operations, ..once(begin) };
+    Measurement { throughput: measured.operations as f64 / measured.seconds, ..measured }
+}
+
+/// All of it into memory, pair by pair.
+fn scan(path: &Path, workload: &Workload) -> io::Result<Measurement> {
+    let begin = Instant::now();
+    let data = Data::read(path)?;
+    let wanted = wanted(&data, workload);
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    for index in 0..wanted {
+        data.key(index, &mut key);
+        data.value(index, 0, &mut value);
+        hint::black_box((&key, &value));
+    }
+    Ok(finished(wanted, begin))
+}
+
+/// One value after the other by its key: an index in memory tells where it is in the file.
+fn get(path: &Path, workload: &Workload) -> io::Result<Measurement> {
+    const RECORD: usize = RECORD_KEY + RECORD_VALUE;
+    let (file, data) = (File::open(path)?, Data::read(path)?);
+    let wanted = wanted(&data, workload);
+    let mut places = HashMap::new();
+    let (mut key, mut expected) = (Vec::new(), Vec::new());
+    for index in 0..wanted {
+        data.key(index, &mut key);
+        places.insert(key.clone(), index * RECORD as u64 + RECORD_KEY as u64);
+    }
+    let mut value = [0; RECORD_VALUE];
+    let (mut misses, begin) = (0, Instant::now());
+    for number in 0..wanted {
+        data.key(mix(number) % wanted.max(1), &mut key);
+        match places.get(&key) {
+            Some(place) => file.read_exact_at(&mut value, *place)?,
+            None => misses += 1,
+        }
+        hint::black_box(&value);
+    }
+    let measured = finished(wanted, begin);
+    // What was read last stands for all: the places are made in one way.
+    data.value(mix(wanted.saturating_sub(1)) % wanted.max(1), 0, &mut expected);
+    let wrong_values = u64::from(expected != value);
+    Ok(Measurement { misses, wrong_values, ..measured })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::data;
+
+    #[test]
+    fn a_value_is_read_by_its_key() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("blocks");
+        data::generate(&path, 50, 1).unwrap();
+        let json = format!(
+            r#"{{"name": "source get", "mix": {{}}, "keys": 0, "key_bytes": {{"fixed": 32}}, "data": "{}",
+            "value_bytes": {{"fixed": 512}}, "order": "uniform", "threads": 1, "batch": 1, "seconds": null,
+            "operations": 40, "warmup_seconds": 0, "rate": null, "scan_length": 1, "seed": 1, "step": "source-get"}}"#,
+            path.display()
+        );
+        let workload: Workload = serde_json::from_str(&json).unwrap();
+        let measured = measure(&workload).unwrap().unwrap();
+        assert!(measured.is_sound() && measured.operations == 40, "{measured:?}");
+        let scan = Workload { step: Step::SourceScan, operations: None, ..workload.clone() };
+        assert_eq!(measure(&scan).unwrap().unwrap().operations, 50);
+        assert!(measure(&Workload { step: Step::Count, ..workload }).is_none());
+    }
+}

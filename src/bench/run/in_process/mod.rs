@@ -1,0 +1,381 @@
+//! Cells in process: the driver's threads call the engine.
+
+mod close_reopen;
+mod delete_phases;
+pub mod driver;
+mod expected_pairs;
+mod group_commit;
+mod input_file;
+mod target;
+mod worker;
+
+use super::{
+    cold,
+    disk::Files,
+    job::Job,
+    meter::{self, Meter},
+    phase::Phase,
+    process::{self, Memory, Usage},
+    verification::{Verified, compare_count},
+};
+use crate::{
+    bench::{
+        data::{Data, key_ledger::Live},
+        result::{Cell, Commits, Measurement, Outcome, Step, Target, Workload, loss_class::Level},
+    },
+    engine::{Compression, Durability, Engine, Fsync, Location, OpenOptions, synthetic},
+};
+use close_reopen::{End, once};
+use driver::Bench;
+use std::{sync::Arc, time::Instant};
+
+/// Measures the cells of a job; the text of an error that leaves none of them measured.
+pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
+    let Some(first) = job.cells.first() else { return Ok(Vec::new()) };
+    // Of a file that nobody has read just now.
+    if let Some(outcome) = input_file::measure(&first.workload) {
+        return Ok(vec![Outcome::Measured(outcome?)]);
+    }
+    let data = Data::new(&first.workload).map_err(|error| input_file::in_file(&first.workload, &error))?;
+    let data = Arc::new(data);
+    let live = Arc::new(Live::new(data.capacity()));
+    let options = open_options(job, &first.target)?;
+    let expected = expected_pairs::of(&data, &live);
+    let open_as = |options: &OpenOptions| {
+        synthetic::open(&first.target.store, options, &expected).map_err(|error| format!("open: {error}"))
+    };
+    let open_under = |policy| open_as(&OpenOptions { fsync: policy, ..options.clone() });
+    let open = || open_as(&options);
+    let files = first.target.persistent.then(|| Files::of(&job.directory));
+    // The data are prepared: what comes from here on is the engine's.
+    let base = Usage::of_self().memory;
+    let (engine, load_seconds) = loaded(&open_as, &options, &data, &live, &first.workload)?;
+    let mut session = Session {
+        engine,
+        open_under: &open_under,
+        policy: options.fsync,
+        data: &data,
+        live: &live,
+        files: files.as_ref(),
+        base,
+        outcomes: Vec::new(),
+        uncompacted: None,
+    };
+    for cells in job.steps() {
+        session = session.under_policy_of(cells)?;
+        if job.cold && first.target.persistent {
+            // A compaction that was put off would read the files back into memory.
+            meter::settle(session.files, &settle(&*session.engine))?;
+            let again = || open_under(session.policy);
+            session.engine = cold::reopened(session.engine, &again, &job.directory)?;
+        }
+        session = session.step(cells)?;
+    }
+    let Session { engine, mut outcomes, .. } = session;
+    let check = |engine: &dyn Engine| match synthetic::is_reference(&first.target.store) {
+        true => Verified::default(),
+        false => verify(engine, &data, &live, job),
+    };
+    let end = End::of(engine, &live, files.as_ref(), &open, &check)?;
+    let last = job.cells.len() - job.steps().last().map_or(0, <[Cell]>::len);
+    for (place, (outcome, cell)) in outcomes.iter_mut().zip(&job.cells).enumerate() {
+        if let Outcome::Measured(measurement) = outcome {
+            measurement.load_seconds = load_seconds;
+            end.add_to(measurement, cell, place >= last);
+        }
+    }
+    Ok(outcomes)
+}
+
+/// An engine in the middle of a job.
+struct Session<'s> {
+    engine: Box<dyn Engine>,
+    open_under: OpenUnder<'s>,
+    /// What it is open under.
+    policy: Fsync,
+    data: &'s Data,
+    live: &'s Live,
+    files: Option<&'s Files>,
+    /// What this process had in memory before the engine.
+    base: Memory,
+    /// Of the cells so far.
+    outcomes: Vec<Outcome>,
+    /// Why the files are not compacted, after a cell that should have done it.
+    uncompacted: Option<String>,
+}
+
+impl Session<'_> {
+    /// Measures the cells that run at the same time.
+    fn step(mut self, cells: &[Cell]) -> Result<Self, String> {
+        let Some(first) = cells.first() else { return Ok(self) };
+        match first.workload.step {
+            Step::Operations => {
+                let measurements = self.counted(cells)?;
+                self.outcomes.extend(measurements.into_iter().map(Outcome::Measured));
+            }
+            Step::Count => self.push_step(count(&*self.engine, self.live), self.live.count()),
+            Step::SourceScan | Step::SourceGet => return Err("a file is read without a store".into()),
+            Step::Retain => self.removed(first, delete_phases::retain)?,
+            Step::Pop => self.removed(first, delete_phases::pop)?,
+            Step::DiskSize => {
+                meter::settle(self.files, &settle(&*self.engine))?;
+                if let Some(reason) = &self.uncompacted {
+                    self.outcomes.push(Outcome::Unsupported(reason.clone()));
+                    return Ok(self);
+                }
+                let mut measurement = once(Instant::now());
+                if let Some(files) = self.files {
+                    meter::charge_size(&mut measurement, first, files.size(), self.live.count());
+                }
+                self.push_step(measurement, self.live.count());
+            }
+            Step::Compact => return self.compact(),
+        }
+        Ok(self)
+    }
+
+    /// Measures cells that run at the same time, with the keys counted before and after.
+    fn counted(&self, cells: &[Cell]) -> Result<Vec<Measurement>, String> {
+        let (engine, live) = (&*self.engine, self.live);
+        let real = !cells.iter().any(|cell| cell.reference || synthetic::is_reference(&cell.target.store));
+        let keys_before = live.count();
+        let before = (real && engine.info().constant_count).then(|| (engine.count(), keys_before));
+        let mut measurements = self.operations(cells)?;
+        // To count is to scan, for some engines: only where the number may have changed.
+        let worth = engine.info().constant_count || cells.iter().any(|cell| cell.workload.changes_keys());
+        let after = (real && worth).then(|| (engine.count(), live.count()));
+        let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
+        for measurement in &mut measurements {
+            (measurement.keys_before, measurement.keys_after) = (Some(keys_before), Some(live.count()));
+            // A write that failed may or may not be there: it is counted already.
+            if !exact || measurement.errors > 0 {
+                continue;
+            }
+            for (found, expected) in before.iter().chain(&after) {
+                compare_count(measurement, found, *expected);
+            }
+        }
+        Ok(measurements)
+    }
+
+    fn operations(&self, cells: &[Cell]) -> Result<Vec<Measurement>, String> {
+        let Some(first) = cells.first() else { return Ok(Vec::new()) };
+        let engine = &*self.engine;
+        let mut bench = Bench::new(engine, self.data, self.live);
+        bench.sync = fsync(&first.target) == Fsync::Always;
+        bench.in_groups = first.target.commits == Commits::Groups;
+        bench.is_reference = synthetic::is_reference(&first.target.store);
+        bench.counts = cells.iter().any(|cell| cell.workload.counts_allocations);
+        bench.sync_every_second = fsync(&first.target) == Fsync::EverySec;
+        let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
+        let settle = settle(engine);
+        let meter = Meter::new(Some(std::process::id()), self.files, &settle, self.base);
+        let phases = bench.run(&workloads, || meter.read());
+        let usage = phases.first().map(|phase| phase.usage.clone()).unwrap_or_default();
+        let measurement = |(phase, cell): (Phase, &Cell)| phase.measurement(&cell.workload, cells.len());
+        let mut measurements: Vec<_> = phases.into_iter().zip(cells).map(measurement).collect();
+        meter.finish(&usage)?.charge(&mut measurements, cells, self.live.count());
+        Ok(measurements)
+    }
+
+    /// Opens the store again where the next cells have another policy: some engines keep theirs from when they
+    /// are opened.
+    fn under_policy_of(mut self, cells: &[Cell]) -> Result<Self, String> {
+        let target = cells.first().map(|cell| &cell.target).filter(|target| target.persistent);
+        if let Some(policy) = target.map(fsync).filter(|policy| *policy != self.policy) {
+            self.engine.close().map_err(|error| format!("close: {error}"))?;
+            drop(self.engine);
+            self.engine = (self.open_under)(policy)?;
+            self.policy = policy;
+        }
+        Ok(self)
+    }
+
+    /// Does a step that removes keys, and counts those that are left.
+    fn removed(&mut self, cell: &Cell, remove: delete_phases::Remove) -> Result<(), String> {
+        let content =
+            delete_phases::Content { data: self.data, live: self.live, sync: self.policy == Fsync::Always };
+        let before = self.live.count();
+        let mut measurement = remove(&*self.engine, &content, &cell.workload)?;
+        compare_count(&mut measurement, &self.engine.count(), self.live.count());
+        self.push_step(measurement, before);
+        Ok(())
+    }
+
+    /// Adds what was measured of a step that has found so many keys.
+    fn push_step(&mut self, measurement: Measurement, before: u64) {
+        let (keys_before, keys_after) = (Some(before), Some(self.live.count()));
+        self.outcomes.push(Outcome::Measured(Measurement { keys_before, keys_after, ..measurement }));
+    }
+
+    fn compact(self) -> Result<Self, String> {
+        let open = || (self.open_under)(self.policy);
+        let (outcome, engine) = close_reopen::compact(self.engine, self.live, &open)?;
+        let mut session = Self { engine, ..self };
+        match outcome {
+            Outcome::Measured(measurement) => session.push_step(measurement, session.live.count()),
+            other => {
+                if let Outcome::Unsupported(reason) = &other {
+                    session.uncompacted = Some(reason.clone());
+                }
+                session.outcomes.push(other);
+            }
+        }
+        Ok(session)
+    }
+}
+
+/// Reads the values that an engine should hold.
+fn verify(engine: &dyn Engine, data: &Data, live: &Live, job: &Job) -> Verified {
+    let Some(first) = job.cells.first().filter(|_| live.count() > 0) else { return Verified::default() };
+    let reads = first.workload.verification(live.count(), job.verified);
+    Verified::of(Bench::new(engine, data, live).run(&[&reads], Usage::default))
+}
+
+fn settle(engine: &dyn Engine) -> impl Fn() -> Result<(), String> {
+    || engine.settle().map_err(|error| error.to_string())
+}
+
+fn open_options(job: &Job, target: &Target) -> Result<OpenOptions, String> {
+    let location = match target.persistent {
+        true => Location::Path(job.directory.join("store")),
+        false => Location::Memory,
+    };
+    Ok(OpenOptions {
+        cache_size: target.cache_bytes,
+        map_size: job.map_size,
+        max_files: u64::MAX,
+        compression: match target.compression.as_str() {
+            "none" => Compression::None,
+            "lz4" => Compression::Lz4,
+            other => return Err(format!("no compression {other}")),
+        },
+        ..OpenOptions::new(location, fsync(target))
+    })
+}
+
+/// The policy it is opened with; in memory there is nothing to sync.
+fn fsync(target: &Target) -> Fsync {
+    match Level::of(target).durability {
+        Some(Durability::Files(fsync)) => fsync,
+        Some(Durability::Memory) | None => Fsync::No,
+    }
+}
+
+/// Opens it under a policy.
+type OpenUnder<'s> = &'s dyn Fn(Fsync) -> Result<Box<dyn Engine>, String>;
+
+/// Opens the store of a job in a way that may differ from its cells'.
+type OpenAs<'s> = &'s dyn Fn(&OpenOptions) -> Result<Box<dyn Engine>, String>;
+
+/// Opens a store and loads its keys. That is done under `no`, whatever the policy of the cells: an engine
+/// that keeps its policy from when it is opened would sync each batch, and the others only the end.
+fn loaded(
+    open: OpenAs<'_>,
+    options: &OpenOptions,
+    data: &Data,
+    live: &Live,
+    workload: &Workload,
+) -> Result<(Box<dyn Engine>, Option<f64>), String> {
+    if workload.keys == 0 {
+        return Ok((open(options)?, None));
+    }
+    let engine = open(&OpenOptions { fsync: Fsync::No, ..options.clone() })?;
+    let seconds = load(&*engine, data, live, workload)?;
+    if engine.is_memory_only() {
+        return Ok((engine, seconds));
+    }
+    // Under every policy, so that all of them find the engine in the same state.
+    engine.close().map_err(|error| format!("after the load, close: {error}"))?;
+    drop(engine);
+    process::give_back_memory();
+    Ok((open(options)?, seconds))
+}
+
+/// Loads the keys that the first cell wants, unsynced until its end. The time it took, if there are any.
+fn load(engine: &dyn Engine, data: &Data, live: &Live, workload: &Workload) -> Result<Option<f64>, String> {
+    if workload.keys == 0 {
+        return Ok(None);
+    }
+    let (load, begin) = (workload.load(), Instant::now());
+    let phase = Bench::new(engine, data, live).run_here(&load);
+    if let Some(fault) = phase.recorder.measurement(phase.start).first_fault {
+        return Err(format!("load: {fault}"));
+    }
+    engine.sync().map_err(|error| format!("load: {error}"))?;
+    Ok(Some(begin.elapsed().as_secs_f64()))
+}
+
+fn count(engine: &dyn Engine, live: &Live) -> Measurement {
+    let begin = Instant::now();
+    let counted = engine.count();
+    let mut measurement = once(begin);
+    compare_count(&mut measurement, &counted, live.count());
+    measurement
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{bench::result::Size, engine::Kind};
+    use std::cell::RefCell;
+
+    #[test]
+    fn a_load_syncs_at_its_end_only_whatever_the_policy() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = OpenOptions::new(Location::Path(directory.path().join("store")), Fsync::Always);
+        let opened = RefCell::new(Vec::new());
+        let open = |options: &OpenOptions| {
+            opened.borrow_mut().push(options.fsync);
+            Kind::find("map").unwrap().open(options).map_err(|error| error.to_string())
+        };
+        let json = r#"{"name": "get", "mix": {"get": 1}, "keys": 3000, "key_bytes": {"fixed": 16},
+            "value_bytes": {"fixed": 9}, "order": "uniform", "threads": 1, "batch": 1, "seconds": 1.0,
+            "operations": null, "warmup_seconds": 0, "rate": null, "scan_length": 1, "seed": 1}"#;
+        let workload: Workload = serde_json::from_str(json).unwrap();
+        assert_eq!(workload.value_bytes, Size::Fixed(9));
+        let data = Data::new(&workload).unwrap();
+        let live = Live::new(data.capacity());
+        let (engine, seconds) = loaded(&open, &options, &data, &live, &workload).unwrap();
+        assert_eq!(*opened.borrow(), [Fsync::No, Fsync::Always]);
+        assert!(seconds.is_some());
+        assert_eq!((engine.count().unwrap(), live.count()), (3000, 3000));
+    }
+
+    /// A scan of the file of pairs is the first that reads it.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_source_scan_reads_its_file_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("blocks");
+        crate::bench::data::generate(&path, 5000, 1).unwrap();
+        let cell = serde_json::json!({
+            "id": "scan", "table": "", "row": "", "column": "",
+            "target": {"access": "in-process", "store": "file", "persistent": true, "fsync": "no", "cache_bytes": 0,
+                "compression": "none", "address": null, "caveats": []},
+            "workload": {"name": "scan", "mix": {}, "keys": 0, "key_bytes": {"fixed": 32}, "value_bytes": {"fixed": 512},
+                "order": "uniform", "threads": 1, "batch": 1, "seconds": null, "operations": null, "warmup_seconds": 0,
+                "rate": null, "scan_length": 1, "seed": 1, "step": "source-scan", "data": path.to_str()},
+        });
+        let job = Job {
+            cells: vec![serde_json::from_value(cell).unwrap()],
+            directory: directory.path().into(),
+            map_size: 0,
+            server_arguments: Vec::new(),
+            load_arguments: Vec::new(),
+            flush_target: false,
+            cold: false,
+            verified: u64::MAX,
+            server_cpus: None,
+            target_pid: None,
+        };
+        let read = || {
+            let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+            process::field(&text, "rchar:").unwrap()
+        };
+        let before = read();
+        assert!(matches!(measure(&job).unwrap()[..], [Outcome::Measured(_)]));
+        let (length, bytes) = (std::fs::metadata(&path).unwrap().len(), read() - before);
+        assert!((length..2 * length).contains(&bytes), "{bytes} bytes read of {length}");
+    }
+}

@@ -1,0 +1,419 @@
+//! One thread of the driver.
+
+use super::{
+    group_commit::{Seat, Write},
+    target::Bench,
+};
+use crate::{
+    bench::{
+        data::keys::Chooser,
+        plan::workload::Mix,
+        result::{Operation, Workload},
+        run::{
+            clock::Clock,
+            pace::Pace,
+            recorder::{Fault, Recorder},
+        },
+    },
+    engine::{self, Batch, KeyRange},
+};
+use std::{
+    mem,
+    ops::{Bound, ControlFlow},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Bytes of most keys: what a scan keeps of them grows while its allocations are counted.
+const KEY: usize = 256;
+
+/// When a thread stops, whichever comes first.
+pub(super) struct End<'s> {
+    /// Nanoseconds of the clock.
+    pub time: u64,
+    pub operations: u64,
+    pub stop: Option<&'s AtomicBool>,
+}
+
+pub(super) struct Worker<'b> {
+    bench: &'b Bench<'b>,
+    clock: Clock,
+    workload: &'b Workload,
+    chooser: Chooser,
+    pub pace: Pace,
+    pub recorder: Recorder,
+    key: Vec<u8>,
+    scratch: Vec<u8>,
+    /// Of a scan: the key before.
+    last: Vec<u8>,
+    /// Of a scan by prefix: where it ends.
+    range_end: Option<Vec<u8>>,
+    /// Those from `waiting` on are spare.
+    writes: Vec<Write>,
+    waiting: usize,
+    /// Bytes of the values that waiting deletes remove.
+    freed: usize,
+    batch: Batch<'static>,
+    seat: Arc<Seat>,
+}
+
+/// What a read has found.
+#[derive(Clone, Copy, PartialEq)]
+enum Found {
+    Nothing,
+    Right,
+    /// A value of this key, of a version that cannot be there.
+    Stale(u32),
+    Wrong,
+}
+
+impl<'b> Worker<'b> {
+    /// The chooser that those of all threads of a workload are made of.
+    pub fn chooser(bench: &Bench<'_>, workload: &Workload) -> Chooser {
+        let (first, end) = bench.live.range();
+        let keys = end.saturating_sub(first).max(1);
+        Chooser::new(workload.order, keys, workload.seed, u64::from(workload.threads))
+    }
+
+    pub fn new(bench: &'b Bench<'b>, clock: Clock, workload: &'b Workload, chooser: Chooser) -> Self {
+        Self {
+            bench,
+            clock,
+            workload,
+            chooser,
+            pace: Pace::new(None, 0, 0, 1),
+            recorder: Recorder::new(0, workload.slice()),
+            key: Vec::new(),
+            scratch: Vec::with_capacity(KEY),
+            last: Vec::with_capacity(KEY),
+            range_end: None,
+            writes: vec![Write::spare(); workload.batch.max(1) as usize],
+            waiting: 0,
+            freed: 0,
+            batch: Batch::default(),
+            seat: Arc::default(),
+        }
+    }
+
+    /// Does operations of a mix until the end. A mix of nothing does nothing.
+    pub fn run(&mut self, mix: Option<Mix>, end: End<'_>) {
+        let Some(mix) = mix else { return };
+        let mut left = end.operations;
+        let mut now = self.clock.now();
+        while left > 0 && now < end.time && !self.recorder.is_lost() {
+            // Who accompanies a short workload does one operation at least.
+            let began = left < end.operations;
+            if began && end.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                break;
+            }
+            let start = self.pace.next(now);
+            if start > now {
+                if start >= end.time {
+                    break;
+                }
+                Pace::wait(&self.clock, start);
+                self.recorder.began(start, self.clock.now());
+            }
+            left -= 1;
+            let operation = mix.pick(|| self.chooser.random());
+            let Some(time) = self.perform(operation, start) else {
+                self.recorder.fault(Fault::dry(operation));
+                break;
+            };
+            now = time;
+        }
+        self.commit();
+        self.recorder.wait_until(self.clock.now());
+        if self.workload.rate.is_some() && left > 0 && end.time < u64::MAX {
+            self.recorder.wait_until(end.time);
+        }
+        if end.time < u64::MAX
+            && let Some(starts) = self.pace.left(end.time, left)
+        {
+            self.recorder.unstarted(starts, self.recorder.end);
+        }
+    }
+
+    /// Does one operation, and returns the time after it; `None` when no key is left for it.
+    #[inline]
+    fn perform(&mut self, operation: Operation, start: u64) -> Option<u64> {
+        match operation {
+            Operation::Get => {
+                let index = self.choose()?;
+                Some(self.get(index, start))
+            }
+            Operation::GetMiss => Some(self.get_miss(start)),
+            Operation::Update => {
+                let index = self.choose()?;
+                Some(self.update(index, start))
+            }
+            Operation::Insert => self.insert(start),
+            Operation::ReadModifyWrite => {
+                let index = self.choose()?;
+                Some(self.read_modify_write(index, start))
+            }
+            Operation::Scan => {
+                let index = self.choose()?;
+                Some(self.scan(index, start))
+            }
+            Operation::Delete => self.delete(start),
+        }
+    }
+
+    #[inline]
+    fn choose(&mut self) -> Option<u64> {
+        let (first, end) = self.bench.live.range();
+        self.chooser.choose(first, end)
+    }
+
+    #[inline]
+    fn get(&mut self, index: u64, start: u64) -> u64 {
+        let found = self.look_up(index);
+        let now = self.clock.now();
+        match found {
+            Ok(Found::Right) => self.recorder.success(Operation::Get, start, now),
+            // A delete of another thread was faster.
+            Ok(Found::Nothing) if self.bench.live.is_deleted(index) => {
+                self.recorder.success(Operation::Get, start, now);
+            }
+            other => self.bad_read("get", index, other),
+        }
+        now
+    }
+
+    fn get_miss(&mut self, start: u64) -> u64 {
+        let index = self.bench.data.absent(self.chooser.random());
+        let found = self.look_up(index);
+        let now = self.clock.now();
+        match found {
+            Ok(Found::Nothing) => self.recorder.success(Operation::GetMiss, start, now),
+            Ok(_) => {
+                let key = self.key.escape_ascii();
+                self.recorder.fault(Fault::Wrong(format!("get of {key} found a value that nobody wrote")));
+            }
+            Err(error) => self.recorder.fault(Fault::Error(format!("get: {error}"))),
+        }
+        now
+    }
+
+    #[inline]
+    fn look_up(&mut self, index: u64) -> engine::Result<Found> {
+        let (data, versions) = (self.bench.data, &self.bench.live.versions);
+        data.key(index, &mut self.key);
+        let mut found = Found::Nothing;
+        let oldest = versions.oldest(index);
+        let mut visit = |_, value: Option<&[u8]>| {
+            if let Some(value) = value {
+                found = data.check(index, value).map_or(Found::Wrong, Found::Stale);
+            }
+            ControlFlow::Continue(())
+        };
+        self.bench.call(|| self.bench.engine.read(&[&self.key], &mut visit))?;
+        Ok(match found {
+            Found::Stale(version) if versions.allow(index, oldest, version, data.version_bits(index)) => {
+                Found::Right
+            }
+            other => other,
+        })
+    }
+
+    #[cold]
+    fn bad_read(&mut self, what: &str, index: u64, found: engine::Result<Found>) {
+        let key = format!("key {index} ({})", self.key.escape_ascii());
+        self.recorder.fault(match found {
+            Ok(Found::Nothing) => Fault::Miss(format!("{what} of {key} found nothing")),
+            Ok(Found::Stale(version)) => Fault::Wrong(format!(
+                "{what} of {key} found version {version} of its value, which is not the last acknowledged version"
+            )),
+            Ok(_) => Fault::Wrong(format!("{what} of {key} found a value that differs from what was written")),
+            Err(error) => Fault::Error(format!("{what}: {error}")),
+        });
+    }
+
+    /// Adds a write to the batch, with the value of a version or without one.
+    fn add(&mut self, kind: Operation, index: u64, version: Option<u32>, start: u64) {
+        let data = self.bench.data;
+        let Some(write) = self.writes.get_mut(self.waiting) else { return };
+        data.key(index, &mut write.key);
+        match version {
+            Some(version) => data.value(index, version, write.value.get_or_insert_default()),
+            None => write.value = None,
+        }
+        (write.kind, write.index, write.start) = (kind, index, start);
+        self.waiting += 1;
+    }
+
+    fn new_version(&mut self, index: u64) -> u32 {
+        self.bench.live.versions.begin(index, || self.chooser.random())
+    }
+
+    fn update(&mut self, index: u64, start: u64) -> u64 {
+        let version = self.new_version(index);
+        self.add(Operation::Update, index, Some(version), start);
+        self.commit_when_full(start)
+    }
+
+    fn insert(&mut self, start: u64) -> Option<u64> {
+        let index = self.bench.live.insert()?;
+        self.add(Operation::Insert, index, Some(0), start);
+        Some(self.commit_when_full(start))
+    }
+
+    fn delete(&mut self, start: u64) -> Option<u64> {
+        let index = self.bench.live.delete()?;
+        // It frees the value too.
+        self.freed += self.bench.data.value_length(index);
+        self.add(Operation::Delete, index, None, start);
+        Some(self.commit_when_full(start))
+    }
+
+    fn commit_when_full(&mut self, start: u64) -> u64 {
+        if self.waiting < self.writes.len() {
+            // It ends with its batch, and the next one starts when it has joined.
+            return if self.workload.rate.is_some() { start } else { self.clock.now() };
+        }
+        self.commit()
+    }
+
+    /// Writes what waits as one batch. Each write took from its own start until now.
+    fn commit(&mut self) -> u64 {
+        let count = mem::take(&mut self.waiting);
+        if count == 0 {
+            return self.clock.now();
+        }
+        let outcome = self.write(count);
+        let now = self.clock.now();
+        let freed = mem::take(&mut self.freed);
+        if outcome.is_ok() {
+            self.recorder.wrote(freed);
+        }
+        let live = self.bench.live;
+        for write in self.writes.iter().take(count) {
+            if matches!(write.kind, Operation::Update | Operation::ReadModifyWrite) {
+                live.versions.end(write.index, outcome.is_ok());
+            }
+            if let Err(error) = &outcome {
+                self.recorder.fault(Fault::Error(format!("write: {error}")));
+                continue;
+            }
+            if write.kind == Operation::Insert {
+                live.inserted(write.index);
+            }
+            self.recorder.wrote(write.key.len() + write.value.as_ref().map_or(0, Vec::len));
+            self.recorder.success(write.kind, write.start, now);
+        }
+        now
+    }
+
+    fn write(&mut self, count: usize) -> Result<(), String> {
+        if self.bench.in_groups {
+            let writes = mem::take(&mut self.writes);
+            let outcome;
+            (self.writes, outcome) =
+                self.bench.groups.commit(&self.seat, writes, count, |batch| self.bench.write(batch));
+            return outcome;
+        }
+        let mut batch = mem::take(&mut self.batch).recycle();
+        self.writes.iter().take(count).for_each(|write| batch.push(write.op()));
+        let outcome = self.bench.write(&batch);
+        self.batch = batch.recycle();
+        outcome.map_err(|error| error.to_string())
+    }
+
+    /// No other of its kind comes between its read and its write.
+    fn read_modify_write(&mut self, index: u64, start: u64) -> u64 {
+        self.commit();
+        let held = self.bench.hold(index);
+        let found = self.look_up(index);
+        if !matches!(found, Ok(Found::Right)) {
+            drop(held);
+            let now = self.clock.now();
+            match found {
+                // A delete of another thread was faster: nothing is there to be changed.
+                Ok(Found::Nothing) if self.bench.live.is_deleted(index) => {
+                    self.recorder.success(Operation::ReadModifyWrite, start, now);
+                }
+                found => self.bad_read("read-modify-write", index, found),
+            }
+            return now;
+        }
+        let version = self.new_version(index);
+        self.add(Operation::ReadModifyWrite, index, Some(version), start);
+        self.commit()
+    }
+
+    /// Visits pairs from a key on, or those with its prefix, and checks each: its value, its place after the one
+    /// before, and that the scan does not end before it should.
+    fn scan(&mut self, index: u64, start: u64) -> u64 {
+        let (data, length) = (self.bench.data, self.workload.scan_length.max(1));
+        let index = self.bounds(index);
+        let range = KeyRange {
+            start: Bound::Included(&self.key),
+            end: self.range_end.as_deref().map_or(Bound::Unbounded, Bound::Excluded),
+        };
+        let (mut last, mut scratch) = (mem::take(&mut self.last), mem::take(&mut self.scratch));
+        last.clear();
+        let is_whole_key = self.range_end.is_none();
+        let (mut visited, mut fault) = (0, None);
+        let mut visit = |key: &[u8], value: &[u8]| {
+            let right = match visited {
+                0 if is_whole_key => key == self.key.as_slice(),
+                0 => key.starts_with(&self.key),
+                _ => key > last.as_slice(),
+            };
+            let checked = data.index(key, &mut scratch).and_then(|index| data.check(index, value));
+            if !right || checked.is_none() {
+                fault = Some(format!("scan from key {index} visited {} wrongly", key.escape_ascii()));
+                return ControlFlow::Break(());
+            }
+            last.clear();
+            last.extend_from_slice(key);
+            visited += 1;
+            if visited < length { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        let outcome = self.bench.call(|| self.bench.engine.scan(range, &mut visit));
+        (self.last, self.scratch) = (last, scratch);
+        let now = self.clock.now();
+        match (outcome, fault) {
+            (Err(error), _) => self.recorder.fault(Fault::Error(format!("scan: {error}"))),
+            (Ok(()), Some(fault)) => self.recorder.fault(Fault::Wrong(fault)),
+            (Ok(()), None) if visited < length && !self.may_end(index, visited) => {
+                self.recorder
+                    .fault(Fault::Miss(format!("scan from key {index} ended after {visited} pairs")));
+            }
+            (Ok(()), None) => self.recorder.success(Operation::Scan, start, now),
+        }
+        now
+    }
+
+    /// Sets where a scan begins and ends. Returns the number of the first key that it finds.
+    fn bounds(&mut self, index: u64) -> u64 {
+        self.bench.data.key(index, &mut self.key);
+        let Some(length) = self.workload.prefix_bytes else { return index };
+        self.key.truncate(length as usize);
+        self.range_end = engine::prefix_end(&self.key);
+        // Keys in the order of their numbers: those of a prefix follow each other.
+        let together = 1u64 << (8 * (8 - length.min(8)));
+        (index / together * together).max(self.bench.live.range().0)
+    }
+
+    /// Whether a scan may find only `visited` pairs. With hashed keys how many follow is known roughly.
+    fn may_end(&self, index: u64, visited: u32) -> bool {
+        let (first, end) = self.bench.live.range();
+        if self.bench.is_reference || self.bench.live.is_deleted(index) {
+            return true;
+        }
+        // 256 keys and more have a prefix in common; a scan of them ends there.
+        let prefixed = self.workload.prefix_bytes.map(|length| 1u64 << (8 * (8 - length.min(8))));
+        let end = prefixed.map_or(end, |together| end.min((index / together + 1) * together));
+        match self.bench.data.keys() {
+            Some(keys) if keys.is_hashed() => {
+                let expected = keys.share_after(index) * end.saturating_sub(first) as f64;
+                f64::from(visited) + 10.0 * (expected + 10.0).sqrt() >= expected
+            }
+            _ => index + u64::from(visited) >= end,
+        }
+    }
+}

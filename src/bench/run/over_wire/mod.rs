@@ -1,0 +1,143 @@
+//! Cells over the wire: our own load generator against a server process, ours or any other that speaks
+//! RESP.
+
+mod calls;
+mod clients;
+mod pacing_timer;
+mod pipelined_client;
+mod program;
+mod server;
+mod shared;
+
+use super::{
+    job::{Job, unsynced},
+    meter::Meter,
+    process::{Memory, Usage},
+    verification::{Verified, compare_count},
+};
+use crate::bench::{
+    data::{Data, key_ledger::Live},
+    result::{Cell, Measurement, Outcome, Step, Target, Workload},
+};
+pub(super) use program::{find as find_program, version as program_version};
+use server::Server;
+pub(super) use server::stop_server;
+use shared::Bench;
+use std::{sync::Arc, time::Instant};
+
+/// Requests in a pipeline, and clients, while keys are loaded.
+const LOAD_PIPELINE: u32 = 256;
+const LOAD_CLIENTS: u32 = 8;
+
+/// Measures the cells of a job; the text of an error that leaves none of them measured.
+pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
+    let Some(first) = job.cells.first() else { return Ok(Vec::new()) };
+    let data = Data::new(&first.workload).map_err(|error| format!("cannot read the data: {error}"))?;
+    let data = Arc::new(data);
+    let live = Arc::new(Live::new(data.capacity()));
+    let (server, load_seconds) = loaded(job, first, &data, &live)?;
+    let bench = Bench { address: server.address, data, live: Arc::clone(&live) };
+    let settle = || server.settle();
+    let mut measurements: Vec<Measurement> = Vec::new();
+    for cells in job.steps() {
+        if cells.iter().any(|cell| cell.workload.step != Step::Operations) {
+            return Err("over the wire only operations can be measured".into());
+        }
+        let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
+        let keys_before = live.count();
+        let meter = Meter::new(server.pid, server.files.as_ref(), &settle, Memory::default());
+        let phases = bench.run(&workloads, &|| meter.read())?;
+        let usage = phases.first().map(|phase| phase.usage.clone()).unwrap_or_default();
+        let keys = calls::count_keys(server.address);
+        let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
+        let mut step = Vec::new();
+        for (phase, cell) in phases.into_iter().zip(cells) {
+            let mut measurement = phase.measurement(&cell.workload, cells.len());
+            (measurement.keys_before, measurement.keys_after) = (Some(keys_before), Some(live.count()));
+            // A write that failed may or may not be there: it is counted already.
+            if keys.is_err() || (exact && measurement.errors == 0) {
+                compare_count(&mut measurement, &keys, live.count());
+            }
+            step.push(measurement);
+        }
+        meter.finish(&usage)?.charge(&mut step, cells, live.count());
+        measurements.extend(step);
+    }
+    let reopens = can_start_again(&first.target);
+    let mut verified = if reopens { None } else { Some(bench.verify(&first.workload, job.verified)?) };
+    let (close_seconds, closed_size) = server.stop()?;
+    let mut reopen_seconds = None;
+    if reopens {
+        let begin = Instant::now();
+        let server = Server::start(job, &first.target, &job.server_arguments)?;
+        // To open what is empty tells nothing of recovery.
+        reopen_seconds = Some(begin.elapsed().as_secs_f64()).filter(|_| live.count() > 0);
+        verified = Some(Bench { address: server.address, ..bench }.verify(&first.workload, job.verified)?);
+        server.stop()?;
+    }
+    let last = job.cells.len() - job.steps().last().map_or(0, <[Cell]>::len);
+    for (place, measurement) in measurements.iter_mut().enumerate() {
+        measurement.load_seconds = load_seconds;
+        measurement.close_seconds = close_seconds;
+        measurement.reopen_seconds = reopen_seconds;
+        measurement.closed_size = closed_size.filter(|_| place >= last);
+        if let Some(verified) = &verified {
+            verified.add_to(measurement);
+        }
+    }
+    Ok(measurements.into_iter().map(Outcome::Measured).collect())
+}
+
+/// Whether its server is ours to end and to start again over the same files.
+fn can_start_again(target: &Target) -> bool {
+    target.persistent && target.address.is_none()
+}
+
+/// A server that holds the keys that the first cell wants, and how long their load took. As in process they are loaded
+/// under `no`, by a server that ends before the one with the policy of the cells begins.
+fn loaded(
+    job: &Job,
+    first: &Cell,
+    data: &Arc<Data>,
+    live: &Arc<Live>,
+) -> Result<(Server, Option<f64>), String> {
+    let (target, workload) = (&first.target, &first.workload);
+    let start = || Server::start(job, target, &job.server_arguments);
+    if workload.keys == 0 {
+        return Ok((start()?, None));
+    }
+    let again = can_start_again(target);
+    let server = if again { Server::start(job, &unsynced(target), &job.load_arguments)? } else { start()? };
+    let bench = Bench { address: server.address, data: Arc::clone(data), live: Arc::clone(live) };
+    let begin = Instant::now();
+    bench.load(workload)?;
+    server.sync()?;
+    let seconds = Some(begin.elapsed().as_secs_f64());
+    if !again {
+        return Ok((server, seconds));
+    }
+    server.stop().map_err(|error| format!("after the load, {error}"))?;
+    Ok((start()?, seconds))
+}
+
+impl Bench {
+    /// Reads the values that the server should hold.
+    fn verify(&self, workload: &Workload, most: u64) -> Result<Verified, String> {
+        if self.live.count() == 0 {
+            return Ok(Verified::default());
+        }
+        let reads = workload.verification(self.live.count(), most);
+        let reads = Workload { threads: LOAD_CLIENTS, batch: LOAD_PIPELINE, ..reads };
+        Ok(Verified::of(self.run(&[&reads], &Usage::default)?))
+    }
+
+    fn load(&self, workload: &Workload) -> Result<(), String> {
+        let load = Workload { threads: LOAD_CLIENTS, batch: LOAD_PIPELINE, ..workload.load() };
+        for phase in self.run(&[&load], &Usage::default)? {
+            if let Some(fault) = phase.recorder.measurement(phase.start).first_fault {
+                return Err(format!("load: {fault}"));
+            }
+        }
+        Ok(())
+    }
+}

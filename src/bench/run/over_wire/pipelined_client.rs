@@ -1,0 +1,347 @@
+//! One client: sends pipelines of requests and checks every reply. RESP comes from `redis-protocol`, so
+//! that the server's own encoder and decoder are not measured against themselves.
+
+use super::{
+    calls::encode,
+    pacing_timer::Timer,
+    shared::{Bench, End, Role, Shared},
+};
+use crate::bench::{
+    data::{keys::Chooser, value_versions::Oldest},
+    plan::workload::Mix,
+    result::{Operation, Workload},
+    run::{
+        pace::{Pace, Starts},
+        recorder::{Fault, Recorder},
+    },
+};
+use bytes::{Buf, BytesMut};
+use redis_protocol::resp2::{decode::decode_range, types::RangeFrame};
+use std::{cell::RefCell, collections::VecDeque, io, net::SocketAddr, time::Duration};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+/// Bytes that there is room for in each read, at least.
+const READ: usize = 32 << 10;
+
+/// A request whose reply is awaited.
+struct Request {
+    operation: Operation,
+    index: u64,
+    start: u64,
+    /// Of a read: the oldest value that it may find.
+    oldest: Oldest,
+    /// Bytes of key and value that it writes.
+    bytes: usize,
+    /// The second half of a read-modify-write.
+    writes_back: bool,
+}
+
+/// The parts of a client that all clients of a workload begin with.
+#[derive(Clone)]
+pub(super) struct Prototype {
+    chooser: Chooser,
+    depth: usize,
+    seed: u64,
+    /// Whether there is a rate.
+    paced: bool,
+}
+
+pub(super) struct Client {
+    stream: TcpStream,
+    chooser: Chooser,
+    depth: usize,
+    pub pace: Pace,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    output: BytesMut,
+    input: BytesMut,
+    waiting: VecDeque<Request>,
+    /// Read-modify-writes whose read has come: key number and start.
+    to_write_back: VecDeque<(u64, u64)>,
+    /// Taken from the pace but not yet due.
+    due: Option<u64>,
+    /// Where there is a rate.
+    timer: Option<Timer>,
+}
+
+impl Client {
+    pub fn prototype(bench: &Bench, workload: &Workload) -> Prototype {
+        let (first, end) = bench.live.range();
+        let keys = end.saturating_sub(first).max(1);
+        Prototype {
+            chooser: Chooser::new(workload.order, keys, workload.seed, u64::from(workload.threads)),
+            depth: workload.batch.max(1) as usize,
+            seed: workload.salted_seed(),
+            paced: workload.rate.is_some(),
+        }
+    }
+
+    pub async fn connect(address: SocketAddr, prototype: &Prototype, number: u32) -> io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            chooser: prototype.chooser.for_thread(u64::from(number), prototype.seed),
+            depth: prototype.depth,
+            pace: Pace::new(None, 0, 0, 1),
+            key: Vec::new(),
+            value: Vec::new(),
+            output: BytesMut::new(),
+            input: BytesMut::with_capacity(2 * READ),
+            waiting: VecDeque::new(),
+            to_write_back: VecDeque::new(),
+            due: None,
+            timer: prototype.paced.then(Timer::new).transpose()?,
+        })
+    }
+
+    /// Works on a mix until its end; a connection that breaks ends it with an error.
+    pub async fn run(&mut self, shared: &Shared, recorder: &RefCell<Recorder>, mix: &Mix, end: End) {
+        let mut left = end.operations;
+        let outcome = async {
+            while self.fill(shared, recorder, mix, end, &mut left).await? {
+                self.exchange(shared, recorder).await?;
+            }
+            io::Result::Ok(())
+        };
+        if let Err(error) = outcome.await {
+            recorder.borrow_mut().fault(Fault::Error(format!("connection: {error}")));
+        } else if end.time < u64::MAX {
+            let mut recorder = recorder.borrow_mut();
+            self.give_up(&mut recorder, end.time, left, shared.clock.now());
+            if self.timer.is_some() && left > 0 {
+                recorder.wait_until(end.time);
+            }
+        }
+    }
+
+    /// Counts what should have begun before the time was over.
+    fn give_up(&mut self, recorder: &mut Recorder, end: u64, left: u64, now: u64) {
+        if let Some(due) = self.due.take().filter(|due| *due < end && left > 0) {
+            recorder.unstarted(Starts { first: due as f64, interval: 0.0, count: 1 }, now);
+        }
+        if let Some(starts) = self.pace.left(end, left) {
+            recorder.unstarted(starts, now);
+        }
+    }
+
+    /// Puts requests that are due into the pipeline, waiting for one if need be. False at the end.
+    async fn fill(
+        &mut self,
+        shared: &Shared,
+        recorder: &RefCell<Recorder>,
+        mix: &Mix,
+        end: End,
+        left: &mut u64,
+    ) -> io::Result<bool> {
+        while let Some((index, start)) = self.to_write_back.pop_front() {
+            self.set(&shared.bench, Operation::ReadModifyWrite, index, start);
+        }
+        while self.waiting.len() < self.depth {
+            let now = shared.clock.now();
+            // Who accompanies a short workload does one operation at least.
+            let began = *left < end.operations;
+            let stopped =
+                began && end.role == Role::Follower && shared.stop.load(std::sync::atomic::Ordering::Relaxed);
+            if *left == 0 || now >= end.time || stopped || recorder.borrow().is_lost() {
+                break;
+            }
+            let start = self.due.take().unwrap_or_else(|| self.pace.next(now));
+            if start > now {
+                if start >= end.time {
+                    break;
+                }
+                self.due = Some(start);
+                if !self.waiting.is_empty() {
+                    break;
+                }
+                if let Some(timer) = &self.timer {
+                    timer.sleep(Duration::from_nanos(start - now)).await?;
+                    recorder.borrow_mut().began(start, shared.clock.now());
+                }
+                continue;
+            }
+            *left -= 1;
+            if let Err(fault) = self.request(&shared.bench, start, mix) {
+                recorder.borrow_mut().fault(fault);
+                *left = 0;
+            }
+        }
+        Ok(!self.waiting.is_empty())
+    }
+
+    /// Adds the next request of the mix. A fault when no key is left for it.
+    fn request(&mut self, bench: &Bench, start: u64, mix: &Mix) -> Result<(), Fault> {
+        let operation = mix.pick(|| self.chooser.random());
+        let (first, last) = bench.live.range();
+        let index = match operation {
+            Operation::Get | Operation::Update | Operation::ReadModifyWrite => {
+                self.chooser.choose(first, last)
+            }
+            Operation::GetMiss => Some(bench.data.absent(self.chooser.random())),
+            Operation::Insert => bench.live.insert(),
+            Operation::Delete => bench.live.delete(),
+            // No command of Redis scans a range of keys; the plan has refused it.
+            Operation::Scan => None,
+        };
+        let index = index.ok_or_else(|| Fault::dry(operation))?;
+        match operation {
+            Operation::Update | Operation::Insert => self.set(bench, operation, index, start),
+            _ => {
+                bench.data.key(index, &mut self.key);
+                let name: &[u8] = if operation == Operation::Delete { b"DEL" } else { b"GET" };
+                encode(&mut self.output, &[name, &self.key]);
+                let bytes = match operation {
+                    Operation::Delete => self.key.len() + bench.data.value_length(index),
+                    _ => 0,
+                };
+                let oldest = bench.live.versions.oldest(index);
+                self.waiting.push_back(Request {
+                    operation,
+                    index,
+                    start,
+                    oldest,
+                    bytes,
+                    writes_back: false,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, bench: &Bench, operation: Operation, index: u64, start: u64) {
+        let version = match operation {
+            Operation::Insert => 0,
+            _ => bench.live.versions.begin(index, || self.chooser.random()),
+        };
+        bench.data.key(index, &mut self.key);
+        bench.data.value(index, version, &mut self.value);
+        encode(&mut self.output, &[b"SET", &self.key, &self.value]);
+        let writes_back = operation == Operation::ReadModifyWrite;
+        let bytes = self.key.len() + self.value.len();
+        self.waiting.push_back(Request {
+            operation,
+            index,
+            start,
+            oldest: Oldest::default(),
+            bytes,
+            writes_back,
+        });
+    }
+
+    /// Sends the pipeline and takes all its replies. Both at once: a server may answer before it has read
+    /// everything, and stop reading until the answers are taken.
+    async fn exchange(&mut self, shared: &Shared, recorder: &RefCell<Recorder>) -> io::Result<()> {
+        let (mut reader, mut writer) = self.stream.split();
+        let (input, waiting, to_write_back) = (&mut self.input, &mut self.waiting, &mut self.to_write_back);
+        let read = async {
+            while !waiting.is_empty() {
+                input.reserve(READ);
+                if reader.read_buf(input).await? == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                let now = shared.clock.now();
+                let mut recorder = recorder.borrow_mut();
+                while let Some((frame, length)) = next(input)? {
+                    let Some(request) = waiting.pop_front() else {
+                        return Err(io::Error::other("a reply that nobody asked for"));
+                    };
+                    if settle(&shared.bench, &request, &frame, input, now, &mut recorder) {
+                        to_write_back.push_back((request.index, request.start));
+                    }
+                    input.advance(length);
+                }
+            }
+            Ok(())
+        };
+        tokio::try_join!(writer.write_all(&self.output), read)?;
+        self.output.clear();
+        Ok(())
+    }
+}
+
+fn next(bytes: &[u8]) -> io::Result<Option<(RangeFrame, usize)>> {
+    match bytes {
+        [] => Ok(None),
+        _ => decode_range(bytes).map_err(io::Error::other),
+    }
+}
+
+/// Checks a reply and counts its operation. Whether what was read is now to be written back.
+fn settle(
+    bench: &Bench,
+    request: &Request,
+    frame: &RangeFrame,
+    bytes: &[u8],
+    now: u64,
+    recorder: &mut Recorder,
+) -> bool {
+    let part = |range: &(usize, usize)| bytes.get(range.0..range.1).unwrap_or_default();
+    let (operation, index) = (request.operation, request.index);
+    let reads = !request.writes_back
+        && matches!(operation, Operation::Get | Operation::GetMiss | Operation::ReadModifyWrite);
+    let fault = match frame {
+        RangeFrame::Error(range) => Fault::Error(format!("{operation:?}: {}", part(range).escape_ascii())),
+        RangeFrame::BulkString(range) if reads && operation != Operation::GetMiss => {
+            match bench.data.check(index, part(range)) {
+                Some(version) if !is_current(bench, request, version) => Fault::Wrong(format!(
+                    "GET of key {index} found version {version} of its value, which is not the last acknowledged \
+                    version"
+                )),
+                Some(_) if operation == Operation::ReadModifyWrite => return true,
+                Some(_) => return count(bench, request, now, recorder),
+                None => Fault::Wrong(format!(
+                    "GET of key {index} found a value that differs from what was written"
+                )),
+            }
+        }
+        RangeFrame::Null if reads => match operation {
+            Operation::GetMiss => return count(bench, request, now, recorder),
+            _ if bench.live.is_deleted(index) => return count(bench, request, now, recorder),
+            _ => Fault::Miss(format!("GET of key {index} found nothing")),
+        },
+        RangeFrame::SimpleString(range) if !reads && part(range) == b"OK" => {
+            return count(bench, request, now, recorder);
+        }
+        RangeFrame::Integer(1) if operation == Operation::Delete => {
+            return count(bench, request, now, recorder);
+        }
+        RangeFrame::Integer(0) if operation == Operation::Delete => {
+            Fault::Miss(format!("DEL of key {index} found nothing"))
+        }
+        other => Fault::Wrong(format!("{operation:?} of key {index} was answered with {other:?}")),
+    };
+    if request.updates() {
+        bench.live.versions.end(index, false);
+    }
+    recorder.fault(fault);
+    false
+}
+
+fn is_current(bench: &Bench, request: &Request, version: u32) -> bool {
+    let bits = bench.data.version_bits(request.index);
+    bench.live.versions.allow(request.index, request.oldest, version, bits)
+}
+
+impl Request {
+    /// Whether it replaces a value.
+    fn updates(&self) -> bool {
+        self.writes_back || self.operation == Operation::Update
+    }
+}
+
+/// Counts an operation that did what it should; nothing is to be written back.
+fn count(bench: &Bench, request: &Request, now: u64, recorder: &mut Recorder) -> bool {
+    if request.updates() {
+        bench.live.versions.end(request.index, true);
+    }
+    if request.operation == Operation::Insert {
+        bench.live.inserted(request.index);
+    }
+    recorder.wrote(request.bytes);
+    recorder.success(request.operation, request.start, now);
+    false
+}
