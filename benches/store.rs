@@ -119,7 +119,7 @@ impl Work for Sets<'_> {
         panic!("the commit failed: {error}");
     }
 
-    fn weight(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.pairs.len() * 64
     }
 }
@@ -220,7 +220,7 @@ fn submit_all<'p>(
 fn submit<'p>(queue: &CommitQueue<Sets<'p>>, pairs: &'p [(Key, &'p [u8])], client: &Arc<Client>) {
     client.answered.store(false, Ordering::Relaxed);
     if queue.push(Sets { pairs, done: false, client: Some(client.clone()) }) {
-        queue.kick();
+        queue.wake();
     }
     while !client.answered.load(Ordering::Acquire) {
         thread::park();

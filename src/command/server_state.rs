@@ -10,7 +10,7 @@ use super::state::{
 use crate::{
     engine::Fsync,
     resp::Reply,
-    store::{Space, Store},
+    store::{Database, Store},
 };
 use crossbeam_utils::CachePadded;
 use std::{
@@ -78,7 +78,7 @@ pub struct Session {
     /// Whether it may use all commands: it has given the password, or there is none.
     pub authenticated: bool,
     /// The database it has chosen.
-    pub space: Space,
+    pub space: Database,
     /// What follows the current reply.
     pub after: After,
     /// Which requests are answered.
@@ -105,7 +105,7 @@ impl Session {
         Self {
             member: context.clients.enter(id, peer, local),
             authenticated: context.live.password().is_none(),
-            space: Space::default(),
+            space: Database::default(),
             after: After::Continue,
             replies: Replies::On,
             forget: false,

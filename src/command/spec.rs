@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     resp::{Args, Reply, parse_integer},
-    store::{self, Entry, Keyspace, Space, Txn},
+    store::{self, Database, Entry, Keyspace, Txn},
 };
 use hashbrown::HashMap;
 
@@ -103,14 +103,14 @@ pub enum Write {
 pub type WriteCommand = for<'g> fn(Args<'g>, &mut Txn<'g>, &mut Reply) -> Result<(), Error>;
 
 /// The database of that number, in Redis' words if there is none.
-pub fn database(word: &[u8]) -> Result<Space, Error> {
+pub fn database(word: &[u8]) -> Result<Database, Error> {
     let number = parse_integer(word).ok_or(NOT_AN_INTEGER)?;
     if i32::try_from(number).is_err() {
         let text = format!("ERR value is out of range, value must between {} and {}", i32::MIN, i32::MAX);
         return Err(Error::Words(text.into()));
     }
     let number = u8::try_from(number).ok().filter(|number| *number < DATABASES);
-    number.map(Space::new).ok_or(Error::Text("ERR DB index is out of range"))
+    number.map(Database::new).ok_or(Error::Text("ERR DB index is out of range"))
 }
 
 /// How many databases there are.

@@ -89,7 +89,7 @@ impl<'a> Batch<'a> {
         let mut parts = self.parts.iter().peekable();
         for (number, op) in self.ops.iter().enumerate() {
             while parts.next_if(|part| part.0 <= number).is_some() {
-                batch.end_part();
+                batch.end_client();
             }
             batch.push(match *op {
                 Op::Put { key, .. } => Op::Put { key, value: values.next().unwrap_or_default() },
@@ -109,7 +109,7 @@ impl<'a> Batch<'a> {
 
     /// Ends a part: the writes before and after this need not become visible together, though they are
     /// durable together. What is not divided is one part.
-    pub fn end_part(&mut self) {
+    pub fn end_client(&mut self) {
         self.parts.push((self.ops.len(), self.bytes));
     }
 
@@ -223,7 +223,7 @@ mod tests {
         for writes in [1, 1, 3, 1] {
             (0..writes).for_each(|_| batch.put(b"key", b"value"));
             assert_eq!(pieces(&batch, (100, 100)), [(batch.len(), batch.bytes())]);
-            batch.end_part();
+            batch.end_client();
         }
         assert_eq!(pieces(&batch, (2, 100)), [(2, 16), (3, 24), (1, 8)]);
         assert_eq!(pieces(&batch, (100, 15)), [(1, 8), (1, 8), (3, 24), (1, 8)]);
@@ -231,7 +231,7 @@ mod tests {
         batch.clear();
         batch.put(b"key", b"value");
         assert_eq!(writes(&batch, (2, 100)), 1);
-        batch.end_part();
+        batch.end_client();
         batch.put(b"key", b"value");
         assert_eq!(writes(&batch, (1, 100)), 2);
     }
@@ -240,10 +240,10 @@ mod tests {
     fn other_values_are_in_the_same_parts() {
         let mut batch = Batch::default();
         batch.put(b"a", b"long value");
-        batch.end_part();
+        batch.end_client();
         batch.delete(b"b");
         batch.put(b"c", b"another");
-        batch.end_part();
+        batch.end_client();
         let other = batch.with_values([&b"1"[..], b"2"]);
         let put = |key, value| Op::Put { key, value };
         assert_eq!(other.ops(), [put(b"a", b"1"), Op::Delete { key: b"b" }, put(b"c", b"2")]);

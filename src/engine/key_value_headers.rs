@@ -20,16 +20,16 @@ pub const MARK: [u8; 8] = *b"\xffkvbench";
 pub const VALUE_HEAD: usize = MARK.len() + size_of::<u64>();
 
 /// Length of what stands before a key of another database than 0.
-pub const KEY_HEAD: usize = MARK.len() + 1;
+pub const KEY_HEADER: usize = MARK.len() + 1;
 
 /// Behind [`MARK`], in place of a database: a record of the layer itself.
 pub const OWN: u8 = 0xff;
 
 /// The record that is there since a value was given a deadline for the first time.
-pub const EXPIRES: [u8; KEY_HEAD] = *b"\xffkvbench\xff";
+pub const EXPIRES: [u8; KEY_HEADER] = *b"\xffkvbench\xff";
 
 /// The record that is there since a key was stored with a head for the first time.
-pub const SPACES: [u8; KEY_HEAD + 1] = *b"\xffkvbench\xffd";
+pub const SPACES: [u8; KEY_HEADER + 1] = *b"\xffkvbench\xffd";
 
 /// Header of a value that was corrupt when it was written anew, so that it stays corrupt: [`MARK`] and an expiration time that
 /// no value has.
@@ -61,7 +61,7 @@ pub fn is_corrupt(stored: &[u8]) -> bool {
     may_be_marked(stored) && stored.starts_with(&CORRUPT)
 }
 
-/// What is stored as `stored`.
+/// What is stored as `encode_key`.
 #[inline(always)]
 pub fn entry(stored: &[u8]) -> Entry<'_> {
     if may_be_marked(stored) { marked_entry(stored) } else { Entry { value: stored, deadline: 0 } }
@@ -86,13 +86,13 @@ pub fn value_head(deadline: u64) -> [u8; VALUE_HEAD] {
 }
 
 /// What stands before a key of `database`.
-pub fn key_head(database: u8) -> [u8; KEY_HEAD] {
-    let mut head = [database; KEY_HEAD];
+pub fn key_head(database: u8) -> [u8; KEY_HEADER] {
+    let mut head = [database; KEY_HEADER];
     head.first_chunk_mut().into_iter().for_each(|mark| *mark = MARK);
     head
 }
 
-/// The database and the key that are stored as `stored`; `None` for a record of the layer itself.
+/// The database and the key that are stored as `encode_key`; `None` for a record of the layer itself.
 #[inline(always)]
 pub fn key(stored: &[u8]) -> Option<(u8, &[u8])> {
     if may_be_marked(stored) { marked_key(stored) } else { Some((0, stored)) }

@@ -173,7 +173,7 @@ pub trait Engine: Send + Sync {
     /// to go on, 0 at the end. `visit` may ask for a pause, which may come after some more pairs. The walk is no
     /// snapshot, but a key that is there all the time is visited. Only of use without order: in order, a walk
     /// is a row of scans, each from behind the last key. What cannot pause visits everything.
-    fn walk(&self, _position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
+    fn scan_step(&self, _position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
         walk_at_once(self, visit)
     }
 
@@ -183,7 +183,7 @@ pub trait Engine: Send + Sync {
     ///
     /// Those of [`Engine::walk`].
     fn walk_each(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
-        self.walk(position, &mut |key, value| visit(key, Ok(value)))
+        self.scan_step(position, &mut |key, value| visit(key, Ok(value)))
     }
 
     /// The exact number of keys.

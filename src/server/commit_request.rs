@@ -136,7 +136,7 @@ impl Work for Box<Exchange> {
         }
     }
 
-    fn weight(&self) -> usize {
+    fn bytes(&self) -> usize {
         let transaction = self.transaction.as_ref().map_or(0, |transaction| transaction.weight());
         let value = if self.works_on_large { LARGE_WEIGHT } else { 0 };
         transaction + self.input.len() + value

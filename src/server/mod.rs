@@ -110,7 +110,7 @@ pub fn serve(
     writers.stop(&shared);
     let store = &shared.context.store;
     let closed = store.close().map_err(Error::Close);
-    let fault = store.fault().map_or(Ok(()), |fault| Err(Error::Fault(fault.into())));
+    let fault = store.read_only_cause().map_or(Ok(()), |fault| Err(Error::Fault(fault.into())));
     if !store.reads_may_wait() {
         // To free tens of millions of keys one by one takes many seconds; the end of the process frees them at once.
         mem::forget(shared.clone());
@@ -165,7 +165,7 @@ impl Writers {
         let context = shared.context.clone();
         let note = move |time| context.spikes.note(event::EXPIRE, time);
         let target = store.clone();
-        let remover = spawn("expire".into(), move || target.remove_expired(note))?;
+        let remover = spawn("expire".into(), move || target.run_active_expiration(note))?;
         let mut writers = Self { committer: None, reader: None, syncer: None, remover };
         if store.is_memory_only() {
             return Ok(writers);

@@ -3,7 +3,7 @@
 use crate::{
     command::{self, Action, Error, Lookup, Read, Spec},
     resp::{Args, Reply, Requests},
-    store::{self, Entry, Moment},
+    store::{self, Entry, ExpirationClock},
 };
 
 /// The shape and the arguments of request `index`, when it reads.
@@ -80,19 +80,19 @@ impl ReadCursor {
         read: Read,
         args: Args<'_>,
         stored: Option<&[u8]>,
-        moment: &Moment,
+        moment: &ExpirationClock,
         reply: &mut Reply,
     ) {
         // First of all GET, and for that no more than it needs.
         if let Read::One(answer) = read {
-            let value = moment.live(stored);
+            let value = moment.unexpired(stored);
             self.found.note(value.is_some());
             answer(args, value, reply);
             self.at += 1;
             self.reply_start = reply.len();
             return;
         }
-        let (keys, value) = (args.len() - 1, moment.live(stored));
+        let (keys, value) = (args.len() - 1, moment.unexpired(stored));
         self.now.note(value.is_some());
         match read {
             Read::Entry(answer) | Read::Whole(answer) => {

@@ -12,7 +12,7 @@ use crate::{
     },
     engine::VisitValue,
     resp::{Args, Input, Partial, Reply, Requests},
-    store::{self, Moment, Space, Store},
+    store::{self, Database, ExpirationClock, Store},
 };
 use bumpalo::Bump;
 use std::{mem, ops::ControlFlow};
@@ -64,7 +64,7 @@ pub(super) struct Exchange {
     /// What the reads of the run have found.
     pub(super) found: Found,
     /// The database that its client has chosen.
-    pub space: Space,
+    pub space: Database,
     /// The client's transaction, while there is something to do for it.
     pub transaction: Option<Box<Transaction>>,
 }
@@ -117,7 +117,7 @@ impl Exchange {
             home: None,
             keys: Vec::new(),
             found: Found::default(),
-            space: Space::default(),
+            space: Database::default(),
             transaction: None,
         }
     }
@@ -170,7 +170,8 @@ impl Exchange {
         let requests = self.requests.from(0, self.input.bytes());
         for (lookup, args) in self.lookups.iter_mut().zip(requests) {
             if let Lookup::Known(spec) = *lookup {
-                let mut keys = spec.keys_of(args).map(|key| store.slot(self.space.stored(key, &Bump::new())));
+                let mut keys =
+                    spec.keys_of(args).map(|key| store.slot(self.space.encode_key(key, &Bump::new())));
                 let first = keys.next();
                 if first.is_some() && keys.any(|slot| Some(slot) != first) {
                     *lookup = Lookup::CrossSlot(spec);
@@ -343,7 +344,7 @@ impl Exchange {
     ) -> (usize, bool) {
         let (first, mut too_much, mut walked) = (self.next, false, 0);
         let mut keys = recycle(mem::take(&mut self.keys));
-        let (arena, moment) = (Bump::new(), Moment::default());
+        let (arena, moment) = (Bump::new(), ExpirationClock::default());
         let mut cursor = ReadCursor::new(self.next, self.reply.len());
         let (lookups, requests, data) = (&self.lookups, &self.requests, self.input.bytes());
         // Bounded, because what a full reply leaves over is listed again.
@@ -429,7 +430,7 @@ impl Exchange {
 fn list_keys<'k>(
     run: &[Lookup],
     requests: impl Iterator<Item = Args<'k>>,
-    space: Space,
+    space: Database,
     arena: &'k Bump,
     keys: &mut Vec<&'k [u8]>,
 ) {
@@ -438,9 +439,9 @@ fn list_keys<'k>(
             Lookup::Known(Spec {
                 action: Action::Read(Read::One(_) | Read::Entry(_) | Read::Whole(_)),
                 ..
-            }) => keys.push(space.stored(args.get(1), arena)),
+            }) => keys.push(space.encode_key(args.get(1), arena)),
             Lookup::Known(Spec { action: Action::Read(Read::Each(_) | Read::Count(_)), .. }) => {
-                keys.extend(args.from(1).map(|key| space.stored(key, arena)));
+                keys.extend(args.from(1).map(|key| space.encode_key(key, arena)));
             }
             _ => {}
         }

@@ -122,7 +122,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Ok(committed.map_err(|_| io::Error::other("the committing thread is gone"))?);
         }
         // Else it would wait on the worker, and all other clients of that.
-        if is_large || store.is_busy() {
+        if is_large || store.has_long_commit() {
             let store = store.clone();
             let commit = spawn_blocking(move || {
                 let group = slice::from_mut(&mut exchange);

@@ -4,7 +4,7 @@ use super::{read_batch::Found, through::read_through};
 use crate::{
     command::{self, Action, Context, Spec, Write, chosen_protocol, database, subcommand},
     resp::{Args, Protocol, Record, Reply},
-    store::{Space, Store, Txn, Watch},
+    store::{Database, Store, Txn, Watch},
 };
 use std::{
     collections::{HashSet, VecDeque},
@@ -202,7 +202,7 @@ impl Transaction {
     }
 
     /// Carries out the task: `args` are those of WATCH.
-    pub fn run<'g>(&'g mut self, args: Args<'g>, space: Space, txn: &mut Txn<'g>, reply: &mut Reply) {
+    pub fn run<'g>(&'g mut self, args: Args<'g>, space: Database, txn: &mut Txn<'g>, reply: &mut Reply) {
         match self.task {
             Some(Task::Watch) => self.watch(args, txn, reply),
             Some(Task::Execute) => self.execute(space, txn, reply),
@@ -227,7 +227,7 @@ impl Transaction {
         reply.ok();
     }
 
-    fn execute<'g>(&'g mut self, mut space: Space, txn: &mut Txn<'g>, reply: &Reply) {
+    fn execute<'g>(&'g mut self, mut space: Database, txn: &mut Txn<'g>, reply: &Reply) {
         let Self { queue: Some(queue), executed, watched, .. } = self else { return };
         let (replies, protocol) = (reply.aside(), reply.protocol());
         *executed = Executed { replies, protocol, ..Executed::default() };
@@ -366,7 +366,7 @@ const HELLO: &str = "hello";
 fn run_one<'g>(
     spec: &Spec,
     args: Args<'g>,
-    space: &mut Space,
+    space: &mut Database,
     txn: &mut Txn<'g>,
     found: &mut Found,
     reply: &mut Reply,

@@ -148,8 +148,8 @@ impl Local {
     pub async fn kick(self: Rc<Self>) {
         loop {
             self.submitted.notified().await;
-            self.shared.queue.kick();
-            self.shared.reads.kick();
+            self.shared.queue.wake();
+            self.shared.reads.wake();
         }
     }
 

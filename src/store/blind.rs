@@ -32,7 +32,7 @@ impl Work for Puts {
             outcomes.iter().map(|outcome| outcome.as_ref().copied().map_err(ToString::to_string)).collect();
     }
 
-    fn weight(&self) -> usize {
+    fn bytes(&self) -> usize {
         0
     }
 
@@ -53,7 +53,7 @@ fn requests_of_blind_works_are_committed_one_by_one() {
         group.iter().map(|work| work.outcomes.iter().map(Result::is_err).collect()).collect();
     assert_eq!(failed, [&[true, false, false][..], &[false], &[false, false]]);
     assert!(matches!(&group[0].outcomes[0], Err(error) if error.contains("a test")));
-    assert_eq!((shared.data().commits, store.fault()), (6, None));
+    assert_eq!((shared.data().commits, store.read_only_cause()), (6, None));
     let keys: Vec<_> = shared.data().values.keys().cloned().collect();
     assert_eq!(keys, ["a1", "b", "c", "d", "e"].map(|key| key.as_bytes().to_vec()));
 }
@@ -64,5 +64,5 @@ fn failure_that_leaves_it_unknown_what_was_written_stops_writes_of_blind_works()
     let store = shared.store();
     shared.data().failures.push_back(Failure::Library { engine: "shared", message: "a test".into() });
     store.commit(&mut [Puts { keys: &["a", "b"], outcomes: Vec::new() }]);
-    assert!(store.fault().is_some_and(|fault| fault.contains("a test")));
+    assert!(store.read_only_cause().is_some_and(|fault| fault.contains("a test")));
 }

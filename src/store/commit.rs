@@ -1,6 +1,6 @@
 //! Committing a group: one batch of the engine, and whom it is told when that fails.
 
-use super::{Error, Scratch, Store, Txn, Work, own::Own, written::Written};
+use super::{Error, Scratch, Store, Txn, Work, own::MarkerRecords, written::CommitPayload};
 use crate::engine::{self, Batch, Fsync, Op};
 use bumpalo::Bump;
 use std::{
@@ -21,30 +21,30 @@ const KEPT: usize = 1 << 20;
 /// Why a group was not committed.
 struct Failure {
     error: Error,
-    after: After,
+    after: OnFailure,
 }
 
 /// What is to be done with a group after its commit has failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum After {
+enum OnFailure {
     /// Its halves are tried: the engine is as it was before.
     Split,
     /// It is run again: others wrote what it had read.
     Rerun,
     /// Its clients are told. Later groups may succeed.
-    Tell,
+    Report,
     /// The same, and nothing is written any more.
-    Stop,
+    SetReadOnly,
 }
 
-impl After {
+impl OnFailure {
     fn of(error: &engine::Error) -> Self {
         use engine::Error::{Conflict, Unavailable, Unknown};
         match error {
             Conflict { .. } => Self::Rerun,
-            Unavailable { .. } | Unknown { .. } => Self::Tell,
+            Unavailable { .. } | Unknown { .. } => Self::Report,
             error if error.is_undone() => Self::Split,
-            _ => Self::Stop,
+            _ => Self::SetReadOnly,
         }
     }
 }
@@ -52,12 +52,12 @@ impl After {
 /// Pauses between attempts at the same group, longer ones from time to time, and of different lengths in different
 /// processes.
 #[derive(Default)]
-struct Attempts {
+struct Backoff {
     begin: Option<Instant>,
     pause: Duration,
 }
 
-impl Attempts {
+impl Backoff {
     /// A group that others are in the way of is given up after this.
     const PATIENCE: Duration = Duration::from_secs(10);
     const LONGEST: Duration = Duration::from_millis(100);
@@ -79,23 +79,23 @@ impl Store {
     /// processes changed meanwhile is run again.
     /// Where there are slots, the parts are committed one by one.
     pub fn commit<W: Work>(&self, group: &mut [W]) {
-        if self.is_sharded() { self.commit_in_lanes(group) } else { self.commit_together(group) }
+        if self.is_sharded() { self.commit_by_slot(group) } else { self.commit_group(group) }
     }
 
-    pub(super) fn commit_together<W: Work>(&self, group: &mut [W]) {
-        let mut attempts = Attempts::default();
+    pub(super) fn commit_group<W: Work>(&self, group: &mut [W]) {
+        let mut attempts = Backoff::default();
         let failure = loop {
             let Err(failure) = self.attempt(group) else { return };
-            if failure.after != After::Rerun || !attempts.pause() {
+            if failure.after != OnFailure::Rerun || !attempts.pause() {
                 break failure;
             }
             group.iter_mut().for_each(Work::rewind);
         };
-        if failure.after == After::Split && group.len() > 1 {
+        if failure.after == OnFailure::Split && group.len() > 1 {
             let (first, second) = group.split_at_mut(group.len() / 2);
             for half in [first, second] {
                 half.iter_mut().for_each(Work::rewind);
-                self.commit_together(half);
+                self.commit_group(half);
             }
             return;
         }
@@ -107,7 +107,7 @@ impl Store {
     fn report(&self, failure: &Failure) {
         let is_news = match failure.error {
             Error::Long | Error::CrossSlot => false,
-            _ => failure.after != After::Split || !self.is_full.swap(true, Ordering::Relaxed),
+            _ => failure.after != OnFailure::Split || !self.is_full.swap(true, Ordering::Relaxed),
         };
         if is_news {
             log::error!("commit failed: {}", failure.error);
@@ -127,7 +127,7 @@ impl Store {
                 start = end;
             }
         } else {
-            let error = self.latch_panic();
+            let error = self.set_read_only();
             works.iter_mut().for_each(|work| work.fail(&error));
         }
     }
@@ -138,10 +138,10 @@ impl Store {
         let (mut txn, mut ends) = (Txn::new(self, &arena, Batch::default(), own), Vec::new());
         for work in works {
             work.run(&mut txn);
-            txn.end_part();
+            txn.end_client();
             ends.push(txn.parts());
         }
-        let Written { batch, deadlines, own, .. } = txn.into_written();
+        let CommitPayload { batch, deadlines, own, .. } = txn.into_written();
         let outcomes = self.engine.write_parts(&batch, self.policy.is(Fsync::Always));
         self.note(&deadlines, own);
         let is_written = outcomes.iter().any(Result::is_ok);
@@ -165,7 +165,7 @@ impl Store {
         (outcomes, ends)
     }
 
-    /// The same for a group that takes long: others are told so by [`Store::is_busy`], unless it is carried out
+    /// The same for a group that takes long: others are told so by [`Store::has_long_commit`], unless it is carried out
     /// beside theirs.
     pub fn commit_long<W: Work>(&self, group: &mut [W]) {
         let alone = self.beside(group).is_none();
@@ -176,14 +176,14 @@ impl Store {
 
     /// Whether a commit has to wait for one that takes long.
     #[inline]
-    pub fn is_busy(&self) -> bool {
+    pub fn has_long_commit(&self) -> bool {
         self.long.load(Ordering::Relaxed) > 0
     }
 
     /// The work that is carried out beside others.
     fn beside<'g, W: Work>(&self, group: &'g mut [W]) -> Option<&'g mut W> {
         match group {
-            [work] if work.weight() > LARGE && work.is_blind() && self.is_memory_only() => Some(work),
+            [work] if work.bytes() > LARGE && work.is_blind() && self.is_memory_only() => Some(work),
             _ => None,
         }
     }
@@ -193,19 +193,19 @@ impl Store {
         Err(match outcome {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => self.failure(error),
-            Err(_) => Failure { error: self.latch_panic(), after: After::Stop },
+            Err(_) => Failure { error: self.set_read_only(), after: OnFailure::SetReadOnly },
         })
     }
 
     /// Decides what is done after an error, and stops writes if that is nothing.
     fn failure(&self, error: Error) -> Failure {
         let after = match &error {
-            Error::Engine(error) => After::of(error),
-            Error::Long => After::Split,
-            Error::CrossSlot => After::Tell,
-            Error::Refused(_) => After::Stop,
+            Error::Engine(error) => OnFailure::of(error),
+            Error::Long => OnFailure::Split,
+            Error::CrossSlot => OnFailure::Report,
+            Error::ReadOnly(_) => OnFailure::SetReadOnly,
         };
-        if let (After::Stop, Error::Engine(error)) = (after, &error) {
+        if let (OnFailure::SetReadOnly, Error::Engine(error)) = (after, &error) {
             let _first = self.fault.set(error.to_string());
         }
         Failure { error, after }
@@ -240,10 +240,10 @@ impl Store {
         let mut txn = Txn::new(self, arena, mem::take(batch).recycle(), own);
         for work in group {
             work.run(&mut txn);
-            txn.end_part();
+            txn.end_client();
         }
         let is_given_up = txn.is_given_up();
-        let Written { batch: written, deadlines, own, touched, transaction } = txn.into_written();
+        let CommitPayload { batch: written, deadlines, own, touched, transaction } = txn.into_written();
         let outcome = match (written.is_empty(), transaction) {
             _ if is_given_up => Err(Error::Long),
             // Whether what was read was there together, and in one slot.
@@ -255,7 +255,7 @@ impl Store {
         match &outcome {
             Ok(()) => self.note(&deadlines, own),
             // It may be tried again, and is not to see itself.
-            Err(_) if !touched.is_empty() => self.watches.untouch(&touched),
+            Err(_) if !touched.is_empty() => self.watches.revert_version(&touched),
             Err(_) => {}
         }
         *batch = written.recycle();
@@ -266,9 +266,9 @@ impl Store {
     fn commit_beside(&self, work: &mut impl Work) -> Result<(), Error> {
         let arena = Bump::new();
         // Whatever others clear meanwhile, what needs a record comes with it.
-        let mut txn = Txn::new(self, &arena, Batch::default(), Own::default());
+        let mut txn = Txn::new(self, &arena, Batch::default(), MarkerRecords::default());
         work.run(&mut txn);
-        let Written { batch, deadlines, own, .. } = txn.into_written();
+        let CommitPayload { batch, deadlines, own, .. } = txn.into_written();
         let mut turn = |write: &mut dyn FnMut() -> engine::Result<()>| {
             let _others_wait = self.writer.lock();
             write()?;
@@ -284,7 +284,7 @@ impl Store {
         if self.watches.any() {
             for op in batch.ops() {
                 if let Op::Put { key, .. } | Op::Delete { key } = op {
-                    self.watches.touch(key);
+                    self.watches.bump_version(key);
                 }
             }
         }
@@ -307,7 +307,7 @@ impl Store {
         }
     }
 
-    pub(super) fn latch_panic(&self) -> Error {
-        Error::Refused(self.fault.get_or_init(|| "the engine panicked (see the log)".into()).clone())
+    pub(super) fn set_read_only(&self) -> Error {
+        Error::ReadOnly(self.fault.get_or_init(|| "the engine panicked (see the log)".into()).clone())
     }
 }

@@ -41,7 +41,7 @@ impl<W> Default for CommitQueue<W> {
 
 impl<W: Work> CommitQueue<W> {
     /// Adds `work` without waking the committing thread. Returns whether it sleeps: the caller then
-    /// owes it a [`CommitQueue::kick`], and may first let others add theirs.
+    /// owes it a [`CommitQueue::wake`], and may first let others add theirs.
     pub fn push(&self, work: W) -> bool {
         let mut state = self.lock();
         state.waiting.push_back(work);
@@ -49,7 +49,7 @@ impl<W: Work> CommitQueue<W> {
     }
 
     /// Wakes the committing thread.
-    pub fn kick(&self) {
+    pub fn wake(&self) {
         self.wake.notify_one();
     }
 
@@ -81,7 +81,7 @@ impl<W: Work> CommitQueue<W> {
         mut deliver: impl FnMut(&mut Vec<W>, Duration),
     ) {
         let mut group = Vec::new();
-        while self.gather(&mut group, &clients, most) {
+        while self.take_group(&mut group, &clients, most) {
             let begin = Instant::now();
             carry_out(&mut group);
             deliver(&mut group, begin.elapsed());
@@ -90,7 +90,7 @@ impl<W: Work> CommitQueue<W> {
     }
 
     /// Waits for work and moves it to `group`, `most` bytes or one part; `false` when there will be none.
-    fn gather(&self, group: &mut Vec<W>, clients: &impl Fn() -> usize, most: usize) -> bool {
+    fn take_group(&self, group: &mut Vec<W>, clients: &impl Fn() -> usize, most: usize) -> bool {
         let mut state = self.lock();
         while state.waiting.is_empty() {
             if state.closed {
@@ -114,7 +114,7 @@ impl<W: Work> CommitQueue<W> {
         }
         let mut bytes = 0;
         while let Some(work) = state.waiting.front() {
-            bytes += work.weight();
+            bytes += work.bytes();
             if bytes > most && !group.is_empty() {
                 break;
             }

@@ -10,15 +10,15 @@ use std::ops::Bound;
 
 /// The keys of one database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Space(u8);
+pub struct Database(u8);
 
 /// A range of stored keys.
-pub(super) struct Segment {
+pub(super) struct RawRange {
     start: Bound<Vec<u8>>,
     end: Bound<Vec<u8>>,
 }
 
-impl Segment {
+impl RawRange {
     pub(super) fn range(&self) -> KeyRange<'_> {
         KeyRange { start: borrow(&self.start), end: borrow(&self.end) }
     }
@@ -28,7 +28,7 @@ fn borrow(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 
-impl Space {
+impl Database {
     /// That of database `number`.
     pub fn new(number: u8) -> Self {
         Self(number)
@@ -39,9 +39,9 @@ impl Space {
         self.0
     }
 
-    /// How `key` is stored.
+    /// How `decode_key` is stored.
     #[inline(always)]
-    pub fn stored<'k>(self, key: &'k [u8], arena: &'k Bump) -> &'k [u8] {
+    pub fn encode_key<'k>(self, key: &'k [u8], arena: &'k Bump) -> &'k [u8] {
         if self.0 == 0 && !key_value_headers::may_be_marked(key) {
             key
         } else {
@@ -62,19 +62,19 @@ impl Space {
         stored
     }
 
-    /// The key that is stored as `stored`, if it is of this database.
+    /// The key that is stored as `encode_key`, if it is of this database.
     #[inline]
-    pub fn key(self, stored: &[u8]) -> Option<&[u8]> {
+    pub fn decode_key(self, stored: &[u8]) -> Option<&[u8]> {
         key_value_headers::key(stored).and_then(|(space, key)| (space == self.0).then_some(key))
     }
 
     /// Where an engine in order has the keys of `range`.
-    pub(super) fn segments(self, range: KeyRange<'_>) -> Vec<Segment> {
+    pub(super) fn raw_ranges(self, range: KeyRange<'_>) -> Vec<RawRange> {
         let with_head =
             |bound: Bound<&[u8]>| bound.map(|key| [&key_value_headers::key_head(self.0), key].concat());
         let end_of_space =
             || prefix_end(&key_value_headers::key_head(self.0)).map_or(Bound::Unbounded, Bound::Excluded);
-        let own = Segment {
+        let own = RawRange {
             start: match with_head(range.start) {
                 Bound::Unbounded => Bound::Included(key_value_headers::key_head(self.0).to_vec()),
                 start => start,
@@ -91,14 +91,14 @@ impl Space {
         if matches!(range.end, Bound::Included(end) if end < &MARK[..])
             || matches!(range.end, Bound::Excluded(end) if end <= &MARK[..])
         {
-            return vec![Segment { start, end }];
+            return vec![RawRange { start, end }];
         }
         let after = prefix_end(&MARK).unwrap_or_default();
         let later = match &start {
             Bound::Included(key) | Bound::Excluded(key) if *key >= after => start.clone(),
             _ => Bound::Included(after),
         };
-        vec![Segment { start, end: Bound::Excluded(MARK.to_vec()) }, Segment { start: later, end }, own]
+        vec![RawRange { start, end: Bound::Excluded(MARK.to_vec()) }, RawRange { start: later, end }, own]
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
         let mut stored = BTreeMap::from([(key_value_headers::EXPIRES.to_vec(), (9, &b""[..]))]);
         for number in [0, 1, 2, 15] {
             for key in keys {
-                stored.insert(Space::new(number).stored(key, &arena).to_vec(), (number, key));
+                stored.insert(Database::new(number).encode_key(key, &arena).to_vec(), (number, key));
             }
         }
         assert_eq!(stored.len(), 4 * keys.len() + 1);
@@ -126,11 +126,11 @@ mod tests {
         for (start, end) in starts.flat_map(|start| ends.clone().map(move |end| (start, end))) {
             let range = KeyRange { start, end };
             for number in [0, 1, 15] {
-                let space = Space::new(number);
+                let space = Database::new(number);
                 let mut found: Vec<_> = vec![];
-                for segment in space.segments(range) {
+                for segment in space.raw_ranges(range) {
                     let inside = stored.keys().filter(|key| segment.range().contains(key));
-                    found.extend(inside.map(|key| space.key(key).expect("a key of the database")));
+                    found.extend(inside.map(|key| space.decode_key(key).expect("a key of the database")));
                 }
                 found.sort();
                 let mut expected: Vec<_> = keys.iter().copied().filter(|key| range.contains(key)).collect();

@@ -34,15 +34,17 @@ impl Store {
         if !self.is_memory_only() {
             self.run_sync();
         }
-        match self.fault() {
-            Some(fault) => Err(Error::Refused(fault.into())),
+        match self.read_only_cause() {
+            Some(fault) => Err(Error::ReadOnly(fault.into())),
             None => Ok(()),
         }
     }
 
     /// Whether all that was acknowledged is known to be on stable storage.
     pub fn is_synced(&self) -> bool {
-        !self.is_memory_only() && self.fault().is_none() && self.unsynced.state().oldest_unsynced.is_none()
+        !self.is_memory_only()
+            && self.read_only_cause().is_none()
+            && self.unsynced.state().oldest_unsynced.is_none()
     }
 
     /// Makes all that was written so far durable, if anything was since the last call. A failure
@@ -62,7 +64,7 @@ impl Store {
                 let _first = self.fault.set(error.to_string());
                 Error::Engine(error)
             }),
-            Err(_) => Err(self.latch_panic()),
+            Err(_) => Err(self.set_read_only()),
         };
         if let Err(error) = self.unsynced.sync(sync) {
             log::error!("sync failed: {error}");

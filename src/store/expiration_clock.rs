@@ -13,7 +13,7 @@ use std::{
 /// One moment: that of the first question that depends on it. Who reads only values without a deadline never
 /// looks at the clock.
 #[derive(Default)]
-pub struct Moment(Cell<u64>);
+pub struct ExpirationClock(Cell<u64>);
 
 /// An expiration time, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) enum Expires {
     At(u64),
 }
 
-impl Moment {
+impl ExpirationClock {
     /// Milliseconds since 1970.
     pub fn now(&self) -> u64 {
         if self.0.get() == 0 {
@@ -34,9 +34,9 @@ impl Moment {
         self.0.get()
     }
 
-    /// The value that is stored as `stored`, if it has not expired.
+    /// The value that is stored as `encode_key`, if it has not expired.
     #[inline(always)]
-    pub fn live<'v>(&self, stored: Option<&'v [u8]>) -> Option<&'v [u8]> {
+    pub fn unexpired<'v>(&self, stored: Option<&'v [u8]>) -> Option<&'v [u8]> {
         match stored {
             Some(bytes) if key_value_headers::may_be_marked(bytes) => {
                 self.marked(bytes).map(|entry| entry.value)
@@ -54,7 +54,7 @@ impl Moment {
         }
     }
 
-    /// Returns when the value that is stored as `stored` expires; `None` if it does not.
+    /// Returns when the value that is stored as `encode_key` expires; `None` if it does not.
     pub(super) fn expires(&self, stored: &[u8]) -> Option<Expires> {
         match key_value_headers::entry(stored).deadline {
             0 => None,
@@ -63,7 +63,7 @@ impl Moment {
         }
     }
 
-    /// Returns what [`Moment::entry`] does, or the error of a value that cannot be read: whether that has expired is not
+    /// Returns what [`ExpirationClock::entry`] does, or the error of a value that cannot be read: whether that has expired is not
     /// known.
     pub fn each<'v>(&self, stored: engine::Result<&'v [u8]>) -> Option<Result<Entry<'v>, Error>> {
         match stored {

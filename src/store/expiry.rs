@@ -1,13 +1,13 @@
 //! Removing what has expired.
 //!
-//! To commands, a value is gone as soon as its deadline has passed: see [`Moment`](super::Moment). Here it is
+//! To commands, a value is gone as soon as its deadline has passed: see [`ExpirationClock`](super::Moment). Here it is
 //! removed. Deadlines that come are kept in memory, the next ones first, within a bound; whatever is not kept, or
 //! is from before a restart, is found by a slow walk over all keys. What is to be removed is looked at once more
 //! in the commit that removes it.
 //!
 //! A store in which nothing ever expires has neither the walk nor the record that asks for it.
 
-use super::{Entry, Error, Store, Txn, Work, expiration_clock::Expires, incremental_scan::Walk};
+use super::{Entry, Error, Store, Txn, Work, expiration_clock::Expires, incremental_scan::IncrementalScan};
 use crate::engine::key_value_headers;
 use hashbrown::HashMap;
 use log::Level;
@@ -52,16 +52,16 @@ struct Index {
     bytes: usize,
     /// Whether there may be deadlines that are not kept.
     incomplete: bool,
-    walk: Option<Walk>,
+    walk: Option<IncrementalScan>,
     /// `true` if a walk has ended: values that cannot be read were reported by it.
     walked: bool,
     stopped: bool,
 }
 
 /// What there is to do.
-enum Task {
+enum ExpiryJob {
     Remove(Vec<Arc<[u8]>>),
-    Walk(Walk),
+    Walk(IncrementalScan),
     Stop,
 }
 
@@ -139,7 +139,7 @@ impl Expiry {
     }
 
     /// Notes that there may be deadlines that nobody has told.
-    pub(super) fn look(&self) {
+    pub(super) fn request_full_scan(&self) {
         self.lock().incomplete = true;
     }
 
@@ -153,7 +153,7 @@ impl Expiry {
         }
     }
 
-    /// Ends [`Store::remove_expired`].
+    /// Ends [`Store::run_active_expiration`].
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.wake.notify_one();
@@ -165,23 +165,23 @@ impl Expiry {
     }
 
     /// Waits for something to do.
-    fn next(&self) -> Task {
+    fn next(&self) -> ExpiryJob {
         let mut index = self.lock();
         loop {
-            let now = super::Moment::default().now();
+            let now = super::ExpirationClock::default().now();
             if index.stopped {
-                return Task::Stop;
+                return ExpiryJob::Stop;
             }
             let due = index.take_due(now);
             if !due.is_empty() {
-                return Task::Remove(due);
+                return ExpiryJob::Remove(due);
             }
             if let Some(walk) = index.walk.take() {
-                return Task::Walk(walk);
+                return ExpiryJob::Walk(walk);
             }
             if index.incomplete && index.bytes <= MOST / 2 {
                 index.incomplete = false;
-                index.walk = Some(Walk::default());
+                index.walk = Some(IncrementalScan::default());
                 continue;
             }
             index = match index.order.first() {
@@ -205,21 +205,21 @@ impl Expiry {
 
 impl Store {
     /// Removes what expires, until [`Expiry::stop`]. Tells `note` how long each step took.
-    pub fn remove_expired(&self, note: impl Fn(Duration)) {
+    pub fn run_active_expiration(&self, note: impl Fn(Duration)) {
         loop {
             let task = self.expiry.next();
             // While many are due there is no rest: those that come meanwhile would be ever more.
-            let is_behind = matches!(&task, Task::Remove(keys) if keys.len() >= STEP);
+            let is_behind = matches!(&task, ExpiryJob::Remove(keys) if keys.len() >= STEP);
             let begin = Instant::now();
             let outcome = match task {
-                Task::Stop => return,
-                Task::Remove(keys) => self.remove(keys),
-                Task::Walk(walk) => self.walk_on(walk),
+                ExpiryJob::Stop => return,
+                ExpiryJob::Remove(keys) => self.remove(keys),
+                ExpiryJob::Walk(walk) => self.scan_step(walk),
             };
             note(begin.elapsed());
             if let Err(error) = &outcome {
                 log::debug!("what has expired is not removed: {error}");
-                if self.fault().is_some() {
+                if self.read_only_cause().is_some() {
                     return;
                 }
                 self.expiry.lock().incomplete = true;
@@ -239,7 +239,7 @@ impl Store {
         } else {
             parts.insert(0, keys);
         }
-        let new = |keys| Removal { keys, removed: 0, alive: Vec::new(), error: None };
+        let new = |keys| ExpireBatch { keys, removed: 0, alive: Vec::new(), error: None };
         let mut group: Vec<_> = parts.into_values().map(new).collect();
         self.commit(&mut group);
         let mut index = self.expiry.lock();
@@ -253,7 +253,7 @@ impl Store {
     }
 
     /// The next step of a walk over all keys for their deadlines.
-    fn walk_on(&self, mut walk: Walk) -> Result<(), Error> {
+    fn scan_step(&self, mut walk: IncrementalScan) -> Result<(), Error> {
         let mut found: Vec<(u64, Vec<u8>)> = Vec::new();
         let level = if self.expiry.lock().walked { Level::Debug } else { Level::Warn };
         let step = walk.step(self, STEP, &mut |key, value| match value.map(key_value_headers::entry) {
@@ -282,7 +282,7 @@ impl Store {
 }
 
 /// Removes values that have expired.
-struct Removal {
+struct ExpireBatch {
     keys: Vec<Arc<[u8]>>,
     removed: u64,
     /// Values that had not expired, with their expiration times: they were written again after these were recorded, or
@@ -291,10 +291,10 @@ struct Removal {
     error: Option<Error>,
 }
 
-impl Work for Removal {
+impl Work for ExpireBatch {
     fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
         for key in &self.keys {
-            match txn.expire(key) {
+            match txn.delete_if_expired(key) {
                 Ok(Some(Expires::Past)) => self.removed += 1,
                 Ok(Some(Expires::At(deadline))) => self.alive.push((deadline, Arc::clone(key))),
                 Ok(None) => {}
@@ -314,10 +314,10 @@ impl Work for Removal {
 
     fn fail(&mut self, error: &Error) {
         self.rewind();
-        self.error = Some(Error::Refused(error.to_string()));
+        self.error = Some(Error::ReadOnly(error.to_string()));
     }
 
-    fn weight(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.keys.iter().map(|key| key.len()).sum()
     }
 
@@ -379,8 +379,8 @@ mod tests {
             self.engine.scan(range, visit)
         }
 
-        fn walk(&self, position: u64, visit: &mut VisitPair<'_>) -> engine::Result<u64> {
-            let next = self.engine.walk(position, visit)?;
+        fn scan_step(&self, position: u64, visit: &mut VisitPair<'_>) -> engine::Result<u64> {
+            let next = self.engine.scan_step(position, visit)?;
             if let Some(commit) = self.after_walk.get() {
                 commit();
             }
@@ -405,7 +405,7 @@ mod tests {
 
     impl Work for SetUntil {
         fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
-            txn.put_until(KEY, b"value", self.0).unwrap();
+            txn.put_with_expiration(KEY, b"value", self.0).unwrap();
         }
 
         fn rewind(&mut self) {}
@@ -414,7 +414,7 @@ mod tests {
             panic!("{error}");
         }
 
-        fn weight(&self) -> usize {
+        fn bytes(&self) -> usize {
             0
         }
     }
@@ -432,9 +432,9 @@ mod tests {
         let weak = Arc::downgrade(&store);
         let commit = move || weak.upgrade().unwrap().commit(&mut [SetUntil(committed)]);
         assert!(after_walk.set(Box::new(commit)).is_ok());
-        let mut walk = Some(Walk::default());
+        let mut walk = Some(IncrementalScan::default());
         while let Some(next) = walk {
-            store.walk_on(next).unwrap();
+            store.scan_step(next).unwrap();
             walk = store.expiry.lock().walk.take();
         }
         store

@@ -1,6 +1,6 @@
 //! What changes all keys of a database.
 
-use super::{Error, Txn, database::Space, keyspace::Keyspace, own::Own};
+use super::{Error, Txn, database::Database, keyspace::Keyspace, own::MarkerRecords};
 use crate::engine::KeyRange;
 use std::ops::ControlFlow;
 
@@ -12,14 +12,14 @@ struct Pair<'g> {
 
 impl<'g> Txn<'g> {
     /// Removes every key of the database.
-    pub fn clear_space(&mut self) -> Result<(), Error> {
+    pub fn flush_database(&mut self) -> Result<(), Error> {
         self.check_writable()?;
         if self.store().is_sharded() {
-            return self.clear_space_by_slots();
+            return self.flush_database_by_slot();
         }
-        if !self.own().contains(Own::SPACES) {
+        if !self.own().contains(MarkerRecords::KEY_HEADERS) {
             // There is no other.
-            return if self.space() == Space::default() { self.clear() } else { Ok(()) };
+            return if self.space() == Database::default() { self.clear() } else { Ok(()) };
         }
         let mut keys = Vec::new();
         self.scan(KeyRange::ALL, &mut |key, _| {
@@ -27,14 +27,14 @@ impl<'g> Txn<'g> {
             ControlFlow::Continue(())
         })?;
         for key in keys {
-            let key = self.keep(&key);
+            let key = self.copy_to_arena(&key);
             self.delete(key)?;
         }
         Ok(())
     }
 
     /// All that one database has.
-    fn all_of(&mut self, space: Space) -> Result<Vec<Pair<'g>>, Error> {
+    fn all_of(&mut self, space: Database) -> Result<Vec<Pair<'g>>, Error> {
         let (arena, mut all, mut failed) = (self.arena(), Vec::new(), Ok(()));
         self.select(space);
         self.scan(KeyRange::ALL, &mut |key, entry| {
@@ -55,20 +55,20 @@ impl<'g> Txn<'g> {
     }
 
     /// Exchanges two databases, in one commit of all their keys.
-    pub fn swap(&mut self, one: Space, two: Space) -> Result<(), Error> {
+    pub fn swap_databases(&mut self, one: Database, two: Database) -> Result<(), Error> {
         let before = self.space();
         let outcome = self.swap_all(one, two);
         self.select(before);
         outcome
     }
 
-    fn swap_all(&mut self, one: Space, two: Space) -> Result<(), Error> {
+    fn swap_all(&mut self, one: Database, two: Database) -> Result<(), Error> {
         let (of_one, of_two) = (self.all_of(one)?, self.all_of(two)?);
         let sides = [(one, &of_one, &of_two), (two, &of_two, &of_one)];
         // What fails must do so before anything is removed.
         for (space, _, new) in sides {
             self.select(space);
-            new.iter().try_for_each(|Pair { key, .. }| self.check(key))?;
+            new.iter().try_for_each(|Pair { key, .. }| self.check_key(key))?;
         }
         for (space, old, _) in sides {
             self.select(space);
@@ -78,7 +78,7 @@ impl<'g> Txn<'g> {
             self.select(space);
             for Pair { key, entry } in new {
                 match entry {
-                    Some((value, deadline)) => self.put_until(key, value, *deadline)?,
+                    Some((value, deadline)) => self.put_with_expiration(key, value, *deadline)?,
                     None => self.put_corrupt(key)?,
                 }
             }

@@ -4,9 +4,9 @@ use crate::engine::Fsync;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The policy now.
-pub(super) struct Policy(AtomicU8);
+pub(super) struct FsyncPolicy(AtomicU8);
 
-impl Policy {
+impl FsyncPolicy {
     pub fn new(fsync: Fsync) -> Self {
         Self(AtomicU8::new(fsync as u8))
     }

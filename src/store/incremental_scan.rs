@@ -9,18 +9,18 @@ pub(super) type VisitWalked<'v> = dyn FnMut(&[u8], engine::Result<&[u8]>) + 'v;
 
 /// Position of a walk: up to a key, or in an engine without order the position that the engine gave.
 #[derive(Clone)]
-pub(super) struct Walk {
+pub(super) struct IncrementalScan {
     from: Bound<Vec<u8>>,
     position: u64,
 }
 
-impl Default for Walk {
+impl Default for IncrementalScan {
     fn default() -> Self {
         Self { from: Bound::Unbounded, position: 0 }
     }
 }
 
-impl Walk {
+impl IncrementalScan {
     /// Visits about `count` stored pairs, or the errors of values that cannot be read. Returns whether there are more.
     /// After an error it is behind the last pair that was visited.
     pub fn step(&mut self, store: &Store, count: usize, visit: &mut VisitWalked<'_>) -> Result<bool, Error> {
@@ -57,7 +57,7 @@ impl Walk {
         is_there
     }
 
-    /// Returns `true` if the last step began where [`Walk::skip`] has moved to.
+    /// Returns `true` if the last step began where [`IncrementalScan::skip`] has moved to.
     pub fn has_skipped(&self) -> bool {
         matches!(self.from, Bound::Included(_))
     }

@@ -1,10 +1,10 @@
 //! Counting keys, for those who look at the server now and then.
 
 use super::{
-    Error, Moment, Store,
-    incremental_scan::Walk,
-    key_stats::{KeyCount, KeyCounts, Last},
-    own::Own,
+    Error, ExpirationClock, Store,
+    incremental_scan::IncrementalScan,
+    key_stats::{KeyCounts, KeyStats, Last},
+    own::MarkerRecords,
 };
 use crate::engine::key_value_headers;
 use std::time::{Duration, Instant};
@@ -26,9 +26,9 @@ impl Store {
             return Ok(None);
         }
         let own = self.own();
-        if own == Own::default() {
+        if own == MarkerRecords::default() {
             let keys = self.engine().count()?;
-            let count = KeyCount { keys, ..KeyCount::default() };
+            let count = KeyStats { keys, ..KeyStats::default() };
             return Ok(Some((keys > 0).then_some((0, count)).into_iter().collect()));
         }
         let mut last = self.counted.lock();
@@ -45,7 +45,8 @@ impl Store {
     }
 
     fn count_all(&self, begin: Instant) -> Result<Option<KeyCounts>, Error> {
-        let (mut counts, mut walk, moment) = (KeyCounts::new(), Walk::default(), Moment::default());
+        let (mut counts, mut walk, moment) =
+            (KeyCounts::new(), IncrementalScan::default(), ExpirationClock::default());
         while walk.step(self, STEP, &mut |stored, value| {
             let Some((database, _)) = key_value_headers::key(stored) else { return };
             let deadline = value.map_or(0, |value| key_value_headers::entry(value).deadline);
@@ -53,7 +54,7 @@ impl Store {
             count.keys += 1;
             if deadline > 0 {
                 count.expires += 1;
-                count.left += deadline.saturating_sub(moment.now());
+                count.ttl_sum_ms += deadline.saturating_sub(moment.now());
             }
         })? {
             if begin.elapsed() > PATIENCE {

@@ -8,28 +8,28 @@ use std::{
 
 /// What one database has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KeyCount {
+pub struct KeyStats {
     /// Keys.
     pub keys: u64,
     /// Keys that expire.
     pub expires: u64,
     /// Milliseconds that those have left, added up.
-    pub(super) left: u64,
+    pub(super) ttl_sum_ms: u64,
 }
 
-impl KeyCount {
+impl KeyStats {
     /// Milliseconds that keys which expire have left, in the mean; 0 when there are none.
-    pub fn mean_left(&self) -> u64 {
-        self.left / self.expires.max(1)
+    pub fn mean_ttl_ms(&self) -> u64 {
+        self.ttl_sum_ms / self.expires.max(1)
     }
 }
 
 /// Counts by number of the database; databases without keys are left out.
-pub type KeyCounts = BTreeMap<u8, KeyCount>;
+pub type KeyCounts = BTreeMap<u8, KeyStats>;
 
 /// What was counted last.
 #[derive(Default)]
-pub(super) struct Counted(Mutex<Option<Last>>);
+pub(super) struct CachedKeyStats(Mutex<Option<Last>>);
 
 pub(super) struct Last {
     pub counts: Option<KeyCounts>,
@@ -37,7 +37,7 @@ pub(super) struct Last {
     pub until: Instant,
 }
 
-impl Counted {
+impl CachedKeyStats {
     pub fn lock(&self) -> MutexGuard<'_, Option<Last>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -2,10 +2,10 @@
 
 use super::{
     Error, Store,
-    database::Space,
-    expiration_clock::Moment,
+    database::Database,
+    expiration_clock::ExpirationClock,
     raw_scan::{self, VisitStored},
-    scan_cursors::Place,
+    scan_cursors::ScanPosition,
 };
 use crate::engine::{KeyRange, key_value_headers::Entry};
 use std::{
@@ -17,10 +17,10 @@ use std::{
 pub type VisitEntry<'v> = dyn FnMut(&[u8], Result<Entry<'_>, Error>) -> ControlFlow<()> + 'v;
 
 /// Called with the number of a key, and what it has.
-pub type VisitFound<'v> = dyn FnMut(usize, Option<Entry<'_>>) + 'v;
+pub type VisitLookup<'v> = dyn FnMut(usize, Option<Entry<'_>>) + 'v;
 
 /// Stored keys of one step of an engine without order, the next of them, and the engine's position behind them.
-type Gathered = (Arc<[Box<[u8]>]>, usize, u64);
+type ScanStep = (Arc<[Box<[u8]>]>, usize, u64);
 
 /// Most keys that one step of a walk reads together.
 const TOGETHER: usize = 1024;
@@ -28,7 +28,7 @@ const TOGETHER: usize = 1024;
 /// The keys of one database. What has expired is not there, except for `count`.
 pub trait Keyspace {
     /// Calls `visit` with the number of each key and what it has, all at one moment.
-    fn look_up(&mut self, keys: &[&[u8]], visit: &mut VisitFound<'_>) -> Result<(), Error>;
+    fn get_many(&mut self, keys: &[&[u8]], visit: &mut VisitLookup<'_>) -> Result<(), Error>;
 
     /// Visits the pairs of `range` under one snapshot. `visit` may stop the scan.
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error>;
@@ -48,21 +48,21 @@ pub trait Keyspace {
 }
 
 /// What the store has in one database.
-pub struct View<'s> {
+pub struct StoreKeyspace<'s> {
     store: &'s Store,
-    space: Space,
+    space: Database,
 }
 
-impl<'s> View<'s> {
-    pub(super) fn new(store: &'s Store, space: Space) -> Self {
+impl<'s> StoreKeyspace<'s> {
+    pub(super) fn new(store: &'s Store, space: Database) -> Self {
         Self { store, space }
     }
 }
 
-impl Keyspace for View<'_> {
-    fn look_up(&mut self, keys: &[&[u8]], visit: &mut VisitFound<'_>) -> Result<(), Error> {
-        let (arena, moment) = (bumpalo::Bump::new(), Moment::default());
-        let stored: Vec<_> = keys.iter().map(|key| self.space.stored(key, &arena)).collect();
+impl Keyspace for StoreKeyspace<'_> {
+    fn get_many(&mut self, keys: &[&[u8]], visit: &mut VisitLookup<'_>) -> Result<(), Error> {
+        let (arena, moment) = (bumpalo::Bump::new(), ExpirationClock::default());
+        let stored: Vec<_> = keys.iter().map(|key| self.space.encode_key(key, &arena)).collect();
         self.store.read_long(&stored, &mut |index, value| {
             visit(index, moment.entry(value));
             ControlFlow::Continue(())
@@ -70,18 +70,18 @@ impl Keyspace for View<'_> {
     }
 
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
-        let moment = Moment::default();
+        let moment = ExpirationClock::default();
         Ok(raw_scan::scan(self.store.source(), self.space, range, &mut |_, key, value| {
             moment.each(value).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
         })?)
     }
 
     fn count(&mut self) -> Result<u64, Error> {
-        self.store.count_in(self.space)
+        self.store.count_keys(self.space)
     }
 
     fn sample(&mut self, random: u64, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
-        let moment = Moment::default();
+        let moment = ExpirationClock::default();
         Ok(raw_scan::sample(self.store.source(), self.space, random, &mut |_, key, value| {
             moment.each(value).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
         })?)
@@ -92,7 +92,7 @@ impl Keyspace for View<'_> {
     }
 
     fn walk(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error> {
-        let moment = Moment::default();
+        let moment = ExpirationClock::default();
         self.store.walk(self.space, cursor, count, &mut |_, key, value| {
             moment.each(value).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
         })
@@ -100,10 +100,10 @@ impl Keyspace for View<'_> {
 }
 
 impl Store {
-    /// One step of a walk over the stored pairs of a database: see [`Keyspace::walk`].
+    /// One step of a walk over the stored pairs of a database: see [`Keyspace::scan_step`].
     pub(super) fn walk(
         &self,
-        space: Space,
+        space: Database,
         cursor: u64,
         count: usize,
         visit: &mut VisitStored<'_>,
@@ -119,24 +119,24 @@ impl Store {
 
     fn walk_in_order(
         &self,
-        space: Space,
-        place: Place,
+        space: Database,
+        place: ScanPosition,
         count: usize,
         visit: &mut VisitStored<'_>,
-    ) -> Result<Option<Place>, Error> {
+    ) -> Result<Option<ScanPosition>, Error> {
         let (first, mut last) = match place {
-            Place::Behind { segment, key } => (segment, Some(key)),
-            Place::Begin | Place::Within { .. } => (0, None),
+            ScanPosition::AfterKey { segment, key } => (segment, Some(key)),
+            ScanPosition::Begin | ScanPosition::InScanStep { .. } => (0, None),
         };
         let mut left = count.max(1);
-        for (number, segment) in space.segments(KeyRange::ALL).iter().enumerate().skip(first) {
+        for (number, segment) in space.raw_ranges(KeyRange::ALL).iter().enumerate().skip(first) {
             let mut range = segment.range();
             if let Some(key) = &last {
                 range.start = Bound::Excluded(key);
             }
             let mut reached = None;
             self.scan_each(range, &mut |stored, value| {
-                let Some(key) = space.key(stored) else { return ControlFlow::Continue(()) };
+                let Some(key) = space.decode_key(stored) else { return ControlFlow::Continue(()) };
                 left -= 1;
                 let after = visit(stored, key, value);
                 if left > 0 && after.is_continue() {
@@ -146,7 +146,7 @@ impl Store {
                 ControlFlow::Break(())
             })?;
             if let Some(key) = reached {
-                return Ok(Some(Place::Behind { segment: number, key }));
+                return Ok(Some(ScanPosition::AfterKey { segment: number, key }));
             }
             last = None;
         }
@@ -155,15 +155,15 @@ impl Store {
 
     fn walk_without_order(
         &self,
-        space: Space,
-        place: Place,
+        space: Database,
+        place: ScanPosition,
         count: usize,
         visit: &mut VisitStored<'_>,
-    ) -> Result<Option<Place>, Error> {
+    ) -> Result<Option<ScanPosition>, Error> {
         let count = count.max(1);
         let (mut left, mut from, mut position) = match place {
-            Place::Within { left, from, position } => (left, from, position),
-            Place::Begin | Place::Behind { .. } => self.gather(space, 0, count)?,
+            ScanPosition::InScanStep { left, from, position } => (left, from, position),
+            ScanPosition::Begin | ScanPosition::AfterKey { .. } => self.gather(space, 0, count)?,
         };
         let mut visited = 0;
         loop {
@@ -172,7 +172,7 @@ impl Store {
             self.visit_all(space, now, visit)?;
             (visited, from) = (visited + now.len(), from + now.len());
             if from < left.len() && visited >= count {
-                return Ok(Some(Place::Within { left, from, position }));
+                return Ok(Some(ScanPosition::InScanStep { left, from, position }));
             }
             if from < left.len() {
                 continue;
@@ -181,19 +181,19 @@ impl Store {
                 return Ok(None);
             }
             if visited >= count {
-                return Ok(Some(Place::Within { left: [].into(), from: 0, position }));
+                return Ok(Some(ScanPosition::InScanStep { left: [].into(), from: 0, position }));
             }
             (left, from, position) = self.gather(space, position, count - visited)?;
         }
     }
 
     /// The stored keys of the engine's next step from `position` on, and its position behind them.
-    fn gather(&self, space: Space, position: u64, count: usize) -> Result<Gathered, Error> {
+    fn gather(&self, space: Database, position: u64, count: usize) -> Result<ScanStep, Error> {
         let mut keys: Vec<Box<[u8]>> = Vec::new();
         // Of other databases there may be many.
         let mut left = count.max(TOGETHER);
         let next = self.walk_each(position, &mut |stored, _| {
-            if space.key(stored).is_some() {
+            if space.decode_key(stored).is_some() {
                 keys.push(stored.into());
             }
             left -= 1;
@@ -203,11 +203,16 @@ impl Store {
     }
 
     /// Visits those of the stored keys that are still there.
-    fn visit_all(&self, space: Space, keys: &[Box<[u8]>], visit: &mut VisitStored<'_>) -> Result<(), Error> {
+    fn visit_all(
+        &self,
+        space: Database,
+        keys: &[Box<[u8]>],
+        visit: &mut VisitStored<'_>,
+    ) -> Result<(), Error> {
         let keys: Vec<&[u8]> = keys.iter().map(Box::as_ref).collect();
         self.read_each(&keys, &mut |index, value| {
             if let (Some(stored), Some(value)) = (keys.get(index), value.transpose())
-                && let Some(key) = space.key(stored)
+                && let Some(key) = space.decode_key(stored)
             {
                 let _visited = visit(stored, key, value);
             }

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, ops::ControlFlow, slice, thread};
 
 /// Commits that are under way at the same time: most of their time goes by in the network and on disks of others. With 8
 /// there were 3,000 SETs of 50 clients a second where there are 8,000 with 64.
-const LANES: usize = 64;
+const MAX_CONCURRENT_COMMITS: usize = 64;
 
 impl Store {
     /// Whether only what is in one slot can be written, or read, together.
@@ -23,17 +23,17 @@ impl Store {
     /// Commits each part of a group by itself. Blind ones are sent together. Of the others, those of one slot follow each
     /// other in their order; they would only be in each other's way. That parts in different lanes are about the same
     /// keys costs another attempt, no more.
-    pub(super) fn commit_in_lanes<W: Work>(&self, group: &mut [W]) {
+    pub(super) fn commit_by_slot<W: Work>(&self, group: &mut [W]) {
         let (mut blind, mut lanes) = (Vec::new(), BTreeMap::<usize, Vec<&mut W>>::new());
         for work in group {
             if work.is_blind() {
                 blind.push(work);
             } else {
-                lanes.entry(usize::from(work.slot(self)) % LANES).or_default().push(work);
+                lanes.entry(usize::from(work.slot(self)) % MAX_CONCURRENT_COMMITS).or_default().push(work);
             }
         }
         let commit = |lane: Vec<&mut W>| {
-            lane.into_iter().for_each(|work| self.commit_together(slice::from_mut(work)));
+            lane.into_iter().for_each(|work| self.commit_group(slice::from_mut(work)));
         };
         let here = if blind.is_empty() { lanes.pop_last() } else { None };
         thread::scope(|scope| {
@@ -50,7 +50,7 @@ impl Store {
 
 impl Txn<'_> {
     /// Removes every key of the database where there are slots, slot by slot and at once: it cannot wait for the commit.
-    pub(super) fn clear_space_by_slots(&mut self) -> Result<(), Error> {
+    pub(super) fn flush_database_by_slot(&mut self) -> Result<(), Error> {
         if !self.is_untouched() {
             let what =
                 "cannot remove all keys of a database together with what else MULTI and EXEC do".into();

@@ -39,11 +39,11 @@ mod written;
 use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, VisitEach, VisitValue};
 use bumpalo::Bump;
 use corrupt::{CorruptReads, VisitRead};
-use fsync_policy::Policy;
-use key_stats::Counted;
-use own::Own;
+use fsync_policy::FsyncPolicy;
+use key_stats::CachedKeyStats;
+use own::MarkerRecords;
 use raw_scan::Source;
-use scan_cursors::Cursors;
+use scan_cursors::ScanCursors;
 use std::{
     hint::black_box,
     ops::ControlFlow,
@@ -53,16 +53,16 @@ use std::{
     },
     time::Duration,
 };
-use sync_state::Unsynced;
-use watch::Watches;
+use sync_state::SyncTracker;
+use watch::WatchTable;
 
 pub use crate::engine::key_value_headers::Entry;
 pub use commit_queue::CommitQueue;
-pub use database::Space;
-pub use expiration_clock::Moment;
+pub use database::Database;
+pub use expiration_clock::ExpirationClock;
 pub use expiry::Expiry;
-pub use key_stats::{KeyCount, KeyCounts};
-pub use keyspace::{Keyspace, View, VisitEntry, VisitFound};
+pub use key_stats::{KeyCounts, KeyStats};
+pub use keyspace::{Keyspace, StoreKeyspace, VisitEntry, VisitLookup};
 pub use sync_state::SyncState;
 pub use txn::Txn;
 pub use watch::Watch;
@@ -83,7 +83,7 @@ pub enum Error {
     CrossSlot,
     /// An earlier write or sync failed, and what reached the disk is unknown.
     #[error("MISCONF writes are refused until a restart, because an earlier one failed: {0}")]
-    Refused(String),
+    ReadOnly(String),
     /// A value is longer than this thread should work on, or would become so (see [`Txn::lend_up_to`]). Nothing was
     /// done: it is to be done again where nobody waits for it.
     #[error("ERR the value is too long to be worked on here")]
@@ -135,7 +135,7 @@ pub trait Work: Send {
     }
 
     /// About how many bytes it writes, to bound a group.
-    fn weight(&self) -> usize;
+    fn bytes(&self) -> usize;
 
     /// The slot that it is about, as far as that is known before ([`Store::slot`]); 0 for any. Only asked where there are
     /// slots. There each part is committed by itself, of a blind one each request.
@@ -154,7 +154,7 @@ pub struct Store {
     engine: Box<dyn Engine>,
     /// Whether there are slots.
     sharded: bool,
-    policy: Policy,
+    policy: FsyncPolicy,
     /// Set by the first write or sync that failed in a way that cannot be undone.
     fault: OnceLock<String>,
     /// Whether the last write found no room; each of those that follow would be a line in the log.
@@ -164,12 +164,12 @@ pub struct Store {
     /// How many hold it for long, or are about to.
     long: AtomicUsize,
     /// What no sync has covered, unless each commit is synced.
-    unsynced: Unsynced,
+    unsynced: SyncTracker,
     /// When values expire.
     expiry: Expiry,
-    cursors: Cursors,
-    watches: Watches,
-    counted: Counted,
+    cursors: ScanCursors,
+    watches: WatchTable,
+    counted: CachedKeyStats,
     corrupt_reads: CorruptReads,
     /// Which records of the layer are there.
     own: AtomicU8,
@@ -193,32 +193,32 @@ impl Store {
         let store = Self {
             sharded: engine.info().family.is_sharded(),
             engine,
-            policy: Policy::new(fsync),
+            policy: FsyncPolicy::new(fsync),
             fault: OnceLock::new(),
             is_full: AtomicBool::new(false),
             writer: Mutex::default(),
             long: AtomicUsize::new(0),
-            unsynced: Unsynced::new(MAX_UNSYNCED),
+            unsynced: SyncTracker::new(MAX_UNSYNCED),
             expiry: Expiry::default(),
-            cursors: Cursors::default(),
-            watches: Watches::default(),
-            counted: Counted::default(),
+            cursors: ScanCursors::default(),
+            watches: WatchTable::default(),
+            counted: CachedKeyStats::default(),
             corrupt_reads: CorruptReads::new(is_local),
             own: AtomicU8::new(0),
         };
         if store.is_shared() {
             // Others may use all of them.
-            store.own.store(Own::everything().bits(), Ordering::Relaxed);
-            store.expiry.look();
+            store.own.store(MarkerRecords::everything().bits(), Ordering::Relaxed);
+            store.expiry.request_full_scan();
         } else {
-            store.find_own();
+            store.load_markers();
         }
         store
     }
 
     /// The same with another limit than [`MAX_UNSYNCED`].
     pub fn with_max_unsynced(self, limit: Duration) -> Self {
-        Self { unsynced: Unsynced::new(limit), ..self }
+        Self { unsynced: SyncTracker::new(limit), ..self }
     }
 
     /// What the engine is.
@@ -242,7 +242,7 @@ impl Store {
     }
 
     /// Why writes are refused, if they are.
-    pub fn fault(&self) -> Option<&str> {
+    pub fn read_only_cause(&self) -> Option<&str> {
         self.fault.get().map(String::as_str)
     }
 
@@ -299,15 +299,15 @@ impl Store {
     }
 
     /// The keys of one database.
-    pub fn view(&self, space: Space) -> View<'_> {
-        View::new(self, space)
+    pub fn view(&self, space: Database) -> StoreKeyspace<'_> {
+        StoreKeyspace::new(self, space)
     }
 
     /// Number of keys in one database. Only where no key has a head the engine can tell.
-    fn count_in(&self, space: Space) -> Result<u64, Error> {
+    fn count_keys(&self, space: Database) -> Result<u64, Error> {
         let own = self.own();
-        if !own.contains(Own::SPACES) {
-            let all = if space == Space::default() { self.engine.count()? } else { own.len() };
+        if !own.contains(MarkerRecords::KEY_HEADERS) {
+            let all = if space == Database::default() { self.engine.count()? } else { own.len() };
             return Ok(all.saturating_sub(own.len()));
         }
         let mut count = 0;
@@ -320,13 +320,13 @@ impl Store {
 
     /// The layer's own records.
     #[inline]
-    fn own(&self) -> Own {
-        Own::from_bits(self.own.load(Ordering::Relaxed))
+    fn own(&self) -> MarkerRecords {
+        MarkerRecords::from_bits(self.own.load(Ordering::Relaxed))
     }
 
     /// Notes what a commit has written.
     #[inline]
-    fn note(&self, deadlines: &[(u64, &[u8])], own: Option<Own>) {
+    fn note(&self, deadlines: &[(u64, &[u8])], own: Option<MarkerRecords>) {
         if let Some(own) = own {
             self.own.store(own.bits(), Ordering::Relaxed);
         }
@@ -334,24 +334,24 @@ impl Store {
     }
 
     /// Looks for the layer's own records.
-    fn find_own(&self) {
-        let mut own = Own::default();
-        let keys = Own::ALL.map(|(_, key)| key);
+    fn load_markers(&self) {
+        let mut own = MarkerRecords::default();
+        let keys = MarkerRecords::ALL.map(|(_, key)| key);
         let found = self.read_each(&keys, &mut |index, value| {
             // A record whose value cannot be read exists, or may exist.
-            if let (Some((record, _)), Ok(Some(_)) | Err(_)) = (Own::ALL.get(index), value) {
+            if let (Some((record, _)), Ok(Some(_)) | Err(_)) = (MarkerRecords::ALL.get(index), value) {
                 own.add(*record);
             }
         });
         if let Err(error) = found {
             // With all of them nothing is taken for absent, and without a write nothing is built on that.
             log::error!("cannot read the records of databases and deadlines: {error}");
-            own = Own::everything();
+            own = MarkerRecords::everything();
             let _first = self.fault.set(error.to_string());
         }
         self.own.store(own.bits(), Ordering::Relaxed);
-        if own.contains(Own::EXPIRES) {
-            self.expiry.look();
+        if own.contains(MarkerRecords::EXPIRATIONS) {
+            self.expiry.request_full_scan();
         }
     }
 
@@ -369,11 +369,11 @@ impl Store {
         self.watches.remove(watch);
     }
 
-    fn watches(&self) -> &Watches {
+    fn watches(&self) -> &WatchTable {
         &self.watches
     }
 
-    fn cursors(&self) -> &Cursors {
+    fn cursors(&self) -> &ScanCursors {
         &self.cursors
     }
 

@@ -1,6 +1,6 @@
 //! Tests of stores whose data other stores write, too, over an engine made for them.
 
-use super::{Error, Keyspace, Space, Store, Txn, Watch, Work};
+use super::{Database, Error, Keyspace, Store, Txn, Watch, Work};
 use crate::engine::{
     self, Batch, Engine, Error as Failure, Family, Fsync, Info, KeyRange, Kind, Op, Transaction, VisitPair,
     VisitValue, key_value_headers,
@@ -212,7 +212,7 @@ impl Work for Increment {
         let number =
             |value: Option<&[u8]>| value.map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap()));
         let outcome = txn.read(key, number).and_then(|number| {
-            let value = txn.keep(&(number + 1).to_be_bytes());
+            let value = txn.copy_to_arena(&(number + 1).to_be_bytes());
             txn.put(key, value).map(|()| number + 1)
         });
         self.replies.push(outcome.map_err(|error| error.to_string()));
@@ -226,7 +226,7 @@ impl Work for Increment {
         *self.replies.last_mut().unwrap() = Err(error.to_string());
     }
 
-    fn weight(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.key.len()
     }
 }
@@ -276,7 +276,7 @@ fn what_was_read_must_be_as_it_was() {
         fn fail(&mut self, error: &Error) {
             panic!("{error}");
         }
-        fn weight(&self) -> usize {
+        fn bytes(&self) -> usize {
             0
         }
     }
@@ -300,7 +300,7 @@ fn what_is_not_available_is_told_once_and_later_groups_are_written() {
             assert!(matches!(replies.as_slice(), [Err(error)] if error.contains(&text)), "{replies:?}");
         }
         assert_eq!(shared.data().commits, 1, "its halves were tried: {text}");
-        assert_eq!(store.fault(), None);
+        assert_eq!(store.read_only_cause(), None);
         assert_eq!(add(&store, &["a"]), [[Ok(1)]]);
     }
 }
@@ -327,7 +327,7 @@ impl Work for Watching {
         panic!("{error}");
     }
 
-    fn weight(&self) -> usize {
+    fn bytes(&self) -> usize {
         0
     }
 }
@@ -350,11 +350,11 @@ struct InSpace(u8, bool);
 
 impl Work for InSpace {
     fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
-        txn.select(Space::new(self.0));
+        txn.select(Database::new(self.0));
         if self.1 {
             txn.put(b"key", b"").unwrap();
         } else {
-            txn.clear_space().unwrap();
+            txn.flush_database().unwrap();
         }
     }
 
@@ -364,7 +364,7 @@ impl Work for InSpace {
         panic!("{error}");
     }
 
-    fn weight(&self) -> usize {
+    fn bytes(&self) -> usize {
         0
     }
 }
@@ -373,7 +373,7 @@ impl Work for InSpace {
 fn a_store_that_clears_a_database_leaves_those_of_others() {
     let shared = Shared::default();
     let (store, other) = (shared.store(), shared.store());
-    let count = |space| store.view(Space::new(space)).count().unwrap();
+    let count = |space| store.view(Database::new(space)).count().unwrap();
     store.commit(&mut [InSpace(0, true)]);
     other.commit(&mut [InSpace(3, true)]);
     assert_eq!((count(0), count(3)), (1, 1));
@@ -403,7 +403,7 @@ fn where_there_are_slots_a_failure_is_told_to_one_part() {
     let replies = add(&store, &OF_ONE_LANE);
     assert!(matches!(&replies[0][..], [Err(error)] if error.contains("a test")), "{replies:?}");
     assert_eq!(replies[1..], [[Ok(1)], [Ok(1)]]);
-    assert_eq!((shared.data().commits, store.fault()), (3, None));
+    assert_eq!((shared.data().commits, store.read_only_cause()), (3, None));
 }
 
 #[test]
@@ -444,7 +444,7 @@ impl Work for Across {
         self.outcome = Some(Err(error.to_string()));
     }
 
-    fn weight(&self) -> usize {
+    fn bytes(&self) -> usize {
         0
     }
 }
@@ -469,7 +469,7 @@ fn what_is_not_in_one_slot_is_refused_as_a_whole_in_the_words_of_redis() {
             "{read:?} {written:?}"
         );
         assert!(!crosses || shared.data().values.is_empty());
-        assert_eq!(store.fault(), None);
+        assert_eq!(store.read_only_cause(), None);
     }
 }
 
@@ -479,7 +479,7 @@ fn where_there_are_slots_a_database_is_cleared_slot_by_slot() {
     let store = shared.store();
     add(&store, &["a", "b", "c"]);
     store.commit(&mut [InSpace(3, true)]);
-    let count = |space| store.view(Space::new(space)).count().unwrap();
+    let count = |space| store.view(Database::new(space)).count().unwrap();
     assert_eq!((count(0), count(3)), (3, 1));
     store.commit(&mut [InSpace(0, false)]);
     assert_eq!((count(0), count(3)), (0, 1));

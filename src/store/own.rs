@@ -4,17 +4,17 @@ use crate::engine::key_value_headers;
 
 /// Which of them are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Own(u8);
+pub(super) struct MarkerRecords(u8);
 
-impl Own {
+impl MarkerRecords {
     /// Values have deadlines.
-    pub(super) const EXPIRES: Self = Self(1);
+    pub(super) const EXPIRATIONS: Self = Self(1);
     /// Keys have heads: they are of other databases than 0, or look as if.
-    pub(super) const SPACES: Self = Self(2);
+    pub(super) const KEY_HEADERS: Self = Self(2);
 
     /// All that there can be, with their keys.
     pub(super) const ALL: [(Self, &'static [u8]); 2] =
-        [(Self::EXPIRES, &key_value_headers::EXPIRES), (Self::SPACES, &key_value_headers::SPACES)];
+        [(Self::EXPIRATIONS, &key_value_headers::EXPIRES), (Self::KEY_HEADERS, &key_value_headers::SPACES)];
 
     /// All that there can be.
     pub(super) fn everything() -> Self {

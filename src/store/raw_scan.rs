@@ -1,6 +1,6 @@
 //! The stored pairs of one database, as the engine has them.
 
-use super::{corrupt::CorruptReads, database::Space};
+use super::{corrupt::CorruptReads, database::Database};
 use crate::engine::{Engine, KeyRange, Result, Transaction, VisitEach};
 use std::ops::ControlFlow;
 
@@ -23,7 +23,7 @@ impl Source<'_, '_> {
         }
     }
 
-    fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEach<'_>) -> Result<()> {
+    fn raw_scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEach<'_>) -> Result<()> {
         match self {
             Self::Engine(engine, corrupt_reads) => corrupt_reads.scan_each(*engine, range, visit),
             Self::Shared(transaction, _) => transaction.scan(range, &mut |key, value| visit(key, Ok(value))),
@@ -34,13 +34,13 @@ impl Source<'_, '_> {
 /// Visits the stored pairs of one database whose keys are in `range`.
 pub(super) fn scan(
     mut source: Source<'_, '_>,
-    space: Space,
+    space: Database,
     range: KeyRange<'_>,
     visit: &mut VisitStored<'_>,
 ) -> Result<()> {
     let mut after = ControlFlow::Continue(());
     let mut visit = |stored: &[u8], value: Result<&[u8]>| {
-        if let Some(key) = space.key(stored)
+        if let Some(key) = space.decode_key(stored)
             && range.contains(key)
         {
             after = visit(stored, key, value);
@@ -48,11 +48,11 @@ pub(super) fn scan(
         after
     };
     if !source.is_ordered() {
-        return source.scan(KeyRange::ALL, &mut visit);
+        return source.raw_scan(KeyRange::ALL, &mut visit);
     }
-    for segment in space.segments(range) {
+    for segment in space.raw_ranges(range) {
         let mut stopped = false;
-        source.scan(segment.range(), &mut |stored, value| {
+        source.raw_scan(segment.range(), &mut |stored, value| {
             let after = visit(stored, value);
             stopped = after.is_break();
             after
@@ -67,14 +67,14 @@ pub(super) fn scan(
 /// Visits stored pairs of one database at a place of an engine without order, and behind it.
 pub(super) fn sample(
     source: Source<'_, '_>,
-    space: Space,
+    space: Database,
     random: u64,
     visit: &mut VisitStored<'_>,
 ) -> Result<()> {
     if let Source::Engine(engine, corrupt_reads) = source
         && !engine.info().ordered
     {
-        corrupt_reads.walk_each(engine, random, &mut |stored, value| match space.key(stored) {
+        corrupt_reads.walk_each(engine, random, &mut |stored, value| match space.decode_key(stored) {
             Some(key) => visit(stored, key, value),
             None => ControlFlow::Continue(()),
         })?;

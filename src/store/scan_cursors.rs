@@ -5,7 +5,7 @@
 //! each key that was there all the time at least once. For the same reason a number that was never given is a
 //! beginning.
 
-use super::database::Space;
+use super::database::Database;
 use hashbrown::HashMap;
 use std::{
     collections::VecDeque,
@@ -21,31 +21,31 @@ const LARGEST: u64 = 1 << 52;
 
 /// A place in a walk over the keys of a database.
 #[derive(Clone, Default)]
-pub(super) enum Place {
+pub(super) enum ScanPosition {
     /// Before all keys.
     #[default]
     Begin,
     /// In order: behind a stored key of one of the database's segments.
-    Behind { segment: usize, key: Arc<[u8]> },
+    AfterKey { segment: usize, key: Arc<[u8]> },
     /// Without order: some of the keys of one step of the engine are left, behind them the engine's position.
-    Within { left: Arc<[Box<[u8]>]>, from: usize, position: u64 },
+    InScanStep { left: Arc<[Box<[u8]>]>, from: usize, position: u64 },
 }
 
-impl Place {
+impl ScanPosition {
     /// About how many bytes of memory it takes.
     fn bytes(&self) -> usize {
         match self {
             Self::Begin => 0,
-            Self::Behind { key, .. } => key.len(),
+            Self::AfterKey { key, .. } => key.len(),
             // Shared by all places in it, of which few are kept.
-            Self::Within { left, .. } => left.iter().map(|key| key.len() + size_of::<Box<[u8]>>()).sum(),
+            Self::InScanStep { left, .. } => left.iter().map(|key| key.len() + size_of::<Box<[u8]>>()).sum(),
         }
     }
 }
 
-struct Kept {
-    space: Space,
-    place: Place,
+struct SavedCursor {
+    space: Database,
+    place: ScanPosition,
     /// The cursor that led here. One call back is kept, in case that a reply was lost.
     before: u64,
     bytes: usize,
@@ -54,27 +54,27 @@ struct Kept {
 #[derive(Default)]
 struct Table {
     last: u64,
-    kept: HashMap<u64, Kept>,
+    kept: HashMap<u64, SavedCursor>,
     order: VecDeque<u64>,
     bytes: usize,
 }
 
 /// The places that are kept, by cursor.
 #[derive(Default)]
-pub(super) struct Cursors(Mutex<Table>);
+pub(super) struct ScanCursors(Mutex<Table>);
 
-impl Cursors {
+impl ScanCursors {
     /// Where `cursor` stands in `space`.
-    pub(super) fn find(&self, space: Space, cursor: u64) -> Place {
+    pub(super) fn find(&self, space: Database, cursor: u64) -> ScanPosition {
         let table = self.lock();
         match table.kept.get(&cursor) {
             Some(kept) if kept.space == space => kept.place.clone(),
-            _ => Place::Begin,
+            _ => ScanPosition::Begin,
         }
     }
 
     /// Keeps the place that a call with the cursor `before` has come to. Returns its cursor.
-    pub(super) fn keep(&self, space: Space, place: Place, before: u64) -> u64 {
+    pub(super) fn keep(&self, space: Database, place: ScanPosition, before: u64) -> u64 {
         let bytes = place.bytes();
         let mut table = self.lock();
         let two_back = table.kept.get(&before).map_or(0, |kept| kept.before);
@@ -87,7 +87,7 @@ impl Cursors {
         let cursor = table.last;
         table.bytes += bytes;
         table.order.push_back(cursor);
-        table.kept.insert(cursor, Kept { space, place, before, bytes });
+        table.kept.insert(cursor, SavedCursor { space, place, before, bytes });
         while table.kept.len() > MOST.0 || table.bytes > MOST.1 && table.kept.len() > 1 {
             let Some(oldest) = table.order.pop_front() else { break };
             table.forget(oldest);
@@ -118,23 +118,23 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn behind(key: &[u8]) -> Place {
-        Place::Behind { segment: 0, key: key.into() }
+    fn behind(key: &[u8]) -> ScanPosition {
+        ScanPosition::AfterKey { segment: 0, key: key.into() }
     }
 
-    fn key(cursors: &Cursors, cursor: u64) -> Option<Vec<u8>> {
-        match cursors.find(Space::default(), cursor) {
-            Place::Behind { key, .. } => Some(key.to_vec()),
+    fn key(cursors: &ScanCursors, cursor: u64) -> Option<Vec<u8>> {
+        match cursors.find(Database::default(), cursor) {
+            ScanPosition::AfterKey { key, .. } => Some(key.to_vec()),
             _ => None,
         }
     }
 
     #[test]
     fn a_walk_keeps_two_places_however_long_it_is() {
-        let cursors = Cursors::default();
+        let cursors = ScanCursors::default();
         let (mut before, mut cursor) = (0, 0);
         for step in 0..1000u32 {
-            let next = cursors.keep(Space::default(), behind(&step.to_be_bytes()), cursor);
+            let next = cursors.keep(Database::default(), behind(&step.to_be_bytes()), cursor);
             assert!(next > 0 && next <= LARGEST);
             assert_eq!(key(&cursors, next), Some(step.to_be_bytes().to_vec()));
             assert!(step == 0 || key(&cursors, cursor).is_some());
@@ -148,21 +148,21 @@ mod tests {
 
     #[test]
     fn the_oldest_of_too_many_is_forgotten() {
-        let cursors = Cursors::default();
+        let cursors = ScanCursors::default();
         let all: Vec<u64> =
-            (0..MOST.0 + 10).map(|_| cursors.keep(Space::default(), behind(b"key"), 0)).collect();
+            (0..MOST.0 + 10).map(|_| cursors.keep(Database::default(), behind(b"key"), 0)).collect();
         assert_eq!(key(&cursors, all[9]), None);
         assert!(all[10..].iter().all(|cursor| key(&cursors, *cursor).is_some()));
-        let large = cursors.keep(Space::default(), behind(&vec![0; MOST.1]), 0);
+        let large = cursors.keep(Database::default(), behind(&vec![0; MOST.1]), 0);
         assert!(key(&cursors, large).is_some());
         assert_eq!(cursors.lock().kept.len(), 1);
     }
 
     #[test]
     fn another_database_and_an_unknown_number_begin() {
-        let cursors = Cursors::default();
-        let cursor = cursors.keep(Space::default(), behind(b"key"), 0);
-        assert!(matches!(cursors.find(Space::new(1), cursor), Place::Begin));
-        assert!(matches!(cursors.find(Space::default(), cursor + 1), Place::Begin));
+        let cursors = ScanCursors::default();
+        let cursor = cursors.keep(Database::default(), behind(b"key"), 0);
+        assert!(matches!(cursors.find(Database::new(1), cursor), ScanPosition::Begin));
+        assert!(matches!(cursors.find(Database::default(), cursor + 1), ScanPosition::Begin));
     }
 }

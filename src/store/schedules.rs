@@ -43,7 +43,7 @@ impl Work for Part {
     }
 
     /// Two do not fit into one group.
-    fn weight(&self) -> usize {
+    fn bytes(&self) -> usize {
         20 << 20
     }
 }
@@ -64,7 +64,7 @@ fn store() -> Store {
 fn write_one_by_one(queue: &CommitQueue<Part>, delivered: &Delivered, client: usize, writes: usize) {
     for number in 0..writes {
         if queue.push(Part { client, number, runs: 0 }) {
-            queue.kick();
+            queue.wake();
         }
         let mut counts = delivered.counts.lock().unwrap();
         while counts[client] <= number {
@@ -137,7 +137,7 @@ fn a_closing_queue_leaves_nothing_behind() {
         });
         for number in 0..2 {
             if queue.push(Part { client: 0, number, runs: 0 }) {
-                queue.kick();
+                queue.wake();
             }
         }
         queue.close();

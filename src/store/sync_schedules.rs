@@ -19,7 +19,7 @@ use loom::{
     thread,
 };
 use std::time::Duration;
-use sync_state::Unsynced;
+use sync_state::SyncTracker;
 
 /// An engine, of which only this counts: the number of writes, and how many of them a sync has covered.
 #[derive(Default)]
@@ -43,13 +43,13 @@ impl Files {
 
 /// What the threads of one schedule share. Each write that a sync covers is too old to go on.
 struct Shared {
-    state: Unsynced,
+    state: SyncTracker,
     files: Files,
 }
 
 impl Shared {
     fn new() -> Arc<Self> {
-        Arc::new(Self { state: Unsynced::new(Duration::ZERO), files: Files::default() })
+        Arc::new(Self { state: SyncTracker::new(Duration::ZERO), files: Files::default() })
     }
 
     /// As a commit does under `everysec`.

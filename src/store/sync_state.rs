@@ -9,12 +9,12 @@ use std::{
 };
 
 /// Times are nanoseconds since `start`; 0 stands for none.
-pub(super) struct Unsynced {
+pub(super) struct SyncTracker {
     start: Instant,
     limit: Duration,
     /// When the first write came that no sync has begun to cover. A line that is not written stays shared by
     /// all cores, so only the first write after the begin of a sync writes it.
-    waiting: AtomicU64,
+    first_unsynced: AtomicU64,
     /// When the first write came that the running sync covers.
     syncing: AtomicU64,
     /// When the last sync ended well.
@@ -22,7 +22,7 @@ pub(super) struct Unsynced {
     /// How often writes had to wait.
     delays: AtomicU64,
     /// Held during a sync: who comes second finds out whether the first covered it.
-    alone: Mutex<()>,
+    sync_lock: Mutex<()>,
     ended: (Mutex<()>, Condvar),
 }
 
@@ -37,17 +37,17 @@ pub struct SyncState {
     pub delays: u64,
 }
 
-impl Unsynced {
+impl SyncTracker {
     /// Writes wait when the oldest that is being synced is older than `limit`.
     pub fn new(limit: Duration) -> Self {
         Self {
             start: Instant::now(),
             limit,
-            waiting: AtomicU64::new(0),
+            first_unsynced: AtomicU64::new(0),
             syncing: AtomicU64::new(0),
             synced: AtomicU64::new(0),
             delays: AtomicU64::new(0),
-            alone: Mutex::default(),
+            sync_lock: Mutex::default(),
             ended: Default::default(),
         }
     }
@@ -55,21 +55,21 @@ impl Unsynced {
     /// Notes that something was written.
     #[inline]
     pub fn note_write(&self) {
-        if self.waiting.load(Ordering::Relaxed) == 0 {
-            self.waiting.store(self.now(), Ordering::Release);
+        if self.first_unsynced.load(Ordering::Relaxed) == 0 {
+            self.first_unsynced.store(self.now(), Ordering::Release);
         }
     }
 
     /// Runs `sync` if something was written since the last one began.
     pub fn sync<E>(&self, sync: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
-        let _alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
-        let oldest = self.waiting.load(Ordering::Acquire);
+        let _alone = self.sync_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let oldest = self.first_unsynced.load(Ordering::Acquire);
         if oldest == 0 {
             return Ok(());
         }
         // In this order, so that at no moment there seems to be nothing unsynced.
         self.syncing.store(oldest, Ordering::Release);
-        self.waiting.swap(0, Ordering::AcqRel);
+        self.first_unsynced.swap(0, Ordering::AcqRel);
         let ended = Ended(self);
         sync()?;
         drop(ended);
@@ -105,7 +105,7 @@ impl Unsynced {
     pub fn state(&self) -> SyncState {
         // In the order in which a sync moves it on, so that it is seen in one of the places.
         let [waiting, syncing, synced] =
-            [&self.waiting, &self.syncing, &self.synced].map(|time| time.load(Ordering::Acquire));
+            [&self.first_unsynced, &self.syncing, &self.synced].map(|time| time.load(Ordering::Acquire));
         let oldest = if syncing == 0 { waiting } else { syncing };
         SyncState {
             oldest_unsynced: (oldest != 0).then(|| self.age(oldest)),
@@ -124,7 +124,7 @@ impl Unsynced {
 }
 
 /// Lets those go on that wait for the sync, also when it failed or panicked: they find out by themselves.
-struct Ended<'a>(&'a Unsynced);
+struct Ended<'a>(&'a SyncTracker);
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {

@@ -1,6 +1,6 @@
 //! Failing writes and slow syncs, over engines made for them.
 
-use super::{CommitQueue, Error, Keyspace, Space, Store, Txn, Watch, Work};
+use super::{CommitQueue, Database, Error, Keyspace, Store, Txn, Watch, Work};
 use crate::engine::{
     self, Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, VisitPair, VisitValue,
 };
@@ -147,7 +147,7 @@ impl Work for SetNew {
         self.replies.push(Err(error.to_string()));
     }
 
-    fn weight(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.value.len()
     }
 }
@@ -180,7 +180,7 @@ fn only_the_part_that_finds_no_room_is_told_so() {
                 other => panic!("{n} with {guilty} guilty: {other:?}"),
             }
         }
-        assert_eq!(store.fault(), None);
+        assert_eq!(store.read_only_cause(), None);
     }
 }
 
@@ -235,7 +235,7 @@ impl Syncing {
 
     fn submit(&self, key: &str) {
         if self.queue.push(set_new(key, 1)) {
-            self.queue.kick();
+            self.queue.wake();
         }
     }
 
@@ -318,7 +318,7 @@ fn whoever_waited_for_a_sync_that_fails_is_refused() {
         let replies = syncing.committed.recv().unwrap().replies;
         assert!(matches!(replies.as_slice(), [Err(text)] if text.starts_with("MISCONF ")), "{replies:?}");
         assert_eq!(value(&syncing.store, "during"), None);
-        assert!(syncing.store.fault().is_some());
+        assert!(syncing.store.read_only_cause().is_some());
         syncing.stop();
     }
 }
@@ -391,9 +391,12 @@ struct InSpace {
 
 impl Work for InSpace {
     fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
-        txn.select(Space::new(self.number));
-        let outcome =
-            if self.clears { txn.clear_space() } else { txn.put_until(b"key", b"v", self.deadline) };
+        txn.select(Database::new(self.number));
+        let outcome = if self.clears {
+            txn.flush_database()
+        } else {
+            txn.put_with_expiration(b"key", b"v", self.deadline)
+        };
         outcome.unwrap();
     }
 
@@ -403,7 +406,7 @@ impl Work for InSpace {
         panic!("{error}");
     }
 
-    fn weight(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.weight
     }
 
@@ -428,7 +431,7 @@ fn a_large_write_beside_others_keeps_what_they_noted() {
         go_on.send(()).unwrap();
     });
     store.commit(&mut [InSpace { number: 0, deadline: 0, clears: true, weight: 1 }]);
-    let count = |number| store.view(Space::new(number)).count().unwrap();
+    let count = |number| store.view(Database::new(number)).count().unwrap();
     assert_eq!((count(0), count(1)), (0, 1));
 }
 
@@ -437,10 +440,10 @@ fn a_large_write_beside_others_keeps_what_they_noted() {
 fn a_store_whose_records_cannot_be_read_takes_no_writes() {
     let limited = Limited { unreadable: true, ..Limited::new(usize::MAX) };
     let store = Store::new(Box::new(limited), Fsync::No);
-    assert!(store.fault().is_some_and(|fault| fault.contains("unreadable")));
+    assert!(store.read_only_cause().is_some_and(|fault| fault.contains("unreadable")));
 }
 
-/// Watches `key`, then does what clients do who watch it; `changed` tells whether it found it changed.
+/// Watches `decode_key`, then does what clients do who watch it; `changed` tells whether it found it changed.
 #[derive(Default)]
 struct Watching {
     watched: HashSet<Watch>,
@@ -462,7 +465,7 @@ impl Work for Watching {
             true => txn.clear().unwrap(),
             false => txn.put(b"key", b"own").unwrap(),
         }
-        let value = txn.keep(&vec![b'x'; self.length]);
+        let value = txn.copy_to_arena(&vec![b'x'; self.length]);
         txn.put(b"value", value).unwrap();
         if self.gives_up {
             txn.give_up();
@@ -473,7 +476,7 @@ impl Work for Watching {
 
     fn fail(&mut self, _: &Error) {}
 
-    fn weight(&self) -> usize {
+    fn bytes(&self) -> usize {
         1
     }
 }

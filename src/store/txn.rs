@@ -2,13 +2,13 @@
 
 use super::{
     Error, Store,
-    database::Space,
-    expiration_clock::{Expires, Moment},
-    own::Own,
+    database::Database,
+    expiration_clock::{ExpirationClock, Expires},
+    own::MarkerRecords,
     raw_scan::Source,
     watch::Watch,
-    write_set::Overlay,
-    written::Written,
+    write_set::WriteSet,
+    written::CommitPayload,
 };
 use crate::engine::{
     self, Batch, Transaction,
@@ -23,18 +23,18 @@ pub struct Txn<'g> {
     store: &'g Store,
     arena: &'g Bump,
     batch: Batch<'g>,
-    overlay: Option<Overlay<'g>>,
+    overlay: Option<WriteSet<'g>>,
     fault: Option<&'g str>,
     min_key: usize,
     max_key: usize,
-    space: Space,
-    moment: Moment,
+    space: Database,
+    moment: ExpirationClock,
     /// Values that were given a deadline, with their stored keys.
     deadlines: Vec<(u64, &'g [u8])>,
     /// The layer's own records.
-    own: Own,
+    own: MarkerRecords,
     /// The same when this began.
-    own_before: Own,
+    own_before: MarkerRecords,
     /// Whether some client watches keys.
     watched: bool,
     /// Stored keys of which it was noted that they are written.
@@ -61,10 +61,10 @@ enum Lending {
 }
 
 impl<'g> Txn<'g> {
-    pub(super) fn new(store: &'g Store, arena: &'g Bump, batch: Batch<'g>, own: Own) -> Self {
+    pub(super) fn new(store: &'g Store, arena: &'g Bump, batch: Batch<'g>, own: MarkerRecords) -> Self {
         let (min_key, max_key) = store.engine().key_limits();
-        let (fault, watched) = (store.fault(), store.watches().any());
-        let (space, moment, deadlines) = (Space::default(), Moment::default(), Vec::new());
+        let (fault, watched) = (store.read_only_cause(), store.watches().any());
+        let (space, moment, deadlines) = (Database::default(), ExpirationClock::default(), Vec::new());
         Self {
             store,
             arena,
@@ -87,10 +87,10 @@ impl<'g> Txn<'g> {
         }
     }
 
-    pub(super) fn into_written(self) -> Written<'g> {
+    pub(super) fn into_written(self) -> CommitPayload<'g> {
         let own = (self.own != self.own_before).then_some(self.own);
         let Self { batch, deadlines, touched, transaction, .. } = self;
-        Written { batch, deadlines, own, touched, transaction }
+        CommitPayload { batch, deadlines, own, touched, transaction }
     }
 
     pub(super) fn store(&self) -> &'g Store {
@@ -103,25 +103,25 @@ impl<'g> Txn<'g> {
     }
 
     /// The layer's own records, with those of this.
-    pub(super) fn own(&self) -> Own {
+    pub(super) fn own(&self) -> MarkerRecords {
         self.own
     }
 
     /// The group's own writes, and the time.
-    pub(super) fn own_writes(&mut self) -> (&Overlay<'g>, &Moment) {
+    pub(super) fn own_writes(&mut self) -> (&WriteSet<'g>, &ExpirationClock) {
         let Self { batch, moment, overlay, .. } = self;
-        (overlay.get_or_insert_with(|| Overlay::of(batch)), moment)
+        (overlay.get_or_insert_with(|| WriteSet::of(batch)), moment)
     }
 
     /// The group's own writes, the time, and what to scan below them.
-    pub(super) fn layers(&mut self) -> Result<(&Overlay<'g>, &Moment, Source<'_, 'g>), Error> {
+    pub(super) fn layers(&mut self) -> Result<(&WriteSet<'g>, &ExpirationClock, Source<'_, 'g>), Error> {
         self.begin()?;
         let Self { batch, moment, overlay, transaction, .. } = self;
         let below = match transaction {
             Some(transaction) => Source::Shared(&mut **transaction, self.store.info().ordered),
             None => self.store.source(),
         };
-        Ok((overlay.get_or_insert_with(|| Overlay::of(batch)), moment, below))
+        Ok((overlay.get_or_insert_with(|| WriteSet::of(batch)), moment, below))
     }
 
     /// Begins to read what others write to.
@@ -134,10 +134,10 @@ impl<'g> Txn<'g> {
     }
 
     /// Ends what one connection wants to be visible together.
-    pub(super) fn end_part(&mut self) {
-        self.batch.end_part();
-        self.moment = Moment::default();
-        self.space = Space::default();
+    pub(super) fn end_client(&mut self) {
+        self.batch.end_client();
+        self.moment = ExpirationClock::default();
+        self.space = Database::default();
         self.lending = Lending::default();
     }
 
@@ -145,7 +145,7 @@ impl<'g> Txn<'g> {
     pub fn end_request(&mut self) -> bool {
         let is_alone = self.store.is_sharded();
         if is_alone {
-            self.batch.end_part();
+            self.batch.end_client();
         }
         is_alone
     }
@@ -188,12 +188,12 @@ impl<'g> Txn<'g> {
     }
 
     /// Chooses the database of what follows, up to the end of the part.
-    pub fn select(&mut self, space: Space) {
+    pub fn select(&mut self, space: Database) {
         self.space = space;
     }
 
     /// The database chosen.
-    pub fn space(&self) -> Space {
+    pub fn space(&self) -> Database {
         self.space
     }
 
@@ -202,7 +202,7 @@ impl<'g> Txn<'g> {
         self.moment.now()
     }
 
-    /// Calls `f` with the value of `key` as the commands before left it.
+    /// Calls `f` with the value of `decode_key` as the commands before left it.
     pub fn read<R>(&mut self, key: &[u8], f: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, Error> {
         self.entry(key, |entry| f(entry.map(|entry| entry.value)))
     }
@@ -216,13 +216,13 @@ impl<'g> Txn<'g> {
         })?
     }
 
-    /// What `key` has, however long that is.
+    /// What `decode_key` has, however long that is.
     fn entry_at<R>(&mut self, key: &[u8], f: impl FnOnce(Option<Entry<'_>>) -> R) -> Result<R, Error> {
-        if self.space == Space::default() && !key_value_headers::may_be_marked(key) {
+        if self.space == Database::default() && !key_value_headers::may_be_marked(key) {
             return self.entry_of(key, f);
         }
         let arena = Bump::new();
-        self.entry_of(self.space.stored(key, &arena), f)
+        self.entry_of(self.space.encode_key(key, &arena), f)
     }
 
     fn entry_of<R>(&mut self, stored: &[u8], f: impl FnOnce(Option<Entry<'_>>) -> R) -> Result<R, Error> {
@@ -232,12 +232,12 @@ impl<'g> Txn<'g> {
     fn read_stored<R>(
         &mut self,
         stored: &[u8],
-        f: impl FnOnce(&Moment, Option<&[u8]>) -> R,
+        f: impl FnOnce(&ExpirationClock, Option<&[u8]>) -> R,
     ) -> Result<R, Error> {
         let (store, lending) = (self.store, self.lending);
         self.begin()?;
         let Self { batch, moment, overlay, transaction, .. } = self;
-        let overlay = overlay.get_or_insert_with(|| Overlay::of(batch));
+        let overlay = overlay.get_or_insert_with(|| WriteSet::of(batch));
         if let Some(value) = overlay.get(stored) {
             return Ok(f(moment, value?));
         }
@@ -260,7 +260,7 @@ impl<'g> Txn<'g> {
         })
     }
 
-    /// Returns `true` if `key` exists, also if its value cannot be read: whether that has expired is not known.
+    /// Returns `true` if `decode_key` exists, also if its value cannot be read: whether that has expired is not known.
     pub fn contains(&mut self, key: &[u8]) -> Result<bool, Error> {
         match self.entry_at(key, |entry| entry.is_some()) {
             Err(error) if error.is_unreadable_value() => Ok(true),
@@ -268,12 +268,12 @@ impl<'g> Txn<'g> {
         }
     }
 
-    /// Fails when the engine cannot hold `key` or the store takes no writes. A command that writes
+    /// Fails when the engine cannot hold `decode_key` or the store takes no writes. A command that writes
     /// several keys checks all of them first: it must not stop half-way.
     #[inline]
-    pub fn check(&self, key: &[u8]) -> Result<(), Error> {
+    pub fn check_key(&self, key: &[u8]) -> Result<(), Error> {
         self.check_writable()?;
-        let head = self.head_of(key);
+        let head = self.header_len(key);
         if (self.min_key..=self.max_key).contains(&(key.len() + head)) {
             return Ok(());
         }
@@ -283,21 +283,21 @@ impl<'g> Txn<'g> {
     }
 
     #[inline]
-    fn head_of(&self, key: &[u8]) -> usize {
-        let has_head = self.space != Space::default() || key_value_headers::needs_head(key);
-        if has_head { key_value_headers::KEY_HEAD } else { 0 }
+    fn header_len(&self, key: &[u8]) -> usize {
+        let has_head = self.space != Database::default() || key_value_headers::needs_head(key);
+        if has_head { key_value_headers::KEY_HEADER } else { 0 }
     }
 
-    /// Sets `key` to a value that does not expire. Fails as [`Txn::check`] does.
+    /// Sets `decode_key` to a value that does not expire. Fails as [`Txn::check_key`] does.
     #[inline]
     pub fn put(&mut self, key: &'g [u8], value: &'g [u8]) -> Result<(), Error> {
-        let plain = self.space == Space::default()
+        let plain = self.space == Database::default()
             && !key_value_headers::may_be_marked(key)
             && !key_value_headers::may_be_marked(value)
             && self.fault.is_none()
             && (self.min_key..=self.max_key).contains(&key.len());
         if !plain {
-            return self.put_with_care(key, value);
+            return self.put_slow_path(key, value);
         }
         self.push(engine::Op::Put { key, value });
         Ok(())
@@ -305,38 +305,38 @@ impl<'g> Txn<'g> {
 
     /// What may need a head, or be refused.
     #[cold]
-    fn put_with_care(&mut self, key: &'g [u8], value: &'g [u8]) -> Result<(), Error> {
-        self.check(key)?;
+    fn put_slow_path(&mut self, key: &'g [u8], value: &'g [u8]) -> Result<(), Error> {
+        self.check_key(key)?;
         let value = if key_value_headers::needs_head(value) { self.with_head(0, value) } else { value };
         let key = self.stored_to_put(key);
         self.push(engine::Op::Put { key, value });
         Ok(())
     }
 
-    /// How `key` is stored.
+    /// How `decode_key` is stored.
     fn stored_to_put(&mut self, key: &'g [u8]) -> &'g [u8] {
-        if self.head_of(key) > 0 {
-            self.note_own(Own::SPACES);
+        if self.header_len(key) > 0 {
+            self.put_marker(MarkerRecords::KEY_HEADERS);
         }
-        self.space.stored(key, self.arena)
+        self.space.encode_key(key, self.arena)
     }
 
     /// Puts a record of the layer, once.
     #[cold]
-    fn note_own(&mut self, own: Own) {
+    fn put_marker(&mut self, own: MarkerRecords) {
         if let Some(key) = self.own.add(own) {
-            self.push_unseen(engine::Op::Put { key, value: b"1" });
+            self.push_untracked(engine::Op::Put { key, value: b"1" });
         }
     }
 
-    /// Sets `key` to a value that expires at `deadline`, in milliseconds since 1970; 0 is never. Fails as
-    /// [`Txn::check`] does.
-    pub fn put_until(&mut self, key: &'g [u8], value: &[u8], deadline: u64) -> Result<(), Error> {
+    /// Sets `decode_key` to a value that expires at `deadline`, in milliseconds since 1970; 0 is never. Fails as
+    /// [`Txn::check_key`] does.
+    pub fn put_with_expiration(&mut self, key: &'g [u8], value: &[u8], deadline: u64) -> Result<(), Error> {
         if deadline == 0 {
-            return self.put(key, self.keep(value));
+            return self.put(key, self.copy_to_arena(value));
         }
-        self.check(key)?;
-        self.note_own(Own::EXPIRES);
+        self.check_key(key)?;
+        self.put_marker(MarkerRecords::EXPIRATIONS);
         let (key, value) = (self.stored_to_put(key), self.with_head(deadline, value));
         self.push(engine::Op::Put { key, value });
         self.deadlines.push((deadline, key));
@@ -352,32 +352,32 @@ impl<'g> Txn<'g> {
         bytes
     }
 
-    /// Sets `key` to a value that cannot be read, in place of one that cannot be read either.
+    /// Sets `decode_key` to a value that cannot be read, in place of one that cannot be read either.
     pub(super) fn put_corrupt(&mut self, key: &'g [u8]) -> Result<(), Error> {
-        self.check(key)?;
+        self.check_key(key)?;
         let key = self.stored_to_put(key);
         self.push(engine::Op::Put { key, value: &key_value_headers::CORRUPT });
         Ok(())
     }
 
-    /// Removes `key`. A key the engine cannot hold is not there.
+    /// Removes `decode_key`. A key the engine cannot hold is not there.
     pub fn delete(&mut self, key: &'g [u8]) -> Result<(), Error> {
         self.check_writable()?;
-        if self.check(key).is_ok() {
-            let key = self.space.stored(key, self.arena);
+        if self.check_key(key).is_ok() {
+            let key = self.space.encode_key(key, self.arena);
             self.push(engine::Op::Delete { key });
         }
         Ok(())
     }
 
-    /// Removes what is stored as `stored` if it has expired. Returns `None` if there is no value, or one that does not
+    /// Removes what is stored as `encode_key` if it has expired. Returns `None` if there is no value, or one that does not
     /// expire.
-    pub(super) fn expire(&mut self, stored: &'g [u8]) -> Result<Option<Expires>, Error> {
+    pub(super) fn delete_if_expired(&mut self, stored: &'g [u8]) -> Result<Option<Expires>, Error> {
         self.check_writable()?;
         let found =
             self.read_stored(stored, |moment, value| value.and_then(|value| moment.expires(value)))?;
         if found == Some(Expires::Past) {
-            self.push_unseen(engine::Op::Delete { key: stored });
+            self.push_untracked(engine::Op::Delete { key: stored });
         }
         Ok(found)
     }
@@ -389,13 +389,13 @@ impl<'g> Txn<'g> {
         self.push(engine::Op::Clear);
         self.deadlines.clear();
         if !self.shared {
-            self.own = Own::default();
+            self.own = MarkerRecords::default();
         }
         Ok(())
     }
 
     /// Copies a key or a value that no request holds, to be put.
-    pub fn keep(&self, bytes: &[u8]) -> &'g [u8] {
+    pub fn copy_to_arena(&self, bytes: &[u8]) -> &'g [u8] {
         self.arena.alloc_slice_copy(bytes)
     }
 
@@ -419,7 +419,7 @@ impl<'g> Txn<'g> {
                 found => found,
             };
             if self.store.is_sharded() || is_there(self)? {
-                self.touch(self.keep(&stored));
+                self.touch(self.copy_to_arena(&stored));
             }
         }
         Ok(())
@@ -427,15 +427,15 @@ impl<'g> Txn<'g> {
 
     #[cold]
     fn touch(&mut self, stored: &'g [u8]) {
-        if self.store.watches().touch(stored) {
+        if self.store.watches().bump_version(stored) {
             self.touched.push(stored);
         }
     }
 
-    /// Watches `key`, for what is written after this, unless `watched` has it.
+    /// Watches `decode_key`, for what is written after this, unless `watched` has it.
     pub fn watch(&mut self, key: &[u8], watched: &HashSet<Watch>) -> Result<Option<Watch>, Error> {
         let (arena, watches) = (Bump::new(), self.store.watches());
-        let stored = self.space.stored(key, &arena);
+        let stored = self.space.encode_key(key, &arena);
         if watched.contains(stored) {
             return Ok(None);
         }
@@ -479,12 +479,12 @@ impl<'g> Txn<'g> {
         {
             self.touch(key);
         }
-        self.push_unseen(op);
+        self.push_untracked(op);
     }
 
     /// The same for what no client has changed.
     #[inline]
-    fn push_unseen(&mut self, op: engine::Op<'g>) {
+    fn push_untracked(&mut self, op: engine::Op<'g>) {
         self.batch.push(op);
         if let Some(overlay) = &mut self.overlay {
             overlay.apply(op);
@@ -495,7 +495,7 @@ impl<'g> Txn<'g> {
     pub(super) fn check_writable(&self) -> Result<(), Error> {
         match self.fault {
             None => Ok(()),
-            Some(cause) => Err(Error::Refused(cause.into())),
+            Some(cause) => Err(Error::ReadOnly(cause.into())),
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use super::{
     Error, Txn,
-    keyspace::{Keyspace, VisitEntry, VisitFound},
+    keyspace::{Keyspace, VisitEntry, VisitLookup},
     raw_scan,
 };
 use crate::engine::KeyRange;
 use std::ops::ControlFlow;
 
 impl Keyspace for Txn<'_> {
-    fn look_up(&mut self, keys: &[&[u8]], visit: &mut VisitFound<'_>) -> Result<(), Error> {
+    fn get_many(&mut self, keys: &[&[u8]], visit: &mut VisitLookup<'_>) -> Result<(), Error> {
         keys.iter().enumerate().try_for_each(|(index, key)| self.entry(key, |entry| visit(index, entry)))
     }
 
@@ -31,7 +31,7 @@ impl Keyspace for Txn<'_> {
             if after.is_break() {
                 break;
             }
-            if let (Some(key), Some(entry)) = (space.key(stored), own.entry(stored, moment))
+            if let (Some(key), Some(entry)) = (space.decode_key(stored), own.entry(stored, moment))
                 && range.contains(key)
             {
                 after = visit(key, entry);
@@ -51,7 +51,7 @@ impl Keyspace for Txn<'_> {
         }
         let (store, space) = (self.store(), self.space());
         let (own, moment) = self.own_writes();
-        let ours = own.values.iter().filter(|(stored, _)| space.key(stored).is_some());
+        let ours = own.values.iter().filter(|(stored, _)| space.decode_key(stored).is_some());
         let after = ours.clone().filter(|(_, value)| moment.entry(**value).is_some()).count() as u64;
         if own.cleared {
             return Ok(after);
@@ -60,7 +60,7 @@ impl Keyspace for Txn<'_> {
         store.read_each(&keys, &mut |_, value| {
             before += u64::from(!matches!(value, Ok(None)));
         })?;
-        Ok(store.count_in(space)?.saturating_sub(before) + after)
+        Ok(store.count_keys(space)?.saturating_sub(before) + after)
     }
 
     fn sample(&mut self, random: u64, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
@@ -88,7 +88,7 @@ impl Keyspace for Txn<'_> {
         let (own, moment) = self.own_writes();
         if cursor == 0 {
             for stored in own.values.keys() {
-                if let (Some(key), Some(entry)) = (space.key(stored), own.entry(stored, moment)) {
+                if let (Some(key), Some(entry)) = (space.decode_key(stored), own.entry(stored, moment)) {
                     let _all_of_them = visit(key, entry);
                 }
             }

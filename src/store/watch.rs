@@ -14,7 +14,7 @@ use std::{
 };
 
 #[derive(Default)]
-struct Watched {
+struct WatchedKey {
     version: u64,
     /// How often it is watched.
     watchers: usize,
@@ -22,9 +22,9 @@ struct Watched {
 
 /// The keys that are watched, as they are stored.
 #[derive(Default)]
-pub(super) struct Watches {
+pub(super) struct WatchTable {
     any: AtomicBool,
-    keys: Mutex<HashMap<Box<[u8]>, Watched>>,
+    keys: Mutex<HashMap<Box<[u8]>, WatchedKey>>,
     /// With a secret of its own, so that nobody can choose values of one digest.
     digests: RandomState,
 }
@@ -67,7 +67,7 @@ impl PartialEq for Watch {
 
 impl Eq for Watch {}
 
-impl Watches {
+impl WatchTable {
     /// Whether there are any.
     #[inline]
     pub(super) fn any(&self) -> bool {
@@ -99,7 +99,7 @@ impl Watches {
     }
 
     /// Notes that a key is written, and tells whether it is watched.
-    pub(super) fn touch(&self, stored: &[u8]) -> bool {
+    pub(super) fn bump_version(&self, stored: &[u8]) -> bool {
         let mut keys = self.lock();
         let Some(watched) = keys.get_mut(stored) else { return false };
         watched.version += 1;
@@ -107,7 +107,7 @@ impl Watches {
     }
 
     /// Takes back that keys were written, in the commit that noted it.
-    pub(super) fn untouch(&self, touched: &[&[u8]]) {
+    pub(super) fn revert_version(&self, touched: &[&[u8]]) {
         let mut keys = self.lock();
         for stored in touched {
             if let Some(watched) = keys.get_mut(*stored) {
@@ -125,7 +125,7 @@ impl Watches {
         self.lock().keys().cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, Watched>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, WatchedKey>> {
         // Nothing can panic half-way while it is held.
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,18 +1,18 @@
 //! What a group has written itself, which its reads see first.
 
-use super::{Entry, Error, Moment};
+use super::{Entry, Error, ExpirationClock};
 use crate::engine::{self, Batch, Op, key_value_headers};
 use hashbrown::HashMap;
 
 /// The group's own writes by stored key. Made only when a command of the group reads, since a group of
 /// plain SETs needs none.
 #[derive(Default)]
-pub(super) struct Overlay<'g> {
+pub(super) struct WriteSet<'g> {
     pub(super) cleared: bool,
     pub(super) values: HashMap<&'g [u8], Option<&'g [u8]>>,
 }
 
-impl<'g> Overlay<'g> {
+impl<'g> WriteSet<'g> {
     pub(super) fn of(batch: &Batch<'g>) -> Self {
         let mut overlay = Self::default();
         batch.ops().iter().for_each(|&op| overlay.apply(op));
@@ -29,7 +29,7 @@ impl<'g> Overlay<'g> {
     }
 
     /// Returns the value and the expiration time that the group has given to a stored key, unless it has expired.
-    pub(super) fn entry(&self, stored: &[u8], moment: &Moment) -> Option<Result<Entry<'g>, Error>> {
+    pub(super) fn entry(&self, stored: &[u8], moment: &ExpirationClock) -> Option<Result<Entry<'g>, Error>> {
         self.get(stored)?.transpose().and_then(|value| moment.each(value))
     }
 

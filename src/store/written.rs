@@ -1,14 +1,14 @@
 //! What a commit is to write.
 
-use super::own::Own;
+use super::own::MarkerRecords;
 use crate::engine::{Batch, Transaction};
 
 /// What a transaction leaves.
-pub(super) struct Written<'g> {
+pub(super) struct CommitPayload<'g> {
     pub(super) batch: Batch<'g>,
     pub(super) deadlines: Vec<(u64, &'g [u8])>,
     /// The layer's own records, where they have changed.
-    pub(super) own: Option<Own>,
+    pub(super) own: Option<MarkerRecords>,
     /// Stored keys of which it was noted for their watchers that they are written.
     pub(super) touched: Vec<&'g [u8]>,
     /// What the batch is to be committed with, where others write too and something was read.

@@ -8,7 +8,7 @@ use crate::{
         spec::{Spec, database},
     },
     resp::{Args, Protocol, Reply, parse_integer},
-    store::Space,
+    store::Database,
 };
 
 const GROUP: &str = "connection";
@@ -60,7 +60,7 @@ fn reset(session: &mut Session, context: &Context, _: Args<'_>, reply: &mut Repl
     if session.replies != Replies::Skip {
         session.replies = Replies::On;
     }
-    session.space = Space::default();
+    session.space = Database::default();
     session.forget = true;
     session.stop_monitor();
     session.client().labels().name = Box::default();

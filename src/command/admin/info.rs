@@ -159,12 +159,12 @@ fn memory(_: &Context, text: &mut Text) -> Result<(), Error> {
 
 fn persistence(context: &Context, text: &mut Text) -> Result<(), Error> {
     let store = &context.store;
-    let ok = if store.fault().is_some() { "err" } else { "ok" };
+    let ok = if store.read_only_cause().is_some() { "err" } else { "ok" };
     text.none_of("loading async_loading rdb_bgsave_in_progress rdb_saves module_fork_in_progress");
     text.line("aof_enabled", u8::from(!store.is_memory_only()));
     text.line("aof_last_write_status", ok);
     text.line("fsync", store.fsync());
-    text.line("writes_refused", u8::from(store.fault().is_some()));
+    text.line("writes_refused", u8::from(store.read_only_cause().is_some()));
     if let Some(state) = store.sync_state() {
         let last = state.last_sync.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
         text.line("oldest_unsynced_ms", state.oldest_unsynced.unwrap_or_default().as_millis());
@@ -286,7 +286,7 @@ fn latency_stats(context: &Context, text: &mut Text) -> Result<(), Error> {
 fn keyspace(context: &Context, text: &mut Text) -> Result<(), Error> {
     // A count that fails is left out, so that the rest of INFO is shown.
     for (database, count) in context.store.key_counts().ok().flatten().unwrap_or_default() {
-        let (keys, expires, left) = (count.keys, count.expires, count.mean_left());
+        let (keys, expires, left) = (count.keys, count.expires, count.mean_ttl_ms());
         text.line(&format!("db{database}"), format_args!("keys={keys},expires={expires},avg_ttl={left}"));
     }
     Ok(())

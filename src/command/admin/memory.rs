@@ -49,7 +49,7 @@ fn usage(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Resu
         }
     }
     let key = args.get(2);
-    keyspace.look_up(&[key], &mut |_, entry| match entry {
+    keyspace.get_many(&[key], &mut |_, entry| match entry {
         Some(entry) => reply.integer((key.len() + entry.value.len()) as i64),
         None => reply.null(),
     })?;

@@ -210,7 +210,7 @@ fn bitfield<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<
     let Some(last) = writing.map(|operation| operation.field.last()).max() else {
         return txn.entry(key, |entry| bitfield_ro(args, entry, reply))?;
     };
-    txn.check(key)?;
+    txn.check_key(key)?;
     txn.check_length(last / 8 + 1)?;
     let found = txn.entry(key, |entry| entry.map(|entry| (entry.value.to_vec(), entry.deadline)))?;
     let (mut value, deadline) = found.unwrap_or_default();
@@ -226,7 +226,7 @@ fn bitfield<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<
         }
     }
     if changed {
-        txn.put_until(key, &value, deadline)?;
+        txn.put_with_expiration(key, &value, deadline)?;
     }
     Ok(())
 }

@@ -68,7 +68,7 @@ fn setbit<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<()
     let (key, offset) = (args.get(1), bit_offset(args.get(2))?);
     let bit = parse_integer(args.get(3)).filter(|bit| matches!(bit, 0 | 1));
     let bit = bit.ok_or(Error::Text("ERR bit is not an integer or out of range"))? as u8;
-    txn.check(key)?;
+    txn.check_key(key)?;
     txn.check_length(offset / 8 + 1)?;
     let (mask, shift) = (0x80 >> (offset % 8), 7 - offset % 8);
     let (old, change) = txn.entry(key, |entry| {
@@ -81,7 +81,7 @@ fn setbit<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<()
         if let Some(byte) = value.get_mut(offset / 8) {
             *byte = *byte & !mask | bit << shift;
         }
-        txn.put_until(key, &value, deadline)?;
+        txn.put_with_expiration(key, &value, deadline)?;
     }
     reply.integer(old.into());
     Ok(())
@@ -232,7 +232,7 @@ fn bitop<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(),
         return Err(Error::Text("ERR BITOP NOT must be called with a single source key."));
     }
     let target = args.get(2);
-    txn.check(target)?;
+    txn.check_key(target)?;
     let mut longest = 0;
     for key in args.from(3) {
         longest = longest.max(txn.read(key, |value| value.map_or(0, <[u8]>::len))?);
@@ -250,7 +250,7 @@ fn bitop<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(),
         })?;
     }
     if longest > 0 {
-        txn.put(target, txn.keep(&result))?;
+        txn.put(target, txn.copy_to_arena(&result))?;
     } else if txn.contains(target)? {
         txn.delete(target)?;
     }

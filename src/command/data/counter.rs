@@ -62,21 +62,21 @@ fn decrby<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<()
 }
 
 fn add<'g>(key: &'g [u8], by: i64, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
-    txn.check(key)?;
+    txn.check_key(key)?;
     let (number, deadline) = txn.entry(key, |entry| match entry {
         Some(entry) => (parse_integer(entry.value), entry.deadline),
         None => (Some(0), 0),
     })?;
     let number = number.ok_or(NOT_AN_INTEGER)?.checked_add(by);
     let number = number.ok_or(Error::Text("ERR increment or decrement would overflow"))?;
-    txn.put_until(key, itoa::Buffer::new().format(number).as_bytes(), deadline)?;
+    txn.put_with_expiration(key, itoa::Buffer::new().format(number).as_bytes(), deadline)?;
     reply.integer(number);
     Ok(())
 }
 
 fn incrbyfloat<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
     let key = args.get(1);
-    txn.check(key)?;
+    txn.check_key(key)?;
     let (number, deadline) = txn.entry(key, |entry| match entry {
         Some(entry) => (Extended::parse(entry.value), entry.deadline),
         None => (Some(Extended::ZERO), 0),
@@ -85,6 +85,6 @@ fn incrbyfloat<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Resu
     let sum = number.add(by).ok_or(Error::Text("ERR increment would produce NaN or Infinity"))?;
     let text = sum.to_string();
     reply.bulk(text.as_bytes());
-    txn.put_until(key, text.as_bytes(), deadline)?;
+    txn.put_with_expiration(key, text.as_bytes(), deadline)?;
     Ok(())
 }

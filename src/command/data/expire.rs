@@ -7,7 +7,7 @@ use crate::{
         spec::{ONE_KEY, Read, Spec, Write},
     },
     resp::{Args, Reply, parse_integer},
-    store::{Entry, Moment, Txn},
+    store::{Entry, ExpirationClock, Txn},
 };
 
 const GROUP: &str = "generic";
@@ -170,7 +170,7 @@ fn set<'g>(
     })?;
     if let Some(value) = &found {
         match u64::try_from(deadline) {
-            Ok(time) if deadline > now => txn.put_until(key, value, time)?,
+            Ok(time) if deadline > now => txn.put_with_expiration(key, value, time)?,
             _ => txn.delete(key)?,
         }
     }
@@ -183,7 +183,7 @@ fn persist<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(
     let found =
         txn.entry(key, |entry| entry.filter(|entry| entry.deadline > 0).map(|entry| entry.value.to_vec()))?;
     if let Some(value) = &found {
-        txn.put(key, txn.keep(value))?;
+        txn.put(key, txn.copy_to_arena(value))?;
     }
     reply.integer(found.is_some().into());
     Ok(())
@@ -209,7 +209,7 @@ fn tell(entry: Option<Entry<'_>>, reply: &mut Reply, number: fn(u64, u64) -> u64
     reply.integer(match entry {
         None => -2,
         Some(Entry { deadline: 0, .. }) => -1,
-        Some(Entry { deadline, .. }) => number(deadline, Moment::default().now()) as i64,
+        Some(Entry { deadline, .. }) => number(deadline, ExpirationClock::default().now()) as i64,
     });
     Ok(())
 }

@@ -115,9 +115,9 @@ fn copied(entry: Option<Entry<'_>>) -> Option<(Vec<u8>, u64)> {
 fn rename<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
     let (from, to) = (args.get(1), args.get(2));
     let (value, deadline) = txn.entry(from, copied)?.ok_or(NO_SUCH_KEY)?;
-    txn.check(to)?;
+    txn.check_key(to)?;
     if from != to {
-        txn.put_until(to, &value, deadline)?;
+        txn.put_with_expiration(to, &value, deadline)?;
         txn.delete(from)?;
     }
     reply.ok();
@@ -127,10 +127,10 @@ fn rename<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<()
 fn renamenx<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
     let (from, to) = (args.get(1), args.get(2));
     let (value, deadline) = txn.entry(from, copied)?.ok_or(NO_SUCH_KEY)?;
-    txn.check(to)?;
+    txn.check_key(to)?;
     let is_free = from != to && !txn.contains(to)?;
     if is_free {
-        txn.put_until(to, &value, deadline)?;
+        txn.put_with_expiration(to, &value, deadline)?;
         txn.delete(from)?;
     }
     reply.integer(is_free.into());
@@ -168,10 +168,10 @@ fn put_copy<'g>(
     replace: bool,
     txn: &mut Txn<'g>,
 ) -> Result<bool, Error> {
-    txn.check(to)?;
+    txn.check_key(to)?;
     match found {
         Some((value, deadline)) if replace || !txn.contains(to)? => {
-            txn.put_until(to, &value, deadline)?;
+            txn.put_with_expiration(to, &value, deadline)?;
             Ok(true)
         }
         _ => Ok(false),
@@ -217,7 +217,7 @@ fn object(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Res
         help::write("OBJECT", help::OBJECT, reply);
         return Ok(());
     }
-    keyspace.look_up(&[args.get(2)], &mut |_, entry| match (entry, subcommand) {
+    keyspace.get_many(&[args.get(2)], &mut |_, entry| match (entry, subcommand) {
         (None, _) => reply.null(),
         (Some(entry), "encoding") => reply.bulk(encoding(entry.value)),
         (Some(_), "freq") => reply.error(NO_FREQUENCY),

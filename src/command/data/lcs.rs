@@ -120,7 +120,7 @@ fn trace(a: &[u8], b: &[u8], lengths: &Lengths) -> (Vec<u8>, Vec<Match>) {
 
 fn lcs(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     let (mut a, mut b) = (Vec::new(), Vec::new());
-    keyspace.look_up(&[args.get(1), args.get(2)], &mut |index, entry| {
+    keyspace.get_many(&[args.get(1), args.get(2)], &mut |index, entry| {
         let value = entry.map_or(Vec::new(), |entry| entry.value.to_vec());
         *if index == 0 { &mut a } else { &mut b } = value;
     })?;

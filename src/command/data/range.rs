@@ -56,14 +56,14 @@ fn setrange<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<
         return Ok(());
     }
     let end = offset.checked_add(part.len()).filter(|end| *end <= MAX_STRING).ok_or(TOO_LONG)?;
-    txn.check(key)?;
+    txn.check_key(key)?;
     txn.check_length(end)?;
     let (mut value, deadline) = txn.entry(key, |entry| extended(entry, end))?;
     if let Some(place) = value.get_mut(offset..end) {
         place.copy_from_slice(part);
     }
     reply.integer(value.len() as i64);
-    txn.put_until(key, &value, deadline)?;
+    txn.put_with_expiration(key, &value, deadline)?;
     Ok(())
 }
 

@@ -57,7 +57,7 @@ fn check_how(args: Args<'_>) -> Result<(), Error> {
 
 fn flushdb<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
     check_how(args)?;
-    txn.clear_space()?;
+    txn.flush_database()?;
     reply.ok();
     Ok(())
 }
@@ -82,7 +82,7 @@ fn swapdb<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<()
     let (one, two) = (parsed(1, "ERR invalid first DB index")?, parsed(2, "ERR invalid second DB index")?);
     let (one, two) = (one?, two?);
     if one != two {
-        txn.swap(one, two)?;
+        txn.swap_databases(one, two)?;
     }
     reply.ok();
     Ok(())

@@ -185,7 +185,7 @@ fn set_as<'g>(
 ) -> Result<(), Error> {
     let (key, value) = (args.get(1), args.get(2));
     let mut deadline = options.expire.deadline(b"set", || txn.now())?;
-    txn.check(key)?;
+    txn.check_key(key)?;
     let start = reply.len();
     if options.which != Which::All || options.get || options.expire == Expire::Keep {
         let old = txn.entry(key, |old| {
@@ -223,14 +223,14 @@ fn set_as<'g>(
 fn put<'g>(key: &'g [u8], value: &'g [u8], deadline: u64, txn: &mut Txn<'g>) -> Result<(), Error> {
     match deadline {
         0 => txn.put(key, value)?,
-        _ => txn.put_until(key, value, deadline)?,
+        _ => txn.put_with_expiration(key, value, deadline)?,
     }
     Ok(())
 }
 
 fn setnx<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
     let key = args.get(1);
-    txn.check(key)?;
+    txn.check_key(key)?;
     let is_new = !txn.contains(key)?;
     if is_new {
         txn.put(key, args.get(2))?;
@@ -256,14 +256,14 @@ fn set_for<'g>(
 ) -> Result<(), Error> {
     let expire = Expire::At { number: args.get(2), unit, relative: true };
     let deadline = expire.deadline(command, || txn.now())?;
-    txn.put_until(args.get(1), args.get(3), deadline)?;
+    txn.put_with_expiration(args.get(1), args.get(3), deadline)?;
     reply.ok();
     Ok(())
 }
 
 fn getset<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
     let key = args.get(1);
-    txn.check(key)?;
+    txn.check_key(key)?;
     txn.read(key, |value| reply.bulk_or_null(value))?;
     txn.put(key, args.get(2))?;
     Ok(())
@@ -291,13 +291,13 @@ fn getex<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(),
     })?;
     let Some((value, deadline)) = old else { return Ok(()) };
     match options.expire {
-        Expire::Persist if deadline > 0 => txn.put(key, txn.keep(&value))?,
+        Expire::Persist if deadline > 0 => txn.put(key, txn.copy_to_arena(&value))?,
         Expire::At { relative, .. } => {
             let deadline = options.expire.deadline(b"getex", || txn.now())?;
             if !relative && deadline <= txn.now() {
                 txn.delete(key)?;
             } else {
-                txn.put_until(key, &value, deadline)?;
+                txn.put_with_expiration(key, &value, deadline)?;
             }
         }
         _ => {}
@@ -336,7 +336,7 @@ fn check_pairs(command: &str, args: Args<'_>, txn: &Txn<'_>, reply: &mut Reply) 
         return Ok(false);
     }
     for key in args.from(1).step_by(2) {
-        txn.check(key)?;
+        txn.check_key(key)?;
     }
     Ok(true)
 }
@@ -350,7 +350,7 @@ fn put_pairs<'g>(args: Args<'g>, txn: &mut Txn<'g>) -> Result<(), Error> {
 
 fn append<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
     let (key, more) = (args.get(1), args.get(2));
-    txn.check(key)?;
+    txn.check_key(key)?;
     let found = txn.entry(key, |entry| {
         let entry = entry?;
         let is_long = entry.value.len() + more.len() > MAX_STRING;
@@ -359,6 +359,6 @@ fn append<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<()
     let (value, deadline) = found.unwrap_or_else(|| (Some(more.to_vec()), 0));
     let value = value.ok_or(TOO_LONG)?;
     reply.integer(value.len() as i64);
-    txn.put_until(key, &value, deadline)?;
+    txn.put_with_expiration(key, &value, deadline)?;
     Ok(())
 }

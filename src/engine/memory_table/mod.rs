@@ -196,7 +196,7 @@ impl<T: Table> Engine for Memory<T> {
         Ok(())
     }
 
-    fn walk(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
+    fn scan_step(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
         let Some(mut place) = T::place(position) else { return walk_at_once(self, visit) };
         if position == 0 {
             self.shared.table.wait_until_settled();

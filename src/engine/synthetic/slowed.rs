@@ -84,8 +84,8 @@ impl Engine for Slowed {
         self.slowly(|| self.engine.scan(range, visit))
     }
 
-    fn walk(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
-        self.slowly(|| self.engine.walk(position, visit))
+    fn scan_step(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
+        self.slowly(|| self.engine.scan_step(position, visit))
     }
 
     fn count(&self) -> Result<u64> {

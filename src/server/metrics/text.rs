@@ -6,7 +6,7 @@ use crate::{
         Context, process,
         state::stats::{CommandTotal, Counts},
     },
-    store::KeyCount,
+    store::KeyStats,
 };
 use std::{
     fmt::{Display, Write},
@@ -114,7 +114,7 @@ impl Text {
         self.gauge(
             "writes_refused",
             "1 after a write or sync that failed.",
-            u8::from(store.fault().is_some()),
+            u8::from(store.read_only_cause().is_some()),
         );
         if let Some(state) = store.sync_state() {
             let age = state.oldest_unsynced.unwrap_or_default().as_secs_f64();
@@ -148,7 +148,7 @@ impl Text {
             self.gauge("disk_bytes", "Size of the engine's files.", bytes);
         }
         if let Ok(Some(counts)) = store.key_counts() {
-            type Figure = fn(&KeyCount) -> u64;
+            type Figure = fn(&KeyStats) -> u64;
             let figures: [(&str, &str, Figure); 2] = [
                 ("keys", "Keys, by database.", |count| count.keys),
                 ("keys_expiring", "Keys that expire, by database.", |count| count.expires),

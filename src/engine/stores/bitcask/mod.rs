@@ -133,7 +133,7 @@ impl Engine for Bitcask {
         self.files.scan(range, visit)
     }
 
-    fn walk(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
+    fn scan_step(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
         let mut failed = None;
         let next =
             self.files.walk(position, &mut |key, value| up_to_error(&mut failed, key, value, visit))?;

@@ -164,7 +164,7 @@ mod tests {
         let cluster = Cluster::open(std::slice::from_ref(&node.address), keys, login)
             .map_err(|error| error.to_string())?;
         let mut batch = Batch::of(&[Op::Put { key: b"a", value: b"b" }]);
-        batch.end_part();
+        batch.end_client();
         cluster.write_parts(&batch).unwrap().remove(0).map_err(|error| error.to_string())
     }
 

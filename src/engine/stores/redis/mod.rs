@@ -102,7 +102,7 @@ impl Engine for Redis {
     }
 
     /// A position is a slot.
-    fn walk(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
+    fn scan_step(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
         let slot = u16::try_from(position % u64::from(SLOTS)).unwrap_or(0);
         self.0.walk(slot, visit).map(u64::from)
     }

@@ -46,7 +46,7 @@ fn a_damaged_value_is_an_error_and_never_another_value() {
     };
     names_key(&store);
     assert!(store.engine().scan(KeyRange::ALL, &mut |_, _| ControlFlow::Continue(())).is_err());
-    assert!(store.engine().walk(0, &mut |_, _| ControlFlow::Continue(())).is_err());
+    assert!(store.engine().scan_step(0, &mut |_, _| ControlFlow::Continue(())).is_err());
     assert_eq!(passed_over(store.engine()), [7_u32.to_be_bytes()]);
     assert_eq!(get(store.engine(), &8_u32.to_be_bytes()).unwrap(), Some(value(8, 5)));
     // The value is moved, and stays corrupt: after a kill, after a merge of where it went, without a hint.

@@ -137,7 +137,7 @@ fn walked(engine: &Bitcask) -> Model {
             found.insert(key.into(), value.into());
             ControlFlow::Break(())
         };
-        position = engine.walk(position, &mut add).unwrap();
+        position = engine.scan_step(position, &mut add).unwrap();
         if position == 0 {
             return found;
         }
