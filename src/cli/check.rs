@@ -2,7 +2,7 @@
 
 use crate::{
     cli::report_error,
-    engine::{Check, Error, Kind, Sound, kinds, repair_log},
+    engine::{Check, CheckReport, Error, Kind, kinds, repair_log},
 };
 use anyhow::{Context, bail};
 use std::{
@@ -45,10 +45,12 @@ impl Verdict {
         }
     }
 
-    fn of(outcome: Result<Sound, Error>) -> Self {
+    fn of(outcome: Result<CheckReport, Error>) -> Self {
         match outcome {
-            Ok(Sound { holds, remark: None }) => Self::Sound(format!("sound: {holds}")),
-            Ok(Sound { holds, remark: Some(remark) }) => Self::Sound(format!("sound: {holds}; {remark}")),
+            Ok(CheckReport { holds, remark: None }) => Self::Sound(format!("sound: {holds}")),
+            Ok(CheckReport { holds, remark: Some(remark) }) => {
+                Self::Sound(format!("sound: {holds}; {remark}"))
+            }
             Err(error) if error.is_damage() => Self::Damaged(format!("damaged: {error}")),
             Err(error) => Self::Unknown(format!("cannot be checked: {error}")),
         }
@@ -69,8 +71,8 @@ pub fn check(path: &Path) -> Verdict {
 fn try_check(path: &Path) -> anyhow::Result<Verdict> {
     let kind = owner(path)?;
     match kind.check {
-        Check::Reading(check) => Ok(Verdict::of(check(path))),
-        Check::OpeningACopy(_) => check_a_copy(kind, path),
+        Check::InPlace(check) => Ok(Verdict::of(check(path))),
+        Check::OnCopy(_) => check_a_copy(kind, path),
     }
 }
 
@@ -86,7 +88,7 @@ pub fn check_here(store: &str, copy: &Path) -> Verdict {
     #[cfg(target_os = "linux")]
     let _best_effort = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
     match Kind::find(store).map(|kind| &kind.check) {
-        Some(Check::Reading(check) | Check::OpeningACopy(check)) => Verdict::of(check(copy)),
+        Some(Check::InPlace(check) | Check::OnCopy(check)) => Verdict::of(check(copy)),
         None => Verdict::Unknown(format!("this build has no store {store}")),
     }
 }
@@ -220,7 +222,7 @@ pub fn repair(path: &Path) -> anyhow::Result<String> {
     let kind = owner(path).with_context(|| format!("cannot repair {}", path.display()))?;
     let shown = path.display();
     // A log is a file; what is in a directory are several, and none means anything without the others.
-    if !matches!(kind.check, Check::Reading(_)) || path.is_dir() {
+    if !matches!(kind.check, Check::InPlace(_)) || path.is_dir() {
         bail!("{shown} holds data of {}, which kvbench cannot repair; restore a backup", kind.info.name);
     }
     let done = repair_log(path)?;

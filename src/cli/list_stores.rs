@@ -1,15 +1,15 @@
 //! `kvbench stores`: what the engines of this build are and promise, and what of it was proved.
 
 use crate::{
-    engine::{DISTRIBUTED, Fsync, Info, kept_by, kinds},
+    engine::{DISTRIBUTED, Fsync, Info, kinds, storage_format},
     torture::results::Results,
 };
 use std::fmt::{self, Write};
 
 /// The list, as text for a terminal.
-pub fn describe() -> String {
+pub fn list_text() -> String {
     let mut text = String::new();
-    let proved = Results::proved();
+    let proved = Results::published();
     for kind in kinds().chain(DISTRIBUTED) {
         // Writing to a String cannot fail.
         let _ = describe_one(kind.info, &proved, &mut text);
@@ -74,7 +74,7 @@ fn count(info: &Info) -> &'static str {
 
 /// How often the losses of a policy were tried.
 fn proof(info: &Info, fsync: Fsync, proved: &Results) -> String {
-    let tried = |mode, strikes| match proved.rounds(info.name, kept_by(info), fsync.as_str(), mode) {
+    let tried = |mode, strikes| match proved.rounds(info.name, storage_format(info), fsync.as_str(), mode) {
         0 => format!("no {strikes} tested"),
         1 => format!("1 round of {strikes} without a fault"),
         rounds => format!("{rounds} rounds of {strikes} without a fault"),

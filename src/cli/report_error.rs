@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 /// Tells an error, and returns the code to exit with.
-pub fn tell(error: &anyhow::Error, code: u8) -> ExitCode {
+pub fn report_error(error: &anyhow::Error, code: u8) -> ExitCode {
     eprintln!("kvbench: {}", line(error));
     ExitCode::from(code)
 }

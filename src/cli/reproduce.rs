@@ -1,7 +1,7 @@
 //! `kvbench reproduce`: flags to [`Options`].
 
 use super::bench::{not_negative, percent_to_100, positive, server_arguments};
-use crate::bench::plan::options::{Conduct, Options, Preset, Publication, Suite};
+use crate::bench::plan::options::{Options, Preset, Publication, RunConditions, Suite};
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use std::{env, path::PathBuf};
@@ -124,12 +124,12 @@ impl Reproduce {
             output: self.output.unwrap_or_else(|| format!("reproduce-{}.json", publication.name()).into()),
             resume: self.resume,
             cache_bytes: self.cache_size.map_or(cache, |size| size.as_u64()),
-            conduct: Conduct {
+            conduct: RunConditions {
                 quiet_wait: self.quiet_wait,
                 foreign_limit: Some(self.foreign).filter(|part| *part < 1.0),
                 memory_limit: self.memory_limit.map(|size| size.as_u64()),
                 preset: self.quick.then_some(Preset { seconds: 0.5, keys: Some(5_000) }),
-                ..Conduct::default()
+                ..RunConditions::default()
             },
             command: env::args().skip(1).filter(|argument| argument != "--resume").collect(),
             server_arguments,

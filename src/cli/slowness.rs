@@ -23,7 +23,7 @@ impl Slowness {
         config::Slowness {
             log_from: self.slowlog_log_slower_than,
             log_length: self.slowlog_max_len as usize,
-            spikes_from: self.latency_monitor_threshold,
+            latency_threshold_ms: self.latency_monitor_threshold,
         }
     }
 }

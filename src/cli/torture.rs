@@ -3,7 +3,7 @@
 use super::value_parsers::{FsyncWord, kind_parser};
 use crate::{
     engine::{self, Fsync, Kind},
-    torture::{Mode, Options, Subject, disk::Cut, promise::Promise},
+    torture::{Mode, Options, Subject, disk::Cut, promise::AllowedLoss},
 };
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -152,15 +152,15 @@ impl Torture {
                 let loss = kind.info.loss(fsync);
                 Subject {
                     name: name.into(),
-                    library: engine::kept_by(kind.info).into(),
+                    library: engine::storage_format(kind.info).into(),
                     fsync: fsync.to_string(),
                     program: program.clone(),
                     arguments: server_arguments(name, fsync),
                     is_ours: true,
-                    kill: Promise::of(loss.kill),
-                    power_cut: Promise::of(loss.power_cut),
-                    again: format!("{} --store {name} --fsync {fsync}", self.again()),
-                    program_words: String::new(),
+                    kill: AllowedLoss::of(loss.kill),
+                    power_cut: AllowedLoss::of(loss.power_cut),
+                    repeat_command: format!("{} --store {name} --fsync {fsync}", self.again()),
+                    command_line: String::new(),
                 }
             })
         });
@@ -181,8 +181,8 @@ impl Torture {
             is_ours: false,
             kill: promise,
             power_cut: promise,
-            again: format!("{} --promise {word}", self.again()),
-            program_words: [program].into_iter().chain(arguments.iter().map(String::as_str)).fold(
+            repeat_command: format!("{} --promise {word}", self.again()),
+            command_line: [program].into_iter().chain(arguments.iter().map(String::as_str)).fold(
                 " --".to_owned(),
                 |line, word| {
                     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:{}".contains(c);
@@ -225,12 +225,12 @@ impl CutWord {
 }
 
 impl PromiseWord {
-    fn promise(self) -> Promise {
+    fn promise(self) -> AllowedLoss {
         match self {
-            Self::Nothing => Promise::Nothing,
-            Self::Second => Promise::SECOND,
-            Self::Tail => Promise::Tail,
-            Self::Anything => Promise::Anything,
+            Self::Nothing => AllowedLoss::Nothing,
+            Self::Second => AllowedLoss::SECOND,
+            Self::Tail => AllowedLoss::Tail,
+            Self::Anything => AllowedLoss::Anything,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The commands as a document for people: `docs/commands.md`.
 
 use super::{
-    spec::{Action, Spec},
+    spec::{Handler, Spec},
     table::table,
 };
 
@@ -38,11 +38,11 @@ fn arguments(arity: i32) -> String {
     if arity < 0 { format!("{least} or more") } else { least.to_string() }
 }
 
-fn kind(action: &Action) -> &'static str {
+fn kind(action: &Handler) -> &'static str {
     match action {
-        Action::Read(_) | Action::Keys(_) | Action::Query(_) => "reads",
-        Action::Write(_) => "writes",
-        Action::Session(_) | Action::Table(_) | Action::Transaction(_) => "",
+        Handler::Read(_) | Handler::Keys(_) | Handler::Query(_) => "reads",
+        Handler::Write(_) => "writes",
+        Handler::Session(_) | Handler::Table(_) | Handler::Transaction(_) => "",
     }
 }
 

@@ -4,7 +4,7 @@
 //! COMMAND reply, run-splitting and durability follow from the row.
 //!
 //! Top first: [`table()`] has the families' rows; a family has its functions and rows; [`Spec`] is what a row
-//! is, and [`Commands`] finds one; [`Context`] and [`Session`] are what commands see of the server.
+//! is, and [`CommandTable`] finds one; [`ServerState`] and [`Session`] are what commands see of the server.
 
 pub(super) mod admin;
 mod amount;
@@ -28,15 +28,17 @@ pub use admin::connection::chosen_protocol;
 pub use error::{Error, answer};
 pub use list::markdown;
 pub use refusal::{Subcommands, subcommand};
-pub use server_state::{After, Context, REDIS_VERSION, Replies, Seen, Session, Wait};
+pub use server_state::{
+    AfterReply, CounterSnapshot, REDIS_VERSION, ReplyMode, ServerState, Session, WaitRequest,
+};
 pub use spec::{
-    Action, Commands, Keys, KeysCommand, Lookup, QueryCommand, Read, SessionCommand, Spec, TableCommand,
+    CommandTable, Handler, Keys, KeysCommand, Lookup, QueryCommand, Read, SessionCommand, Spec, TableCommand,
     Transaction, Write, WriteCommand, database,
 };
-pub use state::client_registry::{Client, Clients, Pause};
+pub use state::client_registry::{Client, ClientRegistry, Pause};
 pub use state::config_file::ConfigFile;
-pub use state::monitor_hub::{Feed, Monitors};
+pub use state::monitor_hub::{MonitorFeed, MonitorHub};
 pub use state::password::Password;
-pub use state::settings::Live;
+pub use state::settings::RuntimeSettings;
 pub use state::stats::Stats;
 pub use table::{find, table};

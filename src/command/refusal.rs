@@ -67,7 +67,7 @@ pub(super) fn c_string(word: &[u8]) -> &[u8] {
 pub(super) fn unknown(args: Args<'_>, reply: &mut Reply) {
     let mut text = b"ERR unknown command '".to_vec();
     text.extend_from_slice(quote(args.get(0), QUOTED));
-    if let Some(what) = scope::missing(args.get(0)) {
+    if let Some(what) = scope::unsupported_feature(args.get(0)) {
         text.extend_from_slice(format!("': kvbench has strings and keys, and no {what}").as_bytes());
         return reply.error(text);
     }

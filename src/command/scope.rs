@@ -45,7 +45,7 @@ const OUTSIDE: &[(&str, &str)] = &[
 ];
 
 /// What a command of Redis is about that kvbench does not have.
-pub(super) fn missing(name: &[u8]) -> Option<&'static str> {
+pub(super) fn unsupported_feature(name: &[u8]) -> Option<&'static str> {
     let named = |names: &str| names.split(' ').any(|word| name.eq_ignore_ascii_case(word.as_bytes()));
     OUTSIDE.iter().find(|(_, names)| named(names)).map(|(what, _)| *what)
 }

@@ -1,11 +1,11 @@
 //! What commands see of their connection and of the server.
 
 use super::state::{
-    client_registry::{Client, Clients, Member, Pause},
+    client_registry::{Client, ClientRegistration, ClientRegistry, Pause},
     config_file::ConfigFile,
-    monitor_hub::{Feed, Monitors},
-    settings::Live,
-    stats::{CommandTotal, ErrorStats, GroupStats, SlowLog, Spikes, Stats, event},
+    monitor_hub::{MonitorFeed, MonitorHub},
+    settings::RuntimeSettings,
+    stats::{CommandTotal, CommitStats, ErrorStats, LatencyEvents, SlowLog, Stats, event},
 };
 use crate::{
     engine::Fsync,
@@ -26,7 +26,7 @@ pub const REDIS_VERSION: &str = "7.0.15";
 
 /// What happens to a connection after a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum After {
+pub enum AfterReply {
     /// The next request.
     #[default]
     Continue,
@@ -38,7 +38,7 @@ pub enum After {
 
 /// Which requests are answered (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Replies {
+pub enum ReplyMode {
     /// All.
     #[default]
     On,
@@ -52,7 +52,7 @@ pub enum Replies {
 
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug)]
-pub struct Wait {
+pub struct WaitRequest {
     /// At most so long. Without an end (zero) there is no waiting for replicas, or the client would never come back.
     pub time: Duration,
     /// Whether what was written so far is to be synced (WAITAOF).
@@ -61,7 +61,7 @@ pub struct Wait {
     pub for_replicas: bool,
 }
 
-impl Wait {
+impl WaitRequest {
     /// Answers WAITAOF anew, when what was waited for is known.
     pub fn answer(is_synced: bool, reply: &mut Reply) {
         reply.array(2);
@@ -74,21 +74,21 @@ impl Wait {
 /// One connection's state.
 #[derive(Debug)]
 pub struct Session {
-    member: Member,
+    member: ClientRegistration,
     /// Whether it may use all commands: it has given the password, or there is none.
     pub authenticated: bool,
     /// The database it has chosen.
     pub space: Database,
     /// What follows the current reply.
-    pub after: After,
+    pub after: AfterReply,
     /// Which requests are answered.
-    pub replies: Replies,
+    pub replies: ReplyMode,
     /// Whether its transaction is to be forgotten, and the keys it watches (RESET).
-    pub forget: bool,
+    pub discard_transaction: bool,
     /// What its next request has to wait for, once (WAIT, WAITAOF).
-    pub wait: Option<Wait>,
+    pub wait: Option<WaitRequest>,
     /// What others ask of the server, when it wants to see that (MONITOR).
-    pub feed: Option<Feed>,
+    pub feed: Option<MonitorFeed>,
 }
 
 pub(super) const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
@@ -101,14 +101,14 @@ pub(super) fn client_name(name: &[u8]) -> Option<Box<str>> {
 
 impl Session {
     /// A new connection between two addresses, to a server with a password or without.
-    pub fn new(id: u64, peer: Box<str>, local: Box<str>, context: &Context) -> Self {
+    pub fn new(id: u64, peer: Box<str>, local: Box<str>, context: &ServerState) -> Self {
         Self {
             member: context.clients.enter(id, peer, local),
             authenticated: context.live.password().is_none(),
             space: Database::default(),
-            after: After::Continue,
-            replies: Replies::On,
-            forget: false,
+            after: AfterReply::Continue,
+            replies: ReplyMode::On,
+            discard_transaction: false,
             wait: None,
             feed: None,
         }
@@ -145,7 +145,7 @@ impl Session {
 }
 
 /// The server, as commands see it.
-pub struct Context {
+pub struct ServerState {
     /// The data.
     pub store: Arc<Store>,
     /// Names and values for CONFIG GET that stay what they were at the start.
@@ -153,22 +153,22 @@ pub struct Context {
     /// The file that CONFIG REWRITE writes, and what of it has changed.
     pub file: ConfigFile,
     /// Those that CONFIG SET changes.
-    pub live: Live,
+    pub live: RuntimeSettings,
     /// The connections.
-    pub clients: Arc<Clients>,
+    pub clients: Arc<ClientRegistry>,
     /// CLIENT PAUSE.
     pub pause: Pause,
     /// MONITOR.
-    pub monitors: Monitors,
+    pub monitors: MonitorHub,
     /// SLOWLOG.
     pub slow: SlowLog,
     /// LATENCY.
-    pub spikes: Spikes,
+    pub spikes: LatencyEvents,
     /// Error replies.
     pub errors: ErrorStats,
     /// Commits and syncs.
-    pub groups: GroupStats,
-    /// Names of commands, and of `command|subcommand`: see [`Commands::names`](super::Commands::names).
+    pub groups: CommitStats,
+    /// Names of commands, and of `command|subcommand`: see [`CommandTable::names`](super::CommandTable::names).
     pub names: Vec<String>,
     /// Tells this process from every other: 40 hexadecimal digits.
     pub run_id: String,
@@ -177,7 +177,7 @@ pub struct Context {
     /// How many expired keys the store had removed at the last CONFIG RESETSTAT.
     pub expired: AtomicU64,
     /// What INFO has seen last, for its rates.
-    pub seen: Mutex<[Seen; 2]>,
+    pub seen: Mutex<[CounterSnapshot; 2]>,
     /// The TCP port, 0 without one.
     pub port: u16,
     /// When the server started.
@@ -188,7 +188,7 @@ pub struct Context {
 
 /// Counters at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct CounterSnapshot {
     time: Instant,
     commands: u64,
     received: u64,
@@ -206,14 +206,14 @@ pub struct Rates {
     pub sent: f64,
 }
 
-impl Seen {
+impl CounterSnapshot {
     /// Nothing yet.
     pub fn new(time: Instant) -> Self {
         Self { time, commands: 0, received: 0, sent: 0 }
     }
 }
 
-impl Context {
+impl ServerState {
     /// Sum of one counter over all workers.
     pub fn total(&self, counter: impl Fn(&Stats) -> &AtomicU64) -> u64 {
         self.stats.iter().map(|worker| counter(worker).load(Ordering::Relaxed)).sum()
@@ -231,7 +231,7 @@ impl Context {
 
     /// Rates since an earlier look, which was at least a tenth of a second ago unless there is none such.
     pub fn rates(&self) -> Rates {
-        let now = Seen {
+        let now = CounterSnapshot {
             time: Instant::now(),
             commands: self.total(|stats| &stats.commands),
             received: self.total(|stats| &stats.received),
@@ -273,6 +273,6 @@ impl Context {
         self.errors.reset();
         self.rejected.store(0, Ordering::Relaxed);
         self.expired.store(self.store.expiry().removed(), Ordering::Relaxed);
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = [Seen::new(Instant::now()); 2];
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = [CounterSnapshot::new(Instant::now()); 2];
     }
 }

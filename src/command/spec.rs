@@ -3,7 +3,7 @@
 use super::{
     error::{Error, NOT_AN_INTEGER},
     refusal::{self, Subcommands},
-    server_state::{Context, Session},
+    server_state::{ServerState, Session},
     traits::Traits,
 };
 use crate::{
@@ -13,16 +13,16 @@ use crate::{
 use hashbrown::HashMap;
 
 /// A command that is answered from the connection's and the server's own state.
-pub type SessionCommand = fn(&mut Session, &Context, Args<'_>, &mut Reply);
+pub type SessionCommand = fn(&mut Session, &ServerState, Args<'_>, &mut Reply);
 
 /// A command that looks at the server, and may take long.
-pub type QueryCommand = fn(&Context, Args<'_>, &mut Reply) -> Result<(), Error>;
+pub type QueryCommand = fn(&ServerState, Args<'_>, &mut Reply) -> Result<(), Error>;
 
 /// A command that looks at many keys.
 pub type KeysCommand = fn(&mut dyn Keyspace, Args<'_>, &mut Reply) -> Result<(), Error>;
 
 /// A command about commands.
-pub type TableCommand = fn(&Commands, Args<'_>, &mut Reply);
+pub type TableCommand = fn(&CommandTable, Args<'_>, &mut Reply);
 
 /// A step of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub enum Transaction {
 
 /// How a command runs.
 #[derive(Clone, Copy)]
-pub enum Action {
+pub enum Handler {
     /// Answered from the connection's and the server's own state, at once.
     Session(SessionCommand),
     /// Reads values of keys; joins the reads around it under one snapshot.
@@ -54,7 +54,7 @@ pub enum Action {
     Transaction(Transaction),
 }
 
-impl Action {
+impl Handler {
     /// Whether it changes all keys of a database.
     pub fn is_of_all_keys(&self) -> bool {
         matches!(self, Self::Write(Write::All(_)))
@@ -138,7 +138,7 @@ pub struct Spec {
     /// Where the keys are.
     pub keys: Keys,
     /// How it runs.
-    pub action: Action,
+    pub action: Handler,
     /// Family, as in COMMAND DOCS.
     pub group: &'static str,
     /// The version of Redis that had it first.
@@ -159,7 +159,7 @@ impl Spec {
         origin: (&'static str, &'static str),
         summary: &'static str,
     ) -> Self {
-        Self::new(name, arity, NO_KEY, Action::Session(run), origin, summary)
+        Self::new(name, arity, NO_KEY, Handler::Session(run), origin, summary)
     }
 
     pub(super) const fn query(
@@ -169,7 +169,7 @@ impl Spec {
         origin: (&'static str, &'static str),
         summary: &'static str,
     ) -> Self {
-        Self::new(name, arity, NO_KEY, Action::Query(run), origin, summary)
+        Self::new(name, arity, NO_KEY, Handler::Query(run), origin, summary)
     }
 
     pub(super) const fn looking(
@@ -180,7 +180,7 @@ impl Spec {
         origin: (&'static str, &'static str),
         summary: &'static str,
     ) -> Self {
-        Self::new(name, arity, keys, Action::Keys(run), origin, summary)
+        Self::new(name, arity, keys, Handler::Keys(run), origin, summary)
     }
 
     pub(super) const fn read(
@@ -191,7 +191,7 @@ impl Spec {
         origin: (&'static str, &'static str),
         summary: &'static str,
     ) -> Self {
-        Self::new(name, arity, keys, Action::Read(read), origin, summary)
+        Self::new(name, arity, keys, Handler::Read(read), origin, summary)
     }
 
     pub(super) const fn write(
@@ -202,7 +202,7 @@ impl Spec {
         origin: (&'static str, &'static str),
         summary: &'static str,
     ) -> Self {
-        Self::new(name, arity, keys, Action::Write(write), origin, summary)
+        Self::new(name, arity, keys, Handler::Write(write), origin, summary)
     }
 
     /// `origin` is the group, and the version of Redis that had it first.
@@ -210,7 +210,7 @@ impl Spec {
         name: &'static str,
         arity: i32,
         keys: Keys,
-        action: Action,
+        action: Handler,
         (group, since): (&'static str, &'static str),
         summary: &'static str,
     ) -> Self {
@@ -239,14 +239,14 @@ impl Spec {
 
     /// Whether it writes.
     pub fn writes(&self) -> bool {
-        matches!(self.action, Action::Write(_))
+        matches!(self.action, Handler::Write(_))
     }
 
     /// Whether a request writes, and looks at no key for that.
     pub fn is_blind(&self, args: Args<'_>) -> bool {
         match self.action {
-            Action::Write(Write::Blind(_)) => true,
-            Action::Write(Write::BlindWithoutOptions(_)) => args.len() == self.arity.unsigned_abs() as usize,
+            Handler::Write(Write::Blind(_)) => true,
+            Handler::Write(Write::BlindWithoutOptions(_)) => args.len() == self.arity.unsigned_abs() as usize,
             _ => false,
         }
     }
@@ -301,13 +301,13 @@ pub enum Lookup {
 }
 
 /// The commands that one server has.
-pub struct Commands {
+pub struct CommandTable {
     rows: Vec<&'static Spec>,
     /// Each with the place of its name among all names.
     by_name: HashMap<&'static [u8], (usize, &'static Spec)>,
 }
 
-impl Commands {
+impl CommandTable {
     /// These rows of the table.
     pub(super) fn new(rows: Vec<&'static Spec>) -> Self {
         let mut next = 0;
@@ -411,7 +411,7 @@ impl Lookup {
     /// Whether it is EXEC, which ends a transaction even when it is refused.
     pub fn is_exec(self) -> bool {
         let (Self::Known(spec) | Self::Arity(spec)) = self else { return false };
-        matches!(spec.action, Action::Transaction(Transaction::Exec))
+        matches!(spec.action, Handler::Transaction(Transaction::Exec))
     }
 
     /// Writes Redis' error for a request that is no command.

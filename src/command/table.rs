@@ -3,7 +3,7 @@
 use super::{
     admin::{client, command_info, config, connection, info, latency, memory, observe, server, transaction},
     data::{bitfield, bitmap, counter, expire, key, lcs, range, scan, string},
-    spec::{Commands, Spec},
+    spec::{CommandTable, Spec},
 };
 
 const FAMILIES: &[&[Spec]] = &[
@@ -38,7 +38,7 @@ pub fn find(name: &str) -> Option<&'static Spec> {
     table().find(|spec| spec.name.eq_ignore_ascii_case(name))
 }
 
-impl Commands {
+impl CommandTable {
     /// All commands but those `disabled` by name.
     pub fn without(disabled: &[&str]) -> Self {
         Self::new(table().filter(|spec| !disabled.contains(&spec.name)).collect())

@@ -2,7 +2,7 @@
 
 use super::{
     error::{NOT_AN_INTEGER, SYNTAX_ERROR},
-    server_state::Context,
+    server_state::ServerState,
 };
 use crate::resp::{Args, Reply, parse_integer};
 
@@ -12,7 +12,7 @@ const NOT_TRACKING: &str = "ERR CLIENT CACHING can be called only when the clien
 
 /// Carries out CLIENT CACHING, GETREDIR, TRACKING or TRACKINGINFO, or returns the text of the error reply.
 pub(super) fn tracking(
-    context: &Context,
+    context: &ServerState,
     subcommand: &str,
     args: Args<'_>,
     reply: &mut Reply,
@@ -39,7 +39,7 @@ pub(super) fn tracking(
 }
 
 /// CLIENT TRACKING ON|OFF with its options, which Redis looks at first. It is off, and stays so.
-fn switch_tracking(context: &Context, args: Args<'_>) -> Result<(), String> {
+fn switch_tracking(context: &ServerState, args: Args<'_>) -> Result<(), String> {
     let options = Options::parse(context, args)?;
     match args.get(2) {
         word if word.eq_ignore_ascii_case(b"on") => {
@@ -62,7 +62,7 @@ struct Options {
 }
 
 impl Options {
-    fn parse(context: &Context, args: Args<'_>) -> Result<Self, String> {
+    fn parse(context: &ServerState, args: Args<'_>) -> Result<Self, String> {
         let mut options = Self::default();
         let mut words = args.from(3);
         while let Some(word) = words.next() {
@@ -81,7 +81,7 @@ impl Options {
         Ok(options)
     }
 
-    fn redirect_to(&mut self, context: &Context, id: &[u8]) -> Result<(), String> {
+    fn redirect_to(&mut self, context: &ServerState, id: &[u8]) -> Result<(), String> {
         if self.redirect != 0 {
             return Err("ERR A client can only redirect to a single other client".into());
         }

@@ -50,13 +50,13 @@ pub struct Slowness {
     /// `--slowlog-max-len`
     pub log_length: usize,
     /// `--latency-monitor-threshold`, in milliseconds; 0 for never.
-    pub spikes_from: i64,
+    pub latency_threshold_ms: i64,
 }
 
 impl Default for Slowness {
     /// As the command line, and as Redis.
     fn default() -> Self {
-        Self { log_from: 10_000, log_length: 128, spikes_from: 0 }
+        Self { log_from: 10_000, log_length: 128, latency_threshold_ms: 0 }
     }
 }
 

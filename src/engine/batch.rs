@@ -6,7 +6,7 @@ use super::{Error, Result};
 /// a state that already holds some of them, ends in the same state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "a key is a key")]
-pub enum Op<'a> {
+pub enum WriteOp<'a> {
     /// Sets `key` to `value`, whether or not it existed.
     Put { key: &'a [u8], value: &'a [u8] },
     /// Removes `key`; no effect when it is absent.
@@ -23,7 +23,7 @@ const KEPT: usize = 128 << 10;
 /// before the engine takes it.
 #[derive(Default, Debug)]
 pub struct Batch<'a> {
-    ops: Vec<Op<'a>>,
+    ops: Vec<WriteOp<'a>>,
     bytes: usize,
     /// Where parts end: the number of writes and of bytes.
     parts: Vec<(usize, usize)>,
@@ -36,7 +36,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Creates a batch of these writes.
-    pub fn of(ops: &[Op<'a>]) -> Self {
+    pub fn of(ops: &[WriteOp<'a>]) -> Self {
         let mut batch = Self::with_capacity(ops.len());
         ops.iter().for_each(|op| batch.push(*op));
         batch
@@ -49,7 +49,7 @@ impl<'a> Batch<'a> {
     /// [`Error::KeyLength`] of the first such key.
     pub fn check_keys(&self, engine: &'static str, (min, max): (usize, usize)) -> Result<()> {
         for op in &self.ops {
-            if let Op::Put { key, .. } | Op::Delete { key } = op
+            if let WriteOp::Put { key, .. } | WriteOp::Delete { key } = op
                 && !(min..=max).contains(&key.len())
             {
                 return Err(Error::KeyLength { engine, len: key.len(), min, max });
@@ -70,7 +70,7 @@ impl<'a> Batch<'a> {
         }
         self.check_keys(engine, (0, most))?;
         for op in &self.ops {
-            if let Op::Put { value, .. } = op
+            if let WriteOp::Put { value, .. } = op
                 && value.len() > most
             {
                 let what = format!("takes values of up to {most} bytes, not of {}", value.len());
@@ -92,7 +92,7 @@ impl<'a> Batch<'a> {
                 batch.end_client();
             }
             batch.push(match *op {
-                Op::Put { key, .. } => Op::Put { key, value: values.next().unwrap_or_default() },
+                WriteOp::Put { key, .. } => WriteOp::Put { key, value: values.next().unwrap_or_default() },
                 op => op,
             });
         }
@@ -100,8 +100,8 @@ impl<'a> Batch<'a> {
     }
 
     /// Whether the batch clears, and the writes that count: those after its last `Clear`.
-    pub fn after_clear(&self) -> (bool, &[Op<'a>]) {
-        match self.ops.iter().rposition(|op| *op == Op::Clear) {
+    pub fn after_clear(&self) -> (bool, &[WriteOp<'a>]) {
+        match self.ops.iter().rposition(|op| *op == WriteOp::Clear) {
             Some(last) => (true, self.ops.get(last + 1..).unwrap_or_default()),
             None => (false, &self.ops),
         }
@@ -115,7 +115,7 @@ impl<'a> Batch<'a> {
 
     /// The writes that count, and their bytes, in pieces of whole parts: each piece is one part, or several
     /// that are together no more than `most` writes and bytes. There is at least one, which may be empty.
-    pub(super) fn pieces(&self, most: (usize, usize)) -> Vec<(&[Op<'a>], usize)> {
+    pub(super) fn chunks(&self, most: (usize, usize)) -> Vec<(&[WriteOp<'a>], usize)> {
         let first = self.ops.len() - self.after_clear().1.len();
         let (mut start, mut end) = ((first, 0), (first, 0));
         let mut pieces = Vec::new();
@@ -135,7 +135,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Returns the writes of each part that was ended, in order.
-    pub fn parts(&self) -> impl ExactSizeIterator<Item = &[Op<'a>]> {
+    pub fn client_ends(&self) -> impl ExactSizeIterator<Item = &[WriteOp<'a>]> {
         let mut start = 0;
         self.parts.iter().map(move |&(end, _)| {
             let part = self.ops.get(start..end).unwrap_or_default();
@@ -146,35 +146,35 @@ impl<'a> Batch<'a> {
 
     /// Appends one write.
     #[inline]
-    pub fn push(&mut self, op: Op<'a>) {
+    pub fn push(&mut self, op: WriteOp<'a>) {
         self.bytes += match op {
-            Op::Put { key, value } => key.len() + value.len(),
-            Op::Delete { key } => key.len(),
-            Op::Clear => 0,
+            WriteOp::Put { key, value } => key.len() + value.len(),
+            WriteOp::Delete { key } => key.len(),
+            WriteOp::Clear => 0,
         };
         self.ops.push(op);
     }
 
-    /// Appends `Op::Put`.
+    /// Appends `WriteOp::Put`.
     #[inline]
     pub fn put(&mut self, key: &'a [u8], value: &'a [u8]) {
-        self.push(Op::Put { key, value });
+        self.push(WriteOp::Put { key, value });
     }
 
-    /// Appends `Op::Delete`.
+    /// Appends `WriteOp::Delete`.
     #[inline]
     pub fn delete(&mut self, key: &'a [u8]) {
-        self.push(Op::Delete { key });
+        self.push(WriteOp::Delete { key });
     }
 
-    /// Appends `Op::Clear`.
+    /// Appends `WriteOp::Clear`.
     pub fn clear(&mut self) {
-        self.push(Op::Clear);
+        self.push(WriteOp::Clear);
     }
 
     /// The writes, in order.
     #[inline]
-    pub fn ops(&self) -> &[Op<'a>] {
+    pub fn ops(&self) -> &[WriteOp<'a>] {
         &self.ops
     }
 
@@ -202,7 +202,7 @@ impl<'a> Batch<'a> {
         }
         self.ops.clear();
         self.parts.clear();
-        let ops = self.ops.into_iter().map(|_| Op::Clear).collect();
+        let ops = self.ops.into_iter().map(|_| WriteOp::Clear).collect();
         Batch { ops, bytes: 0, parts: self.parts }
     }
 }
@@ -213,7 +213,7 @@ mod tests {
 
     /// The number of writes and the bytes of each piece.
     fn pieces(batch: &Batch<'_>, most: (usize, usize)) -> Vec<(usize, usize)> {
-        batch.pieces(most).into_iter().map(|(ops, bytes)| (ops.len(), bytes)).collect()
+        batch.chunks(most).into_iter().map(|(ops, bytes)| (ops.len(), bytes)).collect()
     }
 
     #[test]
@@ -245,8 +245,8 @@ mod tests {
         batch.put(b"c", b"another");
         batch.end_client();
         let other = batch.with_values([&b"1"[..], b"2"]);
-        let put = |key, value| Op::Put { key, value };
-        assert_eq!(other.ops(), [put(b"a", b"1"), Op::Delete { key: b"b" }, put(b"c", b"2")]);
+        let put = |key, value| WriteOp::Put { key, value };
+        assert_eq!(other.ops(), [put(b"a", b"1"), WriteOp::Delete { key: b"b" }, put(b"c", b"2")]);
         assert_eq!((other.bytes(), pieces(&other, (1, 1))), (5, vec![(1, 2), (2, 3)]));
     }
 

@@ -7,15 +7,15 @@ use std::{io, path::Path};
 #[derive(Debug)]
 pub enum Check {
     /// By reading them.
-    Reading(fn(&Path) -> Result<Sound>),
+    InPlace(fn(&Path) -> Result<CheckReport>),
     /// By opening a copy of them: the engine knows no way to look without changing something. It may end the
     /// process where they are damaged.
-    OpeningACopy(fn(&Path) -> Result<Sound>),
+    OnCopy(fn(&Path) -> Result<CheckReport>),
 }
 
 /// Data in which nothing is wrong.
 #[derive(Debug)]
-pub struct Sound {
+pub struct CheckReport {
     /// What there is, in a few words.
     pub holds: String,
     /// What else one should know.
@@ -42,7 +42,7 @@ impl OpenOptions {
     }
 }
 
-impl Sound {
+impl CheckReport {
     /// Visits every pair of the engine, compares their number with its count, and closes it.
     ///
     /// # Errors

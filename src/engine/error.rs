@@ -140,7 +140,7 @@ impl Error {
     /// any other failed write or sync it is unknown what reached the disk (a second fsync may
     /// succeed without the first one's pages: <https://wiki.postgresql.org/wiki/Fsync_Errors>),
     /// so the store refuses writes until a restart.
-    pub fn is_undone(&self) -> bool {
+    pub fn is_rolled_back(&self) -> bool {
         use Error::{Conflict, CorruptWrite, CrossSlot, Full, KeyLength, Unavailable, Unsupported};
         matches!(
             self,

@@ -30,12 +30,12 @@ fn text(engine: &str) -> String {
 
 /// Whether an engine may begin in a directory: it holds nothing, or the first start of this engine has begun
 /// there.
-pub fn is_free(path: &Path, engine: &str) -> Result<bool> {
-    Ok(is_marked(path, engine) || entries(path)?.is_empty())
+pub fn is_unused(path: &Path, engine: &str) -> Result<bool> {
+    Ok(has_unfinished_start(path, engine) || entries(path)?.is_empty())
 }
 
 /// Whether the first start of an engine has begun in a directory, and has not ended.
-pub fn is_marked(path: &Path, engine: &str) -> bool {
+pub fn has_unfinished_start(path: &Path, engine: &str) -> bool {
     fs::read(path.join(MARK)).is_ok_and(|found| found == text(engine).as_bytes())
 }
 
@@ -54,24 +54,24 @@ pub type IsFirst = fn(&str, &Metadata) -> bool;
 
 /// A directory in which an engine is being opened.
 #[must_use = "to be ended when the engine is open"]
-pub struct Directory<'a> {
+pub struct FirstDirectory<'a> {
     path: &'a Path,
     /// Locked, while this is a first start.
     mark: Option<File>,
 }
 
-impl<'a> Directory<'a> {
+impl<'a> FirstDirectory<'a> {
     /// Creates the directory unless it is there; its parent must be. Removes what an interrupted first start
     /// of this engine has left, and marks the directory when nothing else is in it.
     pub fn begin(path: &'a Path, engine: &'static str, is_first: IsFirst) -> Result<Self> {
         create_dir(path)?;
-        if !is_free(path, engine)? {
+        if !is_unused(path, engine)? {
             return Ok(Self { path, mark: None });
         }
         let at = path.join(MARK);
         let mark = path::open_locked(&at, path)?;
         // Looked at again, because another process may have had the lock.
-        if is_marked(path, engine) {
+        if has_unfinished_start(path, engine) {
             remove_first_files(path, engine, is_first)?;
             return Ok(Self { path, mark: Some(mark) });
         }

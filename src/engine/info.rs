@@ -139,17 +139,17 @@ pub enum Writers {
     /// They must not: who calls it sees to that.
     One,
     /// It lets in one after the other, also to sync.
-    Turns,
+    Serialized,
     /// It works on several at once, or syncs them together.
-    Together,
+    Concurrent,
 }
 
 impl fmt::Display for Writers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::One => "one at a time",
-            Self::Turns => "take turns",
-            Self::Together => "together",
+            Self::Serialized => "take turns",
+            Self::Concurrent => "together",
         })
     }
 }
@@ -157,9 +157,9 @@ impl fmt::Display for Writers {
 /// How much of what was acknowledged is lost, from the least to the most. Figures of engines that lose
 /// different amounts are no answers to one question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "bench", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "bench", derive(schemars::JsonSchema), schemars(rename = "Extent"))]
 #[serde(rename_all = "kebab-case")]
-pub enum Extent {
+pub enum LossClass {
     /// Nothing.
     Nothing,
     /// The last seconds, by a timer.
@@ -172,13 +172,13 @@ pub enum Extent {
     Everything,
 }
 
-impl Extent {
+impl LossClass {
     /// All of them, from the least to the most.
     pub const ALL: [Self; 5] =
         [Self::Nothing, Self::Seconds, Self::Unwritten, Self::Buffer, Self::Everything];
 }
 
-impl fmt::Display for Extent {
+impl fmt::Display for LossClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Nothing => "nothing",
@@ -192,31 +192,31 @@ impl fmt::Display for Extent {
 
 /// What is lost of the acknowledged writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LossBound {
     /// How much, to be compared with others.
-    pub extent: Extent,
+    pub extent: LossClass,
     /// The same in this engine's words.
     pub words: &'static str,
 }
 
-impl Lost {
+impl LossBound {
     /// Nothing.
-    pub const NOTHING: Self = Self::new(Extent::Nothing, "nothing");
+    pub const NOTHING: Self = Self::new(LossClass::Nothing, "nothing");
     /// All.
-    pub const EVERYTHING: Self = Self::new(Extent::Everything, "everything");
+    pub const EVERYTHING: Self = Self::new(LossClass::Everything, "everything");
 
     /// So much, said so.
-    pub const fn new(extent: Extent, words: &'static str) -> Self {
+    pub const fn new(extent: LossClass, words: &'static str) -> Self {
         Self { extent, words }
     }
 
     /// The last seconds.
     pub const fn seconds(words: &'static str) -> Self {
-        Self::new(Extent::Seconds, words)
+        Self::new(LossClass::Seconds, words)
     }
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for LossBound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.words)
     }
@@ -226,19 +226,19 @@ impl fmt::Display for Lost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// When the process is killed (`kill -9`, a panic, the out-of-memory killer).
-    pub kill: Lost,
+    pub kill: LossBound,
     /// When the machine loses power or its kernel stops.
-    pub power_cut: Lost,
+    pub power_cut: LossBound,
 }
 
 impl Loss {
     /// A kill and a power cut lose nothing.
-    pub const NOTHING: Self = Self { kill: Lost::NOTHING, power_cut: Lost::NOTHING };
+    pub const NOTHING: Self = Self { kill: LossBound::NOTHING, power_cut: LossBound::NOTHING };
     /// Either loses all.
-    pub const EVERYTHING: Self = Self { kill: Lost::EVERYTHING, power_cut: Lost::EVERYTHING };
+    pub const EVERYTHING: Self = Self { kill: LossBound::EVERYTHING, power_cut: LossBound::EVERYTHING };
     /// A kill loses nothing, a power cut this.
-    pub const fn power_cut(power_cut: Lost) -> Self {
-        Self { kill: Lost::NOTHING, power_cut }
+    pub const fn power_cut(power_cut: LossBound) -> Self {
+        Self { kill: LossBound::NOTHING, power_cut }
     }
 }
 

@@ -24,7 +24,7 @@ pub mod synthetic;
 /// What engines need for their files: a first start that may be interrupted, locks, sizes.
 pub mod files {
     pub use super::{
-        first::{Directory, FirstFile, FirstTree, IsFirst},
+        first::{FirstDirectory, FirstFile, FirstTree, IsFirst},
         path::{disk_size, lock, open_locked, read_start, reserve, sync_dir},
     };
 }
@@ -38,13 +38,13 @@ use std::{
 pub use access::ClusterAccess;
 pub(crate) use access::{LONGEST_PASSWORD, NoPassword, read_password};
 pub use aof::{Repaired, repair_log};
-pub use batch::{Batch, Op};
-pub use check::{Check, Sound};
+pub use batch::{Batch, WriteOp};
+pub use check::{Check, CheckReport};
 pub use error::{Error, Result};
 pub use info::{
-    Caveat, Compression, Durability, Extent, Family, Fsync, Info, Loss, Lost, OpenFiles, Writers,
+    Caveat, Compression, Durability, Family, Fsync, Info, Loss, LossBound, LossClass, OpenFiles, Writers,
 };
-pub use registry::{DISTRIBUTED, FAULTY, KINDS, add, kept_by, kinds, prepare};
+pub use registry::{DISTRIBUTED, FAULTY, KINDS, kinds, prepare, register, storage_format};
 
 /// Called with the index of a key and its value, or `None` when it is absent. The value is lent
 /// from the engine's own memory for the time of the call.
@@ -99,7 +99,7 @@ pub trait Engine: Send + Sync {
 
     /// Like `read`, for a caller that copies much. An engine without snapshots of its own lends long values, and
     /// many, without keeping others from writing, at the price of a copy.
-    fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+    fn read_large(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         self.read(keys, visit)
     }
 
@@ -112,13 +112,13 @@ pub trait Engine: Send + Sync {
     /// Applies the batch atomically, in order. With `sync`, returns only when the batch would
     /// survive a power cut, and readers do not see it before (see `info().caveats` for the engine
     /// that cannot hide it). On an error nothing of the batch is visible; whether the engine takes
-    /// further writes tells [`Error::is_undone`].
+    /// further writes tells [`Error::is_rolled_back`].
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()>;
 
-    /// Writes each part of a batch ([`Batch::end_part`]) atomically by itself, those with the same key in their order, and
+    /// Writes each part of a batch ([`Batch::end_client`]) atomically by itself, those with the same key in their order, and
     /// returns the outcome of each. Only of use where there are slots: parts may be in different ones.
     fn write_parts(&self, batch: &Batch<'_>, sync: bool) -> Vec<Result<()>> {
-        batch.parts().map(|part| self.write(&Batch::of(part), sync)).collect()
+        batch.client_ends().map(|part| self.write(&Batch::of(part), sync)).collect()
     }
 
     /// Like `write` without `sync`, for a large batch whose order to other writes does not matter. An
@@ -151,7 +151,7 @@ pub trait Engine: Send + Sync {
 
     /// Does the work that the writes so far have left for later, and makes them survive a power cut: returns
     /// when memory is flushed and no background work is left, provided that nobody writes meanwhile.
-    fn settle(&self) -> Result<()> {
+    fn quiesce(&self) -> Result<()> {
         self.sync()
     }
 
@@ -177,11 +177,11 @@ pub trait Engine: Send + Sync {
         walk_at_once(self, visit)
     }
 
-    /// Like [`Engine::walk`], but passes over values that cannot be read, as [`Engine::scan_each`] does.
+    /// Like [`Engine::scan_step`], but passes over values that cannot be read, as [`Engine::scan_each`] does.
     ///
     /// # Errors
     ///
-    /// Those of [`Engine::walk`].
+    /// Those of [`Engine::scan_step`].
     fn walk_each(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
         self.scan_step(position, &mut |key, value| visit(key, Ok(value)))
     }
@@ -193,13 +193,13 @@ pub trait Engine: Send + Sync {
     fn disk_size(&self) -> Result<u64>;
 
     /// What the engine counts of itself, at no cost worth mentioning.
-    fn figures(&self) -> Vec<Figure> {
+    fn gauges(&self) -> Vec<Gauge> {
         Vec::new()
     }
 
     /// Rewrites the files to hold only what is alive, while serving (`BGREWRITEAOF`). Returns when
     /// the work has begun.
-    fn rewrite(&self) -> Result<()> {
+    fn rewrite_log(&self) -> Result<()> {
         let engine = self.info().name;
         Err(Error::Unsupported { engine, what: "has no append-only file to rewrite".into() })
     }
@@ -248,7 +248,7 @@ fn walk_at_once(engine: &(impl Engine + ?Sized), visit: &mut VisitPair<'_>) -> R
 
 /// Something that an engine counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figure {
+pub struct Gauge {
     /// Lower-case words with underscores, the unit last.
     pub name: &'static str,
     /// One sentence.

@@ -82,7 +82,7 @@ pub const FAULTY: &[Kind] = &[
 /// What engines ask of a process that starts others, before it does.
 pub fn prepare() {
     #[cfg(feature = "mdbx")]
-    mdbx::be_quiet();
+    mdbx::disable_stderr_log();
 }
 
 /// Engines that this process has besides.
@@ -93,7 +93,7 @@ static OTHERS: OnceLock<&'static [Kind]> = OnceLock::new();
 /// # Errors
 ///
 /// Another engine has the name of one of them.
-pub fn add(others: &'static [Kind]) -> Result<()> {
+pub fn register(others: &'static [Kind]) -> Result<()> {
     for (at, kind) in others.iter().enumerate() {
         let engine = kind.info.name;
         let before = others.iter().take(at).any(|other| other.info.name == engine);
@@ -113,7 +113,7 @@ pub fn kinds() -> impl Iterator<Item = &'static Kind> + Clone {
 
 /// What keeps an engine's data on disk, with its version: its library, but with `map`, `btree` and `bitcask`, whose
 /// libraries know of no disk, kvbench's own files in their format.
-pub fn kept_by(info: &Info) -> &'static str {
+pub fn storage_format(info: &Info) -> &'static str {
     let own = [(&map::KIND, aof::FORMAT), (&btree::KIND, aof::FORMAT), (&bitcask::KIND, bitcask::FORMAT)];
     let found = own.iter().find(|(kind, _)| kind.info.name == info.name);
     found.map_or(info.library, |(_, format)| format)
@@ -171,11 +171,11 @@ fn check_owner(path: &Path, kind: &Kind) -> Result<()> {
         Err(error) => return Err(Error::io("open", path)(error)),
     };
     let engine = kind.info.name;
-    let empty = if metadata.is_dir() { first::is_free(path, engine)? } else { metadata.len() == 0 };
+    let empty = if metadata.is_dir() { first::is_unused(path, engine)? } else { metadata.len() == 0 };
     if empty || (kind.recognise)(path) {
         return Ok(());
     }
-    let is_of = |other: &&Kind| (other.recognise)(path) || first::is_marked(path, other.info.name);
+    let is_of = |other: &&Kind| (other.recognise)(path) || first::has_unfinished_start(path, other.info.name);
     let owners: Vec<_> = kinds().filter(is_of).map(|other| other.info.name).collect();
     let found = match owners.as_slice() {
         [] => "something else".into(),

@@ -1,12 +1,12 @@
 //! Inline commands: a line of words, as people type them into telnet.
 
-use super::Span;
+use super::ArgRange;
 
 /// Splits `data[start..end]` into words as Redis' `sdssplitargs` does: blanks separate, double
 /// quotes take `\n \r \t \b \a \xHH` and `\c`, single quotes take `\'`. Words are unquoted in place,
 /// since that never makes them longer. `None`: a quote is not closed, or something other than a
 /// blank follows a closing one.
-pub(super) fn split(data: &mut [u8], start: usize, end: usize, spans: &mut Vec<Span>) -> Option<()> {
+pub(super) fn split(data: &mut [u8], start: usize, end: usize, spans: &mut Vec<ArgRange>) -> Option<()> {
     let mut at = start;
     loop {
         while at < end && is_space(byte(data, at)) {
@@ -18,7 +18,7 @@ pub(super) fn split(data: &mut [u8], start: usize, end: usize, spans: &mut Vec<S
         let word = at;
         let len;
         (at, len) = unquote(data, at, end)?;
-        spans.push(Span { start: word as u32, len: len as u32 });
+        spans.push(ArgRange { start: word as u32, len: len as u32 });
     }
 }
 

@@ -23,7 +23,7 @@ pub use reply::{Protocol, Reply, reply_len};
 
 /// Where one argument lies in the input buffer.
 #[derive(Clone, Copy, Debug, Default)]
-struct Span {
+struct ArgRange {
     start: u32,
     len: u32,
 }
@@ -31,7 +31,7 @@ struct Span {
 /// Complete requests of one input buffer, as positions in it: no allocation per request.
 #[derive(Default)]
 pub struct Requests {
-    spans: Vec<Span>,
+    spans: Vec<ArgRange>,
     /// For each request, the end of its arguments in `spans`.
     ends: Vec<u32>,
 }
@@ -92,14 +92,14 @@ impl Requests {
 
     /// Memory held, in bytes.
     pub fn capacity(&self) -> usize {
-        self.spans.capacity() * size_of::<Span>() + self.ends.capacity() * size_of::<u32>()
+        self.spans.capacity() * size_of::<ArgRange>() + self.ends.capacity() * size_of::<u32>()
     }
 }
 
 /// The beginning of a request whose rest has not arrived, apart from the buffer it was read into.
 pub struct Partial {
     bytes: Box<[u8]>,
-    spans: Box<[Span]>,
+    spans: Box<[ArgRange]>,
 }
 
 impl Partial {
@@ -122,7 +122,7 @@ impl Partial {
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
     data: &'a [u8],
-    spans: &'a [Span],
+    spans: &'a [ArgRange],
 }
 
 impl<'a> Args<'a> {
@@ -151,7 +151,7 @@ impl<'a> Args<'a> {
     }
 
     #[inline]
-    fn slice(&self, span: Span) -> &'a [u8] {
+    fn slice(&self, span: ArgRange) -> &'a [u8] {
         let start = span.start as usize;
         self.data.get(start..start + span.len as usize).unwrap_or_default()
     }
@@ -159,22 +159,22 @@ impl<'a> Args<'a> {
 
 /// Requests that are kept, apart from the buffer they were read into.
 #[derive(Default)]
-pub struct Record {
+pub struct OwnedRequests {
     bytes: Vec<u8>,
     requests: Requests,
 }
 
-impl Record {
+impl OwnedRequests {
     /// Adds a request, unless they then have more than `limit` bytes (0 is no limit but that of positions).
     pub fn push(&mut self, args: Args<'_>, limit: usize) -> bool {
         let most = if limit == 0 { u32::MAX as usize } else { limit.min(u32::MAX as usize) };
         let more: usize = args.from(0).map(<[u8]>::len).sum();
-        let spans = (self.requests.spans.len() + args.len()) * size_of::<Span>();
+        let spans = (self.requests.spans.len() + args.len()) * size_of::<ArgRange>();
         if self.bytes.len() + more + spans > most {
             return false;
         }
         for arg in args.from(0) {
-            self.requests.spans.push(Span { start: self.bytes.len() as u32, len: arg.len() as u32 });
+            self.requests.spans.push(ArgRange { start: self.bytes.len() as u32, len: arg.len() as u32 });
             self.bytes.extend_from_slice(arg);
         }
         self.requests.ends.push(self.requests.spans.len() as u32);

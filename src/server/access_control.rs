@@ -11,7 +11,7 @@ use std::path::Path;
 pub use super::access_error::AccessError;
 
 /// Redis' words to a client from elsewhere.
-pub(super) const DENIED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled \
+pub(super) const PROTECTED_MODE_ERROR: &str = "-DENIED Redis is running in protected mode because protected mode is enabled \
     and no password is set for the default user. In this mode connections are only accepted from the loopback \
     interface. If you want to connect from external computers to Redis you may adopt one of the following \
     solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the \

@@ -1,14 +1,14 @@
 //! Reads of many connections at once, where each waits for the network.
 
-use super::request_batch::Exchange;
+use super::request_batch::RequestBatch;
 use crate::store::Store;
 use std::panic::{self, AssertUnwindSafe};
 
-impl Exchange {
+impl RequestBatch {
     /// Carries out the read runs of a group as far as that does not wait for a machine that does not answer. A run with
     /// such a key is left as it is.
     pub fn read_group(group: &mut [Box<Self>], store: &Store) {
-        let keys = group.iter().map(|exchange| exchange.keys_in_parts(1).into_iter().flatten().collect());
+        let keys = group.iter().map(|exchange| exchange.key_chunks(1).into_iter().flatten().collect());
         let keys: Vec<Vec<Vec<u8>>> = keys.collect();
         let all: Vec<&[u8]> = keys.iter().flatten().map(Vec::as_slice).collect();
         // What panics is left as it is, too, and panics where its connection is told.

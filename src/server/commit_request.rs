@@ -1,20 +1,20 @@
 //! Carrying out a run of writes, and the reads between them, as a part of a commit.
 
 use super::{
-    each::Each,
-    read_batch::Found,
-    request_batch::{Exchange, LARGE, REPLY_SIZE},
+    each::Progress,
+    read_batch::KeyHits,
+    request_batch::{LARGE, REPLY_SIZE, RequestBatch},
     through::read_through,
 };
 use crate::{
-    command::{Action, Lookup, Write},
+    command::{Handler, Lookup, Write},
     store::{self, Store, Txn, Work},
 };
 
 /// What a request about a large value weighs: more than a group of commits takes beside it.
 const LARGE_WEIGHT: usize = 64 << 20;
 
-impl Exchange {
+impl RequestBatch {
     /// Says which values the transaction may lend.
     fn lend(&self, txn: &mut Txn<'_>) {
         if self.is_next_large() {
@@ -26,10 +26,10 @@ impl Exchange {
     }
 }
 
-impl Work for Box<Exchange> {
+impl Work for Box<RequestBatch> {
     fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
         self.lend(txn);
-        let Exchange {
+        let RequestBatch {
             input,
             requests,
             reply,
@@ -63,18 +63,18 @@ impl Work for Box<Exchange> {
                 reply_ends.push(start);
             }
             let outcome = match spec.action {
-                Action::Write(
+                Handler::Write(
                     Write::Blind(run)
                     | Write::BlindWithoutOptions(run)
                     | Write::Seeing(run)
                     | Write::All(run),
                 ) => run(args, txn, reply),
-                Action::Write(Write::Each(write)) => match each.write(write, args, txn, reply) {
+                Handler::Write(Write::Each(write)) => match each.write(write, args, txn, reply) {
                     Ok(true) => Ok(()),
                     Ok(false) => break,
                     Err(error) => Err(error),
                 },
-                Action::Read(read) => read_through(read, args, txn, found, reply).map_err(Into::into),
+                Handler::Read(read) => read_through(read, args, txn, found, reply).map_err(Into::into),
                 _ => break,
             };
             if let Err(error) = outcome {
@@ -83,7 +83,7 @@ impl Work for Box<Exchange> {
                 if *found_large {
                     break;
                 }
-                *each = Each::default();
+                *each = Progress::default();
                 error.write(reply);
             }
             *next += 1;
@@ -98,7 +98,7 @@ impl Work for Box<Exchange> {
         self.transaction.iter_mut().for_each(|transaction| transaction.rewind());
         self.each = each;
         self.found_large = false;
-        self.found = Found::default();
+        self.found = KeyHits::default();
         self.reply.truncate(reply_start);
         self.next = first;
     }
@@ -110,7 +110,7 @@ impl Work for Box<Exchange> {
         if self.found_large {
             return;
         }
-        self.each = Each::default();
+        self.each = Progress::default();
         self.transaction.iter_mut().for_each(|transaction| transaction.task = None);
         while self.next < end.max(self.begin.1 + 1) {
             self.reply.error(error.to_string());

@@ -1,16 +1,16 @@
 //! One connection: read what is there, run every complete request, answer with one write.
 
 use super::{
-    idle::{Idle, Over},
+    idle::{CloseReason, IdleTimer},
     pool,
-    request_batch::{Exchange, REPLY_SIZE, Run},
-    request_stats::{self, Begin},
-    slow_reads::Temperature,
+    request_batch::{REPLY_SIZE, RequestBatch, StepKind},
+    request_stats::{self, StepStart},
+    slow_reads::SlowReadDetector,
     transaction::Transaction,
-    worker_state::Local,
+    worker_state::WorkerState,
 };
 use crate::{
-    command::{self, After, Feed, Replies, Session, Wait},
+    command::{self, AfterReply, MonitorFeed, ReplyMode, Session, WaitRequest},
     resp::{Decoder, Foreign, Limits, Partial, Protocol, ProtocolError},
     store,
 };
@@ -34,18 +34,18 @@ const PARTIAL_SIZE: usize = 16 << 10;
 
 /// Why a connection ended before the client or the server wanted it to.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Ended {
+pub(super) enum ConnectionEnd {
     #[error(transparent)]
-    Over(#[from] Over),
+    Over(#[from] CloseReason),
     #[error("its replies grew beyond --client-output-buffer-limit")]
     Overflow,
     #[error("it speaks {0}, not the Redis protocol; perhaps a web page tries to use this port")]
     Foreign(Foreign),
 }
 
-impl From<io::Error> for Ended {
+impl From<io::Error> for ConnectionEnd {
     fn from(error: io::Error) -> Self {
-        Self::Over(Over::Io(error))
+        Self::Over(CloseReason::Io(error))
     }
 }
 /// Bytes of a reply that are sent at a time.
@@ -53,34 +53,34 @@ const PIECE: usize = 1 << 20;
 
 pub(super) struct Connection<S> {
     stream: S,
-    pub(super) local: Rc<Local>,
+    pub(super) local: Rc<WorkerState>,
     pub(super) session: Session,
     pub(super) decoder: Decoder,
     protocol: Protocol,
     /// Buffers that stay with the connection while a large request arrives.
-    held: Option<Box<Exchange>>,
+    kept_batch: Option<Box<RequestBatch>>,
     /// The beginning of a small request, the rest of which has not arrived.
-    partial: Option<Box<Partial>>,
-    pub(super) temperature: Temperature,
+    partial_request: Option<Box<Partial>>,
+    pub(super) temperature: SlowReadDetector,
     /// What it has queued since MULTI, and the keys it watches.
     pub(super) transaction: Option<Box<Transaction>>,
     /// Ends it when nothing moves for too long, or another client wants it to end.
-    idle: Idle,
+    idle: IdleTimer,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    pub fn new(stream: S, local: Rc<Local>, session: Session) -> Self {
+    pub fn new(stream: S, local: Rc<WorkerState>, session: Session) -> Self {
         let decoder = Decoder::new(limits(&local, &session));
-        let idle = Idle::new(session.client().clone(), local.shared.context.clone());
+        let idle = IdleTimer::new(session.client().clone(), local.shared.context.clone());
         Self {
             stream,
             local,
             session,
             decoder,
             protocol: Protocol::default(),
-            held: None,
-            partial: None,
-            temperature: Temperature::default(),
+            kept_batch: None,
+            partial_request: None,
+            temperature: SlowReadDetector::default(),
             transaction: None,
             idle,
         }
@@ -92,8 +92,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.session.client().set_waker(waker);
         if let Err(error) = self.try_serve().await {
             let level = match error {
-                Ended::Over(_) => log::Level::Debug,
-                Ended::Overflow | Ended::Foreign(_) => log::Level::Warn,
+                ConnectionEnd::Over(_) => log::Level::Debug,
+                ConnectionEnd::Overflow | ConnectionEnd::Foreign(_) => log::Level::Warn,
             };
             log::log!(
                 level,
@@ -102,25 +102,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.session.client().peer
             );
         }
-        if self.session.after == After::Shutdown {
+        if self.session.after == AfterReply::Shutdown {
             self.local.shared.request_shutdown();
         }
     }
 
-    async fn try_serve(&mut self) -> Result<(), Ended> {
+    async fn try_serve(&mut self) -> Result<(), ConnectionEnd> {
         while let Some(mut exchange) = poll_fn(|cx| self.poll_receive(cx)).await? {
             let full = exchange.input.is_full();
             exchange.reply.set_protocol(self.protocol);
-            exchange.reply.set_limit(self.local.shared.context.live.output.load(Ordering::Relaxed));
+            exchange
+                .reply
+                .set_limit(self.local.shared.context.live.output_buffer_limit.load(Ordering::Relaxed));
             exchange = self.answer(exchange).await?;
             self.send(&mut exchange).await?;
             self.protocol = exchange.reply.protocol();
-            if self.session.after != After::Continue {
+            if self.session.after != AfterReply::Continue {
                 self.stream.shutdown().await?;
                 return Ok(());
             }
-            self.park(exchange);
-            if full || self.held.is_some() {
+            self.release_buffers(exchange);
+            if full || self.kept_batch.is_some() {
                 // There is more where this came from; let others run first.
                 yield_now().await;
             }
@@ -129,27 +131,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Reads once. `None` at the end of the stream, or when the server stops and nothing is left.
-    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Box<Exchange>>, Ended>> {
+    fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Box<RequestBatch>>, ConnectionEnd>> {
         if self.local.is_closed() {
             return Poll::Ready(Ok(None));
         }
-        let mut exchange = self.held.take().unwrap_or_else(pool::take);
-        if let Some(partial) = self.partial.take() {
+        let mut exchange = self.kept_batch.take().unwrap_or_else(pool::take);
+        if let Some(partial) = self.partial_request.take() {
             exchange.restore(*partial);
         }
         if self.session.client().is_killed() {
-            return Poll::Ready(Err(Over::Killed.into()));
+            return Poll::Ready(Err(CloseReason::Killed.into()));
         }
-        if let Some(lines) = self.session.feed.as_ref().map(Feed::take).filter(|lines| !lines.is_empty()) {
+        if let Some(lines) =
+            self.session.feed.as_ref().map(MonitorFeed::take).filter(|lines| !lines.is_empty())
+        {
             exchange.reply.raw(&lines);
             return Poll::Ready(Ok(Some(exchange)));
         }
         let mut space = ReadBuf::new(exchange.input.space());
         let read = Pin::new(&mut self.stream).poll_read(cx, &mut space);
-        match self.idle.moved(cx, read) {
+        match self.idle.on_poll(cx, read) {
             Poll::Pending if self.local.is_stopping() => Poll::Ready(Ok(None)),
             Poll::Pending => {
-                self.park(exchange);
+                self.release_buffers(exchange);
                 Poll::Pending
             }
             Poll::Ready(outcome) => {
@@ -163,44 +170,44 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Gives the buffers back, or keeps what an incomplete request needs.
-    fn park(&mut self, mut exchange: Box<Exchange>) {
+    fn release_buffers(&mut self, mut exchange: Box<RequestBatch>) {
         if exchange.input.len() > PARTIAL_SIZE {
-            self.held = Some(exchange);
+            self.kept_batch = Some(exchange);
             return;
         }
         if !exchange.input.is_empty() {
-            self.partial = Some(Box::new(exchange.take_partial()));
+            self.partial_request = Some(Box::new(exchange.take_partial()));
         }
         pool::put(exchange);
     }
 
     /// Answers every complete request of the buffer.
-    async fn answer(&mut self, mut exchange: Box<Exchange>) -> Result<Box<Exchange>, Ended> {
+    async fn answer(&mut self, mut exchange: Box<RequestBatch>) -> Result<Box<RequestBatch>, ConnectionEnd> {
         loop {
             let decoded = self.decoder.decode(&mut exchange.input, &mut exchange.requests);
             let full = self.decoder.is_full(&exchange.requests);
             exchange.resolve(&self.local.shared.commands);
             let store = &self.local.shared.context.store;
             if store.is_sharded() {
-                exchange.find_crossing(store);
+                exchange.mark_cross_slot(store);
             }
             self.local.stats().commands.fetch_add(exchange.requests.len() as u64, Ordering::Relaxed);
             while let Some(run) = self.next_run(&mut exchange) {
                 self.pause(&run, &exchange).await?;
-                let begin = Begin::of(&exchange, &self.session, matches!(run, Run::Queue));
+                let begin = StepStart::of(&exchange, &self.session, matches!(run, StepKind::Queue));
                 exchange = self.run(exchange, run).await?;
                 begin.account(&self.local, &self.session, &mut exchange);
-                request_stats::suppress(&mut self.session, &mut exchange, begin);
+                request_stats::apply_reply_mode(&mut self.session, &mut exchange, begin);
                 if let Some(wait) = self.session.wait.take() {
-                    Box::pin(self.wait_as_asked(wait, begin.reply_len(), &mut exchange)).await?;
+                    Box::pin(self.wait_for_sync(wait, begin.reply_len(), &mut exchange)).await?;
                 }
                 if exchange.reply.has_overflowed() {
-                    return Err(Ended::Overflow);
+                    return Err(ConnectionEnd::Overflow);
                 }
                 if exchange.reply.len() >= REPLY_SIZE {
                     self.send(&mut exchange).await?;
                 }
-                if self.session.after != After::Continue {
+                if self.session.after != AfterReply::Continue {
                     return Ok(exchange);
                 }
                 if exchange.is_midway() {
@@ -211,10 +218,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if let Err(error) = decoded {
                 if let ProtocolError::Foreign(foreign) = error {
                     self.send(&mut exchange).await?;
-                    return Err(Ended::Foreign(foreign));
+                    return Err(ConnectionEnd::Foreign(foreign));
                 }
                 exchange.reply.error(format!("ERR {error}"));
-                self.session.after = After::Close;
+                self.session.after = AfterReply::Close;
                 return Ok(exchange);
             }
             if !full {
@@ -223,7 +230,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    fn next_run(&self, exchange: &mut Exchange) -> Option<Run> {
+    fn next_run(&self, exchange: &mut RequestBatch) -> Option<StepKind> {
         if !self.session.authenticated {
             return exchange.next_run_before_auth();
         }
@@ -232,9 +239,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Some(transaction) if transaction.is_open() => exchange.next_run_in_transaction(),
             _ => exchange.next_run(),
         };
-        if self.session.replies == Replies::Skip {
+        if self.session.replies == ReplyMode::Skip {
             exchange.limit_to_one();
-        } else if self.local.shared.context.store.is_sharded() && matches!(run, Some(Run::Write)) {
+        } else if self.local.shared.context.store.is_sharded() && matches!(run, Some(StepKind::Write)) {
             // Where there are slots a write is committed by itself: a pipeline is not atomic.
             exchange.limit_to_blind();
         }
@@ -243,14 +250,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Waits while CLIENT PAUSE holds up what comes next. What waits is on the heap: it would make every connection
     /// larger.
-    async fn pause(&self, run: &Run, exchange: &Exchange) -> Result<(), Ended> {
+    async fn pause(&self, run: &StepKind, exchange: &RequestBatch) -> Result<(), ConnectionEnd> {
         if !self.local.shared.context.pause.is_on() {
             return Ok(());
         }
         let writes = match run {
-            Run::Write => true,
-            Run::Queue => exchange.is_next_write(),
-            Run::Transaction(command::Transaction::Exec) => {
+            StepKind::Write => true,
+            StepKind::Queue => exchange.is_next_write(),
+            StepKind::Transaction(command::Transaction::Exec) => {
                 self.transaction.as_ref().is_some_and(|transaction| transaction.writes())
             }
             _ => false,
@@ -262,7 +269,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Waits as WAIT and WAITAOF ask. The reply of the latter, from `start` on, is written anew when it is known.
-    async fn wait_as_asked(&self, wait: Wait, start: usize, exchange: &mut Exchange) -> Result<(), Ended> {
+    async fn wait_for_sync(
+        &self,
+        wait: WaitRequest,
+        start: usize,
+        exchange: &mut RequestBatch,
+    ) -> Result<(), ConnectionEnd> {
         let begin = Instant::now();
         if wait.sync {
             let is_synced = self.sync_within(wait.time).await?;
@@ -270,7 +282,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if exchange.reply.len() > start {
                 exchange.reply.truncate(start);
                 match is_synced {
-                    Ok(is_synced) => Wait::answer(is_synced, &mut exchange.reply),
+                    Ok(is_synced) => WaitRequest::answer(is_synced, &mut exchange.reply),
                     Err(error) => exchange.reply.error(error.to_string()),
                 }
             }
@@ -284,7 +296,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Whether all that was written is synced within `time` (without an end when that is zero).
     async fn sync_within(&self, time: Duration) -> io::Result<Result<bool, store::Error>> {
         let store = self.local.shared.context.store.clone();
-        let sync = self.local.promise(spawn_blocking(move || store.sync().map(|()| true)));
+        let sync = self.local.await_offloaded(spawn_blocking(move || store.sync().map(|()| true)));
         if time.is_zero() {
             return Ok(sync.await?);
         }
@@ -292,18 +304,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Waits for so long, or until something holds, of which the task is woken.
-    async fn wait(&self, time: Duration, holds: impl Fn(&command::Context) -> bool) -> Result<(), Ended> {
+    async fn wait(
+        &self,
+        time: Duration,
+        holds: impl Fn(&command::ServerState) -> bool,
+    ) -> Result<(), ConnectionEnd> {
         let (context, client) = (&self.local.shared.context, self.session.client());
         let over = poll_fn(|_| match holds(context) || client.is_killed() {
             true => Poll::Ready(()),
             false => Poll::Pending,
         });
         let _ = timeout(time, over).await;
-        if client.is_killed() { Err(Over::Killed.into()) } else { Ok(()) }
+        if client.is_killed() { Err(CloseReason::Killed.into()) } else { Ok(()) }
     }
 
     /// Sends the replies. A client that does not read them is not read from either.
-    async fn send(&mut self, exchange: &mut Exchange) -> Result<(), Ended> {
+    async fn send(&mut self, exchange: &mut RequestBatch) -> Result<(), ConnectionEnd> {
         let Self { stream, idle, local, .. } = self;
         let mut sent = 0;
         while sent < exchange.reply.len() {
@@ -311,7 +327,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let piece = rest.get(..PIECE).unwrap_or(rest);
             let len = poll_fn(|cx| {
                 let written = Pin::new(&mut *stream).poll_write(cx, piece);
-                idle.moved(cx, written)
+                idle.on_poll(cx, written)
             });
             let len = len.await?;
             if len == 0 {
@@ -327,7 +343,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         // What TLS has taken may still be with it.
         poll_fn(|cx| {
             let flushed = Pin::new(&mut *stream).poll_flush(cx);
-            idle.moved(cx, flushed)
+            idle.on_poll(cx, flushed)
         })
         .await?;
         exchange.reply.truncate(0);
@@ -336,8 +352,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 }
 
 /// What a client may send.
-pub(super) fn limits(local: &Local, session: &Session) -> Limits {
-    let limits =
-        Limits { query_buffer: local.shared.context.live.query.load(Ordering::Relaxed), ..Limits::default() };
+pub(super) fn limits(local: &WorkerState, session: &Session) -> Limits {
+    let limits = Limits {
+        query_buffer: local.shared.context.live.query_buffer_limit.load(Ordering::Relaxed),
+        ..Limits::default()
+    };
     if session.authenticated { limits } else { limits.before_auth() }
 }

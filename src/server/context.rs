@@ -2,7 +2,10 @@
 
 use super::{access_control::Access, listener::Listener};
 use crate::{
-    command::{Clients, Commands, ConfigFile, Context, Live, Monitors, Pause, Seen, Stats, state::stats},
+    command::{
+        ClientRegistry, CommandTable, ConfigFile, CounterSnapshot, MonitorHub, Pause, RuntimeSettings,
+        ServerState, Stats, state::stats,
+    },
     config::Config,
     store::Store,
 };
@@ -15,34 +18,31 @@ use std::{
 pub(super) fn context(
     store: Store,
     config: &Config,
-    commands: &Commands,
+    commands: &CommandTable,
     access: &Access,
     listener: &Listener,
     max_clients: usize,
-) -> Context {
+) -> ServerState {
     let (ports, started) = (listener.ports(), Instant::now());
     let names = commands.names();
     let limits = config.network.client;
-    Context {
+    ServerState {
         store: Arc::new(store),
         settings: config.settings(ports),
         file: ConfigFile::new(config.file.clone()),
-        live: Live::new(access.password.clone(), config.network.protected_mode, max_clients).with_limits(
-            limits.output,
-            limits.query,
-            limits.idle,
-        ),
-        clients: Arc::new(Clients::default()),
+        live: RuntimeSettings::new(access.password.clone(), config.network.protected_mode, max_clients)
+            .with_limits(limits.output, limits.query, limits.idle),
+        clients: Arc::new(ClientRegistry::default()),
         pause: Pause::default(),
-        monitors: Monitors::default(),
+        monitors: MonitorHub::default(),
         slow: stats::SlowLog::new(config.slowness.log_from, config.slowness.log_length),
-        spikes: stats::Spikes::new(config.slowness.spikes_from),
+        spikes: stats::LatencyEvents::new(config.slowness.latency_threshold_ms),
         errors: stats::ErrorStats::default(),
-        groups: stats::GroupStats::default(),
+        groups: stats::CommitStats::default(),
         run_id: run_id(),
         rejected: AtomicU64::new(0),
         expired: AtomicU64::new(0),
-        seen: Mutex::new([Seen::new(started); 2]),
+        seen: Mutex::new([CounterSnapshot::new(started); 2]),
         port: ports.plain,
         started,
         stats: (0..config.threads).map(|_| Stats::new(names.len()).into()).collect(),

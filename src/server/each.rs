@@ -8,18 +8,18 @@ use crate::{
 use std::mem;
 
 /// Keys of [`Write::Each`](crate::command::Write::Each) that are written in one commit.
-const EACH: usize = 1024;
+const KEYS_PER_COMMIT: usize = 1024;
 
 /// Progress of [`Write::Each`](crate::command::Write::Each).
 #[derive(Clone, Copy, Default)]
-pub(super) struct Each {
+pub(super) struct Progress {
     /// Keys that were written.
     keys: usize,
     /// Those of them that count.
     count: i64,
 }
 
-impl Each {
+impl Progress {
     /// Whether some keys were written, and others are to come.
     pub fn has_begun(&self) -> bool {
         self.keys > 0
@@ -33,7 +33,7 @@ impl Each {
         txn: &mut Txn<'g>,
         reply: &mut Reply,
     ) -> Result<bool, Error> {
-        for key in args.from(1 + self.keys).take(EACH) {
+        for key in args.from(1 + self.keys).take(KEYS_PER_COMMIT) {
             self.count += i64::from(write(key, txn)?);
             self.keys += 1;
         }

@@ -30,17 +30,17 @@ pub struct Error {
 /// Who may have how many files open. Clients that come in addition are refused, so that the engine never
 /// finds none: to an engine, that is a failed write or sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Files {
+pub struct FileLimits {
     /// Most clients at once.
     pub clients: usize,
     /// Most files of the engine, those not counted that a read has open while it runs.
     pub engine: u64,
 }
 
-impl Files {
+impl FileLimits {
     /// Shares out the open files, and raises the process' limit as far as they are wanted and it can be.
     pub fn reserve(config: &Config) -> Result<Self, Error> {
-        let need = Need::new(config.threads, config.kind.info.open_files);
+        let need = FileNeeds::new(config.threads, config.kind.info.open_files);
         let wanted = need.wanted(config.network.max_clients as u64);
         let limit = rlimit::increase_nofile_limit(wanted).unwrap_or_else(|error| {
             log::warn!("cannot raise the limit of open files: {error}");
@@ -61,7 +61,7 @@ impl Files {
     }
 }
 
-struct Need {
+struct FileNeeds {
     /// Of the process without clients, with an engine that has no more than it must.
     fixed: u64,
     engine: OpenFiles,
@@ -69,7 +69,7 @@ struct Need {
     readers: u64,
 }
 
-impl Need {
+impl FileNeeds {
     fn new(threads: usize, engine: OpenFiles) -> Self {
         let threads = threads as u64;
         let readers = threads * (1 + BLOCKING_THREADS as u64);
@@ -86,20 +86,20 @@ impl Need {
     }
 
     /// Clients come before what the engine can do without; `None` when there is not room for one.
-    fn share(&self, limit: u64, wanted: u64) -> Option<Files> {
+    fn share(&self, limit: u64, wanted: u64) -> Option<FileLimits> {
         let left = limit.checked_sub(self.fixed)?;
         let per_read = self.engine.per_read;
         let few = left / (1 + per_read);
         let clients = few.max(left.saturating_sub(per_read * self.readers)).min(wanted);
         let engine = self.engine.least + limit.checked_sub(self.wanted_by_clients(clients))?;
         let clients = usize::try_from(clients).ok().filter(|clients| *clients > 0)?;
-        Some(Files { clients, engine: engine.min(self.engine.most) })
+        Some(FileLimits { clients, engine: engine.min(self.engine.most) })
     }
 }
 
 /// Lets a write beyond the largest size of a file (`ulimit -f`) fail as on a full disk. Unless it is
 /// ignored, the signal that comes with it ends the process.
-pub fn survive_large_files() {
+pub fn ignore_sigxfsz() {
     #[expect(unsafe_code, reason = "a system call that no crate in use wraps")]
     // SAFETY: no handler is installed that could run at a wrong moment.
     unsafe {
@@ -110,7 +110,7 @@ pub fn survive_large_files() {
 /// Has freed memory joined with what is free beside it at once. glibc would keep small pieces apart, until an
 /// allocation or a `free` of something large joins all of them, with the lock held that every thread allocates
 /// under: after millions of deletes that takes hundreds of milliseconds. To be called before there are threads.
-pub fn join_free_memory() {
+pub fn disable_malloc_fastbins() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         #[expect(unsafe_code, reason = "a library call that no crate in use wraps")]
@@ -129,11 +129,11 @@ mod tests {
     #[test]
     fn everybody_gets_what_they_want_where_there_is_enough() {
         for per_read in [0, 1, 3] {
-            let need = Need::new(4, OpenFiles { least: 100, most: 5000, per_read });
+            let need = FileNeeds::new(4, OpenFiles { least: 100, most: 5000, per_read });
             let wanted = need.wanted(10_000);
-            assert_eq!(need.share(wanted, 10_000), Some(Files { clients: 10_000, engine: 5000 }));
-            assert_eq!(need.share(wanted - 1, 10_000), Some(Files { clients: 10_000, engine: 4999 }));
-            assert_eq!(need.share(wanted - 4900, 10_000), Some(Files { clients: 10_000, engine: 100 }));
+            assert_eq!(need.share(wanted, 10_000), Some(FileLimits { clients: 10_000, engine: 5000 }));
+            assert_eq!(need.share(wanted - 1, 10_000), Some(FileLimits { clients: 10_000, engine: 4999 }));
+            assert_eq!(need.share(wanted - 4900, 10_000), Some(FileLimits { clients: 10_000, engine: 100 }));
             let files = need.share(wanted - 4901, 10_000).unwrap();
             assert!(files.clients < 10_000 && files.engine >= 100, "{files:?}");
         }
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn no_share_is_more_than_there_is() {
         for per_read in [0, 1, 2] {
-            let need = Need::new(32, OpenFiles { least: 20, most: 70, per_read });
+            let need = FileNeeds::new(32, OpenFiles { least: 20, most: 70, per_read });
             for limit in 0..3000 {
                 let Some(files) = need.share(limit, 1000) else {
                     assert!(limit < need.wanted_by_clients(1), "{limit}");
@@ -158,8 +158,8 @@ mod tests {
 
     #[test]
     fn a_limit_that_is_too_low_is_refused() {
-        let need = Need::new(1, PLAIN);
+        let need = FileNeeds::new(1, PLAIN);
         assert_eq!(need.share(PROCESS + WORKER + 8, 5), None);
-        assert_eq!(need.share(PROCESS + WORKER + 9, 5), Some(Files { clients: 1, engine: 8 }));
+        assert_eq!(need.share(PROCESS + WORKER + 9, 5), Some(FileLimits { clients: 1, engine: 8 }));
     }
 }

@@ -1,7 +1,7 @@
 //! What ends a connection from outside: that nothing moves on it, neither does a request come nor is a reply read, for
 //! longer than --timeout; or that another client kills it.
 
-use crate::command::{Client, Context};
+use crate::command::{Client, ServerState};
 use std::{
     io,
     pin::Pin,
@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// Why a connection has to end.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Over {
+pub(super) enum CloseReason {
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error("it was idle for as long as --timeout")]
@@ -23,32 +23,32 @@ pub(super) enum Over {
 }
 
 /// How long a connection may wait for its client.
-pub(super) struct Idle {
+pub(super) struct IdleTimer {
     client: Arc<Client>,
-    context: Arc<Context>,
+    context: Arc<ServerState>,
     /// Runs for the limit that it was set to.
     timer: Option<(Duration, Pin<Box<Sleep>>)>,
     /// Whether the timer runs since something moved last.
     armed: bool,
 }
 
-impl Idle {
-    pub fn new(client: Arc<Client>, context: Arc<Context>) -> Self {
+impl IdleTimer {
+    pub fn new(client: Arc<Client>, context: Arc<ServerState>) -> Self {
         Self { client, context, timer: None, armed: false }
     }
 
     /// Passes on whether something moved, and fails when nothing has for too long, or may any more.
-    pub fn moved<T>(
+    pub fn on_poll<T>(
         &mut self,
         cx: &mut task::Context<'_>,
         poll: Poll<io::Result<T>>,
-    ) -> Poll<Result<T, Over>> {
+    ) -> Poll<Result<T, CloseReason>> {
         match poll {
-            Poll::Pending if self.client.is_killed() => Poll::Ready(Err(Over::Killed)),
-            Poll::Pending => self.poll(cx).map(|()| Err(Over::Idle)),
+            Poll::Pending if self.client.is_killed() => Poll::Ready(Err(CloseReason::Killed)),
+            Poll::Pending => self.poll(cx).map(|()| Err(CloseReason::Idle)),
             Poll::Ready(outcome) => {
                 self.armed = false;
-                Poll::Ready(outcome.map_err(Over::Io))
+                Poll::Ready(outcome.map_err(CloseReason::Io))
             }
         }
     }

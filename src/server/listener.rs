@@ -1,9 +1,9 @@
 //! Accepting connections, and knowing when to stop.
 
 use super::{
-    access_control::DENIED,
+    access_control::PROTECTED_MODE_ERROR,
     error::Error,
-    shared::{Incoming, Inlets, Shared},
+    shared::{AcceptedStream, ConnectionSenders, Shared},
     sockets,
 };
 use crate::config::{Network, Ports};
@@ -60,7 +60,12 @@ impl Listener {
     }
 
     /// Hands each connection to the worker that has the fewest, until `stop` is done.
-    pub async fn accept_until(&self, stop: impl Future<Output = ()>, shared: &Shared, inlets: &Inlets) {
+    pub async fn accept_until(
+        &self,
+        stop: impl Future<Output = ()>,
+        shared: &Shared,
+        inlets: &ConnectionSenders,
+    ) {
         tokio::pin!(stop);
         // Numbered in the order in which they came; workers take them up in any.
         let mut id = 0;
@@ -73,10 +78,10 @@ impl Listener {
             match accepted {
                 Ok(incoming) => {
                     failing = false;
-                    match refusal(&incoming, shared) {
+                    match admission_error(&incoming, shared) {
                         Some(reason) => {
                             shared.context.rejected.fetch_add(1, Ordering::Relaxed);
-                            refuse(incoming, reason);
+                            turn_away(incoming, reason);
                         }
                         None => {
                             id += 1;
@@ -97,10 +102,10 @@ impl Listener {
         }
     }
 
-    async fn accept(&self) -> io::Result<Incoming> {
+    async fn accept(&self) -> io::Result<AcceptedStream> {
         tokio::select! {
-            tcp = accept_tcp(self.tcp.as_ref()) => tcp.map(|(stream, peer)| Incoming::Tcp(stream, peer)),
-            tls = accept_tcp(self.tls.as_ref()) => tls.map(|(stream, peer)| Incoming::Tls(stream, peer)),
+            tcp = accept_tcp(self.tcp.as_ref()) => tcp.map(|(stream, peer)| AcceptedStream::Tcp(stream, peer)),
+            tls = accept_tcp(self.tls.as_ref()) => tls.map(|(stream, peer)| AcceptedStream::Tls(stream, peer)),
             unix = accept_unix(self.unix.as_ref()) => unix,
         }
     }
@@ -114,10 +119,10 @@ async fn accept_tcp(
     Ok((stream.into_std()?, peer))
 }
 
-async fn accept_unix(listener: Option<&(UnixListener, PathBuf)>) -> io::Result<Incoming> {
+async fn accept_unix(listener: Option<&(UnixListener, PathBuf)>) -> io::Result<AcceptedStream> {
     let Some((listener, path)) = listener else { return pending().await };
     let (stream, _) = listener.accept().await?;
-    Ok(Incoming::Unix(stream.into_std()?, path.display().to_string().into()))
+    Ok(AcceptedStream::Unix(stream.into_std()?, path.display().to_string().into()))
 }
 
 impl Drop for Listener {
@@ -130,7 +135,7 @@ impl Drop for Listener {
 }
 
 /// Counted here and not by the worker, so that the next connection already sees it.
-fn assign(id: u64, incoming: Incoming, shared: &Shared, inlets: &Inlets) {
+fn assign(id: u64, incoming: AcceptedStream, shared: &Shared, inlets: &ConnectionSenders) {
     let load =
         |index: usize| shared.context.stats.get(index).map(|stats| stats.connections.load(Ordering::Relaxed));
     let Some(worker) = (0..inlets.len()).min_by_key(|&index| load(index)) else { return };
@@ -145,26 +150,26 @@ fn assign(id: u64, incoming: Incoming, shared: &Shared, inlets: &Inlets) {
 }
 
 /// Why a client is not served, in Redis' words.
-fn refusal(incoming: &Incoming, shared: &Shared) -> Option<&'static str> {
+fn admission_error(incoming: &AcceptedStream, shared: &Shared) -> Option<&'static str> {
     let live = &shared.context.live;
     if shared.context.connections() >= live.max_clients.load(Ordering::Relaxed) {
         return Some("-ERR max number of clients reached\r\n");
     }
     match incoming {
-        Incoming::Tcp(_, peer) | Incoming::Tls(_, peer) if live.denies(peer.ip()) => {
+        AcceptedStream::Tcp(_, peer) | AcceptedStream::Tls(_, peer) if live.denies(peer.ip()) => {
             log::debug!("protected mode refuses {peer}");
-            Some(DENIED)
+            Some(PROTECTED_MODE_ERROR)
         }
         _ => None,
     }
 }
 
 /// Tells a client why it is not served, unless it would have to be told in TLS.
-fn refuse(incoming: Incoming, reason: &str) {
+fn turn_away(incoming: AcceptedStream, reason: &str) {
     let outcome = match incoming {
-        Incoming::Tcp(mut stream, _) => stream.write_all(reason.as_bytes()),
-        Incoming::Tls(..) => Ok(()),
-        Incoming::Unix(mut stream, _) => stream.write_all(reason.as_bytes()),
+        AcceptedStream::Tcp(mut stream, _) => stream.write_all(reason.as_bytes()),
+        AcceptedStream::Tls(..) => Ok(()),
+        AcceptedStream::Unix(mut stream, _) => stream.write_all(reason.as_bytes()),
     };
     if let Err(error) = outcome {
         log::debug!("cannot refuse a client: {error}");

@@ -33,15 +33,15 @@ pub use access_control::{Access, AccessError};
 pub use error::Error;
 
 use crate::{
-    command::{Commands, state::stats::event},
+    command::{CommandTable, state::stats::event},
     config::Config,
     engine::Fsync,
     store::{CommitQueue, Store},
 };
 use listener::Listener;
 use metrics::Metrics;
-use request_batch::Exchange;
-use shared::{Inbox, Inlets, Shared};
+use request_batch::RequestBatch;
+use shared::{ConnectionSenders, Mailbox, Shared};
 use std::{
     future::pending,
     mem,
@@ -70,7 +70,7 @@ pub fn serve(
     let listener = runtime.block_on(async { Listener::bind(&config.network) })?;
     let metrics = config.metrics.map(|address| runtime.block_on(Metrics::bind(address))).transpose()?;
     access.announce(&config.network);
-    let commands = Commands::without(&config.disabled_commands);
+    let commands = CommandTable::without(&config.disabled_commands);
     let shared = Arc::new(Shared {
         context: Arc::new(context::context(store, config, &commands, &access, &listener, max_clients)),
         commands,
@@ -78,10 +78,10 @@ pub fn serve(
         keepalive: config.network.keepalive,
         queue: CommitQueue::default(),
         reads: CommitQueue::default(),
-        inboxes: (0..config.threads).map(|_| Inbox::default()).collect(),
+        inboxes: (0..config.threads).map(|_| Mailbox::default()).collect(),
         shutdown: Notify::new(),
     });
-    let writers = Writers::spawn(&shared)?;
+    let writers = BackgroundThreads::spawn(&shared)?;
     let (inlets, workers) = spawn_workers(&shared, config.threads, config.network.shutdown_timeout)?;
     let outcome = runtime.block_on(async {
         let signals = listener::Signals::new().map_err(Error::Signal)?;
@@ -123,7 +123,7 @@ fn spawn_workers(
     shared: &Arc<Shared>,
     count: usize,
     patience: Duration,
-) -> Result<(Inlets, Vec<JoinHandle<()>>), Error> {
+) -> Result<(ConnectionSenders, Vec<JoinHandle<()>>), Error> {
     let (mut inlets, mut workers) = (Vec::new(), Vec::new());
     let (ready, started) = channel();
     for index in 0..count {
@@ -151,7 +151,7 @@ fn spawn_workers(
 const READ_GROUP_BYTES: usize = 256 << 10;
 
 /// The threads that write and sync for a store whose engine may block.
-struct Writers {
+struct BackgroundThreads {
     committer: Option<JoinHandle<()>>,
     /// Reads where there are slots.
     reader: Option<JoinHandle<()>>,
@@ -159,7 +159,7 @@ struct Writers {
     remover: JoinHandle<()>,
 }
 
-impl Writers {
+impl BackgroundThreads {
     fn spawn(shared: &Arc<Shared>) -> Result<Self, Error> {
         let store = shared.context.store.clone();
         let context = shared.context.clone();
@@ -183,7 +183,7 @@ impl Writers {
             let (queue, target) = (shared.clone(), store.clone());
             let read = move || {
                 let clients = || queue.context.connections();
-                let read = |group: &mut [Box<Exchange>]| Exchange::read_group(group, &target);
+                let read = |group: &mut [Box<RequestBatch>]| RequestBatch::read_group(group, &target);
                 queue.reads.serve(READ_GROUP_BYTES, clients, read, |group, _| queue.deliver(group));
             };
             writers.reader = Some(spawn("read".into(), read)?);

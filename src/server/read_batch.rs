@@ -1,7 +1,7 @@
 //! Answering a run of reads, value by value.
 
 use crate::{
-    command::{self, Action, Error, Lookup, Read, Spec},
+    command::{self, Error, Handler, Lookup, Read, Spec},
     resp::{Args, Reply, Requests},
     store::{self, Entry, ExpirationClock},
 };
@@ -14,7 +14,7 @@ pub(super) fn reading<'a>(
     data: &'a [u8],
     index: usize,
 ) -> Option<(Read, Args<'a>)> {
-    let Lookup::Known(Spec { action: Action::Read(read), .. }) = lookups.get(index)? else { return None };
+    let Lookup::Known(Spec { action: Handler::Read(read), .. }) = lookups.get(index)? else { return None };
     Some((*read, requests.get(index, data)?))
 }
 
@@ -30,14 +30,14 @@ pub(super) fn answer_entry(
 
 /// Keys that reads looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct KeyHits {
     /// Those that were there.
     pub hits: u64,
     /// Those that were not.
     pub misses: u64,
 }
 
-impl Found {
+impl KeyHits {
     /// One more.
     #[inline]
     pub fn note(&mut self, is_there: bool) {
@@ -62,9 +62,9 @@ pub(super) struct ReadCursor {
     /// Where its reply begins.
     pub reply_start: usize,
     /// What it has found so far.
-    now: Found,
+    now: KeyHits,
     /// What those before it have found.
-    pub found: Found,
+    pub found: KeyHits,
 }
 
 impl ReadCursor {
@@ -137,7 +137,7 @@ impl ReadCursor {
         }
         reply.truncate(self.reply_start);
         reply.error(error.to_string());
-        self.now = Found::default();
+        self.now = KeyHits::default();
         self.finish(reply);
         left
     }
@@ -145,7 +145,7 @@ impl ReadCursor {
     #[inline]
     fn finish(&mut self, reply: &Reply) {
         self.found.add(self.now);
-        let (now, found) = (Found::default(), self.found);
+        let (now, found) = (KeyHits::default(), self.found);
         *self = Self { at: self.at + 1, key: 0, count: 0, reply_start: reply.len(), now, found };
     }
 }

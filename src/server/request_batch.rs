@@ -1,14 +1,14 @@
 //! One batch: what a connection received, what its requests are, and the replies.
 
 use super::{
-    each::Each,
-    read_batch::{Found, ReadCursor, reading},
-    transaction::{Task, Transaction},
+    each::Progress,
+    read_batch::{KeyHits, ReadCursor, reading},
+    transaction::{CommitJob, Transaction},
 };
 use crate::{
     command::{
-        self, Action, Commands, Context, KeysCommand, Lookup, QueryCommand, Read, SessionCommand, Spec,
-        TableCommand,
+        self, CommandTable, Handler, KeysCommand, Lookup, QueryCommand, Read, ServerState, SessionCommand,
+        Spec, TableCommand,
     },
     engine::VisitValue,
     resp::{Args, Input, Partial, Reply, Requests},
@@ -26,10 +26,10 @@ const READ_SIZE: usize = 64 << 10;
 pub(super) const REPLY_SIZE: usize = 256 << 10;
 
 /// Bytes of one reply that are copied on a worker.
-const COPIED: usize = 2 << 20;
+const MAX_COPY_ON_WORKER: usize = 2 << 20;
 
 /// Most requests of a read run that are answered under one snapshot.
-const READS: usize = 1024;
+const MAX_READS_PER_STEP: usize = 1024;
 
 /// A request of more bytes than this, or one that works on a longer value, is a run of its own, that does not hold
 /// up the worker.
@@ -37,32 +37,32 @@ pub(super) const LARGE: usize = 256 << 10;
 
 /// The buffers of one connection while it is active. They are lent by the worker's pool, moved as a
 /// whole to the thread that commits or reads, and come back with the replies.
-pub(super) struct Exchange {
+pub(super) struct RequestBatch {
     pub input: Input,
     pub requests: Requests,
     pub reply: Reply,
     pub(super) lookups: Vec<Lookup>,
     /// Whether all of them have the same name.
-    uniform: bool,
+    is_single_command: bool,
     /// The next request to answer.
     pub(super) next: usize,
     /// The end of the run in progress.
     pub(super) end: usize,
     /// How far the next request has come, when it takes several commits.
-    pub(super) each: Each,
+    pub(super) each: Progress,
     /// Whether the next request was found to work on a large value, and was not carried out.
     pub(super) found_large: bool,
     /// Whether the run in progress is such a request.
     pub(super) works_on_large: bool,
     /// Length of the reply, request, and how far that had come, where the write run in progress began.
-    pub(super) begin: (usize, usize, Each),
+    pub(super) begin: (usize, usize, Progress),
     /// Where the replies of the write run's requests end, but for the last, where each is committed by itself.
     pub(super) reply_ends: Vec<usize>,
     /// Where the committing thread returns this.
-    pub home: Option<Home>,
+    pub home: Option<ReplyTo>,
     keys: Vec<&'static [u8]>,
     /// What the reads of the run have found.
-    pub(super) found: Found,
+    pub(super) found: KeyHits,
     /// The database that its client has chosen.
     pub space: Database,
     /// The client's transaction, while there is something to do for it.
@@ -70,13 +70,13 @@ pub(super) struct Exchange {
 }
 
 /// A worker, and the connection on it that waits.
-pub(super) struct Home {
+pub(super) struct ReplyTo {
     pub worker: usize,
-    pub connection: oneshot::Sender<Box<Exchange>>,
+    pub connection: oneshot::Sender<Box<RequestBatch>>,
 }
 
 /// What comes next in a batch.
-pub(super) enum Run {
+pub(super) enum StepKind {
     /// A request that is answered at once.
     Session(SessionCommand),
     /// Reads, under one snapshot.
@@ -99,24 +99,24 @@ pub(super) enum Run {
     Locked,
 }
 
-impl Exchange {
+impl RequestBatch {
     pub fn new() -> Self {
         Self {
             input: Input::with_capacity(READ_SIZE),
             requests: Requests::default(),
             reply: Reply::default(),
             lookups: Vec::new(),
-            uniform: false,
+            is_single_command: false,
             next: 0,
             end: 0,
-            each: Each::default(),
+            each: Progress::default(),
             found_large: false,
             works_on_large: false,
-            begin: (0, 0, Each::default()),
+            begin: (0, 0, Progress::default()),
             reply_ends: Vec::new(),
             home: None,
             keys: Vec::new(),
-            found: Found::default(),
+            found: KeyHits::default(),
             space: Database::default(),
             transaction: None,
         }
@@ -153,7 +153,7 @@ impl Exchange {
     }
 
     /// Looks up the commands of newly decoded requests.
-    pub fn resolve(&mut self, commands: &Commands) {
+    pub fn resolve(&mut self, commands: &CommandTable) {
         self.lookups.clear();
         self.next = 0;
         self.lookups.reserve(self.requests.len());
@@ -162,11 +162,11 @@ impl Exchange {
         for args in self.requests.from(0, self.input.bytes()) {
             self.lookups.push(commands.lookup(args, &mut last, &mut kinds));
         }
-        self.uniform = kinds == 1;
+        self.is_single_command = kinds == 1;
     }
 
     /// Finds the requests whose keys are not in one slot, where there are slots.
-    pub fn find_crossing(&mut self, store: &Store) {
+    pub fn mark_cross_slot(&mut self, store: &Store) {
         let requests = self.requests.from(0, self.input.bytes());
         for (lookup, args) in self.lookups.iter_mut().zip(requests) {
             if let Lookup::Known(spec) = *lookup {
@@ -181,50 +181,52 @@ impl Exchange {
     }
 
     /// The run that begins at the next request; `None` when all are answered.
-    pub fn next_run(&mut self) -> Option<Run> {
+    pub fn next_run(&mut self) -> Option<StepKind> {
         let first = self.next;
         self.works_on_large = mem::take(&mut self.found_large);
         let Lookup::Known(spec) = *self.lookups.get(first)? else {
             self.end = first + 1;
-            return Some(Run::Refused);
+            return Some(StepKind::Refused);
         };
         self.end = first + 1;
         Some(match spec.action {
-            Action::Session(run) => Run::Session(run),
-            Action::Keys(run) => Run::Keys(run),
-            Action::Query(run) => Run::Query(run),
-            Action::Table(run) => Run::Table(run),
-            Action::Transaction(step) => Run::Transaction(step),
-            Action::Read(_) => {
-                self.end = self.extend(|action| matches!(action, Action::Read(_)), |_| true);
-                Run::Read
+            Handler::Session(run) => StepKind::Session(run),
+            Handler::Keys(run) => StepKind::Keys(run),
+            Handler::Query(run) => StepKind::Query(run),
+            Handler::Table(run) => StepKind::Table(run),
+            Handler::Transaction(step) => StepKind::Transaction(step),
+            Handler::Read(_) => {
+                self.end = self.extend(|action| matches!(action, Handler::Read(_)), |_| true);
+                StepKind::Read
             }
-            Action::Write(_) => {
+            Handler::Write(_) => {
                 self.begin = (self.reply.len(), first, self.each);
                 // Reads between writes go through the transaction: one commit for all of them.
-                let joins = |action: &Action| {
-                    matches!(action, Action::Read(_) | Action::Write(_)) && !action.is_of_all_keys()
+                let joins = |action: &Handler| {
+                    matches!(action, Handler::Read(_) | Handler::Write(_)) && !action.is_of_all_keys()
                 };
-                self.end = self.extend(joins, |action| matches!(action, Action::Write(_)));
-                Run::Write
+                self.end = self.extend(joins, |action| matches!(action, Handler::Write(_)));
+                StepKind::Write
             }
         })
     }
 
     /// The same between MULTI and EXEC: one request at a time.
-    pub fn next_run_in_transaction(&self) -> Option<Run> {
+    pub fn next_run_in_transaction(&self) -> Option<StepKind> {
         Some(match *self.lookups.get(self.next)? {
             Lookup::Known(spec) => match spec.action {
-                Action::Transaction(step) if step != command::Transaction::Unwatch => Run::Transaction(step),
-                Action::Session(run) if spec.ends_transaction() => Run::Session(run),
-                _ => Run::Queue,
+                Handler::Transaction(step) if step != command::Transaction::Unwatch => {
+                    StepKind::Transaction(step)
+                }
+                Handler::Session(run) if spec.ends_transaction() => StepKind::Session(run),
+                _ => StepKind::Queue,
             },
-            Lookup::Arity(_) | Lookup::CrossSlot(_) | Lookup::Unknown => Run::Refused,
+            Lookup::Arity(_) | Lookup::CrossSlot(_) | Lookup::Unknown => StepKind::Refused,
         })
     }
 
     /// Makes a task for the client's transaction of the next request.
-    pub fn begin_task(&mut self, task: Task, mut transaction: Box<Transaction>, is_large: bool) {
+    pub fn begin_task(&mut self, task: CommitJob, mut transaction: Box<Transaction>, is_large: bool) {
         transaction.task = Some(task);
         self.works_on_large = is_large;
         self.transaction = Some(transaction);
@@ -239,17 +241,19 @@ impl Exchange {
     }
 
     /// The same for a client that has not given the password: one request at a time.
-    pub fn next_run_before_auth(&self) -> Option<Run> {
+    pub fn next_run_before_auth(&self) -> Option<StepKind> {
         Some(match *self.lookups.get(self.next)? {
-            Lookup::Known(Spec { action: Action::Session(run), before_auth: true, .. }) => Run::Session(*run),
-            Lookup::Known(_) | Lookup::CrossSlot(_) => Run::Locked,
-            Lookup::Arity(_) | Lookup::Unknown => Run::Refused,
+            Lookup::Known(Spec { action: Handler::Session(run), before_auth: true, .. }) => {
+                StepKind::Session(*run)
+            }
+            Lookup::Known(_) | Lookup::CrossSlot(_) => StepKind::Locked,
+            Lookup::Arity(_) | Lookup::Unknown => StepKind::Refused,
         })
     }
 
     /// The end of the run: after the last request for which `last` holds, before the first for which
     /// `joins` does not.
-    fn extend(&self, joins: impl Fn(&Action) -> bool, last: impl Fn(&Action) -> bool) -> usize {
+    fn extend(&self, joins: impl Fn(&Handler) -> bool, last: impl Fn(&Handler) -> bool) -> usize {
         let mut end = self.end;
         if self.is_next_large() {
             return end;
@@ -279,7 +283,7 @@ impl Exchange {
 
     /// What the requests are, and whether all of them have the same name.
     pub fn lookups(&self) -> (&[Lookup], bool) {
-        (&self.lookups, self.uniform)
+        (&self.lookups, self.is_single_command)
     }
 
     /// Lets the run that comes next be of one request.
@@ -312,7 +316,7 @@ impl Exchange {
     /// Runs the read run, or as much of it as a worker should copy. Returns the number of requests, and whether
     /// the next one is too much for a worker.
     pub fn read_on_worker(&mut self, store: &Store) -> (usize, bool) {
-        self.read_up_to(store, COPIED)
+        self.read_up_to(store, MAX_COPY_ON_WORKER)
     }
 
     /// Runs the read run, or as much of it as the reply may grow to. Returns the number of requests.
@@ -321,9 +325,10 @@ impl Exchange {
     }
 
     /// The keys of the read run, as the engine has them, in at most so many parts.
-    pub fn keys_in_parts(&self, most: usize) -> Vec<Vec<Vec<u8>>> {
+    pub fn key_chunks(&self, most: usize) -> Vec<Vec<Vec<u8>>> {
         let (mut keys, arena) = (Vec::new(), Bump::new());
-        let run = self.lookups.get(self.next..self.end.min(self.next + READS)).unwrap_or_default();
+        let run =
+            self.lookups.get(self.next..self.end.min(self.next + MAX_READS_PER_STEP)).unwrap_or_default();
         list_keys(run, self.requests.from(self.next, self.input.bytes()), self.space, &arena, &mut keys);
         let length = keys.len().div_ceil(most.max(1)).max(1);
         keys.chunks(length).map(|part| part.iter().map(|key| key.to_vec()).collect()).collect()
@@ -348,7 +353,7 @@ impl Exchange {
         let mut cursor = ReadCursor::new(self.next, self.reply.len());
         let (lookups, requests, data) = (&self.lookups, &self.requests, self.input.bytes());
         // Bounded, because what a full reply leaves over is listed again.
-        let run = lookups.get(self.next..self.end.min(self.next + READS)).unwrap_or_default();
+        let run = lookups.get(self.next..self.end.min(self.next + MAX_READS_PER_STEP)).unwrap_or_default();
         list_keys(run, requests.from(self.next, data), self.space, &arena, &mut keys);
         let (reply, mut first_key) = (&mut self.reply, 0);
         let outcome = loop {
@@ -399,7 +404,7 @@ impl Exchange {
     }
 
     /// Runs the query.
-    pub fn query(&mut self, context: &Context, run: QueryCommand) {
+    pub fn query(&mut self, context: &ServerState, run: QueryCommand) {
         self.answer_one(|_, args, reply| command::answer(reply, |reply| run(context, args, reply)));
     }
 
@@ -410,7 +415,7 @@ impl Exchange {
     }
 
     /// What reads have found since this was asked for.
-    pub fn take_found(&mut self) -> Found {
+    pub fn take_found(&mut self) -> KeyHits {
         mem::take(&mut self.found)
     }
 
@@ -437,10 +442,10 @@ fn list_keys<'k>(
     for (found, args) in run.iter().zip(requests) {
         match found {
             Lookup::Known(Spec {
-                action: Action::Read(Read::One(_) | Read::Entry(_) | Read::Whole(_)),
+                action: Handler::Read(Read::One(_) | Read::Entry(_) | Read::Whole(_)),
                 ..
             }) => keys.push(space.encode_key(args.get(1), arena)),
-            Lookup::Known(Spec { action: Action::Read(Read::Each(_) | Read::Count(_)), .. }) => {
+            Lookup::Known(Spec { action: Handler::Read(Read::Each(_) | Read::Count(_)), .. }) => {
                 keys.extend(args.from(1).map(|key| space.encode_key(key, arena)));
             }
             _ => {}

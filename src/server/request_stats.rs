@@ -1,8 +1,8 @@
 //! What a run of requests leaves behind when it is answered: counters, an entry of SLOWLOG, lines for MONITOR.
 
-use super::{read_batch::Found, request_batch::Exchange, transaction::Done, worker_state::Local};
+use super::{read_batch::KeyHits, request_batch::RequestBatch, transaction::Done, worker_state::WorkerState};
 use crate::{
-    command::{Client, Lookup, Replies, Session, Spec, admin::latency, state::stats::CommandStats},
+    command::{Client, Lookup, ReplyMode, Session, Spec, admin::latency, state::stats::CommandStats},
     resp::{Args, reply_len},
 };
 use std::{
@@ -13,18 +13,18 @@ use std::{
 
 /// Where a run began.
 #[derive(Clone, Copy)]
-pub(super) struct Begin {
+pub(super) struct StepStart {
     /// The first request.
     first: usize,
     /// How long the reply was.
     reply: usize,
     time: Instant,
-    kind: Kind,
+    kind: Admission,
 }
 
 /// What is done with requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Admission {
     /// They are carried out.
     Run,
     /// They are queued, to be carried out by EXEC.
@@ -33,23 +33,23 @@ enum Kind {
     Locked,
 }
 
-impl Begin {
+impl StepStart {
     /// How long the reply was.
     pub fn reply_len(self) -> usize {
         self.reply
     }
 
-    pub fn of(exchange: &Exchange, session: &Session, is_queue: bool) -> Self {
+    pub fn of(exchange: &RequestBatch, session: &Session, is_queue: bool) -> Self {
         let kind = match session.authenticated {
-            false => Kind::Locked,
-            true if is_queue => Kind::Queue,
-            true => Kind::Run,
+            false => Admission::Locked,
+            true if is_queue => Admission::Queue,
+            true => Admission::Run,
         };
         Self { first: exchange.position(), reply: exchange.reply.len(), time: Instant::now(), kind }
     }
 
     /// Counts what was answered since.
-    pub fn account(self, local: &Local, session: &Session, exchange: &mut Exchange) {
+    pub fn account(self, local: &WorkerState, session: &Session, exchange: &mut RequestBatch) {
         let now = Instant::now();
         let ran = exchange.position().saturating_sub(self.first);
         if ran == 0 {
@@ -60,13 +60,13 @@ impl Begin {
         let mut at = self.first;
         let mut last = None;
         while at < end {
-            let (found, next) = alike(exchange, at, end);
+            let (found, next) = span_of_same_command(exchange, at, end);
             if let Some(args) = exchange.args(at) {
                 last = self.count(local, (found, args), ((next - at) as u64, ran as u64), time).or(last);
             }
             at = next;
         }
-        found(local, exchange.take_found());
+        count_key_hits(local, exchange.take_found());
         session.client().note(last, usize::from(session.space.number()), now);
         if exchange.reply.has_errors() {
             self.count_errors(local, exchange);
@@ -74,13 +74,13 @@ impl Begin {
         let context = &local.shared.context;
         let each = time / u32::try_from(ran).unwrap_or(u32::MAX);
         let is_noted = context.slow.wants(each) || context.spikes.wants(each) || context.monitors.any();
-        if self.kind != Kind::Queue && is_noted {
+        if self.kind != Admission::Queue && is_noted {
             for index in self.first..end {
                 if let (Some(Lookup::Known(spec)), Some(args)) =
                     (lookup(exchange, index), exchange.args(index))
                     && self.runs(spec)
                 {
-                    show(local, session.client(), (spec, args), each);
+                    log_request(local, session.client(), (spec, args), each);
                 }
             }
         }
@@ -88,13 +88,13 @@ impl Begin {
 
     /// Whether requests for a command are carried out now.
     fn runs(self, spec: &Spec) -> bool {
-        self.kind == Kind::Run || self.kind == Kind::Locked && spec.before_auth
+        self.kind == Admission::Run || self.kind == Admission::Locked && spec.before_auth
     }
 
     /// Notes `count` requests of `all` that took `time` together. Returns the place of their command.
     fn count(
         self,
-        local: &Local,
+        local: &WorkerState,
         (found, args): (Lookup, Args<'_>),
         (count, all): (u64, u64),
         time: Duration,
@@ -105,7 +105,7 @@ impl Begin {
                 local.stats().command(place)?.note(count, all, time);
                 Some(place)
             }
-            Lookup::Known(_) if self.kind == Kind::Queue => None,
+            Lookup::Known(_) if self.kind == Admission::Queue => None,
             Lookup::Known(spec) | Lookup::Arity(spec) | Lookup::CrossSlot(spec) => {
                 add(local, (spec, args), |stats| &stats.rejected, count);
                 None
@@ -116,7 +116,7 @@ impl Begin {
 
     /// Errors are rare: only where there are some, the replies are gone through.
     #[cold]
-    fn count_errors(self, local: &Local, exchange: &mut Exchange) {
+    fn count_errors(self, local: &WorkerState, exchange: &mut RequestBatch) {
         let context = &local.shared.context;
         for place in exchange.reply.take_errors() {
             let line = exchange.reply.bytes().get(place..).unwrap_or_default();
@@ -129,7 +129,7 @@ impl Begin {
             {
                 if self.runs(spec) && local.place(spec, args).is_some() {
                     add(local, (spec, args), |stats| &stats.failed, 1);
-                } else if self.runs(spec) || self.kind == Kind::Queue {
+                } else if self.runs(spec) || self.kind == Admission::Queue {
                     add(local, (spec, args), |stats| &stats.rejected, 1);
                 }
             }
@@ -139,8 +139,8 @@ impl Begin {
 }
 
 /// Counts the keys that reads looked for.
-pub(super) fn found(local: &Local, found: Found) {
-    if found != Found::default() {
+pub(super) fn count_key_hits(local: &WorkerState, found: KeyHits) {
+    if found != KeyHits::default() {
         let stats = local.stats();
         stats.keyspace_hits.fetch_add(found.hits, Ordering::Relaxed);
         stats.keyspace_misses.fetch_add(found.misses, Ordering::Relaxed);
@@ -148,19 +148,29 @@ pub(super) fn found(local: &Local, found: Found) {
 }
 
 /// Notes a request that EXEC has carried out.
-pub(super) fn executed(local: &Local, session: &Session, (done, failed): (&Done<'_>, bool), time: Duration) {
+pub(super) fn count_exec_request(
+    local: &WorkerState,
+    session: &Session,
+    (done, failed): (&Done<'_>, bool),
+    time: Duration,
+) {
     if let Some(stats) = local.place(done.spec, done.args).and_then(|place| local.stats().command(place)) {
         stats.note(1, 1, time);
         stats.failed.fetch_add(failed.into(), Ordering::Relaxed);
     }
     let client = session.client();
     client.database.store(session.space.number().into(), Ordering::Relaxed);
-    show(local, client, (done.spec, done.args), time);
+    log_request(local, client, (done.spec, done.args), time);
 }
 
 /// Shows a request that was carried out to those who want to see it: LATENCY, SLOWLOG, and MONITOR unless it
 /// administrates. EXEC is in SLOWLOG by what it has carried out, as in Redis.
-fn show(local: &Local, client: &Client, (spec, args): (&'static Spec, Args<'_>), time: Duration) {
+fn log_request(
+    local: &WorkerState,
+    client: &Client,
+    (spec, args): (&'static Spec, Args<'_>),
+    time: Duration,
+) {
     let context = &local.shared.context;
     if local.place(spec, args).is_none() {
         // It was refused.
@@ -198,12 +208,12 @@ fn without_secrets<'a>(spec: &Spec, args: Args<'a>) -> impl ExactSizeIterator<It
 }
 
 /// What request `index` is.
-fn lookup(exchange: &Exchange, index: usize) -> Option<Lookup> {
+fn lookup(exchange: &RequestBatch, index: usize) -> Option<Lookup> {
     exchange.lookups().0.get(index).copied()
 }
 
 /// What request `at` is, and the first after it, up to `end`, that is something else.
-fn alike(exchange: &Exchange, at: usize, end: usize) -> (Lookup, usize) {
+fn span_of_same_command(exchange: &RequestBatch, at: usize, end: usize) -> (Lookup, usize) {
     let (lookups, uniform) = exchange.lookups();
     let rest = lookups.get(at..end).unwrap_or_default();
     let Some((first, others)) = rest.split_first() else { return (Lookup::Unknown, end) };
@@ -219,7 +229,7 @@ fn alike(exchange: &Exchange, at: usize, end: usize) -> (Lookup, usize) {
 }
 
 fn add(
-    local: &Local,
+    local: &WorkerState,
     (spec, args): (&'static Spec, Args<'_>),
     counter: impl Fn(&CommandStats) -> &AtomicU64,
     count: u64,
@@ -230,14 +240,14 @@ fn add(
 }
 
 /// Takes away replies that the client does not want (CLIENT REPLY).
-pub(super) fn suppress(session: &mut Session, exchange: &mut Exchange, begin: Begin) {
+pub(super) fn apply_reply_mode(session: &mut Session, exchange: &mut RequestBatch, begin: StepStart) {
     match session.replies {
-        Replies::On => return,
-        Replies::Off => {}
+        ReplyMode::On => return,
+        ReplyMode::Off => {}
         // The next request is the one.
-        Replies::SkipNext => session.replies = Replies::Skip,
-        Replies::Skip if exchange.is_midway() => {}
-        Replies::Skip => session.replies = Replies::On,
+        ReplyMode::SkipNext => session.replies = ReplyMode::Skip,
+        ReplyMode::Skip if exchange.is_midway() => {}
+        ReplyMode::Skip => session.replies = ReplyMode::On,
     }
     exchange.reply.truncate(begin.reply);
 }

@@ -1,8 +1,8 @@
 //! What the threads of a server share, and how they hand things to each other.
 
-use super::{access_control::Access, request_batch::Exchange};
+use super::{access_control::Access, request_batch::RequestBatch};
 use crate::{
-    command::{Commands, Context},
+    command::{CommandTable, ServerState},
     store::CommitQueue,
 };
 use std::{
@@ -14,15 +14,15 @@ use tokio::sync::{Notify, mpsc};
 
 /// What all threads of a server see.
 pub(super) struct Shared {
-    pub context: Arc<Context>,
+    pub context: Arc<ServerState>,
     /// Those that are not disabled.
-    pub commands: Commands,
+    pub commands: CommandTable,
     pub access: Access,
     pub keepalive: Option<Duration>,
-    pub queue: CommitQueue<Box<Exchange>>,
+    pub queue: CommitQueue<Box<RequestBatch>>,
     /// Reads that are carried out together, where there are slots.
-    pub reads: CommitQueue<Box<Exchange>>,
-    pub inboxes: Vec<Inbox>,
+    pub reads: CommitQueue<Box<RequestBatch>>,
+    pub inboxes: Vec<Mailbox>,
     pub shutdown: Notify,
 }
 
@@ -32,7 +32,7 @@ impl Shared {
     }
 
     /// Returns a committed group to the workers of its connections, waking each worker once.
-    pub fn deliver(&self, group: &mut Vec<Box<Exchange>>) {
+    pub fn deliver(&self, group: &mut Vec<Box<RequestBatch>>) {
         let mut ring = vec![false; self.inboxes.len()];
         for exchange in group.drain(..) {
             let Some(worker) = exchange.home.as_ref().map(|home| home.worker) else { continue };
@@ -41,12 +41,12 @@ impl Shared {
                 *ring = true;
             }
         }
-        self.inboxes.iter().zip(ring).filter(|(_, ring)| *ring).for_each(|(inbox, _)| inbox.ring());
+        self.inboxes.iter().zip(ring).filter(|(_, ring)| *ring).for_each(|(inbox, _)| inbox.notify());
     }
 }
 
 /// A connection on its way to its worker.
-pub(super) enum Incoming {
+pub(super) enum AcceptedStream {
     /// Accepted over TCP.
     Tcp(std::net::TcpStream, SocketAddr),
     /// Accepted on the port for TLS.
@@ -56,28 +56,28 @@ pub(super) enum Incoming {
 }
 
 /// Where connections go to their workers, with their numbers.
-pub(super) type Inlets = Vec<mpsc::UnboundedSender<(u64, Incoming)>>;
+pub(super) type ConnectionSenders = Vec<mpsc::UnboundedSender<(u64, AcceptedStream)>>;
 
 /// Where other threads leave what they have done for a worker's connections.
 #[derive(Default)]
-pub(super) struct Inbox {
-    done: Mutex<Vec<Box<Exchange>>>,
+pub(super) struct Mailbox {
+    done: Mutex<Vec<Box<RequestBatch>>>,
     ready: Notify,
 }
 
-impl Inbox {
+impl Mailbox {
     /// Adds committed work; `ring` wakes the worker once for all of it.
-    pub fn add(&self, exchange: Box<Exchange>) {
+    pub fn add(&self, exchange: Box<RequestBatch>) {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).push(exchange);
     }
 
     /// Wakes the worker.
-    pub fn ring(&self) {
+    pub fn notify(&self) {
         self.ready.notify_one();
     }
 
     /// Waits for the ring, and moves what was added to `done`.
-    pub async fn take(&self, done: &mut Vec<Box<Exchange>>) {
+    pub async fn take(&self, done: &mut Vec<Box<RequestBatch>>) {
         self.ready.notified().await;
         done.append(&mut self.done.lock().unwrap_or_else(PoisonError::into_inner));
     }

@@ -10,18 +10,18 @@ use std::{
 const LONG: Duration = Duration::from_micros(100);
 
 /// Most read runs in a row that are off the worker after a cold one.
-const DISTRUST: u8 = 250;
+const MAX_SLOW_SCORE: u8 = 250;
 
 /// How many of one client's next read runs are to be treated as the last ones were found to be.
 #[derive(Default)]
-struct Heat(u8);
+struct SlowScore(u8);
 
-impl Heat {
+impl SlowScore {
     /// Learns from a read run. One that was so by chance costs little; a client of whose reads a few in a
     /// hundred are so is soon taken for one of which all are.
     fn note(&mut self, is_so: bool) {
         self.0 = if is_so {
-            self.0.saturating_mul(8).saturating_add(1).min(DISTRUST)
+            self.0.saturating_mul(8).saturating_add(1).min(MAX_SLOW_SCORE)
         } else {
             self.0.saturating_sub(1)
         };
@@ -30,21 +30,21 @@ impl Heat {
 
 /// What is known of one client's reads.
 #[derive(Default)]
-pub(super) struct Temperature {
+pub(super) struct SlowReadDetector {
     /// Of cold ones: that take long, or wait for a device.
-    cold: Heat,
+    cold: SlowScore,
     /// Of those that wait for a device.
-    waiting: Heat,
+    waiting: SlowScore,
 }
 
-impl Temperature {
+impl SlowReadDetector {
     /// Whether its next reads are to be off the worker.
-    pub fn is_cold(&self) -> bool {
+    pub fn is_slow(&self) -> bool {
         self.cold.0 > 0
     }
 
     /// Whether its next reads will wait for a device, so that it pays to have several on the way at once.
-    pub fn is_waiting(&self) -> bool {
+    pub fn waits_for_device(&self) -> bool {
         self.waiting.0 > 0
     }
 
@@ -55,7 +55,7 @@ impl Temperature {
     }
 
     /// Learns from a read run elsewhere.
-    pub fn note(&mut self, cost: Cost) {
+    pub fn note(&mut self, cost: ReadCost) {
         self.cold.note(cost.is_cold);
         self.waiting.note(cost.waited);
     }
@@ -63,14 +63,14 @@ impl Temperature {
 
 /// What a read run took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cost {
+pub(super) struct ReadCost {
     /// Whether it would have held up a worker's other clients.
     pub is_cold: bool,
     /// Whether it waited for a device.
     pub waited: bool,
 }
 
-impl BitOrAssign for Cost {
+impl BitOrAssign for ReadCost {
     fn bitor_assign(&mut self, other: Self) {
         self.is_cold |= other.is_cold;
         self.waited |= other.waited;
@@ -88,19 +88,19 @@ pub(super) fn is_long(read: impl FnOnce() -> usize) -> bool {
 /// Tells whether `read` waited for a device, or computed for long, as an engine does that reads a page from
 /// the system's cache and decodes it. How long other threads had the core makes no difference.
 #[cfg(target_os = "linux")]
-pub(super) fn cost(read: impl FnOnce() -> usize) -> Cost {
+pub(super) fn cost(read: impl FnOnce() -> usize) -> ReadCost {
     let (Some((begin, seen)), requests, Some((end, reads))) = (usage(), read(), usage()) else {
-        return Cost { is_cold: true, waited: true };
+        return ReadCost { is_cold: true, waited: true };
     };
     let waited = reads != seen;
-    Cost { is_cold: waited || each(end.saturating_sub(begin), requests) > LONG, waited }
+    ReadCost { is_cold: waited || each(end.saturating_sub(begin), requests) > LONG, waited }
 }
 
 /// Without a count of device reads, a long read is taken for one.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn cost(read: impl FnOnce() -> usize) -> Cost {
+pub(super) fn cost(read: impl FnOnce() -> usize) -> ReadCost {
     let is_cold = is_long(read);
-    Cost { is_cold, waited: is_cold }
+    ReadCost { is_cold, waited: is_cold }
 }
 
 fn each(time: Duration, requests: usize) -> Duration {
@@ -127,10 +127,10 @@ mod tests {
     /// The share of 100,000 read runs that are on the worker, when `percent` of them are cold.
     fn on_worker(percent: u32) -> f64 {
         let mut random = StdRng::seed_from_u64(7);
-        let mut temperature = Temperature::default();
+        let mut temperature = SlowReadDetector::default();
         let mut count = 0;
         for _ in 0..100_000 {
-            count += u32::from(!temperature.is_cold());
+            count += u32::from(!temperature.is_slow());
             temperature.note_long(random.random_range(0..100) < percent);
         }
         f64::from(count) / 100_000.0
@@ -146,14 +146,14 @@ mod tests {
 
     #[test]
     fn a_client_that_warms_up_comes_back() {
-        let mut temperature = Temperature::default();
+        let mut temperature = SlowReadDetector::default();
         (0..1000).for_each(|_| temperature.note_long(true));
         let mut runs = 0;
-        while temperature.is_cold() {
+        while temperature.is_slow() {
             temperature.note_long(false);
             runs += 1;
         }
-        assert_eq!(runs, DISTRUST);
+        assert_eq!(runs, MAX_SLOW_SCORE);
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         assert!(is_long(sleep));
         // Elsewhere than on Linux a thread's time without the core counts.
         let counted = cfg!(not(target_os = "linux"));
-        assert_eq!(cost(sleep), Cost { is_cold: counted, waited: counted });
+        assert_eq!(cost(sleep), ReadCost { is_cold: counted, waited: counted });
     }
 
     #[cfg(target_os = "linux")]
@@ -176,16 +176,16 @@ mod tests {
             while usage().unwrap().0 - begin < LONG * 2 {}
             requests
         };
-        assert_eq!(cost(|| compute(1)), Cost { is_cold: true, waited: false });
-        assert_eq!(cost(|| compute(1000)), Cost::default());
+        assert_eq!(cost(|| compute(1)), ReadCost { is_cold: true, waited: false });
+        assert_eq!(cost(|| compute(1000)), ReadCost::default());
     }
 
     #[test]
     fn a_client_that_computes_for_long_does_not_wait_for_a_device() {
-        let mut temperature = Temperature::default();
-        temperature.note(Cost { is_cold: true, waited: false });
-        assert!(temperature.is_cold() && !temperature.is_waiting());
-        temperature.note(Cost { is_cold: true, waited: true });
-        assert!(temperature.is_cold() && temperature.is_waiting());
+        let mut temperature = SlowReadDetector::default();
+        temperature.note(ReadCost { is_cold: true, waited: false });
+        assert!(temperature.is_slow() && !temperature.waits_for_device());
+        temperature.note(ReadCost { is_cold: true, waited: true });
+        assert!(temperature.is_slow() && temperature.waits_for_device());
     }
 }

@@ -1,16 +1,16 @@
 //! Carrying out a run of requests: on the worker, by the committing thread, or on a thread that may wait.
 
 use super::{
-    connection::{Connection, Ended, limits},
-    pool::HUGE,
-    request_batch::{Exchange, Home, Run},
+    connection::{Connection, ConnectionEnd, limits},
+    pool::FREE_OFF_WORKER,
+    request_batch::{ReplyTo, RequestBatch, StepKind},
     request_stats,
     shared::Shared,
-    slow_reads::{self, Cost},
-    transaction::{Done, Task, Transaction},
+    slow_reads::{self, ReadCost},
+    transaction::{CommitJob, Done, Transaction},
 };
 use crate::{
-    command::{self, Action, Lookup, Session, SessionCommand},
+    command::{self, Handler, Lookup, Session, SessionCommand},
     resp::{Foreign, Reply},
     store::Store,
 };
@@ -34,50 +34,50 @@ const LARGE_TRANSACTION: usize = 64 << 10;
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) async fn run(
         &mut self,
-        mut exchange: Box<Exchange>,
-        run: Run,
-    ) -> Result<Box<Exchange>, Ended> {
+        mut exchange: Box<RequestBatch>,
+        run: StepKind,
+    ) -> Result<Box<RequestBatch>, ConnectionEnd> {
         let shared = &self.local.shared;
         match run {
-            Run::Read => self.read(exchange).await,
-            Run::Write => {
+            StepKind::Read => self.read(exchange).await,
+            StepKind::Write => {
                 let is_large = exchange.is_next_large();
                 self.commit(exchange, is_large).await
             }
-            Run::Transaction(step) => self.transact(exchange, step).await,
-            Run::Queue => {
+            StepKind::Transaction(step) => self.transact(exchange, step).await,
+            StepKind::Queue => {
                 self.queue(&mut exchange);
                 Ok(exchange)
             }
-            Run::Session(run) => {
+            StepKind::Session(run) => {
                 self.run_session(&mut exchange, run);
                 Ok(exchange)
             }
-            Run::Table(run) => {
+            StepKind::Table(run) => {
                 exchange.answer_one(|_, args, reply| run(&shared.commands, args, reply));
                 Ok(exchange)
             }
-            Run::Keys(run) => {
+            StepKind::Keys(run) => {
                 let store = shared.context.store.clone();
                 let look = spawn_blocking(move || {
                     exchange.look(&store, run);
                     exchange
                 });
-                Ok(self.local.promise(look).await.map_err(io::Error::from)?)
+                Ok(self.local.await_offloaded(look).await.map_err(io::Error::from)?)
             }
-            Run::Query(run) => {
+            StepKind::Query(run) => {
                 let context = shared.context.clone();
                 let query = spawn_blocking(move || {
                     exchange.query(&context, run);
                     exchange
                 });
-                Ok(self.local.promise(query).await.map_err(io::Error::from)?)
+                Ok(self.local.await_offloaded(query).await.map_err(io::Error::from)?)
             }
-            Run::Refused => match self.refuse(&mut exchange) {
-                Some(foreign) => Err(Ended::Foreign(foreign)),
+            StepKind::Refused => match self.refuse(&mut exchange) {
+                Some(foreign) => Err(ConnectionEnd::Foreign(foreign)),
                 None => Ok(exchange),
             },
-            Run::Locked => {
+            StepKind::Locked => {
                 exchange.answer_one(|_, _, reply| reply.error("NOAUTH Authentication required."));
                 Ok(exchange)
             }
@@ -85,25 +85,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Queues the next request for EXEC.
-    fn queue(&mut self, exchange: &mut Exchange) {
-        let limit = self.local.shared.context.live.query.load(Ordering::Relaxed);
+    fn queue(&mut self, exchange: &mut RequestBatch) {
+        let limit = self.local.shared.context.live.query_buffer_limit.load(Ordering::Relaxed);
         let (transaction, client) = (&mut self.transaction, self.session.client());
         exchange.answer_one(|found, args, reply| {
             if let (Lookup::Known(spec), Some(transaction)) = (found, transaction) {
                 transaction.push(spec, args, limit, reply);
-                client.queues(transaction.queued());
+                client.set_queued(transaction.queued());
             }
         });
     }
 
     /// Answers what is no command with its error. Returns what its client speaks, if that is not RESP.
-    fn refuse(&mut self, exchange: &mut Exchange) -> Option<Foreign> {
+    fn refuse(&mut self, exchange: &mut RequestBatch) -> Option<Foreign> {
         let (mut is_http, transaction) = (false, &mut self.transaction);
         let client = self.session.client();
         exchange.answer_one(|found, args, reply| {
             if let Some(transaction) = transaction {
                 transaction.refuse(found.is_exec());
-                client.queues(transaction.queued());
+                client.set_queued(transaction.queued());
             }
             is_http = matches!(found, Lookup::Unknown) && Foreign::is_http_word(args.get(0));
             found.refuse(args, reply);
@@ -112,13 +112,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Commits what the exchange is about to write.
-    async fn commit(&self, mut exchange: Box<Exchange>, is_large: bool) -> Result<Box<Exchange>, Ended> {
+    async fn commit(
+        &self,
+        mut exchange: Box<RequestBatch>,
+        is_large: bool,
+    ) -> Result<Box<RequestBatch>, ConnectionEnd> {
         let store = &self.local.shared.context.store;
         if !store.is_memory_only() {
             let (connection, committed) = oneshot::channel();
-            exchange.home = Some(Home { worker: self.local.index, connection });
+            exchange.home = Some(ReplyTo { worker: self.local.index, connection });
             self.local.submit(exchange);
-            let committed = self.local.promise(committed).await;
+            let committed = self.local.await_offloaded(committed).await;
             return Ok(committed.map_err(|_| io::Error::other("the committing thread is gone"))?);
         }
         // Else it would wait on the worker, and all other clients of that.
@@ -133,7 +137,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 exchange
             });
-            return Ok(self.local.promise(commit).await.map_err(io::Error::from)?);
+            return Ok(self.local.await_offloaded(commit).await.map_err(io::Error::from)?);
         }
         store.commit(slice::from_mut(&mut exchange));
         Ok(exchange)
@@ -142,9 +146,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Carries out a step of a transaction.
     async fn transact(
         &mut self,
-        mut exchange: Box<Exchange>,
+        mut exchange: Box<RequestBatch>,
         step: command::Transaction,
-    ) -> Result<Box<Exchange>, Ended> {
+    ) -> Result<Box<RequestBatch>, ConnectionEnd> {
         let store = &self.local.shared.context.store;
         let mut transaction =
             self.transaction.take().unwrap_or_else(|| Box::new(Transaction::new(store.clone())));
@@ -155,7 +159,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Ok(_) => reply.ok(),
                     Err(error) => reply.error(error),
                 });
-                self.session.client().queues(transaction.queued());
+                self.session.client().set_queued(transaction.queued());
                 self.transaction = Some(transaction);
                 return Ok(exchange);
             }
@@ -169,14 +173,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             exchange = self.commit(exchange, true).await?;
         }
         let Some(mut transaction) = exchange.transaction.take() else { return Ok(exchange) };
-        if transaction.task == Some(Task::Execute) {
+        if transaction.task == Some(CommitJob::Execute) {
             if transaction.has_queries() {
                 transaction = self.query_for(transaction).await?;
             }
             self.execute(&mut transaction, &mut exchange.reply, begin.elapsed()).await;
         }
         transaction.finish();
-        self.session.client().queues(transaction.queued());
+        self.session.client().set_queued(transaction.queued());
         self.transaction = Some(transaction);
         Ok(exchange)
     }
@@ -187,7 +191,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             transaction.query(&context);
             transaction
         });
-        Ok(self.local.promise(query).await?)
+        Ok(self.local.await_offloaded(query).await?)
     }
 
     /// Answers EXEC, and what looks neither at keys nor at the server, after a commit that took `time`.
@@ -195,7 +199,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let each = time / u32::try_from(transaction.queued().unwrap_or(0)).unwrap_or(u32::MAX).max(1);
         let Some(mut answers) = transaction.answers(reply).map(Box::new) else { return };
         let (local, session) = (&self.local, &mut self.session);
-        request_stats::found(local, answers.found());
+        request_stats::count_key_hits(local, answers.found());
         let answer = &mut |done: Done<'_>, reply: &mut Reply| {
             let start = reply.len();
             match &done.written {
@@ -203,37 +207,37 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 None => answer_within(&local.shared, session, &done, reply),
             }
             let failed = reply.bytes().get(start) == Some(&b'-');
-            request_stats::executed(local, session, (&done, failed), each);
+            request_stats::count_exec_request(local, session, (&done, failed), each);
         };
         while answers.step(ANSWERS, reply, &mut *answer) {
             yield_now().await;
         }
-        if answers.bytes() > HUGE {
+        if answers.bytes() > FREE_OFF_WORKER {
             spawn_blocking(move || drop(answers));
         }
     }
 
-    fn run_session(&mut self, exchange: &mut Exchange, run: SessionCommand) {
+    fn run_session(&mut self, exchange: &mut RequestBatch, run: SessionCommand) {
         let (context, locked) = (&self.local.shared.context, !self.session.authenticated);
         exchange.answer_one(|_, args, reply| run(&mut self.session, context, args, reply));
         if locked && self.session.authenticated {
             self.decoder.set_limits(limits(&self.local, &self.session));
         }
-        if mem::take(&mut self.session.forget) {
+        if mem::take(&mut self.session.discard_transaction) {
             self.transaction = None;
-            self.session.client().queues(None);
+            self.session.client().set_queued(None);
         }
     }
 
     /// Reads on the worker while this client's reads are short and warm, because a thread hop costs more than
     /// such a read; on a blocking thread otherwise, because that would hold up everybody.
-    async fn read(&mut self, mut exchange: Box<Exchange>) -> Result<Box<Exchange>, Ended> {
+    async fn read(&mut self, mut exchange: Box<RequestBatch>) -> Result<Box<RequestBatch>, ConnectionEnd> {
         let store = &self.local.shared.context.store;
         if exchange.is_next_large() {
-            return Ok(self.read_off(exchange, Exchange::read).await?.0);
+            return Ok(self.read_on_blocking_thread(exchange, RequestBatch::read).await?.0);
         }
         let mut too_much = false;
-        let mut read = |exchange: &mut Exchange| {
+        let mut read = |exchange: &mut RequestBatch| {
             let requests;
             (requests, too_much) = exchange.read_on_worker(store);
             requests
@@ -244,44 +248,50 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             exchange = self.read_together(exchange).await?;
         } else if store.is_shared() {
             // Each waits for the network.
-            exchange = self.read_off(exchange, Exchange::read).await?.0;
-        } else if self.temperature.is_cold() {
-            let fetched =
-                if self.temperature.is_waiting() { self.fetch(&exchange).await? } else { Cost::default() };
-            let read = |exchange: &mut Exchange, store: &Store| slow_reads::cost(|| exchange.read(store));
+            exchange = self.read_on_blocking_thread(exchange, RequestBatch::read).await?.0;
+        } else if self.temperature.is_slow() {
+            let fetched = if self.temperature.waits_for_device() {
+                self.prefetch(&exchange).await?
+            } else {
+                ReadCost::default()
+            };
+            let read = |exchange: &mut RequestBatch, store: &Store| slow_reads::cost(|| exchange.read(store));
             let mut cost;
-            (exchange, cost) = self.read_off(exchange, read).await?;
+            (exchange, cost) = self.read_on_blocking_thread(exchange, read).await?;
             cost |= fetched;
             self.temperature.note(cost);
         } else {
             self.temperature.note_long(slow_reads::is_long(|| read(&mut exchange)));
         }
         if too_much {
-            exchange = self.read_off(exchange, Exchange::read).await?.0;
+            exchange = self.read_on_blocking_thread(exchange, RequestBatch::read).await?.0;
         }
         Ok(exchange)
     }
 
     /// Has a thread read for all connections at once, and another one what would make all of them wait.
-    async fn read_together(&self, mut exchange: Box<Exchange>) -> Result<Box<Exchange>, Ended> {
+    async fn read_together(
+        &self,
+        mut exchange: Box<RequestBatch>,
+    ) -> Result<Box<RequestBatch>, ConnectionEnd> {
         let (connection, read) = oneshot::channel();
         let first = exchange.position();
-        exchange.home = Some(Home { worker: self.local.index, connection });
+        exchange.home = Some(ReplyTo { worker: self.local.index, connection });
         self.local.submit_read(exchange);
-        let read = self.local.promise(read).await;
+        let read = self.local.await_offloaded(read).await;
         exchange = read.map_err(|_| io::Error::other("the reading thread is gone"))?;
         if exchange.position() == first {
-            exchange = self.read_off(exchange, Exchange::read).await?.0;
+            exchange = self.read_on_blocking_thread(exchange, RequestBatch::read).await?.0;
         }
         Ok(exchange)
     }
 
     /// Has several threads read what the run will, so that the device gets these reads together and not one after the
     /// other: an engine reads its keys in order. Returns what that took.
-    async fn fetch(&self, exchange: &Exchange) -> io::Result<Cost> {
-        let parts = exchange.keys_in_parts(self.local.idle_readers());
+    async fn prefetch(&self, exchange: &RequestBatch) -> io::Result<ReadCost> {
+        let parts = exchange.key_chunks(self.local.idle_readers());
         if parts.len() < 2 {
-            return Ok(Cost::default());
+            return Ok(ReadCost::default());
         }
         let start = |keys: Vec<Vec<u8>>| {
             let store = self.local.shared.context.store.clone();
@@ -290,35 +300,35 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let threads: Vec<_> = parts.into_iter().map(start).collect();
         let count = threads.len();
         let ends = async {
-            let mut cost = Cost::default();
+            let mut cost = ReadCost::default();
             for thread in threads {
                 cost |= thread.await?;
             }
             Ok(cost)
         };
-        self.local.promise_of(count, ends).await
+        self.local.await_offloaded_tasks(count, ends).await
     }
 
     /// Runs `read` on a blocking thread.
-    async fn read_off<R: Send + 'static>(
+    async fn read_on_blocking_thread<R: Send + 'static>(
         &self,
-        mut exchange: Box<Exchange>,
-        read: impl FnOnce(&mut Exchange, &Store) -> R + Send + 'static,
-    ) -> io::Result<(Box<Exchange>, R)> {
+        mut exchange: Box<RequestBatch>,
+        read: impl FnOnce(&mut RequestBatch, &Store) -> R + Send + 'static,
+    ) -> io::Result<(Box<RequestBatch>, R)> {
         let store = self.local.shared.context.store.clone();
         let read = spawn_blocking(move || {
             let outcome = read(&mut exchange, &store);
             (exchange, outcome)
         });
-        Ok(self.local.promise(read).await?)
+        Ok(self.local.await_offloaded(read).await?)
     }
 }
 
 /// Answers a request of a transaction that looks neither at keys nor at the server.
 fn answer_within(shared: &Shared, session: &mut Session, done: &Done<'_>, reply: &mut Reply) {
     match done.spec.action {
-        Action::Session(run) => run(session, &shared.context, done.args, reply),
-        Action::Table(run) => run(&shared.commands, done.args, reply),
+        Handler::Session(run) => run(session, &shared.context, done.args, reply),
+        Handler::Table(run) => run(&shared.commands, done.args, reply),
         // UNWATCH: EXEC has forgotten all of them.
         _ => reply.ok(),
     }

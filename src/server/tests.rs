@@ -1,8 +1,8 @@
 //! What a worker does itself, and what it leaves to other threads.
 
-use super::request_batch::{Exchange, Run};
+use super::request_batch::{RequestBatch, StepKind};
 use crate::{
-    command::Commands,
+    command::CommandTable,
     engine::{Batch, Engine, Fsync, Kind, Location, OpenOptions},
     resp::{Decoder, Limits},
     store::Store,
@@ -15,20 +15,20 @@ fn in_memory() -> Box<dyn Engine> {
 }
 
 /// What a worker has when it has received these requests.
-fn received(requests: &str) -> Box<Exchange> {
-    let mut exchange = Box::new(Exchange::new());
+fn received(requests: &str) -> Box<RequestBatch> {
+    let mut exchange = Box::new(RequestBatch::new());
     exchange.input.extend(requests.as_bytes());
     Decoder::new(Limits::default()).decode(&mut exchange.input, &mut exchange.requests).unwrap();
-    exchange.resolve(&Commands::without(&[]));
+    exchange.resolve(&CommandTable::without(&[]));
     exchange
 }
 
 #[test]
 fn the_keys_of_a_read_run_are_shared_out_once_each_in_order() {
     let mut exchange = received("GET a\r\nMGET b c d\r\nEXISTS e f\r\nSTRLEN g\r\nSET h 1\r\nGET i\r\n");
-    assert!(matches!(exchange.next_run(), Some(Run::Read)));
+    assert!(matches!(exchange.next_run(), Some(StepKind::Read)));
     for most in 0..10 {
-        let parts = exchange.keys_in_parts(most);
+        let parts = exchange.key_chunks(most);
         assert!(parts.len() <= most.max(1), "{most}: {parts:?}");
         assert!(parts.iter().all(|part| part.len() <= 7_usize.div_ceil(most.max(1))), "{most}: {parts:?}");
         assert_eq!(parts.concat(), [b"a", b"b", b"c", b"d", b"e", b"f", b"g"]);
@@ -48,7 +48,7 @@ fn with_values() -> Store {
     Store::new(engine, Fsync::No)
 }
 
-fn commit(store: &Store, exchange: &mut Box<Exchange>) {
+fn commit(store: &Store, exchange: &mut Box<RequestBatch>) {
     store.commit(slice::from_mut(exchange));
 }
 
@@ -82,11 +82,14 @@ fn a_worker_does_not_work_on_long_values() {
     for command in ABOUT_A_VALUE.iter().chain(TO_A_LONG_VALUE) {
         let (store, mut exchange) =
             (with_values(), received(&format!("SET a 1\r\n{command}\r\nSET b 1\r\n")));
-        assert!(matches!(exchange.next_run(), Some(Run::Write)) && !exchange.is_next_large(), "{command}");
+        assert!(
+            matches!(exchange.next_run(), Some(StepKind::Write)) && !exchange.is_next_large(),
+            "{command}"
+        );
         commit(&store, &mut exchange);
         assert_eq!((exchange.position(), exchange.reply.bytes()), (1, &b"+OK\r\n"[..]), "{command}");
         assert!(exchange.is_midway(), "{command}");
-        assert!(matches!(exchange.next_run(), Some(Run::Read | Run::Write)), "{command}");
+        assert!(matches!(exchange.next_run(), Some(StepKind::Read | StepKind::Write)), "{command}");
         assert!(exchange.is_next_large(), "{command}");
     }
 }
@@ -112,8 +115,8 @@ fn what_a_worker_leaves_is_done_once() {
     while let Some(run) = exchange.next_run() {
         runs += 1;
         match (run, exchange.is_next_large()) {
-            (Run::Write, true) => store.commit_long(slice::from_mut(&mut exchange)),
-            (Run::Write, false) => commit(&store, &mut exchange),
+            (StepKind::Write, true) => store.commit_long(slice::from_mut(&mut exchange)),
+            (StepKind::Write, false) => commit(&store, &mut exchange),
             (_, _) => assert_eq!(exchange.read(&store), 1),
         }
     }
@@ -128,7 +131,7 @@ fn what_a_worker_leaves_is_done_once() {
 fn a_worker_goes_over_few_long_values() {
     let store = with_values();
     let mut exchange = received(&"BITCOUNT long\r\n".repeat(20));
-    assert!(matches!(exchange.next_run(), Some(Run::Read)));
+    assert!(matches!(exchange.next_run(), Some(StepKind::Read)));
     assert_eq!(exchange.read_on_worker(&store), (6, true));
     assert_eq!(exchange.read(&store), 14);
 }
@@ -144,12 +147,12 @@ fn a_worker_copies_no_long_replies() {
     engine.write(&batch, false).unwrap();
     let store = Store::new(engine, Fsync::No);
 
-    let mut exchange = Exchange::new();
+    let mut exchange = RequestBatch::new();
     exchange.input.extend(b"GET short\r\nMGET short short long\r\nGET short\r\n");
     let mut decoder = Decoder::new(Limits::default());
     decoder.decode(&mut exchange.input, &mut exchange.requests).unwrap();
-    exchange.resolve(&Commands::without(&[]));
-    assert!(matches!(exchange.next_run(), Some(Run::Read)));
+    exchange.resolve(&CommandTable::without(&[]));
+    assert!(matches!(exchange.next_run(), Some(StepKind::Read)));
     let short = b"$5\r\nvalue\r\n";
     assert_eq!(exchange.read_on_worker(&store), (1, true));
     assert_eq!(exchange.reply.bytes(), short);
@@ -157,7 +160,7 @@ fn a_worker_copies_no_long_replies() {
     assert_eq!(exchange.read(&store), 1);
     assert_eq!(exchange.reply.len(), LONG + short.len() * 3 + b"*3\r\n".len() + b"$3145728\r\n\r\n".len());
     exchange.reply.truncate(0);
-    assert!(matches!(exchange.next_run(), Some(Run::Read)));
+    assert!(matches!(exchange.next_run(), Some(StepKind::Read)));
     assert_eq!(exchange.read_on_worker(&store), (1, false));
     assert_eq!(exchange.reply.bytes(), short);
     assert!(exchange.next_run().is_none());

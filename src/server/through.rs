@@ -1,6 +1,6 @@
 //! Reads between writes, in their transaction.
 
-use super::read_batch::{Found, answer_entry};
+use super::read_batch::{KeyHits, answer_entry};
 use crate::{
     command::Read,
     resp::{Args, Reply},
@@ -12,7 +12,7 @@ pub(super) fn read_through(
     read: Read,
     args: Args<'_>,
     txn: &mut Txn<'_>,
-    found: &mut Found,
+    found: &mut KeyHits,
     reply: &mut Reply,
 ) -> Result<(), store::Error> {
     let before = *found;
@@ -27,7 +27,7 @@ fn answer(
     read: Read,
     args: Args<'_>,
     txn: &mut Txn<'_>,
-    found: &mut Found,
+    found: &mut KeyHits,
     reply: &mut Reply,
 ) -> Result<(), store::Error> {
     match read {

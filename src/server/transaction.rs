@@ -1,9 +1,9 @@
 //! A client's transaction: what it has queued since MULTI, and the keys that it watches.
 
-use super::{read_batch::Found, through::read_through};
+use super::{read_batch::KeyHits, through::read_through};
 use crate::{
-    command::{self, Action, Context, Spec, Write, chosen_protocol, database, subcommand},
-    resp::{Args, Protocol, Record, Reply},
+    command::{self, Handler, ServerState, Spec, Write, chosen_protocol, database, subcommand},
+    resp::{Args, OwnedRequests, Protocol, Reply},
     store::{Database, Store, Txn, Watch},
 };
 use std::{
@@ -16,15 +16,15 @@ use std::{
 /// Between MULTI and EXEC.
 #[derive(Default)]
 struct Queue {
-    requests: Record,
+    requests: OwnedRequests,
     specs: Vec<&'static Spec>,
     /// Whether one of them was refused.
-    refused: bool,
+    aborted: bool,
 }
 
 /// What the committing thread is to do for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Task {
+pub(super) enum CommitJob {
     /// To watch the keys of the request.
     Watch,
     /// To carry out what is queued.
@@ -33,7 +33,7 @@ pub(super) enum Task {
 
 /// What EXEC has come to.
 #[derive(Default)]
-pub(super) struct Executed {
+pub(super) struct ExecResult {
     /// The replies of commands that look at or change keys.
     replies: Reply,
     /// The protocol in which the first of them is written.
@@ -46,10 +46,10 @@ pub(super) struct Executed {
     changed: bool,
     /// Why nothing was done: a watched key could not be read.
     failed: Option<String>,
-    found: Found,
+    found: KeyHits,
 }
 
-impl Executed {
+impl ExecResult {
     /// Whether the queued requests were carried out.
     fn is_done(&self) -> bool {
         !self.changed && self.failed.is_none()
@@ -71,8 +71,8 @@ pub(super) struct Transaction {
     watched: HashSet<Watch>,
     /// Those of them that the task in progress has added.
     added: Vec<Box<[u8]>>,
-    pub task: Option<Task>,
-    executed: Executed,
+    pub task: Option<CommitJob>,
+    executed: ExecResult,
 }
 
 impl Transaction {
@@ -88,19 +88,19 @@ impl Transaction {
 
     /// Carries out a step as far as it needs no commit: returns what the committing thread is to do, or the
     /// error.
-    pub fn step(&mut self, step: command::Transaction) -> Result<Option<Task>, &'static str> {
+    pub fn step(&mut self, step: command::Transaction) -> Result<Option<CommitJob>, &'static str> {
         use command::Transaction::{Discard, Exec, Multi, Unwatch, Watch};
         match (step, &self.queue) {
             (Multi, Some(_)) => return Err("ERR MULTI calls can not be nested"),
             (Watch, Some(_)) => return Err("ERR WATCH inside MULTI is not allowed"),
             (Exec, None) => return Err("ERR EXEC without MULTI"),
             (Discard, None) => return Err("ERR DISCARD without MULTI"),
-            (Exec, Some(queue)) if queue.refused => {
+            (Exec, Some(queue)) if queue.aborted => {
                 self.end();
                 return Err("EXECABORT Transaction discarded because of previous errors.");
             }
-            (Exec, Some(_)) => return Ok(Some(Task::Execute)),
-            (Watch, None) => return Ok(Some(Task::Watch)),
+            (Exec, Some(_)) => return Ok(Some(CommitJob::Execute)),
+            (Watch, None) => return Ok(Some(CommitJob::Watch)),
             (Multi, None) => self.queue = Some(Queue::default()),
             (Discard, Some(_)) => self.end(),
             (Unwatch, _) => self.unwatch(),
@@ -112,18 +112,18 @@ impl Transaction {
     pub fn push(&mut self, spec: &'static Spec, args: Args<'_>, limit: usize, reply: &mut Reply) {
         let Some(queue) = &mut self.queue else { return };
         if spec.is_kept_out_of_transactions() {
-            queue.refused = true;
+            queue.aborted = true;
             reply.error("ERR Command not allowed inside a transaction");
         } else if !spec.subcommands.is_empty()
             && args.len() > 1
             && subcommand(spec.name, spec.subcommands, args, reply).is_none()
         {
-            queue.refused = true;
+            queue.aborted = true;
         } else if queue.requests.push(args, limit) {
             queue.specs.push(spec);
             reply.simple("QUEUED");
         } else {
-            queue.refused = true;
+            queue.aborted = true;
             reply.error("ERR the transaction is larger than --client-query-buffer-limit");
         }
     }
@@ -133,13 +133,13 @@ impl Transaction {
         if is_exec {
             return self.end();
         }
-        self.queue.iter_mut().for_each(|queue| queue.refused = true);
+        self.queue.iter_mut().for_each(|queue| queue.aborted = true);
     }
 
     /// After a task: a transaction that was executed, or could not be, is over.
     pub fn finish(&mut self) {
         self.added = Vec::new();
-        if self.task.take() != Some(Task::Watch) && self.is_open() {
+        if self.task.take() != Some(CommitJob::Watch) && self.is_open() {
             self.end();
         }
     }
@@ -147,7 +147,7 @@ impl Transaction {
     /// Forgets what is queued, and what is watched.
     fn end(&mut self) {
         self.queue = None;
-        self.executed = Executed::default();
+        self.executed = ExecResult::default();
         self.unwatch();
     }
 
@@ -170,7 +170,7 @@ impl Transaction {
 
     /// The first key that the task is about: `args` are those of WATCH.
     pub fn first_key<'a>(&'a self, args: Args<'a>) -> Option<&'a [u8]> {
-        if self.task == Some(Task::Watch) {
+        if self.task == Some(CommitJob::Watch) {
             return (args.len() > 1).then(|| args.get(1));
         }
         let Queue { requests, specs, .. } = self.queue.as_ref()?;
@@ -180,32 +180,32 @@ impl Transaction {
 
     /// Whether it looks at very many keys, as it may be.
     pub fn is_long(&self) -> bool {
-        self.has(|action| matches!(action, Action::Keys(_) | Action::Write(Write::All(_))))
+        self.has(|action| matches!(action, Handler::Keys(_) | Handler::Write(Write::All(_))))
     }
 
     /// Whether it is to be carried out, and neither that nor whether it is depends on any key.
     pub fn is_blind(&self) -> bool {
         let Some(Queue { requests, specs, .. }) = &self.queue else { return false };
         let mut requests = specs.iter().enumerate().map(|(index, spec)| (spec, requests.get(index)));
-        self.task == Some(Task::Execute)
+        self.task == Some(CommitJob::Execute)
             && self.watched.is_empty()
             && requests.all(|(spec, args)| args.is_some_and(|args| spec.is_blind(args)))
     }
 
     /// Whether it looks at the server, which may take long.
     pub fn has_queries(&self) -> bool {
-        self.has(|action| matches!(action, Action::Query(_)))
+        self.has(|action| matches!(action, Handler::Query(_)))
     }
 
-    fn has(&self, is: impl Fn(&Action) -> bool) -> bool {
+    fn has(&self, is: impl Fn(&Handler) -> bool) -> bool {
         self.queue.as_ref().is_some_and(|queue| queue.specs.iter().any(|spec| is(&spec.action)))
     }
 
     /// Carries out the task: `args` are those of WATCH.
     pub fn run<'g>(&'g mut self, args: Args<'g>, space: Database, txn: &mut Txn<'g>, reply: &mut Reply) {
         match self.task {
-            Some(Task::Watch) => self.watch(args, txn, reply),
-            Some(Task::Execute) => self.execute(space, txn, reply),
+            Some(CommitJob::Watch) => self.watch(args, txn, reply),
+            Some(CommitJob::Execute) => self.execute(space, txn, reply),
             None => {}
         }
     }
@@ -230,7 +230,7 @@ impl Transaction {
     fn execute<'g>(&'g mut self, mut space: Database, txn: &mut Txn<'g>, reply: &Reply) {
         let Self { queue: Some(queue), executed, watched, .. } = self else { return };
         let (replies, protocol) = (reply.aside(), reply.protocol());
-        *executed = Executed { replies, protocol, ..Executed::default() };
+        *executed = ExecResult { replies, protocol, ..ExecResult::default() };
         match txn.are_unchanged(watched) {
             Ok(unchanged) => executed.changed = !unchanged,
             Err(error) => executed.failed = Some(error.to_string()),
@@ -255,7 +255,7 @@ impl Transaction {
     }
 
     /// Looks at the server, after the commit.
-    pub fn query(&mut self, context: &Context) {
+    pub fn query(&mut self, context: &ServerState) {
         let Self { queue: Some(Queue { requests, specs, .. }), executed, .. } = self else { return };
         if !executed.is_done() {
             return;
@@ -266,7 +266,7 @@ impl Transaction {
             if spec.name == HELLO {
                 protocol = chosen_protocol(args).unwrap_or(protocol);
             }
-            if let Action::Query(run) = spec.action {
+            if let Handler::Query(run) = spec.action {
                 let mut reply = executed.replies.aside();
                 reply.set_protocol(protocol);
                 command::answer(&mut reply, |reply| run(context, args, reply));
@@ -277,7 +277,7 @@ impl Transaction {
 
     /// Takes back what the task has done: nothing of it was committed.
     pub fn rewind(&mut self) {
-        self.executed = Executed::default();
+        self.executed = ExecResult::default();
         self.unwatch_added();
     }
 
@@ -288,7 +288,7 @@ impl Transaction {
 
     /// Whether a queued request writes.
     pub fn writes(&self) -> bool {
-        self.has(|action| matches!(action, Action::Write(_)))
+        self.has(|action| matches!(action, Handler::Write(_)))
     }
 
     /// Begins the reply to EXEC, and ends the transaction. `None` when that is all, because nothing was done.
@@ -312,7 +312,7 @@ impl Transaction {
 /// The replies to what EXEC has carried out.
 pub(super) struct Answers {
     queue: Queue,
-    executed: Executed,
+    executed: ExecResult,
     /// The next request.
     next: usize,
     /// Where its reply begins.
@@ -328,9 +328,9 @@ impl Answers {
         mut answer: impl FnMut(Done<'_>, &mut Reply),
     ) -> bool {
         let Self { queue: Queue { requests, specs, .. }, executed, next, start } = self;
-        let Executed { replies, ends, queries, .. } = executed;
+        let ExecResult { replies, ends, queries, .. } = executed;
         for (spec, end) in specs.iter().zip(&*ends).skip(*next).take(most) {
-            let query = matches!(spec.action, Action::Query(_)).then(|| queries.pop_front()).flatten();
+            let query = matches!(spec.action, Handler::Query(_)).then(|| queries.pop_front()).flatten();
             let written = match &query {
                 Some(told) => Some((told, 0..told.len())),
                 None => spec.action.is_of_keys().then_some((&*replies, *start..*end)),
@@ -344,7 +344,7 @@ impl Answers {
     }
 
     /// What its reads have found.
-    pub fn found(&self) -> Found {
+    pub fn found(&self) -> KeyHits {
         self.executed.found
     }
 
@@ -368,33 +368,33 @@ fn run_one<'g>(
     args: Args<'g>,
     space: &mut Database,
     txn: &mut Txn<'g>,
-    found: &mut Found,
+    found: &mut KeyHits,
     reply: &mut Reply,
 ) -> Result<(), crate::command::Error> {
     match spec.action {
-        Action::Read(read) => read_through(read, args, txn, found, reply)?,
-        Action::Write(
+        Handler::Read(read) => read_through(read, args, txn, found, reply)?,
+        Handler::Write(
             Write::Blind(run) | Write::BlindWithoutOptions(run) | Write::Seeing(run) | Write::All(run),
         ) => {
             run(args, txn, reply)?;
         }
-        Action::Write(Write::Each(write)) => {
+        Handler::Write(Write::Each(write)) => {
             let mut count = 0;
             for key in args.from(1) {
                 count += i64::from(write(key, txn)?);
             }
             reply.integer(count);
         }
-        Action::Keys(run) => run(txn, args, reply)?,
-        Action::Session(_) if spec.name == HELLO => {
+        Handler::Keys(run) => run(txn, args, reply)?,
+        Handler::Session(_) if spec.name == HELLO => {
             // It is answered later, but what follows is written as it wants.
             reply.set_protocol(chosen_protocol(args).unwrap_or(reply.protocol()));
         }
-        Action::Session(_) if spec.name == "select" => {
+        Handler::Session(_) if spec.name == "select" => {
             *space = database(args.get(1)).unwrap_or(*space);
             txn.select(*space);
         }
-        Action::Session(_) | Action::Query(_) | Action::Table(_) | Action::Transaction(_) => {}
+        Handler::Session(_) | Handler::Query(_) | Handler::Table(_) | Handler::Transaction(_) => {}
     }
     Ok(())
 }

@@ -3,9 +3,9 @@
 
 use super::{
     connection::Connection,
-    shared::{Incoming, Shared},
+    shared::{AcceptedStream, Shared},
     sockets,
-    worker_state::{GRACE, Local},
+    worker_state::{DRAIN_TIMEOUT, WorkerState},
 };
 use crate::{command::Session, server::file_limits::BLOCKING_THREADS};
 use std::{future::poll_fn, io, net::SocketAddr, pin::pin, rc::Rc, sync::Arc, task::Poll, time::Duration};
@@ -20,16 +20,16 @@ use tokio::{
 /// How long a client may take for the handshake of TLS.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-impl Local {
-    async fn serve(self: Rc<Self>, id: u64, incoming: Incoming) {
+impl WorkerState {
+    async fn serve(self: Rc<Self>, id: u64, incoming: AcceptedStream) {
         let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-        self.enter(id, waker);
+        self.register(id, waker);
         let guard = Guard { local: self.clone(), id };
         let outcome = match incoming {
-            Incoming::Tcp(stream, peer) => self.serve_tcp(id, stream, peer).await,
+            AcceptedStream::Tcp(stream, peer) => self.serve_tcp(id, stream, peer).await,
             // By itself, or what TLS needs would make every connection larger.
-            Incoming::Tls(stream, peer) => Box::pin(self.serve_tls(id, stream, peer)).await,
-            Incoming::Unix(stream, path) => self.serve_unix(id, stream, &path).await,
+            AcceptedStream::Tls(stream, peer) => Box::pin(self.serve_tls(id, stream, peer)).await,
+            AcceptedStream::Unix(stream, path) => self.serve_unix(id, stream, &path).await,
         };
         if let Err(error) = outcome {
             log::warn!("cannot serve client {id}: {error}");
@@ -110,13 +110,13 @@ impl Local {
 
 /// Takes a connection off the books when it ends, also by a panic.
 struct Guard {
-    local: Rc<Local>,
+    local: Rc<WorkerState>,
     id: u64,
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.local.leave(self.id);
+        self.local.unregister(self.id);
     }
 }
 
@@ -124,7 +124,7 @@ impl Drop for Guard {
 /// committing thread, which has just delivered one group, hands the next one to the disk before replies of
 /// the first are sent; and one that only waits for its client finds the worker on its own core, in the same
 /// caches.
-fn wake_without_preempting() {
+fn set_batch_scheduling() {
     #[cfg(target_os = "linux")]
     {
         let parameters = libc::sched_param { sched_priority: 0 };
@@ -144,7 +144,7 @@ const TURN: Duration = Duration::from_micros(200);
 /// Asks for short turns on the processor. A worker that wakes up then runs before the turn of another thread ends that
 /// has the usual one, some milliseconds: that of a command on very many keys. Linux does so since 6.12 (see
 /// `Documentation/scheduler/sched-eevdf.rst`); before, it takes no notice.
-fn ask_for_short_turns() {
+fn set_short_time_slice() {
     #[cfg(target_os = "linux")]
     {
         let size = size_of::<libc::sched_attr>() as u32;
@@ -187,17 +187,17 @@ pub(super) fn run(
     runtime: LocalRuntime,
     index: usize,
     shared: Arc<Shared>,
-    mut incoming: mpsc::UnboundedReceiver<(u64, Incoming)>,
+    mut incoming: mpsc::UnboundedReceiver<(u64, AcceptedStream)>,
     patience: Duration,
 ) {
     if shared.context.store.is_memory_only() {
-        ask_for_short_turns();
+        set_short_time_slice();
     } else {
-        wake_without_preempting();
+        set_batch_scheduling();
     }
     runtime.block_on(async move {
-        let local = Rc::new(Local::new(index, shared));
-        spawn_local(local.clone().kick());
+        let local = Rc::new(WorkerState::new(index, shared));
+        spawn_local(local.clone().wake_commit_thread());
         spawn_local(local.clone().deliver());
         while let Some((id, connection)) = incoming.recv().await {
             spawn_local(local.clone().serve(id, connection));
@@ -205,5 +205,5 @@ pub(super) fn run(
         local.stop();
         local.finish(patience).await;
     });
-    runtime.shutdown_timeout(GRACE);
+    runtime.shutdown_timeout(DRAIN_TIMEOUT);
 }

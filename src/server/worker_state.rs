@@ -1,6 +1,6 @@
 //! What the connections of one worker share.
 
-use super::{request_batch::Exchange, shared::Shared};
+use super::{request_batch::RequestBatch, shared::Shared};
 use crate::{
     command::{Spec, Stats},
     resp::Args,
@@ -22,17 +22,17 @@ use tokio::{
 
 /// When the server stops: how long clients may go on sending, and how long one may take nothing of what it
 /// has asked for.
-pub(super) const GRACE: Duration = Duration::from_secs(5);
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A worker's own state, shared by its connections.
-pub(super) struct Local {
+pub(super) struct WorkerState {
     pub index: usize,
     pub shared: Arc<Shared>,
     stopping: Cell<bool>,
     /// Whether nothing more is received, also of what has arrived.
     closed: Cell<bool>,
     /// Batches that other threads work on.
-    promised: Cell<usize>,
+    offloaded: Cell<usize>,
     /// How to wake each connection when the server stops.
     wakers: RefCell<HashMap<u64, Waker>>,
     /// Asks for a kick of the committing thread.
@@ -41,14 +41,14 @@ pub(super) struct Local {
     last: Cell<Option<(&'static Spec, usize)>>,
 }
 
-impl Local {
+impl WorkerState {
     pub fn new(index: usize, shared: Arc<Shared>) -> Self {
         Self {
             index,
             shared,
             stopping: Cell::new(false),
             closed: Cell::new(false),
-            promised: Cell::new(0),
+            offloaded: Cell::new(0),
             wakers: RefCell::default(),
             submitted: Notify::new(),
             last: Cell::new(None),
@@ -56,12 +56,12 @@ impl Local {
     }
 
     /// Adds a connection, with how to wake it when the server stops.
-    pub fn enter(&self, id: u64, waker: Waker) {
+    pub fn register(&self, id: u64, waker: Waker) {
         self.wakers.borrow_mut().insert(id, waker);
     }
 
     /// Takes a connection off the books.
-    pub fn leave(&self, id: u64) {
+    pub fn unregister(&self, id: u64) {
         self.wakers.borrow_mut().remove(&id);
         self.stats().connections.fetch_sub(1, Ordering::Relaxed);
     }
@@ -81,21 +81,21 @@ impl Local {
     }
 
     /// Waits for `work` of another thread, which at the end of the server is waited for as well.
-    pub async fn promise<T>(&self, work: impl Future<Output = T>) -> T {
-        self.promise_of(1, work).await
+    pub async fn await_offloaded<T>(&self, work: impl Future<Output = T>) -> T {
+        self.await_offloaded_tasks(1, work).await
     }
 
     /// Waits for the `work` of several threads.
-    pub async fn promise_of<T>(&self, threads: usize, work: impl Future<Output = T>) -> T {
-        self.promised.set(self.promised.get() + threads);
+    pub async fn await_offloaded_tasks<T>(&self, threads: usize, work: impl Future<Output = T>) -> T {
+        self.offloaded.set(self.offloaded.get() + threads);
         let done = work.await;
-        self.promised.set(self.promised.get() - threads);
+        self.offloaded.set(self.offloaded.get() - threads);
         done
     }
 
     /// How many threads could read for a connection at once.
     pub fn idle_readers(&self) -> usize {
-        BLOCKING_THREADS.saturating_sub(self.promised.get())
+        BLOCKING_THREADS.saturating_sub(self.offloaded.get())
     }
 
     pub fn stats(&self) -> &Stats {
@@ -131,21 +131,21 @@ impl Local {
 
     /// Gives writes to the committing thread. When that sleeps, it is woken only after every
     /// connection that is ready now has had its turn, so that their writes share a commit.
-    pub fn submit(&self, exchange: Box<Exchange>) {
+    pub fn submit(&self, exchange: Box<RequestBatch>) {
         if self.shared.queue.push(exchange) {
             self.submitted.notify_one();
         }
     }
 
     /// Gives reads to the thread that carries them out together, in the same way.
-    pub fn submit_read(&self, exchange: Box<Exchange>) {
+    pub fn submit_read(&self, exchange: Box<RequestBatch>) {
         if self.shared.reads.push(exchange) {
             self.submitted.notify_one();
         }
     }
 
     /// A task woken now runs behind all that were woken before it.
-    pub async fn kick(self: Rc<Self>) {
+    pub async fn wake_commit_thread(self: Rc<Self>) {
         loop {
             self.submitted.notified().await;
             self.shared.queue.wake();
@@ -170,7 +170,7 @@ impl Local {
     }
 
     /// Lets the connections answer what they have received. Clients that only go on sending are cut off
-    /// after [`GRACE`], and those that do not read; commits that clients wait for have `patience`.
+    /// after [`DRAIN_TIMEOUT`], and those that do not read; commits that clients wait for have `patience`.
     pub async fn finish(&self, patience: Duration) {
         let stats = self.stats();
         let sent = || stats.sent.load(Ordering::Relaxed);
@@ -178,14 +178,14 @@ impl Local {
         let mut last = (begin, sent());
         while stats.connections.load(Ordering::Relaxed) > 0 {
             let now = Instant::now();
-            if self.promised.get() > 0 || sent() != last.1 {
+            if self.offloaded.get() > 0 || sent() != last.1 {
                 last = (now, sent());
             }
             if now - begin >= patience {
                 return self.give_up(patience);
             }
-            self.closed.set(now - begin >= GRACE);
-            if now - last.0 >= GRACE {
+            self.closed.set(now - begin >= DRAIN_TIMEOUT);
+            if now - last.0 >= DRAIN_TIMEOUT {
                 return;
             }
             sleep(Duration::from_millis(2)).await;
@@ -193,7 +193,7 @@ impl Local {
     }
 
     fn give_up(&self, patience: Duration) {
-        let promised = self.promised.get();
+        let promised = self.offloaded.get();
         if promised > 0 {
             log::warn!(
                 "{promised} clients get no reply: their requests were not finished within --shutdown-timeout of {} \

@@ -1,7 +1,7 @@
 //! Committing a group: one batch of the engine, and whom it is told when that fails.
 
 use super::{Error, Scratch, Store, Txn, Work, own::MarkerRecords, written::CommitPayload};
-use crate::engine::{self, Batch, Fsync, Op};
+use crate::engine::{self, Batch, Fsync, WriteOp};
 use bumpalo::Bump;
 use std::{
     hash::{BuildHasher, RandomState},
@@ -43,7 +43,7 @@ impl OnFailure {
         match error {
             Conflict { .. } => Self::Rerun,
             Unavailable { .. } | Unknown { .. } => Self::Report,
-            error if error.is_undone() => Self::Split,
+            error if error.is_rolled_back() => Self::Split,
             _ => Self::SetReadOnly,
         }
     }
@@ -283,7 +283,7 @@ impl Store {
     fn touch(&self, batch: &Batch<'_>) {
         if self.watches.any() {
             for op in batch.ops() {
-                if let Op::Put { key, .. } | Op::Delete { key } = op {
+                if let WriteOp::Put { key, .. } | WriteOp::Delete { key } = op {
                     self.watches.bump_version(key);
                 }
             }

@@ -2,7 +2,7 @@
 
 use crate::engine::{
     KeyRange,
-    key_value_headers::{self, MARK},
+    key_value_headers::{self, HEADER_MAGIC},
     prefix_end,
 };
 use bumpalo::Bump;
@@ -42,7 +42,7 @@ impl Database {
     /// How `decode_key` is stored.
     #[inline(always)]
     pub fn encode_key<'k>(self, key: &'k [u8], arena: &'k Bump) -> &'k [u8] {
-        if self.0 == 0 && !key_value_headers::may_be_marked(key) {
+        if self.0 == 0 && !key_value_headers::may_have_header(key) {
             key
         } else {
             self.stored_with_head(key, arena)
@@ -51,7 +51,7 @@ impl Database {
 
     #[cold]
     fn stored_with_head<'k>(self, key: &'k [u8], arena: &'k Bump) -> &'k [u8] {
-        if self.0 == 0 && !key_value_headers::needs_head(key) {
+        if self.0 == 0 && !key_value_headers::needs_header(key) {
             return key;
         }
         let head = key_value_headers::key_head(self.0);
@@ -88,17 +88,21 @@ impl Database {
             return vec![own];
         }
         let (start, end) = (range.start.map(<[u8]>::to_vec), range.end.map(<[u8]>::to_vec));
-        if matches!(range.end, Bound::Included(end) if end < &MARK[..])
-            || matches!(range.end, Bound::Excluded(end) if end <= &MARK[..])
+        if matches!(range.end, Bound::Included(end) if end < &HEADER_MAGIC[..])
+            || matches!(range.end, Bound::Excluded(end) if end <= &HEADER_MAGIC[..])
         {
             return vec![RawRange { start, end }];
         }
-        let after = prefix_end(&MARK).unwrap_or_default();
+        let after = prefix_end(&HEADER_MAGIC).unwrap_or_default();
         let later = match &start {
             Bound::Included(key) | Bound::Excluded(key) if *key >= after => start.clone(),
             _ => Bound::Included(after),
         };
-        vec![RawRange { start, end: Bound::Excluded(MARK.to_vec()) }, RawRange { start: later, end }, own]
+        vec![
+            RawRange { start, end: Bound::Excluded(HEADER_MAGIC.to_vec()) },
+            RawRange { start: later, end },
+            own,
+        ]
     }
 }
 
@@ -109,8 +113,9 @@ mod tests {
 
     #[test]
     fn each_key_is_in_one_place_of_one_database() {
-        let marked = [&MARK[..], b"x"].concat();
-        let keys = [&b""[..], b"a", b"k1", b"k2", b"\xff", b"\xffkvbenci", b"\xff\xff", &MARK, &marked];
+        let marked = [&HEADER_MAGIC[..], b"x"].concat();
+        let keys =
+            [&b""[..], b"a", b"k1", b"k2", b"\xff", b"\xffkvbenci", b"\xff\xff", &HEADER_MAGIC, &marked];
         let arena = Bump::new();
         let mut stored = BTreeMap::from([(key_value_headers::EXPIRES.to_vec(), (9, &b""[..]))]);
         for number in [0, 1, 2, 15] {

@@ -38,7 +38,7 @@ impl ExpirationClock {
     #[inline(always)]
     pub fn unexpired<'v>(&self, stored: Option<&'v [u8]>) -> Option<&'v [u8]> {
         match stored {
-            Some(bytes) if key_value_headers::may_be_marked(bytes) => {
+            Some(bytes) if key_value_headers::may_have_header(bytes) => {
                 self.marked(bytes).map(|entry| entry.value)
             }
             plain => plain,
@@ -49,7 +49,7 @@ impl ExpirationClock {
     #[inline(always)]
     pub fn entry<'v>(&self, stored: Option<&'v [u8]>) -> Option<Entry<'v>> {
         match stored {
-            Some(bytes) if key_value_headers::may_be_marked(bytes) => self.marked(bytes),
+            Some(bytes) if key_value_headers::may_have_header(bytes) => self.marked(bytes),
             plain => plain.map(|value| Entry { value, deadline: 0 }),
         }
     }

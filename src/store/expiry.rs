@@ -1,6 +1,6 @@
 //! Removing what has expired.
 //!
-//! To commands, a value is gone as soon as its deadline has passed: see [`ExpirationClock`](super::Moment). Here it is
+//! To commands, a value is gone as soon as its deadline has passed: see [`ExpirationClock`](super::ExpirationClock). Here it is
 //! removed. Deadlines that come are kept in memory, the next ones first, within a bound; whatever is not kept, or
 //! is from before a restart, is found by a slow walk over all keys. What is to be removed is looked at once more
 //! in the commit that removes it.

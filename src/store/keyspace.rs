@@ -100,7 +100,7 @@ impl Keyspace for StoreKeyspace<'_> {
 }
 
 impl Store {
-    /// One step of a walk over the stored pairs of a database: see [`Keyspace::scan_step`].
+    /// One step of a walk over the stored pairs of a database: see [`Keyspace::walk`].
     pub(super) fn walk(
         &self,
         space: Database,

@@ -1,7 +1,7 @@
 //! Committing where there are slots: each part by itself, those of different slots at the same time.
 
 use super::{Error, Store, Txn, Work, raw_scan};
-use crate::engine::{self, Batch, KeyRange, Op};
+use crate::engine::{self, Batch, KeyRange, WriteOp};
 use std::{collections::BTreeMap, ops::ControlFlow, slice, thread};
 
 /// Commits that are under way at the same time: most of their time goes by in the network and on disks of others. With 8
@@ -65,7 +65,7 @@ impl Txn<'_> {
         })?;
         for keys in keys.into_values() {
             let mut batch = Batch::with_capacity(keys.len());
-            keys.iter().for_each(|key| batch.push(Op::Delete { key }));
+            keys.iter().for_each(|key| batch.push(WriteOp::Delete { key }));
             store.write(&batch)?;
         }
         Ok(())

@@ -293,9 +293,9 @@ impl Store {
         keys.len()
     }
 
-    /// See [`Engine::read_long`].
+    /// See [`Engine::read_large`].
     pub fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Error> {
-        Ok(self.engine.read_long(keys, visit).map_err(|error| self.corrupt_reads.count(error))?)
+        Ok(self.engine.read_large(keys, visit).map_err(|error| self.corrupt_reads.count(error))?)
     }
 
     /// The keys of one database.
@@ -382,19 +382,19 @@ impl Store {
         Ok(self.engine.disk_size()?)
     }
 
-    /// See [`Engine::figures`].
-    pub fn figures(&self) -> Vec<engine::Figure> {
-        self.engine.figures()
+    /// See [`Engine::gauges`].
+    pub fn figures(&self) -> Vec<engine::Gauge> {
+        self.engine.gauges()
     }
 
-    /// See [`Engine::rewrite`].
+    /// See [`Engine::rewrite_log`].
     pub fn rewrite(&self) -> Result<(), Error> {
-        Ok(self.engine.rewrite()?)
+        Ok(self.engine.rewrite_log()?)
     }
 
-    /// See [`Engine::settle`].
+    /// See [`Engine::quiesce`].
     pub fn settle(&self) -> Result<(), Error> {
-        Ok(self.engine.settle()?)
+        Ok(self.engine.quiesce()?)
     }
 
     /// Syncs and closes the engine. Nothing may follow.

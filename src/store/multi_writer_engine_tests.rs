@@ -2,8 +2,8 @@
 
 use super::{Database, Error, Keyspace, Store, Txn, Watch, Work};
 use crate::engine::{
-    self, Batch, Engine, Error as Failure, Family, Fsync, Info, KeyRange, Kind, Op, Transaction, VisitPair,
-    VisitValue, key_value_headers,
+    self, Batch, Engine, Error as Failure, Family, Fsync, Info, KeyRange, Kind, Transaction, VisitPair,
+    VisitValue, WriteOp, key_value_headers,
 };
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
@@ -105,8 +105,8 @@ impl Transaction for Snapshot {
 
     fn commit(self: Box<Self>, batch: &Batch<'_>) -> engine::Result<()> {
         let written = batch.ops().iter().filter_map(|op| match *op {
-            Op::Put { key, .. } | Op::Delete { key } => Some(key),
-            Op::Clear => None,
+            WriteOp::Put { key, .. } | WriteOp::Delete { key } => Some(key),
+            WriteOp::Clear => None,
         });
         let slots: HashSet<_> =
             self.seen.iter().map(Vec::as_slice).chain(written).map(|key| self.shared.slot(key)).collect();
@@ -122,9 +122,9 @@ impl Transaction for Snapshot {
             return Err(failure);
         }
         let (clear, ops) = batch.after_clear();
-        let key = |op: &Op<'_>| match *op {
-            Op::Put { key, .. } | Op::Delete { key } => Some(key.to_vec()),
-            Op::Clear => None,
+        let key = |op: &WriteOp<'_>| match *op {
+            WriteOp::Put { key, .. } | WriteOp::Delete { key } => Some(key.to_vec()),
+            WriteOp::Clear => None,
         };
         let mut keys = self.seen.into_iter().chain(ops.iter().filter_map(key));
         if keys.any(|key| data.values.get(&key).is_some_and(|(at, _)| *at > self.at)) {
@@ -136,9 +136,9 @@ impl Transaction for Snapshot {
         }
         for op in ops {
             match *op {
-                Op::Put { key, value } => data.put(key, Some(value)),
-                Op::Delete { key } => data.put(key, None),
-                Op::Clear => {}
+                WriteOp::Put { key, value } => data.put(key, Some(value)),
+                WriteOp::Delete { key } => data.put(key, None),
+                WriteOp::Clear => {}
             }
         }
         Ok(())

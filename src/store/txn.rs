@@ -155,7 +155,7 @@ impl<'g> Txn<'g> {
         self.lending = Lending::UpTo(most);
     }
 
-    /// Lends long values as [`Engine::read_long`](engine::Engine::read_long) does, up to the end of the part.
+    /// Lends long values as [`Engine::read_large`](engine::Engine::read_large) does, up to the end of the part.
     pub fn lend_patiently(&mut self) {
         self.lending = Lending::Patient;
     }
@@ -170,7 +170,7 @@ impl<'g> Txn<'g> {
 
     /// Returns the number of parts and requests that were ended.
     pub(super) fn parts(&self) -> usize {
-        self.batch.parts().len()
+        self.batch.client_ends().len()
     }
 
     /// Has nothing of this committed: a part that is alone in its group is told of [`Error::Long`].
@@ -218,7 +218,7 @@ impl<'g> Txn<'g> {
 
     /// What `decode_key` has, however long that is.
     fn entry_at<R>(&mut self, key: &[u8], f: impl FnOnce(Option<Entry<'_>>) -> R) -> Result<R, Error> {
-        if self.space == Database::default() && !key_value_headers::may_be_marked(key) {
+        if self.space == Database::default() && !key_value_headers::may_have_header(key) {
             return self.entry_of(key, f);
         }
         let arena = Bump::new();
@@ -284,7 +284,7 @@ impl<'g> Txn<'g> {
 
     #[inline]
     fn header_len(&self, key: &[u8]) -> usize {
-        let has_head = self.space != Database::default() || key_value_headers::needs_head(key);
+        let has_head = self.space != Database::default() || key_value_headers::needs_header(key);
         if has_head { key_value_headers::KEY_HEADER } else { 0 }
     }
 
@@ -292,14 +292,14 @@ impl<'g> Txn<'g> {
     #[inline]
     pub fn put(&mut self, key: &'g [u8], value: &'g [u8]) -> Result<(), Error> {
         let plain = self.space == Database::default()
-            && !key_value_headers::may_be_marked(key)
-            && !key_value_headers::may_be_marked(value)
+            && !key_value_headers::may_have_header(key)
+            && !key_value_headers::may_have_header(value)
             && self.fault.is_none()
             && (self.min_key..=self.max_key).contains(&key.len());
         if !plain {
             return self.put_slow_path(key, value);
         }
-        self.push(engine::Op::Put { key, value });
+        self.push(engine::WriteOp::Put { key, value });
         Ok(())
     }
 
@@ -307,9 +307,9 @@ impl<'g> Txn<'g> {
     #[cold]
     fn put_slow_path(&mut self, key: &'g [u8], value: &'g [u8]) -> Result<(), Error> {
         self.check_key(key)?;
-        let value = if key_value_headers::needs_head(value) { self.with_head(0, value) } else { value };
+        let value = if key_value_headers::needs_header(value) { self.with_head(0, value) } else { value };
         let key = self.stored_to_put(key);
-        self.push(engine::Op::Put { key, value });
+        self.push(engine::WriteOp::Put { key, value });
         Ok(())
     }
 
@@ -325,7 +325,7 @@ impl<'g> Txn<'g> {
     #[cold]
     fn put_marker(&mut self, own: MarkerRecords) {
         if let Some(key) = self.own.add(own) {
-            self.push_untracked(engine::Op::Put { key, value: b"1" });
+            self.push_untracked(engine::WriteOp::Put { key, value: b"1" });
         }
     }
 
@@ -338,7 +338,7 @@ impl<'g> Txn<'g> {
         self.check_key(key)?;
         self.put_marker(MarkerRecords::EXPIRATIONS);
         let (key, value) = (self.stored_to_put(key), self.with_head(deadline, value));
-        self.push(engine::Op::Put { key, value });
+        self.push(engine::WriteOp::Put { key, value });
         self.deadlines.push((deadline, key));
         Ok(())
     }
@@ -356,7 +356,7 @@ impl<'g> Txn<'g> {
     pub(super) fn put_corrupt(&mut self, key: &'g [u8]) -> Result<(), Error> {
         self.check_key(key)?;
         let key = self.stored_to_put(key);
-        self.push(engine::Op::Put { key, value: &key_value_headers::CORRUPT });
+        self.push(engine::WriteOp::Put { key, value: &key_value_headers::CORRUPT });
         Ok(())
     }
 
@@ -365,7 +365,7 @@ impl<'g> Txn<'g> {
         self.check_writable()?;
         if self.check_key(key).is_ok() {
             let key = self.space.encode_key(key, self.arena);
-            self.push(engine::Op::Delete { key });
+            self.push(engine::WriteOp::Delete { key });
         }
         Ok(())
     }
@@ -377,7 +377,7 @@ impl<'g> Txn<'g> {
         let found =
             self.read_stored(stored, |moment, value| value.and_then(|value| moment.expires(value)))?;
         if found == Some(Expires::Past) {
-            self.push_untracked(engine::Op::Delete { key: stored });
+            self.push_untracked(engine::WriteOp::Delete { key: stored });
         }
         Ok(found)
     }
@@ -386,7 +386,7 @@ impl<'g> Txn<'g> {
     pub fn clear(&mut self) -> Result<(), Error> {
         self.check_writable()?;
         self.touch_watched()?;
-        self.push(engine::Op::Clear);
+        self.push(engine::WriteOp::Clear);
         self.deadlines.clear();
         if !self.shared {
             self.own = MarkerRecords::default();
@@ -473,9 +473,9 @@ impl<'g> Txn<'g> {
     }
 
     #[inline]
-    fn push(&mut self, op: engine::Op<'g>) {
+    fn push(&mut self, op: engine::WriteOp<'g>) {
         if self.watched
-            && let engine::Op::Put { key, .. } | engine::Op::Delete { key } = op
+            && let engine::WriteOp::Put { key, .. } | engine::WriteOp::Delete { key } = op
         {
             self.touch(key);
         }
@@ -484,7 +484,7 @@ impl<'g> Txn<'g> {
 
     /// The same for what no client has changed.
     #[inline]
-    fn push_untracked(&mut self, op: engine::Op<'g>) {
+    fn push_untracked(&mut self, op: engine::WriteOp<'g>) {
         self.batch.push(op);
         if let Some(overlay) = &mut self.overlay {
             overlay.apply(op);

@@ -1,7 +1,7 @@
 //! What a group has written itself, which its reads see first.
 
 use super::{Entry, Error, ExpirationClock};
-use crate::engine::{self, Batch, Op, key_value_headers};
+use crate::engine::{self, Batch, WriteOp, key_value_headers};
 use hashbrown::HashMap;
 
 /// The group's own writes by stored key. Made only when a command of the group reads, since a group of
@@ -33,15 +33,15 @@ impl<'g> WriteSet<'g> {
         self.get(stored)?.transpose().and_then(|value| moment.each(value))
     }
 
-    pub(super) fn apply(&mut self, op: Op<'g>) {
+    pub(super) fn apply(&mut self, op: WriteOp<'g>) {
         match op {
-            Op::Put { key, value } => {
+            WriteOp::Put { key, value } => {
                 self.values.insert(key, Some(value));
             }
-            Op::Delete { key } => {
+            WriteOp::Delete { key } => {
                 self.values.insert(key, None);
             }
-            Op::Clear => {
+            WriteOp::Clear => {
                 self.cleared = true;
                 self.values.clear();
             }

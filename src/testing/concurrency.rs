@@ -1,6 +1,6 @@
 //! Readers beside the writer.
 
-use super::engine_case::{Cell, Open, for_each};
+use super::engine_case::{EngineCase, Open, for_each};
 use crate::engine::{Batch, Fsync, KeyRange, Kind, Result};
 use std::{
     collections::BTreeSet,
@@ -40,7 +40,7 @@ fn scan_all(open: &Open, done: &AtomicBool, seen: &AtomicUsize) {
     }
 }
 
-fn batches(cell: Cell) -> u32 {
+fn batches(cell: EngineCase) -> u32 {
     if cell.fsync == Fsync::Always { 40 } else { 400 }
 }
 

@@ -1,7 +1,7 @@
 //! The engines and settings under test, and an open engine with its files.
 
 use crate::engine::{
-    Batch, ClusterAccess, Engine, Extent, Family, Fsync, KeyRange, Kind, Location, OpenOptions, Result,
+    Batch, ClusterAccess, Engine, Family, Fsync, KeyRange, Kind, Location, LossClass, OpenOptions, Result,
 };
 use std::{
     collections::BTreeSet,
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 /// An engine under a policy.
 #[derive(Clone, Copy)]
-pub struct Cell {
+pub struct EngineCase {
     /// The engine.
     pub kind: &'static Kind,
     /// Its policy.
@@ -23,7 +23,7 @@ pub struct Cell {
     pub memory: bool,
 }
 
-impl fmt::Display for Cell {
+impl fmt::Display for EngineCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = if self.memory { " in memory" } else { "" };
         write!(f, "{} {}{place}", self.kind.info.name, self.fsync)
@@ -31,13 +31,13 @@ impl fmt::Display for Cell {
 }
 
 /// Runs `test` over an engine in files, under every policy.
-pub fn for_each_on_disk(kind: &'static Kind, mut test: impl FnMut(Cell)) {
+pub fn for_each_on_disk(kind: &'static Kind, mut test: impl FnMut(EngineCase)) {
     for fsync in Fsync::ALL {
         if !kind.info.family.has_policies() && fsync != Fsync::Always {
             // It has one policy.
             continue;
         }
-        let cell = Cell { kind, fsync, memory: false };
+        let cell = EngineCase { kind, fsync, memory: false };
         // Captured, and shown when the test fails: tells where it was.
         println!("{cell}");
         test(cell);
@@ -45,10 +45,10 @@ pub fn for_each_on_disk(kind: &'static Kind, mut test: impl FnMut(Cell)) {
 }
 
 /// Runs `test` over an engine in files, and in memory where it can.
-pub fn for_each(kind: &'static Kind, mut test: impl FnMut(Cell)) {
+pub fn for_each(kind: &'static Kind, mut test: impl FnMut(EngineCase)) {
     for_each_on_disk(kind, &mut test);
     if kind.info.in_memory {
-        let cell = Cell { kind, fsync: Fsync::No, memory: true };
+        let cell = EngineCase { kind, fsync: Fsync::No, memory: true };
         println!("{cell}");
         test(cell);
     }
@@ -91,14 +91,14 @@ pub fn cluster(family: Family, prefix: &[u8]) -> Location {
 /// An engine that is open on data of its own.
 pub struct Open {
     /// What it is.
-    pub cell: Cell,
+    pub cell: EngineCase,
     /// What it was opened with.
     pub options: OpenOptions,
     engine: Option<Box<dyn Engine>>,
     _scratch: TempDir,
 }
 
-impl Cell {
+impl EngineCase {
     /// A new engine, with files that go with it.
     pub fn open(self) -> Open {
         let scratch = scratch();
@@ -113,7 +113,7 @@ impl Cell {
 
     /// Whether the engine says that a kill loses nothing.
     pub fn survives_a_kill(self) -> bool {
-        self.kind.info.loss(self.fsync).kill.extent == Extent::Nothing
+        self.kind.info.loss(self.fsync).kill.extent == LossClass::Nothing
     }
 
     /// The same with options, whose path is in `scratch`.

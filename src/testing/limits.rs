@@ -64,7 +64,7 @@ pub fn a_key_outside_the_limits_is_absent_and_fails_the_whole_batch(kind: &'stat
             });
             for result in [put, delete, cleared] {
                 let error = result.unwrap_err();
-                assert!(error.is_undone(), "{error:?}");
+                assert!(error.is_rolled_back(), "{error:?}");
                 let expected = (key.len(), min, max);
                 assert!(
                     matches!(error, Error::KeyLength { len, min, max, .. } if (len, min, max) == expected),

@@ -10,7 +10,7 @@
 //! # }
 //! ```
 //!
-//! [`contract()`] runs the same in one call. [`program`] has what is tried with a program that calls
+//! [`contract()`] runs the same in one call. [`child_program`] has what is tried with a program that calls
 //! [`kvbench::main`](crate::main): kills, power cuts, a benchmark that reads back every value.
 
 #![allow(

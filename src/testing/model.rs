@@ -1,7 +1,7 @@
 //! Random work, compared with a `BTreeMap` after every step.
 
-use super::engine_case::{Cell, Open, for_each};
-use crate::engine::{Fsync, KeyRange, Kind, Op};
+use super::engine_case::{EngineCase, Open, for_each};
+use crate::engine::{Fsync, KeyRange, Kind, WriteOp};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::{
     collections::BTreeMap,
@@ -64,9 +64,9 @@ impl Run {
         open.write(|batch| {
             for write in &writes {
                 batch.push(match write {
-                    (Some(key), Some(value)) => Op::Put { key, value },
-                    (Some(key), None) => Op::Delete { key },
-                    (None, _) => Op::Clear,
+                    (Some(key), Some(value)) => WriteOp::Put { key, value },
+                    (Some(key), None) => WriteOp::Delete { key },
+                    (None, _) => WriteOp::Clear,
                 });
             }
         });
@@ -138,7 +138,7 @@ fn bound<'a>(rng: &mut SmallRng, key: &'a [u8]) -> Bound<&'a [u8]> {
     }
 }
 
-fn run(cell: Cell, seed: u64) {
+fn run(cell: EngineCase, seed: u64) {
     let mut run = Run::new(seed);
     let mut open = cell.open();
     // Syncs are what takes the time.

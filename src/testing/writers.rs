@@ -1,6 +1,6 @@
 //! Several threads in `write` at once, of the engines that allow it.
 
-use super::engine_case::{Cell, Open, for_each};
+use super::engine_case::{EngineCase, Open, for_each};
 use crate::engine::{Batch, Fsync, KeyRange, Kind, Writers};
 use std::{
     collections::BTreeSet,
@@ -13,13 +13,13 @@ const THREADS: u32 = 4;
 /// Keys that every batch of the first test writes, all with one value.
 const KEYS: usize = 20;
 
-fn for_each_of_many(kind: &'static Kind, test: impl FnMut(Cell)) {
+fn for_each_of_many(kind: &'static Kind, test: impl FnMut(EngineCase)) {
     if kind.info.writers != Writers::One {
         for_each(kind, test);
     }
 }
 
-fn rounds(cell: Cell) -> u32 {
+fn rounds(cell: EngineCase) -> u32 {
     if cell.fsync == Fsync::Always { 20 } else { 200 }
 }
 

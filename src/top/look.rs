@@ -6,12 +6,12 @@ use std::{
 };
 
 /// The fields of INFO.
-pub(super) struct Look {
+pub(super) struct InfoSnapshot {
     time: Instant,
     fields: BTreeMap<String, String>,
 }
 
-impl Look {
+impl InfoSnapshot {
     pub fn parse(info: &str) -> Self {
         let fields = info.lines().filter_map(|line| line.trim_end().split_once(':'));
         let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();

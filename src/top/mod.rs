@@ -8,7 +8,7 @@ mod view;
 pub use options::{Error, Options};
 
 use client::Client;
-use look::Look;
+use look::InfoSnapshot;
 use std::{
     io::{self, IsTerminal, Write},
     thread,
@@ -20,12 +20,12 @@ const CLEAR: &str = "\x1b[2J\x1b[H";
 /// Shows one picture after the other, in a terminal each over the last.
 pub fn run(options: &Options) -> Result<(), Error> {
     let mut client = Client::connect(options)?;
-    let mut last = Look::parse(&client.info()?);
+    let mut last = InfoSnapshot::parse(&client.info()?);
     let mut looks = 0;
     while options.count.is_none_or(|count| looks < count) {
         thread::sleep(options.interval);
-        let now = Look::parse(&client.info()?);
-        show(&view::picture(&options.server, &last, &now)).map_err(Error::Output)?;
+        let now = InfoSnapshot::parse(&client.info()?);
+        show(&view::render(&options.server, &last, &now)).map_err(Error::Output)?;
         last = now;
         looks += 1;
     }

@@ -1,13 +1,13 @@
 //! A picture of a server between two looks.
 
-use super::look::Look;
+use super::look::InfoSnapshot;
 use std::fmt::Write;
 
 /// Most commands that are listed.
 const COMMANDS: usize = 20;
 
 /// Lines of text. What the server does not tell is left out.
-pub(super) fn picture(server: &str, last: &Look, now: &Look) -> String {
+pub(super) fn render(server: &str, last: &InfoSnapshot, now: &InfoSnapshot) -> String {
     let seconds = now.since(last).as_secs_f64().max(0.001);
     let rate = |name: &str| Some((now.number(name)? - last.number(name)?).max(0.0) / seconds);
     let mut text = head(server, now);
@@ -26,7 +26,7 @@ pub(super) fn picture(server: &str, last: &Look, now: &Look) -> String {
     text
 }
 
-fn head(server: &str, now: &Look) -> String {
+fn head(server: &str, now: &InfoSnapshot) -> String {
     let known = |name: &str| now.text(name).unwrap_or("?").to_owned();
     let what = match (now.text("kvbench_version"), now.text("store")) {
         (Some(version), Some(store)) => format!("kvbench {version}, {store}, fsync {}", known("fsync")),
@@ -46,7 +46,7 @@ fn line(text: &mut String, figures: &[(&str, Option<String>)]) {
 }
 
 /// What only kvbench tells: how many clients share a commit, and how long one takes.
-fn commits(text: &mut String, last: &Look, now: &Look, seconds: f64) {
+fn commits(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds: f64) {
     let grown = |name: &str| Some((now.number(name)? - last.number(name)?).max(0.0));
     let Some(commits) = grown("commits") else { return };
     let mean = |name: &str| Some(grown(name)? / commits).filter(|mean| mean.is_finite());
@@ -64,7 +64,7 @@ fn commits(text: &mut String, last: &Look, now: &Look, seconds: f64) {
     );
 }
 
-fn commands(text: &mut String, last: &Look, now: &Look, seconds: f64) {
+fn commands(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds: f64) {
     let _ = writeln!(
         text,
         "\n{:<16}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}",
@@ -74,7 +74,7 @@ fn commands(text: &mut String, last: &Look, now: &Look, seconds: f64) {
         .names("cmdstat_")
         .map(|name| {
             let field = format!("cmdstat_{name}");
-            let calls = |look: &Look| look.part(&field, "calls").unwrap_or_default();
+            let calls = |look: &InfoSnapshot| look.part(&field, "calls").unwrap_or_default();
             ((calls(now) - calls(last)).max(0.0), name)
         })
         .collect();
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_picture_has_what_changed_between_two_looks() {
         let info = |calls: u64, commits: u64| {
-            Look::parse(&format!(
+            InfoSnapshot::parse(&format!(
                 "# Server\r\nredis_version:7.0.15\r\nkvbench_version:1.2.3\r\nstore:map\r\nfsync:always\r\n\
                  uptime_in_seconds:3725\r\nconnected_clients:1234\r\ntotal_commands_processed:{calls}\r\n\
                  commits:{commits}\r\ncommit_clients_total:{}\r\ncommit_usec_total:{}\r\n\
@@ -141,7 +141,7 @@ mod tests {
             ))
         };
         let (last, now) = (info(100, 10), info(1100, 20));
-        let picture = picture("here:1", &last, &now);
+        let picture = render("here:1", &last, &now);
         let lines: Vec<_> = picture.lines().collect();
         assert_eq!(lines[0], "here:1   kvbench 1.2.3, map, fsync always   up 1h 02m 05s");
         assert!(

@@ -1,6 +1,6 @@
 //! Clients in RESP: those of a load, and the one that looks at what is there.
 
-use super::history::{Expected, Held, History, KEYS, Request, Skills, key};
+use super::history::{Expected, History, KEYS, ObservedValue, Request, SubjectCapabilities, key};
 use crate::resp::{Client, encode_request};
 use rand::{Rng, rngs::SmallRng};
 use redis_protocol::resp2::types::OwnedFrame;
@@ -51,14 +51,14 @@ impl Load {
 
 /// What one client met.
 #[derive(Default)]
-pub(super) struct Met {
+pub(super) struct ClientOutcome {
     pub refused: u64,
     pub fault: Option<String>,
 }
 
 /// Writes with many requests under way until the server is struck.
-pub(super) fn write(port: u16, history: &mut History, load: &Load, rng: &mut SmallRng) -> Met {
-    let mut met = Met::default();
+pub(super) fn write(port: u16, history: &mut History, load: &Load, rng: &mut SmallRng) -> ClientOutcome {
+    let mut met = ClientOutcome::default();
     let mut connection = match connect(port) {
         Ok(connection) => connection,
         Err(error) => {
@@ -89,7 +89,7 @@ pub(super) fn write(port: u16, history: &mut History, load: &Load, rng: &mut Sma
     }
     // Of one pipeline, a commit may find no room and the next one does.
     if load.may_refuse {
-        history.doubt_the_unanswered();
+        history.mark_unknown_outcomes();
     }
     met
 }
@@ -126,7 +126,7 @@ fn take(
     request: &Request,
     history: &mut History,
     load: &Load,
-    met: &mut Met,
+    met: &mut ClientOutcome,
 ) -> io::Result<()> {
     // What was sent before an error came was expected without it.
     let expected = if history.is_certain() { request.expected } else { Expected::Any };
@@ -197,19 +197,19 @@ fn select(connection: &mut Client, database: u8) -> Result<(), String> {
 }
 
 /// What the server can do.
-pub(super) fn skills(connection: &mut Client) -> io::Result<Skills> {
+pub(super) fn skills(connection: &mut Client) -> io::Result<SubjectCapabilities> {
     let transactions = is_ok(&connection.call(&["MULTI"])?) && is_ok(&connection.call(&["DISCARD"])?);
     let databases = is_ok(&connection.call(&["SELECT", "1"])?) && is_ok(&connection.call(&["SELECT", "0"])?);
     let deadlines = connection.call(&["PEXPIRETIME", "none"])? == OwnedFrame::Integer(-2);
-    Ok(Skills { transactions, databases, deadlines })
+    Ok(SubjectCapabilities { transactions, databases, deadlines })
 }
 
 /// What the store holds of one client's keys.
 pub(super) fn look(
     connection: &mut Client,
     client: u32,
-    skills: Skills,
-) -> Result<Vec<Option<Held>>, String> {
+    skills: SubjectCapabilities,
+) -> Result<Vec<Option<ObservedValue>>, String> {
     let mut found = vec![None; KEYS];
     for database in 0..=u8::from(skills.databases) {
         if database > 0 {
@@ -230,14 +230,18 @@ pub(super) fn look(
     Ok(found)
 }
 
-fn look_at(connection: &mut Client, keys: &[String], skills: Skills) -> Result<Vec<Option<Held>>, String> {
+fn look_at(
+    connection: &mut Client,
+    keys: &[String],
+    skills: SubjectCapabilities,
+) -> Result<Vec<Option<ObservedValue>>, String> {
     let words: Vec<_> = ["MGET"].into_iter().chain(keys.iter().map(String::as_str)).collect();
     let reply = connection.call(&words).map_err(|error| format!("MGET after the restart: {error}"))?;
     let OwnedFrame::Array(values) = reply else { return Err(format!("MGET after the restart: {reply:?}")) };
     let held = keys.iter().zip(values).map(|(key, value)| match value {
         OwnedFrame::BulkString(value) => {
             let deadline = skills.deadlines.then(|| deadline(connection, key)).transpose()?;
-            Ok(Some(Held { value, deadline }))
+            Ok(Some(ObservedValue { value, deadline }))
         }
         OwnedFrame::Null => Ok(None),
         other => Err(format!("MGET after the restart: {other:?}")),
@@ -253,7 +257,7 @@ fn deadline(connection: &mut Client, key: &str) -> Result<i64, String> {
 }
 
 /// The number of keys in the databases that are used, if the server tells it.
-pub(super) fn count(connection: &mut Client, skills: Skills) -> Option<u64> {
+pub(super) fn count(connection: &mut Client, skills: SubjectCapabilities) -> Option<u64> {
     let mut all = 0;
     for database in (0..=u8::from(skills.databases)).rev() {
         if skills.databases {

@@ -1,11 +1,11 @@
 //! What may be lost.
 
-use crate::engine::{Extent, Lost};
+use crate::engine::{LossBound, LossClass};
 use std::{fmt, time::Duration};
 
 /// The acknowledged writes that a strike may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Promise {
+pub enum AllowedLoss {
     /// None.
     Nothing,
     /// The last ones, as far back as this; a timer that runs late included.
@@ -16,22 +16,22 @@ pub enum Promise {
     Anything,
 }
 
-impl Promise {
+impl AllowedLoss {
     /// About a second, and the time that a loaded machine takes beside it.
     pub const SECOND: Self = Self::Within(Duration::from_millis(2500));
 
     /// What a store may lose that says so of itself.
-    pub fn of(lost: Lost) -> Self {
+    pub fn of(lost: LossBound) -> Self {
         match lost.extent {
-            Extent::Nothing => Self::Nothing,
-            Extent::Seconds => Self::SECOND,
-            Extent::Unwritten | Extent::Buffer => Self::Tail,
-            Extent::Everything => Self::Anything,
+            LossClass::Nothing => Self::Nothing,
+            LossClass::Seconds => Self::SECOND,
+            LossClass::Unwritten | LossClass::Buffer => Self::Tail,
+            LossClass::Everything => Self::Anything,
         }
     }
 }
 
-impl fmt::Display for Promise {
+impl fmt::Display for AllowedLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => f.pad("nothing"),

@@ -19,12 +19,12 @@ pub struct Results {
     /// Version of the format.
     pub schema: u32,
     /// One for each subject, policy and mode.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<ResultRow>,
 }
 
 /// The rounds of one subject in one mode, of all runs that wrote to the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cell {
+pub struct ResultRow {
     /// Store, or name of the program.
     pub subject: String,
     /// The library behind it, with its version, or the format of kvbench's own log; empty for a program.
@@ -75,12 +75,12 @@ impl Results {
     }
 
     /// The results that the documentation shows.
-    pub fn proved() -> Self {
+    pub fn published() -> Self {
         serde_json::from_str(PROVED).unwrap_or_default()
     }
 
     /// Adds a cell to those of a file, which it begins when there is none.
-    pub fn add_to(path: &Path, cell: &Cell) -> Result<(), Error> {
+    pub fn add_to(path: &Path, cell: &ResultRow) -> Result<(), Error> {
         let mut results = match fs::exists(path) {
             Ok(true) => Self::read(path)?,
             _ => Self { schema: SCHEMA, cells: Vec::new() },
@@ -109,8 +109,9 @@ impl Results {
              |---|---|---|---|---|---|---|---|---|---|---|---|\n",
         );
         for cell in &self.cells {
-            let Cell { subject, fsync, mode, promise, rounds, strikes, acknowledged, refused, lost, .. } =
-                cell;
+            let ResultRow {
+                subject, fsync, mode, promise, rounds, strikes, acknowledged, refused, lost, ..
+            } = cell;
             let oldest = match lost {
                 0 => String::new(),
                 _ => format!("{} ms", cell.oldest_lost_ms),
@@ -129,7 +130,7 @@ impl Results {
     }
 }
 
-impl Cell {
+impl ResultRow {
     fn is_of(&self, other: &Self) -> bool {
         let id = |cell: &Self| {
             [&cell.subject, &cell.library, &cell.fsync, &cell.mode, &cell.promise].map(String::clone)
@@ -191,28 +192,29 @@ mod tests {
 
     #[test]
     fn the_results_of_the_documentation_are_readable() {
-        assert_eq!(Results::proved().schema, SCHEMA);
+        assert_eq!(Results::published().schema, SCHEMA);
     }
 
     #[test]
     fn the_documentation_shows_them() {
         let page = include_str!("../../docs/durability.md");
-        assert!(page.contains(&Results::proved().markdown()), "kvbench torture --table docs/torture.json");
+        assert!(page.contains(&Results::published().markdown()), "kvbench torture --table docs/torture.json");
     }
 
     #[test]
     fn rounds_of_several_runs_add_up() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("results.json");
-        let one = Cell { subject: "map".into(), rounds: 2, reopen_longest_ms: 7, ..Cell::default() };
-        let other = Cell { fsync: "no".into(), ..one.clone() };
+        let one =
+            ResultRow { subject: "map".into(), rounds: 2, reopen_longest_ms: 7, ..ResultRow::default() };
+        let other = ResultRow { fsync: "no".into(), ..one.clone() };
         for cell in [&one, &other, &one] {
             Results::add_to(&path, cell).unwrap();
         }
         let results = Results::read(&path).unwrap();
         assert_eq!(results.cells.iter().map(|cell| cell.rounds).collect::<Vec<_>>(), [4, 2]);
         assert_eq!(results.rounds("map", "", "", ""), 4);
-        let failed = Cell { failed: vec![9], ..one };
+        let failed = ResultRow { failed: vec![9], ..one };
         Results::add_to(&path, &failed).unwrap();
         assert_eq!(Results::read(&path).unwrap().rounds("map", "", "", ""), 0);
     }

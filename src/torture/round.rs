@@ -2,12 +2,12 @@
 
 use super::{
     disk::Cut,
-    history::{Held, History, Skills},
-    load_client::{self, Load, Met},
-    promise::Promise,
+    history::{History, ObservedValue, SubjectCapabilities},
+    load_client::{self, ClientOutcome, Load},
+    promise::AllowedLoss,
     server::Server,
     subject::{Mode, Options, Subject},
-    test_directory::Place,
+    test_directory::TestDirectory,
 };
 use rand::{Rng, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 use std::{
@@ -39,7 +39,7 @@ pub(super) struct Outcome {
 /// What a store holds after a strike.
 struct Found {
     /// Of each client.
-    clients: Vec<Vec<Option<Held>>>,
+    clients: Vec<Vec<Option<ObservedValue>>>,
     keys: Option<u64>,
 }
 
@@ -48,11 +48,11 @@ pub(super) struct Round<'a> {
     subject: &'a Subject,
     mode: Mode,
     rng: SmallRng,
-    place: Place,
+    place: TestDirectory,
     log: PathBuf,
     histories: Vec<History>,
     /// What the last strike may have taken, and when in the load it came.
-    promise: Promise,
+    promise: AllowedLoss,
     struck: Duration,
     /// How the last strike was, in words.
     last: String,
@@ -73,10 +73,10 @@ pub(super) fn play(
         options,
         subject,
         mode,
-        place: Place::new(mode, directory)?,
+        place: TestDirectory::new(mode, directory)?,
         log: directory.join("server.log"),
         histories,
-        promise: Promise::Nothing,
+        promise: AllowedLoss::Nothing,
         struck: Duration::ZERO,
         last: "before the first strike".into(),
         outcome: Outcome::default(),
@@ -121,7 +121,7 @@ impl Round<'_> {
     fn start_and_look(&mut self) -> Result<Server, String> {
         let first = self.start().and_then(|server| Ok((self.find(&server)?, server)));
         let (found, server) = match first {
-            Err(_) if self.promise == Promise::Anything => {
+            Err(_) if self.promise == AllowedLoss::Anything => {
                 self.place.wipe().map_err(|error| error.to_string())?;
                 let server = self.start()?;
                 (self.find(&server)?, server)
@@ -157,7 +157,7 @@ impl Round<'_> {
         let mut connection = load_client::connect(server.port).map_err(|error| error.to_string())?;
         let look = |history: &History| load_client::look(&mut connection, history.client, history.skills);
         let clients = self.histories.iter().map(look).collect::<Result<_, _>>()?;
-        let skills = self.histories.first().map_or(Skills::ALL, |history| history.skills);
+        let skills = self.histories.first().map_or(SubjectCapabilities::ALL, |history| history.skills);
         Ok(Found { clients, keys: load_client::count(&mut connection, skills) })
     }
 
@@ -174,7 +174,7 @@ impl Round<'_> {
         }
         if let Some(all) = found.keys
             && all != keys
-            && self.promise != Promise::Anything
+            && self.promise != AllowedLoss::Anything
         {
             faults.push(format!("DBSIZE says {all} keys, of which the clients know {keys}"));
         }
@@ -223,13 +223,13 @@ impl Round<'_> {
         self.histories = histories;
         struck?;
         self.outcome.refused += met.iter().map(|met| met.refused).sum::<u64>();
-        met.into_iter().find_map(|Met { fault, .. }| fault).map_or(Ok(()), Err)
+        met.into_iter().find_map(|ClientOutcome { fault, .. }| fault).map_or(Ok(()), Err)
     }
 
     /// The time of the load, with what goes wrong in it. To see that a store loses no more than a second,
     /// it must be longer than that.
     fn let_it_run(&mut self) {
-        let long = matches!(self.promise_of(self.mode == Mode::Kill), Promise::Within(_));
+        let long = matches!(self.promise_of(self.mode == Mode::Kill), AllowedLoss::Within(_));
         let range = if long { 3000..5000 } else { 20..500 };
         thread::sleep(Duration::from_millis(self.rng.random_range(range)));
         if matches!(self.mode, Mode::Kill | Mode::Power) {
@@ -240,11 +240,11 @@ impl Round<'_> {
             _ => self.place.fail(&mut self.rng),
         }
         thread::sleep(Duration::from_millis(self.rng.random_range(20..300)));
-        self.place.heal();
+        self.place.stop_errors();
         thread::sleep(Duration::from_millis(self.rng.random_range(0..200)));
     }
 
-    fn promise_of(&self, is_kill: bool) -> Promise {
+    fn promise_of(&self, is_kill: bool) -> AllowedLoss {
         if is_kill { self.subject.kill } else { self.subject.power_cut }
     }
 

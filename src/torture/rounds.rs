@@ -2,7 +2,7 @@
 
 use super::{
     disk,
-    results::{self, Cell, Results},
+    results::{self, ResultRow, Results},
     round,
     subject::{Mode, Options, Subject},
     test_directory,
@@ -60,16 +60,16 @@ fn torture(
     subject: &Subject,
     mode: Mode,
     say: &mut dyn FnMut(&str),
-) -> Result<Cell, Error> {
+) -> Result<ResultRow, Error> {
     let begin = Instant::now();
     let promise = if mode == Mode::Kill { subject.kill } else { subject.power_cut };
-    let mut cell = Cell {
+    let mut cell = ResultRow {
         subject: subject.name.clone(),
         library: subject.library.clone(),
         fsync: subject.fsync.clone(),
         mode: mode.to_string(),
         promise: promise.to_string(),
-        ..Cell::default()
+        ..ResultRow::default()
     };
     for round in 0..options.rounds {
         if options.time.is_some_and(|time| begin.elapsed() > time) {
@@ -80,13 +80,13 @@ fn torture(
         let outcome = round::play(options, subject, mode, seed, &directory)
             .map_err(|source| Error::Directory { path: directory.clone(), source })?;
         if let Some(fault) = &outcome.fault {
-            let again = &subject.again;
+            let again = &subject.repeat_command;
             say(&format!(
                 "{}, seed {seed}: failed\n{fault}\nkept: {}\nagain: {again} --mode {mode} --rounds 1 \
                  --seed {seed}{}\n",
                 cell.name(),
                 directory.display(),
-                subject.program_words,
+                subject.command_line,
             ));
             cell.failed.push(seed);
         }
@@ -114,7 +114,7 @@ fn round_directory(options: &Options, subject: &Subject, mode: Mode, seed: u64) 
     Ok(directory)
 }
 
-fn count(cell: &mut Cell, outcome: &round::Outcome) {
+fn count(cell: &mut ResultRow, outcome: &round::Outcome) {
     let millis = |time: Duration| time.as_millis() as u64;
     cell.rounds += 1;
     cell.strikes += outcome.strikes;

@@ -1,6 +1,6 @@
 //! Who is tortured, by what, and how long.
 
-use super::{disk::Cut, promise::Promise};
+use super::{disk::Cut, promise::AllowedLoss};
 use std::{fmt, path::PathBuf, time::Duration};
 
 /// What strikes.
@@ -43,13 +43,13 @@ pub struct Subject {
     /// Whether it is kvbench: then its first start is struck too, and it must not end by itself.
     pub is_ours: bool,
     /// What a kill may take.
-    pub kill: Promise,
+    pub kill: AllowedLoss,
     /// What a power cut may take.
-    pub power_cut: Promise,
+    pub power_cut: AllowedLoss,
     /// The command that plays a round of it again: what stands before mode and seed,
-    pub again: String,
+    pub repeat_command: String,
     /// and behind.
-    pub program_words: String,
+    pub command_line: String,
 }
 
 /// What to do.

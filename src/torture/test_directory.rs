@@ -1,7 +1,7 @@
 //! Where the data are: in a directory, or on a disk that can lose its power.
 
 use super::{
-    disk::{Cut, Disk, Medium, Trouble},
+    disk::{Cut, Disk, DiskImage, InjectedFault},
     subject::Mode,
 };
 use rand::{Rng, rngs::SmallRng};
@@ -15,27 +15,27 @@ const DATA: &str = "data";
 /// Where a disk is mounted, in that of the round.
 pub(super) const MOUNT: &str = "disk";
 
-pub(super) struct Place {
+pub(super) struct TestDirectory {
     round: PathBuf,
     /// `None` for a plain directory.
     disk: Option<Disk>,
     /// What the last cut left.
-    left: Option<Medium>,
+    left: Option<DiskImage>,
 }
 
-impl Place {
+impl TestDirectory {
     /// An empty one.
     pub fn new(mode: Mode, round: &Path) -> io::Result<Self> {
         fs::create_dir_all(round)?;
         let mut place = Self { round: round.into(), disk: None, left: None };
         match mode {
             Mode::Kill => fs::create_dir_all(place.data())?,
-            Mode::Power | Mode::Full | Mode::Eio => place.mount(Medium::default())?,
+            Mode::Power | Mode::Full | Mode::Eio => place.mount(DiskImage::default())?,
         }
         Ok(place)
     }
 
-    fn mount(&mut self, medium: Medium) -> io::Result<()> {
+    fn mount(&mut self, medium: DiskImage) -> io::Result<()> {
         self.disk = Some(Disk::mount(medium, &self.round.join(MOUNT))?);
         Ok(())
     }
@@ -45,7 +45,7 @@ impl Place {
         self.round.join(if self.disk.is_some() { MOUNT } else { DATA })
     }
 
-    /// Takes the power away. The process must be killed, then [`Place::power_on`].
+    /// Takes the power away. The process must be killed, then [`TestDirectory::power_on`].
     pub fn cut(&mut self, cut: Cut, rng: &mut SmallRng) {
         self.left = self.disk.as_ref().map(|disk| disk.cut(cut, rng));
     }
@@ -62,7 +62,7 @@ impl Place {
     /// Starts again with nothing.
     pub fn wipe(&mut self) -> io::Result<()> {
         if self.disk.take().is_some() {
-            return self.mount(Medium::default());
+            return self.mount(DiskImage::default());
         }
         fs::remove_dir_all(self.data())?;
         fs::create_dir_all(self.data())
@@ -81,15 +81,15 @@ impl Place {
     /// Writes fail, or syncs, or both.
     pub fn fail(&self, rng: &mut SmallRng) {
         let which = rng.random_range(1..=3);
-        let mut trouble = Trouble::default();
+        let mut trouble = InjectedFault::default();
         trouble.writes = which & 1 != 0;
         trouble.syncs = which & 2 != 0;
         self.disk.iter().for_each(|disk| disk.trouble(trouble));
     }
 
     /// All is well again.
-    pub fn heal(&self) {
-        self.disk.iter().for_each(|disk| disk.trouble(Trouble::default()));
+    pub fn stop_errors(&self) {
+        self.disk.iter().for_each(|disk| disk.trouble(InjectedFault::default()));
     }
 
     /// Leaves the files for people to look at: those that the last cut left, or those there are.

@@ -1,7 +1,7 @@
 //! The key choosers' distributions, with bounds so loose that a seeded sequence never meets them by chance.
 
 use kvbench::bench::{
-    data::keys::{Chooser, Keys, fnv, mix, unmix, zeta},
+    data::keys::{KeyChooser, Keys, fnv, mix, unmix, zeta},
     result::{Order, Size},
 };
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ const KEYS: u64 = 1000;
 const DRAWS: u64 = 200_000;
 
 fn counts(order: Order) -> Vec<u64> {
-    let mut chooser = Chooser::new(order, KEYS, 1, 1);
+    let mut chooser = KeyChooser::new(order, KEYS, 1, 1);
     let mut counts = vec![0; KEYS as usize];
     for _ in 0..DRAWS {
         counts[chooser.choose(0, KEYS).unwrap() as usize] += 1;
@@ -28,7 +28,7 @@ fn uniform_has_a_chi_square_near_its_degrees_of_freedom() {
 
 #[test]
 fn sequential_visits_all_keys_once_a_round_over_all_threads() {
-    let prototype = Chooser::new(Order::Sequential, KEYS, 1, 4);
+    let prototype = KeyChooser::new(Order::Sequential, KEYS, 1, 4);
     let mut seen = HashSet::new();
     for thread in 0..4 {
         let mut chooser = prototype.for_thread(thread, 1);
@@ -95,7 +95,7 @@ fn zipfian_gives_each_key_the_share_that_ycsb_gives_it() {
 
 #[test]
 fn the_favourites_stay_while_keys_are_added() {
-    let mut chooser = Chooser::new(Order::Zipfian(0.99), KEYS, 1, 1);
+    let mut chooser = KeyChooser::new(Order::Zipfian(0.99), KEYS, 1, 1);
     let draws = 10_000;
     let favourite = fnv(0) % KEYS;
     let hits = (0..draws).filter(|more| chooser.choose(0, KEYS + more).unwrap() == favourite).count();
@@ -104,7 +104,7 @@ fn the_favourites_stay_while_keys_are_added() {
 
 #[test]
 fn latest_prefers_the_last_key_also_after_inserts() {
-    let mut chooser = Chooser::new(Order::Latest, KEYS, 1, 1);
+    let mut chooser = KeyChooser::new(Order::Latest, KEYS, 1, 1);
     for end in [KEYS, 2 * KEYS] {
         let last = (0..DRAWS).filter(|_| chooser.choose(0, end).unwrap() == end - 1).count();
         let share = last as f64 / DRAWS as f64;
@@ -124,7 +124,7 @@ fn choices_stay_inside_a_range_that_moves() {
     for order in
         [Order::Uniform, Order::Sequential, Order::Zipfian(0.5), Order::Latest, Order::HotSet(0.2, 0.8)]
     {
-        let mut chooser = Chooser::new(order, KEYS, 7, 1);
+        let mut chooser = KeyChooser::new(order, KEYS, 7, 1);
         for (first, end) in [(0, 1), (5, 6), (10, 4000), (3999, 4000)] {
             let inside = |index| (first..end).contains(&index);
             assert!((0..1000).all(|_| chooser.choose(first, end).is_some_and(inside)), "{order:?}");
@@ -136,7 +136,7 @@ fn choices_stay_inside_a_range_that_moves() {
 
 #[test]
 fn the_same_seed_makes_the_same_choices_and_threads_differ() {
-    let prototype = Chooser::new(Order::Uniform, KEYS, 1, 2);
+    let prototype = KeyChooser::new(Order::Uniform, KEYS, 1, 2);
     let draw = |thread| {
         let mut chooser = prototype.for_thread(thread, 9);
         (0..100).map(|_| chooser.choose(0, KEYS)).collect::<Vec<_>>()

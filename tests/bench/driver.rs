@@ -2,9 +2,9 @@
 
 use kvbench::{
     bench::{
-        data::{Data, key_ledger::Live},
+        data::{Data, key_ledger::KeyLedger},
         result::{Measurement, Operation, Size, Workload},
-        run::{in_process::driver::Bench, process::Usage},
+        run::{in_process::driver::InProcessBench, process::ProcessUsage},
     },
     engine::{
         Batch, Engine, Error, Fsync, Info, KeyRange, Kind, Location, OpenOptions, Result, VisitPair,
@@ -31,11 +31,11 @@ pub fn memory(store: &str) -> Box<dyn Engine> {
 /// Loads, then runs workloads at the same time.
 fn run(engine: &dyn Engine, workloads: &[&Workload]) -> (Vec<Measurement>, u64) {
     let data = Data::new(workloads[0]).unwrap();
-    let live = Live::new(data.capacity());
-    let bench = Bench::new(engine, &data, &live);
+    let live = KeyLedger::new(data.capacity());
+    let bench = InProcessBench::new(engine, &data, &live);
     let load = workloads[0].load();
-    bench.run(&[&load], Usage::default);
-    let phases = bench.run(workloads, Usage::default);
+    bench.run(&[&load], ProcessUsage::default);
+    let phases = bench.run(workloads, ProcessUsage::default);
     (phases.into_iter().map(|phase| phase.recorder.measurement(phase.start)).collect(), live.count())
 }
 
@@ -226,11 +226,11 @@ fn a_sync_that_fails_every_second_is_a_fault() {
     let engine = Disturbed::new(|_| Ok(()), on_purpose);
     let gets = Workload { seconds: Some(1.2), operations: None, ..workload(&[(Operation::Get, 1.0)]) };
     let data = Data::new(&gets).unwrap();
-    let live = Live::new(data.capacity());
-    let mut bench = Bench::new(&engine, &data, &live);
-    bench.run(&[&gets.load()], Usage::default);
+    let live = KeyLedger::new(data.capacity());
+    let mut bench = InProcessBench::new(&engine, &data, &live);
+    bench.run(&[&gets.load()], ProcessUsage::default);
     bench.sync_every_second = true;
-    let phase = bench.run(&[&gets], Usage::default).pop().unwrap();
+    let phase = bench.run(&[&gets], ProcessUsage::default).pop().unwrap();
     let measured = phase.recorder.measurement(phase.start);
     assert!(!measured.is_sound() && measured.first_fault.unwrap().contains("sync: "), "{}", measured.errors);
 }

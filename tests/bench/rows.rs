@@ -1,7 +1,7 @@
 //! What the rows of suites hold.
 
 use crate::command::{bench, measurement, read, result_of, stderr};
-use kvbench::bench::result::{Cell, Outcome, Run, Step, validity};
+use kvbench::bench::result::{Cell, CellKind, Outcome, Run, validity};
 
 #[test]
 fn redbs_rows_count_what_they_say() {
@@ -19,7 +19,7 @@ fn redbs_rows_count_what_they_say() {
     assert_eq!(operations("random range reads"), 500);
     assert_eq!(operations("removals"), 2580);
     assert_eq!((operations("nosync writes"), operations("retain"), operations("pop")), (50, 1290, 500));
-    let sizes: Vec<_> = run.cells.iter().filter(|cell| cell.workload.step == Step::DiskSize).collect();
+    let sizes: Vec<_> = run.cells.iter().filter(|cell| cell.workload.step == CellKind::DiskSize).collect();
     let size = |cell: &Cell| measurement(outcome(&run, cell)).disk_bytes.unwrap();
     assert_eq!(
         sizes.iter().map(|cell| cell.row.as_str()).collect::<Vec<_>>(),

@@ -6,7 +6,7 @@ use kvbench::bench::{
 };
 
 fn data(size: Size) -> Data {
-    Data::Made(Keys::new(Size::Fixed(16), true), Values::new(size, 5, 1.0))
+    Data::Generated(Keys::new(Size::Fixed(16), true), Values::new(size, 5, 1.0))
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_value_of_another_key_length_or_seed_is_wrong() {
     assert_eq!(large.check(1, &value), None);
     assert_eq!(small.check(1, &value[..99]), None);
     assert_eq!(small.check(1, &[]), None);
-    let other = Data::Made(Keys::new(Size::Fixed(16), true), Values::new(Size::Fixed(100), 6, 1.0));
+    let other = Data::Generated(Keys::new(Size::Fixed(16), true), Values::new(Size::Fixed(100), 6, 1.0));
     assert_eq!(other.check(1, &value), None);
 }
 
@@ -116,7 +116,7 @@ fn of_a_value_the_part_is_random_that_was_asked_for() {
     let mut value = Vec::new();
     for entropy in [0.0, 0.25, 0.5, 1.0] {
         let keys = Keys::new(Size::Fixed(16), true);
-        let data = Data::Made(keys, Values::new(Size::Fixed(1000), 5, entropy));
+        let data = Data::Generated(keys, Values::new(Size::Fixed(1000), 5, entropy));
         let mut zeros = 0;
         for index in 0..200 {
             data.value(index, 3, &mut value);

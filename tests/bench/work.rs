@@ -1,12 +1,12 @@
 //! The same work for every engine.
 
 use crate::command::{bench, measurement, result_of, stderr};
-use kvbench::bench::result::{Cell, Measurement, Operation, Outcome, Run, Step, work};
+use kvbench::bench::result::{Cell, CellKind, Measurement, Operation, Outcome, Run, work};
 use std::collections::BTreeSet;
 
 /// Cells of real stores, each with its measurement.
 fn measured(run: &Run) -> impl Iterator<Item = (&Cell, &Measurement)> {
-    let real = run.cells.iter().filter(|cell| !cell.reference && cell.workload.step == Step::Operations);
+    let real = run.cells.iter().filter(|cell| !cell.reference && cell.workload.step == CellKind::Operations);
     real.filter_map(|cell| {
         let sample = run.samples.iter().find(|sample| sample.cell == cell.id)?;
         match &sample.outcome {
@@ -110,7 +110,7 @@ fn sizes_are_those_of_the_same_keys() {
     let dir = tempfile::tempdir().unwrap();
     let mut run = result_of(dir.path(), &["--suite", "redb", "--stores", "map,btree", "--keys", "1000"]);
     assert_eq!(work::unequal(&run), [""; 0]);
-    let steps = [Step::Count, Step::Retain, Step::Pop, Step::DiskSize, Step::Compact];
+    let steps = [CellKind::Count, CellKind::Retain, CellKind::Pop, CellKind::DiskSize, CellKind::Compact];
     for step in steps {
         for cell in run.cells.iter().filter(|cell| !cell.reference && cell.workload.step == step) {
             let Some(measured) = run.measurements(&cell.id).next() else { continue };
@@ -122,10 +122,10 @@ fn sizes_are_those_of_the_same_keys() {
         of_step.map(|cell| cell.id.clone()).collect::<Vec<_>>()
     };
     let keys = |id: &String| run.measurements(id).next().unwrap().keys_before;
-    let found: BTreeSet<_> = sizes(&run, Step::DiskSize).iter().map(keys).collect();
+    let found: BTreeSet<_> = sizes(&run, CellKind::DiskSize).iter().map(keys).collect();
     assert_eq!(found.len(), 1, "{found:?}");
     // A size of other contents is told.
-    let last = sizes(&run, Step::DiskSize).pop().unwrap();
+    let last = sizes(&run, CellKind::DiskSize).pop().unwrap();
     let sample = run.samples.iter_mut().find(|sample| sample.cell == last).unwrap();
     let Outcome::Measured(measured) = &mut sample.outcome else { panic!("{:?}", sample.outcome) };
     measured.keys_before = Some(1);

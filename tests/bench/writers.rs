@@ -4,9 +4,9 @@
 use crate::driver::{memory, workload};
 use kvbench::{
     bench::{
-        data::{Data, key_ledger::Live},
+        data::{Data, key_ledger::KeyLedger},
         result::{Measurement, Operation, Order, Size, Workload},
-        run::{in_process::driver::Bench, process::Usage},
+        run::{in_process::driver::InProcessBench, process::ProcessUsage},
     },
     engine::{Batch, Engine, Info, KeyRange, Kind, Result, VisitPair, VisitValue, Writers},
 };
@@ -79,13 +79,13 @@ where
     }
 }
 
-fn run(engine: &dyn Engine, workload: &Workload, in_groups: bool) -> (Measurement, Live) {
+fn run(engine: &dyn Engine, workload: &Workload, in_groups: bool) -> (Measurement, KeyLedger) {
     let data = Data::new(workload).unwrap();
-    let live = Live::new(data.capacity());
-    let mut bench = Bench::new(engine, &data, &live);
-    bench.run(&[&workload.load()], Usage::default);
+    let live = KeyLedger::new(data.capacity());
+    let mut bench = InProcessBench::new(engine, &data, &live);
+    bench.run(&[&workload.load()], ProcessUsage::default);
     bench.in_groups = in_groups;
-    let phase = bench.run(&[workload], Usage::default).remove(0);
+    let phase = bench.run(&[workload], ProcessUsage::default).remove(0);
     (phase.recorder.measurement(phase.start), live)
 }
 
@@ -124,9 +124,9 @@ fn most_at_once(writers: Writers, in_groups: bool) -> usize {
 #[test]
 fn only_engines_that_take_one_writer_at_a_time_are_locked() {
     assert_eq!(most_at_once(Writers::One, false), 1);
-    assert!(most_at_once(Writers::Turns, false) > 1);
-    assert!(most_at_once(Writers::Together, false) > 1);
-    assert_eq!(most_at_once(Writers::Together, true), 1, "in groups there is one commit at a time");
+    assert!(most_at_once(Writers::Serialized, false) > 1);
+    assert!(most_at_once(Writers::Concurrent, false) > 1);
+    assert_eq!(most_at_once(Writers::Concurrent, true), 1, "in groups there is one commit at a time");
 }
 
 /// How many read-modify-writes were between their read and their write at once, at most, over so many keys. The first
@@ -134,7 +134,7 @@ fn only_engines_that_take_one_writer_at_a_time_are_locked() {
 fn most_between_read_and_write(keys: u64, patience: Duration) -> usize {
     let (between, met) = (Mutex::new(0_usize), Condvar::new());
     let (most, waited) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let engine = Watched::new(Writers::Together, |engine, batch| {
+    let engine = Watched::new(Writers::Concurrent, |engine, batch| {
         engine.write(batch, false)?;
         let mut threads = between.lock().unwrap();
         *threads = threads.saturating_sub(1);
@@ -228,7 +228,7 @@ fn every_update_changes_its_value() {
         let same = AtomicU64::new(0);
         let engine = Watched::new(Writers::One, |engine, batch| {
             for op in batch.ops() {
-                let kvbench::engine::Op::Put { key, value } = op else { continue };
+                let kvbench::engine::WriteOp::Put { key, value } = op else { continue };
                 let mut compare = |_: usize, old: Option<&[u8]>| {
                     same.fetch_add(u64::from(old == Some(*value)), SeqCst);
                     std::ops::ControlFlow::Continue(())

@@ -9,7 +9,7 @@ use crate::{
 #[cfg(all(feature = "torture", target_os = "linux"))]
 use kvbench::torture::{
     self,
-    disk::{Cut, Medium},
+    disk::{Cut, DiskImage},
 };
 #[cfg(all(feature = "torture", target_os = "linux"))]
 use rand::{SeedableRng, rngs::SmallRng};
@@ -201,7 +201,7 @@ fn a_first_start_that_was_killed_is_no_excuse_after_a_power_cut() {
             for n in 1..8 {
                 let dir = tempfile::tempdir().unwrap();
                 let mount = dir.path().join("mount");
-                let disk = torture::disk::Disk::mount(Medium::default(), &mount).unwrap();
+                let disk = torture::disk::Disk::mount(DiskImage::default(), &mount).unwrap();
                 if !kill_at(&mount, store, call, n) {
                     break;
                 }

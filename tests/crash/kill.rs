@@ -6,7 +6,7 @@ use crate::{
     seed,
     support::{KVBENCH, Server, stores},
 };
-use kvbench::engine::{Extent, Fsync, Kind};
+use kvbench::engine::{Fsync, Kind, LossClass};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
@@ -98,7 +98,7 @@ fn under_everysec_a_kill_spares_what_is_some_seconds_old() {
 }
 
 pub fn loses_nothing(store: &str, fsync: Fsync) -> bool {
-    Kind::find(store).unwrap().info.loss(fsync).kill.extent == Extent::Nothing
+    Kind::find(store).unwrap().info.loss(fsync).kill.extent == LossClass::Nothing
 }
 
 fn start(dir: &Path, store: &str, fsync: Fsync) -> Server {

@@ -4,7 +4,7 @@ use crate::{
     injected::Injected,
     support::{Client, PATIENCE, Server},
 };
-use kvbench::torture::disk::{Cut, Disk, Medium};
+use kvbench::torture::disk::{Cut, Disk, DiskImage};
 use rand::{SeedableRng, rngs::SmallRng};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{fs, path::Path, thread, time::Instant};
@@ -41,7 +41,7 @@ fn power_cut_after_a_sync_during_a_rename_loses_nothing() {
         (&["CONFIG", "SET", "appendfsync", "always"], OwnedFrame::SimpleString(b"OK".into())),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let disk = Disk::mount(Medium::default(), &dir.path().join("mount")).unwrap();
+        let disk = Disk::mount(DiskImage::default(), &dir.path().join("mount")).unwrap();
         let args = ["--store", "map", "--path", "mount/data", "--fsync", "no"];
         let injected = Injected::start(dir.path(), &args);
         let mut client = injected.server.connect();

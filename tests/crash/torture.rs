@@ -9,8 +9,8 @@ use crate::{
 use kvbench::{
     engine::{Fsync, Kind, Loss},
     torture::{
-        disk::{Cut, Disk, Medium},
-        results::{Cell, Results},
+        disk::{Cut, Disk, DiskImage},
+        results::{ResultRow, Results},
     },
 };
 use rand::{SeedableRng, rngs::SmallRng};
@@ -67,7 +67,7 @@ assert sorted(os.listdir(".")) == sorted([n for n in NAMES if n != "plain"] + ["
 #[test]
 fn the_disk_keeps_what_was_synced_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = Disk::mount(Medium::default(), &dir.path().join("mount")).unwrap();
+    let disk = Disk::mount(DiskImage::default(), &dir.path().join("mount")).unwrap();
     let output = Command::new("python3").args(["-c", WRITES]).arg(dir.path().join("mount")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let left = disk.cut(Cut::Drop, &mut SmallRng::seed_from_u64(1));
@@ -90,7 +90,7 @@ fn the_disk_keeps_what_was_synced_and_nothing_else() {
 fn a_power_cut_after_a_start_leaves_a_store_that_opens() {
     for store in stores() {
         let dir = tempfile::tempdir().unwrap();
-        let disk = Disk::mount(Medium::default(), &dir.path().join("mount")).unwrap();
+        let disk = Disk::mount(DiskImage::default(), &dir.path().join("mount")).unwrap();
         let start = |place: &Path| Server::start(place, &["--store", store, "--path", "data"]);
         let server = start(&dir.path().join("mount"));
         let mut rng = SmallRng::seed_from_u64(1);
@@ -203,7 +203,7 @@ fn redis(appendfsync: &str) -> Vec<&str> {
 }
 
 /// Runs rounds in which nothing may be lost.
-fn passes(mode: &str, rounds: u64, args: &[&str]) -> Cell {
+fn passes(mode: &str, rounds: u64, args: &[&str]) -> ResultRow {
     let dir = tempfile::tempdir().unwrap();
     let (cell, output) = torture(dir.path(), mode, rounds, args);
     assert!(output.status.success() && cell.failed.is_empty(), "{output:?}");
@@ -224,7 +224,7 @@ fn finds_losses(mode: &str, rounds: u64, args: &[&str]) {
     assert!(has_lost, "no acknowledged write was lost");
 }
 
-fn torture(dir: &Path, mode: &str, rounds: u64, args: &[&str]) -> (Cell, Output) {
+fn torture(dir: &Path, mode: &str, rounds: u64, args: &[&str]) -> (ResultRow, Output) {
     let result = dir.join("result.json");
     let mut command = Command::new(KVBENCH);
     command.current_dir(dir).args(["torture", "--mode", mode, "--rounds", &rounds.to_string()]);

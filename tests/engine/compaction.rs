@@ -101,9 +101,9 @@ fn an_empty_store_and_one_that_is_compacted_already_are_compacted() {
 #[test]
 #[cfg(feature = "lmdb")]
 fn a_torn_copy_is_removed() {
-    use crate::cells::Cell;
+    use crate::cells::EngineCase;
     use kvbench::engine::{Fsync, Kind};
-    let cell = Cell { kind: Kind::find("lmdb").unwrap(), fsync: Fsync::Always, memory: false };
+    let cell = EngineCase { kind: Kind::find("lmdb").unwrap(), fsync: Fsync::Always, memory: false };
     let mut open = cell.open();
     open.put(b"key", b"value");
     open.shut(true);

@@ -1,6 +1,6 @@
 //! What the engines say of themselves.
 
-use kvbench::engine::{Compression, Durability, Extent, Fsync, KINDS, Kind, Loss, Lost};
+use kvbench::engine::{Compression, Durability, Fsync, KINDS, Kind, Loss, LossBound, LossClass};
 
 const LOCK: &str = include_str!("../../Cargo.lock");
 
@@ -34,7 +34,7 @@ fn every_engine_stores_plain_and_but_for_two_loses_nothing_under_always() {
         assert_eq!(kind.info.compression.first(), Some(&Compression::None), "{}", kind.info.name);
         let loss = kind.info.loss(Fsync::Always);
         // Of canopydb's log a full disk can take what was synced.
-        assert_eq!(loss.kill == Lost::NOTHING, kind.info.name != "canopydb", "{}", kind.info.name);
+        assert_eq!(loss.kill == LossBound::NOTHING, kind.info.name != "canopydb", "{}", kind.info.name);
         // No sync from outside makes up for the order in which sled uses its space again.
         let keeps = !["sled", "canopydb"].contains(&kind.info.name);
         assert_eq!(loss == Loss::NOTHING, keeps, "{}", kind.info.name);
@@ -68,13 +68,13 @@ fn what_is_lost_is_said_by_the_same_words_as_by_its_extent() {
         assert!(loss.power_cut.extent >= loss.kill.extent, "{} {fsync}", kind.info.name);
         for lost in [loss.kill, loss.power_cut] {
             let expected = match lost.words {
-                "nothing" => Extent::Nothing,
+                "nothing" => LossClass::Nothing,
                 words if words.contains("everything") || words.contains("whole database") => {
-                    Extent::Everything
+                    LossClass::Everything
                 }
-                words if words.contains("buffer") => Extent::Buffer,
-                words if words.contains("not written") => Extent::Unwritten,
-                _ => Extent::Seconds,
+                words if words.contains("buffer") => LossClass::Buffer,
+                words if words.contains("not written") => LossClass::Unwritten,
+                _ => LossClass::Seconds,
             };
             assert_eq!(lost.extent, expected, "{} {fsync}: {}", kind.info.name, lost.words);
         }

@@ -21,7 +21,7 @@ fn a_full_map_fails_the_batch_and_nothing_else() {
         fill(&open, 0, 100).unwrap();
         let error = fill(&open, 100, 1000).unwrap_err();
         assert!(matches!(error, Error::Full { .. }), "{error:?}");
-        assert!(error.is_undone() && error.to_string().contains("--map-size"), "{error}");
+        assert!(error.is_rolled_back() && error.to_string().contains("--map-size"), "{error}");
         assert_eq!(open.count(), 100);
         // It goes on: with what there is, with a small write, with room made.
         assert_eq!(open.get(&99_u32.to_be_bytes()).as_ref(), Some(&value));
@@ -61,7 +61,7 @@ fn compression_makes_the_files_smaller() {
         let scratch = crate::cells::scratch();
         let mut options = crate::cells::options(scratch.path().join("data"), Fsync::No);
         options.compression = compression;
-        let cell = crate::cells::Cell { kind, fsync: Fsync::No, memory: false };
+        let cell = crate::cells::EngineCase { kind, fsync: Fsync::No, memory: false };
         let mut open = cell.open_with(options, scratch);
         let value = vec![b'x'; 1000];
         for part in 0..8_u32 {
@@ -69,7 +69,7 @@ fn compression_makes_the_files_smaller() {
             open.write(|batch| keys.iter().for_each(|key| batch.put(key, &value)));
         }
         // An LSM engine compresses what it moves out of the log, at the latest when it settles or reopens.
-        open.engine().settle().unwrap();
+        open.engine().quiesce().unwrap();
         open.reopen(true);
         open.reopen(true);
         assert_eq!(open.count(), 8000);

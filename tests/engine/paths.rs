@@ -1,6 +1,6 @@
 //! Whose data a path holds, and who may open them.
 
-use crate::cells::{Cell, options, scratch};
+use crate::cells::{EngineCase, options, scratch};
 use kvbench::engine::{Engine, Error, Fsync, KINDS, Kind, Location, Result};
 use std::{fs, path::Path};
 
@@ -24,7 +24,7 @@ fn share_a_format(one: &Kind, other: &Kind) -> bool {
 #[test]
 fn data_of_another_engine_are_refused_and_left_alone() {
     for owner in KINDS {
-        let cell = Cell { kind: owner, fsync: Fsync::Always, memory: false };
+        let cell = EngineCase { kind: owner, fsync: Fsync::Always, memory: false };
         let mut open = cell.open();
         open.put(b"key", b"value");
         open.shut(true);
@@ -114,7 +114,7 @@ fn a_first_start_removes_nothing_that_is_not_of_one() {
 fn data_are_kept_when_a_mark_comes_back() {
     // As after a power cut that undid its removal, though that is synced before anybody may write.
     for kind in directories() {
-        let cell = Cell { kind, fsync: Fsync::Always, memory: false };
+        let cell = EngineCase { kind, fsync: Fsync::Always, memory: false };
         let mut open = cell.open();
         let value = vec![7; 100_000];
         (0..100_u32).for_each(|n| open.put(&n.to_be_bytes(), &value));

@@ -3,7 +3,7 @@
 use crate::{fixtures, kvbench, text};
 use kvbench::{
     bench::result::{Loses, Operation, Outcome, Run, Target},
-    engine::Extent,
+    engine::LossClass,
 };
 use std::fs;
 
@@ -159,13 +159,13 @@ fn paced_cells_are_compared_by_their_latency() {
 /// With another cache, other compression or another promise the same operations are other work.
 #[test]
 fn other_settings_of_a_store_are_other_work() {
-    let loses = |power_cut| Some(Loses { kill: Extent::Nothing, power_cut });
+    let loses = |power_cut| Some(Loses { kill: LossClass::Nothing, power_cut });
     let mut first = run(&[("x", CALM)]);
-    first.cells[0].target.loses = loses(Extent::Unwritten);
+    first.cells[0].target.loses = loses(LossClass::Unwritten);
     let changes: [fn(&mut Target); 3] = [
         |target| target.cache_bytes += 1,
         |target| target.compression = "lz4".to_owned(),
-        |target| target.loses = Some(Loses { kill: Extent::Nothing, power_cut: Extent::Everything }),
+        |target| target.loses = Some(Loses { kill: LossClass::Nothing, power_cut: LossClass::Everything }),
     ];
     for change in changes {
         let mut second = first.clone();

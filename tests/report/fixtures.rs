@@ -1,8 +1,8 @@
 //! Runs that look like real ones, the same every time.
 
 use kvbench::bench::result::{
-    Access, Cell, Commits, Environment, Figure, Latency, Measurement, Operation, Order, Outcome, Run,
-    SCHEMA_VERSION, Sample, Size, Step, Target, Workload,
+    Access, Cell, CellKind, Commits, Environment, Figure, Latency, Measurement, Operation, Order, Outcome,
+    Run, SCHEMA_VERSION, Sample, Size, Target, Workload,
 };
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -91,7 +91,7 @@ pub fn workload(name: &str, mix: &[(Operation, f64)]) -> Workload {
         prefix_bytes: None,
         counts_allocations: false,
         seed: 42,
-        step: Step::Operations,
+        step: CellKind::Operations,
         hashed_keys: false,
         data: None,
     }

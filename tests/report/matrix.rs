@@ -3,7 +3,7 @@
 use crate::{fixtures, report};
 use kvbench::{
     bench::result::{Loses, Measurement, Operation, Outcome, Run, Target},
-    engine::Extent,
+    engine::LossClass,
 };
 
 /// Two stores that only get.
@@ -171,9 +171,9 @@ fn a_store_that_stands_alone_is_not_called_best() {
     run.samples[1].outcome = Outcome::Failed("disk full".to_owned());
     assert_eq!(row(run, "redb"), "redb | 1.00");
     let mut run = duel(&FAST, &SLOW);
-    let loses = |power_cut| Some(Loses { kill: Extent::Nothing, power_cut });
-    run.cells[0].target.loses = loses(Extent::Everything);
-    run.cells[1].target.loses = loses(Extent::Unwritten);
+    let loses = |power_cut| Some(Loses { kill: LossClass::Nothing, power_cut });
+    run.cells[0].target.loses = loses(LossClass::Everything);
+    run.cells[1].target.loses = loses(LossClass::Unwritten);
     assert_eq!(row(run, "redb"), "redb | 1.00");
 }
 
@@ -232,8 +232,8 @@ fn a_writer_beside_readers_is_mixed() {
 #[test]
 fn stores_are_compared_with_those_that_lose_as_much() {
     let mut run = fixtures::run("classes", 5);
-    let least = Loses { kill: Extent::Nothing, power_cut: Extent::Unwritten };
-    let all = Loses { kill: Extent::Everything, power_cut: Extent::Everything };
+    let least = Loses { kill: LossClass::Nothing, power_cut: LossClass::Unwritten };
+    let all = Loses { kill: LossClass::Everything, power_cut: LossClass::Everything };
     for (store, loses, figures) in [
         ("sled", all, FAST),
         ("redb", all, FAST),

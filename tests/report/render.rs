@@ -2,7 +2,7 @@
 
 use crate::{fixtures, kvbench, report, text};
 use kvbench::bench::result::{
-    Access, Measurement, Operation, Outcome, Run, SCHEMA_VERSION, Sample, Step, Workload,
+    Access, CellKind, Measurement, Operation, Outcome, Run, SCHEMA_VERSION, Sample, Workload,
 };
 use std::fs;
 
@@ -188,7 +188,7 @@ fn data_are_those_that_the_group_has_put_there() {
         operations: Some(operations),
         ..fixtures::workload(name, &[(kind, 1.0)])
     };
-    let step = Workload { step: Step::DiskSize, mix: [].into(), ..of("size", Operation::Get, 1) };
+    let step = Workload { step: CellKind::DiskSize, mix: [].into(), ..of("size", Operation::Get, 1) };
     for work in [
         of("load", Operation::Insert, 1_000_000),
         of("read", Operation::Get, 200_000),

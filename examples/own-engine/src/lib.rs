@@ -1,8 +1,8 @@
 //! `tiny`: a sorted map in memory, and a log of batches. An example of an engine from outside of kvbench.
 
 use kvbench::engine::{
-    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Info, KeyRange, Kind, Location, Loss,
-    Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers,
+    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location,
+    Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp, Writers,
     files::{FirstFile, disk_size, open_locked, read_start},
 };
 use std::{
@@ -16,7 +16,7 @@ use std::{
 
 /// What `kvbench::main` and the tests are given.
 pub static KINDS: &[Kind] =
-    &[Kind { info: &INFO, open: Tiny::open, recognise, check: Check::OpeningACopy(check_copy) }];
+    &[Kind { info: &INFO, open: Tiny::open, recognise, check: Check::OnCopy(check_copy) }];
 
 static INFO: Info = Info {
     name: "tiny",
@@ -34,8 +34,8 @@ static INFO: Info = Info {
     open_files: OpenFiles::always(4),
     loss: [
         Loss::NOTHING,
-        Loss::power_cut(Lost::seconds("about a second")),
-        Loss::power_cut(Lost::new(Extent::Unwritten, "what the system had not written")),
+        Loss::power_cut(LossBound::seconds("about a second")),
+        Loss::power_cut(LossBound::new(LossClass::Unwritten, "what the system had not written")),
     ],
     caveats: &[
         Caveat::new("The log grows with every write, and nothing makes it shorter."),
@@ -60,8 +60,8 @@ fn recognise(path: &Path) -> bool {
     read_start(path, MAGIC.len()) == MAGIC
 }
 
-fn check_copy(path: &Path) -> Result<Sound> {
-    Sound::by_scan(Tiny::open(&OpenOptions::for_check(path))?)
+fn check_copy(path: &Path) -> Result<CheckReport> {
+    CheckReport::by_scan(Tiny::open(&OpenOptions::for_check(path))?)
 }
 
 impl Tiny {
@@ -105,9 +105,9 @@ fn record(batch: &Batch<'_>) -> Vec<u8> {
     };
     for op in batch.ops() {
         match op {
-            Op::Put { key, value } => push(b'+', &[key, value]),
-            Op::Delete { key } => push(b'-', &[key]),
-            Op::Clear => push(b'0', &[]),
+            WriteOp::Put { key, value } => push(b'+', &[key, value]),
+            WriteOp::Delete { key } => push(b'-', &[key]),
+            WriteOp::Clear => push(b'0', &[]),
         }
     }
     let body = record.split_off(8);
@@ -189,9 +189,9 @@ impl Engine for Tiny {
         let mut pairs = self.pairs.write().unwrap_or_else(PoisonError::into_inner);
         for op in batch.ops() {
             match op {
-                Op::Put { key, value } => drop(pairs.insert(key.to_vec(), value.to_vec())),
-                Op::Delete { key } => drop(pairs.remove(*key)),
-                Op::Clear => pairs.clear(),
+                WriteOp::Put { key, value } => drop(pairs.insert(key.to_vec(), value.to_vec())),
+                WriteOp::Delete { key } => drop(pairs.remove(*key)),
+                WriteOp::Clear => pairs.clear(),
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! What is made true, and the cells that measure it.
 
 use crate::{
-    bench::result::{Access, Cell, Commits, Figure, Operation, Order, Size, Step, Target, Workload},
+    bench::result::{Access, Cell, CellKind, Commits, Figure, Operation, Order, Size, Target, Workload},
     engine::{
         Fsync,
         synthetic::calibration::{CALIBRATION, Cost, PAGE, Part, Stall, Truth},
@@ -221,7 +221,7 @@ fn workload(name: &str, operation: Operation, operations: u64) -> Workload {
         prefix_bytes: None,
         counts_allocations: false,
         seed: 42,
-        step: Step::Operations,
+        step: CellKind::Operations,
         hashed_keys: true,
         value_entropy: 1.0,
         data: None,

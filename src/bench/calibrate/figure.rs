@@ -60,7 +60,7 @@ impl Figure {
 
 type Of = fn(&Measurement) -> Option<f64>;
 
-/// The columns of a result that have no place in [`metric::ALL`].
+/// The columns of a result that have no place in [`metric::METRICS`].
 const MORE: [(&str, Unit, Of); 12] = [
     ("operations", Unit::Times, |m| Some(real(m.operations))),
     ("by kind", Unit::Times, |m| Some(real(m.by_operation.values().map(|kind| kind.count).sum()))),
@@ -100,7 +100,7 @@ const UPDATES: [(&str, Unit, Of); 7] = of_kind!("update", Update);
 
 /// All columns that there are.
 pub fn columns() -> impl Iterator<Item = (&'static str, Unit, Of)> {
-    let measures = metric::ALL.iter().map(|measure| (measure.name, measure.unit, measure.of));
+    let measures = metric::METRICS.iter().map(|measure| (measure.name, measure.unit, measure.of));
     measures.chain(MORE).chain(GETS).chain(UPDATES)
 }
 

@@ -2,7 +2,7 @@
 
 /// What there is to compare of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum CellStatus {
     /// Both runs have sound figures.
     Figures,
     /// It failed in the second run only.

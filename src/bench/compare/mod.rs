@@ -18,9 +18,9 @@ use crate::bench::result::{
     metric::Better,
     run_file::{self, ReadError},
 };
-use cell_status::State;
+use cell_status::CellStatus;
 use change::Change;
-use paired_samples::{ASPECTS, Aspect, Series};
+use paired_samples::{ASPECTS, ComparedMetric, Series};
 use significance::{CellFinding, Finding, Judgement};
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub struct Comparison {
     /// What became of stores, and how surely.
     judgement: Judgement,
     /// Cells of both runs, in the order of the first, without their figures.
-    cells: Vec<(String, State)>,
+    cells: Vec<(String, CellStatus)>,
     /// Cells of the first run alone.
     only_first: Vec<String>,
     /// Cells of the second run alone.
@@ -81,8 +81,9 @@ impl Comparison {
             let same = cell.workload == other.workload && is_same(&cell.target, &other.target);
             let own: Vec<_> =
                 ASPECTS.into_iter().filter_map(|aspect| Series::new([first, second], cell, aspect)).collect();
-            let state = if same { state(first, second, cell, !own.is_empty()) } else { State::OtherWork };
-            if state == State::Figures {
+            let state =
+                if same { state(first, second, cell, !own.is_empty()) } else { CellStatus::OtherWork };
+            if state == CellStatus::Figures {
                 series.extend(own);
             }
             cells.push((cell.id.clone(), state));
@@ -115,7 +116,7 @@ impl Comparison {
 
     /// Whether something lost more than the limit allows, or fails now. Never without a limit.
     pub fn failed(&self) -> bool {
-        let breaks = || self.cells.iter().any(|(_, state)| *state == State::FailsNow);
+        let breaks = || self.cells.iter().any(|(_, state)| *state == CellStatus::FailsNow);
         self.limit.is_some() && (breaks() || self.verdicts().any(|verdict| verdict == Verdict::TooMuch))
     }
 
@@ -149,7 +150,7 @@ fn is_same(one: &Target, other: &Target) -> bool {
 }
 
 /// A limit of 0.1 allows nine tenths of the speed, and eleven of the latency.
-fn verdict(aspect: Aspect, change: Option<Change>, real: bool, limit: Option<f64>) -> Verdict {
+fn verdict(aspect: ComparedMetric, change: Option<Change>, real: bool, limit: Option<f64>) -> Verdict {
     let Some(change) = change else { return Verdict::CannotTell };
     let ratio = change.shift.exp();
     let (gained, too_much) = match aspect.better() {
@@ -164,15 +165,15 @@ fn verdict(aspect: Aspect, change: Option<Change>, real: bool, limit: Option<f64
     }
 }
 
-fn state(first: &Run, second: &Run, cell: &Cell, has_figures: bool) -> State {
+fn state(first: &Run, second: &Run, cell: &Cell, has_figures: bool) -> CellStatus {
     let id = &cell.id;
     match (faulty(first, id), faulty(second, id)) {
-        (true, true) => State::NoFigures,
-        (false, true) => State::FailsNow,
-        (true, false) => State::Mended,
-        _ if first.unsupported(id).or(second.unsupported(id)).is_some() => State::Unsupported,
-        (false, false) if has_figures => State::Figures,
-        (false, false) => State::NoFigures,
+        (true, true) => CellStatus::NoFigures,
+        (false, true) => CellStatus::FailsNow,
+        (true, false) => CellStatus::Mended,
+        _ if first.unsupported(id).or(second.unsupported(id)).is_some() => CellStatus::Unsupported,
+        (false, false) if has_figures => CellStatus::Figures,
+        (false, false) => CellStatus::NoFigures,
     }
 }
 

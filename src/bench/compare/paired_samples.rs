@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// What is compared. Figures of one aspect are of one kind, so that their ratios have a mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Aspect {
+pub enum ComparedMetric {
     /// Operations each second, or the inverse of the time that a step took.
     Speed,
     /// 99th percentile of latency.
@@ -20,9 +20,9 @@ pub enum Aspect {
 }
 
 /// All of them, in the order in which they are told.
-pub const ASPECTS: [Aspect; 3] = [Aspect::Speed, Aspect::P99, Aspect::Size];
+pub const ASPECTS: [ComparedMetric; 3] = [ComparedMetric::Speed, ComparedMetric::P99, ComparedMetric::Size];
 
-impl Aspect {
+impl ComparedMetric {
     /// Name for people.
     pub fn title(self) -> &'static str {
         match self {
@@ -78,7 +78,7 @@ pub struct Series {
     /// Whether it measures the harness.
     pub reference: bool,
     /// What of it.
-    pub aspect: Aspect,
+    pub aspect: ComparedMetric,
     /// Medians of the two runs.
     pub medians: [f64; 2],
     /// In the first run, and in the second: each repetition, or the best of each [round](rounds).
@@ -89,7 +89,7 @@ pub struct Series {
 
 impl Series {
     /// A figure of a cell; `None` where a run has none.
-    pub fn new(runs: [&Run; 2], cell: &Cell, aspect: Aspect) -> Option<Self> {
+    pub fn new(runs: [&Run; 2], cell: &Cell, aspect: ComparedMetric) -> Option<Self> {
         let target = &cell.target;
         let store = match target.compression.as_str() {
             "none" | "" => target.store.clone(),
@@ -97,7 +97,7 @@ impl Series {
         };
         let logs = runs.map(|run| logs(run, cell, aspect));
         let fewest = logs.iter().map(Logs::len).min().unwrap_or(0);
-        let best_of = if aspect == Aspect::Size { 1 } else { (fewest / ROUNDS).max(1) };
+        let best_of = if aspect == ComparedMetric::Size { 1 } else { (fewest / ROUNDS).max(1) };
         let series = Self {
             id: cell.id.clone(),
             store,
@@ -141,7 +141,7 @@ fn middle(logs: &Logs) -> f64 {
     Spread::of(logs.values().copied()).map_or(0.0, |spread| spread.median.exp())
 }
 
-fn logs(run: &Run, cell: &Cell, aspect: Aspect) -> Logs {
+fn logs(run: &Run, cell: &Cell, aspect: ComparedMetric) -> Logs {
     let samples = run.samples.iter().filter(|sample| sample.cell == cell.id);
     let values = samples.filter_map(|sample| match &sample.outcome {
         Outcome::Measured(measurement) => Some((sample.repetition, aspect.of(cell, measurement)?.ln())),

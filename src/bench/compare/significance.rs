@@ -19,7 +19,7 @@
 
 use super::{
     change::{BetweenRuns, Change, Part, common_shift, median},
-    paired_samples::{ASPECTS, Aspect, Series},
+    paired_samples::{ASPECTS, ComparedMetric, Series},
 };
 use crate::bench::result::{loss_class::Level, spread::ENOUGH, statistics::holm};
 
@@ -42,7 +42,7 @@ pub struct Finding {
     /// The level; all of them when absent.
     pub level: Option<Level>,
     /// What of them.
-    pub aspect: Aspect,
+    pub aspect: ComparedMetric,
     /// How they changed.
     pub change: Change,
     /// Whether that is more than chance.
@@ -55,7 +55,7 @@ pub struct CellFinding {
     /// The cell.
     pub id: String,
     /// What of it.
-    pub aspect: Aspect,
+    pub aspect: ComparedMetric,
     /// Medians of the two runs.
     pub medians: [f64; 2],
     /// How it changed beside what all stores have in common; absent with fewer than [`ENOUGH`] repetitions.
@@ -80,7 +80,7 @@ pub struct Judgement {
 /// Stores of one level and aspect.
 struct Group<'s> {
     level: Level,
-    aspect: Aspect,
+    aspect: ComparedMetric,
     stores: Vec<(String, Part)>,
     harness: Vec<Part>,
     series: Vec<&'s Series>,
@@ -142,7 +142,7 @@ fn groups(series: &[Series]) -> Vec<Group<'_>> {
 }
 
 /// The stores of some cells. One that has too few repetitions in common is left out.
-fn parts(aspect: Aspect, series: &[&Series]) -> Vec<(String, Part)> {
+fn parts(aspect: ComparedMetric, series: &[&Series]) -> Vec<(String, Part)> {
     let mut stores: Vec<&str> = Vec::new();
     for one in series {
         if !stores.contains(&one.store.as_str()) {
@@ -157,11 +157,11 @@ fn parts(aspect: Aspect, series: &[&Series]) -> Vec<(String, Part)> {
 }
 
 /// What an idle machine's runs differ by. The tail of a distribution shakes more than its middle.
-fn between(aspect: Aspect) -> BetweenRuns {
+fn between(aspect: ComparedMetric) -> BetweenRuns {
     match aspect {
-        Aspect::Speed => BetweenRuns { store: 0.015, machine: 0.04, cell: 0.03 },
-        Aspect::P99 => BetweenRuns { store: 0.05, machine: 0.08, cell: 0.08 },
-        Aspect::Size => BetweenRuns { store: 0.02, machine: 0.02, cell: 0.05 },
+        ComparedMetric::Speed => BetweenRuns { store: 0.015, machine: 0.04, cell: 0.03 },
+        ComparedMetric::P99 => BetweenRuns { store: 0.05, machine: 0.08, cell: 0.08 },
+        ComparedMetric::Size => BetweenRuns { store: 0.02, machine: 0.02, cell: 0.05 },
     }
 }
 
@@ -269,7 +269,7 @@ fn decide<'f>(findings: impl Iterator<Item = (Option<Change>, &'f mut bool)>, le
 fn visible(findings: &[Finding]) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "a number of stores")]
     let questions = findings.len() as f64;
-    let speeds = findings.iter().filter(|one| one.store.is_some() && one.aspect == Aspect::Speed);
+    let speeds = findings.iter().filter(|one| one.store.is_some() && one.aspect == ComparedMetric::Speed);
     let reach = speeds.map(|one| one.change.reach(STORES / questions));
     median(reach.collect()).map(|reach| 1.0 - (-reach).exp())
 }

@@ -1,7 +1,7 @@
 //! A comparison as text for a terminal or the log of a build.
 
 use super::{
-    Comparison, Verdict, cell_status::State, change::Change, paired_samples::Aspect,
+    Comparison, Verdict, cell_status::CellStatus, change::Change, paired_samples::ComparedMetric,
     significance::CellFinding,
 };
 use crate::bench::result::{grid, metric::Unit, number_format, spread::ENOUGH};
@@ -83,14 +83,14 @@ impl Comparison {
 
     fn summary(&self) -> String {
         let count = |wanted: Verdict| self.verdicts().filter(|verdict| *verdict == wanted).count();
-        let cells = |wanted: State| self.cells.iter().filter(|(_, state)| *state == wanted).count();
-        let mut text = format!("{} cells compared", cells(State::Figures));
+        let cells = |wanted: CellStatus| self.cells.iter().filter(|(_, state)| *state == wanted).count();
+        let mut text = format!("{} cells compared", cells(CellStatus::Figures));
         let blind = count(Verdict::CannotTell);
         if blind > 0 {
             text.push_str(&format!("; no verdict on {blind} figures with fewer than {ENOUGH} repetitions"));
         }
-        if cells(State::FailsNow) > 0 {
-            text.push_str(&format!("; {} fail now", cells(State::FailsNow)));
+        if cells(CellStatus::FailsNow) > 0 {
+            text.push_str(&format!("; {} fail now", cells(CellStatus::FailsNow)));
         }
         let (worse, better, too_much) =
             (count(Verdict::Worse), count(Verdict::Better), count(Verdict::TooMuch));
@@ -120,14 +120,14 @@ impl Comparison {
 }
 
 /// What is said of a cell without figures.
-fn state_words(state: State) -> Option<&'static str> {
+fn state_words(state: CellStatus) -> Option<&'static str> {
     match state {
-        State::Figures => None,
-        State::FailsNow => Some("FAILS NOW"),
-        State::Mended => Some("failed in the first run, works now"),
-        State::NoFigures => Some("not compared: no valid measurement"),
-        State::Unsupported => Some("n/a"),
-        State::OtherWork => Some("not compared: the workload or its settings differ"),
+        CellStatus::Figures => None,
+        CellStatus::FailsNow => Some("FAILS NOW"),
+        CellStatus::Mended => Some("failed in the first run, works now"),
+        CellStatus::NoFigures => Some("not compared: no valid measurement"),
+        CellStatus::Unsupported => Some("n/a"),
+        CellStatus::OtherWork => Some("not compared: the workload or its settings differ"),
     }
 }
 
@@ -136,7 +136,7 @@ fn ratio(change: &Change) -> String {
     format!("{:.3} ({low:.3} to {high:.3})", change.shift.exp())
 }
 
-fn words(aspect: Aspect, verdict: Verdict) -> String {
+fn words(aspect: ComparedMetric, verdict: Verdict) -> String {
     let (worse, better) = match aspect.unit() {
         Unit::Microseconds | Unit::Seconds => ("longer", "shorter"),
         Unit::Bytes | Unit::Times => ("larger", "smaller"),

@@ -1,6 +1,6 @@
 //! Why a limit may be exceeded though nothing says so.
 
-use super::cell_status::State;
+use super::cell_status::CellStatus;
 use crate::bench::result::{Run, spread::ENOUGH};
 
 /// What two runs had to compare.
@@ -8,7 +8,7 @@ pub(super) struct Compared<'a> {
     /// The run that is to be kept up with.
     pub first: &'a Run,
     /// Cells of both runs.
-    pub cells: &'a [(String, State)],
+    pub cells: &'a [(String, CellStatus)],
     /// Cells of the first run alone.
     pub only_first: &'a [String],
     /// Figures with too few repetitions for a verdict.
@@ -20,7 +20,7 @@ pub(super) struct Compared<'a> {
 /// What was not looked at, or not finely enough for `limit`, in sentences.
 pub(super) fn of(compared: &Compared<'_>, limit: f64) -> Vec<String> {
     let mut gaps = Vec::new();
-    if !compared.cells.iter().any(|(_, state)| *state == State::Figures) {
+    if !compared.cells.iter().any(|(_, state)| *state == CellStatus::Figures) {
         gaps.push("nothing was compared".to_owned());
     }
     gaps.extend(lost(compared));
@@ -41,13 +41,16 @@ fn lost(compared: &Compared<'_>) -> Vec<String> {
     let first = compared.first;
     let measured = |id: &str| first.measurements(id).next().is_some() && first.unsupported(id).is_none();
     let had = |id: &str| measured(id) && !is_reference(first, id);
-    let count = |wanted: &[State]| {
+    let count = |wanted: &[CellStatus]| {
         compared.cells.iter().filter(|(id, state)| wanted.contains(state) && had(id)).count()
     };
     let missing = compared.only_first.iter().filter(|id| had(id)).count();
     let reasons = [
-        (count(&[State::OtherWork]), "did other work, or had other settings"),
-        (count(&[State::NoFigures, State::Unsupported]), "have no valid measurement in the second run"),
+        (count(&[CellStatus::OtherWork]), "did other work, or had other settings"),
+        (
+            count(&[CellStatus::NoFigures, CellStatus::Unsupported]),
+            "have no valid measurement in the second run",
+        ),
         (missing, "are not in the second run"),
     ];
     let told = reasons.into_iter().filter(|(count, _)| *count > 0);

@@ -1,7 +1,7 @@
 //! Which keys are there, with which values: what inserts have added and deletes have taken, over all threads and all cells
 //! of a group. No key is inserted twice, and none comes back.
 
-use super::value_versions::Versions;
+use super::value_versions::ValueVersions;
 use std::{
     collections::{BTreeMap, HashSet},
     sync::{
@@ -12,7 +12,7 @@ use std::{
 
 /// The numbers of the keys that exist: all of `deleted..inserted`, without those that were popped.
 #[derive(Debug)]
-pub struct Live {
+pub struct KeyLedger {
     /// How many keys there can be.
     limit: u64,
     /// Numbers handed out for inserts.
@@ -26,10 +26,10 @@ pub struct Live {
     /// Keys of that range that are gone out of turn.
     popped: RwLock<HashSet<u64>>,
     /// What the values of these keys are.
-    pub versions: Versions,
+    pub versions: ValueVersions,
 }
 
-impl Live {
+impl KeyLedger {
     /// No keys, and at most `limit` of them to come.
     pub fn new(limit: u64) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl Live {
             ahead: Mutex::default(),
             deleted: AtomicU64::new(0),
             popped: RwLock::default(),
-            versions: Versions::default(),
+            versions: ValueVersions::default(),
         }
     }
 
@@ -77,7 +77,7 @@ impl Live {
     }
 
     /// Notes that keys are gone which are not the next ones to delete. Nobody deletes meanwhile.
-    pub fn pop(&self, indices: &[u64]) {
+    pub fn mark_removed(&self, indices: &[u64]) {
         self.popped.write().unwrap_or_else(PoisonError::into_inner).extend(indices);
     }
 
@@ -115,11 +115,11 @@ mod tests {
 
     #[test]
     fn popped_keys_are_gone_once() {
-        let live = Live::new(10);
+        let live = KeyLedger::new(10);
         for _ in 0..6 {
             live.inserted(live.insert().unwrap());
         }
-        live.pop(&[1, 4]);
+        live.mark_removed(&[1, 4]);
         assert_eq!(live.count(), 4);
         assert!(live.is_deleted(4) && !live.is_deleted(5));
         let deleted: Vec<_> = std::iter::from_fn(|| live.delete()).collect();

@@ -193,7 +193,7 @@ impl Zipfian {
 
 /// Chooses key numbers from a range that may move between calls.
 #[derive(Clone, Debug)]
-pub struct Chooser {
+pub struct KeyChooser {
     order: Order,
     random: SmallRng,
     zipfian: Option<Zipfian>,
@@ -203,8 +203,8 @@ pub struct Chooser {
     stride: u64,
 }
 
-impl Chooser {
-    /// What the choosers of `threads` threads are made of ([`Chooser::for_thread`]), for some `keys` keys.
+impl KeyChooser {
+    /// What the choosers of `threads` threads are made of ([`KeyChooser::for_thread`]), for some `keys` keys.
     pub fn new(order: Order, keys: u64, seed: u64, threads: u64) -> Self {
         let zipfian = match order {
             Order::Zipfian(theta) => Some(Zipfian::new(theta, SCRAMBLED_ITEMS)),

@@ -26,9 +26,9 @@ const STRIPE: usize = 64;
 #[derive(Debug)]
 pub enum Data {
     /// Made from numbers.
-    Made(Keys, Values),
+    Generated(Keys, Values),
     /// Read from a file.
-    Records(Vec<u8>),
+    FromFile(Vec<u8>),
 }
 
 impl Data {
@@ -36,7 +36,7 @@ impl Data {
     pub fn new(workload: &Workload) -> io::Result<Self> {
         match &workload.data {
             Some(path) => Self::read(Path::new(path)),
-            None => Ok(Self::Made(
+            None => Ok(Self::Generated(
                 Keys::new(workload.key_bytes, workload.hashed_keys),
                 Values::new(workload.value_bytes, workload.seed, workload.value_entropy),
             )),
@@ -46,14 +46,14 @@ impl Data {
     /// Reads a file of records.
     pub fn read(path: &Path) -> io::Result<Self> {
         pairs(path)?;
-        fs::read(path).map(Self::Records)
+        fs::read(path).map(Self::FromFile)
     }
 
     /// How many pairs there can be.
     pub fn capacity(&self) -> u64 {
         match self {
-            Self::Made(keys, _) => keys.capacity() / 2,
-            Self::Records(records) => (records.len() / RECORD) as u64,
+            Self::Generated(keys, _) => keys.capacity() / 2,
+            Self::FromFile(records) => (records.len() / RECORD) as u64,
         }
     }
 
@@ -61,8 +61,8 @@ impl Data {
     #[inline]
     pub fn key(&self, index: u64, key: &mut Vec<u8>) {
         match self {
-            Self::Made(keys, _) => keys.write(index, key),
-            Self::Records(records) => {
+            Self::Generated(keys, _) => keys.write(index, key),
+            Self::FromFile(records) => {
                 key.clear();
                 match record(records, index) {
                     Some((found, _)) => key.extend_from_slice(found),
@@ -77,8 +77,8 @@ impl Data {
     #[inline]
     pub fn value(&self, index: u64, version: u32, value: &mut Vec<u8>) {
         match self {
-            Self::Made(_, values) => values.write(index, version, value),
-            Self::Records(records) => {
+            Self::Generated(_, values) => values.write(index, version, value),
+            Self::FromFile(records) => {
                 value.clear();
                 value.extend_from_slice(record(records, index).map(|(_, value)| value).unwrap_or_default());
                 if let Some(start) = value.first_chunk_mut::<8>() {
@@ -91,8 +91,8 @@ impl Data {
     /// Length of a value, which is the same in all its versions.
     pub fn value_length(&self, index: u64) -> usize {
         match self {
-            Self::Made(_, values) => length(values.size, index),
-            Self::Records(records) => record(records, index).map_or(0, |(_, value)| value.len()),
+            Self::Generated(_, values) => length(values.size, index),
+            Self::FromFile(records) => record(records, index).map_or(0, |(_, value)| value.len()),
         }
     }
 
@@ -101,8 +101,8 @@ impl Data {
     #[inline]
     pub fn check(&self, index: u64, value: &[u8]) -> Option<u32> {
         match self {
-            Self::Made(_, values) => values.check(index, value),
-            Self::Records(records) => {
+            Self::Generated(_, values) => values.check(index, value),
+            Self::FromFile(records) => {
                 let (original, tail) = record(records, index)?.1.split_first_chunk::<8>()?;
                 let (start, rest) = value.split_first_chunk::<8>()?;
                 let difference = u64::from_le_bytes(*original) ^ u64::from_le_bytes(*start);
@@ -117,16 +117,16 @@ impl Data {
     #[inline]
     pub fn version_bits(&self, index: u64) -> u32 {
         match self {
-            Self::Made(_, values) => values.version_bits(index),
-            Self::Records(_) => u32::BITS,
+            Self::Generated(_, values) => values.version_bits(index),
+            Self::FromFile(_) => u32::BITS,
         }
     }
 
     /// The number of a key, when keys are made. `scratch` is overwritten.
     pub fn index(&self, key: &[u8], scratch: &mut Vec<u8>) -> Option<u64> {
         match self {
-            Self::Made(keys, _) => keys.index(key, scratch),
-            Self::Records(_) => None,
+            Self::Generated(keys, _) => keys.index(key, scratch),
+            Self::FromFile(_) => None,
         }
     }
 
@@ -134,16 +134,16 @@ impl Data {
     #[inline]
     pub fn absent(&self, random: u64) -> u64 {
         match self {
-            Self::Made(keys, _) => keys.absent(random),
-            Self::Records(_) => random | 1 << 63,
+            Self::Generated(keys, _) => keys.absent(random),
+            Self::FromFile(_) => random | 1 << 63,
         }
     }
 
     /// How keys are made, if they are.
     pub fn keys(&self) -> Option<&Keys> {
         match self {
-            Self::Made(keys, _) => Some(keys),
-            Self::Records(_) => None,
+            Self::Generated(keys, _) => Some(keys),
+            Self::FromFile(_) => None,
         }
     }
 }
@@ -174,7 +174,7 @@ fn record(records: &[u8], index: u64) -> Option<(&[u8], &[u8])> {
 
 /// Writes a data file of `keys` records of the shape that [`Data::read`] takes.
 pub fn generate(path: &Path, keys: u64, seed: u64) -> io::Result<()> {
-    let made = Data::Made(
+    let made = Data::Generated(
         Keys::new(Size::Fixed(RECORD_KEY as u32), true),
         Values::new(Size::Fixed(RECORD_VALUE as u32), seed, 1.0),
     );

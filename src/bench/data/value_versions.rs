@@ -83,21 +83,21 @@ impl State {
 
 /// The versions of all keys. Memory is taken for keys that are updated.
 #[derive(Debug)]
-pub struct Versions {
+pub struct ValueVersions {
     chunks: Vec<OnceLock<Box<[AtomicU64]>>>,
 }
 
 /// The oldest version that a read which begins now may find.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Oldest(u32);
+pub struct OldestVersion(u32);
 
-impl Default for Versions {
+impl Default for ValueVersions {
     fn default() -> Self {
         Self { chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect() }
     }
 }
 
-impl Versions {
+impl ValueVersions {
     #[inline]
     fn find(&self, index: u64) -> Option<&AtomicU64> {
         let index = usize::try_from(index).ok()?;
@@ -142,8 +142,8 @@ impl Versions {
 
     /// To be taken before a read.
     #[inline]
-    pub fn oldest(&self, index: u64) -> Oldest {
-        Oldest(self.state(index).oldest())
+    pub fn oldest(&self, index: u64) -> OldestVersion {
+        OldestVersion(self.state(index).oldest())
     }
 
     /// The newest version that a writer has taken.
@@ -154,7 +154,7 @@ impl Versions {
     /// Whether a read that began at `oldest` may have found `version`, of which a value keeps the lowest
     /// `bits`. To be asked after the read.
     #[inline]
-    pub fn allow(&self, index: u64, Oldest(oldest): Oldest, version: u32, bits: u32) -> bool {
+    pub fn allow(&self, index: u64, OldestVersion(oldest): OldestVersion, version: u32, bits: u32) -> bool {
         if index >= TRACKED {
             return true;
         }
@@ -167,19 +167,19 @@ impl Versions {
 mod tests {
     use super::*;
 
-    fn begin(versions: &Versions) -> u32 {
+    fn begin(versions: &ValueVersions) -> u32 {
         versions.begin(7, || 0)
     }
 
     /// The versions that a read may find now.
-    fn allowed(versions: &Versions) -> Vec<u32> {
+    fn allowed(versions: &ValueVersions) -> Vec<u32> {
         let oldest = versions.oldest(7);
         (0..20).filter(|version| versions.allow(7, oldest, *version, 32)).collect()
     }
 
     #[test]
     fn what_one_writer_has_written_is_all_that_may_be_found() {
-        let versions = Versions::default();
+        let versions = ValueVersions::default();
         assert_eq!(allowed(&versions), [0]);
         assert_eq!(begin(&versions), 1);
         assert_eq!(allowed(&versions), [0, 1]);
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn of_writes_that_overlap_any_may_stand() {
-        let versions = Versions::default();
+        let versions = ValueVersions::default();
         begin(&versions);
         versions.end(7, true);
         begin(&versions);
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn after_a_failed_write_nothing_is_sure_until_the_next() {
-        let versions = Versions::default();
+        let versions = ValueVersions::default();
         begin(&versions);
         versions.end(7, true);
         begin(&versions);
@@ -222,19 +222,19 @@ mod tests {
 
     #[test]
     fn a_very_long_epoch_allows_all_and_the_next_one_is_exact() {
-        let versions = Versions::default();
+        let versions = ValueVersions::default();
         (0..300).for_each(|_| assert!(begin(&versions) > 0));
         assert_eq!(allowed(&versions).len(), 20);
         (0..300).for_each(|_| versions.end(7, true));
         assert_eq!(allowed(&versions).len(), 20);
         assert_eq!(begin(&versions), 301);
         versions.end(7, true);
-        assert_eq!(versions.oldest(7), Oldest(301));
+        assert_eq!(versions.oldest(7), OldestVersion(301));
     }
 
     #[test]
     fn of_a_short_value_the_lowest_bits_are_compared() {
-        let versions = Versions::default();
+        let versions = ValueVersions::default();
         for _ in 0..20 {
             begin(&versions);
             versions.end(7, true);
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn beyond_the_table_versions_are_random_and_not_checked() {
-        let versions = Versions::default();
+        let versions = ValueVersions::default();
         assert_eq!(versions.begin(TRACKED, || 99), 99);
         versions.end(TRACKED, true);
         assert!(versions.allow(TRACKED, versions.oldest(TRACKED), 5, 32));

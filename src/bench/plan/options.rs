@@ -24,7 +24,7 @@ pub struct Options {
     /// `--wire`: our own server for each cell.
     pub wire: bool,
     /// `--target`: a server that is running.
-    pub target: Option<Foreign>,
+    pub target: Option<ExternalServer>,
     /// `--seconds`
     pub seconds: Option<f64>,
     /// `--operations`
@@ -36,7 +36,7 @@ pub struct Options {
     /// `--warm-up`, in seconds.
     pub warmup_seconds: f64,
     /// Whether the user asked for that warm-up: where there can be none, a default one is left out.
-    pub warmup_asked: bool,
+    pub warmup_is_explicit: bool,
     /// `--rates`, in operations a second; empty for as fast as it goes.
     pub rates: Vec<f64>,
     /// `--repetitions`
@@ -48,7 +48,7 @@ pub struct Options {
     /// `--data`
     pub data: Option<PathBuf>,
     /// The workload of a run without a suite.
-    pub custom: Custom,
+    pub custom: CustomWorkload,
     /// `--dir`: where stores are made.
     pub directory: PathBuf,
     /// `--output`: the result file.
@@ -62,7 +62,7 @@ pub struct Options {
     /// `--compression`
     pub compression: Compression,
     /// How the run is conducted.
-    pub conduct: Conduct,
+    pub conduct: RunConditions,
     /// The command line, without what resumes it.
     pub command: Vec<String>,
     /// The arguments that serve a target's store in a directory, on a free port.
@@ -71,7 +71,7 @@ pub struct Options {
 
 /// How a run is conducted, whatever it measures. By default nothing is waited for, repeated or limited.
 #[derive(Clone, Debug, Default)]
-pub struct Conduct {
+pub struct RunConditions {
     /// `--quiet-wait`: seconds that the disk has to become idle before each job.
     pub quiet_wait: f64,
     /// `--foreign`: part of the processors that others may take of a job before it is measured again.
@@ -119,27 +119,27 @@ impl Default for Options {
             keys: None,
             threads: None,
             warmup_seconds: 0.0,
-            warmup_asked: false,
+            warmup_is_explicit: false,
             rates: Vec::new(),
             repetitions: 1,
             seed: 42,
             value_entropy: 1.0,
             data: None,
-            custom: Custom::default(),
+            custom: CustomWorkload::default(),
             directory: PathBuf::from("kvbench-bench.tmp"),
             output: PathBuf::from("kvbench.json"),
             resume: false,
             cache_bytes: 256 << 20,
             map_bytes: 256 << 30,
             compression: Compression::None,
-            conduct: Conduct::default(),
+            conduct: RunConditions::default(),
             command: Vec::new(),
             server_arguments: |_, _, _| Vec::new(),
         }
     }
 }
 
-impl Default for Custom {
+impl Default for CustomWorkload {
     fn default() -> Self {
         Self {
             name: "custom".into(),
@@ -173,7 +173,7 @@ impl Options {
 
 /// A workload made of flags.
 #[derive(Clone, Debug)]
-pub struct Custom {
+pub struct CustomWorkload {
     /// `--name`
     pub name: String,
     /// `--mix`
@@ -194,7 +194,7 @@ pub struct Custom {
 
 /// A server that is running already.
 #[derive(Clone, Debug)]
-pub struct Foreign {
+pub struct ExternalServer {
     /// `--target`
     pub address: String,
     /// `--target-name`

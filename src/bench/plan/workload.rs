@@ -1,6 +1,6 @@
 //! A workload as its threads use it: which operation is next, how many there are, when all of it ends.
 
-use crate::bench::result::{OPERATIONS, Operation, Order, Size, Step, Workload};
+use crate::bench::result::{CellKind, OPERATIONS, Operation, Order, Size, Workload};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Chooses the kind of each operation by its part of the mix.
@@ -60,7 +60,7 @@ impl Workload {
             prefix_bytes: None,
             counts_allocations: false,
             seed: 1,
-            step: Step::Operations,
+            step: CellKind::Operations,
             hashed_keys: true,
             data: None,
         }

@@ -3,28 +3,28 @@
 use super::row::Entry;
 use crate::bench::result::{
     Access, Target, Workload, loss_class,
-    metric::{Better, Measure, THROUGHPUT},
+    metric::{Better, Metric, THROUGHPUT},
     number_format,
     statistics::bootstrap,
 };
 use std::collections::BTreeMap;
 
 /// Cells that did the same work.
-pub struct Contest<'r, 'a> {
+pub struct ComparisonGroup<'r, 'a> {
     /// The work in a few words, other than that of any other contest of the same list.
     pub title: String,
     /// The cells, in the order of their tables.
     pub entries: Vec<&'r Entry<'a>>,
 }
 
-impl<'r, 'a> Contest<'r, 'a> {
+impl<'r, 'a> ComparisonGroup<'r, 'a> {
     /// Whether its operations began at a rate: then their throughput is that rate, and no merit.
     pub fn is_paced(&self) -> bool {
         self.entries.first().is_some_and(|entry| entry.cell.workload.rate.is_some())
     }
 
     /// The cell that is better than each of the others, of which there must be one, with 95% confidence.
-    pub fn best(&self, measure: &Measure) -> Option<&'r Entry<'a>> {
+    pub fn best(&self, measure: &Metric) -> Option<&'r Entry<'a>> {
         if self.is_paced() && measure.name == THROUGHPUT.name {
             return None;
         }
@@ -38,7 +38,7 @@ impl<'r, 'a> Contest<'r, 'a> {
 }
 
 /// Whether figures are better than others, as far as the repetitions that both have can tell.
-fn is_better(one: &BTreeMap<u32, f64>, other: &BTreeMap<u32, f64>, measure: &Measure) -> bool {
+fn is_better(one: &BTreeMap<u32, f64>, other: &BTreeMap<u32, f64>, measure: &Metric) -> bool {
     let pairs = one.iter().filter_map(|(repetition, value)| Some((*value, *other.get(repetition)?)));
     let higher = measure.better == Better::Higher;
     let found = bootstrap::paired(&pairs.collect::<Vec<_>>());
@@ -46,18 +46,18 @@ fn is_better(one: &BTreeMap<u32, f64>, other: &BTreeMap<u32, f64>, measure: &Mea
 }
 
 /// Groups cells by what they did, and names the groups.
-pub fn contests<'r, 'a>(entries: impl IntoIterator<Item = &'r Entry<'a>>) -> Vec<Contest<'r, 'a>>
+pub fn contests<'r, 'a>(entries: impl IntoIterator<Item = &'r Entry<'a>>) -> Vec<ComparisonGroup<'r, 'a>>
 where
     'a: 'r,
 {
-    let mut contests: Vec<Contest<'r, 'a>> = Vec::new();
+    let mut contests: Vec<ComparisonGroup<'r, 'a>> = Vec::new();
     for entry in entries {
-        let same = |contest: &&mut Contest<'r, 'a>| {
+        let same = |contest: &&mut ComparisonGroup<'r, 'a>| {
             contest.entries.first().is_some_and(|first| comparable(first, entry))
         };
         match contests.iter_mut().find(same) {
             Some(contest) => contest.entries.push(entry),
-            None => contests.push(Contest { title: String::new(), entries: vec![entry] }),
+            None => contests.push(ComparisonGroup { title: String::new(), entries: vec![entry] }),
         }
     }
     name(&mut contests);
@@ -76,7 +76,7 @@ fn comparable(a: &Entry<'_>, b: &Entry<'_>) -> bool {
 }
 
 /// Names contests by their workload and, where that is not enough, by what tells them apart.
-fn name(contests: &mut [Contest<'_, '_>]) {
+fn name(contests: &mut [ComparisonGroup<'_, '_>]) {
     let traits: Vec<Vec<String>> = contests.iter().map(traits).collect();
     for (number, contest) in contests.iter_mut().enumerate() {
         let Some(own) = traits.get(number) else { continue };
@@ -99,7 +99,7 @@ fn shortest_title(own: &[String], all: &[Vec<String>]) -> String {
 }
 
 /// The name of the workload first, then everything that may differ, each in words.
-fn traits(contest: &Contest<'_, '_>) -> Vec<String> {
+fn traits(contest: &ComparisonGroup<'_, '_>) -> Vec<String> {
     let Some(entry) = contest.entries.first() else { return Vec::new() };
     let work = &entry.cell.workload;
     let mut parts = vec![work.name.clone()];

@@ -37,7 +37,7 @@ const HEAD: [&str; 25] = [
 /// The CSV, with a head.
 pub fn render(report: &Report<'_>) -> String {
     let mut head: Vec<String> = HEAD.iter().map(ToString::to_string).collect();
-    for measure in metric::ALL {
+    for measure in metric::METRICS {
         head.extend(["median", "min", "max"].map(|part| format!("{}_{part}", measure.name)));
     }
     let mut text = line(&head);
@@ -59,7 +59,7 @@ fn row(table: &Table<'_>, entry: &Entry<'_>) -> Vec<String> {
         State::Missing => ("missing", ""),
     };
     fields.extend([entry.samples().to_string(), state.to_owned(), fault.to_owned()]);
-    for measure in metric::ALL {
+    for measure in metric::METRICS {
         match entry.spread(measure) {
             Some(spread) => fields.extend([spread.median, spread.min, spread.max].map(|v| v.to_string())),
             None => fields.extend([(); 3].map(|()| String::new())),

@@ -6,7 +6,7 @@ use super::{
     model::Report,
     row::Entry,
     scenarios::{reads, tells_speed, writes},
-    store_properties::Promise,
+    store_properties::StoreProperties,
 };
 use crate::{
     bench::result::{
@@ -14,7 +14,7 @@ use crate::{
         loss_class::{self, Level},
         metric::{P99, THROUGHPUT},
     },
-    engine::Extent,
+    engine::LossClass,
 };
 use serde::Serialize;
 
@@ -66,10 +66,10 @@ struct Cell {
 
 /// Both losses as places in the list of extents, from the least to the most.
 fn losses(target: &Target) -> (usize, usize) {
-    let place = |extent| Extent::ALL.iter().position(|other| *other == extent);
-    let worst = Extent::ALL.len() - 1;
+    let place = |extent| LossClass::ALL.iter().position(|other| *other == extent);
+    let worst = LossClass::ALL.len() - 1;
     let known = loss_class::loses(target);
-    let of = |extent: Option<Extent>| extent.and_then(place).unwrap_or(worst);
+    let of = |extent: Option<LossClass>| extent.and_then(place).unwrap_or(worst);
     (of(known.map(|loses| loses.kill)), of(known.map(|loses| loses.power_cut)))
 }
 
@@ -84,7 +84,7 @@ fn work_of(entry: &Entry<'_>) -> String {
 const NEARLY_ALL: f64 = 0.95;
 
 /// The figures as JSON that can stand in a page: no `<` in it opens anything.
-pub fn data(report: &Report<'_>, promises: &[Promise]) -> Result<String, serde_json::Error> {
+pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String, serde_json::Error> {
     let stores = promises.iter().map(|promise| Store {
         name: &promise.label,
         holds_all: promise.holds_all,

@@ -3,7 +3,7 @@
 use crate::bench::result::{Calibration, metric::Unit, number_format, run_file::RunFile};
 
 /// A run's surroundings, in words.
-pub struct Described<'a> {
+pub struct EnvironmentText<'a> {
     /// Names the run.
     pub title: String,
     /// Name and value of each fact.
@@ -17,14 +17,14 @@ pub struct Described<'a> {
 }
 
 /// Describes a run.
-pub fn describe(file: &RunFile) -> Described<'_> {
+pub fn describe(file: &RunFile) -> EnvironmentText<'_> {
     let run = &file.run;
     let suite = run.suite.as_deref().unwrap_or("free workload");
     let mut warnings: Vec<&str> = run.environment.warnings.iter().map(String::as_str).collect();
     if !run.finished {
         warnings.push("This run was not finished; repeat its command with --resume to continue it.");
     }
-    Described {
+    EnvironmentText {
         title: format!("{suite}, {}", run.started),
         facts: facts(file),
         warnings,

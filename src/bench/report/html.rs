@@ -2,17 +2,17 @@
 
 use super::{
     charts::{Style, Styles},
-    comparison_group::{Contest, contests},
+    comparison_group::{ComparisonGroup, contests},
     custom_mix,
-    environment::{self, Described},
+    environment::{self, EnvironmentText},
     matrix::Matrix,
     model::{Head, Report, Table},
     panels::{self, ChartGroup},
     row::{Entry, State},
-    store_properties::{Promise, promises},
+    store_properties::{StoreProperties, promises},
 };
 use crate::bench::result::{
-    metric::{self, Better, Measure, Unit},
+    metric::{self, Better, Metric, Unit},
     number_format,
 };
 use askama::Template;
@@ -31,11 +31,11 @@ struct Page<'a> {
     summary: String,
     warnings: usize,
     matrix: Matrix,
-    promises: Vec<Promise>,
+    promises: Vec<StoreProperties>,
     /// What the chooser computes with, as JSON.
     data: String,
     sections: Vec<Section<'a>>,
-    runs: Vec<Described<'a>>,
+    runs: Vec<EnvironmentText<'a>>,
 }
 
 /// A table with its charts.
@@ -83,7 +83,7 @@ struct Tab {
     /// How the script writes its figures.
     unit: &'static str,
     /// Absent where cells are about different measures.
-    measure: Option<&'static Measure>,
+    measure: Option<&'static Metric>,
 }
 
 struct Row<'a> {
@@ -208,17 +208,17 @@ fn tabs(table: &Table<'_>) -> Vec<Tab> {
         },
         Tab::new,
     );
-    let shown = |measure: &&Measure| {
+    let shown = |measure: &&Metric| {
         let is_main = main.is_some_and(|main| std::ptr::eq(main, *measure));
         measure.in_tables && !is_main && table.entries.iter().any(|entry| entry.spread(measure).is_some())
     };
     let mut tabs = vec![first];
-    tabs.extend(metric::ALL.into_iter().filter(shown).map(Tab::new));
+    tabs.extend(metric::METRICS.into_iter().filter(shown).map(Tab::new));
     tabs
 }
 
 impl Tab {
-    fn new(measure: &'static Measure) -> Self {
+    fn new(measure: &'static Metric) -> Self {
         let better = if measure.better == Better::Higher { "higher" } else { "lower" };
         let (name, title, words) = (measure.name, measure.title, measure.better.words());
         let unit = match measure.unit {
@@ -233,8 +233,8 @@ impl Tab {
 }
 
 /// The best cell of each contest, by what a tab shows.
-fn best<'a>(tab: &Tab, contests: &[Contest<'a, 'a>]) -> Vec<&'a Entry<'a>> {
-    let of = |contest: &Contest<'a, 'a>| {
+fn best<'a>(tab: &Tab, contests: &[ComparisonGroup<'a, 'a>]) -> Vec<&'a Entry<'a>> {
+    let of = |contest: &ComparisonGroup<'a, 'a>| {
         let figure = contest.entries.first()?.cell.figure;
         contest.best(tab.measure.unwrap_or_else(|| metric::of_figure(figure)))
     };

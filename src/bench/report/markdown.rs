@@ -2,14 +2,14 @@
 
 use super::{
     environment,
-    matrix::{Matrix, Place},
+    matrix::{Matrix, MatrixCell},
     model::{Head, Report, Table},
     row::{Entry, State},
     store_properties::promises,
 };
 use crate::bench::result::{
     grid,
-    metric::{self, Measure, P50, P99, THROUGHPUT},
+    metric::{self, Metric, P50, P99, THROUGHPUT},
     number_format,
 };
 
@@ -61,7 +61,7 @@ fn matrix(matrix: &Matrix) -> String {
     text
 }
 
-fn ratio(place: &Place) -> String {
+fn ratio(place: &MatrixCell) -> String {
     let range = match place.range() {
         range if range.is_empty() => range,
         range => format!(" ({range})"),
@@ -148,7 +148,7 @@ fn cell(entry: &Entry<'_>, show: impl Fn(&Entry<'_>) -> Option<String>) -> Strin
     }
 }
 
-fn value(entry: &Entry<'_>, measure: &Measure) -> Option<String> {
+fn value(entry: &Entry<'_>, measure: &Metric) -> Option<String> {
     entry.spread(measure).map(|spread| number_format::exact(measure.unit, spread.median))
 }
 

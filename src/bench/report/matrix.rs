@@ -6,7 +6,7 @@
 //! beyond the noise, after Holm's correction for all comparisons of the matrix.
 
 use super::{
-    comparison_group::{Contest, contests},
+    comparison_group::{ComparisonGroup, contests},
     model::Report,
     row::{Entry, State},
     scenarios::{SCENARIOS, Scenario},
@@ -15,7 +15,7 @@ use crate::{
     bench::result::{
         Access, Loses,
         loss_class::{self, Level},
-        metric::{Better, Measure},
+        metric::{Better, Metric},
         number_format,
         spread::ENOUGH,
         statistics::{
@@ -23,7 +23,7 @@ use crate::{
             holm, mean,
         },
     },
-    engine::Extent,
+    engine::LossClass,
 };
 use std::collections::BTreeMap;
 
@@ -76,24 +76,24 @@ pub struct Row {
     /// Its label.
     pub label: String,
     /// One for each scenario.
-    pub places: Vec<Place>,
+    pub places: Vec<MatrixCell>,
 }
 
 /// A store in a scenario.
-pub struct Place {
+pub struct MatrixCell {
     /// The best by this one, or the other way round, so that 1 is best and 0.5 half as good.
     pub ratio: Option<f64>,
     /// Where that is, with 95% confidence; absent of the best, and with fewer than [`ENOUGH`] repetitions.
     pub interval: Option<(f64, f64)>,
     /// How it stands.
-    pub standing: Standing,
+    pub standing: Rank,
     /// What was measured, or why nothing was.
     pub words: String,
 }
 
 /// How a store stands in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Rank {
     /// It is the best.
     Best,
     /// It may be the best.
@@ -111,7 +111,7 @@ struct Draft<'r, 'a> {
     scenario: &'static Scenario,
     level: String,
     losses: String,
-    contests: Vec<Contest<'r, 'a>>,
+    contests: Vec<ComparisonGroup<'r, 'a>>,
     /// Of each store with figures in all the work: by repetition, oriented so that more is better.
     stores: BTreeMap<String, BTreeMap<u32, f64>>,
     /// What may be lost of stores that were measured in another class.
@@ -239,8 +239,8 @@ impl<'r, 'a> Draft<'r, 'a> {
         Column { title, scope, level: self.level.clone(), losses: self.losses.clone(), works, verdict }
     }
 
-    fn place(&self, label: &str, worse: &[&str]) -> Place {
-        let absent = |words| Place { ratio: None, interval: None, standing: Standing::Absent, words };
+    fn place(&self, label: &str, worse: &[&str]) -> MatrixCell {
+        let absent = |words| MatrixCell { ratio: None, interval: None, standing: Rank::Absent, words };
         if !self.stores.contains_key(label) {
             return absent(self.why_absent(label));
         }
@@ -249,19 +249,19 @@ impl<'r, 'a> Draft<'r, 'a> {
             let few = self.rivals.values().any(Option::is_none);
             let standing = match worse.len() == self.rivals.len() {
                 // Nobody is better than nobody.
-                _ if few || self.rivals.is_empty() => Standing::Unknown,
-                true => Standing::Best,
-                false => Standing::Near,
+                _ if few || self.rivals.is_empty() => Rank::Unknown,
+                true => Rank::Best,
+                false => Rank::Near,
             };
-            return Place { ratio: Some(1.0), interval: None, standing, words };
+            return MatrixCell { ratio: Some(1.0), interval: None, standing, words };
         };
         let standing = match (pair, worse.contains(&label)) {
-            (None, _) => Standing::Unknown,
-            (Some(_), true) => Standing::Worse,
-            (Some(_), false) => Standing::Near,
+            (None, _) => Rank::Unknown,
+            (Some(_), true) => Rank::Worse,
+            (Some(_), false) => Rank::Near,
         };
         let ratio = pair.map_or_else(|| self.ratio(label), |pair| Some(pair.ratio));
-        Place { ratio, interval: pair.map(|pair| pair.interval), standing, words }
+        MatrixCell { ratio, interval: pair.map(|pair| pair.interval), standing, words }
     }
 
     /// Of means alone, where there is no interval.
@@ -273,7 +273,7 @@ impl<'r, 'a> Draft<'r, 'a> {
     /// The figures behind a place.
     fn words(&self, label: &str) -> String {
         let measure = self.scenario.measure;
-        let figure = |contest: &Contest<'_, '_>| {
+        let figure = |contest: &ComparisonGroup<'_, '_>| {
             let spread =
                 with_figures(contest, measure).find(|entry| entry.label() == label)?.spread(measure)?;
             let text = |value| number_format::short(measure.unit, value);
@@ -300,7 +300,7 @@ impl<'r, 'a> Draft<'r, 'a> {
 const OTHER_LOSS: &str = "other loss";
 
 /// What the stores of these classes may lose, as far as they have figures.
-fn others(classes: &[(Class, Vec<Contest<'_, '_>>)], measure: &Measure) -> BTreeMap<String, String> {
+fn others(classes: &[(Class, Vec<ComparisonGroup<'_, '_>>)], measure: &Metric) -> BTreeMap<String, String> {
     let entries =
         classes.iter().flat_map(|(_, contests)| contests).flat_map(|one| with_figures(one, measure));
     let words = |entry: &Entry<'_>| loss_class::loses_words(&entry.cell.target).unwrap_or_default();
@@ -334,15 +334,16 @@ impl Class {
     }
 
     /// In which order they are taken: in process first, then what loses least, then what was measured last.
-    fn rank(&self) -> (bool, Extent, Extent, std::cmp::Reverse<usize>) {
-        let loses = self.known.unwrap_or(Loses { kill: Extent::Everything, power_cut: Extent::Everything });
+    fn rank(&self) -> (bool, LossClass, LossClass, std::cmp::Reverse<usize>) {
+        let loses =
+            self.known.unwrap_or(Loses { kill: LossClass::Everything, power_cut: LossClass::Everything });
         let newest = std::cmp::Reverse(self.group);
         (self.level.access == Access::Wire, loses.kill, loses.power_cut, newest)
     }
 }
 
 /// The work that the most stores have done, all of it by the same ones.
-fn common_work<'r, 'a>(entries: Vec<&'r Entry<'a>>, measure: &Measure) -> Vec<Contest<'r, 'a>> {
+fn common_work<'r, 'a>(entries: Vec<&'r Entry<'a>>, measure: &Metric) -> Vec<ComparisonGroup<'r, 'a>> {
     let mut contests = contests(entries);
     let most = contests.iter().map(|one| with_figures(one, measure).count()).max().unwrap_or(0);
     contests.retain(|one| most > 0 && with_figures(one, measure).count() == most);
@@ -350,14 +351,14 @@ fn common_work<'r, 'a>(entries: Vec<&'r Entry<'a>>, measure: &Measure) -> Vec<Co
 }
 
 fn with_figures<'c, 'r, 'a>(
-    contest: &'c Contest<'r, 'a>,
-    measure: &'c Measure,
+    contest: &'c ComparisonGroup<'r, 'a>,
+    measure: &'c Metric,
 ) -> impl Iterator<Item = &'c &'r Entry<'a>> {
     contest.entries.iter().filter(|entry| entry.spread(measure).is_some_and(|spread| spread.median > 0.0))
 }
 
 /// Mean logarithms of the stores that have a figure in all the work, by repetition.
-fn figures(contests: &[Contest<'_, '_>], measure: &Measure) -> BTreeMap<String, BTreeMap<u32, f64>> {
+fn figures(contests: &[ComparisonGroup<'_, '_>], measure: &Metric) -> BTreeMap<String, BTreeMap<u32, f64>> {
     let sign = if measure.better == Better::Higher { 1.0 } else { -1.0 };
     let mut stores: BTreeMap<String, Vec<BTreeMap<u32, f64>>> = BTreeMap::new();
     for contest in contests {
@@ -406,7 +407,7 @@ fn part(ratio: f64) -> String {
     if ratio < 0.095 { format!("{ratio:.3}") } else { format!("{ratio:.2}") }
 }
 
-impl Place {
+impl MatrixCell {
     /// The ratio for people.
     pub fn text(&self) -> String {
         match self.ratio {
@@ -432,9 +433,9 @@ impl Place {
     /// A sign that says without colour how it stands.
     pub fn sign(&self) -> &'static str {
         match self.standing {
-            Standing::Best => "\u{2605}",
-            Standing::Near => "\u{2248}",
-            Standing::Worse | Standing::Unknown | Standing::Absent => "",
+            Rank::Best => "\u{2605}",
+            Rank::Near => "\u{2248}",
+            Rank::Worse | Rank::Unknown | Rank::Absent => "",
         }
     }
 

@@ -4,7 +4,7 @@ use super::row::{self, Entry};
 use crate::bench::result::{
     Cell, Run,
     loss_class::Level,
-    metric::{self, Measure},
+    metric::{self, Metric},
     run_file::RunFile,
 };
 
@@ -112,7 +112,7 @@ impl<'a> Table<'a> {
     }
 
     /// The measure that a cell shows first, where all of the table show the same.
-    pub fn figure(&self) -> Option<&'static Measure> {
+    pub fn figure(&self) -> Option<&'static Metric> {
         let mut figures = self.entries.iter().map(|entry| entry.cell.figure);
         let first = figures.next()?;
         figures.all(|figure| figure == first).then(|| metric::of_figure(first))

@@ -2,10 +2,10 @@
 
 use super::{
     charts::{self, Styles},
-    comparison_group::Contest,
+    comparison_group::ComparisonGroup,
     row::Entry,
 };
-use crate::bench::result::metric::{self, DISK, Measure, SPACE_AMPLIFICATION, THROUGHPUT};
+use crate::bench::result::metric::{self, DISK, Metric, SPACE_AMPLIFICATION, THROUGHPUT};
 
 /// Charts of one kind.
 pub struct ChartGroup {
@@ -30,7 +30,10 @@ pub struct Chart {
 type Drawn = Option<Result<String, askama::Error>>;
 
 /// The charts of a table. Groups without any are left out.
-pub fn groups(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<ChartGroup>, askama::Error> {
+pub fn groups(
+    contests: &[ComparisonGroup<'_, '_>],
+    styles: &Styles,
+) -> Result<Vec<ChartGroup>, askama::Error> {
     let plain = |title: &str| title.to_owned();
     let groups = [
         results(contests, styles)?,
@@ -71,8 +74,8 @@ pub fn groups(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart
 }
 
 /// What each cell is about, mostly operations each second.
-fn results(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<ChartGroup, askama::Error> {
-    let measure = |one: &Contest<'_, '_>| {
+fn results(contests: &[ComparisonGroup<'_, '_>], styles: &Styles) -> Result<ChartGroup, askama::Error> {
+    let measure = |one: &ComparisonGroup<'_, '_>| {
         one.entries.first().map_or(&THROUGHPUT, |entry| metric::of_figure(entry.cell.figure))
     };
     let alike = contests.iter().all(|one| std::ptr::eq(measure(one), &THROUGHPUT));
@@ -94,13 +97,13 @@ fn results(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<ChartGroup, 
     Ok(ChartGroup { title, about, has_legend: false, charts })
 }
 
-fn loads(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {
+fn loads(contests: &[ComparisonGroup<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {
     let drawn = charts::load::of(contests).into_iter();
     let drawn = drawn.filter_map(|loads| Some((charts::load::chart(&loads, styles)?, loads.title)));
     drawn.map(|(svg, title)| Ok(Chart { title, svg: svg? })).collect()
 }
 
-fn kinds(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {
+fn kinds(contests: &[ComparisonGroup<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {
     let mut found = Vec::new();
     for one in contests {
         let both = [
@@ -117,12 +120,12 @@ fn kinds(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, as
 /// Whether a cell has a figure of its own, not that of its group.
 type Owns = fn(&Entry<'_>) -> bool;
 
-fn sizes(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {
-    let measures: [(&'static Measure, Owns); 2] =
+fn sizes(contests: &[ComparisonGroup<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {
+    let measures: [(&'static Metric, Owns); 2] =
         [(&DISK, |entry| entry.tells_size()), (&SPACE_AMPLIFICATION, |entry| entry.tells_space())];
     let mut found = Vec::new();
     for (measure, owns) in measures {
-        let chart = |one: &Contest<'_, '_>| {
+        let chart = |one: &ComparisonGroup<'_, '_>| {
             let fits = one.entries.iter().any(|entry| owns(entry));
             fits.then(|| charts::bars(one, measure, styles)).flatten()
         };
@@ -132,8 +135,8 @@ fn sizes(contests: &[Contest<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, as
 }
 
 fn draw(
-    contests: &[Contest<'_, '_>],
-    chart: impl Fn(&Contest<'_, '_>) -> Drawn,
+    contests: &[ComparisonGroup<'_, '_>],
+    chart: impl Fn(&ComparisonGroup<'_, '_>) -> Drawn,
     name: impl Fn(&str) -> String,
 ) -> Result<Vec<Chart>, askama::Error> {
     let drawn = contests.iter().filter_map(|one| Some((name(&one.title), chart(one)?)));

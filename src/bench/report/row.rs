@@ -2,7 +2,7 @@
 
 use crate::{
     bench::result::{
-        Cell, Measurement, Operation, Outcome, Run, Step, histogram, metric::Measure,
+        Cell, CellKind, Measurement, Operation, Outcome, Run, histogram, metric::Metric,
         number_format::ratio_words, spread::Spread, validity,
     },
     engine::synthetic,
@@ -102,7 +102,7 @@ impl<'a> Entry<'a> {
     }
 
     /// A figure over the repetitions, where it was measured and can be trusted.
-    pub fn spread(&self, measure: &Measure) -> Option<Spread> {
+    pub fn spread(&self, measure: &Metric) -> Option<Spread> {
         self.spread_of(measure.of)
     }
 
@@ -112,7 +112,7 @@ impl<'a> Entry<'a> {
     }
 
     /// A figure by repetition, where it was measured and can be trusted.
-    pub fn by_repetition(&self, measure: &Measure) -> BTreeMap<u32, f64> {
+    pub fn by_repetition(&self, measure: &Metric) -> BTreeMap<u32, f64> {
         let figure = |(repetition, measurement): (&u32, &&Measurement)| {
             Some((*repetition, (measure.of)(measurement)?))
         };
@@ -149,7 +149,7 @@ impl<'a> Entry<'a> {
     /// Whether the size on disk is this cell's own. The cells of a group leave one set of files: its steps
     /// that measure them count, else its first cell.
     pub fn tells_size(&self) -> bool {
-        let measures = |cell: &Cell| cell.workload.step == Step::DiskSize;
+        let measures = |cell: &Cell| cell.workload.step == CellKind::DiskSize;
         self.cell.target.persistent
             && (self.cell.group.is_none()
                 || measures(self.cell)
@@ -163,7 +163,7 @@ impl<'a> Entry<'a> {
         let deletes = |cell: &Cell| cell.workload.kinds().any(|kind| kind == Operation::Delete);
         self.tells_size()
             && (self.cell.group.is_none()
-                || self.cell.workload.step == Step::DiskSize
+                || self.cell.workload.step == CellKind::DiskSize
                 || !self.group_cells().any(deletes))
     }
 
@@ -217,12 +217,13 @@ impl Keys {
         let work = &cell.workload;
         // What the first one wants is loaded; the others find what those before them have left.
         let found = if self.loaded { self.left } else { work.keys };
-        let does =
-            |kind| work.step == Step::Operations && !work.is_steady() && work.kinds().any(|one| one == kind);
+        let does = |kind| {
+            work.step == CellKind::Operations && !work.is_steady() && work.kinds().any(|one| one == kind)
+        };
         let count = work.operations.unwrap_or(0);
         let left = match work.step {
-            Step::Retain => found.div_ceil(2),
-            Step::Pop => found.saturating_sub(count),
+            CellKind::Retain => found.div_ceil(2),
+            CellKind::Pop => found.saturating_sub(count),
             _ if does(Operation::Insert) => found + count,
             _ if does(Operation::Delete) => found.saturating_sub(count),
             _ => found,

@@ -2,9 +2,9 @@
 
 use super::row::Entry;
 use crate::bench::result::{
-    Operation, Step,
+    CellKind, Operation,
     loss_class::Level,
-    metric::{Measure, REOPEN, SPACE_AMPLIFICATION, THROUGHPUT},
+    metric::{Metric, REOPEN, SPACE_AMPLIFICATION, THROUGHPUT},
 };
 
 /// A column of the matrix.
@@ -14,7 +14,7 @@ pub struct Scenario {
     /// Which cells count, in words.
     pub scope: &'static str,
     /// By what stores are compared.
-    pub measure: &'static Measure,
+    pub measure: &'static Metric,
     /// Which cells count.
     pub fits: fn(&Entry<'_>) -> bool,
 }
@@ -110,7 +110,7 @@ pub fn writes(entry: &Entry<'_>) -> f64 {
 /// The part of some kinds of operation in all. A step that is not made of operations has no part of any.
 fn share(entry: &Entry<'_>, kinds: &[Operation]) -> f64 {
     let work = &entry.cell.workload;
-    if work.step != Step::Operations {
+    if work.step != CellKind::Operations {
         return 0.0;
     }
     let mix = &work.mix;

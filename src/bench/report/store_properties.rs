@@ -3,14 +3,14 @@
 use super::{model::Report, row::Entry};
 use crate::{
     bench::result::{
-        metric::{MEMORY, Measure, REOPEN, Unit},
+        metric::{MEMORY, Metric, REOPEN, Unit},
         number_format,
     },
     engine::{Fsync, synthetic},
 };
 
 /// A store.
-pub struct Promise {
+pub struct StoreProperties {
     /// Its label.
     pub label: String,
     /// Its data structure; empty of a store that this build does not have.
@@ -28,8 +28,8 @@ pub struct Promise {
 }
 
 /// All stores of a report, in its order.
-pub fn promises(report: &Report<'_>) -> Vec<Promise> {
-    let mut promises: Vec<Promise> = Vec::new();
+pub fn promises(report: &Report<'_>) -> Vec<StoreProperties> {
+    let mut promises: Vec<StoreProperties> = Vec::new();
     for entry in report.entries().filter(|entry| !entry.cell.reference) {
         if !promises.iter().any(|known| known.label == entry.label()) {
             promises.push(promise(report, entry));
@@ -38,7 +38,7 @@ pub fn promises(report: &Report<'_>) -> Vec<Promise> {
     promises
 }
 
-fn promise(report: &Report<'_>, entry: &Entry<'_>) -> Promise {
+fn promise(report: &Report<'_>, entry: &Entry<'_>) -> StoreProperties {
     let label = entry.label();
     let own = || report.entries().filter(|other| !other.cell.reference && other.label() == label);
     let ours = entry.cell.target.address.is_none();
@@ -56,7 +56,7 @@ fn promise(report: &Report<'_>, entry: &Entry<'_>) -> Promise {
     let holds_all = info.is_some_and(|info| info.family.is_in_memory());
     let files: Vec<_> = own().filter(|other| other.tells_size()).collect();
     let all: Vec<_> = own().collect();
-    Promise {
+    StoreProperties {
         family: info.map_or(String::new(), |info| info.family.to_string()),
         holds_all,
         losses,
@@ -68,7 +68,7 @@ fn promise(report: &Report<'_>, entry: &Entry<'_>) -> Promise {
 }
 
 /// A figure with the most `data` that it was measured with.
-fn largest(entries: &[&Entry<'_>], measure: &Measure, data: impl Fn(&Entry<'_>) -> f64) -> Option<String> {
+fn largest(entries: &[&Entry<'_>], measure: &Metric, data: impl Fn(&Entry<'_>) -> f64) -> Option<String> {
     let measured = entries.iter().filter_map(|entry| Some((data(entry), entry.spread(measure)?.median)));
     let (data, value) = measured.max_by(|one, other| {
         (one.0, one.1).partial_cmp(&(other.0, other.1)).unwrap_or(std::cmp::Ordering::Equal)

@@ -5,7 +5,7 @@ use super::{
     row::{self, Entry},
 };
 use crate::bench::result::{
-    Cell, Figure, Measurement, Run, Step, grid,
+    Cell, CellKind, Figure, Measurement, Run, grid,
     metric::{self, P99, Unit},
     number_format::{self, distinct},
     spread::Spread,
@@ -146,7 +146,7 @@ fn p99(run: &Run, cell: &Cell) -> String {
 }
 
 fn mean_ns(run: &Run, cell: &Cell) -> String {
-    if cell.workload.step != Step::Operations {
+    if cell.workload.step != CellKind::Operations {
         return String::new();
     }
     let mean = |measurement: &Measurement| Some(measurement.latency.mean_us * 1e3);

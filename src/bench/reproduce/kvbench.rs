@@ -2,8 +2,8 @@
 
 use super::{
     grid::Grid,
-    own_metrics::{NONE, Ours},
-    published::{Facts, Table},
+    own_metrics::{NONE, OwnMetrics},
+    published::{Published, Table},
 };
 use crate::bench::result::{
     Cell,
@@ -11,11 +11,11 @@ use crate::bench::result::{
     number_format::{self, distinct},
 };
 
-pub(super) fn layout(facts: &Facts, ours: &Ours<'_>) -> String {
+pub(super) fn layout(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     facts.tables.iter().map(|table| of(table, ours)).collect()
 }
 
-fn of(table: &Table, ours: &Ours<'_>) -> String {
+fn of(table: &Table, ours: &OwnMetrics<'_>) -> String {
     let labels = ours.run.row_heading.split(" | ").map(str::to_owned).collect::<Vec<_>>();
     let columns = table.columns.iter().flat_map(|name| [format!("{name} published"), format!("{name} ours")]);
     let mut grid = Grid::new(labels.len(), labels.iter().cloned().chain(columns));
@@ -32,7 +32,7 @@ fn of(table: &Table, ours: &Ours<'_>) -> String {
 }
 
 /// Loads in the order of the publication; in each its rows, then those that only we have.
-fn rows<'a>(table: &'a Table, ours: &Ours<'a>) -> Vec<&'a str> {
+fn rows<'a>(table: &'a Table, ours: &OwnMetrics<'a>) -> Vec<&'a str> {
     let all = distinct(table.names().chain(ours.cells().map(|cell| cell.row.as_str())));
     let load = |row: &'a str| row.split(" | ").skip(1).take(2).collect::<Vec<_>>();
     let mut loads: Vec<Vec<&str>> = Vec::new();

@@ -2,12 +2,12 @@
 
 use super::{
     grid::Grid,
-    own_metrics::{NONE, Ours},
-    published::Facts,
+    own_metrics::{NONE, OwnMetrics},
+    published::Published,
 };
 use crate::bench::result::{Cell, loss_class::Level, number_format};
 
-pub(super) fn layout(facts: &Facts, ours: &Ours<'_>) -> String {
+pub(super) fn layout(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     let heads = ["Benchmark", "from", "N", "ns/op", "B/op", "allocs/op"];
     let mut grid = Grid::new(2, heads.map(Into::into));
     for table in &facts.tables {
@@ -25,7 +25,7 @@ pub(super) fn layout(facts: &Facts, ours: &Ours<'_>) -> String {
     format!("\n## Benchmark results\n\nPublished: {}.\n\n{grid}", machines.join("; "))
 }
 
-fn line(ours: &Ours<'_>, cell: &Cell) -> Vec<String> {
+fn line(ours: &OwnMetrics<'_>, cell: &Cell) -> Vec<String> {
     // Its allocations are those of the cell behind it, which does the same.
     let counted = ours.cells().skip_while(|other| other.id != cell.id).nth(1);
     let counted = counted.filter(|other| other.workload.counts_allocations);

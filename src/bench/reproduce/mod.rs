@@ -25,8 +25,8 @@ use crate::{
     },
     engine::synthetic,
 };
-use own_metrics::Ours;
-use published::Facts;
+use own_metrics::OwnMetrics;
+use published::Published;
 use std::{
     fmt::Write,
     fs, io,
@@ -67,9 +67,9 @@ fn make(path: &Path, pairs: u64, seed: u64) -> io::Result<()> {
 pub fn text(run: &Run) -> Result<String, Error> {
     let suite = run.suite.clone().unwrap_or_default();
     let publication = Publication::of_suite(&suite).ok_or(Error::NoReproduction(suite))?;
-    let facts =
-        Facts::of(publication).map_err(|source| Error::Facts { publication: publication.name(), source })?;
-    let ours = Ours::new(run);
+    let facts = Published::of(publication)
+        .map_err(|source| Error::Facts { publication: publication.name(), source })?;
+    let ours = OwnMetrics::new(run);
     let layout = match publication {
         Publication::Kvbench => kvbench::layout(&facts, &ours),
         Publication::KvstoreBench => kvstore_bench::layout(&facts, &ours),
@@ -82,7 +82,7 @@ pub fn text(run: &Run) -> Result<String, Error> {
 }
 
 /// Who measured what, and where.
-fn head(facts: &Facts, run: &Run) -> String {
+fn head(facts: &Published, run: &Run) -> String {
     let mut text = format!("# {}\n\nPublished: {}. Date: {}.\n\n", facts.title, facts.source, facts.date);
     for line in &facts.experiment {
         let _ = writeln!(text, "- {line}");
@@ -115,7 +115,7 @@ fn head(facts: &Facts, run: &Run) -> String {
 }
 
 /// What a reader of the figures must know.
-fn foot(facts: &Facts, ours: &Ours<'_>) -> String {
+fn foot(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     let mut text = String::from("\n## Remarks\n\n");
     let absent = facts.absent(&ours.stores());
     // A store in memory is named `map/memory`.

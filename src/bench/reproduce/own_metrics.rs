@@ -11,11 +11,11 @@ use crate::{
 pub(super) const NONE: &str = "\u{2013}";
 
 /// A run of a publication's experiment.
-pub(super) struct Ours<'r> {
+pub(super) struct OwnMetrics<'r> {
     pub run: &'r Run,
 }
 
-impl<'r> Ours<'r> {
+impl<'r> OwnMetrics<'r> {
     pub fn new(run: &'r Run) -> Self {
         Self { run }
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// One publication.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Facts {
+pub(super) struct Published {
     pub title: String,
     /// Where the figures stand.
     pub source: String,
@@ -32,7 +32,7 @@ pub(super) struct Table {
     pub rows: Vec<Vec<Option<String>>>,
 }
 
-impl Facts {
+impl Published {
     pub fn of(publication: Publication) -> serde_json::Result<Self> {
         serde_json::from_str(match publication {
             Publication::Kvbench => include_str!("facts/kvbench.json"),
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn every_table_is_whole_and_has_its_source() {
         for publication in Publication::ALL {
-            let facts = Facts::of(publication).unwrap();
+            let facts = Published::of(publication).unwrap();
             let texts = [&facts.title, &facts.source, &facts.date];
             assert!(texts.iter().all(|text| !text.is_empty()), "{publication:?}");
             assert!(!facts.tables.is_empty(), "{publication:?}");
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn figures_are_those_of_the_publications() {
         let figure = |publication, table: usize, row: &str, column: &str| {
-            Facts::of(publication).unwrap().tables[table].figure(row, column).map(str::to_owned)
+            Published::of(publication).unwrap().tables[table].figure(row, column).map(str::to_owned)
         };
         let kvbench = figure(Publication::Kvbench, 0, "redis | 256 | 256 | no | no", "SET/sec");
         assert_eq!(kvbench.as_deref(), Some("690607"));
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn published_times_follow_from_published_throughputs() {
         let strange = |publication, threads: fn(&str, &str) -> f64| {
-            let facts = Facts::of(publication).unwrap();
+            let facts = Published::of(publication).unwrap();
             let mut strange = Vec::new();
             for pair in facts.tables.chunks(2) {
                 for (row, column) in

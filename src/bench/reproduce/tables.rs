@@ -3,8 +3,8 @@
 use super::{
     bars,
     grid::Grid,
-    own_metrics::{NONE, Ours},
-    published::{Facts, Table},
+    own_metrics::{NONE, OwnMetrics},
+    published::{Published, Table},
 };
 use crate::{
     bench::result::{
@@ -75,18 +75,18 @@ impl Layout<'_> {
     }
 }
 
-fn rate(ours: &Ours<'_>, cell: &Cell) -> String {
+fn rate(ours: &OwnMetrics<'_>, cell: &Cell) -> String {
     ours.figure(Some(cell), |m| Some(m.throughput), |rate| format!("{rate:.0}"))
 }
 
 /// Elapsed time by operations, and by `divisor`.
-fn time(ours: &Ours<'_>, cell: &Cell, divisor: u32) -> String {
+fn time(ours: &OwnMetrics<'_>, cell: &Cell, divisor: u32) -> String {
     let each = |m: &Measurement| Some(1e9 / m.throughput / f64::from(divisor.max(1)));
     ours.figure(Some(cell), each, |ns| format!("{ns:.0}"))
 }
 
 /// smallnest's: throughputs and "time", not synced and synced, of two machines, with their charts.
-pub(super) fn smallnest(facts: &Facts, ours: &Ours<'_>) -> String {
+pub(super) fn smallnest(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     let rows = ["set", "get", "setmixed", "getmixed", "del"];
     let levels = [("nofsync", Fsync::No), ("fsync", Fsync::Always)]
         .map(|(word, fsync)| (word, Durability::Files(fsync)));
@@ -121,7 +121,7 @@ pub(super) fn smallnest(facts: &Facts, ours: &Ours<'_>) -> String {
 }
 
 /// XDAG's: throughputs and "time" of three machines, in two sizes.
-pub(super) fn xdag(facts: &Facts, ours: &Ours<'_>) -> String {
+pub(super) fn xdag(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     let tables = distinct(ours.cells().map(|cell| cell.table.as_str()));
     let mut text = String::new();
     for (place, ours_name) in tables.iter().enumerate() {
@@ -165,7 +165,7 @@ fn machine_of(table: &Table) -> &str {
 }
 
 /// redb's: times of its rows, and sizes.
-pub(super) fn redb(facts: &Facts, ours: &Ours<'_>) -> String {
+pub(super) fn redb(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     let Some(table) = facts.tables.first() else { return String::new() };
     let layout = Layout {
         heading: "",

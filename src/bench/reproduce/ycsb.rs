@@ -2,8 +2,8 @@
 
 use super::{
     grid::Grid,
-    own_metrics::{NONE, Ours},
-    published::{Facts, Table},
+    own_metrics::{NONE, OwnMetrics},
+    published::{Published, Table},
 };
 use crate::bench::result::{
     Cell, Operation,
@@ -11,7 +11,7 @@ use crate::bench::result::{
     number_format::{self, distinct},
 };
 
-pub(super) fn layout(facts: &Facts, ours: &Ours<'_>) -> String {
+pub(super) fn layout(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     let Some(published) = facts.tables.first() else { return String::new() };
     let tables = distinct(ours.cells().map(|cell| cell.table.as_str()));
     let mut text = format!("\nPublished: {}.\n", published.machine);
@@ -32,7 +32,7 @@ fn find<'c>(cells: &[&'c Cell], row: &str, column: &str) -> Option<&'c Cell> {
 }
 
 /// The workloads as they were published, and what was reached here.
-fn throughput(published: &Table, ours: &Ours<'_>, cells: &[&Cell]) -> Grid {
+fn throughput(published: &Table, ours: &OwnMetrics<'_>, cells: &[&Cell]) -> Grid {
     let columns = columns(cells);
     let words = published.columns.iter().map(|name| format!("{name}, published"));
     let heads =
@@ -50,7 +50,7 @@ fn throughput(published: &Table, ours: &Ours<'_>, cells: &[&Cell]) -> Grid {
 }
 
 /// By kind of operation.
-fn latency(ours: &Ours<'_>, cells: &[&Cell]) -> Grid {
+fn latency(ours: &OwnMetrics<'_>, cells: &[&Cell]) -> Grid {
     let columns = columns(cells);
     let heads = ["workload", "operation"].into_iter().chain(columns.iter().copied());
     let mut grid = Grid::new(2, heads.map(str::to_owned));

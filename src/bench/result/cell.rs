@@ -1,6 +1,6 @@
 //! What is measured: a target, and what it is made to do.
 
-use crate::engine::{Extent, Loss};
+use crate::engine::{Loss, LossClass};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -82,9 +82,9 @@ pub struct Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Loses {
     /// When the process is killed.
-    pub kill: Extent,
+    pub kill: LossClass,
     /// When the machine loses power.
-    pub power_cut: Extent,
+    pub power_cut: LossClass,
 }
 
 /// How operations reach the engine.
@@ -153,7 +153,7 @@ pub struct Workload {
     pub seed: u64,
     /// What the cell does in place of operations of `mix`, if anything.
     #[serde(default)]
-    pub step: Step,
+    pub step: CellKind,
     /// Whether keys are spread over all byte strings (a hash of their number) or lie in the order of
     /// their numbers.
     #[serde(default)]
@@ -170,7 +170,8 @@ fn all() -> f64 {
 /// What a cell does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Step {
+#[schemars(rename = "Step")]
+pub enum CellKind {
     /// Operations of the mix.
     #[default]
     Operations,

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 /// One figure of a measurement.
 #[derive(Debug)]
-pub struct Measure {
+pub struct Metric {
     /// Name for programs, with the unit: a column of the CSV.
     pub name: &'static str,
     /// Name for people.
@@ -62,7 +62,7 @@ impl Better {
     }
 }
 
-impl Measure {
+impl Metric {
     const fn new(
         name: &'static str,
         title: &'static str,
@@ -86,73 +86,73 @@ fn latency(measurement: &Measurement, value: f64) -> Option<f64> {
 }
 
 /// Operations each second.
-pub static THROUGHPUT: Measure =
-    Measure::new("throughput_per_second", "Throughput", Unit::PerSecond, true, |m| {
+pub static THROUGHPUT: Metric =
+    Metric::new("throughput_per_second", "Throughput", Unit::PerSecond, true, |m| {
         (m.throughput > 0.0).then_some(m.throughput)
     });
 /// Median latency.
-pub static P50: Measure =
-    Measure::new("p50_us", "Latency p50", Unit::Microseconds, true, |m| latency(m, m.latency.p50_us));
+pub static P50: Metric =
+    Metric::new("p50_us", "Latency p50", Unit::Microseconds, true, |m| latency(m, m.latency.p50_us));
 /// 99th percentile.
-pub static P99: Measure =
-    Measure::new("p99_us", "Latency p99", Unit::Microseconds, true, |m| latency(m, m.latency.p99_us));
+pub static P99: Metric =
+    Metric::new("p99_us", "Latency p99", Unit::Microseconds, true, |m| latency(m, m.latency.p99_us));
 /// Size on disk.
-pub static DISK: Measure = Measure::new("disk_bytes", "Disk", Unit::Bytes, true, |m| bytes(m.disk_bytes));
+pub static DISK: Metric = Metric::new("disk_bytes", "Disk", Unit::Bytes, true, |m| bytes(m.disk_bytes));
 /// Bytes written by byte asked for.
-pub static WRITE_AMPLIFICATION: Measure =
-    Measure::new("write_amplification", "Write amplification", Unit::Times, true, |m| m.write_amplification);
+pub static WRITE_AMPLIFICATION: Metric =
+    Metric::new("write_amplification", "Write amplification", Unit::Times, true, |m| m.write_amplification);
 /// Bytes on disk by byte alive.
-pub static SPACE_AMPLIFICATION: Measure =
-    Measure::new("space_amplification", "Space amplification", Unit::Times, true, |m| m.space_amplification);
+pub static SPACE_AMPLIFICATION: Metric =
+    Metric::new("space_amplification", "Space amplification", Unit::Times, true, |m| m.space_amplification);
 /// Largest resident memory.
-pub static MEMORY: Measure =
-    Measure::new("peak_memory_bytes", "Peak memory", Unit::Bytes, true, |m| bytes(m.peak_memory_bytes));
+pub static MEMORY: Metric =
+    Metric::new("peak_memory_bytes", "Peak memory", Unit::Bytes, true, |m| bytes(m.peak_memory_bytes));
 
 /// How long it took.
-pub static DURATION: Measure = Measure::new("seconds", "Duration", Unit::Seconds, false, |m| Some(m.seconds));
+pub static DURATION: Metric = Metric::new("seconds", "Duration", Unit::Seconds, false, |m| Some(m.seconds));
 
-static P999: Measure = Measure::new("p999_us", "Latency p99.9", Unit::Microseconds, true, |m| {
+static P999: Metric = Metric::new("p999_us", "Latency p99.9", Unit::Microseconds, true, |m| {
     // Of fewer operations it is the slowest one.
     (m.latency.count >= 1000).then_some(m.latency.p999_us)
 });
-static P9999: Measure =
-    Measure::new("p9999_us", "Latency p99.99", Unit::Microseconds, true, |m| m.latency.p9999_us);
-static CPU: Measure =
-    Measure::new("cpu_us_per_operation", "CPU time per operation", Unit::Microseconds, true, |m| {
+static P9999: Metric =
+    Metric::new("p9999_us", "Latency p99.99", Unit::Microseconds, true, |m| m.latency.p9999_us);
+static CPU: Metric =
+    Metric::new("cpu_us_per_operation", "CPU time per operation", Unit::Microseconds, true, |m| {
         m.cpu_us_per_operation
     });
-static MEAN: Measure =
-    Measure::new("mean_us", "Mean latency", Unit::Microseconds, false, |m| latency(m, m.latency.mean_us));
-static P90: Measure =
-    Measure::new("p90_us", "Latency p90", Unit::Microseconds, false, |m| latency(m, m.latency.p90_us));
-static MAX: Measure =
-    Measure::new("max_us", "Largest latency", Unit::Microseconds, false, |m| latency(m, m.latency.max_us));
-static WRITTEN: Measure =
-    Measure::new("written_bytes", "Written", Unit::Bytes, false, |m| bytes(m.written_bytes));
-static ANONYMOUS: Measure =
-    Measure::new("anonymous_bytes", "Memory without files", Unit::Bytes, false, |m| bytes(m.anonymous_bytes));
-static MAPPED: Measure =
-    Measure::new("mapped_bytes", "Mapped files", Unit::Bytes, false, |m| bytes(m.mapped_bytes));
-static DEVICE: Measure =
-    Measure::new("device_bytes", "Written to the device", Unit::Bytes, false, |m| bytes(m.device_bytes));
-static LIVE: Measure = Measure::new("live_bytes", "Disk before settling", Unit::Bytes, false, |m| {
+static MEAN: Metric =
+    Metric::new("mean_us", "Mean latency", Unit::Microseconds, false, |m| latency(m, m.latency.mean_us));
+static P90: Metric =
+    Metric::new("p90_us", "Latency p90", Unit::Microseconds, false, |m| latency(m, m.latency.p90_us));
+static MAX: Metric =
+    Metric::new("max_us", "Largest latency", Unit::Microseconds, false, |m| latency(m, m.latency.max_us));
+static WRITTEN: Metric =
+    Metric::new("written_bytes", "Written", Unit::Bytes, false, |m| bytes(m.written_bytes));
+static ANONYMOUS: Metric =
+    Metric::new("anonymous_bytes", "Memory without files", Unit::Bytes, false, |m| bytes(m.anonymous_bytes));
+static MAPPED: Metric =
+    Metric::new("mapped_bytes", "Mapped files", Unit::Bytes, false, |m| bytes(m.mapped_bytes));
+static DEVICE: Metric =
+    Metric::new("device_bytes", "Written to the device", Unit::Bytes, false, |m| bytes(m.device_bytes));
+static LIVE: Metric = Metric::new("live_bytes", "Disk before settling", Unit::Bytes, false, |m| {
     bytes(m.live_size.map(|size| size.used_bytes))
 });
-static CLOSED: Measure = Measure::new("closed_bytes", "Disk once closed", Unit::Bytes, false, |m| {
+static CLOSED: Metric = Metric::new("closed_bytes", "Disk once closed", Unit::Bytes, false, |m| {
     bytes(m.closed_size.map(|size| size.used_bytes))
 });
-static SETTLE: Measure =
-    Measure::new("settle_seconds", "Flush and compaction after the run", Unit::Seconds, false, |m| {
+static SETTLE: Metric =
+    Metric::new("settle_seconds", "Flush and compaction after the run", Unit::Seconds, false, |m| {
         m.settle_seconds
     });
-static LOAD: Measure = Measure::new("load_seconds", "Load", Unit::Seconds, true, |m| m.load_seconds);
-static CLOSE: Measure = Measure::new("close_seconds", "Close", Unit::Seconds, false, |m| m.close_seconds);
+static LOAD: Metric = Metric::new("load_seconds", "Load", Unit::Seconds, true, |m| m.load_seconds);
+static CLOSE: Metric = Metric::new("close_seconds", "Close", Unit::Seconds, false, |m| m.close_seconds);
 /// Time to open again what was closed.
-pub static REOPEN: Measure =
-    Measure::new("reopen_seconds", "Reopen", Unit::Seconds, true, |m| m.reopen_seconds);
+pub static REOPEN: Metric =
+    Metric::new("reopen_seconds", "Reopen", Unit::Seconds, true, |m| m.reopen_seconds);
 
 /// What a table shows of a cell before anything else.
-pub fn of_figure(figure: Figure) -> &'static Measure {
+pub fn of_figure(figure: Figure) -> &'static Metric {
     match figure {
         Figure::Throughput => &THROUGHPUT,
         Figure::Milliseconds => &DURATION,
@@ -161,7 +161,7 @@ pub fn of_figure(figure: Figure) -> &'static Measure {
 }
 
 /// All of them, in the order of the CSV.
-pub static ALL: [&Measure; 24] = [
+pub static METRICS: [&Metric; 24] = [
     &THROUGHPUT,
     &DURATION,
     &MEAN,

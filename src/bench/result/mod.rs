@@ -19,7 +19,7 @@ pub mod validity;
 pub mod work;
 
 pub use cell::{
-    Access, Cell, Commits, Figure, Loses, OPERATIONS, Operation, Order, Size, Step, Target, Workload,
+    Access, Cell, CellKind, Commits, Figure, Loses, OPERATIONS, Operation, Order, Size, Target, Workload,
 };
 pub use measurement::{FileSize, Latency, Measurement};
 use schemars::JsonSchema;

@@ -30,11 +30,12 @@ impl Job {
     /// Measures in this process.
     fn measure(&self) -> Vec<Report> {
         // What cannot be done is not tried: not even the keys are loaded for it.
-        let able = self.cells.iter().filter(|cell| ability::obstacle(cell).is_none()).cloned().collect();
+        let able =
+            self.cells.iter().filter(|cell| ability::unsupported_reason(cell).is_none()).cloned().collect();
         let mut outcomes = Self { cells: able, ..self.clone() }.outcomes();
         let mut report = |cell: &Cell| Report {
             cell: cell.id.clone(),
-            outcome: match ability::obstacle(cell) {
+            outcome: match ability::unsupported_reason(cell) {
                 Some(reason) => Outcome::Unsupported(reason),
                 None => outcomes.pop_front().unwrap_or_else(|| Outcome::Failed("not measured".into())),
             },

@@ -4,7 +4,7 @@ use super::{Error, check, jobs, verification, verified_at_most};
 use crate::{
     bench::{
         plan::options::Options,
-        result::{Access, Cell, Operation, Step, loss_class::Level, metric::Unit, number_format},
+        result::{Access, Cell, CellKind, Operation, loss_class::Level, metric::Unit, number_format},
     },
     engine::synthetic,
 };
@@ -84,9 +84,9 @@ fn seconds(cells: &[Cell], verified: u64) -> f64 {
 fn measured(cell: &Cell) -> f64 {
     let work = &cell.workload;
     let seconds = match (work.step, work.seconds, work.operations) {
-        (Step::Operations, Some(seconds), None) => seconds,
-        (Step::Operations, Some(seconds), Some(count)) => seconds.min(count as f64 / rate(cell)),
-        (Step::Operations, None, Some(count)) => count as f64 / rate(cell),
+        (CellKind::Operations, Some(seconds), None) => seconds,
+        (CellKind::Operations, Some(seconds), Some(count)) => seconds.min(count as f64 / rate(cell)),
+        (CellKind::Operations, None, Some(count)) => count as f64 / rate(cell),
         _ => 0.0,
     };
     if cell.together { 0.0 } else { seconds + work.warmup_seconds }

@@ -1,10 +1,10 @@
 //! Where a run takes place, as far as it can be known without asking anyone, and what makes its numbers
 //! doubtful.
 
-use super::{affinity, calibrated, cold, interference::Watch, over_wire::program_version, process::field};
+use super::{affinity, calibrated, cold, interference::CpuWatch, over_wire::program_version, process::field};
 use crate::{
     bench::{
-        plan::options::Conduct,
+        plan::options::RunConditions,
         result::{Access, Cell, Environment},
     },
     engine::synthetic,
@@ -23,7 +23,7 @@ const MANY_CORES: usize = 8;
 const SYNCS: usize = 50;
 
 /// The machine, and what the cells' directory is like.
-pub fn describe(directory: &Path, cells: &[Cell], conduct: &Conduct) -> Environment {
+pub fn describe(directory: &Path, cells: &[Cell], conduct: &RunConditions) -> Environment {
     let read = |path: &str| fs::read_to_string(path).ok();
     let line = |path: &str| read(path).map(|text| text.trim().to_owned());
     let mount =
@@ -112,7 +112,7 @@ fn fsync_us(path: &Path) -> io::Result<f64> {
 /// Whether others use the processors now. The load average is of the last minute, which may have been a run of ours.
 fn is_busy() -> bool {
     const BUSY: f64 = 0.1;
-    let watch = Watch::start();
+    let watch = CpuWatch::start();
     thread::sleep(Duration::from_millis(500));
     watch.end().is_none_or(|disturbance| disturbance.part() > BUSY)
 }

@@ -15,7 +15,7 @@ const IDLE: Duration = Duration::from_millis(100);
 
 /// Measures again while others take more than `limit`, a part of the processors that `measure` tells beside its
 /// outcome. Of three that are disturbed, the calmest.
-pub fn calmest<T>(limit: f64, mut measure: impl FnMut() -> (T, f64)) -> Option<T> {
+pub fn least_disturbed<T>(limit: f64, mut measure: impl FnMut() -> (T, f64)) -> Option<T> {
     /// A machine that is busy all the time is not waited for.
     const TIMES: usize = 3;
     let mut best: Option<(T, f64)> = None;
@@ -102,12 +102,12 @@ struct Processors {
 }
 
 /// Looks at the processors from one moment to another.
-pub struct Watch {
+pub struct CpuWatch {
     start: Instant,
     before: Option<Processors>,
 }
 
-impl Watch {
+impl CpuWatch {
     /// Starts now.
     pub fn start() -> Self {
         Self { before: processors(), start: Instant::now() }
@@ -187,7 +187,7 @@ mod tests {
             (&[0.5, 0.6, 0.7], 0.5, 3),
         ] {
             let mut left = parts.iter().copied();
-            let found = calmest(0.1, || left.next().map(|part| (part, part)).unwrap());
+            let found = least_disturbed(0.1, || left.next().map(|part| (part, part)).unwrap());
             assert_eq!((found, parts.len() - left.len()), (Some(kept), times), "{parts:?}");
         }
     }

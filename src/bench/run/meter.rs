@@ -3,7 +3,7 @@
 
 use super::{
     disk::Files,
-    process::{self, Memory, Usage},
+    process::{self, Memory, ProcessUsage},
 };
 use crate::bench::result::{Cell, FileSize, Measurement};
 use std::{
@@ -35,13 +35,13 @@ pub(super) struct Meter<'m> {
 
 /// The state at the begin of the measured time.
 struct Before {
-    usage: Usage,
+    usage: ProcessUsage,
     device_bytes: Option<u64>,
 }
 
 /// What was used, and left.
 #[derive(Debug)]
-pub(super) struct Used {
+pub(super) struct CellUsage {
     written_bytes: Option<u64>,
     device_bytes: Option<u64>,
     memory: Memory,
@@ -67,7 +67,7 @@ impl<'m> Meter<'m> {
 
     /// What the process has used. The first reading is that before the measured time: what the load and the
     /// warm-up have put off is done first, so that nobody inherits it. The second is that after it.
-    pub fn read(&self) -> Usage {
+    pub fn read(&self) -> ProcessUsage {
         let mut before = self.before.borrow_mut();
         if before.is_some() {
             let usage = self.usage();
@@ -88,7 +88,7 @@ impl<'m> Meter<'m> {
 
     /// Settles, and tells all of what was used since the first reading, the settling included: `after` is
     /// the difference of the two.
-    pub fn finish(self, after: &Usage) -> Result<Used, String> {
+    pub fn finish(self, after: &ProcessUsage) -> Result<CellUsage, String> {
         let begin = Instant::now();
         self.settle()?;
         let settle_seconds = begin.elapsed().as_secs_f64();
@@ -103,7 +103,7 @@ impl<'m> Meter<'m> {
             Some(now.saturating_sub(before.as_ref()?.device_bytes?))
         };
         let device_bytes = device();
-        Ok(Used {
+        Ok(CellUsage {
             written_bytes: written(since.written_bytes.filter(|_| counted), device_bytes),
             device_bytes,
             memory: after.memory.beyond(&self.base),
@@ -114,8 +114,8 @@ impl<'m> Meter<'m> {
         })
     }
 
-    fn usage(&self) -> Usage {
-        self.pid.map(Usage::of).unwrap_or_default()
+    fn usage(&self) -> ProcessUsage {
+        self.pid.map(ProcessUsage::of).unwrap_or_default()
     }
 
     fn settle(&self) -> Result<(), String> {
@@ -135,7 +135,7 @@ pub(super) fn settle(files: Option<&Files>, settle: Settle<'_>) -> Result<(), St
     files.map_or(Ok(()), Files::write_back).map_err(|error| format!("settling: syncfs: {error}"))
 }
 
-impl Used {
+impl CellUsage {
     /// Charges the cells with it. `alive` keys are there.
     pub fn charge(&self, measurements: &mut [Measurement], cells: &[Cell], alive: u64) {
         let user_bytes: u64 = measurements.iter().map(|measurement| measurement.user_bytes).sum();

@@ -25,7 +25,7 @@ pub mod verification;
 
 use crate::bench::{
     plan::{
-        options::{Conduct, Options},
+        options::{Options, RunConditions},
         suites::{self, Plan},
     },
     result::{
@@ -240,10 +240,10 @@ fn undisturbed(
     job: &Job,
     group: Option<&MemoryGroup>,
 ) -> (Vec<Report>, Option<Disturbance>) {
-    let Conduct { quiet_wait, foreign_limit, cpus, .. } = &options.conduct;
-    let measured = interference::calmest(foreign_limit.unwrap_or(f64::INFINITY), || {
+    let RunConditions { quiet_wait, foreign_limit, cpus, .. } = &options.conduct;
+    let measured = interference::least_disturbed(foreign_limit.unwrap_or(f64::INFINITY), || {
         interference::wait_for_disk(&options.directory, *quiet_wait);
-        let watch = options.target.is_none().then(interference::Watch::start);
+        let watch = options.target.is_none().then(interference::CpuWatch::start);
         let reports = job.run(cpus, group);
         let disturbance = watch.and_then(|watch| watch.end());
         let failed = reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)));
@@ -298,7 +298,7 @@ fn job(options: &Options, cells: &[Cell]) -> Job {
 }
 
 /// How many values are compared at the end.
-fn verified_at_most(conduct: &Conduct) -> u64 {
+fn verified_at_most(conduct: &RunConditions) -> u64 {
     match conduct.cold || conduct.memory_limit.is_some() {
         true => verification::MOST_FROM_DISK,
         false => verification::MOST,

@@ -14,7 +14,7 @@ pub struct Pace {
 
 /// Intended starts, evenly spaced.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Starts {
+pub struct MissedStarts {
     /// The first of them, in nanoseconds of the clock.
     pub first: f64,
     /// From one to the next.
@@ -43,11 +43,11 @@ impl Pace {
     }
 
     /// The intended starts before `end` that nobody has taken, at most `most`.
-    pub fn left(&self, end: u64, most: u64) -> Option<Starts> {
+    pub fn left(&self, end: u64, most: u64) -> Option<MissedStarts> {
         let interval = self.interval?;
         let count = ((end as f64 - self.next) / interval).ceil();
         let count = if count > 0.0 { (count as u64).min(most) } else { return None };
-        Some(Starts { first: self.next, interval, count })
+        Some(MissedStarts { first: self.next, interval, count })
     }
 
     /// Waits until `start`, asleep: what is spun would be charged to the engine as processor time.
@@ -80,7 +80,7 @@ mod tests {
         let mut pace = Pace::new(Some(1000.0), 0, 1, 2);
         assert_eq!((pace.next(9), pace.next(9)), (1_000_000, 3_000_000));
         let left = pace.left(10_000_000, u64::MAX).unwrap();
-        assert_eq!(left, Starts { first: 5e6, interval: 2e6, count: 3 });
+        assert_eq!(left, MissedStarts { first: 5e6, interval: 2e6, count: 3 });
         assert_eq!(pace.left(10_000_000, 2).map(|left| left.count), Some(2));
         assert_eq!(pace.left(5_000_000, u64::MAX), None);
         assert_eq!(Pace::new(None, 0, 0, 1).left(10, u64::MAX), None);

@@ -1,21 +1,24 @@
 //! What the threads of one workload have measured, as the numbers of its cell.
 
-use super::{process::Usage, recorder::Recorder};
+use super::{process::ProcessUsage, recorder::Recorder};
 use crate::bench::result::{Measurement, Workload};
 
 /// What was measured of one workload.
-pub struct Phase {
+pub struct PhaseResult {
     /// Sum over the threads.
     pub recorder: Recorder,
     /// Begin of the measured time, in nanoseconds of the recorder's clock.
     pub start: u64,
     /// What the process used in the measured time.
-    pub usage: Usage,
+    pub usage: ProcessUsage,
 }
 
-impl Phase {
+impl PhaseResult {
     /// The sum of what threads measured, each with the begin of its measured time.
-    pub(super) fn sum(parts: impl IntoIterator<Item = (u64, Recorder)>, usage: &Usage) -> Option<Self> {
+    pub(super) fn sum(
+        parts: impl IntoIterator<Item = (u64, Recorder)>,
+        usage: &ProcessUsage,
+    ) -> Option<Self> {
         let (start, recorder) = parts.into_iter().reduce(|(start, mut sum), (other, part)| {
             sum.add(&part);
             (start.min(other), sum)
@@ -25,7 +28,7 @@ impl Phase {
 
     /// The numbers of a phase, of `concurrent` that ran at the same time.
     pub fn measurement(self, workload: &Workload, concurrent: usize) -> Measurement {
-        let Phase { recorder, start, usage } = self;
+        let PhaseResult { recorder, start, usage } = self;
         let mut measurement = recorder.measurement(start);
         // Who of several used the processor, nobody knows.
         if concurrent == 1 && measurement.operations > 0 {
@@ -65,7 +68,7 @@ mod tests {
         let json = r#"{"name": "get", "mix": {"get": 1}, "keys": 1, "key_bytes": {"fixed": 1},
             "value_bytes": {"fixed": 1}, "order": "uniform", "threads": 1, "batch": 1, "seconds": 1.0,
             "operations": null, "warmup_seconds": 0, "rate": null, "scan_length": 1, "seed": 1}"#;
-        let phase = Phase { recorder, start: 0, usage: Usage::default() };
+        let phase = PhaseResult { recorder, start: 0, usage: ProcessUsage::default() };
         phase.measurement(&serde_json::from_str(json).unwrap(), 1).warnings
     }
 

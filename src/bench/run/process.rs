@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 /// What a process has used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct ProcessUsage {
     /// Processor time of all its threads, in nanoseconds.
     pub cpu_ns: Option<u64>,
     /// Bytes it caused to be written to storage. The kernel counts a page of a file when the process makes
@@ -42,7 +42,7 @@ pub(super) fn give_back_memory() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(super) fn give_back_memory() {}
 
-impl Usage {
+impl ProcessUsage {
     /// Of this process.
     pub fn of_self() -> Self {
         Self::of(std::process::id())
@@ -167,14 +167,14 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_process_knows_its_own_time_and_memory() {
-        let before = Usage::of_self();
+        let before = ProcessUsage::of_self();
         let begin = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
         let spent = || {
             let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
             std::time::Duration::from(now - begin).as_nanos() as u64
         };
         while spent() < 3_000_000 {}
-        let used = Usage::of_self().since(&before);
+        let used = ProcessUsage::of_self().since(&before);
         assert!(used.cpu_ns.unwrap() >= 3_000_000, "{used:?}");
         assert!(used.memory.anonymous.unwrap() > 0 && used.memory.peak >= used.memory.resident, "{used:?}");
     }

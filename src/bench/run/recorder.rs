@@ -1,6 +1,6 @@
 //! What one thread has measured, and the sum over all threads.
 
-use super::pace::Starts;
+use super::pace::MissedStarts;
 use crate::bench::result::{Latency, Measurement, OPERATIONS, Operation, histogram};
 use hdrhistogram::Histogram;
 use std::{collections::BTreeMap, time::Duration};
@@ -96,7 +96,7 @@ impl Recorder {
     /// Counts operations whose intended start came and that had not begun by the `end`: so long they had
     /// waited, at least.
     #[cold]
-    pub fn unstarted(&mut self, starts: Starts, end: u64) {
+    pub fn missed_starts(&mut self, starts: MissedStarts, end: u64) {
         // Of very many, those that are next to each other are recorded as one time.
         let steps = starts.count.min(100_000);
         for step in 0..steps {

@@ -1,6 +1,6 @@
 //! Every value that should be there, read once more and compared.
 
-use super::phase::Phase;
+use super::phase::PhaseResult;
 use crate::bench::result::Measurement;
 use std::fmt::Display;
 
@@ -21,7 +21,7 @@ pub(super) struct Verified {
 
 impl Verified {
     /// What the phases that read them have found.
-    pub fn of(phases: Vec<Phase>) -> Self {
+    pub fn of(phases: Vec<PhaseResult>) -> Self {
         let mut verified = Self::default();
         for phase in phases {
             let measurement = phase.recorder.measurement(phase.start);

@@ -4,7 +4,7 @@ use super::{
     percent_to_100,
     value_parsers::{cpus, not_negative},
 };
-use crate::bench::plan::options::{Conduct, Cpus, Preset};
+use crate::bench::plan::options::{Cpus, Preset, RunConditions};
 use bytesize::ByteSize;
 use clap::Args;
 
@@ -39,8 +39,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub fn conduct(&self) -> Conduct {
-        Conduct {
+    pub fn conduct(&self) -> RunConditions {
+        RunConditions {
             quiet_wait: self.quiet_wait,
             foreign_limit: Some(self.foreign).filter(|part| *part < 1.0),
             memory_limit: self.memory_limit.map(|size| size.as_u64()),

@@ -6,7 +6,7 @@ mod value_parsers;
 use super::value_parsers::CompressionWord;
 use crate::{
     bench::{
-        plan::options::{Custom, Durability, Foreign, Options, Suite},
+        plan::options::{CustomWorkload, Durability, ExternalServer, Options, Suite},
         result::{Commits, Order, Size, Target},
     },
     engine::{Compression, Fsync},
@@ -263,7 +263,7 @@ impl Bench {
             keys: self.keys,
             threads: self.threads,
             warmup_seconds: self.warm_up.unwrap_or(warmup_seconds),
-            warmup_asked: self.warm_up.is_some_and(|seconds| seconds > 0.0),
+            warmup_is_explicit: self.warm_up.is_some_and(|seconds| seconds > 0.0),
             rates: self.rate,
             repetitions: self.repetitions.unwrap_or(repetitions),
             seed: self.seed,
@@ -286,8 +286,8 @@ impl Bench {
 }
 
 impl WorkloadFlags {
-    fn custom(self) -> Custom {
-        Custom {
+    fn custom(self) -> CustomWorkload {
+        CustomWorkload {
             name: self.name,
             mix: self.mix.0,
             key_bytes: self.key_bytes,
@@ -301,8 +301,8 @@ impl WorkloadFlags {
 }
 
 impl WireFlags {
-    fn foreign(self) -> Option<Foreign> {
-        Some(Foreign {
+    fn foreign(self) -> Option<ExternalServer> {
+        Some(ExternalServer {
             address: self.target?,
             name: self.target_name,
             durability: self.target_fsync.map(Into::into),

@@ -31,19 +31,19 @@ use std::process::ExitCode;
 /// # }
 /// ```
 pub fn main(others: &'static [Kind]) -> ExitCode {
-    match engine::add(others) {
+    match engine::register(others) {
         Ok(()) => carry_out(),
-        Err(error) => report_error::tell(&error.into(), 1),
+        Err(error) => report_error::report_error(&error.into(), 1),
     }
 }
 
 fn carry_out() -> ExitCode {
-    file_limits::survive_large_files();
-    file_limits::join_free_memory();
+    file_limits::ignore_sigxfsz();
+    file_limits::disable_malloc_fastbins();
     engine::prepare();
     let cli = match Cli::read() {
         Ok(cli) => cli,
-        Err(error) => return report_error::tell(&error.into(), 2),
+        Err(error) => return report_error::report_error(&error.into(), 2),
     };
     let outcome = match cli.command {
         None => serve(cli.serve),
@@ -61,7 +61,7 @@ fn carry_out() -> ExitCode {
         #[cfg(feature = "bench")]
         Some(Command::ResultSchema) => print(&crate::bench::schema()),
         Some(Command::Stores { markdown: true }) => print(&list_stores::markdown()),
-        Some(Command::Stores { markdown: false }) => print(&list_stores::describe()),
+        Some(Command::Stores { markdown: false }) => print(&list_stores::list_text()),
         Some(Command::Commands) => print(&command::markdown()),
         #[cfg(feature = "manual")]
         Some(Command::Completions { shell }) => print(&crate::cli::completions(shell)),
@@ -77,10 +77,11 @@ fn carry_out() -> ExitCode {
         // 1 says that something got slower, so what went wrong needs another code.
         #[cfg(feature = "bench")]
         Some(Command::Compare(options)) => {
-            return measuring::compare(&options).unwrap_or_else(|error| report_error::tell(&error, 2));
+            return measuring::compare(&options)
+                .unwrap_or_else(|error| report_error::report_error(&error, 2));
         }
     };
-    outcome.map_or_else(|error| report_error::tell(&error, 1), |()| ExitCode::SUCCESS)
+    outcome.map_or_else(|error| report_error::report_error(&error, 1), |()| ExitCode::SUCCESS)
 }
 
 fn serve(options: Serve) -> anyhow::Result<()> {
@@ -88,7 +89,7 @@ fn serve(options: Serve) -> anyhow::Result<()> {
     let config = options.config();
     config.check()?;
     let access = server::Access::load(&config)?;
-    let files = file_limits::Files::reserve(&config)?;
+    let files = file_limits::FileLimits::reserve(&config)?;
     let name = config.kind.info.name;
     let engine = config.open(files.engine).with_context(|| format!("cannot open --store {name}"))?;
     let store = Store::new(engine, config.fsync).with_max_unsynced(config.max_unsynced);

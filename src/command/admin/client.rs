@@ -5,7 +5,7 @@ use crate::{
         error::{NOT_AN_INTEGER, SYNTAX_ERROR},
         help,
         refusal::{Subcommands, c_string, subcommand, wrong_shape},
-        server_state::{After, Context, Replies, Session},
+        server_state::{AfterReply, ReplyMode, ServerState, Session},
         spec::Spec,
         state::client_registry::Client,
         tracking::tracking,
@@ -50,7 +50,7 @@ const CLIENT: Subcommands = &[
 /// The text of an error reply.
 type Outcome = Result<(), Vec<u8>>;
 
-fn client(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
+fn client(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) {
     let Some(subcommand) = subcommand("client", CLIENT, args, reply) else { return };
     let outcome = match subcommand {
         "help" => {
@@ -68,7 +68,7 @@ fn client(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut 
             Ok(())
         }
         "caching" | "getredir" | "tracking" | "trackinginfo" => tracking(context, subcommand, args, reply),
-        _ => oneself(subcommand, session, args, reply),
+        _ => own_client(subcommand, session, args, reply),
     };
     if let Err(error) = outcome {
         reply.error(error);
@@ -76,7 +76,7 @@ fn client(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut 
 }
 
 /// What a connection asks and says about itself.
-fn oneself(subcommand: &str, session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+fn own_client(subcommand: &str, session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let client = session.client();
     match subcommand {
         "getname" => {
@@ -85,7 +85,7 @@ fn oneself(subcommand: &str, session: &mut Session, args: Args<'_>, reply: &mut 
         }
         "id" => reply.integer(client.id as i64),
         "info" => {
-            client.speaks(reply.protocol());
+            client.set_protocol(reply.protocol());
             reply.verbatim(&format!("{}\n", client.describe("client|info")));
         }
         "reply" => return replies(session, args, reply),
@@ -127,17 +127,17 @@ fn replies(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome 
     session.replies = match (&word[..], session.replies) {
         (b"on", _) => {
             reply.ok();
-            Replies::On
+            ReplyMode::On
         }
-        (b"off", _) | (b"skip", Replies::Off) => Replies::Off,
-        (b"skip", _) => Replies::SkipNext,
+        (b"off", _) | (b"skip", ReplyMode::Off) => ReplyMode::Off,
+        (b"skip", _) => ReplyMode::SkipNext,
         _ => return Err(syntax_error()),
     };
     Ok(())
 }
 
 /// CLIENT PAUSE milliseconds [WRITE|ALL].
-fn pause(context: &Context, args: Args<'_>, reply: &mut Reply) -> Outcome {
+fn pause(context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let all = match (args.len(), args.get(3).to_ascii_lowercase().as_slice()) {
         (3, _) | (4, b"all") => true,
         (4, b"write") => false,
@@ -185,7 +185,7 @@ fn is_normal(kind: &[u8]) -> Result<bool, Vec<u8>> {
 }
 
 /// CLIENT LIST [TYPE type | ID id ...].
-fn list(session: &Session, context: &Context, args: Args<'_>, reply: &mut Reply) -> Outcome {
+fn list(session: &Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let mut all = context.clients.all();
     let word = args.get(2).to_ascii_lowercase();
     match (&word[..], args.len()) {
@@ -202,7 +202,7 @@ fn list(session: &Session, context: &Context, args: Args<'_>, reply: &mut Reply)
         }
         _ => return Err(syntax_error()),
     }
-    session.client().speaks(reply.protocol());
+    session.client().set_protocol(reply.protocol());
     session.client().database.store(session.space.number().into(), Ordering::Relaxed);
     let line = |client: &Arc<Client>| {
         let own = client.id == session.client().id;
@@ -216,7 +216,7 @@ fn list(session: &Session, context: &Context, args: Args<'_>, reply: &mut Reply)
 
 /// What CLIENT KILL looks for.
 #[derive(Default)]
-struct Wanted<'a> {
+struct KillFilter<'a> {
     id: Option<u64>,
     normal: Option<bool>,
     peer: Option<&'a [u8]>,
@@ -224,7 +224,7 @@ struct Wanted<'a> {
     skip_me: bool,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> KillFilter<'a> {
     /// CLIENT KILL address | [ID id] [TYPE type] [ADDR address] [LADDR address] [USER name] [SKIPME yes|no].
     fn parse(args: Args<'a>) -> Result<Self, Vec<u8>> {
         if args.len() == 3 {
@@ -264,8 +264,8 @@ impl<'a> Wanted<'a> {
     }
 }
 
-fn kill(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let wanted = Wanted::parse(args)?;
+fn kill(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let wanted = KillFilter::parse(args)?;
     let own = session.client().id;
     let mut count = 0;
     for client in context.clients.all() {
@@ -275,7 +275,7 @@ fn kill(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut Re
         count += 1;
         if client.id == own {
             // It still gets its reply.
-            session.after = After::Close;
+            session.after = AfterReply::Close;
         } else {
             client.kill();
         }

@@ -5,7 +5,7 @@ use crate::{
         error::SYNTAX_ERROR,
         glob, help,
         refusal::{Subcommands, accepts, subcommand},
-        spec::{Action, Commands, NO_KEY, Spec},
+        spec::{CommandTable, Handler, NO_KEY, Spec},
         traits::{Traits, note},
     },
     resp::{Args, Reply},
@@ -15,7 +15,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[Spec::new(
     "command",
     -1,
     NO_KEY,
-    Action::Table(command),
+    Handler::Table(command),
     ("server", "2.8.13"),
     "Describe the commands.",
 )
@@ -31,7 +31,7 @@ const COMMAND: Subcommands = &[
     ("list", -2),
 ];
 
-fn command(commands: &Commands, args: Args<'_>, reply: &mut Reply) {
+fn command(commands: &CommandTable, args: Args<'_>, reply: &mut Reply) {
     if args.len() == 1 {
         return describe_all(commands, reply);
     }
@@ -54,7 +54,7 @@ fn command(commands: &Commands, args: Args<'_>, reply: &mut Reply) {
     }
 }
 
-fn describe_all(commands: &Commands, reply: &mut Reply) {
+fn describe_all(commands: &CommandTable, reply: &mut Reply) {
     reply.array(commands.rows().len());
     commands.rows().iter().for_each(|spec| Entry { spec, subcommand: None }.describe(reply));
 }
@@ -68,7 +68,7 @@ struct Entry {
 
 impl Entry {
     /// What is called `command` or `command|subcommand`.
-    fn named(commands: &Commands, name: &[u8]) -> Option<Self> {
+    fn named(commands: &CommandTable, name: &[u8]) -> Option<Self> {
         let mut words = name.split(|byte| *byte == b'|');
         let (spec, subcommand) = (commands.find(words.next()?)?, words.next());
         match (subcommand, words.next()) {
@@ -84,7 +84,7 @@ impl Entry {
     }
 
     /// What a request is that begins with `command` and `word`.
-    fn requested(commands: &Commands, command: &[u8], word: &[u8]) -> Option<Self> {
+    fn requested(commands: &CommandTable, command: &[u8], word: &[u8]) -> Option<Self> {
         let spec = commands.find(command)?;
         if spec.subcommands.is_empty() {
             return Some(Self { spec, subcommand: None });
@@ -93,7 +93,7 @@ impl Entry {
     }
 
     /// All of them, each followed by its subcommands.
-    fn all(commands: &Commands) -> impl Iterator<Item = Self> {
+    fn all(commands: &CommandTable) -> impl Iterator<Item = Self> {
         let rows = commands.rows().iter().copied();
         rows.flat_map(|spec| std::iter::once(Self { spec, subcommand: None }).chain(Self::below(spec)))
     }
@@ -197,7 +197,7 @@ fn search(name: &str, kind: &str, fields: &[(&str, i32)], reply: &mut Reply) {
     }
 }
 
-fn docs(commands: &Commands, args: Args<'_>, reply: &mut Reply) {
+fn docs(commands: &CommandTable, args: Args<'_>, reply: &mut Reply) {
     let wanted = match args.len() {
         2 => commands.rows().to_vec(),
         _ => args.from(2).filter_map(|name| commands.find(name)).collect(),
@@ -214,7 +214,7 @@ fn docs(commands: &Commands, args: Args<'_>, reply: &mut Reply) {
 }
 
 /// COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern].
-fn list(commands: &Commands, args: Args<'_>, reply: &mut Reply) {
+fn list(commands: &CommandTable, args: Args<'_>, reply: &mut Reply) {
     let (kind, wanted) = (args.get(3).to_ascii_lowercase(), args.get(4).to_ascii_lowercase());
     let is_wanted = |name: &str| match kind.as_slice() {
         b"pattern" => glob::matches(&wanted, name.as_bytes()),
@@ -267,7 +267,7 @@ impl<'a> Request<'a> {
 }
 
 /// COMMAND GETKEYS command argument ..., and the same with what happens to each key.
-fn get_keys(commands: &Commands, args: Args<'_>, reply: &mut Reply, with_flags: bool) {
+fn get_keys(commands: &CommandTable, args: Args<'_>, reply: &mut Reply, with_flags: bool) {
     let request = Request(args);
     let Some(entry) = Entry::requested(commands, request.word(0), request.word(1)) else {
         return reply.error("ERR Invalid command specified");

@@ -6,7 +6,7 @@ use crate::{
         error::{Error, SYNTAX_ERROR},
         glob, help,
         refusal::{Subcommands, c_string, subcommand},
-        server_state::Context,
+        server_state::ServerState,
         spec::Spec,
         state::password::Password,
     },
@@ -22,7 +22,7 @@ pub(in crate::command) const COMMANDS: &[Spec] =
 
 const CONFIG: Subcommands = &[("get", -3), ("help", 2), ("resetstat", 2), ("rewrite", 2), ("set", -4)];
 
-fn config(context: &Context, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+fn config(context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     match subcommand("config", CONFIG, args, reply) {
         Some("get") => get(context, args, reply),
         Some("help") => help::write("CONFIG", help::CONFIG, reply),
@@ -43,7 +43,7 @@ fn config(context: &Context, args: Args<'_>, reply: &mut Reply) -> Result<(), Er
     Ok(())
 }
 
-fn get(context: &Context, args: Args<'_>, reply: &mut Reply) {
+fn get(context: &ServerState, args: Args<'_>, reply: &mut Reply) {
     let live = LIVE.iter().map(|setting| (setting.name, setting.kind.get(context)));
     let fixed = context.settings.iter().map(|(name, value)| (*name, value.clone()));
     let mut found: Vec<_> = live.chain(fixed).collect();
@@ -76,23 +76,23 @@ struct Setting {
 /// What a setting's values are, and where it is kept.
 enum Kind {
     /// From the least to the most.
-    Number(i64, i64, fn(&Context) -> i64, fn(&Context, i64)),
+    Number(i64, i64, fn(&ServerState) -> i64, fn(&ServerState, i64)),
     /// The same, in bytes, with units.
-    Memory(i64, i64, fn(&Context) -> i64, fn(&Context, i64)),
+    Memory(i64, i64, fn(&ServerState) -> i64, fn(&ServerState, i64)),
     /// Yes or no.
-    YesNo(fn(&Context) -> bool, fn(&Context, bool)),
+    YesNo(fn(&ServerState) -> bool, fn(&ServerState, bool)),
     /// One of some words.
-    Word(&'static [&'static str], fn(&Context) -> &'static str, fn(&Context, &str)),
+    Word(&'static [&'static str], fn(&ServerState) -> &'static str, fn(&ServerState, &str)),
     /// The same, where the store may refuse one.
     Store(
         &'static [&'static str],
-        fn(&Context) -> &'static str,
-        fn(&Context, &str) -> Result<(), StoreError>,
+        fn(&ServerState) -> &'static str,
+        fn(&ServerState, &str) -> Result<(), StoreError>,
     ),
     /// Any text; it is not told again.
-    Secret(fn(&Context, &[u8])),
+    Secret(fn(&ServerState, &[u8])),
     /// `normal BYTES 0 0`.
-    Buffer(fn(&Context) -> i64, fn(&Context, i64)),
+    Buffer(fn(&ServerState) -> i64, fn(&ServerState, i64)),
 }
 
 const LIVE: &[Setting] = &[
@@ -110,8 +110,8 @@ const LIVE: &[Setting] = &[
     Setting {
         name: "client-output-buffer-limit",
         kind: Kind::Buffer(
-            |context| number(context.live.output.load(Relaxed)),
-            |context, bytes| context.live.output.store(size(bytes), Relaxed),
+            |context| number(context.live.output_buffer_limit.load(Relaxed)),
+            |context, bytes| context.live.output_buffer_limit.store(size(bytes), Relaxed),
         ),
     },
     Setting {
@@ -119,9 +119,9 @@ const LIVE: &[Setting] = &[
         kind: Kind::Memory(
             1 << 20,
             i64::MAX,
-            |context| number(context.live.query.load(Relaxed)),
+            |context| number(context.live.query_buffer_limit.load(Relaxed)),
             // What is to be more is this much, which CONFIG GET tells.
-            |context, bytes| context.live.query.store(size(bytes.min(MOST_QUERY)), Relaxed),
+            |context, bytes| context.live.query_buffer_limit.store(size(bytes.min(MOST_QUERY)), Relaxed),
         ),
     },
     Setting {
@@ -228,7 +228,7 @@ enum Value<'a> {
 }
 
 impl Kind {
-    fn get(&self, context: &Context) -> String {
+    fn get(&self, context: &ServerState) -> String {
         match self {
             Self::Number(.., get, _) | Self::Memory(.., get, _) => get(context).to_string(),
             Self::YesNo(get, _) => if get(context) { "yes" } else { "no" }.into(),
@@ -261,7 +261,7 @@ impl Kind {
         }
     }
 
-    fn set(&self, context: &Context, value: &Value<'_>) -> Result<(), StoreError> {
+    fn set(&self, context: &ServerState, value: &Value<'_>) -> Result<(), StoreError> {
         match (self, value) {
             (Self::Number(.., set) | Self::Memory(.., set) | Self::Buffer(_, set), Value::Number(number)) => {
                 set(context, *number);
@@ -285,7 +285,7 @@ fn within<'a>(least: i64, most: i64, number: i64) -> Result<Value<'a>, String> {
 
 /// All names are looked at before any value, all values before the first is set, and the store is asked before the
 /// others are.
-fn set(context: &Context, args: Args<'_>) -> Result<(), Vec<u8>> {
+fn set(context: &ServerState, args: Args<'_>) -> Result<(), Vec<u8>> {
     if args.len() % 2 == 1 {
         return Err(SYNTAX_ERROR.to_string().into());
     }
@@ -306,7 +306,7 @@ fn set(context: &Context, args: Args<'_>) -> Result<(), Vec<u8>> {
 }
 
 /// A setting that CONFIG SET names.
-enum Named<'a> {
+enum ConfigTarget<'a> {
     /// One that may change.
     Live(&'static Setting),
     /// One that Redis may change and kvbench may not: it may be told as it is. With the word that names it.
@@ -326,8 +326,8 @@ const FIXED: &[&str] = &[
     "tls-port",
 ];
 
-impl<'a> Named<'a> {
-    fn find(context: &'a Context, word: &'a [u8]) -> Result<Self, Vec<u8>> {
+impl<'a> ConfigTarget<'a> {
+    fn find(context: &'a ServerState, word: &'a [u8]) -> Result<Self, Vec<u8>> {
         let is_named = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         if let Some(setting) = LIVE.iter().find(|setting| is_named(setting.name)) {
             return Ok(Self::Live(setting));
@@ -356,10 +356,10 @@ fn immutable(word: &[u8]) -> Vec<u8> {
 }
 
 /// The settings that are to change, each once.
-fn named<'a>(context: &'a Context, args: Args<'a>) -> Result<Vec<Named<'a>>, Vec<u8>> {
-    let mut settings: Vec<Named<'_>> = Vec::new();
+fn named<'a>(context: &'a ServerState, args: Args<'a>) -> Result<Vec<ConfigTarget<'a>>, Vec<u8>> {
+    let mut settings: Vec<ConfigTarget<'_>> = Vec::new();
     for word in args.from(2).step_by(2) {
-        let named = Named::find(context, word)?;
+        let named = ConfigTarget::find(context, word)?;
         if settings.iter().any(|other| other.is(&named)) {
             return Err(failed(word, "duplicate parameter"));
         }
@@ -371,15 +371,19 @@ fn named<'a>(context: &'a Context, args: Args<'a>) -> Result<Vec<Named<'a>>, Vec
 type Change<'a> = (&'static Setting, Value<'a>);
 
 /// What is to be done for a setting; `None` for what is so already, and cannot be otherwise.
-fn change<'a>(context: &Context, named: &Named<'_>, text: &'a [u8]) -> Option<Result<Change<'a>, Vec<u8>>> {
+fn change<'a>(
+    context: &ServerState,
+    named: &ConfigTarget<'_>,
+    text: &'a [u8],
+) -> Option<Result<Change<'a>, Vec<u8>>> {
     match named {
-        Named::Live(setting) => Some(parse(context, setting, text).map(|value| (*setting, value))),
-        Named::Fixed(_, value) if text.eq_ignore_ascii_case(value.as_bytes()) => None,
-        Named::Fixed(word, _) => Some(Err(immutable(word))),
+        ConfigTarget::Live(setting) => Some(parse(context, setting, text).map(|value| (*setting, value))),
+        ConfigTarget::Fixed(_, value) if text.eq_ignore_ascii_case(value.as_bytes()) => None,
+        ConfigTarget::Fixed(word, _) => Some(Err(immutable(word))),
     }
 }
 
-fn parse<'a>(context: &Context, setting: &Setting, text: &'a [u8]) -> Result<Value<'a>, Vec<u8>> {
+fn parse<'a>(context: &ServerState, setting: &Setting, text: &'a [u8]) -> Result<Value<'a>, Vec<u8>> {
     let failed = |reason: &str| failed(setting.name.as_bytes(), reason);
     let value = setting.kind.parse(text).map_err(|reason| failed(&reason))?;
     let possible = context.live.possible_clients;
@@ -392,7 +396,7 @@ fn parse<'a>(context: &Context, setting: &Setting, text: &'a [u8]) -> Result<Val
 }
 
 /// The flag of a setting, and its value as the command line takes it.
-fn line(context: &Context, name: &str) -> Result<(&'static str, String), String> {
+fn line(context: &ServerState, name: &str) -> Result<(&'static str, String), String> {
     let Some(setting) = LIVE.iter().find(|setting| setting.name == name) else {
         return Err(format!("there is no setting {name}"));
     };
@@ -400,7 +404,7 @@ fn line(context: &Context, name: &str) -> Result<(&'static str, String), String>
     Ok(match (setting.name, value.as_str()) {
         ("appendfsync", _) => ("fsync", value),
         ("client-output-buffer-limit", _) => {
-            ("client-output-buffer-limit", context.live.output.load(Relaxed).to_string())
+            ("client-output-buffer-limit", context.live.output_buffer_limit.load(Relaxed).to_string())
         }
         ("loglevel", "debug") => ("log-level", "trace".into()),
         ("loglevel", "verbose") => ("log-level", "debug".into()),

@@ -4,7 +4,7 @@ use crate::{
     command::{
         error::SYNTAX_ERROR,
         refusal,
-        server_state::{After, Context, REDIS_VERSION, Replies, Session, client_name},
+        server_state::{AfterReply, REDIS_VERSION, ReplyMode, ServerState, Session, client_name},
         spec::{Spec, database},
     },
     resp::{Args, Protocol, Reply, parse_integer},
@@ -31,7 +31,7 @@ const HELLO_BEFORE_AUTH: &str = "NOAUTH HELLO must be called with the client alr
                                  the HELLO AUTH <user> <pass> option can be used to authenticate the client \
                                  and select the RESP protocol version at the same time";
 
-fn ping(_: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
+fn ping(_: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
     match args.len() {
         1 => reply.simple("PONG"),
         2 => reply.bulk(args.get(1)),
@@ -39,11 +39,11 @@ fn ping(_: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
     }
 }
 
-fn echo(_: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
+fn echo(_: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
     reply.bulk(args.get(1));
 }
 
-fn select(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
+fn select(session: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
     match database(args.get(1)) {
         Ok(space) => {
             session.space = space;
@@ -55,26 +55,26 @@ fn select(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply)
 
 /// RESET leaves nothing of what the connection was told but NO-EVICT. It is not answered itself when it is to be
 /// skipped.
-fn reset(session: &mut Session, context: &Context, _: Args<'_>, reply: &mut Reply) {
+fn reset(session: &mut Session, context: &ServerState, _: Args<'_>, reply: &mut Reply) {
     session.authenticated = context.live.password().is_none();
-    if session.replies != Replies::Skip {
-        session.replies = Replies::On;
+    if session.replies != ReplyMode::Skip {
+        session.replies = ReplyMode::On;
     }
     session.space = Database::default();
-    session.forget = true;
+    session.discard_transaction = true;
     session.stop_monitor();
     session.client().labels().name = Box::default();
     reply.set_protocol(Protocol::Resp2);
     reply.simple("RESET");
 }
 
-fn quit(session: &mut Session, _: &Context, _: Args<'_>, reply: &mut Reply) {
-    session.after = After::Close;
+fn quit(session: &mut Session, _: &ServerState, _: Args<'_>, reply: &mut Reply) {
+    session.after = AfterReply::Close;
     reply.ok();
 }
 
-/// AUTH [user] password. A wrong one takes nothing away from who had given the right one.
-fn auth(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
+/// `AUTH [user] password`. A wrong one takes nothing away from who had given the right one.
+fn auth(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) {
     let (user, password) = match args.len() {
         2 if context.live.password().is_none() => return reply.error(NO_PASSWORD),
         2 => (DEFAULT_USER, args.get(1)),
@@ -93,14 +93,14 @@ fn auth(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut Re
 const DEFAULT_USER: &[u8] = b"default";
 
 /// Without a password, any is right, as in Redis.
-fn is_right(context: &Context, user: &[u8], password: &[u8]) -> bool {
+fn is_right(context: &ServerState, user: &[u8], password: &[u8]) -> bool {
     let right = context.live.password().is_none_or(|right| right.matches(password));
     right && user == DEFAULT_USER
 }
 
 /// HELLO [version [AUTH user password] [SETNAME name]]. Each option takes effect at once, though a later one may be
 /// wrong; the protocol last.
-fn hello(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
+fn hello(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) {
     match greet(session, context, args) {
         Ok(protocol) => {
             protocol.into_iter().for_each(|protocol| reply.set_protocol(protocol));
@@ -111,7 +111,7 @@ fn hello(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut R
 }
 
 /// Does what HELLO asks for, and returns the protocol, if it is to change.
-fn greet(session: &mut Session, context: &Context, args: Args<'_>) -> Result<Option<Protocol>, Vec<u8>> {
+fn greet(session: &mut Session, context: &ServerState, args: Args<'_>) -> Result<Option<Protocol>, Vec<u8>> {
     let mut words = args.from(1);
     let protocol = words.next().map(version).transpose()?;
     while let Some(option) = words.next() {

@@ -4,7 +4,7 @@ use crate::{
     command::{
         error::Error,
         process,
-        server_state::{Context, REDIS_VERSION},
+        server_state::{REDIS_VERSION, ServerState},
         spec::Spec,
         state::stats::CommandTotal,
     },
@@ -21,7 +21,7 @@ pub(in crate::command) const COMMANDS: &[Spec] =
     &[Spec::query("info", -1, info, ("server", "1.0.0"), "Describe the server.")];
 
 /// Name, whether it is there when nobody asks for it, and what writes it.
-type Section = (&'static str, bool, fn(&Context, &mut Text) -> Result<(), Error>);
+type Section = (&'static str, bool, fn(&ServerState, &mut Text) -> Result<(), Error>);
 
 const SECTIONS: &[Section] = &[
     ("Server", true, server),
@@ -42,7 +42,7 @@ const SECTIONS: &[Section] = &[
     ("Keyspace", true, keyspace),
 ];
 
-fn info(context: &Context, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+fn info(context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     let words: Vec<Vec<u8>> = args.from(1).map(<[u8]>::to_ascii_lowercase).collect();
     let has = |word: &str| words.iter().any(|other| other == word.as_bytes());
     let (default, all) = (words.is_empty() || has("default"), has("all") || has("everything"));
@@ -99,7 +99,7 @@ fn human(bytes: u64) -> String {
     )
 }
 
-fn server(context: &Context, text: &mut Text) -> Result<(), Error> {
+fn server(context: &ServerState, text: &mut Text) -> Result<(), Error> {
     let uptime = context.started.elapsed();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let info = context.store.info();
@@ -124,7 +124,7 @@ fn server(context: &Context, text: &mut Text) -> Result<(), Error> {
     Ok(())
 }
 
-fn clients(context: &Context, text: &mut Text) -> Result<(), Error> {
+fn clients(context: &ServerState, text: &mut Text) -> Result<(), Error> {
     text.line("connected_clients", context.connections());
     text.line("cluster_connections", 0);
     text.line("maxclients", context.live.max_clients.load(Ordering::Relaxed));
@@ -132,7 +132,7 @@ fn clients(context: &Context, text: &mut Text) -> Result<(), Error> {
     Ok(())
 }
 
-fn memory(_: &Context, text: &mut Text) -> Result<(), Error> {
+fn memory(_: &ServerState, text: &mut Text) -> Result<(), Error> {
     let memory = process::memory();
     text.bytes("used_memory", memory.used);
     text.bytes("used_memory_rss", memory.resident);
@@ -157,7 +157,7 @@ fn memory(_: &Context, text: &mut Text) -> Result<(), Error> {
     Ok(())
 }
 
-fn persistence(context: &Context, text: &mut Text) -> Result<(), Error> {
+fn persistence(context: &ServerState, text: &mut Text) -> Result<(), Error> {
     let store = &context.store;
     let ok = if store.read_only_cause().is_some() { "err" } else { "ok" };
     text.none_of("loading async_loading rdb_bgsave_in_progress rdb_saves module_fork_in_progress");
@@ -180,7 +180,7 @@ fn persistence(context: &Context, text: &mut Text) -> Result<(), Error> {
 }
 
 /// How many clients shared a commit, and how long commits and syncs took.
-fn group_lines(context: &Context, text: &mut Text) {
+fn group_lines(context: &ServerState, text: &mut Text) {
     let groups = &context.groups;
     let (size, commit, sync) = (groups.size.counts(), groups.commit.counts(), groups.sync.counts());
     text.line("commits", commit.count());
@@ -196,7 +196,7 @@ fn group_lines(context: &Context, text: &mut Text) {
     }
 }
 
-fn stats(context: &Context, text: &mut Text) -> Result<(), Error> {
+fn stats(context: &ServerState, text: &mut Text) -> Result<(), Error> {
     let rates = context.rates();
     text.line("total_connections_received", context.total(|stats| &stats.accepted));
     text.line("total_commands_processed", context.total(|stats| &stats.commands));
@@ -225,7 +225,7 @@ fn stats(context: &Context, text: &mut Text) -> Result<(), Error> {
     Ok(())
 }
 
-fn replication(_: &Context, text: &mut Text) -> Result<(), Error> {
+fn replication(_: &ServerState, text: &mut Text) -> Result<(), Error> {
     text.line("role", "master");
     text.line("connected_slaves", 0);
     text.line("master_failover_state", "no-failover");
@@ -236,7 +236,7 @@ fn replication(_: &Context, text: &mut Text) -> Result<(), Error> {
     Ok(())
 }
 
-fn cpu(_: &Context, text: &mut Text) -> Result<(), Error> {
+fn cpu(_: &ServerState, text: &mut Text) -> Result<(), Error> {
     for (times, of) in [(process::processor(), ""), (process::processor_of_children(), "_children")] {
         if let Some((system, user)) = times {
             text.line(&format!("used_cpu_sys{of}"), format_args!("{:.6}", system.as_secs_f64()));
@@ -247,12 +247,12 @@ fn cpu(_: &Context, text: &mut Text) -> Result<(), Error> {
 }
 
 /// The commands that were used, and what was counted of each.
-fn used(context: &Context) -> impl Iterator<Item = (&str, CommandTotal)> {
+fn used(context: &ServerState) -> impl Iterator<Item = (&str, CommandTotal)> {
     let names = context.names.iter().map(String::as_str).enumerate();
     names.filter_map(|(index, name)| Some((name, context.command_total(index)?)))
 }
 
-fn command_stats(context: &Context, text: &mut Text) -> Result<(), Error> {
+fn command_stats(context: &ServerState, text: &mut Text) -> Result<(), Error> {
     for (name, total) in used(context) {
         let micros = total.nanos / 1000;
         let each = total.nanos as f64 / 1000.0 / total.calls.max(1) as f64;
@@ -264,14 +264,14 @@ fn command_stats(context: &Context, text: &mut Text) -> Result<(), Error> {
     Ok(())
 }
 
-fn error_stats(context: &Context, text: &mut Text) -> Result<(), Error> {
+fn error_stats(context: &ServerState, text: &mut Text) -> Result<(), Error> {
     for (code, count) in context.errors.counts() {
         text.write(format_args!("errorstat_{code}:count={count}\r\n"));
     }
     Ok(())
 }
 
-fn latency_stats(context: &Context, text: &mut Text) -> Result<(), Error> {
+fn latency_stats(context: &ServerState, text: &mut Text) -> Result<(), Error> {
     for (name, total) in used(context).filter(|(_, total)| total.calls > 0) {
         let micros = |percent| total.latency.percentile(percent) as f64 / 1000.0;
         let (p50, p99, p999) = (micros(50.0), micros(99.0), micros(99.9));
@@ -283,7 +283,7 @@ fn latency_stats(context: &Context, text: &mut Text) -> Result<(), Error> {
 }
 
 /// Counting is a scan on some engines, and clients ask INFO before they are ready: only what is known soon is told.
-fn keyspace(context: &Context, text: &mut Text) -> Result<(), Error> {
+fn keyspace(context: &ServerState, text: &mut Text) -> Result<(), Error> {
     // A count that fails is left out, so that the rest of INFO is shown.
     for (database, count) in context.store.key_counts().ok().flatten().unwrap_or_default() {
         let (keys, expires, left) = (count.keys, count.expires, count.mean_ttl_ms());

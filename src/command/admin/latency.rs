@@ -4,9 +4,9 @@ use crate::{
     command::{
         help,
         refusal::{Subcommands, c_string, subcommand},
-        server_state::{Context, Session},
+        server_state::{ServerState, Session},
         spec::Spec,
-        state::stats::{CommandTotal, Series, Spike, event},
+        state::stats::{CommandTotal, EventHistory, LatencySample, event},
         traits::Traits,
     },
     resp::{Args, Reply},
@@ -27,7 +27,7 @@ const LATENCY: Subcommands = &[
     ("reset", -2),
 ];
 
-fn latency(_: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
+fn latency(_: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) {
     match subcommand("latency", LATENCY, args, reply) {
         Some("doctor") => reply.verbatim(&doctor(context)),
         Some("graph") => graph(context, args.get(2), reply),
@@ -49,7 +49,7 @@ fn integer(number: u64, reply: &mut Reply) {
     reply.integer(i64::try_from(number).unwrap_or(i64::MAX));
 }
 
-fn history(context: &Context, event: &[u8], reply: &mut Reply) {
+fn history(context: &ServerState, event: &[u8], reply: &mut Reply) {
     let spikes = context.spikes.series(event).unwrap_or_default().spikes;
     reply.array(spikes.len());
     for spike in spikes {
@@ -59,7 +59,7 @@ fn history(context: &Context, event: &[u8], reply: &mut Reply) {
     }
 }
 
-fn latest(context: &Context, reply: &mut Reply) {
+fn latest(context: &ServerState, reply: &mut Reply) {
     let events = context.spikes.all();
     reply.array(events.len());
     for (event, series) in events {
@@ -75,7 +75,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-fn graph(context: &Context, event: &[u8], reply: &mut Reply) {
+fn graph(context: &ServerState, event: &[u8], reply: &mut Reply) {
     let Some(series) = context.spikes.series(event) else {
         return reply.error([b"ERR No samples available for event '", c_string(event), b"'"].concat());
     };
@@ -87,8 +87,8 @@ fn graph(context: &Context, event: &[u8], reply: &mut Reply) {
 const COLUMNS: usize = 80;
 
 /// Redis' picture: bars, and below each how long ago it was.
-fn drawn(event: &str, series: &Series, now: u64) -> String {
-    let spikes: Vec<Spike> = series.spikes.iter().copied().collect();
+fn drawn(event: &str, series: &EventHistory, now: u64) -> String {
+    let spikes: Vec<LatencySample> = series.spikes.iter().copied().collect();
     let (low, high) = range(&spikes);
     let worst = series.worst;
     let mut text = format!("{event} - high {high} ms, low {low} ms (all time high {worst} ms)\n");
@@ -104,12 +104,12 @@ fn drawn(event: &str, series: &Series, now: u64) -> String {
     text
 }
 
-fn range(spikes: &[Spike]) -> (u64, u64) {
+fn range(spikes: &[LatencySample]) -> (u64, u64) {
     let millis = || spikes.iter().map(|spike| spike.millis);
     (millis().min().unwrap_or_default(), millis().max().unwrap_or_default())
 }
 
-fn draw_bars(spikes: &[Spike], (low, high): (u64, u64), text: &mut String) {
+fn draw_bars(spikes: &[LatencySample], (low, high): (u64, u64), text: &mut String) {
     const ROWS: u64 = 4;
     /// Of the top of a bar, by how far it reaches into its row.
     const TOPS: [char; 3] = ['_', 'o', '#'];
@@ -127,7 +127,7 @@ fn draw_bars(spikes: &[Spike], (low, high): (u64, u64), text: &mut String) {
 }
 
 /// Each age reads downwards, below an empty line.
-fn draw_ages(spikes: &[Spike], now: u64, text: &mut String) {
+fn draw_ages(spikes: &[LatencySample], now: u64, text: &mut String) {
     let ages: Vec<String> = spikes.iter().map(|spike| age(now.saturating_sub(spike.time))).collect();
     text.push_str(&" ".repeat(spikes.len()));
     text.push('\n');
@@ -156,7 +156,7 @@ const SPIKES: &str = "Dave, I have observed latency spikes in this Redis instanc
     Dave?\n\n";
 
 /// In Redis' words; the advice is ours.
-fn doctor(context: &Context) -> String {
+fn doctor(context: &ServerState) -> String {
     let events = context.spikes.all();
     if events.is_empty() {
         let is_off = context.spikes.threshold.load(Ordering::Relaxed) == 0;
@@ -171,7 +171,7 @@ fn doctor(context: &Context) -> String {
     text
 }
 
-fn describe(number: usize, event: &str, series: &Series, text: &mut String) {
+fn describe(number: usize, event: &str, series: &EventHistory, text: &mut String) {
     let count = series.spikes.len() as u64;
     let millis = || series.spikes.iter().map(|spike| spike.millis);
     let mean = millis().sum::<u64>() / count.max(1);
@@ -217,7 +217,7 @@ pub fn of_command(name: &str) -> &'static str {
 
 /// LATENCY HISTOGRAM [command ...]: how many calls took no longer than so many microseconds. With `client`, its
 /// subcommands are told as well; what is asked for twice is told twice.
-fn histograms(context: &Context, args: Args<'_>, reply: &mut Reply) {
+fn histograms(context: &ServerState, args: Args<'_>, reply: &mut Reply) {
     let names = || context.names.iter().enumerate();
     let mut wanted: Vec<(usize, &String)> = names().collect();
     if args.len() > 2 {
@@ -240,7 +240,7 @@ fn histograms(context: &Context, args: Args<'_>, reply: &mut Reply) {
 /// Bounds below which nobody was since the last one are left out.
 fn histogram(total: &CommandTotal, reply: &mut Reply) {
     let mut last = 0;
-    let mut steps: Vec<(u64, u64)> = total.latency.by_power().collect();
+    let mut steps: Vec<(u64, u64)> = total.latency.cumulative_buckets().collect();
     steps.retain(|(_, count)| std::mem::replace(&mut last, *count) < *count);
     reply.map(2);
     reply.bulk(b"calls");
@@ -267,8 +267,8 @@ mod tests {
     #[test]
     fn a_graph_is_drawn_as_by_redis() {
         let spikes = [(568, 100), (569, 231), (570, 300), (572, 400), (573, 103)];
-        let spikes = spikes.map(|(time, millis)| Spike { time, millis });
-        let series = Series { spikes: spikes.into(), worst: 400 };
+        let spikes = spikes.map(|(time, millis)| LatencySample { time, millis });
+        let series = EventHistory { spikes: spikes.into(), worst: 400 };
         let head = "command - high 400 ms, low 100 ms (all time high 400 ms)";
         let bars = "   # \n  #| \n #|| \n_|||_\n     \n65421\nsssss";
         assert_eq!(drawn("command", &series, 574), format!("{head}\n{}\n{bars}\n", "-".repeat(80)));

@@ -6,7 +6,7 @@ use crate::{
         help,
         process::{self, Memory},
         refusal::{Subcommands, subcommand},
-        spec::{Action, Spec},
+        spec::{Handler, Spec},
     },
     resp::{Args, Reply, parse_integer},
     store::Keyspace,
@@ -16,7 +16,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[Spec::new(
     "memory",
     -2,
     (2, 2, 1),
-    Action::Keys(memory),
+    Handler::Keys(memory),
     ("server", "4.0.0"),
     "Tell the length of a key and its value together, or what the server takes.",
 )

@@ -5,9 +5,9 @@ use crate::{
         error::NOT_AN_INTEGER,
         help,
         refusal::{Subcommands, subcommand, wrong_shape},
-        server_state::{Context, REDIS_VERSION, Session, Wait},
+        server_state::{REDIS_VERSION, ServerState, Session, WaitRequest},
         spec::Spec,
-        state::stats::Slow,
+        state::stats::SlowLogEntry,
     },
     resp::{Args, Reply, parse_integer},
 };
@@ -30,7 +30,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
 
 const SLOWLOG: Subcommands = &[("get", -2), ("help", 2), ("len", 2), ("reset", 2)];
 
-fn slowlog(_: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
+fn slowlog(_: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) {
     match subcommand("slowlog", SLOWLOG, args, reply) {
         Some("get") if args.len() > 3 => reply.error(wrong_shape("slowlog", args)),
         Some("get") => match count(args) {
@@ -58,7 +58,7 @@ fn count(args: Args<'_>) -> Option<Option<usize>> {
     }
 }
 
-fn slow_entries(entries: &[Slow], reply: &mut Reply) {
+fn slow_entries(entries: &[SlowLogEntry], reply: &mut Reply) {
     reply.array(entries.len());
     for slow in entries {
         reply.array(6);
@@ -73,7 +73,7 @@ fn slow_entries(entries: &[Slow], reply: &mut Reply) {
 }
 
 /// Who monitors already gets no second answer, as in Redis.
-fn monitor(session: &mut Session, context: &Context, _: Args<'_>, reply: &mut Reply) {
+fn monitor(session: &mut Session, context: &ServerState, _: Args<'_>, reply: &mut Reply) {
     if session.client().is_executing() {
         return reply.error("ERR MONITOR isn't allowed for DENY BLOCKING client");
     }
@@ -86,7 +86,7 @@ fn monitor(session: &mut Session, context: &Context, _: Args<'_>, reply: &mut Re
 
 /// WAIT replicas milliseconds. Without replicas it can only wait; 0 milliseconds are not for ever here, or the client
 /// would never come back.
-fn wait(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
+fn wait(session: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
     let Some(replicas) = parse_integer(args.get(1)) else { return reply.error(NOT_AN_INTEGER.to_string()) };
     let time = match milliseconds(args.get(2)) {
         Ok(time) => time,
@@ -94,7 +94,7 @@ fn wait(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
     };
     // A transaction does not wait, as in Redis.
     if replicas > 0 && !session.client().is_executing() {
-        session.wait = Some(Wait { time, sync: false, for_replicas: true });
+        session.wait = Some(WaitRequest { time, sync: false, for_replicas: true });
     }
     reply.integer(0);
 }
@@ -106,22 +106,22 @@ fn milliseconds(word: &[u8]) -> Result<Duration, &'static str> {
 
 /// WAITAOF local replicas milliseconds, of Redis 7.2: how many have synced what the client wrote. The server does so
 /// at once, whatever the policy.
-fn waitaof(session: &mut Session, context: &Context, args: Args<'_>, reply: &mut Reply) {
+fn waitaof(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) {
     match waitaof_arguments(context, args) {
         Ok((local, replicas, time)) => {
             let is_synced = context.store.is_synced();
             let waits = local && !is_synced || replicas;
             if waits && !session.client().is_executing() {
-                session.wait = Some(Wait { time, sync: local && !is_synced, for_replicas: replicas });
+                session.wait = Some(WaitRequest { time, sync: local && !is_synced, for_replicas: replicas });
             }
-            Wait::answer(is_synced, reply);
+            WaitRequest::answer(is_synced, reply);
         }
         Err(error) => reply.error(error),
     }
 }
 
 /// Whether this server and whether replicas are to have synced, and for how long to wait.
-fn waitaof_arguments(context: &Context, args: Args<'_>) -> Result<(bool, bool, Duration), &'static str> {
+fn waitaof_arguments(context: &ServerState, args: Args<'_>) -> Result<(bool, bool, Duration), &'static str> {
     let local = match parse_integer(args.get(1)).ok_or("ERR value is not an integer or out of range")? {
         number @ (0 | 1) => number == 1,
         _ => return Err("ERR value is out of range, value must between 0 and 1"),
@@ -136,7 +136,7 @@ fn waitaof_arguments(context: &Context, args: Args<'_>) -> Result<(bool, bool, D
 }
 
 /// Seconds since 1970, and microseconds.
-fn time(_: &mut Session, _: &Context, _: Args<'_>, reply: &mut Reply) {
+fn time(_: &mut Session, _: &ServerState, _: Args<'_>, reply: &mut Reply) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     reply.array(2);
     reply.bulk(now.as_secs().to_string().as_bytes());
@@ -144,7 +144,7 @@ fn time(_: &mut Session, _: &Context, _: Args<'_>, reply: &mut Reply) {
 }
 
 /// LOLWUT [VERSION version]: as Redis 7 answers, which draws nothing.
-fn lolwut(_: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
+fn lolwut(_: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
     if args.len() >= 3 && args.get(1).eq_ignore_ascii_case(b"version") && parse_integer(args.get(2)).is_none()
     {
         return reply.error(NOT_AN_INTEGER.to_string());

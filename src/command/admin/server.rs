@@ -5,7 +5,7 @@ use crate::{
         error::{Error, SYNTAX_ERROR},
         help,
         refusal::{Subcommands, subcommand},
-        server_state::{After, Context, Session},
+        server_state::{AfterReply, ServerState, Session},
         spec::Spec,
     },
     resp::{Args, Reply},
@@ -35,7 +35,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
 
 const DEBUG: Subcommands = &[("help", 2), ("settle", 2), ("sleep", 3)];
 
-fn bgrewriteaof(context: &Context, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+fn bgrewriteaof(context: &ServerState, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     context.store.rewrite()?;
     reply.simple("Background append only file rewriting started");
     Ok(())
@@ -43,7 +43,7 @@ fn bgrewriteaof(context: &Context, _: Args<'_>, reply: &mut Reply) -> Result<(),
 
 /// DEBUG SETTLE answers when nothing that was written is left to be flushed, compacted or synced. DEBUG SLEEP seconds
 /// keeps only its own connection waiting.
-fn debug(context: &Context, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+fn debug(context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     match subcommand("debug", DEBUG, args, reply) {
         Some("help") => {
             help::write("DEBUG", help::DEBUG, reply);
@@ -63,7 +63,7 @@ fn debug(context: &Context, args: Args<'_>, reply: &mut Reply) -> Result<(), Err
 
 /// SAVE and NOSAVE ask about snapshots, NOW and FORCE about replicas; there are neither. Nothing that ABORT could stop
 /// takes long enough.
-fn shutdown(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Reply) {
+fn shutdown(session: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
     let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
     let has = |name: &str| args.from(1).any(|word| is(word, name));
     let aborts = |word: &[u8]| is(word, "abort");
@@ -72,6 +72,6 @@ fn shutdown(session: &mut Session, _: &Context, args: Args<'_>, reply: &mut Repl
     match fits && !(has("save") && has("nosave")) {
         false => reply.error(SYNTAX_ERROR.to_string()),
         true if has("abort") => reply.error("ERR No shutdown in progress."),
-        true => session.after = After::Shutdown,
+        true => session.after = AfterReply::Shutdown,
     }
 }

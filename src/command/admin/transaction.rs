@@ -1,6 +1,6 @@
 //! MULTI and what belongs to it. The connection carries these out.
 
-use crate::command::spec::{ALL_KEYS, Action, NO_KEY, Spec, Transaction};
+use crate::command::spec::{ALL_KEYS, Handler, NO_KEY, Spec, Transaction};
 
 const GROUP: &str = "transactions";
 
@@ -9,7 +9,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
         "multi",
         1,
         NO_KEY,
-        Action::Transaction(Transaction::Multi),
+        Handler::Transaction(Transaction::Multi),
         (GROUP, "1.2.0"),
         "Begin a transaction: what follows is queued.",
     ),
@@ -17,7 +17,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
         "exec",
         1,
         NO_KEY,
-        Action::Transaction(Transaction::Exec),
+        Handler::Transaction(Transaction::Exec),
         (GROUP, "1.2.0"),
         "Carry out what was queued, in one commit.",
     ),
@@ -25,7 +25,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
         "discard",
         1,
         NO_KEY,
-        Action::Transaction(Transaction::Discard),
+        Handler::Transaction(Transaction::Discard),
         (GROUP, "2.0.0"),
         "Forget what was queued.",
     ),
@@ -33,7 +33,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
         "watch",
         -2,
         ALL_KEYS,
-        Action::Transaction(Transaction::Watch),
+        Handler::Transaction(Transaction::Watch),
         (GROUP, "2.2.0"),
         "Make the next EXEC do nothing if one of these keys changes.",
     ),
@@ -41,7 +41,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
         "unwatch",
         1,
         NO_KEY,
-        Action::Transaction(Transaction::Unwatch),
+        Handler::Transaction(Transaction::Unwatch),
         (GROUP, "2.2.0"),
         "Forget the keys of WATCH.",
     ),

@@ -5,7 +5,7 @@ use crate::{
         error::{Error, SYNTAX_ERROR},
         help,
         refusal::{Subcommands, subcommand},
-        spec::{ALL_KEYS, Action, Keys, ONE_KEY, Read, Spec, TWO_KEYS, Write, database},
+        spec::{ALL_KEYS, Handler, Keys, ONE_KEY, Read, Spec, TWO_KEYS, Write, database},
     },
     resp::{Args, Reply, parse_integer},
     store::{Entry, Keyspace, Txn},
@@ -80,7 +80,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
         "object",
         -2,
         SECOND,
-        Action::Keys(object),
+        Handler::Keys(object),
         (GROUP, "2.2.3"),
         "Return the encoding that Redis would use for a value.",
     )

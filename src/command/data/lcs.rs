@@ -3,7 +3,7 @@
 use crate::{
     command::{
         error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
-        spec::{Action, MAX_STRING, Spec, TWO_KEYS},
+        spec::{Handler, MAX_STRING, Spec, TWO_KEYS},
     },
     resp::{Args, Reply, parse_integer},
     store::Keyspace,
@@ -13,7 +13,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[Spec::new(
     "lcs",
     -3,
     TWO_KEYS,
-    Action::Keys(lcs),
+    Handler::Keys(lcs),
     ("string", "7.0.0"),
     "Find the longest common subsequence of two values.",
 )];

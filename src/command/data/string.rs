@@ -91,7 +91,7 @@ fn strlen(_: Args<'_>, value: Option<&[u8]>, reply: &mut Reply) {
 
 /// Which keys are set.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Which {
+enum SetCondition {
     #[default]
     All,
     New,
@@ -100,7 +100,7 @@ enum Which {
 
 /// What becomes of the deadline.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Expire<'a> {
+enum SetExpiry<'a> {
     /// SET takes it away, GETEX leaves it.
     #[default]
     Unsaid,
@@ -114,7 +114,7 @@ enum Expire<'a> {
     },
 }
 
-impl Expire<'_> {
+impl SetExpiry<'_> {
     /// The deadline, in milliseconds since 1970.
     fn deadline(self, command: &[u8], now: impl FnOnce() -> u64) -> Result<u64, Error> {
         let Self::At { number, unit, relative } = self else { return Ok(0) };
@@ -128,13 +128,13 @@ impl Expire<'_> {
 
 /// The options of SET and GETEX.
 #[derive(Default)]
-struct Options<'a> {
-    which: Which,
+struct SetOptions<'a> {
+    which: SetCondition,
     get: bool,
-    expire: Expire<'a>,
+    expire: SetExpiry<'a>,
 }
 
-impl<'a> Options<'a> {
+impl<'a> SetOptions<'a> {
     fn parse(args: Args<'a>, first: usize, is_set: bool) -> Result<Self, Error> {
         let mut options = Self::default();
         let mut words = args.from(first);
@@ -144,20 +144,30 @@ impl<'a> Options<'a> {
             name.copy_from_slice(word);
             name.make_ascii_lowercase();
             match (&*name, options.expire) {
-                (b"nx", _) if is_set && options.which != Which::Old => options.which = Which::New,
-                (b"xx", _) if is_set && options.which != Which::New => options.which = Which::Old,
+                (b"nx", _) if is_set && options.which != SetCondition::Old => {
+                    options.which = SetCondition::New
+                }
+                (b"xx", _) if is_set && options.which != SetCondition::New => {
+                    options.which = SetCondition::Old
+                }
                 (b"get", _) if is_set => options.get = true,
-                (b"keepttl", Expire::Unsaid | Expire::Keep) if is_set => options.expire = Expire::Keep,
-                (b"persist", Expire::Unsaid | Expire::Persist) if !is_set => options.expire = Expire::Persist,
+                (b"keepttl", SetExpiry::Unsaid | SetExpiry::Keep) if is_set => {
+                    options.expire = SetExpiry::Keep
+                }
+                (b"persist", SetExpiry::Unsaid | SetExpiry::Persist) if !is_set => {
+                    options.expire = SetExpiry::Persist
+                }
                 (b"ex" | b"px" | b"exat" | b"pxat", expire) => {
                     let (unit, relative) = (if name.starts_with(b"e") { 1000 } else { 1 }, name.len() == 2);
                     let is_other = match expire {
-                        Expire::Unsaid => false,
-                        Expire::Keep | Expire::Persist => true,
-                        Expire::At { unit: before, relative: was, .. } => (before, was) != (unit, relative),
+                        SetExpiry::Unsaid => false,
+                        SetExpiry::Keep | SetExpiry::Persist => true,
+                        SetExpiry::At { unit: before, relative: was, .. } => {
+                            (before, was) != (unit, relative)
+                        }
                     };
                     let number = words.next().filter(|_| !is_other).ok_or(SYNTAX_ERROR)?;
-                    options.expire = Expire::At { number, unit, relative };
+                    options.expire = SetExpiry::At { number, unit, relative };
                 }
                 _ => return Err(SYNTAX_ERROR),
             }
@@ -172,13 +182,13 @@ fn set<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), E
         reply.ok();
         return Ok(());
     }
-    set_as(Options::parse(args, 3, true)?, args, txn, reply)
+    set_as(SetOptions::parse(args, 3, true)?, args, txn, reply)
 }
 
 /// SET with options.
 #[cold]
 fn set_as<'g>(
-    options: Options<'g>,
+    options: SetOptions<'g>,
     args: Args<'g>,
     txn: &mut Txn<'g>,
     reply: &mut Reply,
@@ -187,7 +197,7 @@ fn set_as<'g>(
     let mut deadline = options.expire.deadline(b"set", || txn.now())?;
     txn.check_key(key)?;
     let start = reply.len();
-    if options.which != Which::All || options.get || options.expire == Expire::Keep {
+    if options.which != SetCondition::All || options.get || options.expire == SetExpiry::Keep {
         let old = txn.entry(key, |old| {
             if options.get {
                 reply.bulk_or_null(old.map(|old| old.value));
@@ -196,19 +206,21 @@ fn set_as<'g>(
         });
         let old = match old {
             // NX and XX only ask whether the key exists.
-            Err(error) if error.is_unreadable_value() && !options.get && options.expire != Expire::Keep => {
+            Err(error)
+                if error.is_unreadable_value() && !options.get && options.expire != SetExpiry::Keep =>
+            {
                 Some(0)
             }
             old => old?,
         };
-        let excluded = if old.is_some() { Which::New } else { Which::Old };
+        let excluded = if old.is_some() { SetCondition::New } else { SetCondition::Old };
         if options.which == excluded {
             if !options.get {
                 reply.null();
             }
             return Ok(());
         }
-        if options.expire == Expire::Keep {
+        if options.expire == SetExpiry::Keep {
             deadline = old.unwrap_or(0);
         }
     }
@@ -254,7 +266,7 @@ fn set_for<'g>(
     txn: &mut Txn<'g>,
     reply: &mut Reply,
 ) -> Result<(), Error> {
-    let expire = Expire::At { number: args.get(2), unit, relative: true };
+    let expire = SetExpiry::At { number: args.get(2), unit, relative: true };
     let deadline = expire.deadline(command, || txn.now())?;
     txn.put_with_expiration(args.get(1), args.get(3), deadline)?;
     reply.ok();
@@ -282,17 +294,17 @@ fn getdel<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<()
 }
 
 fn getex<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
-    let (key, options) = (args.get(1), Options::parse(args, 2, false)?);
+    let (key, options) = (args.get(1), SetOptions::parse(args, 2, false)?);
     let copy = |entry: Entry<'_>| (entry.value.to_vec(), entry.deadline);
-    let is_change = options.expire != Expire::Unsaid;
+    let is_change = options.expire != SetExpiry::Unsaid;
     let old = txn.entry(key, |entry| {
         reply.bulk_or_null(entry.map(|entry| entry.value));
         entry.filter(|_| is_change).map(copy)
     })?;
     let Some((value, deadline)) = old else { return Ok(()) };
     match options.expire {
-        Expire::Persist if deadline > 0 => txn.put(key, txn.copy_to_arena(&value))?,
-        Expire::At { relative, .. } => {
+        SetExpiry::Persist if deadline > 0 => txn.put(key, txn.copy_to_arena(&value))?,
+        SetExpiry::At { relative, .. } => {
             let deadline = options.expire.deadline(b"getex", || txn.now())?;
             if !relative && deadline <= txn.now() {
                 txn.delete(key)?;

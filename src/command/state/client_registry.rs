@@ -70,7 +70,7 @@ impl Client {
     }
 
     /// Notes how many requests its transaction has; `None` without one.
-    pub fn queues(&self, requests: Option<usize>) {
+    pub fn set_queued(&self, requests: Option<usize>) {
         let queued = requests.map_or(-1, |requests| i64::try_from(requests).unwrap_or(i64::MAX));
         self.queued.store(queued, Ordering::Relaxed);
     }
@@ -81,7 +81,7 @@ impl Client {
     }
 
     /// Notes the protocol it has chosen.
-    pub fn speaks(&self, protocol: Protocol) {
+    pub fn set_protocol(&self, protocol: Protocol) {
         self.protocol.store(protocol.number() as u8, Ordering::Relaxed);
     }
 
@@ -151,11 +151,11 @@ impl Client {
 
 /// The connections that are open.
 #[derive(Debug, Default)]
-pub struct Clients(Mutex<BTreeMap<u64, Arc<Client>>>);
+pub struct ClientRegistry(Mutex<BTreeMap<u64, Arc<Client>>>);
 
-impl Clients {
+impl ClientRegistry {
     /// Adds a connection between two addresses.
-    pub fn enter(self: &Arc<Self>, id: u64, peer: Box<str>, local: Box<str>) -> Member {
+    pub fn enter(self: &Arc<Self>, id: u64, peer: Box<str>, local: Box<str>) -> ClientRegistration {
         let client = Arc::new(Client {
             id,
             peer,
@@ -173,7 +173,7 @@ impl Clients {
             waker: OnceLock::new(),
         });
         self.lock().insert(id, client.clone());
-        Member { client, clients: self.clone() }
+        ClientRegistration { client, clients: self.clone() }
     }
 
     /// All of them, the oldest first.
@@ -193,13 +193,13 @@ impl Clients {
 
 /// A connection in the list for as long as this lives.
 #[derive(Debug)]
-pub struct Member {
+pub struct ClientRegistration {
     /// What others see of it.
     pub client: Arc<Client>,
-    clients: Arc<Clients>,
+    clients: Arc<ClientRegistry>,
 }
 
-impl Drop for Member {
+impl Drop for ClientRegistration {
     fn drop(&mut self) {
         self.clients.lock().remove(&self.client.id);
     }

@@ -51,7 +51,7 @@ impl Histogram {
     }
 
     /// Adds what it holds to `counts`.
-    pub fn add_to(&self, counts: &mut Counts) {
+    pub fn add_to(&self, counts: &mut HistogramSnapshot) {
         for (total, bucket) in counts.buckets.iter_mut().zip(&self.buckets) {
             *total += bucket.load(Ordering::Relaxed);
         }
@@ -59,8 +59,8 @@ impl Histogram {
     }
 
     /// What it holds.
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
+    pub fn counts(&self) -> HistogramSnapshot {
+        let mut counts = HistogramSnapshot::default();
         self.add_to(&mut counts);
         counts
     }
@@ -68,18 +68,18 @@ impl Histogram {
 
 /// What histograms held at one moment.
 #[derive(Clone, Debug)]
-pub struct Counts {
+pub struct HistogramSnapshot {
     buckets: Vec<u64>,
     sum: u64,
 }
 
-impl Default for Counts {
+impl Default for HistogramSnapshot {
     fn default() -> Self {
         Self { buckets: vec![0; 1 + POWERS * PARTS], sum: 0 }
     }
 }
 
-impl Counts {
+impl HistogramSnapshot {
     /// Number of values.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
@@ -102,7 +102,7 @@ impl Counts {
     }
 
     /// For each power of two from 1,024 on: the power, and how many values are below it.
-    pub fn by_power(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub fn cumulative_buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut seen = 0;
         (0..=POWERS).map(move |power| {
             let last = power * PARTS;
@@ -142,7 +142,7 @@ mod tests {
             assert!(got >= exact && got <= exact * 1.13, "{percent}%: {got}, not {exact}");
         }
         assert_eq!((counts.count(), counts.sum()), (10_000, 50_005_000_000));
-        assert_eq!(Counts::default().percentile(99.0), 0);
+        assert_eq!(HistogramSnapshot::default().percentile(99.0), 0);
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
         for (value, count) in [(5, 1), (1023, 1), (1024, 2), (2047, 3), (2048, 4), (1 << 60, 5)] {
             histogram.record(value, count);
         }
-        let powers: Vec<_> = histogram.counts().by_power().collect();
+        let powers: Vec<_> = histogram.counts().cumulative_buckets().collect();
         assert_eq!(powers[..3], [(1024, 2), (2048, 7), (4096, 11)]);
         assert_eq!(powers.last().unwrap().1, 16);
         histogram.reset();

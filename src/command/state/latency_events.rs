@@ -26,7 +26,7 @@ pub mod event {
 
 /// The worst of one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spike {
+pub struct LatencySample {
     /// Seconds since 1970.
     pub time: u64,
     /// Milliseconds.
@@ -35,15 +35,15 @@ pub struct Spike {
 
 /// One event.
 #[derive(Clone, Debug, Default)]
-pub struct Series {
+pub struct EventHistory {
     /// The oldest first; never empty.
-    pub spikes: VecDeque<Spike>,
+    pub spikes: VecDeque<LatencySample>,
     /// The worst that ever was, in milliseconds.
     pub worst: u64,
 }
 
-impl Series {
-    fn add(&mut self, spike: Spike) {
+impl EventHistory {
+    fn add(&mut self, spike: LatencySample) {
         self.worst = self.worst.max(spike.millis);
         match self.spikes.back_mut() {
             Some(last) if last.time == spike.time => last.millis = last.millis.max(spike.millis),
@@ -57,13 +57,13 @@ impl Series {
 
 /// All events.
 #[derive(Debug, Default)]
-pub struct Spikes {
+pub struct LatencyEvents {
     /// Milliseconds from which on something is a spike; 0 for never.
     pub threshold: AtomicI64,
-    events: Mutex<BTreeMap<&'static str, Series>>,
+    events: Mutex<BTreeMap<&'static str, EventHistory>>,
 }
 
-impl Spikes {
+impl LatencyEvents {
     /// None yet, of what takes `millis` milliseconds or more; 0 for never.
     pub fn new(millis: i64) -> Self {
         Self { threshold: AtomicI64::new(millis), events: Mutex::default() }
@@ -82,17 +82,17 @@ impl Spikes {
         if self.wants(time) {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-            self.lock().entry(event).or_default().add(Spike { time: now.as_secs(), millis });
+            self.lock().entry(event).or_default().add(LatencySample { time: now.as_secs(), millis });
         }
     }
 
     /// The events, by name.
-    pub fn all(&self) -> Vec<(&'static str, Series)> {
+    pub fn all(&self) -> Vec<(&'static str, EventHistory)> {
         self.lock().iter().map(|(event, series)| (*event, series.clone())).collect()
     }
 
     /// One of them.
-    pub fn series(&self, event: &[u8]) -> Option<Series> {
+    pub fn series(&self, event: &[u8]) -> Option<EventHistory> {
         self.lock().iter().find(|(name, _)| name.as_bytes() == event).map(|(_, series)| series.clone())
     }
 
@@ -104,7 +104,7 @@ impl Spikes {
         before - events.len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Series>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, EventHistory>> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -115,13 +115,16 @@ mod tests {
 
     #[test]
     fn the_worst_of_a_second_is_kept_for_so_many_seconds() {
-        let mut series = Series::default();
+        let mut series = EventHistory::default();
         for (time, millis) in [(1, 5), (1, 9), (1, 7), (2, 3)] {
-            series.add(Spike { time, millis });
+            series.add(LatencySample { time, millis });
         }
-        assert_eq!(series.spikes, [Spike { time: 1, millis: 9 }, Spike { time: 2, millis: 3 }]);
+        assert_eq!(
+            series.spikes,
+            [LatencySample { time: 1, millis: 9 }, LatencySample { time: 2, millis: 3 }]
+        );
         for time in 3..1000 {
-            series.add(Spike { time, millis: 1 });
+            series.add(LatencySample { time, millis: 1 });
         }
         assert_eq!((series.spikes.len(), series.worst), (SAMPLES, 9));
         assert_eq!(series.spikes[0].time, 1000 - SAMPLES as u64);
@@ -129,7 +132,7 @@ mod tests {
 
     #[test]
     fn nothing_is_noted_below_the_threshold_or_without_one() {
-        let spikes = Spikes::default();
+        let spikes = LatencyEvents::default();
         let long = Duration::from_millis(100);
         spikes.note("command", long);
         spikes.threshold.store(101, Ordering::Relaxed);

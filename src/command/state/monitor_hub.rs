@@ -15,7 +15,7 @@ const LIMIT: usize = 32 << 20;
 
 /// The connections that monitor.
 #[derive(Debug, Default)]
-pub struct Monitors {
+pub struct MonitorHub {
     count: Arc<AtomicUsize>,
     queues: Mutex<Vec<Weak<Queue>>>,
 }
@@ -34,25 +34,25 @@ impl Queue {
 
 /// What waits for one monitor. Dropping it ends the monitoring.
 #[derive(Debug)]
-pub struct Feed {
+pub struct MonitorFeed {
     queue: Arc<Queue>,
     count: Arc<AtomicUsize>,
 }
 
-impl Feed {
+impl MonitorFeed {
     /// Takes what has come.
     pub fn take(&self) -> Vec<u8> {
         std::mem::take(&mut *self.queue.lines())
     }
 }
 
-impl Drop for Feed {
+impl Drop for MonitorFeed {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Monitors {
+impl MonitorHub {
     /// Whether anybody wants to see requests.
     #[inline]
     pub fn any(&self) -> bool {
@@ -60,11 +60,11 @@ impl Monitors {
     }
 
     /// Adds a monitor.
-    pub fn add(&self, client: Arc<Client>) -> Feed {
+    pub fn add(&self, client: Arc<Client>) -> MonitorFeed {
         let queue = Arc::new(Queue { client, lines: Mutex::default() });
         self.count.fetch_add(1, Ordering::Relaxed);
         self.queues().push(Arc::downgrade(&queue));
-        Feed { queue, count: self.count.clone() }
+        MonitorFeed { queue, count: self.count.clone() }
     }
 
     /// Shows a request of `client` to all monitors.

@@ -12,7 +12,7 @@ use std::{
 
 /// The settings as they are now.
 #[derive(Debug)]
-pub struct Live {
+pub struct RuntimeSettings {
     /// What clients must give before they may use the rest.
     password: RwLock<Option<Password>>,
     /// Whether, without a password, clients of other machines are turned away.
@@ -24,12 +24,12 @@ pub struct Live {
     /// Seconds after which a connection closes on which nothing moves; 0 is never.
     pub timeout: AtomicU64,
     /// Most bytes of replies that may wait for a client; 0 is no limit.
-    pub output: AtomicUsize,
+    pub output_buffer_limit: AtomicUsize,
     /// Most bytes of a request that is not complete; for connections to come.
-    pub query: AtomicUsize,
+    pub query_buffer_limit: AtomicUsize,
 }
 
-impl Live {
+impl RuntimeSettings {
     /// What the command line says. `clients` is the most there can be.
     pub fn new(password: Option<Password>, protected: bool, clients: usize) -> Self {
         Self {
@@ -38,15 +38,15 @@ impl Live {
             max_clients: AtomicUsize::new(clients),
             possible_clients: clients,
             timeout: AtomicU64::new(0),
-            output: AtomicUsize::new(0),
-            query: AtomicUsize::new(0),
+            output_buffer_limit: AtomicUsize::new(0),
+            query_buffer_limit: AtomicUsize::new(0),
         }
     }
 
     /// The same with limits: bytes of replies and of requests, and how long nothing may move.
     pub fn with_limits(self, output: usize, query: usize, timeout: Option<Duration>) -> Self {
-        self.output.store(output, Ordering::Relaxed);
-        self.query.store(query, Ordering::Relaxed);
+        self.output_buffer_limit.store(output, Ordering::Relaxed);
+        self.query_buffer_limit.store(query, Ordering::Relaxed);
         self.timeout.store(timeout.map_or(0, |timeout| timeout.as_secs()), Ordering::Relaxed);
         self
     }
@@ -90,11 +90,11 @@ mod tests {
             ("2001:db8::1", false),
         ] {
             let peer = peer.parse().unwrap();
-            let live = Live::new(None, true, 1);
+            let live = RuntimeSettings::new(None, true, 1);
             assert_eq!(live.denies(peer), !local, "{peer}");
             live.set_password(Password::new(b"secret"));
             assert!(!live.denies(peer), "{peer}");
-            assert!(!Live::new(None, false, 1).denies(peer), "{peer}");
+            assert!(!RuntimeSettings::new(None, false, 1).denies(peer), "{peer}");
         }
     }
 }

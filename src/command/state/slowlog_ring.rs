@@ -15,7 +15,7 @@ const BYTES: usize = 128;
 
 /// One entry.
 #[derive(Clone, Debug)]
-pub struct Slow {
+pub struct SlowLogEntry {
     /// Ascending from 0.
     pub id: u64,
     /// When it ended, in seconds since 1970.
@@ -37,7 +37,7 @@ pub struct SlowLog {
     pub threshold: AtomicI64,
     /// Most entries.
     pub length: AtomicUsize,
-    entries: Mutex<(u64, VecDeque<Slow>)>,
+    entries: Mutex<(u64, VecDeque<SlowLogEntry>)>,
 }
 
 impl SlowLog {
@@ -65,7 +65,7 @@ impl SlowLog {
         name: Box<str>,
     ) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let slow = Slow {
+        let slow = SlowLogEntry {
             id: 0,
             time: now.as_secs(),
             micros: u64::try_from(time.as_micros()).unwrap_or(u64::MAX),
@@ -77,12 +77,12 @@ impl SlowLog {
         let mut log = self.lock();
         let id = log.0;
         log.0 += 1;
-        log.1.push_front(Slow { id, ..slow });
+        log.1.push_front(SlowLogEntry { id, ..slow });
         log.1.truncate(length);
     }
 
     /// The newest entries, `most` of them or all.
-    pub fn entries(&self, most: Option<usize>) -> Vec<Slow> {
+    pub fn entries(&self, most: Option<usize>) -> Vec<SlowLogEntry> {
         self.lock().1.iter().take(most.unwrap_or(usize::MAX)).cloned().collect()
     }
 
@@ -101,7 +101,7 @@ impl SlowLog {
         self.lock().1.clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, (u64, VecDeque<Slow>)> {
+    fn lock(&self) -> MutexGuard<'_, (u64, VecDeque<SlowLogEntry>)> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,9 +10,9 @@ use std::{
     time::Duration,
 };
 
-pub use super::histogram::{Counts, Histogram};
-pub use super::latency_events::{Series, Spike, Spikes, event};
-pub use super::slowlog_ring::{Slow, SlowLog};
+pub use super::histogram::{Histogram, HistogramSnapshot};
+pub use super::latency_events::{EventHistory, LatencyEvents, LatencySample, event};
+pub use super::slowlog_ring::{SlowLog, SlowLogEntry};
 
 /// What one worker has counted.
 #[derive(Debug, Default)]
@@ -106,7 +106,7 @@ pub struct CommandTotal {
     /// Times its reply was an error.
     pub failed: u64,
     /// See [`CommandStats::latency`].
-    pub latency: Counts,
+    pub latency: HistogramSnapshot,
 }
 
 impl CommandTotal {
@@ -157,7 +157,7 @@ impl ErrorStats {
 
 /// What the committing thread and the syncing one have counted.
 #[derive(Debug, Default)]
-pub struct GroupStats {
+pub struct CommitStats {
     /// Connections whose writes shared a commit, times 1,024, which is where the histogram begins.
     pub size: Histogram,
     /// Nanoseconds of a commit; under `always` its sync is part of it.
@@ -166,7 +166,7 @@ pub struct GroupStats {
     pub sync: Histogram,
 }
 
-impl GroupStats {
+impl CommitStats {
     /// Notes a commit of `size` connections' writes.
     pub fn note_commit(&self, size: usize, time: Duration) {
         self.size.record((size as u64) << 10, 1);

@@ -3,7 +3,7 @@
 use super::{
     super::Batch,
     file::Storage,
-    frame::{self, Chain, FILLER, HEADER, PIECE},
+    frame::{self, FrameChain, HEADER, PADDING, PIECE},
     record::{self, Form, OVERHEAD},
     verbatim,
 };
@@ -20,19 +20,19 @@ const ENOUGH: usize = PIECE - (64 << 10);
 const PAGE: u64 = 4096;
 
 /// Where a batch begins, and from then on where its next frame does.
-pub(super) struct Appending<'a> {
+pub(super) struct FrameWriter<'a> {
     pub(super) storage: &'a dyn Storage,
     /// Up to where it is written.
     pub(super) end: u64,
-    pub(super) chain: Chain,
+    pub(super) chain: FrameChain,
     /// Up to where the log is on stable storage.
     pub(super) synced: u64,
     /// Whether the batch goes over filler, and not to the file's end.
     pub(super) over_filler: bool,
 }
 
-impl Appending<'_> {
-    /// Encodes the batch into frames and writes them. In [`Form::Verbatim`], puts the places of all values into
+impl FrameWriter<'_> {
+    /// Encodes the batch into frames and writes them. In [`Form::Raw`], puts the places of all values into
     /// `places`.
     pub(super) fn write(
         &mut self,
@@ -47,7 +47,7 @@ impl Appending<'_> {
             Form::Redis => {
                 record::encode(batch, group, buffer, |buffer, head| self.make_room(buffer, head))?;
             }
-            Form::Verbatim => verbatim::encode(
+            Form::Raw => verbatim::encode(
                 batch,
                 group,
                 (&mut *buffer, &mut (&mut *self, places)),
@@ -78,7 +78,7 @@ impl Appending<'_> {
             if room < head as u64 && head as u64 <= PAGE {
                 // The shortest line has two bytes.
                 let length = buffer.len() + (room as usize).max(2) - 1;
-                buffer.resize(length, FILLER);
+                buffer.resize(length, PADDING);
                 buffer.push(b'\n');
             }
         }
@@ -98,7 +98,7 @@ impl Appending<'_> {
 /// Writes filler at `end` for some more batches of `length` bytes, and returns where it ends.
 pub(super) fn prepare(storage: &dyn Storage, end: u64, length: usize) -> u64 {
     const BATCHES: usize = 16;
-    static FILL: [u8; *PREPARED.start()] = [FILLER; *PREPARED.start()];
+    static FILL: [u8; *PREPARED.start()] = [PADDING; *PREPARED.start()];
     let wanted = end + (length * BATCHES).clamp(*PREPARED.start(), *PREPARED.end()) as u64;
     let mut prepared = end;
     // Where there is no room for filler there may be some for the batches; an error that matters shows

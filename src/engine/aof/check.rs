@@ -1,11 +1,11 @@
 //! Looking at a log without changing it, and cutting off what is damaged.
 
 use super::{
-    super::{Error, Result, Sound, path},
+    super::{CheckReport, Error, Result, path},
     frame::{self, Header},
     open::is_segment,
     record::Form,
-    replay::{self, Damage, Tail},
+    replay::{self, Damage, ReplayEnd},
 };
 use std::{
     fs::File,
@@ -18,7 +18,7 @@ use std::{
 const ENGINES: &str = "map or btree";
 
 /// Checks every byte of the log at `path`.
-pub(in super::super) fn check(path: &Path) -> Result<Sound> {
+pub(in super::super) fn check(path: &Path) -> Result<CheckReport> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     match file.try_lock_shared() {
         Ok(()) => {}
@@ -41,7 +41,7 @@ pub(in super::super) fn check(path: &Path) -> Result<Sound> {
         let torn = len - tail.end;
         format!("the last {torn} bytes are an incomplete write; the next start cuts them off")
     });
-    Ok(Sound { holds: format!("{} records in {} bytes, {synced}", tail.records, tail.end), remark })
+    Ok(CheckReport { holds: format!("{} records in {} bytes, {synced}", tail.records, tail.end), remark })
 }
 
 /// What a repair did.
@@ -87,7 +87,7 @@ pub fn repair_log(path: &Path) -> Result<Repaired> {
     Ok(done)
 }
 
-fn survey(mut file: &File, path: &Path) -> Result<(u64, Tail, Option<Damage>)> {
+fn survey(mut file: &File, path: &Path) -> Result<(u64, ReplayEnd, Option<Damage>)> {
     let len = file.metadata().map_err(Error::io("read", path))?.len();
     file.rewind().map_err(Error::io("read", path))?;
     let (tail, damage) = replay::survey(file, len, (ENGINES, path), &mut |_| ())?;
@@ -99,7 +99,7 @@ fn first_line(file: &File) -> Option<[u8; frame::START]> {
     let mut header = [0; frame::HEADER];
     file.read_exact_at(&mut header, frame::START as u64).ok()?;
     let header = Header::read(&header, frame::START as u64).ok()?;
-    Some(frame::Chain::new(Form::Redis, header.id).start_line(0))
+    Some(frame::FrameChain::new(Form::Redis, header.id).start_line(0))
 }
 
 /// Copies a part of the log to a new file beside it, which is on stable storage, with its name, before it is

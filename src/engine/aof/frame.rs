@@ -16,7 +16,7 @@
 //! place in the file. `<behind>` tells how many bytes before the header were not known to be on stable storage
 //! when it was written.
 
-use super::record::{Form, Stop};
+use super::record::{DecodeStop, Form};
 use crc32fast::Hasher;
 use std::hash::{BuildHasher, RandomState};
 
@@ -30,7 +30,7 @@ pub(super) const START: usize = 30;
 pub(super) const PIECE: usize = 1 << 20;
 
 /// What one writes where frames will be: to Redis an annotation, however much of it is left.
-pub(super) const FILLER: u8 = b'#';
+pub(super) const PADDING: u8 = b'#';
 
 /// What every start line begins with, of whatever version.
 pub(super) const START_TAG: &[u8] = b"#KVBENCH:";
@@ -45,7 +45,7 @@ const LATEST: u32 = 3;
 fn number(form: Form) -> u8 {
     match form {
         Form::Redis => b'2',
-        Form::Verbatim => b'3',
+        Form::Raw => b'3',
     }
 }
 
@@ -53,7 +53,7 @@ fn number(form: Form) -> u8 {
 fn start_of_check(form: Form) -> [u8; 8] {
     match form {
         Form::Redis => *b"KVBSTART",
-        Form::Verbatim => *b"KVBVERBA",
+        Form::Raw => *b"KVBVERBA",
     }
 }
 
@@ -67,7 +67,7 @@ const PIECE_LINE: usize = 13;
 
 /// A place between two frames: what the next one goes on from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Chain {
+pub(super) struct FrameChain {
     /// The section's, random.
     id: u32,
     /// The running checksum.
@@ -75,7 +75,7 @@ pub(super) struct Chain {
     form: Form,
 }
 
-impl Chain {
+impl FrameChain {
     /// The begin of a section.
     pub(super) fn new(form: Form, id: u32) -> Self {
         Self { id, sum: id, form }
@@ -110,7 +110,7 @@ impl Chain {
     }
 
     /// An empty frame, for `offset`: says that all before it is on stable storage.
-    pub(super) fn mark(self, offset: u64) -> [u8; HEADER] {
+    pub(super) fn sync_marker(self, offset: u64) -> [u8; HEADER] {
         Header { id: self.id, synced: offset, length: 0, sum: self.sum }.line(offset)
     }
 
@@ -133,14 +133,14 @@ impl Chain {
 
     /// Checks the frame that `bytes`, at `offset`, begin with, and goes on behind it.
     #[inline]
-    pub(super) fn check(&mut self, bytes: &[u8], offset: u64) -> Result<Frame, Stop> {
+    pub(super) fn check(&mut self, bytes: &[u8], offset: u64) -> Result<Frame, DecodeStop> {
         let header = Header::read(bytes, offset)?;
         let frame = header.frame();
         if header.id != self.id {
-            return Err(Stop::Malformed { at: 0, detail: "a frame of another log" });
+            return Err(DecodeStop::Malformed { at: 0, detail: "a frame of another log" });
         }
         let Some(rest) = bytes.get(HEADER..frame.len()) else {
-            return Err(Stop::Incomplete { need: frame.len() });
+            return Err(DecodeStop::Incomplete { need: frame.len() });
         };
         let mut next = *self;
         let checked = if frame.body <= PIECE {
@@ -153,20 +153,20 @@ impl Chain {
         if next.sum != header.sum {
             // The other pieces have lines of their own.
             let last = frame.body.saturating_sub(1) / PIECE * PIECE;
-            return Err(Stop::Malformed { at: HEADER + last, detail: WRONG_SUM });
+            return Err(DecodeStop::Malformed { at: HEADER + last, detail: WRONG_SUM });
         }
         *self = next;
         Ok(frame)
     }
 
     /// Goes over all pieces of a body and the lines behind it, and compares what they say of all but the last.
-    fn check_pieces(&mut self, rest: &[u8], body: usize) -> Result<(), Stop> {
+    fn check_pieces(&mut self, rest: &[u8], body: usize) -> Result<(), DecodeStop> {
         let (body, lines) = rest.split_at_checked(body).unwrap_or_default();
         let mut lines = lines.as_chunks::<PIECE_LINE>().0.iter();
         for (number, piece) in body.chunks(PIECE).enumerate() {
             self.extend(piece);
             if lines.next().is_some_and(|line| *line != piece_line(self.sum)) {
-                return Err(Stop::Malformed { at: HEADER + number * PIECE, detail: WRONG_SUM });
+                return Err(DecodeStop::Malformed { at: HEADER + number * PIECE, detail: WRONG_SUM });
             }
         }
         Ok(())
@@ -224,9 +224,9 @@ impl Header {
 
     /// Reads the header that `bytes`, at `offset`, begin with. Anything but what [`Header::line`] makes is none.
     #[inline]
-    pub(super) fn read(bytes: &[u8], offset: u64) -> Result<Self, Stop> {
+    pub(super) fn read(bytes: &[u8], offset: u64) -> Result<Self, DecodeStop> {
         let Some(line) = bytes.first_chunk::<HEADER>() else {
-            return Err(Stop::Incomplete { need: HEADER });
+            return Err(DecodeStop::Incomplete { need: HEADER });
         };
         let [id, behind, length, sum] = numbers(line.split_at(TAG.len()).1);
         let synced = if behind == FAR_BEHIND { 0 } else { offset.saturating_sub(behind.into()) };
@@ -236,28 +236,28 @@ impl Header {
     }
 }
 
-const NO_HEADER: Stop = Stop::Malformed { at: 0, detail: "the header of a frame is damaged" };
+const NO_HEADER: DecodeStop = DecodeStop::Malformed { at: 0, detail: "the header of a frame is damaged" };
 
 /// Reads the start line that `bytes`, at `offset`, begin with.
-pub(super) fn read_start(bytes: &[u8], offset: u64) -> Result<Chain, Stop> {
+pub(super) fn read_start(bytes: &[u8], offset: u64) -> Result<FrameChain, DecodeStop> {
     let line = bytes.get(..START.min(bytes.len())).unwrap_or_default();
     if let Some(line) = line.first_chunk::<START>() {
         let [id] = numbers(line.split_at(START_TAG.len() + 2).1);
-        let chains = [Form::Redis, Form::Verbatim].map(|form| Chain::new(form, id));
+        let chains = [Form::Redis, Form::Raw].map(|form| FrameChain::new(form, id));
         if let Some(chain) = chains.into_iter().find(|chain| chain.start_line(offset) == *line) {
             return Ok(chain);
         }
     } else if START_TAG.starts_with(line) || line.starts_with(START_TAG) && !line.contains(&0) {
-        return Err(Stop::Incomplete { need: START });
+        return Err(DecodeStop::Incomplete { need: START });
     }
     Err(match line.strip_prefix(START_TAG) {
         Some([version, ..]) if ![b'2', b'3', 0].contains(version) => {
-            Stop::Malformed { at: START_TAG.len(), detail: "a format that this version does not know" }
+            DecodeStop::Malformed { at: START_TAG.len(), detail: "a format that this version does not know" }
         }
         // Zeros are what a first start that was interrupted leaves of its end.
         _ => {
             let at = line.iter().position(|&byte| byte == 0).unwrap_or_default();
-            Stop::Malformed { at, detail: DAMAGED_START }
+            DecodeStop::Malformed { at, detail: DAMAGED_START }
         }
     })
 }
@@ -275,7 +275,7 @@ const DAMAGED_START: &str = "the first line of a log is damaged";
 /// Empties `frame` but for the room of the header.
 pub(super) fn begin(frame: &mut Vec<u8>) {
     frame.clear();
-    frame.resize(HEADER, FILLER);
+    frame.resize(HEADER, PADDING);
 }
 
 fn piece_line(sum: u32) -> [u8; PIECE_LINE] {

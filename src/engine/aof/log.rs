@@ -2,9 +2,9 @@
 
 use super::{
     super::{Batch, Error, Result, path},
-    append::{Appending, prepare},
+    append::{FrameWriter, prepare},
     file::{self, Storage},
-    frame::{self, Chain, HEADER, PIECE},
+    frame::{self, FrameChain, HEADER, PIECE},
     record::Form,
 };
 use std::{
@@ -49,7 +49,7 @@ pub(super) struct Writer {
     /// Where the values of a batch went.
     pub(super) places: Vec<u64>,
     /// What the next frame goes on from; `None` in a log without frames so far.
-    pub(super) chain: Option<Chain>,
+    pub(super) chain: Option<FrameChain>,
     /// Where the file ends: from `Aof::len` on there are a mark or filler.
     pub(super) prepared: u64,
     /// Whether there are records of which the log does not say itself that they are on stable storage.
@@ -63,7 +63,7 @@ impl Writer {
     /// goes over it. No more than a help against bit rot: a sync of its own it does not get.
     pub(super) fn mark(&mut self, storage: &dyn Storage, end: u64) {
         let Some(chain) = self.chain.filter(|_| self.unmarked && self.mark != end) else { return };
-        if storage.write_all_at(&chain.mark(end), end).is_ok() {
+        if storage.write_all_at(&chain.sync_marker(end), end).is_ok() {
             self.mark = end;
             self.prepared = self.prepared.max(end + HEADER as u64);
         } else {
@@ -95,7 +95,7 @@ impl Aof {
         self.append_placed(batch, sync, |_| apply())
     }
 
-    /// Like [`Aof::append`]. In [`Form::Verbatim`], tells `apply` where the batch's values are in the file, in the
+    /// Like [`Aof::append`]. In [`Form::Raw`], tells `apply` where the batch's values are in the file, in the
     /// order of its puts.
     pub(in super::super) fn append_placed<R>(
         &self,
@@ -113,15 +113,15 @@ impl Aof {
         let Writer { buffer, places, prepared, .. } = &mut *writer;
         let over_filler = *prepared > begin + HEADER as u64;
         let synced = self.current().synced;
-        let mut appending = Appending { storage: &*storage, end: begin, chain, synced, over_filler };
+        let mut appending = FrameWriter { storage: &*storage, end: begin, chain, synced, over_filler };
         let written = appending.write(batch, buffer, places);
         buffer.shrink_to(KEPT_BUFFER);
-        let Appending { end, chain, .. } = appending;
+        let FrameWriter { end, chain, .. } = appending;
         if let Err(error) = written {
             *prepared = begin;
             let error = self.undo(&*storage, begin, error);
             writer.mark = 0;
-            if error.is_undone() && synced == begin {
+            if error.is_rolled_back() && synced == begin {
                 writer.mark(&*storage, begin);
             }
             return Err(error);
@@ -148,8 +148,8 @@ impl Aof {
     }
 
     /// Goes over to frames, in a log that has none.
-    fn start_section(&self, writer: &mut Writer, storage: &dyn Storage) -> Result<Chain> {
-        let (begin, chain) = (self.len(), Chain::random(Form::Redis));
+    fn start_section(&self, writer: &mut Writer, storage: &dyn Storage) -> Result<FrameChain> {
+        let (begin, chain) = (self.len(), FrameChain::random(Form::Redis));
         if let Err(error) = storage.write_all_at(&chain.start_line(begin), begin) {
             writer.prepared = begin;
             return Err(self.undo(storage, begin, error));
@@ -241,7 +241,7 @@ impl Aof {
         }
         self.sync_storage(&*storage)?;
         let Some(chain) = writer.chain.filter(|_| writer.unmarked) else { return Ok(()) };
-        if storage.write_all_at(&chain.mark(len), len).is_err() {
+        if storage.write_all_at(&chain.sync_marker(len), len).is_err() {
             // Without room for it, the log is no less whole.
             return storage.set_len(len).map_err(Error::io("truncate", &self.path));
         }

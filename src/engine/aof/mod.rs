@@ -27,7 +27,7 @@ mod tests;
 mod verbatim;
 mod window;
 
-use super::{Caveat, Extent, Loss, Lost};
+use super::{Caveat, Loss, LossBound, LossClass};
 pub use check::{Repaired, repair_log};
 pub(super) use {
     check::check,
@@ -43,9 +43,9 @@ pub(super) use {
 /// so a killed process loses nothing whatever the policy.
 pub(super) const LOSS: [Loss; 3] = [
     Loss::NOTHING,
-    Loss::power_cut(Lost::seconds("about a second")),
-    Loss::power_cut(Lost::new(
-        Extent::Unwritten,
+    Loss::power_cut(LossBound::seconds("about a second")),
+    Loss::power_cut(LossBound::new(
+        LossClass::Unwritten,
         "what the system had not written (about 30 seconds on Linux)",
     )),
 ];

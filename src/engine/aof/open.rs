@@ -3,10 +3,10 @@
 use super::{
     super::{Batch, Error, Result, path},
     file::{self, Storage},
-    frame::{self, Chain, Header},
+    frame::{self, FrameChain, Header},
     log::{Aof, Current, Writer},
     record::Form,
-    replay::{self, Part, Tail},
+    replay::{self, Part, ReplayEnd},
 };
 use std::{
     fs::{self, File},
@@ -77,14 +77,14 @@ impl Aof {
         })
     }
 
-    /// Opens or creates a log in [`Form::Verbatim`], and hands what it holds to `restore`, which may be told to
+    /// Opens or creates a log in [`Form::Raw`], and hands what it holds to `restore`, which may be told to
     /// [begin](Restored::Begin) anew.
     pub(in super::super) fn open_verbatim(
         path: &Path,
         engine: &'static str,
         restore: &mut impl FnMut(Restored<'_>),
     ) -> Result<Self> {
-        Self::open_as(Form::Verbatim, path, engine, |mut file, len, names| {
+        Self::open_as(Form::Raw, path, engine, |mut file, len, names| {
             replay_verbatim(&mut file, len, names, restore)
         })
     }
@@ -93,12 +93,12 @@ impl Aof {
         form: Form,
         path: &Path,
         engine: &'static str,
-        read: impl FnOnce(&File, u64, (&'static str, &Path)) -> Result<Tail>,
+        read: impl FnOnce(&File, u64, (&'static str, &Path)) -> Result<ReplayEnd>,
     ) -> Result<Self> {
         let (file, path) = file::open_locked(path, engine)?;
-        let Tail { mut end, mut chain, unmarked, .. } = load(&file, (engine, &path), read)?;
+        let ReplayEnd { mut end, mut chain, unmarked, .. } = load(&file, (engine, &path), read)?;
         if end == 0 {
-            let fresh = Chain::random(form);
+            let fresh = FrameChain::random(form);
             let line = fresh.start_line(0);
             Storage::write_all_at(&file, &line, 0).map_err(Error::io("write", &path))?;
             (end, chain) = (line.len() as u64, Some(fresh));
@@ -128,8 +128,8 @@ impl Aof {
 fn load(
     file: &File,
     (engine, path): (&'static str, &Path),
-    read: impl FnOnce(&File, u64, (&'static str, &Path)) -> Result<Tail>,
-) -> Result<Tail> {
+    read: impl FnOnce(&File, u64, (&'static str, &Path)) -> Result<ReplayEnd>,
+) -> Result<ReplayEnd> {
     let started = Instant::now();
     let len = file.metadata().map_err(Error::io("read", path))?.len();
     let tail = read(file, len, (engine, path))?;
@@ -157,7 +157,7 @@ pub(super) fn replay_whole(
     len: u64,
     (engine, path): (&'static str, &Path),
     restore: &mut impl FnMut(&Batch<'_>),
-) -> Result<Tail> {
+) -> Result<ReplayEnd> {
     let mut clear = Batch::default();
     clear.clear();
     restore(&clear);
@@ -172,7 +172,7 @@ pub(super) fn replay_whole(
     Ok(tail)
 }
 
-/// What a replay in [`Form::Verbatim`] comes to.
+/// What a replay in [`Form::Raw`] comes to.
 pub(in super::super) enum Restored<'b> {
     /// What came before does not count.
     Begin,
@@ -185,11 +185,11 @@ fn replay_verbatim(
     len: u64,
     (engine, path): (&'static str, &Path),
     restore: &mut impl FnMut(Restored<'_>),
-) -> Result<Tail> {
+) -> Result<ReplayEnd> {
     let mut replay = |source: &mut _, len| {
         restore(Restored::Begin);
         let mut sink = |batch: &Batch<'_>, part: Part<'_>| restore(Restored::Writes(batch, part));
-        replay::replay_as(Form::Verbatim, source, len, (engine, path), &mut sink)
+        replay::replay_as(Form::Raw, source, len, (engine, path), &mut sink)
     };
     let tail = replay(&mut *source, len)?;
     if tail.overran {
@@ -199,7 +199,7 @@ fn replay_verbatim(
     Ok(tail)
 }
 
-/// Reads a log in [`Form::Verbatim`] that was [sealed](Aof::seal): of this nothing may be missing, and everything
+/// Reads a log in [`Form::Raw`] that was [sealed](Aof::seal): of this nothing may be missing, and everything
 /// up to its end was on stable storage. Returns the number of its records.
 pub(in super::super) fn read_sealed(
     mut file: &File,
@@ -221,17 +221,17 @@ pub(in super::super) fn read_last(
     mut file: &File,
     (engine, path): (&'static str, &Path),
     restore: &mut impl FnMut(Restored<'_>),
-) -> Result<Tail> {
+) -> Result<ReplayEnd> {
     let len = file.metadata().map_err(Error::io("read", path))?.len();
     replay_verbatim(&mut file, len, (engine, path), restore)
 }
 
-/// What tells a log in [`Form::Verbatim`] from all others.
+/// What tells a log in [`Form::Raw`] from all others.
 pub(in super::super) fn verbatim_id(storage: &dyn Storage) -> io::Result<u32> {
     let mut line = [0; frame::START];
     storage.read_exact_at(&mut line, 0)?;
-    let chain = frame::read_start(&line, 0).ok().filter(|chain| chain.form() == Form::Verbatim);
-    chain.map(Chain::id).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    let chain = frame::read_start(&line, 0).ok().filter(|chain| chain.form() == Form::Raw);
+    chain.map(FrameChain::id).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Length of a log to which nothing was written.

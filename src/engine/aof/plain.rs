@@ -8,7 +8,7 @@
 //! leaves any of its sectors and not only the first few. Such a batch was not acknowledged, and must neither be
 //! taken for whole nor for damage that needs a person.
 
-use super::record::{Cursor, NO_ANNOTATION, Stop};
+use super::record::{Cursor, DecodeStop, NO_ANNOTATION};
 use std::ops::{Range, RangeInclusive};
 
 /// Length of the line.
@@ -29,17 +29,20 @@ const START: &[u8] = b"#CRC:";
 const SECTOR: usize = 512;
 
 /// Checks the batch whose line `bytes` begin with, and returns the line's length.
-pub(super) fn check(bytes: &[u8]) -> Result<usize, Stop> {
+pub(super) fn check(bytes: &[u8]) -> Result<usize, DecodeStop> {
     let (sum, range) = read_line(bytes)?;
-    let records = bytes.get(range.clone()).ok_or(Stop::Incomplete { need: range.end })?;
+    let records = bytes.get(range.clone()).ok_or(DecodeStop::Incomplete { need: range.end })?;
     if crc32fast::hash(records) != sum {
-        return Err(Stop::Malformed { at: range.start, detail: "the checksum of the records is wrong" });
+        return Err(DecodeStop::Malformed {
+            at: range.start,
+            detail: "the checksum of the records is wrong",
+        });
     }
     Ok(range.start)
 }
 
 /// The checksum, and where the records are.
-fn read_line(bytes: &[u8]) -> Result<(u32, Range<usize>), Stop> {
+fn read_line(bytes: &[u8]) -> Result<(u32, Range<usize>), DecodeStop> {
     let mut cursor = Cursor::new(bytes);
     cursor.literal(START, NO_ANNOTATION)?;
     let sum = cursor.hexadecimal()?;

@@ -1,6 +1,6 @@
 //! One record of the log: a RESP command, as bytes and back.
 
-use super::super::{Batch, Op};
+use super::super::{Batch, WriteOp};
 use crate::engine::key_value_headers::{self, Entry};
 use bumpalo::Bump;
 use std::{convert::Infallible, ops::Range};
@@ -13,7 +13,7 @@ pub(super) enum Form {
     Redis,
     /// Keys and values as the engine has them, in `SET` and `DEL`. So a value is in one piece, which can be read
     /// without the log around it.
-    Verbatim,
+    Raw,
 }
 
 /// Longest key and longest value: Redis' own limit (`proto-max-bulk-len`).
@@ -36,21 +36,21 @@ pub(super) fn encode<E>(
     }
     for op in batch.ops() {
         match op {
-            Op::Put { key, value }
-                if key_value_headers::may_be_marked(key) || key_value_headers::may_be_marked(value) =>
+            WriteOp::Put { key, value }
+                if key_value_headers::may_have_header(key) || key_value_headers::may_have_header(value) =>
             {
                 encode_marked(key, value, out, &mut ready)?;
             }
-            Op::Put { key, value } => {
+            WriteOp::Put { key, value } => {
                 ready(out, OVERHEAD + key.len())?;
                 encode_plain(key, value, out);
             }
-            Op::Delete { key } => encode_in_database(key, out, &mut ready, |key, out, ready| {
+            WriteOp::Delete { key } => encode_in_database(key, out, &mut ready, |key, out, ready| {
                 ready(out, OVERHEAD + key.len())?;
                 encode_delete(key, out);
                 Ok(())
             })?,
-            Op::Clear => {
+            WriteOp::Clear => {
                 ready(out, FLUSH.len())?;
                 out.extend_from_slice(FLUSH);
             }
@@ -81,7 +81,7 @@ pub(super) const OVERHEAD: usize = 48;
 /// deadlines, which follows from these.
 #[inline]
 pub(in super::super) fn encode_set(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    if key_value_headers::may_be_marked(key) || key_value_headers::may_be_marked(value) {
+    if key_value_headers::may_have_header(key) || key_value_headers::may_have_header(value) {
         let Ok(()) = encode_marked::<Infallible>(key, value, out, &mut |_, _| Ok(()));
         return;
     }
@@ -144,11 +144,13 @@ fn encode_in_database<E>(
 
 /// Whether a write is more than one record.
 #[inline]
-fn is_more_than_one(op: &Op<'_>) -> bool {
+fn is_more_than_one(op: &WriteOp<'_>) -> bool {
     match op {
-        Op::Put { key, value } => key_value_headers::needs_head(key) || key_value_headers::needs_head(value),
-        Op::Delete { key } => key_value_headers::needs_head(key),
-        Op::Clear => false,
+        WriteOp::Put { key, value } => {
+            key_value_headers::needs_header(key) || key_value_headers::needs_header(value)
+        }
+        WriteOp::Delete { key } => key_value_headers::needs_header(key),
+        WriteOp::Clear => false,
     }
 }
 
@@ -162,7 +164,7 @@ fn encode_bulk(bytes: &[u8], out: &mut Vec<u8>) {
 
 /// Why no record could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum DecodeStop {
     /// What is there begins a record, which has at least `need` bytes.
     Incomplete { need: usize },
     /// No record begins like this; `at` is the first byte that is wrong.
@@ -171,7 +173,7 @@ pub(super) enum Stop {
 
 /// Finds the words of the record that `bytes` begin with: puts where they are into `words`, and
 /// returns the record's length. An annotation (`#TS:` and a time, or a line of `#`) has no words.
-pub(super) fn decode(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<usize, Stop> {
+pub(super) fn decode(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<usize, DecodeStop> {
     words.clear();
     let mut cursor = Cursor::new(bytes);
     match bytes {
@@ -187,7 +189,10 @@ pub(super) fn decode(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<usiz
     let count = cursor.number(MAX_WORDS)?;
     if count == 0 {
         // The offending byte is the zero before the line's end.
-        return Err(Stop::Malformed { at: cursor.at.saturating_sub(3), detail: "a command without words" });
+        return Err(DecodeStop::Malformed {
+            at: cursor.at.saturating_sub(3),
+            detail: "a command without words",
+        });
     }
     for _ in 0..count {
         words.push(cursor.bulk()?);
@@ -216,19 +221,19 @@ impl<'b> Cursor<'b> {
         Self { bytes, at: 0 }
     }
 
-    pub(super) fn literal(&mut self, wanted: &[u8], detail: &'static str) -> Result<(), Stop> {
+    pub(super) fn literal(&mut self, wanted: &[u8], detail: &'static str) -> Result<(), DecodeStop> {
         for byte in wanted {
             match self.bytes.get(self.at) {
                 Some(found) if found == byte => self.at += 1,
-                Some(_) => return Err(Stop::Malformed { at: self.at, detail }),
-                None => return Err(Stop::Incomplete { need: self.at + 1 }),
+                Some(_) => return Err(DecodeStop::Malformed { at: self.at, detail }),
+                None => return Err(DecodeStop::Incomplete { need: self.at + 1 }),
             }
         }
         Ok(())
     }
 
     /// A line of `#`.
-    fn padding(mut self) -> Result<usize, Stop> {
+    fn padding(mut self) -> Result<usize, DecodeStop> {
         while self.bytes.get(self.at) == Some(&b'#') {
             self.at += 1;
         }
@@ -238,18 +243,20 @@ impl<'b> Cursor<'b> {
 
     /// Decimal digits and the end of the line. `max` is below a tenth of what a `usize` holds.
     #[inline]
-    pub(super) fn number(&mut self, max: usize) -> Result<usize, Stop> {
+    pub(super) fn number(&mut self, max: usize) -> Result<usize, DecodeStop> {
         let first = self.at;
         let mut value = 0;
         loop {
             match self.bytes.get(self.at) {
                 Some(digit @ b'0'..=b'9') => value = value * 10 + usize::from(digit - b'0'),
                 Some(b'\r') if self.at > first => break,
-                Some(_) => return Err(Stop::Malformed { at: self.at, detail: "a length must be a number" }),
-                None => return Err(Stop::Incomplete { need: self.at + 1 }),
+                Some(_) => {
+                    return Err(DecodeStop::Malformed { at: self.at, detail: "a length must be a number" });
+                }
+                None => return Err(DecodeStop::Incomplete { need: self.at + 1 }),
             }
             if value > max {
-                return Err(Stop::Malformed { at: self.at, detail: "a length that is too large" });
+                return Err(DecodeStop::Malformed { at: self.at, detail: "a length that is too large" });
             }
             self.at += 1;
         }
@@ -258,12 +265,13 @@ impl<'b> Cursor<'b> {
     }
 
     /// Eight hexadecimal digits.
-    pub(super) fn hexadecimal(&mut self) -> Result<u32, Stop> {
+    pub(super) fn hexadecimal(&mut self) -> Result<u32, DecodeStop> {
         let mut value = 0;
         for _ in 0..8 {
-            let byte = self.bytes.get(self.at).ok_or(Stop::Incomplete { need: self.at + 1 })?;
+            let byte = self.bytes.get(self.at).ok_or(DecodeStop::Incomplete { need: self.at + 1 })?;
             let detail = "a checksum must be eight hexadecimal digits";
-            let digit = char::from(*byte).to_digit(16).ok_or(Stop::Malformed { at: self.at, detail })?;
+            let digit =
+                char::from(*byte).to_digit(16).ok_or(DecodeStop::Malformed { at: self.at, detail })?;
             value = (value << 4) | digit;
             self.at += 1;
         }
@@ -271,7 +279,7 @@ impl<'b> Cursor<'b> {
     }
 
     #[inline]
-    fn bulk(&mut self) -> Result<Range<usize>, Stop> {
+    fn bulk(&mut self) -> Result<Range<usize>, DecodeStop> {
         self.literal(b"$", "a word must begin with '$'")?;
         let length = self.number(MAX_LENGTH)?;
         let start = self.at;
@@ -319,7 +327,7 @@ impl State {
 
     #[inline]
     fn key<'b>(&self, key: &'b [u8], arena: &'b Bump) -> &'b [u8] {
-        if self.form == Form::Verbatim || self.database == 0 && !key_value_headers::needs_head(key) {
+        if self.form == Form::Raw || self.database == 0 && !key_value_headers::needs_header(key) {
             return key;
         }
         arena.alloc_slice_copy(&[&key_value_headers::key_head(self.database), key].concat())
@@ -327,10 +335,11 @@ impl State {
 
     #[inline]
     fn put<'b>(&mut self, key: &'b [u8], value: &'b [u8], arena: &'b Bump, batch: &mut Batch<'b>) {
-        if self.form == Form::Verbatim {
+        if self.form == Form::Raw {
             return batch.put(key, value);
         }
-        let value = if key_value_headers::needs_head(value) { with_deadline(value, 0, arena) } else { value };
+        let value =
+            if key_value_headers::needs_header(value) { with_deadline(value, 0, arena) } else { value };
         let stored = self.key(key, arena);
         if stored.len() > key.len() && !std::mem::replace(&mut self.spaces, true) {
             batch.put(&key_value_headers::SPACES, b"1");
@@ -341,11 +350,11 @@ impl State {
     /// Keeps the last write of a batch that is handed on: the record of its deadline may be behind filler, or in the
     /// next frame.
     pub(super) fn keep_last(&mut self, batch: &Batch<'_>) {
-        if self.form == Form::Verbatim {
+        if self.form == Form::Raw {
             return;
         }
         match batch.ops().last() {
-            Some(Op::Put { key, value }) => {
+            Some(WriteOp::Put { key, value }) => {
                 let (last_key, last_value) = self.last.get_or_insert_default();
                 last_key.clear();
                 last_key.extend_from_slice(key);
@@ -366,7 +375,7 @@ impl State {
         let deadline = str::from_utf8(time).ok().and_then(|time| time.parse::<u64>().ok());
         let stored = self.key(key, arena);
         let last = match batch.ops().last() {
-            Some(Op::Put { key, value }) => Some((*key, *value)),
+            Some(WriteOp::Put { key, value }) => Some((*key, *value)),
             Some(_) => None,
             None => self.last.as_ref().map(|(key, value)| (&**key, &**value)),
         };
@@ -419,7 +428,7 @@ pub(super) fn interpret<'b>(
             state.put(word(key), word(value), arena, batch);
             Meaning::Writes
         }
-        (b"SELECT" | b"PEXPIREAT", _) if state.form == Form::Verbatim => Meaning::Unknown,
+        (b"SELECT" | b"PEXPIREAT", _) if state.form == Form::Raw => Meaning::Unknown,
         (b"PEXPIREAT", [key, time]) if state.expire(word(key), word(time), arena, batch) => Meaning::Writes,
         (b"MULTI", []) => Meaning::Multi,
         (b"EXEC", []) => Meaning::Exec,

@@ -2,9 +2,9 @@
 
 use super::{
     super::{Batch, Error, Result},
-    frame::{self, Chain, FILLER, HEADER, Header},
+    frame::{self, FrameChain, HEADER, Header, PADDING},
     plain,
-    record::{self, Form, Meaning, State, Stop},
+    record::{self, DecodeStop, Form, Meaning, State},
     window::Window,
 };
 use bumpalo::Bump;
@@ -19,7 +19,7 @@ const GATHER: usize = 64;
 
 /// Where a replay ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Tail {
+pub(in super::super) struct ReplayEnd {
     /// End of the last whole frame, or group.
     pub(in super::super) end: u64,
     /// Whether what is behind `end` is the begin of another, or what a crash left of it; otherwise
@@ -30,7 +30,7 @@ pub(in super::super) struct Tail {
     /// Number of records before `end`.
     pub(in super::super) records: u64,
     /// What a frame at `end` goes on from; `None` in a log without frames.
-    pub(super) chain: Option<Chain>,
+    pub(super) chain: Option<FrameChain>,
     /// Up to where the log says that it was on stable storage.
     pub(super) synced: u64,
     /// Whether there are records of which it does not.
@@ -52,7 +52,7 @@ pub(in super::super) struct Part<'b> {
 }
 
 impl Part<'_> {
-    /// Where in the file a value is that was handed on with this. Only of a log in [`Form::Verbatim`]: otherwise a
+    /// Where in the file a value is that was handed on with this. Only of a log in [`Form::Raw`]: otherwise a
     /// value may have been made up elsewhere.
     pub(in super::super) fn place(self, value: &[u8]) -> u64 {
         self.offset + (value.as_ptr().addr() - self.bytes.as_ptr().addr()) as u64
@@ -65,7 +65,7 @@ pub(super) fn replay(
     len: u64,
     (engine, path): (&'static str, &Path),
     sink: &mut impl FnMut(&Batch<'_>),
-) -> Result<Tail> {
+) -> Result<ReplayEnd> {
     replay_as(Form::Redis, source, len, (engine, path), &mut |batch, _| sink(batch))
 }
 
@@ -76,7 +76,7 @@ pub(super) fn replay_as(
     len: u64,
     (engine, path): (&'static str, &Path),
     sink: &mut impl FnMut(&Batch<'_>, Part<'_>),
-) -> Result<Tail> {
+) -> Result<ReplayEnd> {
     let (tail, damage) = survey_as(form, source, len, (engine, path), sink)?;
     match damage {
         None => Ok(tail),
@@ -95,7 +95,7 @@ pub(super) fn survey(
     len: u64,
     (engine, path): (&'static str, &Path),
     sink: &mut impl FnMut(&Batch<'_>),
-) -> Result<(Tail, Option<Damage>)> {
+) -> Result<(ReplayEnd, Option<Damage>)> {
     survey_as(Form::Redis, source, len, (engine, path), &mut |batch, _| sink(batch))
 }
 
@@ -106,7 +106,7 @@ pub(super) fn survey_as(
     len: u64,
     (engine, path): (&'static str, &Path),
     sink: &mut impl FnMut(&Batch<'_>, Part<'_>),
-) -> Result<(Tail, Option<Damage>)> {
+) -> Result<(ReplayEnd, Option<Damage>)> {
     let mut window = Window::new(source, 0, len);
     let mut reader = Reader { form, state: State::of(form), ..Reader::default() };
     let mut spare = Batch::with_capacity(GATHER);
@@ -118,19 +118,19 @@ pub(super) fn survey_as(
         spare = batch.recycle();
         window.advance(used);
         match halt {
-            Halt::Gathered => {}
-            Halt::At(Stop::Incomplete { need }) if need as u64 <= window.remaining() => {
+            ReplayStop::Gathered => {}
+            ReplayStop::At(DecodeStop::Incomplete { need }) if need as u64 <= window.remaining() => {
                 window.fill(need).map_err(Error::io("read", path))?;
             }
-            Halt::At(_) if let Some(format) = reader.newer_format(window.bytes()) => {
+            ReplayStop::At(_) if let Some(format) = reader.newer_format(window.bytes()) => {
                 return Err(Error::Newer { path: path.into(), format });
             }
-            Halt::At(stop) => return reader.hole(stop, &mut window).map_err(Error::io("read", path)),
-            Halt::Wrong { at, detail } => {
+            ReplayStop::At(stop) => return reader.hole(stop, &mut window).map_err(Error::io("read", path)),
+            ReplayStop::Wrong { at, detail } => {
                 let damage = Damage { offset: window.offset + at as u64, detail: detail.into() };
                 return Ok((reader.tail, Some(damage)));
             }
-            Halt::Unknown { command } => {
+            ReplayStop::Unknown { command } => {
                 let found = format!("{command} at byte {}", window.offset);
                 return Err(Error::Foreign { path: path.into(), engine, found });
             }
@@ -139,11 +139,11 @@ pub(super) fn survey_as(
 }
 
 /// Why no more records were gathered.
-enum Halt {
+enum ReplayStop {
     /// They are enough.
     Gathered,
     /// There is no record, or no frame, next.
-    At(Stop),
+    At(DecodeStop),
     /// What is next has its checksum, but was not written like this.
     Wrong { at: usize, detail: &'static str },
     /// There is one next that a log of these engines cannot hold.
@@ -158,14 +158,14 @@ struct Reader {
     state: State,
     group: bool,
     records: u64,
-    chain: Option<Chain>,
+    chain: Option<FrameChain>,
     /// Bytes of the current frame's records that are still to come, and of what is behind them.
     left: usize,
     trailer: usize,
     synced: u64,
     /// End of the last frame with records.
     records_end: u64,
-    tail: Tail,
+    tail: ReplayEnd,
 }
 
 impl Reader {
@@ -177,7 +177,7 @@ impl Reader {
         offset: u64,
         arena: &'b Bump,
         batch: &mut Batch<'b>,
-    ) -> (usize, Halt) {
+    ) -> (usize, ReplayStop) {
         let mut used = 0;
         while batch.len() < GATHER {
             let rest = bytes.get(used..).unwrap_or_default();
@@ -191,7 +191,7 @@ impl Reader {
                         }
                         continue;
                     }
-                    Err(stop) => return (used, Halt::At(stop)),
+                    Err(stop) => return (used, ReplayStop::At(stop)),
                 }
             }
             let body = if self.left > 0 { rest.get(..self.left).unwrap_or_default() } else { rest };
@@ -209,7 +209,9 @@ impl Reader {
                 Meaning::Exec if self.group => self.group = false,
                 Meaning::Multi => return (used, self.stopped(misplaced("MULTI inside MULTI"))),
                 Meaning::Exec => return (used, self.stopped(misplaced("EXEC without MULTI"))),
-                Meaning::Unknown => return (used, Halt::Unknown { command: describe(body, &self.words) }),
+                Meaning::Unknown => {
+                    return (used, ReplayStop::Unknown { command: describe(body, &self.words) });
+                }
             }
             used += length;
             if self.left > 0 {
@@ -224,13 +226,13 @@ impl Reader {
                 self.note_end(offset + used as u64);
             }
         }
-        (used, Halt::Gathered)
+        (used, ReplayStop::Gathered)
     }
 
     /// Takes what may be before a record: the header of a frame and, in a log without frames, a line that is no
     /// record. Returns its length; 0 where there is none, nor must be.
     #[inline]
-    fn line(&mut self, rest: &[u8], offset: u64) -> Result<usize, Stop> {
+    fn line(&mut self, rest: &[u8], offset: u64) -> Result<usize, DecodeStop> {
         if let Some(chain) = &mut self.chain {
             let frame = chain.check(rest, offset)?;
             self.synced = self.synced.max(frame.synced);
@@ -241,7 +243,7 @@ impl Reader {
             return plain::check(rest);
         }
         // Only Redis writes records without frames.
-        if self.form == Form::Verbatim || rest.starts_with(b"#K") {
+        if self.form == Form::Raw || rest.starts_with(b"#K") {
             let chain = frame::read_start(rest, offset)?;
             if chain.form() != self.form {
                 return Err(misplaced("a log of another kind begins here"));
@@ -259,12 +261,12 @@ impl Reader {
     }
 
     /// What it means that no record is next: in a frame, which has its checksum, nothing good.
-    fn stopped(&self, stop: Stop) -> Halt {
+    fn stopped(&self, stop: DecodeStop) -> ReplayStop {
         match stop {
-            _ if self.left == 0 => Halt::At(stop),
-            Stop::Malformed { at, detail } => Halt::Wrong { at, detail },
-            Stop::Incomplete { .. } => {
-                Halt::Wrong { at: 0, detail: "a record that does not end within its frame" }
+            _ if self.left == 0 => ReplayStop::At(stop),
+            DecodeStop::Malformed { at, detail } => ReplayStop::Wrong { at, detail },
+            DecodeStop::Incomplete { .. } => {
+                ReplayStop::Wrong { at: 0, detail: "a record that does not end within its frame" }
             }
         }
     }
@@ -277,14 +279,18 @@ impl Reader {
     }
 
     /// What it means that `stop` is at the begin of `window`: a tail, or damage too.
-    fn hole(self, stop: Stop, window: &mut Window<impl Read>) -> io::Result<(Tail, Option<Damage>)> {
+    fn hole(
+        self,
+        stop: DecodeStop,
+        window: &mut Window<impl Read>,
+    ) -> io::Result<(ReplayEnd, Option<Damage>)> {
         let (at, detail) = match stop {
-            Stop::Incomplete { .. } => (0, "the log ends within the record that begins here"),
-            Stop::Malformed { at, detail } => (at, detail),
+            DecodeStop::Incomplete { .. } => (0, "the log ends within the record that begins here"),
+            DecodeStop::Malformed { at, detail } => (at, detail),
         };
         let mut damage = Damage { offset: window.offset + at as u64, detail: detail.into() };
         if window.remaining() == 0 {
-            return Ok((Tail { torn: self.group, ..self.tail }, None));
+            return Ok((ReplayEnd { torn: self.group, ..self.tail }, None));
         }
         let Some(chain) = self.chain else { return self.plain_hole(stop, damage, window) };
         if frame::read_start(window.bytes(), 0).is_ok_and(|other| other.id() != chain.id()) {
@@ -292,26 +298,26 @@ impl Reader {
             return Ok((self.tail, Some(damage)));
         }
         // Nobody writes zeros there: they stand for bytes that never reached the disk, or were lost.
-        let filler = window.is_blank_from(0, |byte| byte == FILLER)?;
-        let blank = filler || window.is_blank_from(0, |byte| byte == FILLER || byte == 0)?;
+        let filler = window.is_blank_from(0, |byte| byte == PADDING)?;
+        let blank = filler || window.is_blank_from(0, |byte| byte == PADDING || byte == 0)?;
         let synced = if blank { 0 } else { latest_mark(window, Some(chain.id()))? }.max(self.synced);
         if synced > self.tail.end {
             damage.detail = format!("{detail}; it was on stable storage up to byte {synced}");
             return Ok((self.tail, Some(damage)));
         }
-        Ok((Tail { torn: self.group || !filler, ..self.tail }, None))
+        Ok((ReplayEnd { torn: self.group || !filler, ..self.tail }, None))
     }
 
     /// The same in a log of an earlier version, or of Redis.
     fn plain_hole(
         self,
-        stop: Stop,
+        stop: DecodeStop,
         damage: Damage,
         window: &mut Window<impl Read>,
-    ) -> io::Result<(Tail, Option<Damage>)> {
+    ) -> io::Result<(ReplayEnd, Option<Damage>)> {
         let (cut, at) = match stop {
-            Stop::Incomplete { .. } => (true, 0),
-            Stop::Malformed { at, .. } => (false, at),
+            DecodeStop::Incomplete { .. } => (true, 0),
+            DecodeStop::Malformed { at, .. } => (false, at),
         };
         let between = window.offset == self.tail.end;
         let torn = cut || between && is_torn_batch(window)?;
@@ -321,13 +327,13 @@ impl Reader {
         if frames_follow || !torn && !blank {
             return Ok((self.tail, Some(damage)));
         }
-        Ok((Tail { torn: torn || !between || at > 0, ..self.tail }, None))
+        Ok((ReplayEnd { torn: torn || !between || at > 0, ..self.tail }, None))
     }
 }
 
 /// A record that is one, but cannot be here.
-fn misplaced(detail: &'static str) -> Stop {
-    Stop::Malformed { at: 0, detail }
+fn misplaced(detail: &'static str) -> DecodeStop {
+    DecodeStop::Malformed { at: 0, detail }
 }
 
 /// Whether all that follows is what a power cut left of one batch of an earlier version.

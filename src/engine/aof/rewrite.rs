@@ -15,9 +15,9 @@
 use super::{
     super::{Error, Result, path},
     file::{self, Storage},
-    frame::{self, Chain, HEADER},
+    frame::{self, FrameChain, HEADER},
     log::{Aof, Current},
-    record::{Form, Stop},
+    record::{DecodeStop, Form},
     window::Window,
 };
 use std::{
@@ -119,13 +119,13 @@ struct Fresh<'a> {
     log: &'a Aof,
     file: Arc<File>,
     path: PathBuf,
-    chain: Chain,
+    chain: FrameChain,
     len: u64,
     synced: u64,
     /// Up to where the new log has what the old one has: at first, in the walk's words.
     copied: u64,
     /// The old one's, there. `None` when it has no frames before.
-    old_chain: Option<Chain>,
+    old_chain: Option<FrameChain>,
 }
 
 impl<'a> Fresh<'a> {
@@ -134,7 +134,7 @@ impl<'a> Fresh<'a> {
         log.check_path()?;
         let path = file::rewrite_path(&log.path);
         let file = Arc::new(file::create_locked(&path)?);
-        let chain = Chain::random(Form::Redis);
+        let chain = FrameChain::random(Form::Redis);
         let mut fresh = Self { log, file, path, chain, len: 0, synced: 0, copied: 0, old_chain: None };
         let old = fs::metadata(&log.path).map_err(Error::io("read", &log.path))?;
         fresh.file.set_permissions(old.permissions()).map_err(Error::io("create", &fresh.path))?;
@@ -183,7 +183,7 @@ impl<'a> Fresh<'a> {
                     window.advance(length);
                     self.copied += length as u64;
                 }
-                Err(Stop::Incomplete { need }) if need as u64 <= window.remaining() => {
+                Err(DecodeStop::Incomplete { need }) if need as u64 <= window.remaining() => {
                     window.fill(need).map_err(Error::io("read", &self.log.path))?;
                 }
                 Err(_) => {
@@ -204,7 +204,7 @@ impl<'a> Fresh<'a> {
     }
 
     /// Adds the records of the old log's next frame, or what is a line of its own. Returns its length.
-    fn copy_frame(&mut self, bytes: &[u8], records: &mut Vec<u8>) -> Result<usize, Stop> {
+    fn copy_frame(&mut self, bytes: &[u8], records: &mut Vec<u8>) -> Result<usize, DecodeStop> {
         let Some(chain) = &mut self.old_chain else {
             self.old_chain = Some(frame::read_start(bytes, self.copied)?);
             return Ok(frame::START);
@@ -221,7 +221,7 @@ impl<'a> Fresh<'a> {
         let mut writer = self.log.lock_writer()?;
         self.copy_gained(self.log.len())?;
         // It says that all of it is on stable storage before it is; but so is it before it is the log.
-        self.write(&self.chain.mark(self.len))?;
+        self.write(&self.chain.sync_marker(self.len))?;
         self.sync()?;
         self.take_name()?;
         let named = path::sync_dir(path::parent(&self.log.path))

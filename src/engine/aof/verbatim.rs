@@ -1,7 +1,7 @@
-//! The records of a log in [`Form::Verbatim`](super::record::Form::Verbatim).
+//! The records of a log in [`Form::Raw`](super::record::Form::Raw).
 
 use super::{
-    super::{Batch, Op},
+    super::{Batch, WriteOp},
     record::{EXEC, FLUSH, MULTI, OVERHEAD, encode_delete, encode_plain},
 };
 
@@ -20,16 +20,16 @@ pub(super) fn encode<E, T>(
     }
     for op in batch.ops() {
         match op {
-            Op::Put { key, value } => {
+            WriteOp::Put { key, value } => {
                 ready(sink, out, OVERHEAD + key.len())?;
                 encode_plain(key, value, out);
                 placed(sink, out.len() - value.len() - b"\r\n".len());
             }
-            Op::Delete { key } => {
+            WriteOp::Delete { key } => {
                 ready(sink, out, OVERHEAD + key.len())?;
                 encode_delete(key, out);
             }
-            Op::Clear => {
+            WriteOp::Clear => {
                 ready(sink, out, FLUSH.len())?;
                 out.extend_from_slice(FLUSH);
             }

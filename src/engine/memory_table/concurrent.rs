@@ -9,10 +9,10 @@
 //! [`Snapshot`]: super::snapshot::Snapshot
 
 use super::{
-    super::{Batch, KeyRange, Op, VisitPair, VisitValue},
-    snapshot::{Kept, Snapshots, View, pause, release},
-    state::{Cleared, State, Waste},
-    table_trait::{Budget, Next, Table},
+    super::{Batch, KeyRange, VisitPair, VisitValue, WriteOp},
+    snapshot::{Snapshots, UndoRecords, View, pause, release},
+    state::{Cleared, Garbage, State},
+    table_trait::{ByteBudget, Table, WalkControl},
 };
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use std::{
@@ -32,7 +32,7 @@ const OPS: usize = 512;
 pub(in super::super) const KEYS: usize = 4096;
 
 /// Bytes of values that are visited under one lock, which mostly means copied.
-const BYTES: Budget = Budget(4 << 20);
+const BYTES: ByteBudget = ByteBudget(4 << 20);
 
 /// Bytes of one value that are copied under one lock.
 const PIECE: usize = 1 << 20;
@@ -47,7 +47,7 @@ const PAIRS: u32 = 64;
 const SMALL: usize = 10_000;
 
 /// A table and its locks.
-pub(in super::super) struct Concurrent<T: Table> {
+pub(in super::super) struct SharedTable<T: Table> {
     /// Every connection reads. A plain `RwLock` would make each of them write the one cache line
     /// of its reader count; here a reader touches the line of its own shard, and the one writer
     /// pays for all shards, once a batch.
@@ -73,12 +73,16 @@ struct Clock {
 
 impl Clock {
     #[inline]
-    fn next(&mut self) -> Next {
+    fn next(&mut self) -> WalkControl {
         self.pairs += 1;
         if !self.pairs.is_multiple_of(PAIRS) {
-            return Next::On;
+            return WalkControl::On;
         }
-        if self.begin.get_or_insert_with(Instant::now).elapsed() < STEP { Next::On } else { Next::Pause }
+        if self.begin.get_or_insert_with(Instant::now).elapsed() < STEP {
+            WalkControl::On
+        } else {
+            WalkControl::Pause
+        }
     }
 }
 
@@ -86,23 +90,23 @@ fn is_large(ops: usize, bytes: usize) -> bool {
     ops > LARGE.0 || bytes > LARGE.1
 }
 
-fn key<'o>(op: &'o Op<'_>) -> &'o [u8] {
+fn key<'o>(op: &'o WriteOp<'_>) -> &'o [u8] {
     match op {
-        Op::Put { key, .. } | Op::Delete { key } => key,
-        Op::Clear => &[],
+        WriteOp::Put { key, .. } | WriteOp::Delete { key } => key,
+        WriteOp::Clear => &[],
     }
 }
 
 /// Frees what was taken away, much of it where nobody waits.
 #[inline]
-pub(in super::super) fn discard<T: Table>(waste: Waste<T>) {
+pub(in super::super) fn free_garbage<T: Table>(waste: Garbage<T>) {
     if waste.cleared.is_some() || !waste.heavy.is_empty() {
         free(waste);
     }
 }
 
 #[cold]
-fn free<T: Table>(Waste { cleared, heavy }: Waste<T>) {
+fn free<T: Table>(Garbage { cleared, heavy }: Garbage<T>) {
     let keys = |cleared: &Cleared<T>| cleared.table.len() + cleared.puts.as_ref().map_or(0, T::len);
     if heavy.is_empty() && cleared.as_ref().map_or(0, keys) < SMALL {
         return;
@@ -118,7 +122,7 @@ fn free<T: Table>(Waste { cleared, heavy }: Waste<T>) {
     let _thread = thread::Builder::new().name("free".into()).spawn(free);
 }
 
-impl<T: Table> Concurrent<T> {
+impl<T: Table> SharedTable<T> {
     pub(in super::super) fn new(table: T, ordered: bool) -> Self {
         Self {
             state: ShardedLock::new(State::new(table)),
@@ -154,10 +158,10 @@ impl<T: Table> Concurrent<T> {
         if keys.len() > KEYS {
             return self.read_many(keys, visit);
         }
-        self.lock().read(keys, Budget::NONE, visit);
+        self.lock().read(keys, ByteBudget::NONE, visit);
     }
 
-    /// See [`Engine::read_long`](super::super::Engine::read_long).
+    /// See [`Engine::read_large`](super::super::Engine::read_large).
     pub(super) fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
         if keys.len() > KEYS {
             return self.read_many(keys, visit);
@@ -191,7 +195,7 @@ impl<T: Table> Concurrent<T> {
                 drop(guard);
                 self.read_many(rest, &mut visit);
             }
-            Err(_) => drop(guard.read(rest, Budget::NONE, &mut visit)),
+            Err(_) => drop(guard.read(rest, ByteBudget::NONE, &mut visit)),
         }
     }
 
@@ -253,7 +257,7 @@ impl<T: Table> Concurrent<T> {
         self.scan_in_steps(range, visit, &mut || ControlFlow::Continue(()));
     }
 
-    /// Like [`Concurrent::scan`]. What takes long is done by `between`: it is called without a lock after each step,
+    /// Like [`SharedTable::scan`]. What takes long is done by `between`: it is called without a lock after each step,
     /// the last one included, and may stop the scan.
     pub(in super::super) fn scan_in_steps(
         &self,
@@ -268,7 +272,7 @@ impl<T: Table> Concurrent<T> {
         let mut stopped = false;
         let mut next = |clock: &mut Clock, key: &[u8], value: &[u8]| {
             stopped = visit(key, value).is_break();
-            if stopped { Next::Stop } else { clock.next() }
+            if stopped { WalkControl::Stop } else { clock.next() }
         };
         let settled = self.settling.read();
         let guard = self.lock();
@@ -292,7 +296,7 @@ impl<T: Table> Concurrent<T> {
                 break snapshot.take_kept();
             }
         };
-        let left = if stopped { Kept::new() } else { left };
+        let left = if stopped { UndoRecords::new() } else { left };
         for (key, value) in left {
             if let Some(value) = value
                 && range.contains(&key)
@@ -312,8 +316,8 @@ impl<T: Table> Concurrent<T> {
     /// One step of a walk that is no snapshot.
     pub(in super::super) fn walk(&self, position: &mut T::Position, visit: &mut VisitPair<'_>) -> bool {
         self.lock().table.walk(KeyRange::ALL, position, &mut |key, value| match visit(key, value) {
-            ControlFlow::Continue(()) => Next::On,
-            ControlFlow::Break(()) => Next::Pause,
+            ControlFlow::Continue(()) => WalkControl::On,
+            ControlFlow::Break(()) => WalkControl::Pause,
         })
     }
 
@@ -327,10 +331,10 @@ impl<T: Table> Concurrent<T> {
         self.lock().len()
     }
 
-    /// Carries out a batch while no reader looks, or, if it is large, as [`Concurrent::write_alone`]. No other writes
-    /// may run but one of [`Concurrent::write_beside`].
+    /// Carries out a batch while no reader looks, or, if it is large, as [`SharedTable::write_alone`]. No other writes
+    /// may run but one of [`SharedTable::write_beside`].
     #[must_use = "to be discarded after the locks"]
-    pub(super) fn write(&self, batch: &Batch<'_>) -> Waste<T> {
+    pub(super) fn write(&self, batch: &Batch<'_>) -> Garbage<T> {
         // One that is beside may wait for its turn, which is this.
         if is_large(batch.len(), batch.bytes())
             && let Ok(alone) = self.pending.try_lock()
@@ -344,19 +348,19 @@ impl<T: Table> Concurrent<T> {
     /// Carries out a batch in the order of its parts, each while no reader looks, or beside the table. No
     /// other writes may run.
     #[must_use = "to be discarded after the locks"]
-    pub(in super::super) fn write_alone(&self, batch: &Batch<'_>) -> Waste<T> {
+    pub(in super::super) fn write_alone(&self, batch: &Batch<'_>) -> Garbage<T> {
         self.write_in_parts(batch, &self.pending.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn write_in_parts(&self, batch: &Batch<'_>, alone: &MutexGuard<'_, ()>) -> Waste<T> {
+    fn write_in_parts(&self, batch: &Batch<'_>, alone: &MutexGuard<'_, ()>) -> Garbage<T> {
         let (mut clear, _) = batch.after_clear();
-        let mut all = Waste::default();
-        for (ops, bytes) in batch.pieces(LARGE) {
+        let mut all = Garbage::default();
+        for (ops, bytes) in batch.chunks(LARGE) {
             match (clear, is_large(ops.len(), bytes)) {
                 (false, true) => self.write_large(ops, alone, &mut |show| show()),
                 (true, true) => all.cleared = Some(self.replace(ops)),
                 (_, false) => {
-                    let Waste { cleared, heavy } = self.write_piece(clear, ops);
+                    let Garbage { cleared, heavy } = self.write_piece(clear, ops);
                     all.cleared = all.cleared.or(cleared);
                     all.heavy.extend(heavy);
                 }
@@ -366,13 +370,13 @@ impl<T: Table> Concurrent<T> {
         all
     }
 
-    fn write_piece(&self, clear: bool, ops: &[Op<'_>]) -> Waste<T> {
+    fn write_piece(&self, clear: bool, ops: &[WriteOp<'_>]) -> Garbage<T> {
         let mut heavy = Vec::new();
         let mut state = self.lock_mut();
         let cleared = clear.then(|| self.clear(&mut state));
         self.snapshots.keep(&state.table, ops.iter().map(key));
         state.write(ops, &mut heavy);
-        Waste { cleared, heavy }
+        Garbage { cleared, heavy }
     }
 
     fn clear(&self, state: &mut State<T>) -> Cleared<T> {
@@ -382,7 +386,7 @@ impl<T: Table> Concurrent<T> {
     }
 
     /// Puts a table with these writes in the place of all that there is.
-    fn replace(&self, ops: &[Op<'_>]) -> Cleared<T> {
+    fn replace(&self, ops: &[WriteOp<'_>]) -> Cleared<T> {
         let mut table = T::default();
         table.write(ops, &mut Vec::new());
         let mut state = self.lock_mut();
@@ -402,7 +406,7 @@ impl<T: Table> Concurrent<T> {
         large
     }
 
-    fn write_large(&self, ops: &[Op<'_>], _alone: &MutexGuard<'_, ()>, turn: &mut Turn<'_>) {
+    fn write_large(&self, ops: &[WriteOp<'_>], _alone: &MutexGuard<'_, ()>, turn: &mut Turn<'_>) {
         self.lock_mut().begin();
         for ops in ops.chunks(OPS) {
             self.gather(ops);
@@ -426,9 +430,9 @@ impl<T: Table> Concurrent<T> {
         drop(rest);
     }
 
-    pub(super) fn gather(&self, ops: &[Op<'_>]) {
-        let pair = |op: &Op<'_>| match op {
-            Op::Put { key, value } => Ok(T::pair(key, value)),
+    pub(super) fn gather(&self, ops: &[WriteOp<'_>]) {
+        let pair = |op: &WriteOp<'_>| match op {
+            WriteOp::Put { key, value } => Ok(T::pair(key, value)),
             op => Err(Box::from(key(op))),
         };
         let pairs: Vec<Result<T::Pair, Box<[u8]>>> = ops.iter().map(pair).collect();
@@ -442,7 +446,7 @@ impl<T: Table> Concurrent<T> {
     }
 
     /// Returns whether to go on, and what was replaced.
-    pub(super) fn settle(&self, ops: &[Op<'_>]) -> (bool, Vec<T::Pair>) {
+    pub(super) fn settle(&self, ops: &[WriteOp<'_>]) -> (bool, Vec<T::Pair>) {
         let mut replaced = Vec::with_capacity(ops.len());
         let mut state = self.lock_mut();
         self.snapshots.keep(&state.table, ops.iter().map(key));

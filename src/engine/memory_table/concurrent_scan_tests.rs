@@ -1,11 +1,11 @@
 //! Everything that works in steps, step by step between others' writes, against a plain model.
 
 use super::{
-    super::{Batch, KeyRange, Op},
-    concurrent::{Concurrent, discard},
-    hash_table::Map,
+    super::{Batch, KeyRange, WriteOp},
+    concurrent::{SharedTable, free_garbage},
+    hash_table::HashTable,
     snapshot::View,
-    table_trait::{Budget, Next, Table},
+    table_trait::{ByteBudget, Table, WalkControl},
 };
 use crate::engine::stores::btree::BTree;
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -25,14 +25,14 @@ fn apply(model: &mut Model, writes: &[Write]) {
     }
 }
 
-fn op((key, value): &Write) -> Op<'_> {
+fn op((key, value): &Write) -> WriteOp<'_> {
     match value {
-        Some(value) => Op::Put { key, value },
-        None => Op::Delete { key },
+        Some(value) => WriteOp::Put { key, value },
+        None => WriteOp::Delete { key },
     }
 }
 
-fn ops(writes: &[Write]) -> Vec<Op<'_>> {
+fn ops(writes: &[Write]) -> Vec<WriteOp<'_>> {
     writes.iter().map(op).collect()
 }
 
@@ -52,7 +52,7 @@ struct Scan<'t, T: Table> {
 }
 
 struct Test<'t, T: Table> {
-    table: &'t Concurrent<T>,
+    table: &'t SharedTable<T>,
     ordered: bool,
     model: Model,
     keys: u32,
@@ -81,7 +81,7 @@ impl<'t, T: Table> Test<'t, T> {
             self.model.clear();
         }
         ops(&writes).into_iter().for_each(|op| batch.push(op));
-        discard(self.table.write(&batch));
+        free_garbage(self.table.write(&batch));
         apply(&mut self.model, &writes);
     }
 
@@ -137,7 +137,7 @@ impl<'t, T: Table> Test<'t, T> {
         let more = snapshot.walk(&guard.table, self.ordered, KeyRange::ALL, &mut |key, value| {
             scan.found.push((key.into(), value.into()));
             left -= 1;
-            if left > 0 { Next::On } else { Next::Pause }
+            if left > 0 { WalkControl::On } else { WalkControl::Pause }
         });
         if more {
             drop(snapshot);
@@ -164,7 +164,7 @@ impl<'t, T: Table> Test<'t, T> {
             let mut expected = names.iter().map(|name| scan.expected.get(*name).map(Vec::as_slice));
             // What the walk is past is no longer kept.
             if scan.found.is_empty() {
-                scan.view.lock_snapshot().read(&guard.table, &names, Budget::NONE, &mut |_, value| {
+                scan.view.lock_snapshot().read(&guard.table, &names, ByteBudget::NONE, &mut |_, value| {
                     assert_eq!(value, expected.next().unwrap());
                     ControlFlow::Continue(())
                 });
@@ -174,14 +174,14 @@ impl<'t, T: Table> Test<'t, T> {
 }
 
 fn interleave<T: Table>(ordered: bool, keys: u32, filled: u32, rounds: usize, seed: u64) {
-    let table = Concurrent::new(T::default(), ordered);
+    let table = SharedTable::new(T::default(), ordered);
     let (model, rng) = (Model::new(), StdRng::seed_from_u64(seed));
     let (large, scans, finished) = (None, Vec::new(), 0);
     let mut test = Test { table: &table, ordered, model, keys, large, scans, finished, rng };
     let first: Vec<Write> = (0..filled).map(|key| (key.to_be_bytes().into(), Some(vec![1]))).collect();
     let mut batch = Batch::default();
     ops(&first).into_iter().for_each(|op| batch.push(op));
-    discard(table.write_alone(&batch));
+    free_garbage(table.write_alone(&batch));
     apply(&mut test.model, &first);
     for _ in 0..rounds {
         match test.rng.random_range(0..10) {
@@ -201,7 +201,7 @@ fn interleave<T: Table>(ordered: bool, keys: u32, filled: u32, rounds: usize, se
 fn steps_between_writes_show_what_one_moment_holds() {
     let (seeds, rounds, keys) = if cfg!(miri) { (1, 80, 40) } else { (10, 6000, 300) };
     for seed in 0..seeds {
-        interleave::<Map>(false, keys, 0, rounds, seed);
+        interleave::<HashTable>(false, keys, 0, rounds, seed);
         interleave::<BTree>(true, keys, 0, rounds, seed);
     }
 }
@@ -211,6 +211,6 @@ fn steps_between_writes_show_what_one_moment_holds() {
 #[cfg_attr(miri, ignore = "takes too long")]
 fn so_do_those_over_a_large_map() {
     for (seed, filled) in [(1, 8000), (2, 30_000)] {
-        interleave::<Map>(false, 40_000, filled, 20_000, seed);
+        interleave::<HashTable>(false, 40_000, filled, 20_000, seed);
     }
 }

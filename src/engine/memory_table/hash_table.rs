@@ -1,12 +1,12 @@
 //! The hash table of `map`, in parts that grow one by one.
 
 use super::{
-    Budget, Change, Next, Table, VisitNext, free_in_order,
+    ByteBudget, Change, Table, VisitNext, WalkControl, free_in_order,
     hash_entry::Entry,
-    hash_walk::{TOGETHER, visit_part},
+    hash_walk::{KEYS_PER_LOOKUP, visit_part},
 };
-use crate::engine::{KeyRange, Op, VisitValue};
-use hashbrown::{DefaultHashBuilder, HashTable, hash_table::IterHash};
+use crate::engine::{KeyRange, VisitValue, WriteOp};
+use hashbrown::{DefaultHashBuilder, HashTable as RawTable, hash_table::IterHash};
 use std::{
     hash::{BuildHasher, Hasher},
     hint::black_box,
@@ -26,10 +26,10 @@ const PLACES: u64 = u64::MAX / PARTS as u64;
 const LARGE: usize = 8 << 10;
 
 /// A hash table, in [`PARTS`] parts once it is [`LARGE`].
-pub(in crate::engine) struct Map {
+pub(in crate::engine) struct HashTable {
     pub(super) hasher: DefaultHashBuilder,
     /// One or [`PARTS`].
-    pub(super) parts: Vec<HashTable<Entry>>,
+    pub(super) parts: Vec<RawTable<Entry>>,
     pub(super) len: usize,
     /// Whether most of the last writes brought new keys to a large map.
     pub(super) grows: bool,
@@ -37,11 +37,11 @@ pub(in crate::engine) struct Map {
     pub(super) times: f64,
 }
 
-impl Default for Map {
+impl Default for HashTable {
     fn default() -> Self {
         Self {
             hasher: DefaultHashBuilder::default(),
-            parts: vec![HashTable::new()],
+            parts: vec![RawTable::new()],
             len: 0,
             grows: false,
             times: 1.0,
@@ -57,7 +57,7 @@ pub(super) fn hash_of(hasher: &DefaultHashBuilder, key: &[u8]) -> u64 {
     state.finish()
 }
 
-/// The part of a hash. `HashTable` picks a bucket by the lowest bits and tells the entries of a
+/// The part of a hash. hashbrown picks a bucket by the lowest bits and tells the entries of a
 /// bucket apart by the highest seven; taken from either, all entries of a part would share them.
 ///
 /// Parts are not equally large: the share of keys falls by half from the last to the first. Tables
@@ -70,11 +70,11 @@ fn part_of(hash: u64) -> usize {
     ((x * (0x4_0000 - x) * (PARTS / 3) as u64) >> 32) as usize
 }
 
-fn empty_parts() -> Vec<HashTable<Entry>> {
-    (0..PARTS).map(|_| HashTable::new()).collect()
+fn empty_parts() -> Vec<RawTable<Entry>> {
+    (0..PARTS).map(|_| RawTable::new()).collect()
 }
 
-impl Map {
+impl HashTable {
     #[inline]
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
         hash_of(&self.hasher, key)
@@ -103,7 +103,7 @@ impl Map {
         }
     }
 
-    /// Fetches what look-ups of up to [`TOGETHER`] hashes will need. In a large table each look-up waits
+    /// Fetches what look-ups of up to [`KEYS_PER_LOOKUP`] hashes will need. In a large table each look-up waits
     /// for memory three times, one after the other: for the tags, the slot and the entry. Done step by
     /// step for all of them, where no result decides what comes next, the processor waits side by side.
     #[inline]
@@ -111,11 +111,11 @@ impl Map {
         if !self.is_large() {
             return;
         }
-        let mut tags: [Option<IterHash<'_, Entry>>; TOGETHER] = [const { None }; TOGETHER];
+        let mut tags: [Option<IterHash<'_, Entry>>; KEYS_PER_LOOKUP] = [const { None }; KEYS_PER_LOOKUP];
         for (tags, hash) in tags.iter_mut().zip(hashes) {
             *tags = self.parts.get(part_of(*hash)).map(|part| part.iter_hash(*hash));
         }
-        let mut entries = [None; TOGETHER];
+        let mut entries = [None; KEYS_PER_LOOKUP];
         for (entry, tags) in entries.iter_mut().zip(&mut tags) {
             *entry = tags.as_mut().and_then(Iterator::next);
         }
@@ -139,15 +139,15 @@ impl Map {
     }
 
     #[inline(never)]
-    fn get_many(&self, keys: &[&[u8]], mut budget: Budget, visit: &mut VisitValue<'_>) -> Option<usize> {
-        let mut hashes = [0; TOGETHER];
-        for (round, keys) in keys.chunks(TOGETHER).enumerate() {
+    fn get_many(&self, keys: &[&[u8]], mut budget: ByteBudget, visit: &mut VisitValue<'_>) -> Option<usize> {
+        let mut hashes = [0; KEYS_PER_LOOKUP];
+        for (round, keys) in keys.chunks(KEYS_PER_LOOKUP).enumerate() {
             for (hash, key) in hashes.iter_mut().zip(keys) {
                 *hash = self.hash(key);
             }
             self.fetch(hashes.get(..keys.len()).unwrap_or_default());
             for (index, (hash, key)) in hashes.iter().zip(keys).enumerate() {
-                let (index, value) = (round * TOGETHER + index, self.find(*hash, key));
+                let (index, value) = (round * KEYS_PER_LOOKUP + index, self.find(*hash, key));
                 if budget.is_over(value) {
                     return Some(index);
                 }
@@ -167,7 +167,7 @@ impl Map {
     }
 }
 
-impl Table for Map {
+impl Table for HashTable {
     /// The part of [`PARTS`] to go on with. `Clear` brings other hashes, but then nothing was there all the time.
     type Position = usize;
     type Pair = Entry;
@@ -177,7 +177,7 @@ impl Table for Map {
     }
 
     #[inline(always)]
-    fn read(&self, keys: &[&[u8]], mut budget: Budget, visit: &mut VisitValue<'_>) -> Option<usize> {
+    fn read(&self, keys: &[&[u8]], mut budget: ByteBudget, visit: &mut VisitValue<'_>) -> Option<usize> {
         // A client that does not pipeline: one look-up has nothing to wait beside.
         let [key] = keys else { return self.get_many(keys, budget, visit) };
         let value = self.find(self.hash(key), key);
@@ -188,8 +188,8 @@ impl Table for Map {
         None
     }
 
-    fn write(&mut self, ops: &[Op<'_>], heavy: &mut Vec<Entry>) {
-        ops.chunks(TOGETHER).for_each(|ops| self.write_together(ops, heavy));
+    fn write(&mut self, ops: &[WriteOp<'_>], heavy: &mut Vec<Entry>) {
+        ops.chunks(KEYS_PER_LOOKUP).for_each(|ops| self.write_together(ops, heavy));
     }
 
     fn pair(key: &[u8], value: &[u8]) -> Entry {
@@ -212,7 +212,7 @@ impl Table for Map {
         self.len
     }
 
-    fn pieces(count: usize) -> (Vec<Self>, impl Fn(&[u8]) -> usize) {
+    fn partitions(count: usize) -> (Vec<Self>, impl Fn(&[u8]) -> usize) {
         let hasher = DefaultHashBuilder::default();
         let piece = || Self { hasher: hasher.clone(), parts: empty_parts(), ..Self::default() };
         let pieces = (0..count).map(|_| piece()).collect();
@@ -256,9 +256,9 @@ impl Table for Map {
             while let Some(part) = self.parts.get(*position) {
                 *position += 1;
                 match visit_part(part, range, visit) {
-                    Next::On => {}
-                    Next::Pause => return *position < PARTS,
-                    Next::Stop => return false,
+                    WalkControl::On => {}
+                    WalkControl::Pause => return *position < PARTS,
+                    WalkControl::Stop => return false,
                 }
             }
             return false;
@@ -270,9 +270,9 @@ impl Table for Map {
         for part in rest.chunk_by(|(one, _), (next, _)| one == next) {
             *position = part.first().map_or(PARTS, |(part, _)| part + 1);
             match visit_part(part.iter().map(|(_, entry)| *entry), range, visit) {
-                Next::On => {}
-                Next::Pause => return true,
-                Next::Stop => return false,
+                WalkControl::On => {}
+                WalkControl::Pause => return true,
+                WalkControl::Stop => return false,
             }
         }
         *position = PARTS;
@@ -297,8 +297,8 @@ mod tests {
     use super::*;
     use std::{collections::HashSet, ops::Range};
 
-    fn put(map: &mut Map, value: &[u8]) -> *const u8 {
-        map.write(&[Op::Put { key: b"key", value }], &mut Vec::new());
+    fn put(map: &mut HashTable, value: &[u8]) -> *const u8 {
+        map.write(&[WriteOp::Put { key: b"key", value }], &mut Vec::new());
         let found = map.find(map.hash(b"key"), b"key").unwrap();
         assert_eq!(found, value);
         found.as_ptr()
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_value_of_the_same_length_is_written_in_place() {
-        let mut map = Map::default();
+        let mut map = HashTable::default();
         let place = put(&mut map, b"one");
         assert_eq!(put(&mut map, b"two"), place);
         put(&mut map, b"longer");
@@ -316,43 +316,43 @@ mod tests {
 
     #[test]
     fn keys_of_any_length_are_told_from_their_values() {
-        let mut map = Map::default();
+        let mut map = HashTable::default();
         let lengths = [0, 1, 254, 255, 256, 70_000];
         let keys = lengths.map(|length| vec![b'k'; length]);
         let values = lengths.map(|length| vec![b'v'; length]);
         for round in 0..2 {
             for (index, key) in keys.iter().enumerate() {
                 let value = &values[(index + round) % values.len()];
-                map.write(&[Op::Put { key, value }], &mut Vec::new());
+                map.write(&[WriteOp::Put { key, value }], &mut Vec::new());
                 assert_eq!(map.find(map.hash(key), key), Some(&value[..]));
             }
             assert_eq!(map.len(), keys.len());
         }
         for key in &keys {
-            map.write(&[Op::Delete { key }], &mut Vec::new());
+            map.write(&[WriteOp::Delete { key }], &mut Vec::new());
             assert_eq!(map.find(map.hash(key), key), None);
         }
         assert_eq!(map.len(), 0);
     }
 
-    fn add(map: &mut Map, numbers: Range<usize>) {
+    fn add(map: &mut HashTable, numbers: Range<usize>) {
         for number in numbers {
             let key = number.to_be_bytes();
-            map.write(&[Op::Put { key: &key, value: &key }], &mut Vec::new());
+            map.write(&[WriteOp::Put { key: &key, value: &key }], &mut Vec::new());
         }
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "takes too long")]
     fn a_growing_map_is_split_once_and_keeps_its_pairs() {
-        let mut map = Map::default();
+        let mut map = HashTable::default();
         add(&mut map, 0..LARGE - 1);
         assert_eq!(map.parts.len(), 1);
         add(&mut map, LARGE - 1..LARGE * 2);
         assert_eq!(map.parts.len(), PARTS);
         // Back to its size at the split, and over it again.
         for number in 0..=LARGE {
-            map.write(&[Op::Delete { key: &number.to_be_bytes() }], &mut Vec::new());
+            map.write(&[WriteOp::Delete { key: &number.to_be_bytes() }], &mut Vec::new());
         }
         assert_eq!(map.len(), LARGE - 1);
         add(&mut map, 0..LARGE);
@@ -367,7 +367,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "takes too long")]
     fn a_walk_takes_small_steps_and_goes_on_over_the_split() {
         for count in [LARGE - 1, LARGE] {
-            let mut map = Map::default();
+            let mut map = HashTable::default();
             add(&mut map, 0..count);
             let (mut position, mut walked) = (0, HashSet::new());
             for step in 0.. {
@@ -375,7 +375,7 @@ mod tests {
                 let go_on = map.walk(KeyRange::ALL, &mut position, &mut |key, value| {
                     assert_eq!(key, value);
                     assert!(walked.insert(key.to_vec()), "visited twice");
-                    Next::Pause
+                    WalkControl::Pause
                 });
                 assert!(walked.len() - before < LARGE / 32, "{} in one step", walked.len() - before);
                 if !go_on {

@@ -1,33 +1,33 @@
 //! A walk over one part of the map.
 
-use super::{super::KeyRange, Next, VisitNext, hash_entry::Entry};
+use super::{super::KeyRange, VisitNext, WalkControl, hash_entry::Entry};
 use std::hint::black_box;
 
 /// Entries, or keys, whose memory is fetched together.
-pub(super) const TOGETHER: usize = 32;
+pub(super) const KEYS_PER_LOOKUP: usize = 32;
 
 /// Visits a part to its end, since where its entries are changes as it grows; or until told to stop.
 pub(super) fn visit_part<'e>(
     part: impl IntoIterator<Item = &'e Entry>,
     range: KeyRange<'_>,
     visit: &mut VisitNext<'_>,
-) -> Next {
+) -> WalkControl {
     let mut part = part.into_iter();
-    let mut together = [None; TOGETHER];
-    let mut after = Next::On;
+    let mut together = [None; KEYS_PER_LOOKUP];
+    let mut after = WalkControl::On;
     loop {
-        // Fetched side by side, as in `Map::fetch`.
+        // Fetched side by side, as in `HashTable::fetch`.
         let count = together.iter_mut().zip(&mut part).map(|(place, entry)| *place = Some(entry)).count();
         let entries = || together.iter().take(count).flatten();
         black_box(entries().fold(0, |sum, entry: &&Entry| sum ^ entry.first()));
         for (key, value) in entries().map(|entry| entry.pair()).filter(|(key, _)| range.contains(key)) {
             match visit(key, value) {
-                Next::On => {}
-                Next::Pause => after = Next::Pause,
-                Next::Stop => return Next::Stop,
+                WalkControl::On => {}
+                WalkControl::Pause => after = WalkControl::Pause,
+                WalkControl::Stop => return WalkControl::Stop,
             }
         }
-        if count < TOGETHER {
+        if count < KEYS_PER_LOOKUP {
             return after;
         }
     }

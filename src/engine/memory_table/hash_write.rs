@@ -2,22 +2,22 @@
 
 use super::{
     hash_entry::Entry,
-    hash_table::{Map, hash_of},
-    hash_walk::TOGETHER,
+    hash_table::{HashTable, hash_of},
+    hash_walk::KEYS_PER_LOOKUP,
 };
-use crate::engine::{Op, memory_table::Change};
-use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry as Slot};
+use crate::engine::{WriteOp, memory_table::Change};
+use hashbrown::{DefaultHashBuilder, HashTable as RawTable, hash_table::Entry as Slot};
 use std::{hint::black_box, mem};
 
 /// Parts of fewer places grow as they like.
 const SMALL: usize = 64;
 
-impl Map {
-    /// Carries out up to [`TOGETHER`] writes, as `Table::write` does.
-    pub(super) fn write_together(&mut self, ops: &[Op<'_>], heavy: &mut Vec<Entry>) {
-        let mut hashes = [0; TOGETHER];
+impl HashTable {
+    /// Carries out up to [`KEYS_PER_LOOKUP`] writes, as `Table::write` does.
+    pub(super) fn write_together(&mut self, ops: &[WriteOp<'_>], heavy: &mut Vec<Entry>) {
+        let mut hashes = [0; KEYS_PER_LOOKUP];
         for (hash, op) in hashes.iter_mut().zip(ops) {
-            let (Op::Put { key, .. } | Op::Delete { key }) = op else { continue };
+            let (WriteOp::Put { key, .. } | WriteOp::Delete { key }) = op else { continue };
             *hash = self.hash(key);
         }
         self.fetch(hashes.get(..ops.len()).unwrap_or_default());
@@ -27,9 +27,9 @@ impl Map {
         } else {
             for (hash, op) in hashes.iter().zip(ops) {
                 match *op {
-                    Op::Put { key, value } => self.set(*hash, key, value, heavy),
-                    Op::Delete { key } => self.delete(*hash, key, heavy),
-                    Op::Clear => {}
+                    WriteOp::Put { key, value } => self.set(*hash, key, value, heavy),
+                    WriteOp::Delete { key } => self.delete(*hash, key, heavy),
+                    WriteOp::Clear => {}
                 }
             }
         }
@@ -43,10 +43,10 @@ impl Map {
     /// Does the same where most keys are new. All entries are made before the first is put in: the allocator's lock
     /// waits until everything before it is in the cache, the places in the table too.
     #[inline(never)]
-    fn write_made(&mut self, hashes: &[u64; TOGETHER], ops: &[Op<'_>], heavy: &mut Vec<Entry>) {
-        let mut made = [const { None }; TOGETHER];
+    fn write_made(&mut self, hashes: &[u64; KEYS_PER_LOOKUP], ops: &[WriteOp<'_>], heavy: &mut Vec<Entry>) {
+        let mut made = [const { None }; KEYS_PER_LOOKUP];
         for ((made, hash), op) in made.iter_mut().zip(hashes).zip(ops) {
-            if let Op::Put { key, value } = *op
+            if let WriteOp::Put { key, value } = *op
                 && self.find(*hash, key).is_none()
             {
                 *made = Some(Entry::new(key, value));
@@ -54,12 +54,12 @@ impl Map {
         }
         for ((made, hash), op) in made.into_iter().zip(hashes).zip(ops) {
             match (*op, made) {
-                (Op::Put { .. }, Some(entry)) => {
+                (WriteOp::Put { .. }, Some(entry)) => {
                     self.put_hashed(*hash, entry).into_iter().for_each(|entry| entry.free(heavy));
                 }
-                (Op::Put { key, value }, None) => self.set(*hash, key, value, heavy),
-                (Op::Delete { key }, _) => self.delete(*hash, key, heavy),
-                (Op::Clear, _) => {}
+                (WriteOp::Put { key, value }, None) => self.set(*hash, key, value, heavy),
+                (WriteOp::Delete { key }, _) => self.delete(*hash, key, heavy),
+                (WriteOp::Clear, _) => {}
             }
         }
     }
@@ -68,8 +68,8 @@ impl Map {
     pub(super) fn change_together(&mut self, changes: Vec<Change<Entry>>, waste: &mut Vec<Entry>) {
         let mut changes = changes.into_iter();
         loop {
-            let mut hashes = [0; TOGETHER];
-            let next = changes.as_slice().iter().take(TOGETHER);
+            let mut hashes = [0; KEYS_PER_LOOKUP];
+            let next = changes.as_slice().iter().take(KEYS_PER_LOOKUP);
             // Made by another thread, they are in no near cache.
             black_box(next.clone().fold(0, |sum, change| sum ^ change.pair.first()));
             let count = hashes
@@ -86,14 +86,14 @@ impl Map {
                     waste.push(pair);
                 }
             }
-            if count < TOGETHER {
+            if count < KEYS_PER_LOOKUP {
                 return;
             }
         }
     }
 
     /// Takes a part out, without the room that it turned out not to need.
-    pub(super) fn take_part(&mut self, place: usize) -> Option<HashTable<Entry>> {
+    pub(super) fn take_part(&mut self, place: usize) -> Option<RawTable<Entry>> {
         let mut part = mem::take(self.parts.get_mut(place)?);
         if part.num_buckets() >= SMALL && part.len() <= room(&part) / 2 {
             part.shrink_to_fit(|entry| hash_of(&self.hasher, entry.key()));
@@ -132,36 +132,36 @@ impl Map {
 
 /// Sees to it that a part can take one more.
 #[inline]
-fn make_room(part: &mut HashTable<Entry>, hasher: &DefaultHashBuilder, times: f64) {
+fn make_room(part: &mut RawTable<Entry>, hasher: &DefaultHashBuilder, times: f64) {
     if part.len() == part.capacity() && part.num_buckets() >= SMALL {
         grow(part, hasher, times);
     }
 }
 
 /// How many entries a part has room for.
-fn room(part: &HashTable<Entry>) -> usize {
+fn room(part: &RawTable<Entry>) -> usize {
     part.num_buckets() / 8 * 7
 }
 
 /// Doubles a part that is full, or makes room for so many `times` its entries. To double it the table could do by
 /// itself, but it would wait for the memory of one entry after the other.
 #[cold]
-fn grow(part: &mut HashTable<Entry>, hasher: &DefaultHashBuilder, times: f64) {
+fn grow(part: &mut RawTable<Entry>, hasher: &DefaultHashBuilder, times: f64) {
     if part.len() <= room(part) / 2 {
         // Full of what was removed: the table tidies up in place.
         return;
     }
     let room = (room(part) + 1).max((part.len() as f64 * times) as usize);
     let hash = |entry: &Entry| hash_of(hasher, entry.key());
-    let mut entries = mem::replace(part, HashTable::with_capacity(room)).into_iter();
+    let mut entries = mem::replace(part, RawTable::with_capacity(room)).into_iter();
     loop {
-        let mut together = [const { None }; TOGETHER];
+        let mut together = [const { None }; KEYS_PER_LOOKUP];
         let count = together.iter_mut().zip(&mut entries).map(|(place, entry)| *place = Some(entry)).count();
         black_box(together.iter().flatten().fold(0, |sum, entry: &Entry| sum ^ entry.first()));
         for entry in together.into_iter().flatten() {
             part.insert_unique(hash(&entry), entry, hash);
         }
-        if count < TOGETHER {
+        if count < KEYS_PER_LOOKUP {
             return;
         }
     }

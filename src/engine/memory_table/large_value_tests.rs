@@ -1,9 +1,9 @@
 //! Reads and writes of very much: they see one moment, and keep nobody from reading and writing.
 
 use super::{
-    super::{Batch, KeyRange, Op},
-    concurrent::{Concurrent, discard},
-    hash_table::Map,
+    super::{Batch, KeyRange, WriteOp},
+    concurrent::{SharedTable, free_garbage},
+    hash_table::HashTable,
     table_trait::{HEAVY, Table},
 };
 use crate::engine::stores::btree::BTree;
@@ -19,15 +19,15 @@ use std::{
 
 const MIB: usize = 1 << 20;
 
-fn put<T: Table>(table: &Concurrent<T>, keys: &[&[u8]], value: &[u8]) {
+fn put<T: Table>(table: &SharedTable<T>, keys: &[&[u8]], value: &[u8]) {
     let mut batch = Batch::default();
     keys.iter().for_each(|key| batch.put(key, value));
-    discard(table.write_alone(&batch));
+    free_garbage(table.write_alone(&batch));
 }
 
 /// Writes while a value is lent, which waits for ever if that holds a lock.
 fn write_while_it_is_read<T: Table>() {
-    let table = Concurrent::new(T::default(), false);
+    let table = SharedTable::new(T::default(), false);
     let long = vec![7; 20 * MIB + 3];
     put(&table, &[b"long"], &long);
     let mut visited = 0;
@@ -48,20 +48,20 @@ fn write_while_it_is_read<T: Table>() {
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
 fn a_long_value_is_lent_without_a_lock() {
-    write_while_it_is_read::<Map>();
+    write_while_it_is_read::<HashTable>();
     write_while_it_is_read::<BTree>();
 }
 
 /// What takes long to be freed is not freed under the lock, whatever takes it away.
 fn keep_what_is_heavy<T: Table>() {
-    let (table, long) = (Concurrent::new(T::default(), false), vec![7; HEAVY + 1]);
-    for small in [Op::Put { key: b"key", value: b"short" }, Op::Delete { key: b"key" }] {
+    let (table, long) = (SharedTable::new(T::default(), false), vec![7; HEAVY + 1]);
+    for small in [WriteOp::Put { key: b"key", value: b"short" }, WriteOp::Delete { key: b"key" }] {
         put::<T>(&table, &[b"key"], &long);
         let mut batch = Batch::default();
         batch.push(small);
         let waste = table.write(&batch);
         assert_eq!(waste.heavy.len(), 1, "{small:?}");
-        discard(waste);
+        free_garbage(waste);
         assert!(table.write(&batch).heavy.is_empty(), "{small:?}");
     }
 }
@@ -69,7 +69,7 @@ fn keep_what_is_heavy<T: Table>() {
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
 fn a_long_value_is_freed_without_a_lock() {
-    keep_what_is_heavy::<Map>();
+    keep_what_is_heavy::<HashTable>();
     keep_what_is_heavy::<BTree>();
 }
 
@@ -77,7 +77,7 @@ fn a_long_value_is_freed_without_a_lock() {
 fn read_what_is_written_together<T: Table>() {
     let names: Vec<[u8; 1]> = (0..12).map(|name| [name]).collect();
     let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
-    let table = Concurrent::new(T::default(), false);
+    let table = SharedTable::new(T::default(), false);
     let done = AtomicBool::new(false);
     put(&table, &keys, &[0; MIB]);
     thread::scope(|scope| {
@@ -109,7 +109,7 @@ fn read_what_is_written_together<T: Table>() {
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
 fn many_long_values_are_of_one_moment() {
-    read_what_is_written_together::<Map>();
+    read_what_is_written_together::<HashTable>();
     read_what_is_written_together::<BTree>();
 }
 
@@ -123,9 +123,9 @@ fn write_large_at_once<T: Table>() {
         keys.iter().for_each(|key| batch.put(key, value));
         batch
     };
-    let table = Concurrent::new(T::default(), false);
+    let table = SharedTable::new(T::default(), false);
     let (turn, done) = (Mutex::new(()), AtomicBool::new(false));
-    discard(table.write(&batch(b"first")));
+    free_garbage(table.write(&batch(b"first")));
     thread::scope(|scope| {
         let beside = scope.spawn(|| {
             for _ in 0..5 {
@@ -139,7 +139,7 @@ fn write_large_at_once<T: Table>() {
         let within = scope.spawn(|| {
             for _ in 0..5 {
                 let _turn = turn.lock();
-                discard(table.write(&batch(b"within")));
+                free_garbage(table.write(&batch(b"within")));
             }
         });
         scope.spawn(|| {
@@ -161,7 +161,7 @@ fn write_large_at_once<T: Table>() {
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
 fn large_batches_at_once_do_not_wait_for_each_other_for_ever() {
-    write_large_at_once::<Map>();
+    write_large_at_once::<HashTable>();
     write_large_at_once::<BTree>();
 }
 
@@ -171,16 +171,16 @@ fn names(count: u32) -> Vec<[u8; 4]> {
     (0..count).map(u32::to_be_bytes).collect()
 }
 
-fn table_of<T: Table>(names: &[[u8; 4]]) -> Concurrent<T> {
-    let table = Concurrent::new(T::default(), false);
+fn table_of<T: Table>(names: &[[u8; 4]]) -> SharedTable<T> {
+    let table = SharedTable::new(T::default(), false);
     let mut batch = Batch::default();
     names.iter().for_each(|name| batch.put(name, b"value"));
-    discard(table.write_alone(&batch));
+    free_garbage(table.write_alone(&batch));
     table
 }
 
 /// Looks at many keys, slowly until another thread has written. Tells whether it had before the last key.
-fn writes_meanwhile<T: Table>(look: impl FnOnce(&Concurrent<T>, &[&[u8]], &mut dyn FnMut())) -> bool {
+fn writes_meanwhile<T: Table>(look: impl FnOnce(&SharedTable<T>, &[&[u8]], &mut dyn FnMut())) -> bool {
     let names = names(MANY);
     let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
     let table = table_of::<T>(&names);
@@ -219,12 +219,12 @@ fn scan_and_let_writers_in<T: Table>() {
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
 fn others_write_before_a_scan_ends() {
-    scan_and_let_writers_in::<Map>();
+    scan_and_let_writers_in::<HashTable>();
     scan_and_let_writers_in::<BTree>();
 }
 
 fn read_and_let_writers_in<T: Table>() {
-    for read in [Concurrent::<T>::read, Concurrent::<T>::read_long] {
+    for read in [SharedTable::<T>::read, SharedTable::<T>::read_long] {
         assert!(writes_meanwhile::<T>(|table, keys, visit| {
             read(table, keys, &mut |_, _| {
                 visit();
@@ -237,7 +237,7 @@ fn read_and_let_writers_in<T: Table>() {
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
 fn others_write_before_a_read_of_many_keys_ends() {
-    read_and_let_writers_in::<Map>();
+    read_and_let_writers_in::<HashTable>();
     read_and_let_writers_in::<BTree>();
 }
 
@@ -245,7 +245,7 @@ fn others_write_before_a_read_of_many_keys_ends() {
 /// some of it was moved.
 fn is_seen_half_way<T: Table>() -> (bool, bool) {
     let (names, done) = (names(MANY), AtomicBool::new(false));
-    let table = Concurrent::new(T::default(), false);
+    let table = SharedTable::new(T::default(), false);
     let mut batch = Batch::default();
     names.iter().for_each(|name| batch.put(name, b"value"));
     let (all, mut gathered, mut moved) = (names.len(), false, false);
@@ -258,7 +258,7 @@ fn is_seen_half_way<T: Table>() -> (bool, bool) {
                 moved |= there > 0 && there < all;
             }
         });
-        discard(table.write(&batch));
+        free_garbage(table.write(&batch));
         done.store(true, Ordering::Relaxed);
         look.join().unwrap();
     });
@@ -282,6 +282,6 @@ fn let_readers_in<T: Table>() {
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
 fn others_read_before_a_large_write_ends() {
-    let_readers_in::<Map>();
+    let_readers_in::<HashTable>();
     let_readers_in::<BTree>();
 }

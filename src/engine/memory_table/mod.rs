@@ -21,17 +21,19 @@ use super::{
     aof::{self, Aof, MAX_LENGTH},
     walk_at_once,
 };
-pub(super) use concurrent::{Concurrent, KEYS, discard};
+pub(super) use concurrent::{KEYS, SharedTable, free_garbage};
 use std::{
     fs,
     ops::ControlFlow,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
 };
-pub(super) use table_trait::{Budget, Change, HEAVY, Next, Table, VisitNext, free_each, free_in_order};
+pub(super) use table_trait::{
+    ByteBudget, Change, HEAVY, Table, VisitNext, WalkControl, free_each, free_in_order,
+};
 
 /// An engine over one table.
-pub(super) struct Memory<T: Table> {
+pub(super) struct MemoryEngine<T: Table> {
     shared: Arc<Shared<T>>,
     rewriter: Mutex<Option<JoinHandle<()>>>,
 }
@@ -39,12 +41,12 @@ pub(super) struct Memory<T: Table> {
 /// What the engine shares with the thread that rewrites its log.
 struct Shared<T: Table> {
     info: &'static Info,
-    table: Concurrent<T>,
+    table: SharedTable<T>,
     /// `None` in memory.
     log: Option<Aof>,
 }
 
-impl<T: Table> Memory<T> {
+impl<T: Table> MemoryEngine<T> {
     /// Opens the engine described by `info`.
     pub(super) fn open(info: &'static Info, options: &OpenOptions) -> Result<Box<dyn Engine>> {
         Ok(Box::new(Self::open_as(info, &options.location)?))
@@ -67,7 +69,7 @@ impl<T: Table> Memory<T> {
                 (table, Some(log))
             }
         };
-        let shared = Arc::new(Shared { info, table: Concurrent::new(table, info.ordered), log });
+        let shared = Arc::new(Shared { info, table: SharedTable::new(table, info.ordered), log });
         Ok(Self { shared, rewriter: Mutex::default() })
     }
 
@@ -93,7 +95,7 @@ impl<T: Table> Memory<T> {
 }
 
 /// A dropped engine leaves no thread behind, which would keep the log locked.
-impl<T: Table> Drop for Memory<T> {
+impl<T: Table> Drop for MemoryEngine<T> {
     fn drop(&mut self) {
         self.stop_rewriter();
     }
@@ -120,7 +122,7 @@ impl<T: Table> Shared<T> {
     }
 }
 
-impl<T: Table> Engine for Memory<T> {
+impl<T: Table> Engine for MemoryEngine<T> {
     fn info(&self) -> &'static Info {
         self.shared.info
     }
@@ -138,7 +140,7 @@ impl<T: Table> Engine for Memory<T> {
         Ok(())
     }
 
-    fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+    fn read_large(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         self.shared.table.read_long(keys, visit);
         Ok(())
     }
@@ -146,12 +148,12 @@ impl<T: Table> Engine for Memory<T> {
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_lengths(self.shared.info.name, MAX_LENGTH)?;
         let Some(log) = &self.shared.log else {
-            discard(self.shared.table.write(batch));
+            free_garbage(self.shared.table.write(batch));
             return Ok(());
         };
-        discard(log.append(batch, sync, || self.shared.table.write_alone(batch))?);
+        free_garbage(log.append(batch, sync, || self.shared.table.write_alone(batch))?);
         if log.is_outgrown()
-            && let Err(error) = self.rewrite()
+            && let Err(error) = self.rewrite_log()
             && !matches!(error, Error::Unsupported { .. })
         {
             log::error!("{error}");
@@ -186,7 +188,7 @@ impl<T: Table> Engine for Memory<T> {
         Ok(())
     }
 
-    fn settle(&self) -> Result<()> {
+    fn quiesce(&self) -> Result<()> {
         self.join_rewriter();
         self.sync()
     }
@@ -213,7 +215,7 @@ impl<T: Table> Engine for Memory<T> {
         self.shared.log.as_ref().map_or(Ok(0), Aof::disk_size)
     }
 
-    fn rewrite(&self) -> Result<()> {
+    fn rewrite_log(&self) -> Result<()> {
         let engine = self.shared.info.name;
         let Some(log) = &self.shared.log else {
             let what = "in memory has no append-only file to rewrite".into();

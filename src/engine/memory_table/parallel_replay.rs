@@ -1,7 +1,7 @@
 //! Filling a table with what its log holds: one thread reads the log, and others each fill a piece of the table.
 
 use super::{
-    super::{Batch, Error, Op, Result},
+    super::{Batch, Error, Result, WriteOp},
     table_trait::{Change, Table},
 };
 use std::{
@@ -28,7 +28,7 @@ enum Task<P> {
     /// Carries out changes, which are up to this part of the log: more than 0, and 1 at its end.
     Change(Vec<Change<P>>, f64),
     /// Drops the sender when all before is done.
-    Tell(SyncSender<()>),
+    Barrier(SyncSender<()>),
     Clear,
 }
 
@@ -63,7 +63,7 @@ fn fill_pieces<T: Table, L>(
     (path, length): (&Path, u64),
     read: impl FnOnce(&mut dyn FnMut(&Batch<'_>)) -> Result<L>,
 ) -> Result<(T, L)> {
-    let (pieces, piece_of) = T::pieces(threads);
+    let (pieces, piece_of) = T::partitions(threads);
     thread::scope(|scope| {
         let (waste, replaced) = mpsc::channel();
         let (mut queues, mut fillers, mut done) = (Vec::new(), Vec::new(), 0);
@@ -77,7 +77,7 @@ fn fill_pieces<T: Table, L>(
         let log = read(&mut |batch| {
             done += (batch.bytes() + batch.len() * BESIDE) as u64;
             let part = (done as f64 / length as f64).min(1.0);
-            hand_on(batch, part, &mut queues, &piece_of);
+            dispatch(batch, part, &mut queues, &piece_of);
             replaced.try_iter().for_each(drop);
         })?;
         queues.iter_mut().for_each(|queue| queue.flush(1.0));
@@ -93,7 +93,7 @@ fn fill_pieces<T: Table, L>(
 ///
 /// Pairs are made, and freed, by this thread alone. If each did so for itself, glibc would ask the kernel for memory page
 /// by page (all but the first thread's memory grows like this), and the others would wait meanwhile.
-fn hand_on<T: Table>(
+fn dispatch<T: Table>(
     batch: &Batch<'_>,
     part: f64,
     queues: &mut [Queue<T>],
@@ -105,9 +105,9 @@ fn hand_on<T: Table>(
     }
     for op in ops {
         let (key, value, is_put) = match *op {
-            Op::Put { key, value } => (key, value, true),
-            Op::Delete { key } => (key, &[][..], false),
-            Op::Clear => continue,
+            WriteOp::Put { key, value } => (key, value, true),
+            WriteOp::Delete { key } => (key, &[][..], false),
+            WriteOp::Clear => continue,
         };
         if let Some(queue) = queues.get_mut(piece_of(key)) {
             queue.add(Change { pair: T::pair(key, value), is_put }, key.len() + value.len(), part);
@@ -139,7 +139,7 @@ impl<T: Table> Queue<T> {
     /// Waits until the thread has done all.
     fn wait(&self) {
         let (sender, done) = mpsc::sync_channel(0);
-        self.send(Task::Tell(sender));
+        self.send(Task::Barrier(sender));
         // An error says that the sender was dropped.
         let _dropped = done.recv();
     }
@@ -175,7 +175,7 @@ fn carry_out<T: Table>(queue: Receiver<Task<T::Pair>>, mut piece: T, waste: &Sen
                     let _ended = waste.send(replaced);
                 }
             }
-            Task::Tell(_sender) => {}
+            Task::Barrier(_sender) => {}
             Task::Clear => piece.clear(),
         }
     }
@@ -185,10 +185,10 @@ fn carry_out<T: Table>(queue: Receiver<Task<T::Pair>>, mut piece: T, waste: &Sen
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{super::KeyRange, Next},
+        super::{super::KeyRange, WalkControl},
         *,
     };
-    use crate::engine::{memory_table::hash_table::Map, stores::btree::BTree};
+    use crate::engine::{memory_table::hash_table::HashTable, stores::btree::BTree};
     use rand::{Rng, SeedableRng, rngs::StdRng};
     use std::collections::BTreeMap;
 
@@ -198,7 +198,7 @@ mod tests {
         let mut state = State::new();
         table.walk(KeyRange::ALL, &mut T::Position::default(), &mut |key, value| {
             assert!(state.insert(key.into(), value.into()).is_none(), "a key is there twice");
-            Next::On
+            WalkControl::On
         });
         assert_eq!(table.len(), state.len());
         assert!(state.iter().all(|(key, value)| table.get(key) == Some(value)), "a key is not found");
@@ -245,7 +245,7 @@ mod tests {
                 let mut several: T = filled(threads, seed, clears);
                 assert!(state(&several) == state(&one), "{threads} threads, seed {seed}");
                 // It is used like any other from then on.
-                several.write(&[Op::Put { key: b"new", value: b"value" }], &mut Vec::new());
+                several.write(&[WriteOp::Put { key: b"new", value: b"value" }], &mut Vec::new());
                 assert_eq!(several.get(b"new"), Some(&b"value"[..]));
                 assert_eq!(several.len(), one.len() + 1);
             }
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "takes too long")]
     fn any_number_of_threads_makes_the_same_table() {
-        any_number_of_threads::<Map>();
+        any_number_of_threads::<HashTable>();
         any_number_of_threads::<BTree>();
     }
 
@@ -266,7 +266,10 @@ mod tests {
             write_random(4, 100, &[], sink);
             Err::<(), _>(Error::no_files("map"))
         };
-        assert!(matches!(fill::<Map, _>(3, ("log".as_ref(), 1 << 20), read), Err(Error::Unsupported { .. })));
+        assert!(matches!(
+            fill::<HashTable, _>(3, ("log".as_ref(), 1 << 20), read),
+            Err(Error::Unsupported { .. })
+        ));
     }
 
     #[test]

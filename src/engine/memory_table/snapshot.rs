@@ -5,7 +5,7 @@
 
 use super::{
     super::{KeyRange, VisitValue},
-    table_trait::{Budget, Next, Table, VisitNext},
+    table_trait::{ByteBudget, Table, VisitNext, WalkControl},
 };
 use std::{
     collections::BTreeMap,
@@ -19,13 +19,13 @@ use std::{
 };
 
 /// Values of keys that have changed since, `None` for those that were absent.
-pub(super) type Kept = BTreeMap<Box<[u8]>, Option<Box<[u8]>>>;
+pub(super) type UndoRecords = BTreeMap<Box<[u8]>, Option<Box<[u8]>>>;
 
 /// How a table was.
 pub(super) struct Snapshot<T: Table> {
     /// How far the walk over it has come.
     position: T::Position,
-    kept: Kept,
+    kept: UndoRecords,
     /// The table itself, once a `Clear` has put another in its place.
     cleared: Option<Arc<T>>,
 }
@@ -36,7 +36,7 @@ impl<T: Table> Snapshot<T> {
         &self,
         table: &T,
         keys: &[&[u8]],
-        mut budget: Budget,
+        mut budget: ByteBudget,
         visit: &mut VisitValue<'_>,
     ) -> Option<usize> {
         if self.kept.is_empty() {
@@ -71,23 +71,23 @@ impl<T: Table> Snapshot<T> {
         let Self { position, kept, cleared } = self;
         let table = cleared.as_deref().unwrap_or(table);
         table.walk(range, position, &mut |key, value| {
-            if ordered && visit_before(key, range, kept, visit) == Next::Stop {
-                return Next::Stop;
+            if ordered && visit_before(key, range, kept, visit) == WalkControl::Stop {
+                return WalkControl::Stop;
             }
             match kept.remove(key) {
                 Some(Some(kept)) => visit(key, &kept),
-                Some(None) => Next::On,
+                Some(None) => WalkControl::On,
                 None => visit(key, value),
             }
         })
     }
 
     /// What was kept and not visited: in the end, what is no longer in the table.
-    pub(super) fn take_kept(&mut self) -> Kept {
+    pub(super) fn take_kept(&mut self) -> UndoRecords {
         mem::take(&mut self.kept)
     }
 
-    fn keep(&mut self, table: &T, key: &[u8]) {
+    fn record_undo(&mut self, table: &T, key: &[u8]) {
         if !table.is_past(&self.position, key) && !self.kept.contains_key(key) {
             self.kept.insert(key.into(), table.get(key).map(Into::into));
         }
@@ -95,18 +95,23 @@ impl<T: Table> Snapshot<T> {
 }
 
 /// Visits the kept keys before `key`, which the table no longer has.
-fn visit_before(key: &[u8], range: KeyRange<'_>, kept: &mut Kept, visit: &mut VisitNext<'_>) -> Next {
+fn visit_before(
+    key: &[u8],
+    range: KeyRange<'_>,
+    kept: &mut UndoRecords,
+    visit: &mut VisitNext<'_>,
+) -> WalkControl {
     while let Some(first) = kept.first_entry()
         && &**first.key() < key
     {
         if let (key, Some(value)) = first.remove_entry()
             && range.contains(&key)
-            && visit(&key, &value) == Next::Stop
+            && visit(&key, &value) == WalkControl::Stop
         {
-            return Next::Stop;
+            return WalkControl::Stop;
         }
     }
-    Next::On
+    WalkControl::On
 }
 
 type Shared<T> = Arc<Mutex<Snapshot<T>>>;
@@ -150,7 +155,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl<T: Table> Snapshots<T> {
     /// A snapshot of a table that nobody can change during the call, where a walk has come to `position`.
     pub(super) fn open(&self, position: T::Position) -> View<'_, T> {
-        let own = Arc::new(Mutex::new(Snapshot { position, kept: Kept::new(), cleared: None }));
+        let own = Arc::new(Mutex::new(Snapshot { position, kept: UndoRecords::new(), cleared: None }));
         let mut all = lock(&self.all);
         all.push(own.clone());
         // Seen by the next writer, whose lock of the table comes after the caller's.
@@ -170,7 +175,7 @@ impl<T: Table> Snapshots<T> {
     fn keep_for_all<'k>(&self, table: &T, keys: impl Iterator<Item = &'k [u8]> + Clone) {
         for snapshot in &*lock(&self.all) {
             let mut snapshot = lock(snapshot);
-            keys.clone().for_each(|key| snapshot.keep(table, key));
+            keys.clone().for_each(|key| snapshot.record_undo(table, key));
         }
     }
 

@@ -1,8 +1,8 @@
 //! The table, and beside it a large batch on its way into it.
 
 use super::{
-    super::{Op, VisitValue},
-    table_trait::{Budget, Table},
+    super::{VisitValue, WriteOp},
+    table_trait::{ByteBudget, Table},
 };
 use std::{collections::HashSet, mem, sync::Arc};
 
@@ -26,13 +26,13 @@ struct Pending<T: Table> {
 }
 
 /// What a batch has taken away, to be freed when no lock is held.
-pub(in super::super) struct Waste<T: Table> {
+pub(in super::super) struct Garbage<T: Table> {
     pub(super) cleared: Option<Cleared<T>>,
     /// Pairs that take long to be freed.
     pub(super) heavy: Vec<T::Pair>,
 }
 
-impl<T: Table> Default for Waste<T> {
+impl<T: Table> Default for Garbage<T> {
     fn default() -> Self {
         Self { cleared: None, heavy: Vec::new() }
     }
@@ -67,7 +67,12 @@ impl<T: Table> State<T> {
 
     /// See [`Table::read`].
     #[inline(always)]
-    pub(super) fn read(&self, keys: &[&[u8]], budget: Budget, visit: &mut VisitValue<'_>) -> Option<usize> {
+    pub(super) fn read(
+        &self,
+        keys: &[&[u8]],
+        budget: ByteBudget,
+        visit: &mut VisitValue<'_>,
+    ) -> Option<usize> {
         match &self.pending {
             None => self.table.read(keys, budget, visit),
             Some(pending) => self.read_beside(pending, keys, budget, visit),
@@ -79,7 +84,7 @@ impl<T: Table> State<T> {
         &self,
         pending: &Pending<T>,
         keys: &[&[u8]],
-        mut budget: Budget,
+        mut budget: ByteBudget,
         visit: &mut VisitValue<'_>,
     ) -> Option<usize> {
         if !pending.shows {
@@ -109,7 +114,7 @@ impl<T: Table> State<T> {
 
     /// See [`Table::write`].
     #[inline]
-    pub(super) fn write(&mut self, ops: &[Op<'_>], heavy: &mut Vec<T::Pair>) {
+    pub(super) fn write(&mut self, ops: &[WriteOp<'_>], heavy: &mut Vec<T::Pair>) {
         match &mut self.pending {
             None => self.table.write(ops, heavy),
             Some(_) => ops.iter().for_each(|op| self.write_beside(op, heavy)),
@@ -118,8 +123,8 @@ impl<T: Table> State<T> {
 
     /// One write while a batch is pending: after it when that shows, otherwise before it.
     #[cold]
-    fn write_beside(&mut self, op: &Op<'_>, heavy: &mut Vec<T::Pair>) {
-        let (Op::Put { key, .. } | Op::Delete { key }) = op else { return };
+    fn write_beside(&mut self, op: &WriteOp<'_>, heavy: &mut Vec<T::Pair>) {
+        let (WriteOp::Put { key, .. } | WriteOp::Delete { key }) = op else { return };
         if let Some(pending) = &mut self.pending
             && let Some(is_put) = pending.effect(key)
         {
@@ -128,7 +133,7 @@ impl<T: Table> State<T> {
                 drop(pending.puts.take(key));
                 pending.deletes.remove(*key);
             } else {
-                pending.extra += difference(is_put, matches!(op, Op::Put { .. }));
+                pending.extra += difference(is_put, matches!(op, WriteOp::Put { .. }));
             }
         }
         self.table.write(&[*op], heavy);

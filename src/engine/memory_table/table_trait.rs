@@ -1,10 +1,10 @@
 //! What a table in memory can do.
 
-use super::super::{KeyRange, Op, VisitValue};
+use super::super::{KeyRange, VisitValue, WriteOp};
 
 /// What follows a visited pair in a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Next {
+pub(in super::super) enum WalkControl {
     /// The next pair.
     On,
     /// A pause, at the next place where the walk can go on later; until there, more pairs follow.
@@ -15,9 +15,9 @@ pub(in super::super) enum Next {
 
 /// Bytes of values that are still to be visited under one lock.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Budget(pub(in super::super) usize);
+pub(in super::super) struct ByteBudget(pub(in super::super) usize);
 
-impl Budget {
+impl ByteBudget {
     /// No bound.
     pub(in super::super) const NONE: Self = Self(usize::MAX);
 
@@ -60,7 +60,7 @@ pub(in super::super) fn free_each<P>(pieces: impl IntoIterator<Item = P>, pause:
 pub(in super::super) const HEAVY: usize = 4 << 20;
 
 /// Called with a key and its value, both lent for the time of the call.
-pub(in super::super) type VisitNext<'v> = dyn FnMut(&[u8], &[u8]) -> Next + 'v;
+pub(in super::super) type VisitNext<'v> = dyn FnMut(&[u8], &[u8]) -> WalkControl + 'v;
 
 /// What puts or removes a pair.
 pub(in super::super) struct Change<P> {
@@ -82,11 +82,11 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
 
     /// Calls `visit` for each of `keys`, in order, until it stops that, or until the values would be more than
     /// `budget`. Returns the index of the first key whose value was too much.
-    fn read(&self, keys: &[&[u8]], budget: Budget, visit: &mut VisitValue<'_>) -> Option<usize>;
+    fn read(&self, keys: &[&[u8]], budget: ByteBudget, visit: &mut VisitValue<'_>) -> Option<usize>;
 
     /// Carries out `ops`, in order. There is no `Clear` among them. Pairs of more than [`HEAVY`] bytes that are
     /// replaced or removed are added to `heavy`.
-    fn write(&mut self, ops: &[Op<'_>], heavy: &mut Vec<Self::Pair>);
+    fn write(&mut self, ops: &[WriteOp<'_>], heavy: &mut Vec<Self::Pair>);
 
     /// Makes a pair, so that no lock is held while its bytes are copied.
     fn pair(key: &[u8], value: &[u8]) -> Self::Pair;
@@ -104,7 +104,7 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
     fn len(&self) -> usize;
 
     /// Empty tables, `count` of them or one, for threads that each fill one; and which of them a key belongs to.
-    fn pieces(_count: usize) -> (Vec<Self>, impl Fn(&[u8]) -> usize) {
+    fn partitions(_count: usize) -> (Vec<Self>, impl Fn(&[u8]) -> usize) {
         (vec![Self::default()], |_: &[u8]| 0)
     }
 

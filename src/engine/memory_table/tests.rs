@@ -2,7 +2,7 @@
 
 use super::{
     super::{Fsync, Kind},
-    hash_table::Map,
+    hash_table::HashTable,
     *,
 };
 use crate::engine::stores::{
@@ -101,7 +101,7 @@ fn run_model(kind: &Kind, location: &Location, seed: u64) {
             0 => engine.close().unwrap(),
             1 => {}
             // One may be running still.
-            2..4 => drop(engine.rewrite()),
+            2..4 => drop(engine.rewrite_log()),
             _ => continue,
         }
         if rng.random_bool(0.5) {
@@ -175,7 +175,7 @@ fn long_log<T: Table>(info: &'static Info, is_cut: bool) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("log.aof");
     let location = Location::Path(path.clone());
-    let engine = Memory::<T>::open_as(info, &location).unwrap();
+    let engine = MemoryEngine::<T>::open_as(info, &location).unwrap();
     let (mut model, value) = (State::new(), [b'v'; 100]);
     for round in 0..10_u32 {
         let keys: Vec<[u8; 4]> = (0..2000).map(|key| (round * 1000 + key).to_be_bytes()).collect();
@@ -208,7 +208,7 @@ fn long_log<T: Table>(info: &'static Info, is_cut: bool) {
     } else {
         model = last;
     }
-    let engine = Memory::<T>::open_by(3, before, info, &location).unwrap();
+    let engine = MemoryEngine::<T>::open_by(3, before, info, &location).unwrap();
     assert!(all(&engine) == model);
     assert_eq!(engine.count().unwrap(), model.len() as u64);
 }
@@ -216,7 +216,7 @@ fn long_log<T: Table>(info: &'static Info, is_cut: bool) {
 #[test]
 fn several_threads_replay_a_log_and_drop_a_group_that_is_cut_off() {
     for is_cut in [false, true] {
-        long_log::<Map>(map::KIND.info, is_cut);
+        long_log::<HashTable>(map::KIND.info, is_cut);
         long_log::<BTree>(btree::KIND.info, is_cut);
     }
 }
@@ -238,7 +238,7 @@ fn rewrite_beside_writes(kind: &Kind, rewrites: usize, clears: u32) {
     // That one begins says that the one before has ended.
     let mut begun = 0;
     while begun <= rewrites {
-        begun += usize::from(engine.rewrite().is_ok());
+        begun += usize::from(engine.rewrite_log().is_ok());
         write_random(&*engine, &mut model, &mut rng, clears);
         let (at, new) = (rng.random_range(0..keys.len()), vec![rng.random(); 100]);
         let mut batch = Batch::default();
@@ -260,23 +260,23 @@ fn rewrites_beside_writes_lose_nothing() {
 }
 
 /// While this guard lives, a walk over the table waits at its next step.
-fn hold<T: Table>(engine: &Memory<T>) -> impl Sized + use<'_, T> {
+fn hold<T: Table>(engine: &MemoryEngine<T>) -> impl Sized + use<'_, T> {
     engine.shared.table.lock_mut()
 }
 
 fn one_rewrite_at_a_time<T: Table>(info: &'static Info) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().canonicalize().unwrap().join("log.aof");
-    let engine = Memory::<T>::open_as(info, &Location::Path(path.clone())).unwrap();
+    let engine = MemoryEngine::<T>::open_as(info, &Location::Path(path.clone())).unwrap();
     let mut batch = Batch::default();
     batch.put(b"k", b"v");
     engine.write(&batch, false).unwrap();
     let before = fs::read(&path).unwrap();
     std::thread::scope(|scope| {
         let guard = hold(&engine);
-        engine.rewrite().unwrap();
-        let error = engine.rewrite().unwrap_err();
-        assert!(error.is_undone());
+        engine.rewrite_log().unwrap();
+        let error = engine.rewrite_log().unwrap_err();
+        assert!(error.is_rolled_back());
         assert_eq!(error.to_string(), format!("{} is already rewriting its append-only file", info.name));
         let closing = scope.spawn(|| engine.close());
         while !engine.shared.log.as_ref().unwrap().is_cancelled() {
@@ -292,7 +292,7 @@ fn one_rewrite_at_a_time<T: Table>(info: &'static Info) {
 
 #[test]
 fn one_rewrite_runs_at_a_time_and_a_close_ends_it() {
-    one_rewrite_at_a_time::<Map>(map::KIND.info);
+    one_rewrite_at_a_time::<HashTable>(map::KIND.info);
     one_rewrite_at_a_time::<BTree>(btree::KIND.info);
 }
 
@@ -300,7 +300,7 @@ fn one_rewrite_runs_at_a_time_and_a_close_ends_it() {
 fn a_log_of_64_mib_is_rewritten_without_being_asked() {
     let directory = tempfile::tempdir().unwrap();
     let location = Location::Path(directory.path().join("log.aof"));
-    let engine = Memory::<Map>::open_as(map::KIND.info, &location).unwrap();
+    let engine = MemoryEngine::<HashTable>::open_as(map::KIND.info, &location).unwrap();
     let value = vec![b'v'; 8 << 20];
     let mut batch = Batch::default();
     batch.put(b"key", &value);
@@ -321,7 +321,7 @@ fn in_memory_there_is_nothing_to_rewrite_or_to_block_on() {
     for kind in [map::KIND, btree::KIND] {
         let engine = kind.open(&options(Location::Memory)).unwrap();
         assert!(engine.is_memory_only());
-        assert!(matches!(engine.rewrite(), Err(Error::Unsupported { .. })));
+        assert!(matches!(engine.rewrite_log(), Err(Error::Unsupported { .. })));
         assert_eq!(engine.disk_size().unwrap(), 0);
         let directory = tempfile::tempdir().unwrap();
         let engine = open(&kind, &directory.path().join("log.aof"));

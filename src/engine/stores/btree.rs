@@ -1,8 +1,10 @@
 //! `btree`: the standard library's B-tree in memory, an append-only file on disk.
 
 use crate::engine::{
-    Check, Compression, Family, Info, KeyRange, Kind, Op, OpenFiles, VisitValue, Writers, aof,
-    memory_table::{Budget, HEAVY, Memory, Next, Table, VisitNext, free_each, free_in_order},
+    Check, Compression, Family, Info, KeyRange, Kind, OpenFiles, VisitValue, WriteOp, Writers, aof,
+    memory_table::{
+        ByteBudget, HEAVY, MemoryEngine, Table, VisitNext, WalkControl, free_each, free_in_order,
+    },
 };
 use smallvec::SmallVec;
 use std::{
@@ -14,9 +16,9 @@ use std::{
 /// The engine's row in the list.
 pub const KIND: Kind = Kind {
     info: &INFO,
-    open: |options| Memory::<BTree>::open(&INFO, options),
+    open: |options| MemoryEngine::<BTree>::open(&INFO, options),
     recognise: aof::recognise,
-    check: Check::Reading(aof::check),
+    check: Check::InPlace(aof::check),
 };
 
 static INFO: Info = Info {
@@ -71,7 +73,7 @@ impl Table for BTree {
         self.0.get(key).map(Box::as_ref)
     }
 
-    fn read(&self, keys: &[&[u8]], mut budget: Budget, visit: &mut VisitValue<'_>) -> Option<usize> {
+    fn read(&self, keys: &[&[u8]], mut budget: ByteBudget, visit: &mut VisitValue<'_>) -> Option<usize> {
         for (index, key) in keys.iter().enumerate() {
             let value = self.get(key);
             if budget.is_over(value) {
@@ -84,12 +86,14 @@ impl Table for BTree {
         None
     }
 
-    fn write(&mut self, ops: &[Op<'_>], heavy: &mut Vec<Self::Pair>) {
+    fn write(&mut self, ops: &[WriteOp<'_>], heavy: &mut Vec<Self::Pair>) {
         for op in ops {
             match *op {
-                Op::Put { key, value } => self.set(key, value, heavy),
-                Op::Delete { key } => self.0.remove(key).into_iter().for_each(|value| free(value, heavy)),
-                Op::Clear => {}
+                WriteOp::Put { key, value } => self.set(key, value, heavy),
+                WriteOp::Delete { key } => {
+                    self.0.remove(key).into_iter().for_each(|value| free(value, heavy))
+                }
+                WriteOp::Clear => {}
             }
         }
     }
@@ -140,12 +144,12 @@ impl Table for BTree {
         }
         for (key, value) in self.0.range::<[u8], _>((start, range.end)) {
             match visit(key, value) {
-                Next::On => {}
-                Next::Pause => {
+                WalkControl::On => {}
+                WalkControl::Pause => {
                     *position = Some(key.clone());
                     return true;
                 }
-                Next::Stop => return false,
+                WalkControl::Stop => return false,
             }
         }
         false

@@ -1,9 +1,9 @@
 //! `canopydb`: a B+ tree behind a write-ahead log, in Rust.
 
 use crate::engine::{
-    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
-    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::FirstTree,
-    path,
+    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind,
+    Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp,
+    Writers, first::FirstTree, path,
 };
 use canopydb::{Database, DbOptions, EnvOptions, ReadTransaction, Tree, TreeOptions};
 use std::{
@@ -15,8 +15,7 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind =
-    Kind { info: &INFO, open: Canopy::open, recognise, check: Check::OpeningACopy(check_copy) };
+pub const KIND: Kind = Kind { info: &INFO, open: Canopy::open, recognise, check: Check::OnCopy(check_copy) };
 
 const NAME: &str = "canopydb";
 
@@ -30,7 +29,7 @@ static INFO: Info = Info {
     allocates_in_rust: true,
     has_map_size: false,
     has_direct_reads: false,
-    writers: Writers::Turns,
+    writers: Writers::Serialized,
     compression: &[Compression::None],
     cache: "page cache of this size; besides, pages that are not yet in the file: usually 64 MiB, at most 256 MiB",
     // The lock, the data, and files of the log, which are switched at each checkpoint.
@@ -39,12 +38,15 @@ static INFO: Info = Info {
         Loss { kill: FULL_DISK, power_cut: FULL_DISK },
         Loss {
             kill: FULL_DISK,
-            power_cut: Lost::new(Extent::Everything, "about a second; possibly everything after a full disk"),
+            power_cut: LossBound::new(
+                LossClass::Everything,
+                "about a second; possibly everything after a full disk",
+            ),
         },
         Loss {
             kill: FULL_DISK,
-            power_cut: Lost::new(
-                Extent::Everything,
+            power_cut: LossBound::new(
+                LossClass::Everything,
                 "what the system had not written; possibly everything after a full disk",
             ),
         },
@@ -78,8 +80,10 @@ static INFO: Info = Info {
 };
 
 /// What a kill loses: canopydb's log is damaged by a write that finds no space, and is read up to the damage.
-const FULL_DISK: Lost =
-    Lost::new(Extent::Everything, "usually nothing; after a full disk possibly everything (10 of 20 tests)");
+const FULL_DISK: LossBound = LossBound::new(
+    LossClass::Everything,
+    "usually nothing; after a full disk possibly everything (10 of 20 tests)",
+);
 
 /// Longest key: what Redis takes. canopydb's own limit is 1 GiB.
 const MAX_KEY: usize = 512 << 20;
@@ -155,9 +159,9 @@ impl Canopy {
             }
             for op in ops {
                 match *op {
-                    Op::Put { key, value } => tree.insert(key, value)?,
-                    Op::Delete { key } => drop(tree.delete(key)?),
-                    Op::Clear => {}
+                    WriteOp::Put { key, value } => tree.insert(key, value)?,
+                    WriteOp::Delete { key } => drop(tree.delete(key)?),
+                    WriteOp::Clear => {}
                 }
             }
         }
@@ -188,11 +192,11 @@ fn open_at(path: &Path, options: &OpenOptions) -> Result<Database, canopydb::Err
 }
 
 /// Without checksums of pages only what is read tells of damage.
-fn check_copy(path: &Path) -> Result<Sound> {
+fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark =
         "canopydb's pages have no checksums here, and damage in its log is taken for the end of the log";
-    let sound = Sound::by_scan(Canopy::open(&OpenOptions::for_check(path))?)?;
-    Ok(Sound { remark: Some(remark.into()), ..sound })
+    let sound = CheckReport::by_scan(Canopy::open(&OpenOptions::for_check(path))?)?;
+    Ok(CheckReport { remark: Some(remark.into()), ..sound })
 }
 
 fn fail(error: canopydb::Error, path: &Path) -> Error {
@@ -246,7 +250,7 @@ impl Engine for Canopy {
         Ok(())
     }
 
-    fn settle(&self) -> Result<()> {
+    fn quiesce(&self) -> Result<()> {
         self.sync()?;
         self.db.checkpoint().map_err(|error| self.fail(error))
     }

@@ -1,9 +1,9 @@
 //! `fjall`: fjall 3, a log-structured merge tree in Rust.
 
 use crate::engine::{
-    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
-    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::FirstTree,
-    path,
+    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind,
+    Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp,
+    Writers, first::FirstTree, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use fjall::{
@@ -20,8 +20,7 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind =
-    Kind { info: &INFO, open: Fjall::open, recognise, check: Check::OpeningACopy(check_copy) };
+pub const KIND: Kind = Kind { info: &INFO, open: Fjall::open, recognise, check: Check::OnCopy(check_copy) };
 
 const NAME: &str = "fjall";
 
@@ -35,7 +34,7 @@ static INFO: Info = Info {
     allocates_in_rust: true,
     has_map_size: false,
     has_direct_reads: false,
-    writers: Writers::Turns,
+    writers: Writers::Serialized,
     compression: &[Compression::None, Compression::Lz4],
     cache: "one budget: half of it for the block cache, an eighth (at most 64 MiB) for each memtable, of which two \
             are usual and four the most",
@@ -43,8 +42,8 @@ static INFO: Info = Info {
     open_files: OpenFiles { least: OWN_FILES + 16, most: OWN_FILES + 900, per_read: 1 },
     loss: [
         Loss::NOTHING,
-        Loss::power_cut(Lost::seconds("about a second")),
-        Loss::power_cut(Lost::new(Extent::Unwritten, "what the system had not written")),
+        Loss::power_cut(LossBound::seconds("about a second")),
+        Loss::power_cut(LossBound::new(LossClass::Unwritten, "what the system had not written")),
     ],
     caveats: &[
         Caveat::new(
@@ -154,9 +153,9 @@ impl Fjall {
         }
         for op in ops {
             match *op {
-                Op::Put { key, value } => converted.insert(&self.keyspace, key, value),
-                Op::Delete { key } => converted.remove(&self.keyspace, key),
-                Op::Clear => {}
+                WriteOp::Put { key, value } => converted.insert(&self.keyspace, key, value),
+                WriteOp::Delete { key } => converted.remove(&self.keyspace, key),
+                WriteOp::Clear => {}
             }
         }
         converted.commit()
@@ -223,10 +222,10 @@ fn open_at(path: &Path, options: &OpenOptions) -> Result<(Database, Keyspace), f
 }
 
 /// fjall compares each block with its checksum when it reads it.
-fn check_copy(path: &Path) -> Result<Sound> {
+fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "some damage in its journal is not found: fjall takes it for the end of the journal, as after a crash";
-    let sound = Sound::by_scan(Fjall::open(&OpenOptions::for_check(path))?)?;
-    Ok(Sound { remark: Some(remark.into()), ..sound })
+    let sound = CheckReport::by_scan(Fjall::open(&OpenOptions::for_check(path))?)?;
+    Ok(CheckReport { remark: Some(remark.into()), ..sound })
 }
 
 fn fail(error: fjall::Error, path: &Path) -> Error {
@@ -288,7 +287,7 @@ impl Engine for Fjall {
         Ok(())
     }
 
-    fn settle(&self) -> Result<()> {
+    fn quiesce(&self) -> Result<()> {
         self.sync()?;
         self.flush().map_err(|error| self.fail(error))
     }
@@ -321,7 +320,7 @@ impl Engine for Fjall {
     }
 
     fn compact(self: Box<Self>) -> Result<()> {
-        self.settle()?;
+        self.quiesce()?;
         self.keyspace.major_compact().map_err(|error| self.fail(error))?;
         self.close()
     }

@@ -2,15 +2,15 @@
 
 use crate::engine::{
     Check, Compression, Family, Info, Kind, OpenFiles, Writers, aof,
-    memory_table::{Memory, hash_table::Map},
+    memory_table::{MemoryEngine, hash_table::HashTable},
 };
 
 /// The engine's row in the list.
 pub const KIND: Kind = Kind {
     info: &INFO,
-    open: |options| Memory::<Map>::open(&INFO, options),
+    open: |options| MemoryEngine::<HashTable>::open(&INFO, options),
     recognise: aof::recognise,
-    check: Check::Reading(aof::check),
+    check: Check::InPlace(aof::check),
 };
 
 static INFO: Info = Info {

@@ -1,9 +1,10 @@
 //! `mdbx`: libmdbx. LMDB's successor: a memory-mapped copy-on-write B+ tree in one file.
 
 use crate::engine::{
-    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
-    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers,
-    first::Directory,
+    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind,
+    Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp,
+    Writers,
+    first::FirstDirectory,
     mmap_read_ahead::{self, Advice},
     path,
 };
@@ -20,8 +21,7 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind =
-    Kind { info: &INFO, open: Mdbx::open, recognise, check: Check::OpeningACopy(check_copy) };
+pub const KIND: Kind = Kind { info: &INFO, open: Mdbx::open, recognise, check: Check::OnCopy(check_copy) };
 
 const NAME: &str = "mdbx";
 
@@ -35,18 +35,18 @@ static INFO: Info = Info {
     allocates_in_rust: false,
     has_map_size: true,
     has_direct_reads: false,
-    writers: Writers::Turns,
+    writers: Writers::Serialized,
     compression: &[Compression::None],
     cache: "not used: the operating system's page cache holds the map",
     open_files: OpenFiles::always(16),
     loss: [
         Loss::NOTHING,
-        Loss::power_cut(Lost::new(
-            Extent::Everything,
+        Loss::power_cut(LossBound::new(
+            LossClass::Everything,
             "about a second, and possibly the whole database (it may not open again)",
         )),
-        Loss::power_cut(Lost::new(
-            Extent::Everything,
+        Loss::power_cut(LossBound::new(
+            LossClass::Everything,
             "all since the last sync, and possibly the whole database (it may not open again)",
         )),
     ],
@@ -99,7 +99,7 @@ const COPY_READERS: &str = "mdbx.dat.compact-lck";
 
 /// Keeps MDBX from writing to standard error. It would, in each child that a process forks, whether or not it has
 /// data open.
-pub(in crate::engine) fn be_quiet() {
+pub(in crate::engine) fn disable_stderr_log() {
     #[expect(unsafe_code, reason = "a call that the crate does not wrap")]
     // SAFETY: it sets the level of what is told, and leaves the logger as it is.
     unsafe {
@@ -139,7 +139,7 @@ impl Mdbx {
     }
 
     fn open_here(path: &Path, options: &OpenOptions) -> Result<Self> {
-        let place = Directory::begin(path, NAME, is_first)?;
+        let place = FirstDirectory::begin(path, NAME, is_first)?;
         let lock = path::open_locked(&path.join(LOCK), path)?;
         for name in [COPY, COPY_READERS] {
             path::remove_leftover(&path.join(name))?;
@@ -180,9 +180,9 @@ impl Mdbx {
         }
         for op in ops {
             match *op {
-                Op::Put { key, value } => txn.put(&table, key, value, WriteFlags::empty())?,
-                Op::Delete { key } => drop(txn.del(&table, key, None)?),
-                Op::Clear => {}
+                WriteOp::Put { key, value } => txn.put(&table, key, value, WriteFlags::empty())?,
+                WriteOp::Delete { key } => drop(txn.del(&table, key, None)?),
+                WriteOp::Clear => {}
             }
         }
         txn.commit().map(drop)
@@ -251,10 +251,10 @@ fn is_past(end: Bound<&[u8]>, key: &[u8]) -> bool {
 }
 
 /// Walks every page that is in use. MDBX has no checksums of its pages: a value that was changed is not seen.
-fn check_copy(path: &Path) -> Result<Sound> {
+fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "damaged keys and values are not found: MDBX has no checksums";
-    let sound = Sound::by_scan(Mdbx::open(&OpenOptions::for_check(path))?)?;
-    Ok(Sound { remark: Some(remark.into()), ..sound })
+    let sound = CheckReport::by_scan(Mdbx::open(&OpenOptions::for_check(path))?)?;
+    Ok(CheckReport { remark: Some(remark.into()), ..sound })
 }
 
 fn fail(error: libmdbx::Error, path: &Path, map_size: u64) -> Error {

@@ -1,8 +1,9 @@
 //! `redb`: a copy-on-write B+ tree in one file, in Rust.
 
 use crate::engine::{
-    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Loss,
-    Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::FirstFile, path,
+    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Loss,
+    LossBound, LossClass, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp, Writers,
+    first::FirstFile, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use redb::{
@@ -22,13 +23,13 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind =
-    Kind { info: &INFO, open: Redb::open, recognise, check: Check::OpeningACopy(check_copy) };
+pub const KIND: Kind = Kind { info: &INFO, open: Redb::open, recognise, check: Check::OnCopy(check_copy) };
 
 const NAME: &str = "redb";
 
 /// What it loses under `no`, see [`PENDING`].
-const SINCE_SYNC: Lost = Lost::new(Extent::Buffer, "what redb's buffer of at most 100,000 commits holds");
+const SINCE_SYNC: LossBound =
+    LossBound::new(LossClass::Buffer, "what redb's buffer of at most 100,000 commits holds");
 
 static INFO: Info = Info {
     name: NAME,
@@ -40,13 +41,13 @@ static INFO: Info = Info {
     allocates_in_rust: true,
     has_map_size: false,
     has_direct_reads: false,
-    writers: Writers::Turns,
+    writers: Writers::Serialized,
     compression: &[Compression::None],
     cache: "page cache of this size, part of it for pages not yet written",
     open_files: OpenFiles::always(8),
     loss: [
         Loss::NOTHING,
-        Loss { kill: Lost::seconds("about a second"), power_cut: Lost::seconds("about a second") },
+        Loss { kill: LossBound::seconds("about a second"), power_cut: LossBound::seconds("about a second") },
         Loss { kill: SINCE_SYNC, power_cut: SINCE_SYNC },
     ],
     caveats: &[
@@ -166,9 +167,9 @@ impl Redb {
             let mut table = txn.open_table(TABLE)?;
             for op in ops {
                 match op {
-                    Op::Put { key, value } => drop(table.insert(key, value)?),
-                    Op::Delete { key } => drop(table.remove(key)?),
-                    Op::Clear => {}
+                    WriteOp::Put { key, value } => drop(table.insert(key, value)?),
+                    WriteOp::Delete { key } => drop(table.remove(key)?),
+                    WriteOp::Clear => {}
                 }
             }
         }
@@ -184,7 +185,7 @@ fn create_table(db: &Database) -> Result<Table, redb::Error> {
 }
 
 /// redb has a check of its own: every page against its checksum, and what it believes of free pages.
-fn check_copy(path: &Path) -> Result<Sound> {
+fn check_copy(path: &Path) -> Result<CheckReport> {
     let fail = |error: redb::DatabaseError| fail(error, Some(path));
     let mut db = Database::builder().open(path).map_err(fail)?;
     if !db.check_integrity().map_err(fail)? {
@@ -192,7 +193,7 @@ fn check_copy(path: &Path) -> Result<Sound> {
         return Err(Error::Library { engine: NAME, message });
     }
     drop(db);
-    Sound::by_scan(Redb::open(&OpenOptions::for_check(path))?)
+    CheckReport::by_scan(Redb::open(&OpenOptions::for_check(path))?)
 }
 
 fn fail(error: impl Into<redb::Error>, path: Option<&Path>) -> Error {

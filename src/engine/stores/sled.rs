@@ -1,9 +1,9 @@
 //! `sled`: sled 0.34. A latch-free B+ tree over a log of page changes.
 
 use crate::engine::{
-    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
-    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::Directory,
-    path,
+    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind,
+    Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp,
+    Writers, first::FirstDirectory, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use std::{
@@ -17,8 +17,7 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind =
-    Kind { info: &INFO, open: Sled::open, recognise, check: Check::OpeningACopy(check_copy) };
+pub const KIND: Kind = Kind { info: &INFO, open: Sled::open, recognise, check: Check::OnCopy(check_copy) };
 
 const NAME: &str = "sled";
 
@@ -32,27 +31,27 @@ static INFO: Info = Info {
     allocates_in_rust: true,
     has_map_size: false,
     has_direct_reads: false,
-    writers: Writers::Together,
+    writers: Writers::Concurrent,
     compression: &[Compression::None],
     cache: "page cache of this size",
     // A large value is read from a file of its own.
     open_files: OpenFiles { least: 24, most: 24, per_read: 1 },
     loss: [
-        Loss::power_cut(Lost::new(
-            Extent::Everything,
+        Loss::power_cut(LossBound::new(
+            LossClass::Everything,
             "usually nothing; in 3 of 80 tests the whole database (reads failed)",
         )),
         Loss {
-            kill: Lost::seconds("about a second"),
-            power_cut: Lost::new(
-                Extent::Everything,
+            kill: LossBound::seconds("about a second"),
+            power_cut: LossBound::new(
+                LossClass::Everything,
                 "about two seconds, and possibly the whole database (it may not open again)",
             ),
         },
         Loss {
-            kill: Lost::new(Extent::Buffer, "what sled's write buffer of 512 KiB holds"),
-            power_cut: Lost::new(
-                Extent::Everything,
+            kill: LossBound::new(LossClass::Buffer, "what sled's write buffer of 512 KiB holds"),
+            power_cut: LossBound::new(
+                LossClass::Everything,
                 "what was not written, and possibly the whole database (it may not open again)",
             ),
         },
@@ -154,7 +153,7 @@ impl Sled {
         let Location::Path(path) = &options.location else {
             return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
         };
-        let place = Directory::begin(path, NAME, is_first)?;
+        let place = FirstDirectory::begin(path, NAME, is_first)?;
         // Under `always` each commit flushes, and a timer would only disturb.
         let flush = if options.fsync == Fsync::EverySec { Some(1000) } else { None };
         let config = sled::Config::new()
@@ -223,9 +222,9 @@ impl Sled {
         }
         for op in ops {
             match *op {
-                Op::Put { key, value } => converted.insert(key, value),
-                Op::Delete { key } => converted.remove(key),
-                Op::Clear => {}
+                WriteOp::Put { key, value } => converted.insert(key, value),
+                WriteOp::Delete { key } => converted.remove(key),
+                WriteOp::Clear => {}
             }
         }
         Ok(converted)
@@ -233,11 +232,11 @@ impl Sled {
 }
 
 /// sled compares each record of its log with its checksum when it reads it.
-fn check_copy(path: &Path) -> Result<Sound> {
+fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "damage near the end of its log is not found: sled takes it for the end of the log, as after a \
     crash";
-    let sound = Sound::by_scan(Sled::open(&OpenOptions::for_check(path))?)?;
-    Ok(Sound { remark: Some(remark.into()), ..sound })
+    let sound = CheckReport::by_scan(Sled::open(&OpenOptions::for_check(path))?)?;
+    Ok(CheckReport { remark: Some(remark.into()), ..sound })
 }
 
 /// sled keeps the first error of its log and answers all later writes with it, so no error leaves

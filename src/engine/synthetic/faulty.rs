@@ -5,8 +5,8 @@
 //! Otherwise they are `btree`.
 
 use crate::engine::{
-    Batch, Caveat, Engine, Error, Fsync, Info, KeyRange, Kind, Op, OpenOptions, Result, VisitPair,
-    VisitValue, stores::btree,
+    Batch, Caveat, Engine, Error, Fsync, Info, KeyRange, Kind, OpenOptions, Result, VisitPair, VisitValue,
+    WriteOp, stores::btree,
 };
 use std::{
     fs::File,
@@ -52,7 +52,7 @@ pub const FORGETFUL: Kind = Kind {
 /// Syncs as slowly as the test wants.
 pub const SLOW_SYNC: Kind = Kind {
     info: &SLOW_SYNC_INFO,
-    open: |options| open(&SLOW_SYNC_INFO, Fault::SlowSyncs(Hold::of(&SLOW_SYNC_INFO, options)), options),
+    open: |options| open(&SLOW_SYNC_INFO, Fault::SlowSyncs(PauseFile::of(&SLOW_SYNC_INFO, options)), options),
     recognise: btree::KIND.recognise,
     check: btree::KIND.check,
 };
@@ -60,7 +60,7 @@ pub const SLOW_SYNC: Kind = Kind {
 /// Scans, counts and reads for long as slowly as the test wants.
 pub const SLOW_SCAN: Kind = Kind {
     info: &SLOW_SCAN_INFO,
-    open: |options| open(&SLOW_SCAN_INFO, Fault::SlowScans(Hold::of(&SLOW_SCAN_INFO, options)), options),
+    open: |options| open(&SLOW_SCAN_INFO, Fault::SlowScans(PauseFile::of(&SLOW_SCAN_INFO, options)), options),
     recognise: btree::KIND.recognise,
     check: btree::KIND.check,
 };
@@ -88,15 +88,15 @@ enum Fault {
     /// The last key that was updated, with its value before.
     Forgets(Mutex<Option<(Vec<u8>, Vec<u8>)>>),
     /// Syncs wait.
-    SlowSyncs(Hold),
+    SlowSyncs(PauseFile),
     /// Scans, counts and long reads wait.
-    SlowScans(Hold),
+    SlowScans(PauseFile),
 }
 
 /// A file that others wait for: until it is gone.
-struct Hold(PathBuf);
+struct PauseFile(PathBuf);
 
-impl Hold {
+impl PauseFile {
     fn of(info: &Info, options: &OpenOptions) -> Self {
         let beside = options.location.path().unwrap_or(Path::new(info.name));
         Self(beside.with_added_extension("hold"))
@@ -116,10 +116,10 @@ impl Hold {
 
 fn open(info: &'static Info, fault: Fault, options: &OpenOptions) -> Result<Box<dyn Engine>> {
     let engine = (btree::KIND.open)(options)?;
-    Ok(Box::new(Faulty { engine, info, fault, reads: AtomicU64::new(1), writes: AtomicU64::new(1) }))
+    Ok(Box::new(FaultyEngine { engine, info, fault, reads: AtomicU64::new(1), writes: AtomicU64::new(1) }))
 }
 
-struct Faulty {
+struct FaultyEngine {
     engine: Box<dyn Engine>,
     info: &'static Info,
     fault: Fault,
@@ -127,7 +127,7 @@ struct Faulty {
     writes: AtomicU64,
 }
 
-impl Faulty {
+impl FaultyEngine {
     fn is_due(calls: &AtomicU64) -> bool {
         calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY)
     }
@@ -149,7 +149,7 @@ impl Faulty {
     fn remember(&self, batch: &Batch<'_>) -> Result<()> {
         let Fault::Forgets(last) = &self.fault else { return Ok(()) };
         for op in batch.ops() {
-            let Op::Put { key, .. } = *op else { continue };
+            let WriteOp::Put { key, .. } = *op else { continue };
             let mut note = |_: usize, old: Option<&[u8]>| {
                 if let Some(old) = old {
                     *last.lock().unwrap_or_else(PoisonError::into_inner) = Some((key.into(), old.into()));
@@ -184,7 +184,7 @@ impl Faulty {
     }
 }
 
-impl Engine for Faulty {
+impl Engine for FaultyEngine {
     fn info(&self) -> &'static Info {
         self.info
     }
@@ -205,7 +205,7 @@ impl Engine for Faulty {
         })
     }
 
-    fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+    fn read_large(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         self.wait_to_scan();
         self.read(keys, visit)
     }
@@ -229,8 +229,8 @@ impl Engine for Faulty {
         self.engine.set_fsync(fsync)
     }
 
-    fn settle(&self) -> Result<()> {
-        self.engine.settle()
+    fn quiesce(&self) -> Result<()> {
+        self.engine.quiesce()
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {

@@ -2,8 +2,8 @@
 //! for tests, to see that a power cut finds out what that is worth.
 
 use crate::engine::{
-    Batch, Caveat, Engine, Error, Info, KeyRange, Kind, Location, Loss, Op, OpenOptions, Result, VisitPair,
-    VisitValue,
+    Batch, Caveat, Engine, Error, Info, KeyRange, Kind, Location, Loss, OpenOptions, Result, VisitPair,
+    VisitValue, WriteOp,
 };
 use std::ops::ControlFlow;
 
@@ -63,9 +63,9 @@ impl Engine for FlushOnly {
         }
         for op in ops {
             match *op {
-                Op::Put { key, value } => converted.insert(key, value),
-                Op::Delete { key } => converted.remove(key),
-                Op::Clear => {}
+                WriteOp::Put { key, value } => converted.insert(key, value),
+                WriteOp::Delete { key } => converted.remove(key),
+                WriteOp::Clear => {}
             }
         }
         self.0.apply_batch(converted).map_err(fail)?;

@@ -56,8 +56,8 @@ impl Engine for Slowed {
         self.slowly(|| self.engine.read(keys, visit))
     }
 
-    fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
-        self.slowly(|| self.engine.read_long(keys, visit))
+    fn read_large(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        self.slowly(|| self.engine.read_large(keys, visit))
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
@@ -76,8 +76,8 @@ impl Engine for Slowed {
         self.engine.set_fsync(fsync)
     }
 
-    fn settle(&self) -> Result<()> {
-        self.engine.settle()
+    fn quiesce(&self) -> Result<()> {
+        self.engine.quiesce()
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
@@ -96,8 +96,8 @@ impl Engine for Slowed {
         self.engine.disk_size()
     }
 
-    fn rewrite(&self) -> Result<()> {
-        self.engine.rewrite()
+    fn rewrite_log(&self) -> Result<()> {
+        self.engine.rewrite_log()
     }
 
     fn compact(self: Box<Self>) -> Result<()> {

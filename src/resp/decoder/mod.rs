@@ -1,7 +1,7 @@
 //! Incremental request decoder: it never looks twice at bytes it has understood, allocates nothing
 //! per request and does not recurse.
 
-use super::{Foreign, Input, Requests, Span, inline, parse_integer};
+use super::{ArgRange, Foreign, Input, Requests, inline, parse_integer};
 
 /// What a client may send. The defaults are those of redis-server 7.0.
 #[derive(Clone, Copy, Debug)]
@@ -216,7 +216,7 @@ impl Decoder {
                     return Ok(Err(Incomplete));
                 }
             }
-            requests.spans.push(Span { start: self.at as u32, len: len as u32 });
+            requests.spans.push(ArgRange { start: self.at as u32, len: len as u32 });
             self.at += len + 2;
             self.bulk = None;
             self.missing -= 1;

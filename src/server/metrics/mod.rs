@@ -3,9 +3,9 @@
 mod text;
 
 use super::error::Error;
-use crate::command::Context;
+use crate::command::ServerState;
 use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc, time::Duration};
-use text::Text;
+use text::PrometheusText;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -39,7 +39,7 @@ impl Metrics {
     }
 
     /// Answers requests without end. The thread that accepts connections runs this, so nothing here may block.
-    pub async fn serve(&self, context: &Arc<Context>) {
+    pub async fn serve(&self, context: &Arc<ServerState>) {
         let (mut connections, scrape) = (VecDeque::<JoinHandle<()>>::new(), Arc::new(Mutex::new(())));
         loop {
             match self.0.accept().await {
@@ -66,7 +66,7 @@ impl Metrics {
     }
 }
 
-async fn answer(mut stream: TcpStream, context: Arc<Context>, scrape: Arc<Mutex<()>>) -> io::Result<()> {
+async fn answer(mut stream: TcpStream, context: Arc<ServerState>, scrape: Arc<Mutex<()>>) -> io::Result<()> {
     let head = timeout(IO_TIMEOUT, read_head(&mut stream)).await??;
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let (status, body) = match line.split(|byte| *byte == b' ').collect::<Vec<_>>()[..] {
@@ -99,10 +99,10 @@ async fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
 
 /// Returns the metrics. The engine may walk its directory for them, so a blocking thread reads them; one at a time,
 /// because a disk that hangs is not to hold more threads with every scrape.
-async fn text(context: Arc<Context>, scrape: Arc<Mutex<()>>) -> io::Result<String> {
+async fn text(context: Arc<ServerState>, scrape: Arc<Mutex<()>>) -> io::Result<String> {
     let alone = scrape.lock_owned().await;
     let read = spawn_blocking(move || {
-        let text = Text::of(&context).finish();
+        let text = PrometheusText::of(&context).finish();
         drop(alone);
         text
     });

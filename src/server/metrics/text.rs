@@ -3,8 +3,8 @@
 
 use crate::{
     command::{
-        Context, process,
-        state::stats::{CommandTotal, Counts},
+        ServerState, process,
+        state::stats::{CommandTotal, HistogramSnapshot},
     },
     store::KeyStats,
 };
@@ -15,11 +15,11 @@ use std::{
 
 /// What is written so far.
 #[derive(Default)]
-pub(super) struct Text(String);
+pub(super) struct PrometheusText(String);
 
-impl Text {
+impl PrometheusText {
     /// Everything that is known now.
-    pub fn of(context: &Context) -> Self {
+    pub fn of(context: &ServerState) -> Self {
         let mut text = Self::default();
         text.server(context);
         text.commands(context);
@@ -33,7 +33,7 @@ impl Text {
         self.0
     }
 
-    fn server(&mut self, context: &Context) {
+    fn server(&mut self, context: &ServerState) {
         let info = context.store.info();
         let labels = [
             ("version", env!("CARGO_PKG_VERSION")),
@@ -71,7 +71,7 @@ impl Text {
         }
     }
 
-    fn commands(&mut self, context: &Context) {
+    fn commands(&mut self, context: &ServerState) {
         let used: Vec<(&str, CommandTotal)> = context
             .names
             .iter()
@@ -100,7 +100,7 @@ impl Text {
         }
     }
 
-    fn commits(&mut self, context: &Context) {
+    fn commits(&mut self, context: &ServerState) {
         let groups = &context.groups;
         for (name, help, counts, unit) in [
             ("commit_group_size", "Clients whose writes shared a commit.", groups.size.counts(), 1024.0),
@@ -142,7 +142,7 @@ impl Text {
     }
 
     /// What the engine cannot tell at once, or fails to tell, is left out.
-    fn engine(&mut self, context: &Context) {
+    fn engine(&mut self, context: &ServerState) {
         let store = &context.store;
         if let Ok(bytes) = store.disk_size() {
             self.gauge("disk_bytes", "Size of the engine's files.", bytes);
@@ -194,7 +194,7 @@ impl Text {
     }
 
     /// Steps of powers of two, in multiples of `unit`.
-    fn histogram(&mut self, name: &str, labels: &[(&str, &str)], counts: &Counts, unit: f64) {
+    fn histogram(&mut self, name: &str, labels: &[(&str, &str)], counts: &HistogramSnapshot, unit: f64) {
         let bucket = format!("{name}_bucket");
         let mut step = |end: &str, count: u64| {
             let labels: Vec<_> = labels.iter().copied().chain([("le", end)]).collect();
@@ -202,7 +202,7 @@ impl Text {
         };
         let count = counts.count();
         // The last of them has what is longer, too.
-        let powers: Vec<_> = counts.by_power().collect();
+        let powers: Vec<_> = counts.cumulative_buckets().collect();
         for (value, below) in powers.split_last().map_or(&[][..], |(_, powers)| powers) {
             step(&(*value as f64 / unit).to_string(), *below);
         }

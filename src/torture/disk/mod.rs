@@ -34,7 +34,7 @@ use std::{
 };
 
 pub use cut::Cut;
-pub use image::Trouble;
+pub use image::InjectedFault;
 
 /// The device through which a file system talks to the kernel.
 const DEVICE: &str = "/dev/fuse";
@@ -70,16 +70,16 @@ pub fn check() -> Result<(), String> {
 }
 
 /// What a disk holds while nobody uses it.
-pub struct Medium(Image);
+pub struct DiskImage(Image);
 
-impl Default for Medium {
+impl Default for DiskImage {
     /// An empty one.
     fn default() -> Self {
         Self(Image::new())
     }
 }
 
-impl Medium {
+impl DiskImage {
     /// A copy of it.
     pub fn copy(&self) -> Self {
         Self(self.0.clone())
@@ -100,7 +100,7 @@ pub struct Disk {
 
 impl Disk {
     /// Mounts it. This process must not touch its files: it is the one to serve them.
-    pub fn mount(medium: Medium, at: &Path) -> io::Result<Self> {
+    pub fn mount(medium: DiskImage, at: &Path) -> io::Result<Self> {
         clear(at);
         fs::create_dir_all(at)?;
         let image = Arc::new(Mutex::new(medium.0));
@@ -111,14 +111,14 @@ impl Disk {
     }
 
     /// Cuts the power: nothing that is asked from now on is done.
-    pub fn cut(&self, cut: Cut, rng: &mut SmallRng) -> Medium {
+    pub fn cut(&self, cut: Cut, rng: &mut SmallRng) -> DiskImage {
         let keep = cut.draw(rng);
-        Medium(lock(&self.image).cut(&keep, rng))
+        DiskImage(lock(&self.image).cut(&keep, rng))
     }
 
     /// What it holds after an orderly end, with nothing lost.
-    pub fn contents(&self) -> Medium {
-        Medium(lock(&self.image).clone())
+    pub fn contents(&self) -> DiskImage {
+        DiskImage(lock(&self.image).clone())
     }
 
     /// Everything that was written becomes durable.
@@ -127,7 +127,7 @@ impl Disk {
     }
 
     /// Things go wrong from now on, or right again.
-    pub fn trouble(&self, trouble: Trouble) {
+    pub fn trouble(&self, trouble: InjectedFault) {
         lock(&self.image).trouble = trouble;
     }
 

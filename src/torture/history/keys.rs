@@ -33,7 +33,7 @@ pub(super) fn deadline(index: usize, content: Content) -> i64 {
 
 /// What a server can do beside SET, MSET, INCR, DEL and GET.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Skills {
+pub(in super::super) struct SubjectCapabilities {
     /// MULTI and EXEC.
     pub transactions: bool,
     /// SELECT.
@@ -42,7 +42,7 @@ pub(in super::super) struct Skills {
     pub deadlines: bool,
 }
 
-impl Skills {
+impl SubjectCapabilities {
     pub const ALL: Self = Self { transactions: true, databases: true, deadlines: true };
 
     /// The database of a key.

@@ -15,7 +15,7 @@ pub(super) mod value;
 mod verify;
 
 pub(super) use {
-    keys::{KEYS, Skills, key},
+    keys::{KEYS, SubjectCapabilities, key},
     record::History,
-    request::{Expected, Held, Request},
+    request::{Expected, ObservedValue, Request},
 };

@@ -2,9 +2,10 @@
 
 use super::{
     keys::{
-        AGAIN, BIG, DATED, ELSEWHERE, FIRST_COUNTER, FIRST_GROUP, GROUPS, KEYS, Skills, deadline, groups, key,
+        AGAIN, BIG, DATED, ELSEWHERE, FIRST_COUNTER, FIRST_GROUP, GROUPS, KEYS, SubjectCapabilities,
+        deadline, groups, key,
     },
-    request::{Change, Expected, Fate, Request, Sent, State, Words, after},
+    request::{Change, Expected, Request, RequestOutcome, Sent, State, Words, after},
     value::Content,
 };
 use rand::{Rng, SeedableRng, rngs::SmallRng};
@@ -19,7 +20,7 @@ pub(super) const BUDGET: u64 = 24 << 20;
 /// A client's requests since the store was last looked at.
 pub(in super::super) struct History {
     pub client: u32,
-    pub skills: Skills,
+    pub skills: SubjectCapabilities,
     rng: SmallRng,
     sequence: u32,
     pub(super) base: State,
@@ -35,7 +36,7 @@ impl History {
     pub fn new(client: u32, seed: u64) -> Self {
         Self {
             client,
-            skills: Skills::ALL,
+            skills: SubjectCapabilities::ALL,
             rng: SmallRng::seed_from_u64(seed),
             sequence: 0,
             base: vec![None; KEYS],
@@ -79,7 +80,7 @@ impl History {
                 *slot = after(*slot, *change);
             }
         }
-        self.sent.push(Sent { changes, fate: Fate::Unknown, at: Duration::ZERO });
+        self.sent.push(Sent { changes, fate: RequestOutcome::Unknown, at: Duration::ZERO });
         Request { write: Some(self.sent.len() - 1), ..request }
     }
 
@@ -182,21 +183,21 @@ impl History {
     /// A write was acknowledged; `number` is what the reply to INCR or DEL said.
     pub fn acknowledged(&mut self, write: usize, number: i64, at: Duration) {
         if let Some(sent) = self.sent.get_mut(write) {
-            sent.fate = Fate::Acknowledged(number);
+            sent.fate = RequestOutcome::Acknowledged(number);
             sent.at = at;
         }
     }
 
     /// Requests without a reply may have been refused, each by itself.
-    pub fn doubt_the_unanswered(&mut self) {
-        self.certain &= self.sent.iter().all(|sent| sent.fate != Fate::Unknown);
+    pub fn mark_unknown_outcomes(&mut self) {
+        self.certain &= self.sent.iter().all(|sent| sent.fate != RequestOutcome::Unknown);
     }
 
     /// A request got an error reply.
     pub fn refused(&mut self, write: Option<usize>) {
         self.certain = false;
         if let Some(sent) = write.and_then(|write| self.sent.get_mut(write)) {
-            sent.fate = Fate::Refused;
+            sent.fate = RequestOutcome::Refused;
         }
     }
 }

@@ -14,7 +14,7 @@ pub(super) enum Change {
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum RequestOutcome {
     Unknown,
     /// With the number in the reply to an INCR.
     Acknowledged(i64),
@@ -23,7 +23,7 @@ pub(super) enum Fate {
 
 pub(super) struct Sent {
     pub changes: Vec<(usize, Change)>,
-    pub fate: Fate,
+    pub fate: RequestOutcome,
     /// When it was acknowledged, since the start of the load.
     pub at: Duration,
 }
@@ -57,7 +57,7 @@ pub(in super::super) struct Request {
 
 /// What a key was found to hold.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Held {
+pub(in super::super) struct ObservedValue {
     pub value: Vec<u8>,
     /// When it expires, in milliseconds since 1970; -1 is never. `None` where the server cannot tell.
     pub deadline: Option<i64>,

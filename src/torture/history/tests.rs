@@ -1,7 +1,7 @@
 //! Histories that stores may and may not have.
 
 use super::{
-    super::promise::Promise,
+    super::promise::AllowedLoss,
     keys::{DATED, ELSEWHERE, FIRST_GROUP, deadline},
     request::State,
     value::Content,
@@ -14,9 +14,9 @@ const NOW: Duration = Duration::from_secs(10);
 
 /// A history of which the first requests are acknowledged, one each second, and the states of a store
 /// after each number of writes.
-fn history(writes: usize, acknowledged: usize) -> (History, Vec<Vec<Option<Held>>>) {
+fn history(writes: usize, acknowledged: usize) -> (History, Vec<Vec<Option<ObservedValue>>>) {
     let mut history = History::new(7, 3);
-    let held = |(index, content): (usize, Content)| Held {
+    let held = |(index, content): (usize, Content)| ObservedValue {
         value: content.bytes(),
         deadline: Some(deadline(index, content)),
     };
@@ -27,7 +27,7 @@ fn history(writes: usize, acknowledged: usize) -> (History, Vec<Vec<Option<Held>
             .map(|(index, content)| content.map(|content| held((index, content))))
             .collect()
     };
-    let mut states: Vec<Vec<Option<Held>>> = vec![stored(&history.ahead)];
+    let mut states: Vec<Vec<Option<ObservedValue>>> = vec![stored(&history.ahead)];
     while history.sent.len() < writes {
         let request = history.send();
         if let Some(write) = request.write {
@@ -41,7 +41,7 @@ fn history(writes: usize, acknowledged: usize) -> (History, Vec<Vec<Option<Held>
     (history, states)
 }
 
-fn judge(writes: usize, acknowledged: usize, left: usize, promise: Promise) -> Verdict {
+fn judge(writes: usize, acknowledged: usize, left: usize, promise: AllowedLoss) -> Verdict {
     let (mut history, states) = history(writes, acknowledged);
     history.settle(&states[left], promise, NOW)
 }
@@ -49,19 +49,19 @@ fn judge(writes: usize, acknowledged: usize, left: usize, promise: Promise) -> V
 #[test]
 fn what_was_acknowledged_and_any_number_of_further_requests_may_be_there() {
     for left in 9..=20 {
-        let verdict = judge(20, 9, left, Promise::Nothing);
+        let verdict = judge(20, 9, left, AllowedLoss::Nothing);
         assert_eq!((verdict.lost, verdict.faults), (0, vec![]));
     }
 }
 
 #[test]
 fn a_lost_write_is_told_with_its_age() {
-    let verdict = judge(20, 9, 7, Promise::Nothing);
+    let verdict = judge(20, 9, 7, AllowedLoss::Nothing);
     assert_eq!((verdict.lost, verdict.oldest), (2, Some(Duration::from_secs(2))));
     assert_eq!(verdict.faults.len(), 1);
-    assert!(judge(20, 9, 7, Promise::Within(Duration::from_secs(2))).faults.is_empty());
-    assert_eq!(judge(20, 9, 7, Promise::Within(Duration::from_secs(1))).faults.len(), 1);
-    assert!(judge(20, 9, 0, Promise::Tail).faults.is_empty());
+    assert!(judge(20, 9, 7, AllowedLoss::Within(Duration::from_secs(2))).faults.is_empty());
+    assert_eq!(judge(20, 9, 7, AllowedLoss::Within(Duration::from_secs(1))).faults.len(), 1);
+    assert!(judge(20, 9, 0, AllowedLoss::Tail).faults.is_empty());
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_hole_is_a_fault_even_where_the_end_may_be_lost() {
         (0..KEYS).find(|index| value(100, *index) != value(200, *index)).unwrap()
     };
     holed[first].clone_from(&states[100][first]);
-    assert!(!history.settle(&holed, Promise::Tail, NOW).faults.is_empty());
+    assert!(!history.settle(&holed, AllowedLoss::Tail, NOW).faults.is_empty());
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn bytes_that_nobody_wrote_are_a_fault() {
     let mut changed = states[200].clone();
     let held = changed.iter_mut().flatten().find(|held| held.value.len() > 100).unwrap();
     held.value[50] ^= 1;
-    let verdict = history.settle(&changed, Promise::Tail, NOW);
+    let verdict = history.settle(&changed, AllowedLoss::Tail, NOW);
     assert!(verdict.faults[0].contains("nobody wrote"), "{:?}", verdict.faults);
 }
 
@@ -90,10 +90,10 @@ fn bytes_that_nobody_wrote_are_a_fault() {
 fn beside_refused_requests_each_key_and_each_group_counts() {
     let (mut all, states) = history(200, 200);
     all.refused(None);
-    assert!(all.settle(&states[200], Promise::Nothing, NOW).faults.is_empty());
+    assert!(all.settle(&states[200], AllowedLoss::Nothing, NOW).faults.is_empty());
     let (mut lost, states) = history(200, 200);
     lost.refused(None);
-    assert!(lost.settle(&states[150], Promise::Nothing, NOW).lost > 0);
+    assert!(lost.settle(&states[150], AllowedLoss::Nothing, NOW).lost > 0);
     let (mut halved, states) = history(200, 0);
     halved.refused(None);
     let mut half = states[200].clone();
@@ -102,7 +102,7 @@ fn beside_refused_requests_each_key_and_each_group_counts() {
         let value = states.iter().find_map(|state| state[FIRST_GROUP + 1].clone());
         Some(value.unwrap())
     });
-    let verdict = halved.settle(&half, Promise::Nothing, NOW);
+    let verdict = halved.settle(&half, AllowedLoss::Nothing, NOW);
     assert!(verdict.faults.iter().any(|fault| fault.contains("half there")), "{:?}", verdict.faults);
 }
 
@@ -113,7 +113,7 @@ fn beside_refused_requests_a_promise_of_seconds_is_kept_for_each_key() {
         let (mut history, states) = history(200, 200);
         history.refused(None);
         let struck = Duration::from_secs(201);
-        history.settle(&states[left], Promise::Within(Duration::from_secs(within)), struck)
+        history.settle(&states[left], AllowedLoss::Within(Duration::from_secs(within)), struck)
     };
     assert!(judge(200, 1).faults.is_empty());
     assert!(judge(150, 60).faults.is_empty(), "all that is lost is younger");
@@ -132,9 +132,9 @@ fn where_requests_are_refused_any_without_a_reply_may_have_been() {
         let index = (0..FIRST_GROUP).find(|index| value(100, *index) != value(200, *index)).unwrap();
         found[index].clone_from(&states[100][index]);
         if doubted {
-            history.doubt_the_unanswered();
+            history.mark_unknown_outcomes();
         }
-        history.settle(&found, Promise::Nothing, NOW).faults
+        history.settle(&found, AllowedLoss::Nothing, NOW).faults
     };
     assert_eq!(faults(false).len(), 1);
     assert_eq!(faults(true), Vec::<String>::new());
@@ -143,13 +143,13 @@ fn where_requests_are_refused_any_without_a_reply_may_have_been() {
 #[test]
 fn a_lost_deadline_is_a_fault() {
     let (mut history, states) = history(2000, 2000);
-    assert_eq!(history.settle(&states[2000], Promise::Nothing, NOW).faults, Vec::<String>::new());
+    assert_eq!(history.settle(&states[2000], AllowedLoss::Nothing, NOW).faults, Vec::<String>::new());
     for (mut indexes, lost) in [(DATED, Some(-1)), (DATED.end..KEYS, Some(1 << 42))] {
         let (mut history, states) = self::history(2000, 2000);
         let mut changed = states[2000].clone();
         let index = indexes.find(|index| changed[*index].is_some()).unwrap();
         changed[index].as_mut().unwrap().deadline = lost;
-        let faults = history.settle(&changed, Promise::Tail, NOW).faults;
+        let faults = history.settle(&changed, AllowedLoss::Tail, NOW).faults;
         assert!(faults.len() == 1 && faults[0].contains("expires at"), "{faults:?}");
     }
 }
@@ -157,16 +157,19 @@ fn a_lost_deadline_is_a_fault() {
 /// Who cannot do more is asked for no more.
 #[test]
 fn a_load_is_of_what_the_server_can() {
-    let words = |skills: Skills| {
+    let words = |skills: SubjectCapabilities| {
         let mut history = History::new(7, 3);
         history.skills = skills;
         let commands = (0..2000).flat_map(|_| history.send().commands).collect::<Vec<_>>();
         ["MULTI", "EXEC", "SELECT", "PXAT"]
             .map(|word| commands.iter().filter(|words| words.contains(&word.into())).count())
     };
-    let [multi, exec, select, pxat] = words(Skills::ALL);
+    let [multi, exec, select, pxat] = words(SubjectCapabilities::ALL);
     assert!(multi > 50 && multi == exec && select > 50 && pxat > 20, "{multi} {exec} {select} {pxat}");
-    assert_eq!(words(Skills { transactions: false, databases: false, deadlines: false }), [0; 4]);
+    assert_eq!(
+        words(SubjectCapabilities { transactions: false, databases: false, deadlines: false }),
+        [0; 4]
+    );
 }
 
 /// One connection sends all of them: each uses the database of its keys, and leaves the connection in the first.

@@ -1,10 +1,10 @@
 //! Which states of a store a history allows.
 
 use super::{
-    super::promise::Promise,
+    super::promise::AllowedLoss,
     keys::{BIG, FIRST_COUNTER, KEYS, deadline, groups, key},
     record::{BUDGET, History},
-    request::{Change, Fate, Held, Sent, State, after},
+    request::{Change, ObservedValue, RequestOutcome, Sent, State, after},
     value::Content,
 };
 use std::{collections::BTreeSet, time::Duration};
@@ -26,17 +26,22 @@ pub(in super::super) struct Verdict {
 impl History {
     /// Judges what a store holds now, and goes on from there. `struck` is when it was struck, since the start
     /// of the load.
-    pub fn settle(&mut self, found: &[Option<Held>], promise: Promise, struck: Duration) -> Verdict {
+    pub fn settle(
+        &mut self,
+        found: &[Option<ObservedValue>],
+        promise: AllowedLoss,
+        struck: Duration,
+    ) -> Verdict {
         let mut verdict = Verdict::default();
         let found = self.recognise(found, &mut verdict.faults);
-        let is_acknowledged = |sent: &&Sent| matches!(sent.fate, Fate::Acknowledged(_));
+        let is_acknowledged = |sent: &&Sent| matches!(sent.fate, RequestOutcome::Acknowledged(_));
         verdict.acknowledged = self.sent.iter().filter(is_acknowledged).count() as u64;
         if self.certain {
             self.judge_by_order(&found, promise, struck, &mut verdict);
         } else {
             self.judge_by_key(&found, promise, struck, &mut verdict);
         }
-        if promise == Promise::Anything {
+        if promise == AllowedLoss::Anything {
             verdict.faults.clear();
         }
         verdict.faults.truncate(TOLD);
@@ -49,7 +54,7 @@ impl History {
     }
 
     /// Which of the values that a key may hold, or ever held, it holds.
-    fn recognise(&self, found: &[Option<Held>], faults: &mut Vec<String>) -> State {
+    fn recognise(&self, found: &[Option<ObservedValue>], faults: &mut Vec<String>) -> State {
         let mut candidates: Vec<Vec<Content>> =
             self.base.iter().map(|base| base.iter().copied().collect()).collect();
         for (index, change) in self.sent.iter().flat_map(|sent| &sent.changes) {
@@ -85,7 +90,7 @@ impl History {
     }
 
     /// Looks for the number of requests after which the keys were so, the largest there is.
-    fn judge_by_order(&self, found: &State, promise: Promise, struck: Duration, verdict: &mut Verdict) {
+    fn judge_by_order(&self, found: &State, promise: AllowedLoss, struck: Duration, verdict: &mut Verdict) {
         let acknowledged = verdict.acknowledged as usize;
         let mut state = self.base.clone();
         let mut wrong: BTreeSet<usize> =
@@ -120,9 +125,9 @@ impl History {
         }
         verdict.oldest = self.sent.get(executed).map(|sent| struck.saturating_sub(sent.at));
         let is_too_old = match promise {
-            Promise::Nothing => true,
-            Promise::Within(time) => verdict.oldest > Some(time),
-            Promise::Tail | Promise::Anything => false,
+            AllowedLoss::Nothing => true,
+            AllowedLoss::Within(time) => verdict.oldest > Some(time),
+            AllowedLoss::Tail | AllowedLoss::Anything => false,
         };
         if is_too_old {
             let before = verdict.oldest.unwrap_or_default().as_millis();
@@ -157,7 +162,7 @@ impl History {
     }
 
     /// Each key must hold what its last acknowledged write left, or what one behind that may have.
-    fn judge_by_key(&self, found: &State, promise: Promise, struck: Duration, verdict: &mut Verdict) {
+    fn judge_by_key(&self, found: &State, promise: AllowedLoss, struck: Duration, verdict: &mut Verdict) {
         let (possible, acknowledged) = self.possible();
         let keys = found.iter().zip(possible.iter().zip(&acknowledged)).enumerate();
         for (index, (found, (possible, acknowledged))) in keys {
@@ -168,10 +173,10 @@ impl History {
             let age = acknowledged.map(|at| struck.saturating_sub(at));
             verdict.oldest = verdict.oldest.max(age);
             let is_too_old = match promise {
-                Promise::Nothing => true,
+                AllowedLoss::Nothing => true,
                 // What was there at the last look is older than any write since.
-                Promise::Within(time) => age.is_none_or(|age| age > time),
-                Promise::Tail | Promise::Anything => false,
+                AllowedLoss::Within(time) => age.is_none_or(|age| age > time),
+                AllowedLoss::Tail | AllowedLoss::Anything => false,
             };
             if is_too_old {
                 let key = key(self.client, index);
@@ -203,18 +208,18 @@ impl History {
                 let then: BTreeSet<_> = set.iter().map(|content| after(*content, *change)).collect();
                 let Some(last) = acknowledged.get_mut(*index) else { continue };
                 match sent.fate {
-                    Fate::Acknowledged(number) if matches!(change, Change::Add) => {
+                    RequestOutcome::Acknowledged(number) if matches!(change, Change::Add) => {
                         (*set, *last) = (BTreeSet::from([Some(Content::Number(number))]), Some(sent.at));
                     }
                     // How many of its keys were there tells which ones only when it is all of them. The
                     // others were absent when they were looked at, which makes nothing durable.
-                    Fate::Acknowledged(deleted)
+                    RequestOutcome::Acknowledged(deleted)
                         if matches!(change, Change::To(None)) && deleted != sent.changes.len() as i64 =>
                     {
                         set.extend(then);
                     }
-                    Fate::Acknowledged(_) => (*set, *last) = (then, Some(sent.at)),
-                    Fate::Unknown | Fate::Refused => set.extend(then),
+                    RequestOutcome::Acknowledged(_) => (*set, *last) = (then, Some(sent.at)),
+                    RequestOutcome::Unknown | RequestOutcome::Refused => set.extend(then),
                 }
             }
         }

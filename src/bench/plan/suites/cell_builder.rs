@@ -2,12 +2,13 @@
 
 use crate::{
     bench::{
-        plan::options::{Durability, Foreign, Options, PlanError, Publication, Suite},
+        plan::options::{Durability, ExternalServer, Options, PlanError, Publication, Suite},
         result::{
-            Access, Cell, Commits, Loses, Operation, Order, Size, Step, Target, Workload, loss_class::Level,
+            Access, Cell, CellKind, Commits, Loses, Operation, Order, Size, Target, Workload,
+            loss_class::Level,
         },
     },
-    engine::{Extent, Fsync, Info, kinds, synthetic},
+    engine::{Fsync, Info, LossClass, kinds, synthetic},
 };
 use std::thread;
 
@@ -36,11 +37,11 @@ pub(super) fn is_asked_for(options: &Options) -> bool {
 pub(super) type Rows = (&'static str, Vec<Cell>);
 
 /// What the suites share.
-pub(super) struct Maker<'o> {
+pub(super) struct CellBuilder<'o> {
     pub options: &'o Options,
 }
 
-impl Maker<'_> {
+impl CellBuilder<'_> {
     pub fn check_stores(&self) -> Result<(), PlanError> {
         let is_kvbench = self.is_kvbench();
         if is_kvbench && !self.options.commits.is_empty() {
@@ -225,7 +226,7 @@ impl Maker<'_> {
         }
     }
 
-    fn foreign(&self, foreign: &Foreign) -> Target {
+    fn foreign(&self, foreign: &ExternalServer) -> Target {
         let (persistent, fsync) = words(foreign.durability);
         Target {
             access: Access::Wire,
@@ -292,7 +293,7 @@ impl Maker<'_> {
             prefix_bytes: None,
             counts_allocations: false,
             seed: self.options.seed,
-            step: Step::Operations,
+            step: CellKind::Operations,
             hashed_keys: true,
             data: None,
         }
@@ -311,12 +312,12 @@ fn words(durability: Option<Durability>) -> (bool, Option<String>) {
 /// What Redis loses, and those that keep its words.
 fn as_redis_loses(durability: Durability) -> Loses {
     Loses {
-        kill: if durability == Durability::Memory { Extent::Everything } else { Extent::Nothing },
+        kill: if durability == Durability::Memory { LossClass::Everything } else { LossClass::Nothing },
         power_cut: match durability {
-            Durability::Files(Fsync::Always) => Extent::Nothing,
-            Durability::Files(Fsync::EverySec) => Extent::Seconds,
-            Durability::Files(Fsync::No) => Extent::Unwritten,
-            Durability::Memory => Extent::Everything,
+            Durability::Files(Fsync::Always) => LossClass::Nothing,
+            Durability::Files(Fsync::EverySec) => LossClass::Seconds,
+            Durability::Files(Fsync::No) => LossClass::Unwritten,
+            Durability::Memory => LossClass::Everything,
         },
     }
 }

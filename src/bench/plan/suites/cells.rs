@@ -1,7 +1,7 @@
 //! Cells as suites make them: their names, their groups, their rates.
 
 use crate::{
-    bench::result::{Cell, Figure, Operation, Step, Target, Workload, loss_class::Level, number_format},
+    bench::result::{Cell, CellKind, Figure, Operation, Target, Workload, loss_class::Level, number_format},
     engine::synthetic,
 };
 
@@ -62,7 +62,7 @@ pub(super) fn at_rates(cells: Vec<Cell>, rates: &[f64]) -> Vec<Cell> {
     for step in cells.chunk_by(|_, next| next.together) {
         // At a rate a time tells only how many operations there were.
         let steady = |cell: &Cell| {
-            cell.workload.step == Step::Operations
+            cell.workload.step == CellKind::Operations
                 && cell.workload.is_steady()
                 && cell.figure == Figure::Throughput
         };
@@ -81,7 +81,7 @@ pub(super) fn at_rates(cells: Vec<Cell>, rates: &[f64]) -> Vec<Cell> {
 /// most, but enough for a median.
 pub(super) fn while_cold(mut cells: Vec<Cell>) -> Vec<Cell> {
     for Cell { workload, .. } in &mut cells {
-        if workload.step == Step::Operations && workload.is_steady() && workload.operations.is_none() {
+        if workload.step == CellKind::Operations && workload.is_steady() && workload.operations.is_none() {
             let pairs =
                 if workload.kinds().any(|kind| kind == Operation::Scan) { workload.scan_length } else { 1 };
             workload.operations = Some((workload.keys / 20 / u64::from(pairs.max(1))).max(100));

@@ -1,7 +1,7 @@
 //! A workload made of flags, for every store.
 
 use super::{
-    cell_builder::{Maker, Rows},
+    cell_builder::{CellBuilder, Rows},
     cells::cell,
 };
 use crate::bench::{
@@ -13,7 +13,7 @@ use crate::bench::{
 /// Keys, and operations of a mix by count, where the options give none.
 const KEYS: u64 = 1_000_000;
 
-pub(super) fn cells(maker: &Maker<'_>) -> Result<Rows, PlanError> {
+pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
     let (custom, access) = (&maker.options.custom, maker.access());
     let mix: Vec<_> = custom.mix.iter().map(|(operation, part)| (*operation, *part)).collect();
     let mut workload = Workload {
@@ -38,12 +38,12 @@ pub(super) fn cells(maker: &Maker<'_>) -> Result<Rows, PlanError> {
 }
 
 /// Makes a mix that only fills or empties the store one of a number of operations.
-fn by_count(maker: &Maker<'_>, workload: &mut Workload) -> Result<(), PlanError> {
+fn by_count(maker: &CellBuilder<'_>, workload: &mut Workload) -> Result<(), PlanError> {
     let mix = || number_format::mix(&workload.mix);
     if maker.options.seconds.is_some() {
         return Err(PlanError::NotByTime(mix()));
     }
-    if maker.options.warmup_asked {
+    if maker.options.warmup_is_explicit {
         return Err(PlanError::NoWarmUp(mix()));
     }
     let does = |kind| workload.kinds().any(|done| done == kind);

@@ -1,19 +1,19 @@
 //! What the harness itself costs, beside what it measures.
 
 use super::{
-    cell_builder::{Maker, is_asked_for},
+    cell_builder::{CellBuilder, is_asked_for},
     cells::cell as named,
 };
 use crate::{
     bench::{
         plan::options::Durability,
-        result::{Access, Cell, Operation, Step, Workload, validity},
+        result::{Access, Cell, CellKind, Operation, Workload, validity},
     },
     engine::synthetic,
 };
 
 /// What the harness costs: for each kind of work in process, the same over an engine that does nothing.
-pub(super) fn floors(maker: &Maker<'_>, cells: &[Cell]) -> Vec<Cell> {
+pub(super) fn floors(maker: &CellBuilder<'_>, cells: &[Cell]) -> Vec<Cell> {
     let mut floors: Vec<Cell> = Vec::new();
     let Some(info) = synthetic::info(synthetic::NOTHING).filter(|_| !is_asked_for(maker.options)) else {
         return floors;
@@ -43,7 +43,7 @@ pub(super) fn floors(maker: &Maker<'_>, cells: &[Cell]) -> Vec<Cell> {
 fn has_floor(cell: &Cell) -> bool {
     let work = &cell.workload;
     cell.target.access == Access::InProcess
-        && work.step == Step::Operations
+        && work.step == CellKind::Operations
         && !cell.together
         // Of these nobody compares a figure.
         && !work.counts_allocations

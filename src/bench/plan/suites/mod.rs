@@ -16,7 +16,7 @@ use super::{
     options::{Options, PlanError, Suite},
 };
 use crate::bench::result::Cell;
-use cell_builder::{Maker, is_asked_for};
+use cell_builder::{CellBuilder, is_asked_for};
 use cells::{at_rates, while_cold};
 pub use publications::made_blocks;
 pub use unused_flags::refuse_ignored;
@@ -34,7 +34,7 @@ pub struct Plan {
 
 /// The cells that options ask for.
 pub fn plan(options: &Options) -> Result<Plan, PlanError> {
-    let maker = Maker { options };
+    let maker = CellBuilder { options };
     maker.check_stores()?;
     let (row_heading, cells) = match options.suite {
         None => custom::cells(&maker)?,
@@ -53,7 +53,7 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
     let mut reasons = maker.left_out();
     let mut plan = Plan { row_heading: row_heading.into(), cells, left_out: reasons.clone() };
     let wanted = |cell: &&Cell| !cell.reference || is_asked_for(options);
-    let obstacles: Vec<_> = plan.cells.iter().filter(wanted).map(ability::obstacle).collect();
+    let obstacles: Vec<_> = plan.cells.iter().filter(wanted).map(ability::unsupported_reason).collect();
     if obstacles.iter().all(Option::is_some) {
         for obstacle in obstacles.into_iter().flatten() {
             if !reasons.contains(&obstacle) {

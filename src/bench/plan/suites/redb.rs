@@ -10,13 +10,15 @@
 //! which their program prints but their table does not have, is a row here; it includes the close.
 
 use super::{
-    cell_builder::{Maker, Rows},
+    cell_builder::{CellBuilder, Rows},
     cells::{cell, group},
 };
 use crate::{
     bench::{
         plan::options::{Durability, PlanError, Suite},
-        result::{Access, Cell, Figure, Operation, Order, Size, Step, Target, Workload, loss_class::Level},
+        result::{
+            Access, Cell, CellKind, Figure, Operation, Order, Size, Target, Workload, loss_class::Level,
+        },
     },
     engine::Fsync,
 };
@@ -28,7 +30,7 @@ const BULK: u32 = 50_000;
 /// Pairs that one range read visits.
 const SCAN: u32 = 10;
 
-pub(super) fn cells(maker: &Maker<'_>) -> Result<Rows, PlanError> {
+pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
     maker.is_in_process(Suite::Redb)?;
     let mut cells = Vec::new();
     for target in maker.targets(Access::InProcess) {
@@ -39,7 +41,7 @@ pub(super) fn cells(maker: &Maker<'_>) -> Result<Rows, PlanError> {
 
 /// The rows of one store.
 struct Table<'m> {
-    maker: &'m Maker<'m>,
+    maker: &'m CellBuilder<'m>,
     target: Target,
 }
 
@@ -54,7 +56,7 @@ impl Table<'_> {
             self.row("individual writes", Operation::Insert, single, 1, 1),
             self.row("batch writes", Operation::Insert, batches, 1, 1000),
             self.unsynced("nosync writes", unsynced),
-            self.step("len()", Step::Count, Figure::Milliseconds),
+            self.step("len()", CellKind::Count, Figure::Milliseconds),
             self.row("random reads", Operation::Get, reads, 1, 1),
             self.row("random reads (2nd)", Operation::Get, reads, 1, 1),
             self.row("random range reads", Operation::Scan, scans, 1, 1),
@@ -68,12 +70,12 @@ impl Table<'_> {
             rows.push(row);
         }
         rows.push(self.row("removals", Operation::Delete, all / 2, 1, BULK));
-        rows.push(self.removal("retain", Step::Retain, 0));
-        rows.push(self.step("uncompacted size", Step::DiskSize, Figure::DiskBytes));
-        rows.push(self.step("compaction", Step::Compact, Figure::Milliseconds));
-        rows.push(self.step("compacted size", Step::DiskSize, Figure::DiskBytes));
+        rows.push(self.removal("retain", CellKind::Retain, 0));
+        rows.push(self.step("uncompacted size", CellKind::DiskSize, Figure::DiskBytes));
+        rows.push(self.step("compaction", CellKind::Compact, Figure::Milliseconds));
+        rows.push(self.step("compacted size", CellKind::DiskSize, Figure::DiskBytes));
         // Last: a store without order has no first key, and would be left with other contents than the others.
-        rows.push(self.removal("pop", Step::Pop, part(10)));
+        rows.push(self.removal("pop", CellKind::Pop, part(10)));
         rows
     }
 
@@ -97,14 +99,14 @@ impl Table<'_> {
     }
 
     /// A row that is no mix of operations.
-    fn step(&self, name: &str, step: Step, figure: Figure) -> Cell {
+    fn step(&self, name: &str, step: CellKind, figure: Figure) -> Cell {
         let mut cell = self.row(name, Operation::Get, 1, 1, 1);
         (cell.workload.step, cell.figure) = (step, figure);
         cell.workload.mix.clear();
         cell
     }
 
-    fn removal(&self, name: &str, step: Step, operations: u64) -> Cell {
+    fn removal(&self, name: &str, step: CellKind, operations: u64) -> Cell {
         let mut cell = self.step(name, step, Figure::Milliseconds);
         (cell.workload.operations, cell.workload.batch) = (Some(operations), BULK);
         cell

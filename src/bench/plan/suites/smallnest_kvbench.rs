@@ -3,13 +3,13 @@
 //! stores are filled and emptied by the same number of keys, and all gets are over the same keys.
 
 use super::{
-    cell_builder::{Maker, Rows},
+    cell_builder::{CellBuilder, Rows},
     cells::{cell, count, group, headed},
 };
 use crate::bench::{
     data::{self, RECORD_KEY, RECORD_VALUE},
     plan::options::{PlanError, Suite},
-    result::{Access, Cell, Operation, Order, Size, Step, Target, Workload},
+    result::{Access, Cell, CellKind, Operation, Order, Size, Target, Workload},
 };
 use std::collections::HashSet;
 
@@ -20,7 +20,7 @@ const KEYS: u64 = 1_000_000;
 /// The row of batches.
 const BATCH: &str = "batch 1000";
 
-pub(super) fn cells(maker: &Maker<'_>) -> Rows {
+pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
     (HEADING, all(maker))
 }
 
@@ -28,12 +28,12 @@ pub(super) fn cells(maker: &Maker<'_>) -> Rows {
 pub(super) const HEADING: &str = "Case";
 
 /// Those of the publication: it has no batches.
-pub(super) fn published(maker: &Maker<'_>) -> Rows {
+pub(super) fn published(maker: &CellBuilder<'_>) -> Rows {
     let cells = all(maker).into_iter().filter(|cell| cell.row != BATCH);
     (HEADING, cells.collect())
 }
 
-fn all(maker: &Maker<'_>) -> Vec<Cell> {
+fn all(maker: &CellBuilder<'_>) -> Vec<Cell> {
     let shape = |workload: Workload| Workload {
         key_bytes: Size::Fixed(9),
         value_bytes: Size::Fixed(256),
@@ -46,7 +46,7 @@ fn all(maker: &Maker<'_>) -> Vec<Cell> {
 }
 
 /// The same over pairs read from a file; first, how fast one thread reads them without any store.
-pub(super) fn xdag(maker: &Maker<'_>) -> Result<Rows, PlanError> {
+pub(super) fn xdag(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
     maker.is_in_process(Suite::Xdag)?;
     let data = maker.options.data.as_ref().ok_or(PlanError::NoData)?;
     let pairs = data::pairs(data).map_err(|source| PlanError::BadData { path: data.clone(), source })?;
@@ -64,7 +64,7 @@ pub(super) fn xdag(maker: &Maker<'_>) -> Result<Rows, PlanError> {
     for store in &stores {
         if tables.insert(&store.table) {
             let workload = shape(maker.workload("source scan", &[], 1.0));
-            cells.push(of_source("xdag", store, workload, Step::SourceScan));
+            cells.push(of_source("xdag", store, workload, CellKind::SourceScan));
         }
     }
     cells.extend(stores);
@@ -72,7 +72,7 @@ pub(super) fn xdag(maker: &Maker<'_>) -> Result<Rows, PlanError> {
 }
 
 /// A cell of the file itself, in the table of a store; named as its workload is.
-pub(super) fn of_source(suite: &str, store: &Cell, workload: Workload, step: Step) -> Cell {
+pub(super) fn of_source(suite: &str, store: &Cell, workload: Workload, step: CellKind) -> Cell {
     let target = Target { store: "file".into(), caveats: Vec::new(), ..store.target.clone() };
     let (table, column, row) = (store.table.clone(), "XDAG".into(), workload.name.clone());
     Cell { table, column, ..cell(suite, target, Workload { threads: 1, step, ..workload }, &row) }
@@ -88,12 +88,12 @@ struct Cases<'s> {
 }
 
 impl Cases<'_> {
-    fn cells(&self, maker: &Maker<'_>, access: Access) -> Vec<Cell> {
+    fn cells(&self, maker: &CellBuilder<'_>, access: Access) -> Vec<Cell> {
         maker.targets(access).iter().flat_map(|target| self.of(maker, target)).collect()
     }
 
     /// The cells of one store. `set` and `batch` fill an empty one each; the others find all keys loaded.
-    fn of(&self, maker: &Maker<'_>, target: &Target) -> Vec<Cell> {
+    fn of(&self, maker: &CellBuilder<'_>, target: &Target) -> Vec<Cell> {
         let writes = maker.writes(target, self.keys);
         let make =
             |workload: Workload, row: &str| cell(self.suite, target.clone(), (self.shape)(workload), row);

@@ -2,7 +2,7 @@
 //! pipeline depth, number of clients and durability. Over the wire by nature.
 
 use super::{
-    cell_builder::{Maker, Rows},
+    cell_builder::{CellBuilder, Rows},
     cells::{cell, group},
 };
 use crate::{
@@ -21,7 +21,7 @@ const LOADS: [(u32, u32); 4] = [(1, 1), (1, 256), (256, 1), (256, 256)];
 /// synced write with one client would take many minutes for.
 const SECONDS: f64 = 10.0;
 
-pub(super) fn cells(maker: &Maker<'_>) -> Rows {
+pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
     let mut cells = Vec::new();
     let targets = maker.targets(Access::Wire);
     for (pipeline, clients) in LOADS {
@@ -45,7 +45,7 @@ pub(super) fn row(target: &Target, pipeline: u32, clients: u32) -> String {
 
 /// SET and GET of one row. The GETs find what was loaded: the seed's random GETs of a partly filled store
 /// count a miss as a success.
-fn pair(maker: &Maker<'_>, target: &Target, pipeline: u32, clients: u32) -> Vec<Cell> {
+fn pair(maker: &CellBuilder<'_>, target: &Target, pipeline: u32, clients: u32) -> Vec<Cell> {
     let row = row(target, pipeline, clients);
     let make = |name: &str, operation| {
         let workload = Workload {

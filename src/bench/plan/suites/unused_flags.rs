@@ -9,7 +9,7 @@ use crate::bench::{
 /// An error where another value of a flag that was given would make the same plan.
 pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
     let cells = plan(options)?.cells;
-    refuse_senseless(options, &cells)?;
+    check_conditions(options, &cells)?;
     let Some(suite) = options.suite else {
         return options.data.as_ref().map_or(Ok(()), |_| Err(PlanError::DataWithoutSuite));
     };
@@ -26,7 +26,7 @@ pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
         (
             "--warm-up",
             options
-                .warmup_asked
+                .warmup_is_explicit
                 .then(|| Options { warmup_seconds: options.warmup_seconds * 2.0 + 1.0, ..own() }),
         ),
         ("--rates", (!options.rates.is_empty()).then(|| Options { rates: Vec::new(), ..own() })),
@@ -42,7 +42,7 @@ pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
 }
 
 /// An error where a flag of the machine cannot be kept by what is measured.
-fn refuse_senseless(options: &Options, cells: &[Cell]) -> Result<(), PlanError> {
+fn check_conditions(options: &Options, cells: &[Cell]) -> Result<(), PlanError> {
     let conduct = &options.conduct;
     let any = |access| cells.iter().any(|cell| cell.target.access == access);
     let is_foreign = options.target.is_some();
@@ -57,7 +57,7 @@ fn refuse_senseless(options: &Options, cells: &[Cell]) -> Result<(), PlanError> 
             PlanError::NoPlaceForServer,
         ),
         (conduct.cold && any(Access::Wire), PlanError::ColdServer),
-        (conduct.cold && options.warmup_asked, PlanError::ColdWarmUp),
+        (conduct.cold && options.warmup_is_explicit, PlanError::ColdWarmUp),
         (conduct.memory_limit.is_some() && is_foreign, PlanError::ForeignMemory),
     ];
     refusals.into_iter().find(|(refused, _)| *refused).map_or(Ok(()), |(_, error)| Err(error))

@@ -2,7 +2,7 @@
 //! its record of 1000 bytes in one value, and scans of 50 records, the mean of its 1 to 100.
 
 use super::{
-    cell_builder::{Maker, Rows},
+    cell_builder::{CellBuilder, Rows},
     cells::{cell, count, headed},
 };
 use crate::bench::result::{
@@ -30,17 +30,17 @@ const CORES: [Core; 6] = [
     Core { name: "f", mix: &[(Get, 0.5), (ReadModifyWrite, 0.5)], order: ZIPFIAN },
 ];
 
-pub(super) fn cells(maker: &Maker<'_>) -> Rows {
+pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
     over(maker, KEYS)
 }
 
 /// The paper's: 120 million records on six servers.
-pub(super) fn published(maker: &Maker<'_>) -> Rows {
+pub(super) fn published(maker: &CellBuilder<'_>) -> Rows {
     over(maker, 20_000_000)
 }
 
 /// Over so many records where the options give no number.
-fn over(maker: &Maker<'_>, records: u64) -> Rows {
+fn over(maker: &CellBuilder<'_>, records: u64) -> Rows {
     let mut cells = Vec::new();
     for target in maker.targets(maker.access()) {
         let shape = |workload: Workload| Workload {

@@ -2,7 +2,7 @@
 
 use super::{BAR_STEP, BARS_WIDTH, Bars, Heading, Style, Styles, WIDTH, axis::Axis, bar, cut, lines::tick};
 use crate::bench::{
-    report::{comparison_group::Contest, row::Entry},
+    report::{comparison_group::ComparisonGroup, row::Entry},
     result::{
         Latency, Measurement, OPERATIONS, Operation,
         metric::{Better, Unit},
@@ -26,7 +26,7 @@ fn per_second(measurement: &Measurement, latency: &Latency) -> f64 {
 }
 
 /// The kinds that cells of a contest have done; `None` where that is one.
-fn kinds(contest: &Contest<'_, '_>) -> Option<Vec<Operation>> {
+fn kinds(contest: &ComparisonGroup<'_, '_>) -> Option<Vec<Operation>> {
     let done = |kind: &Operation| {
         contest.entries.iter().any(|entry| spread(entry, *kind, |_, latency| latency.p50_us).is_some())
     };
@@ -35,7 +35,10 @@ fn kinds(contest: &Contest<'_, '_>) -> Option<Vec<Operation>> {
 }
 
 /// Operations each second: a bar for each kind and cell. `None` where cells do one kind only.
-pub fn throughput(contest: &Contest<'_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
+pub fn throughput(
+    contest: &ComparisonGroup<'_, '_>,
+    styles: &Styles,
+) -> Option<Result<String, askama::Error>> {
     let kinds = kinds(contest)?;
     let spreads = |kind| contest.entries.iter().map(move |entry| (*entry, spread(entry, kind, per_second)));
     let all = kinds.iter().flat_map(|kind| spreads(*kind)).filter_map(|(_, spread)| Some(spread?.max));
@@ -89,7 +92,7 @@ const STEP: f64 = 20.0;
 
 /// Latency from the median to the 99th percentile: a range for each kind and cell. `None` where cells do
 /// one kind only.
-pub fn latency(contest: &Contest<'_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
+pub fn latency(contest: &ComparisonGroup<'_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
     let kinds = kinds(contest)?;
     let all = || kinds.iter().flat_map(|kind| contest.entries.iter().filter_map(|entry| range(entry, *kind)));
     let smallest = all().map(|(p50, _)| p50).reduce(f64::min)?;
@@ -155,7 +158,7 @@ impl Row {
 
 impl Heading {
     /// What follows at `y` is about a kind; moves `y` below it.
-    fn new(contest: &Contest<'_, '_>, kind: Operation, y: &mut f64) -> Self {
+    fn new(contest: &ComparisonGroup<'_, '_>, kind: Operation, y: &mut f64) -> Self {
         const HEIGHT: f64 = 26.0;
         const BASELINE: f64 = 17.0;
         let top = std::mem::replace(y, *y + HEIGHT);

@@ -2,7 +2,7 @@
 
 use super::{Style, Styles, WIDTH, axis::Axis};
 use crate::bench::{
-    report::{comparison_group::Contest, row::Entry},
+    report::{comparison_group::ComparisonGroup, row::Entry},
     result::{Measurement, metric::Unit, number_format},
 };
 use askama::Template;
@@ -69,7 +69,7 @@ fn is_told(quantile: f64, count: u64) -> bool {
 }
 
 /// Percentiles of latency.
-pub fn latency(contest: &Contest<'_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
+pub fn latency(contest: &ComparisonGroup<'_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
     let of = |entry: &&Entry<'_>| Some((entry.label(), percentiles(entry)?));
     let found: Vec<_> = contest.entries.iter().filter_map(of).collect();
     let all = || found.iter().flat_map(|(_, values)| values.iter().flatten().copied()).filter(|us| *us > 0.0);
@@ -101,7 +101,7 @@ pub fn latency(contest: &Contest<'_, '_>, styles: &Styles) -> Option<Result<Stri
 }
 
 /// Throughput over time, of the repetition with the median throughput.
-pub fn timeline(contest: &Contest<'_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
+pub fn timeline(contest: &ComparisonGroup<'_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
     let mut found = typical(contest);
     found.retain(|(_, m)| m.timeline.len() > 1 && m.timeline_slice_seconds > 0.0);
     let all = || found.iter().flat_map(|(_, m)| rates(m));
@@ -139,7 +139,7 @@ impl Lines {
     }
 }
 
-fn typical<'a>(contest: &Contest<'_, 'a>) -> Vec<(String, &'a Measurement)> {
+fn typical<'a>(contest: &ComparisonGroup<'_, 'a>) -> Vec<(String, &'a Measurement)> {
     contest.entries.iter().filter_map(|entry| Some((entry.label(), entry.typical()?))).collect()
 }
 
@@ -185,7 +185,7 @@ pub(super) fn tick(unit: Unit, value: f64) -> String {
     }
 }
 
-fn words(what: &str, contest: &Contest<'_, '_>, said: impl Iterator<Item = String>) -> String {
+fn words(what: &str, contest: &ComparisonGroup<'_, '_>, said: impl Iterator<Item = String>) -> String {
     format!("{what} of {}: {}.", contest.title, said.collect::<Vec<_>>().join("; "))
 }
 

@@ -6,7 +6,7 @@ use super::{
     lines::{BOTTOM, LEFT, Lines, Mark, RIGHT, TOP, series, tick},
 };
 use crate::bench::{
-    report::{comparison_group::Contest, row::Entry},
+    report::{comparison_group::ComparisonGroup, row::Entry},
     result::{Workload, metric::Unit, number_format},
 };
 use askama::Template;
@@ -16,15 +16,15 @@ use std::collections::BTreeMap;
 pub struct Loads<'c, 'r, 'a> {
     /// The work in a few words.
     pub title: String,
-    contests: Vec<&'c Contest<'r, 'a>>,
+    contests: Vec<&'c ComparisonGroup<'r, 'a>>,
 }
 
 /// Contests that differ in nothing but their rate, together where there are several.
-pub fn of<'c, 'r, 'a>(contests: &'c [Contest<'r, 'a>]) -> Vec<Loads<'c, 'r, 'a>> {
+pub fn of<'c, 'r, 'a>(contests: &'c [ComparisonGroup<'r, 'a>]) -> Vec<Loads<'c, 'r, 'a>> {
     let mut found: Vec<Loads<'c, 'r, 'a>> = Vec::new();
     for contest in contests.iter().filter(|contest| contest.is_paced()) {
         let same = |loads: &&mut Loads<'c, 'r, 'a>| {
-            let first = |contest: &'c Contest<'r, 'a>| contest.entries.first().copied().map(unpaced);
+            let first = |contest: &'c ComparisonGroup<'r, 'a>| contest.entries.first().copied().map(unpaced);
             loads.contests.first().is_some_and(|other| first(other) == first(contest))
         };
         match found.iter_mut().find(same) {
@@ -41,7 +41,7 @@ fn unpaced<'e>(entry: &'e Entry<'_>) -> (usize, &'e str, Workload) {
     (entry.group, &entry.cell.table, Workload { rate: None, ..entry.cell.workload.clone() })
 }
 
-fn title(contest: &Contest<'_, '_>) -> String {
+fn title(contest: &ComparisonGroup<'_, '_>) -> String {
     let Some(entry) = contest.entries.first() else { return String::new() };
     let work = &entry.cell.workload;
     format!("{}: {}, {} threads", work.name, number_format::mix(&work.mix), work.threads)

@@ -1,8 +1,8 @@
 //! Charts, drawn as SVG when the page is written: they need no script, and print.
 
-use super::{comparison_group::Contest, row::Entry};
+use super::{comparison_group::ComparisonGroup, row::Entry};
 use crate::bench::result::{
-    metric::{Measure, Unit},
+    metric::{Metric, Unit},
     number_format,
     spread::Spread,
 };
@@ -112,8 +112,8 @@ const BAR_STEP: f64 = 24.0;
 /// A bar for each cell, from zero, with the range of its repetitions as a whisker. `None` where no cell
 /// has the figure.
 pub fn bars(
-    contest: &Contest<'_, '_>,
-    measure: &Measure,
+    contest: &ComparisonGroup<'_, '_>,
+    measure: &Metric,
     styles: &Styles,
 ) -> Option<Result<String, askama::Error>> {
     let spreads: Vec<_> = contest.entries.iter().map(|entry| (*entry, entry.spread(measure))).collect();

@@ -2,7 +2,7 @@
 
 use crate::{
     bench::{
-        data::key_ledger::Live,
+        data::key_ledger::KeyLedger,
         result::{Cell, FileSize, Measurement, Outcome},
         run::{
             disk::Files,
@@ -19,7 +19,7 @@ pub(super) type Open<'s> = &'s dyn Fn() -> Result<Box<dyn Engine>, String>;
 /// Compacts the files, and opens them again. The keys must still be there.
 pub(super) fn compact(
     engine: Box<dyn Engine>,
-    live: &Live,
+    live: &KeyLedger,
     open: Open<'_>,
 ) -> Result<(Outcome, Box<dyn Engine>), String> {
     let begin = Instant::now();
@@ -42,7 +42,7 @@ pub(super) fn compact(
 }
 
 /// What the engine's end has shown.
-pub(super) struct End {
+pub(super) struct CloseReport {
     /// Of its files, where it has any.
     size: Option<FileSize>,
     close_seconds: f64,
@@ -51,12 +51,12 @@ pub(super) struct End {
     verified: Verified,
 }
 
-impl End {
+impl CloseReport {
     /// Closes the engine. Opens it again where it has files, to see how long that takes and whether the
     /// keys are still there. `verify` looks at the values: of files, after that.
     pub fn of(
         engine: Box<dyn Engine>,
-        live: &Live,
+        live: &KeyLedger,
         files: Option<&Files>,
         open: Open<'_>,
         verify: &dyn Fn(&dyn Engine) -> Verified,

@@ -3,7 +3,7 @@
 use super::close_reopen::once;
 use crate::{
     bench::{
-        data::{Data, key_ledger::Live},
+        data::{Data, key_ledger::KeyLedger},
         result::{Measurement, Workload},
     },
     engine::{self, Batch, Engine, KeyRange},
@@ -13,7 +13,7 @@ use std::{ops::ControlFlow, time::Instant};
 /// What an engine holds, and how it is written.
 pub(super) struct Content<'c> {
     pub data: &'c Data,
-    pub live: &'c Live,
+    pub live: &'c KeyLedger,
     pub sync: bool,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn pop(
             return Err(format!("pop removed {popped} keys, and {wanted} were expected"));
         }
         content.delete(engine, &first, workload.batch)?;
-        content.live.pop(&first);
+        content.live.mark_removed(&first);
         popped += first.len() as u64;
     }
     Ok(Measurement { operations: popped, ..once(begin) })

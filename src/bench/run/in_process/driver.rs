@@ -1,6 +1,6 @@
 //! The driver: operating system threads that call an engine.
 
-pub use super::target::Bench;
+pub use super::target::InProcessBench;
 use super::worker::{End, Worker};
 use crate::{
     bench::{
@@ -10,8 +10,8 @@ use crate::{
             allocations,
             clock::Clock,
             pace::{self, Pace},
-            phase::Phase,
-            process::Usage,
+            phase::PhaseResult,
+            process::ProcessUsage,
             recorder::{Fault, Recorder},
         },
     },
@@ -29,7 +29,7 @@ use std::{
 
 /// What the threads of a phase share.
 struct Shared<'b> {
-    bench: &'b Bench<'b>,
+    bench: &'b InProcessBench<'b>,
     clock: Clock,
     barrier: Barrier,
     /// Threads of the first workload that still run.
@@ -38,10 +38,10 @@ struct Shared<'b> {
     stop: AtomicBool,
 }
 
-impl Bench<'_> {
+impl InProcessBench<'_> {
     /// Runs workloads at the same time, until the first of them ends. `usage` reads what the process has
     /// used so far.
-    pub fn run(&self, workloads: &[&Workload], usage: impl Fn() -> Usage) -> Vec<Phase> {
+    pub fn run(&self, workloads: &[&Workload], usage: impl Fn() -> ProcessUsage) -> Vec<PhaseResult> {
         let threads: u32 = workloads.iter().map(|workload| workload.threads).sum();
         let shared = Shared {
             bench: self,
@@ -77,9 +77,9 @@ impl Bench<'_> {
                 .map(|threads| threads.into_iter().filter_map(|thread| thread.join().ok()).collect())
                 .collect();
             let allocated = counter.and_then(allocations::Counter::stop);
-            let usage = Usage { allocated, ..usage().since(&before) };
+            let usage = ProcessUsage { allocated, ..usage().since(&before) };
             let mut phases: Vec<_> =
-                recorders.into_iter().filter_map(|parts| Phase::sum(parts, &usage)).collect();
+                recorders.into_iter().filter_map(|parts| PhaseResult::sum(parts, &usage)).collect();
             let failure = syncs.and_then(|syncs| syncs.join().ok()).flatten();
             if let (Some(error), Some(phase)) = (failure, phases.first_mut()) {
                 phase.recorder.fault(Fault::Error(format!("sync: {error}")));
@@ -89,10 +89,10 @@ impl Bench<'_> {
     }
 }
 
-impl Bench<'_> {
+impl InProcessBench<'_> {
     /// Does the work of a workload's first thread on this thread, as fast as it goes. What its memory was is given
     /// back with this thread's: glibc keeps the end of the heap that another thread had.
-    pub fn run_here(&self, workload: &Workload) -> Phase {
+    pub fn run_here(&self, workload: &Workload) -> PhaseResult {
         let clock = Clock::start();
         let chooser = Worker::chooser(self, workload).for_thread(0, workload.salted_seed());
         let mut worker = Worker::new(self, clock.clone(), workload, chooser);
@@ -100,7 +100,7 @@ impl Bench<'_> {
         worker.recorder = Recorder::new(start, workload.slice());
         let operations = workload.share(0).unwrap_or(u64::MAX);
         worker.run(Mix::new(workload), End { time: u64::MAX, operations, stop: None });
-        Phase { recorder: worker.recorder, start, usage: Usage::default() }
+        PhaseResult { recorder: worker.recorder, start, usage: ProcessUsage::default() }
     }
 }
 

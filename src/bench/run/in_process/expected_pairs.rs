@@ -1,7 +1,7 @@
 //! What a store should hold, made from what the driver has written: the engine that does nothing answers with it.
 
 use crate::{
-    bench::data::{Data, key_ledger::Live},
+    bench::data::{Data, key_ledger::KeyLedger},
     engine::synthetic::Expected,
 };
 use std::{
@@ -12,13 +12,13 @@ use std::{
 /// Pairs of a driver.
 struct Pairs {
     data: Arc<Data>,
-    live: Arc<Live>,
+    live: Arc<KeyLedger>,
     /// Numbers of the keys of a file, which do not tell them.
     numbers: OnceLock<HashMap<Vec<u8>, u64>>,
 }
 
 /// What `live` says of `data`.
-pub(super) fn of(data: &Arc<Data>, live: &Arc<Live>) -> Arc<dyn Expected> {
+pub(super) fn of(data: &Arc<Data>, live: &Arc<KeyLedger>) -> Arc<dyn Expected> {
     Arc::new(Pairs { data: Arc::clone(data), live: Arc::clone(live), numbers: OnceLock::new() })
 }
 

@@ -3,7 +3,7 @@
 
 use crate::{
     bench::result::Operation,
-    engine::{self, Batch, Op},
+    engine::{self, Batch, WriteOp},
 };
 use std::{
     mem,
@@ -27,10 +27,10 @@ impl Write {
         Self { kind: Operation::Update, index: 0, key: Vec::new(), value: None, start: 0 }
     }
 
-    pub fn op(&self) -> Op<'_> {
+    pub fn op(&self) -> WriteOp<'_> {
         match &self.value {
-            Some(value) => Op::Put { key: &self.key, value },
-            None => Op::Delete { key: &self.key },
+            Some(value) => WriteOp::Put { key: &self.key, value },
+            None => WriteOp::Delete { key: &self.key },
         }
     }
 }

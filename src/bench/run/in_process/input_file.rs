@@ -3,15 +3,15 @@
 use super::close_reopen::once;
 use crate::bench::{
     data::{Data, RECORD_KEY, RECORD_VALUE, keys::mix},
-    result::{Measurement, Step, Workload},
+    result::{CellKind, Measurement, Workload},
 };
 use std::{collections::HashMap, fs::File, hint, io, os::unix::fs::FileExt, path::Path, time::Instant};
 
 /// Measures a cell of the file; `None` of any other.
 pub(super) fn measure(workload: &Workload) -> Option<Result<Measurement, String>> {
     let read = match workload.step {
-        Step::SourceScan => scan,
-        Step::SourceGet => get,
+        CellKind::SourceScan => scan,
+        CellKind::SourceGet => get,
         _ => return None,
     };
     let path = workload.data.as_deref().ok_or("no file of pairs to read");
@@ -97,8 +97,8 @@ mod tests {
         let workload: Workload = serde_json::from_str(&json).unwrap();
         let measured = measure(&workload).unwrap().unwrap();
         assert!(measured.is_sound() && measured.operations == 40, "{measured:?}");
-        let scan = Workload { step: Step::SourceScan, operations: None, ..workload.clone() };
+        let scan = Workload { step: CellKind::SourceScan, operations: None, ..workload.clone() };
         assert_eq!(measure(&scan).unwrap().unwrap().operations, 50);
-        assert!(measure(&Workload { step: Step::Count, ..workload }).is_none());
+        assert!(measure(&Workload { step: CellKind::Count, ..workload }).is_none());
     }
 }

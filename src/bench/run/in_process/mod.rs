@@ -14,19 +14,19 @@ use super::{
     disk::Files,
     job::Job,
     meter::{self, Meter},
-    phase::Phase,
-    process::{self, Memory, Usage},
+    phase::PhaseResult,
+    process::{self, Memory, ProcessUsage},
     verification::{Verified, compare_count},
 };
 use crate::{
     bench::{
-        data::{Data, key_ledger::Live},
-        result::{Cell, Commits, Measurement, Outcome, Step, Target, Workload, loss_class::Level},
+        data::{Data, key_ledger::KeyLedger},
+        result::{Cell, CellKind, Commits, Measurement, Outcome, Target, Workload, loss_class::Level},
     },
     engine::{Compression, Durability, Engine, Fsync, Location, OpenOptions, synthetic},
 };
-use close_reopen::{End, once};
-use driver::Bench;
+use close_reopen::{CloseReport, once};
+use driver::InProcessBench;
 use std::{sync::Arc, time::Instant};
 
 /// Measures the cells of a job; the text of an error that leaves none of them measured.
@@ -38,7 +38,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     }
     let data = Data::new(&first.workload).map_err(|error| input_file::in_file(&first.workload, &error))?;
     let data = Arc::new(data);
-    let live = Arc::new(Live::new(data.capacity()));
+    let live = Arc::new(KeyLedger::new(data.capacity()));
     let options = open_options(job, &first.target)?;
     let expected = expected_pairs::of(&data, &live);
     let open_as = |options: &OpenOptions| {
@@ -48,7 +48,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     let open = || open_as(&options);
     let files = first.target.persistent.then(|| Files::of(&job.directory));
     // The data are prepared: what comes from here on is the engine's.
-    let base = Usage::of_self().memory;
+    let base = ProcessUsage::of_self().memory;
     let (engine, load_seconds) = loaded(&open_as, &options, &data, &live, &first.workload)?;
     let mut session = Session {
         engine,
@@ -76,7 +76,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
         true => Verified::default(),
         false => verify(engine, &data, &live, job),
     };
-    let end = End::of(engine, &live, files.as_ref(), &open, &check)?;
+    let end = CloseReport::of(engine, &live, files.as_ref(), &open, &check)?;
     let last = job.cells.len() - job.steps().last().map_or(0, <[Cell]>::len);
     for (place, (outcome, cell)) in outcomes.iter_mut().zip(&job.cells).enumerate() {
         if let Outcome::Measured(measurement) = outcome {
@@ -94,7 +94,7 @@ struct Session<'s> {
     /// What it is open under.
     policy: Fsync,
     data: &'s Data,
-    live: &'s Live,
+    live: &'s KeyLedger,
     files: Option<&'s Files>,
     /// What this process had in memory before the engine.
     base: Memory,
@@ -109,15 +109,15 @@ impl Session<'_> {
     fn step(mut self, cells: &[Cell]) -> Result<Self, String> {
         let Some(first) = cells.first() else { return Ok(self) };
         match first.workload.step {
-            Step::Operations => {
+            CellKind::Operations => {
                 let measurements = self.counted(cells)?;
                 self.outcomes.extend(measurements.into_iter().map(Outcome::Measured));
             }
-            Step::Count => self.push_step(count(&*self.engine, self.live), self.live.count()),
-            Step::SourceScan | Step::SourceGet => return Err("a file is read without a store".into()),
-            Step::Retain => self.removed(first, delete_phases::retain)?,
-            Step::Pop => self.removed(first, delete_phases::pop)?,
-            Step::DiskSize => {
+            CellKind::Count => self.push_step(count(&*self.engine, self.live), self.live.count()),
+            CellKind::SourceScan | CellKind::SourceGet => return Err("a file is read without a store".into()),
+            CellKind::Retain => self.removed(first, delete_phases::retain)?,
+            CellKind::Pop => self.removed(first, delete_phases::pop)?,
+            CellKind::DiskSize => {
                 meter::settle(self.files, &settle(&*self.engine))?;
                 if let Some(reason) = &self.uncompacted {
                     self.outcomes.push(Outcome::Unsupported(reason.clone()));
@@ -129,7 +129,7 @@ impl Session<'_> {
                 }
                 self.push_step(measurement, self.live.count());
             }
-            Step::Compact => return self.compact(),
+            CellKind::Compact => return self.compact(),
         }
         Ok(self)
     }
@@ -161,7 +161,7 @@ impl Session<'_> {
     fn operations(&self, cells: &[Cell]) -> Result<Vec<Measurement>, String> {
         let Some(first) = cells.first() else { return Ok(Vec::new()) };
         let engine = &*self.engine;
-        let mut bench = Bench::new(engine, self.data, self.live);
+        let mut bench = InProcessBench::new(engine, self.data, self.live);
         bench.sync = fsync(&first.target) == Fsync::Always;
         bench.in_groups = first.target.commits == Commits::Groups;
         bench.is_reference = synthetic::is_reference(&first.target.store);
@@ -172,7 +172,8 @@ impl Session<'_> {
         let meter = Meter::new(Some(std::process::id()), self.files, &settle, self.base);
         let phases = bench.run(&workloads, || meter.read());
         let usage = phases.first().map(|phase| phase.usage.clone()).unwrap_or_default();
-        let measurement = |(phase, cell): (Phase, &Cell)| phase.measurement(&cell.workload, cells.len());
+        let measurement =
+            |(phase, cell): (PhaseResult, &Cell)| phase.measurement(&cell.workload, cells.len());
         let mut measurements: Vec<_> = phases.into_iter().zip(cells).map(measurement).collect();
         meter.finish(&usage)?.charge(&mut measurements, cells, self.live.count());
         Ok(measurements)
@@ -226,14 +227,14 @@ impl Session<'_> {
 }
 
 /// Reads the values that an engine should hold.
-fn verify(engine: &dyn Engine, data: &Data, live: &Live, job: &Job) -> Verified {
+fn verify(engine: &dyn Engine, data: &Data, live: &KeyLedger, job: &Job) -> Verified {
     let Some(first) = job.cells.first().filter(|_| live.count() > 0) else { return Verified::default() };
     let reads = first.workload.verification(live.count(), job.verified);
-    Verified::of(Bench::new(engine, data, live).run(&[&reads], Usage::default))
+    Verified::of(InProcessBench::new(engine, data, live).run(&[&reads], ProcessUsage::default))
 }
 
 fn settle(engine: &dyn Engine) -> impl Fn() -> Result<(), String> {
-    || engine.settle().map_err(|error| error.to_string())
+    || engine.quiesce().map_err(|error| error.to_string())
 }
 
 fn open_options(job: &Job, target: &Target) -> Result<OpenOptions, String> {
@@ -274,7 +275,7 @@ fn loaded(
     open: OpenAs<'_>,
     options: &OpenOptions,
     data: &Data,
-    live: &Live,
+    live: &KeyLedger,
     workload: &Workload,
 ) -> Result<(Box<dyn Engine>, Option<f64>), String> {
     if workload.keys == 0 {
@@ -293,12 +294,17 @@ fn loaded(
 }
 
 /// Loads the keys that the first cell wants, unsynced until its end. The time it took, if there are any.
-fn load(engine: &dyn Engine, data: &Data, live: &Live, workload: &Workload) -> Result<Option<f64>, String> {
+fn load(
+    engine: &dyn Engine,
+    data: &Data,
+    live: &KeyLedger,
+    workload: &Workload,
+) -> Result<Option<f64>, String> {
     if workload.keys == 0 {
         return Ok(None);
     }
     let (load, begin) = (workload.load(), Instant::now());
-    let phase = Bench::new(engine, data, live).run_here(&load);
+    let phase = InProcessBench::new(engine, data, live).run_here(&load);
     if let Some(fault) = phase.recorder.measurement(phase.start).first_fault {
         return Err(format!("load: {fault}"));
     }
@@ -306,7 +312,7 @@ fn load(engine: &dyn Engine, data: &Data, live: &Live, workload: &Workload) -> R
     Ok(Some(begin.elapsed().as_secs_f64()))
 }
 
-fn count(engine: &dyn Engine, live: &Live) -> Measurement {
+fn count(engine: &dyn Engine, live: &KeyLedger) -> Measurement {
     let begin = Instant::now();
     let counted = engine.count();
     let mut measurement = once(begin);
@@ -335,7 +341,7 @@ mod tests {
         let workload: Workload = serde_json::from_str(json).unwrap();
         assert_eq!(workload.value_bytes, Size::Fixed(9));
         let data = Data::new(&workload).unwrap();
-        let live = Live::new(data.capacity());
+        let live = KeyLedger::new(data.capacity());
         let (engine, seconds) = loaded(&open, &options, &data, &live, &workload).unwrap();
         assert_eq!(*opened.borrow(), [Fsync::No, Fsync::Always]);
         assert!(seconds.is_some());

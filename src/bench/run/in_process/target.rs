@@ -3,7 +3,7 @@
 use super::group_commit::Groups;
 use crate::{
     bench::{
-        data::{Data, key_ledger::Live},
+        data::{Data, key_ledger::KeyLedger},
         run::allocations,
     },
     engine::{self, Batch, Engine, Writers},
@@ -14,13 +14,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const STRIPES: usize = 1024;
 
 /// An engine under measurement and what is known of its content.
-pub struct Bench<'e> {
+pub struct InProcessBench<'e> {
     /// The engine.
     pub engine: &'e dyn Engine,
     /// The pairs.
     pub data: &'e Data,
     /// Those that are there.
-    pub live: &'e Live,
+    pub live: &'e KeyLedger,
     /// Whether a write returns only when it is on stable storage.
     pub sync: bool,
     /// Whether something syncs every second.
@@ -39,9 +39,9 @@ pub struct Bench<'e> {
     stripes: Vec<Mutex<()>>,
 }
 
-impl<'e> Bench<'e> {
+impl<'e> InProcessBench<'e> {
     /// An engine that holds what `live` says.
-    pub fn new(engine: &'e dyn Engine, data: &'e Data, live: &'e Live) -> Self {
+    pub fn new(engine: &'e dyn Engine, data: &'e Data, live: &'e KeyLedger) -> Self {
         Self {
             engine,
             data,

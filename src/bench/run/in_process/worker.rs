@@ -2,11 +2,11 @@
 
 use super::{
     group_commit::{Seat, Write},
-    target::Bench,
+    target::InProcessBench,
 };
 use crate::{
     bench::{
-        data::keys::Chooser,
+        data::keys::KeyChooser,
         plan::workload::Mix,
         result::{Operation, Workload},
         run::{
@@ -38,10 +38,10 @@ pub(super) struct End<'s> {
 }
 
 pub(super) struct Worker<'b> {
-    bench: &'b Bench<'b>,
+    bench: &'b InProcessBench<'b>,
     clock: Clock,
     workload: &'b Workload,
-    chooser: Chooser,
+    chooser: KeyChooser,
     pub pace: Pace,
     pub recorder: Recorder,
     key: Vec<u8>,
@@ -71,13 +71,18 @@ enum Found {
 
 impl<'b> Worker<'b> {
     /// The chooser that those of all threads of a workload are made of.
-    pub fn chooser(bench: &Bench<'_>, workload: &Workload) -> Chooser {
+    pub fn chooser(bench: &InProcessBench<'_>, workload: &Workload) -> KeyChooser {
         let (first, end) = bench.live.range();
         let keys = end.saturating_sub(first).max(1);
-        Chooser::new(workload.order, keys, workload.seed, u64::from(workload.threads))
+        KeyChooser::new(workload.order, keys, workload.seed, u64::from(workload.threads))
     }
 
-    pub fn new(bench: &'b Bench<'b>, clock: Clock, workload: &'b Workload, chooser: Chooser) -> Self {
+    pub fn new(
+        bench: &'b InProcessBench<'b>,
+        clock: Clock,
+        workload: &'b Workload,
+        chooser: KeyChooser,
+    ) -> Self {
         Self {
             bench,
             clock,
@@ -132,7 +137,7 @@ impl<'b> Worker<'b> {
         if end.time < u64::MAX
             && let Some(starts) = self.pace.left(end.time, left)
         {
-            self.recorder.unstarted(starts, self.recorder.end);
+            self.recorder.missed_starts(starts, self.recorder.end);
         }
     }
 

@@ -2,12 +2,12 @@
 
 use super::{
     pipelined_client::Client,
-    shared::{Bench, End, Role, Shared},
+    shared::{End, Role, Shared, WireBench},
 };
 use crate::bench::{
     plan::workload::Mix,
     result::Workload,
-    run::{clock::Clock, pace::Pace, phase::Phase, process::Usage, recorder::Recorder},
+    run::{clock::Clock, pace::Pace, phase::PhaseResult, process::ProcessUsage, recorder::Recorder},
 };
 use std::{
     cell::RefCell,
@@ -24,13 +24,13 @@ use tokio::{
     task::{LocalSet, spawn_local},
 };
 
-impl Bench {
+impl WireBench {
     /// Runs workloads at the same time, until the first of them ends.
     pub(super) fn run(
         &self,
         workloads: &[&Workload],
-        usage: &dyn Fn() -> Usage,
-    ) -> Result<Vec<Phase>, String> {
+        usage: &dyn Fn() -> ProcessUsage,
+    ) -> Result<Vec<PhaseResult>, String> {
         let clients: u32 = workloads.iter().map(|workload| workload.threads).sum();
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         let threads = clients.min(cores).max(1);
@@ -59,7 +59,7 @@ impl Bench {
         let parts = |place: usize| {
             recorders.iter().filter_map(move |(start, parts)| Some((*start, parts.get(place)?.clone())))
         };
-        Ok((0..workloads.len()).filter_map(|place| Phase::sum(parts(place), &usage)).collect())
+        Ok((0..workloads.len()).filter_map(|place| PhaseResult::sum(parts(place), &usage)).collect())
     }
 }
 

@@ -12,17 +12,17 @@ mod shared;
 use super::{
     job::{Job, unsynced},
     meter::Meter,
-    process::{Memory, Usage},
+    process::{Memory, ProcessUsage},
     verification::{Verified, compare_count},
 };
 use crate::bench::{
-    data::{Data, key_ledger::Live},
-    result::{Cell, Measurement, Outcome, Step, Target, Workload},
+    data::{Data, key_ledger::KeyLedger},
+    result::{Cell, CellKind, Measurement, Outcome, Target, Workload},
 };
 pub(super) use program::{find as find_program, version as program_version};
 use server::Server;
 pub(super) use server::stop_server;
-use shared::Bench;
+use shared::WireBench;
 use std::{sync::Arc, time::Instant};
 
 /// Requests in a pipeline, and clients, while keys are loaded.
@@ -34,13 +34,13 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     let Some(first) = job.cells.first() else { return Ok(Vec::new()) };
     let data = Data::new(&first.workload).map_err(|error| format!("cannot read the data: {error}"))?;
     let data = Arc::new(data);
-    let live = Arc::new(Live::new(data.capacity()));
+    let live = Arc::new(KeyLedger::new(data.capacity()));
     let (server, load_seconds) = loaded(job, first, &data, &live)?;
-    let bench = Bench { address: server.address, data, live: Arc::clone(&live) };
+    let bench = WireBench { address: server.address, data, live: Arc::clone(&live) };
     let settle = || server.settle();
     let mut measurements: Vec<Measurement> = Vec::new();
     for cells in job.steps() {
-        if cells.iter().any(|cell| cell.workload.step != Step::Operations) {
+        if cells.iter().any(|cell| cell.workload.step != CellKind::Operations) {
             return Err("over the wire only operations can be measured".into());
         }
         let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
@@ -72,7 +72,8 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
         let server = Server::start(job, &first.target, &job.server_arguments)?;
         // To open what is empty tells nothing of recovery.
         reopen_seconds = Some(begin.elapsed().as_secs_f64()).filter(|_| live.count() > 0);
-        verified = Some(Bench { address: server.address, ..bench }.verify(&first.workload, job.verified)?);
+        verified =
+            Some(WireBench { address: server.address, ..bench }.verify(&first.workload, job.verified)?);
         server.stop()?;
     }
     let last = job.cells.len() - job.steps().last().map_or(0, <[Cell]>::len);
@@ -99,7 +100,7 @@ fn loaded(
     job: &Job,
     first: &Cell,
     data: &Arc<Data>,
-    live: &Arc<Live>,
+    live: &Arc<KeyLedger>,
 ) -> Result<(Server, Option<f64>), String> {
     let (target, workload) = (&first.target, &first.workload);
     let start = || Server::start(job, target, &job.server_arguments);
@@ -108,7 +109,7 @@ fn loaded(
     }
     let again = can_start_again(target);
     let server = if again { Server::start(job, &unsynced(target), &job.load_arguments)? } else { start()? };
-    let bench = Bench { address: server.address, data: Arc::clone(data), live: Arc::clone(live) };
+    let bench = WireBench { address: server.address, data: Arc::clone(data), live: Arc::clone(live) };
     let begin = Instant::now();
     bench.load(workload)?;
     server.sync()?;
@@ -120,7 +121,7 @@ fn loaded(
     Ok((start()?, seconds))
 }
 
-impl Bench {
+impl WireBench {
     /// Reads the values that the server should hold.
     fn verify(&self, workload: &Workload, most: u64) -> Result<Verified, String> {
         if self.live.count() == 0 {
@@ -128,12 +129,12 @@ impl Bench {
         }
         let reads = workload.verification(self.live.count(), most);
         let reads = Workload { threads: LOAD_CLIENTS, batch: LOAD_PIPELINE, ..reads };
-        Ok(Verified::of(self.run(&[&reads], &Usage::default)?))
+        Ok(Verified::of(self.run(&[&reads], &ProcessUsage::default)?))
     }
 
     fn load(&self, workload: &Workload) -> Result<(), String> {
         let load = Workload { threads: LOAD_CLIENTS, batch: LOAD_PIPELINE, ..workload.load() };
-        for phase in self.run(&[&load], &Usage::default)? {
+        for phase in self.run(&[&load], &ProcessUsage::default)? {
             if let Some(fault) = phase.recorder.measurement(phase.start).first_fault {
                 return Err(format!("load: {fault}"));
             }

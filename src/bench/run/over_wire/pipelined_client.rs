@@ -4,14 +4,14 @@
 use super::{
     calls::encode,
     pacing_timer::Timer,
-    shared::{Bench, End, Role, Shared},
+    shared::{End, Role, Shared, WireBench},
 };
 use crate::bench::{
-    data::{keys::Chooser, value_versions::Oldest},
+    data::{keys::KeyChooser, value_versions::OldestVersion},
     plan::workload::Mix,
     result::{Operation, Workload},
     run::{
-        pace::{Pace, Starts},
+        pace::{MissedStarts, Pace},
         recorder::{Fault, Recorder},
     },
 };
@@ -32,7 +32,7 @@ struct Request {
     index: u64,
     start: u64,
     /// Of a read: the oldest value that it may find.
-    oldest: Oldest,
+    oldest: OldestVersion,
     /// Bytes of key and value that it writes.
     bytes: usize,
     /// The second half of a read-modify-write.
@@ -42,7 +42,7 @@ struct Request {
 /// The parts of a client that all clients of a workload begin with.
 #[derive(Clone)]
 pub(super) struct Prototype {
-    chooser: Chooser,
+    chooser: KeyChooser,
     depth: usize,
     seed: u64,
     /// Whether there is a rate.
@@ -51,7 +51,7 @@ pub(super) struct Prototype {
 
 pub(super) struct Client {
     stream: TcpStream,
-    chooser: Chooser,
+    chooser: KeyChooser,
     depth: usize,
     pub pace: Pace,
     key: Vec<u8>,
@@ -68,11 +68,11 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub fn prototype(bench: &Bench, workload: &Workload) -> Prototype {
+    pub fn prototype(bench: &WireBench, workload: &Workload) -> Prototype {
         let (first, end) = bench.live.range();
         let keys = end.saturating_sub(first).max(1);
         Prototype {
-            chooser: Chooser::new(workload.order, keys, workload.seed, u64::from(workload.threads)),
+            chooser: KeyChooser::new(workload.order, keys, workload.seed, u64::from(workload.threads)),
             depth: workload.batch.max(1) as usize,
             seed: workload.salted_seed(),
             paced: workload.rate.is_some(),
@@ -121,10 +121,10 @@ impl Client {
     /// Counts what should have begun before the time was over.
     fn give_up(&mut self, recorder: &mut Recorder, end: u64, left: u64, now: u64) {
         if let Some(due) = self.due.take().filter(|due| *due < end && left > 0) {
-            recorder.unstarted(Starts { first: due as f64, interval: 0.0, count: 1 }, now);
+            recorder.missed_starts(MissedStarts { first: due as f64, interval: 0.0, count: 1 }, now);
         }
         if let Some(starts) = self.pace.left(end, left) {
-            recorder.unstarted(starts, now);
+            recorder.missed_starts(starts, now);
         }
     }
 
@@ -174,7 +174,7 @@ impl Client {
     }
 
     /// Adds the next request of the mix. A fault when no key is left for it.
-    fn request(&mut self, bench: &Bench, start: u64, mix: &Mix) -> Result<(), Fault> {
+    fn request(&mut self, bench: &WireBench, start: u64, mix: &Mix) -> Result<(), Fault> {
         let operation = mix.pick(|| self.chooser.random());
         let (first, last) = bench.live.range();
         let index = match operation {
@@ -212,7 +212,7 @@ impl Client {
         Ok(())
     }
 
-    fn set(&mut self, bench: &Bench, operation: Operation, index: u64, start: u64) {
+    fn set(&mut self, bench: &WireBench, operation: Operation, index: u64, start: u64) {
         let version = match operation {
             Operation::Insert => 0,
             _ => bench.live.versions.begin(index, || self.chooser.random()),
@@ -226,7 +226,7 @@ impl Client {
             operation,
             index,
             start,
-            oldest: Oldest::default(),
+            oldest: OldestVersion::default(),
             bytes,
             writes_back,
         });
@@ -272,7 +272,7 @@ fn next(bytes: &[u8]) -> io::Result<Option<(RangeFrame, usize)>> {
 
 /// Checks a reply and counts its operation. Whether what was read is now to be written back.
 fn settle(
-    bench: &Bench,
+    bench: &WireBench,
     request: &Request,
     frame: &RangeFrame,
     bytes: &[u8],
@@ -321,7 +321,7 @@ fn settle(
     false
 }
 
-fn is_current(bench: &Bench, request: &Request, version: u32) -> bool {
+fn is_current(bench: &WireBench, request: &Request, version: u32) -> bool {
     let bits = bench.data.version_bits(request.index);
     bench.live.versions.allow(request.index, request.oldest, version, bits)
 }
@@ -334,7 +334,7 @@ impl Request {
 }
 
 /// Counts an operation that did what it should; nothing is to be written back.
-fn count(bench: &Bench, request: &Request, now: u64, recorder: &mut Recorder) -> bool {
+fn count(bench: &WireBench, request: &Request, now: u64, recorder: &mut Recorder) -> bool {
     if request.updates() {
         bench.live.versions.end(request.index, true);
     }

@@ -1,7 +1,7 @@
 //! What the clients of one server share.
 
 use crate::bench::{
-    data::{Data, key_ledger::Live},
+    data::{Data, key_ledger::KeyLedger},
     result::Workload,
     run::clock::Clock,
 };
@@ -15,15 +15,15 @@ use std::{
 
 /// A server under measurement and what is known of its content.
 #[derive(Clone)]
-pub(super) struct Bench {
+pub(super) struct WireBench {
     pub address: SocketAddr,
     pub data: Arc<Data>,
-    pub live: Arc<Live>,
+    pub live: Arc<KeyLedger>,
 }
 
 /// What all load threads share.
 pub(super) struct Shared {
-    pub bench: Bench,
+    pub bench: WireBench,
     pub clock: Clock,
     pub workloads: Vec<Arc<Workload>>,
     pub threads: u32,

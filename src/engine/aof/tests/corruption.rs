@@ -67,7 +67,7 @@ fn images() -> Vec<(&'static str, Image)> {
     }
     let mut filled = spread.clone();
     filled.mark();
-    filled.bytes.resize(filled.bytes.len() + 600, frame::FILLER);
+    filled.bytes.resize(filled.bytes.len() + 600, frame::PADDING);
     let plain = b"*3\r\n$3\r\nSET\r\n$1\r\nr\r\n$5\r\nredis\r\n";
     let mut upgraded = Image::after(plain, pairs(&[("r", "redis")]));
     sample().iter().for_each(|batch| upgraded.append(batch).sync());
@@ -128,10 +128,10 @@ fn a_log_cut_anywhere_holds_the_batches_before() {
         for cut in 0..=image.bytes.len() {
             let (end, expected) =
                 image.places.iter().rfind(|(end, _)| *end <= cut).unwrap_or(&image.places[0]);
-            for (blank, length) in [(0, 0), (0, 1), (frame::FILLER, 1), (0, 5000), (frame::FILLER, 5000)] {
+            for (blank, length) in [(0, 0), (0, 1), (frame::PADDING, 1), (0, 5000), (frame::PADDING, 5000)] {
                 let mut torn = image.bytes[..cut].to_vec();
                 torn.resize(cut + length, blank);
-                if cut < image.places[0].0 && (name == "upgraded" || blank == frame::FILLER) {
+                if cut < image.places[0].0 && (name == "upgraded" || blank == frame::PADDING) {
                     continue;
                 }
                 let (tail, state) = read(&torn).unwrap();
@@ -159,7 +159,7 @@ fn a_large_value_and_its_deadline_are_kept_or_lost_together() {
         let end = image.append(&batch(&[put(&key, &new)])).bytes.len();
         let is_near = |at: usize| at - begin < 200 || end - at < 200 || at.is_multiple_of(SECTOR);
         for cut in (begin..end).filter(|at| is_near(*at)) {
-            for (blank, length) in [(0, 0), (0, 5000), (frame::FILLER, 5000)] {
+            for (blank, length) in [(0, 0), (0, 5000), (frame::PADDING, 5000)] {
                 let mut torn = image.bytes[..cut].to_vec();
                 torn.resize(cut + length, blank);
                 let (_, state) = read(&torn).unwrap();
@@ -192,7 +192,7 @@ fn any_sector_lost_doubled_or_in_anothers_place_is_refused_or_costs_nothing_that
                 let (from, to) = (one * SECTOR, other * SECTOR);
                 match way {
                     "zeroed" => damaged[range(one)].fill(0),
-                    "filled" => damaged[range(one)].fill(frame::FILLER),
+                    "filled" => damaged[range(one)].fill(frame::PADDING),
                     "doubled" => damaged.copy_within(from..from + length, to),
                     "swapped" => (0..length).for_each(|at| damaged.swap(from + at, to + at)),
                     "put in" => drop(damaged.splice(to..to, image.bytes[range(one)].to_vec())),
@@ -214,7 +214,7 @@ fn of_the_unsynced_tail_any_sectors_may_be_missing() {
     image.append(&batch(&[put(b"a", &a), put(b"b", &b)])).append(&batch(&[put(b"c", &a)]));
     let sectors: Vec<_> = (synced / SECTOR..image.bytes.len().div_ceil(SECTOR)).collect();
     for lost in 0..1_usize << sectors.len() {
-        for blank in [0, frame::FILLER, b'x'] {
+        for blank in [0, frame::PADDING, b'x'] {
             let mut damaged = image.bytes.clone();
             for (bit, sector) in sectors.iter().enumerate().filter(|(bit, _)| lost >> bit & 1 == 1) {
                 let end = damaged.len().min((sector + 1) * SECTOR);
@@ -270,7 +270,7 @@ fn a_large_log_whose_unsynced_tail_is_at_random_holds_a_first_part_of_it() {
                 match rng.random_range(0..4) {
                     _ if begin >= end => {}
                     0 => damaged[begin..end].fill(0),
-                    1 => damaged[begin..end].fill(frame::FILLER),
+                    1 => damaged[begin..end].fill(frame::PADDING),
                     2 => rng.fill(&mut damaged[begin..end]),
                     _ => {
                         let from = rng.random_range(0..begin + 1 - (end - begin).min(begin));
@@ -303,7 +303,7 @@ fn what_is_behind_another_log_is_refused() {
     let one = Image::synced_sample();
     let mut bytes = one.bytes.clone();
     let mut other = Image::new();
-    other.chain = Chain::new(Form::Redis, 0x0bad_cafe);
+    other.chain = FrameChain::new(Form::Redis, 0x0bad_cafe);
     other.bytes = other.chain.start_line(0).to_vec();
     other.append(&batch(&[put(b"k", b"v")]));
     bytes.extend(other.bytes);

@@ -52,9 +52,10 @@ fn filler_may_be_between_a_value_and_its_deadline() {
         .map(|n| (n.to_string().into_bytes(), if n % 3 == 0 { dated(n % 97) } else { vec![b'v'; n % 89] }))
         .collect();
     let ops: Vec<_> = pairs.iter().map(|(key, value)| put(key, value)).collect();
-    let (chain, begin) = (Chain::new(Form::Redis, ID), frame::START as u64);
+    let (chain, begin) = (FrameChain::new(Form::Redis, ID), frame::START as u64);
     let storage = Buffer(Mutex::new(chain.start_line(0).to_vec()));
-    let mut appending = Appending { storage: &storage, end: begin, chain, synced: begin, over_filler: true };
+    let mut appending =
+        FrameWriter { storage: &storage, end: begin, chain, synced: begin, over_filler: true };
     appending.write(&batch(&ops), &mut Vec::new(), &mut Vec::new()).unwrap();
     let bytes = storage.0.into_inner().unwrap();
     let between = b"#\n*3\r\n$9\r\nPEXPIREAT\r\n";

@@ -98,7 +98,7 @@ fn a_full_disk_undoes_the_batch_and_no_more() {
             let (result, applied) =
                 append(&log, &batch(&[put(b"c", &[b'v'; 50]), put(b"d", &[b'v'; 50])]), false);
             let error = result.unwrap_err();
-            assert!(matches!(error, Error::Full { .. }) && error.is_undone(), "{error}");
+            assert!(matches!(error, Error::Full { .. }) && error.is_rolled_back(), "{error}");
             assert!(!applied);
             assert_eq!(fs::read(&path).unwrap(), before);
 
@@ -122,7 +122,7 @@ fn a_disk_that_fills_up_between_two_pieces_undoes_the_batch() {
     let large: Vec<_> = keys.iter().map(|key| put(key, &value)).collect();
     *faulty.room.lock().unwrap() = PIECE * 2;
     let (result, applied) = append(&log, &batch(&large), true);
-    assert!(result.unwrap_err().is_undone() && !applied);
+    assert!(result.unwrap_err().is_rolled_back() && !applied);
     assert_eq!(fs::read(&path).unwrap(), before);
 
     *faulty.room.lock().unwrap() = usize::MAX;
@@ -164,7 +164,7 @@ fn a_write_error_stops_the_log_without_a_torn_record() {
     append(&log, &batch(&[put(b"a", b"1")]), false).0.unwrap();
     let before = fs::read(&path).unwrap();
     let (result, applied) = append(&log, &batch(&[put(b"b", &[b'v'; 50])]), false);
-    assert!(!result.unwrap_err().is_undone());
+    assert!(!result.unwrap_err().is_rolled_back());
     assert!(!applied);
     assert_eq!(fs::read(&path).unwrap(), before);
     assert_refuses(&log);
@@ -176,7 +176,7 @@ fn a_full_disk_whose_file_cannot_be_cut_stops_the_log() {
     let (log, faulty) = open_faulty(&path, 10, ErrorKind::StorageFull);
     faulty.no_cut.store(true, Ordering::Relaxed);
     let (result, applied) = append(&log, &batch(&[put(b"a", b"1")]), false);
-    assert!(!result.unwrap_err().is_undone());
+    assert!(!result.unwrap_err().is_rolled_back());
     assert!(!applied);
     assert_refuses(&log);
     drop((log, faulty));
@@ -190,7 +190,7 @@ fn a_failed_sync_applies_nothing_and_stops_the_log() {
     append(&log, &batch(&[put(b"a", b"1")]), true).0.unwrap();
     faulty.no_sync.store(true, Ordering::Relaxed);
     let (result, applied) = append(&log, &batch(&[put(b"b", b"2")]), true);
-    assert!(!result.unwrap_err().is_undone());
+    assert!(!result.unwrap_err().is_rolled_back());
     assert!(!applied);
     faulty.no_sync.store(false, Ordering::Relaxed);
     assert_refuses(&log);
@@ -233,7 +233,7 @@ fn mark_is_written_again_after_an_append_that_found_no_space() {
     };
     assert!(is_marked());
     *faulty.room.lock().unwrap() = 10;
-    assert!(append(&log, &batch(&[put(b"b", b"2")]), true).0.unwrap_err().is_undone());
+    assert!(append(&log, &batch(&[put(b"b", b"2")]), true).0.unwrap_err().is_rolled_back());
     *faulty.room.lock().unwrap() = usize::MAX;
     log.sync().unwrap();
     assert!(is_marked());
@@ -246,7 +246,7 @@ fn mark_is_written_again_after_a_seal_that_found_no_space() {
     let (log, faulty) = open_faulty(&path, usize::MAX, ErrorKind::StorageFull);
     append(&log, &batch(&[put(b"a", b"1")]), true).0.unwrap();
     *faulty.room.lock().unwrap() = 10;
-    assert!(log.seal().unwrap_err().is_undone());
+    assert!(log.seal().unwrap_err().is_rolled_back());
     *faulty.room.lock().unwrap() = usize::MAX;
     log.sync().unwrap();
     let (bytes, len) = (fs::read(&path).unwrap(), log.len());

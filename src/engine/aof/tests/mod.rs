@@ -10,10 +10,10 @@ mod sync_markers;
 mod rewriting;
 
 use super::{
-    super::{Batch, Error, Op, Result},
-    append::{Appending, PREPARED},
+    super::{Batch, Error, Result, WriteOp},
+    append::{FrameWriter, PREPARED},
     file::{self, Storage},
-    frame::{self, Chain, HEADER, PIECE},
+    frame::{self, FrameChain, HEADER, PIECE},
     record::Form,
     *,
 };
@@ -33,9 +33,9 @@ type State = BTreeMap<Vec<u8>, Vec<u8>>;
 fn apply(state: &mut State, batch: &Batch<'_>) {
     for op in batch.ops() {
         match *op {
-            Op::Put { key, value } => drop(state.insert(key.into(), value.into())),
-            Op::Delete { key } => drop(state.remove(key)),
-            Op::Clear => state.clear(),
+            WriteOp::Put { key, value } => drop(state.insert(key.into(), value.into())),
+            WriteOp::Delete { key } => drop(state.remove(key)),
+            WriteOp::Clear => state.clear(),
         }
     }
 }
@@ -47,18 +47,18 @@ fn open(path: &Path) -> Result<(Aof, State)> {
     Ok((log, state))
 }
 
-fn batch<'a>(ops: &[Op<'a>]) -> Batch<'a> {
+fn batch<'a>(ops: &[WriteOp<'a>]) -> Batch<'a> {
     let mut batch = Batch::default();
     ops.iter().for_each(|op| batch.push(*op));
     batch
 }
 
-fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Op<'a> {
-    Op::Put { key, value }
+fn put<'a>(key: &'a [u8], value: &'a [u8]) -> WriteOp<'a> {
+    WriteOp::Put { key, value }
 }
 
-fn delete(key: &[u8]) -> Op<'_> {
-    Op::Delete { key }
+fn delete(key: &[u8]) -> WriteOp<'_> {
+    WriteOp::Delete { key }
 }
 
 /// Single writes and groups, with whatever could be taken for structure inside of keys and values.
@@ -68,9 +68,9 @@ fn sample() -> Vec<Batch<'static>> {
         batch(&[put(b"b", b"\r\n*1\r\n$4\r\nEXEC\r\n"), put(b"a", b""), delete(b"a")]),
         batch(&[delete(b"nothing")]),
         batch(&[put(b"", b"empty key"), put(b"\0\0", b"\0\0\0\0")]),
-        batch(&[Op::Clear]),
+        batch(&[WriteOp::Clear]),
         batch(&[put(b"twelve bytes", b"0123456789ab")]),
-        batch(&[put(b"c", b"before"), Op::Clear, put(b"d", b"after")]),
+        batch(&[put(b"c", b"before"), WriteOp::Clear, put(b"d", b"after")]),
         batch(&[put(b"zeros", &[0; 20])]),
     ]
 }
@@ -82,7 +82,7 @@ const ID: u32 = 0xfeed_beef;
 #[derive(Clone)]
 struct Image {
     bytes: Vec<u8>,
-    chain: Chain,
+    chain: FrameChain,
     /// Up to where the next frame says that the log was synced.
     synced: u64,
     /// Length and content before the first batch and after each.
@@ -98,7 +98,7 @@ impl Image {
 
     /// One that goes on behind a log without frames.
     fn after(plain: &[u8], state: State) -> Self {
-        let chain = Chain::new(Form::Redis, ID);
+        let chain = FrameChain::new(Form::Redis, ID);
         let bytes = [plain, &chain.start_line(plain.len() as u64)].concat();
         let synced = bytes.len() as u64;
         Self { places: vec![(bytes.len(), state)], headers: Vec::new(), chain, synced, bytes }
@@ -118,7 +118,7 @@ impl Image {
         let storage = Buffer(Mutex::new(std::mem::take(&mut self.bytes)));
         let synced = self.synced;
         let mut appending =
-            Appending { storage: &storage, end: begin, chain: self.chain, synced, over_filler: false };
+            FrameWriter { storage: &storage, end: begin, chain: self.chain, synced, over_filler: false };
         appending.write(batch, &mut buffer, &mut Vec::new()).unwrap();
         self.chain = appending.chain;
         self.bytes = storage.0.into_inner().unwrap();
@@ -140,7 +140,7 @@ impl Image {
     /// The mark that says so; synced itself.
     fn mark(&mut self) {
         let at = self.bytes.len();
-        self.bytes.extend(self.chain.mark(at as u64));
+        self.bytes.extend(self.chain.sync_marker(at as u64));
         self.headers.push((at, at as u64));
         self.sync();
     }
@@ -195,7 +195,7 @@ impl Storage for Buffer {
 }
 
 /// What a log of these bytes holds.
-fn read(bytes: &[u8]) -> Result<(replay::Tail, State)> {
+fn read(bytes: &[u8]) -> Result<(replay::ReplayEnd, State)> {
     let mut state = State::new();
     let names = ("test", Path::new("LOG"));
     let mut restore = |batch: &Batch<'_>| apply(&mut state, batch);
@@ -227,7 +227,7 @@ fn scratch() -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn the_bytes_are_those_of_redis() {
     let mut image = Image::new();
-    image.append(&batch(&[put(b"key", b"value")])).append(&batch(&[delete(b"key"), Op::Clear])).sync();
+    image.append(&batch(&[put(b"key", b"value")])).append(&batch(&[delete(b"key"), WriteOp::Clear])).sync();
     image.mark();
     let expected = "#KVBENCH:2:feedbeef:8790f7d0\r\n\
                     #F:feedbeef:00000000:00000021:9356cfeb:b87361b0\r\n*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n\
@@ -296,7 +296,7 @@ fn how_the_bytes_arrive_does_not_matter() {
 #[test]
 fn the_format_has_the_number_of_the_start_line() {
     let number = frame::FORMAT.rsplit(' ').next().unwrap();
-    let line = Chain::new(Form::Redis, ID).start_line(0);
+    let line = FrameChain::new(Form::Redis, ID).start_line(0);
     assert!(line.starts_with(format!("#KVBENCH:{number}:").as_bytes()), "{}", line.escape_ascii());
 }
 
@@ -320,7 +320,7 @@ fn filler_follows_a_synced_batch_until_the_log_is_closed() {
     let killed = path.with_extension("copy");
     fs::copy(&path, &killed).unwrap();
     let rest = fs::read(&path).unwrap().split_off(log.len() as usize);
-    assert!(rest.len() > HEADER && rest[HEADER..].iter().all(|&byte| byte == frame::FILLER));
+    assert!(rest.len() > HEADER && rest[HEADER..].iter().all(|&byte| byte == frame::PADDING));
     log.close().unwrap();
     for path in [path, killed] {
         assert!(open(&path).unwrap().1 == model);

@@ -22,7 +22,7 @@ fn a_sound_log_is_left_alone() {
     let mut torn = Image::synced_sample();
     torn.append(&batch(&[put(b"a", b"b")]));
     let whole = Image::synced_sample().bytes;
-    for bytes in [&whole[..], &[&whole[..], &[frame::FILLER; 500]].concat(), &torn.bytes] {
+    for bytes in [&whole[..], &[&whole[..], &[frame::PADDING; 500]].concat(), &torn.bytes] {
         let (directory, path) = file(bytes);
         let sound = check(&path).unwrap();
         assert!(sound.remark.is_none() && sound.holds.contains("records in"), "{sound:?}");
@@ -30,7 +30,7 @@ fn a_sound_log_is_left_alone() {
         let done = repair_log(&path).unwrap();
         assert!(done.damage.is_empty(), "{done:?}");
         let left = fs::read(&path).unwrap();
-        assert!(bytes.starts_with(&left) && bytes[left.len()..].iter().all(|&byte| byte == frame::FILLER));
+        assert!(bytes.starts_with(&left) && bytes[left.len()..].iter().all(|&byte| byte == frame::PADDING));
         assert!(done.removed.len() == names(&directory).len() - 1);
     }
     let (_directory, path) = file(&torn.bytes[..torn.bytes.len() - 1]);

@@ -121,8 +121,8 @@ fn a_value_that_holds_frames_is_not_taken_for_what_follows_a_torn_batch() {
     let mut value = image.bytes.clone();
     value.extend(image.chain.start_line(0));
     for place in 0..2000 {
-        value.extend(Chain::new(Form::Redis, ID + 1).mark(synced as u64 + place));
-        value.extend(image.chain.mark(place));
+        value.extend(FrameChain::new(Form::Redis, ID + 1).sync_marker(synced as u64 + place));
+        value.extend(image.chain.sync_marker(place));
     }
     image.append(&batch(&[put(b"last", &value)]));
     let end = image.bytes.len();
@@ -260,7 +260,7 @@ fn a_rewrite_takes_nothing_over_that_is_not_as_it_was_written() {
 #[test]
 fn zeros_behind_the_last_frame_are_cut_off_as_an_incomplete_write() {
     let image = Image::synced_sample();
-    let filler = [frame::FILLER; 700];
+    let filler = [frame::PADDING; 700];
     for (behind, torn) in [
         (&b""[..], false),
         (&filler, false),

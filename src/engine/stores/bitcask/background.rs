@@ -12,7 +12,7 @@ use std::{
 
 /// What the thread is to do.
 #[derive(Default)]
-struct Orders {
+struct Jobs {
     /// To look for work.
     look: bool,
     /// To merge all there is.
@@ -25,21 +25,21 @@ struct Orders {
 
 /// What both sides know.
 #[derive(Default)]
-struct Desk {
-    orders: Mutex<Orders>,
+struct WorkerSignals {
+    orders: Mutex<Jobs>,
     changed: Condvar,
     /// The same as in the orders, for a look in the midst of work.
     stop: AtomicBool,
 }
 
-impl Desk {
-    fn orders(&self) -> MutexGuard<'_, Orders> {
+impl WorkerSignals {
+    fn orders(&self) -> MutexGuard<'_, Jobs> {
         // Nothing can panic while it is held.
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until `until`, or until the thread has ended.
-    fn wait<'d>(&'d self, mut until: impl FnMut(&Orders) -> bool) -> MutexGuard<'d, Orders> {
+    fn wait<'d>(&'d self, mut until: impl FnMut(&Jobs) -> bool) -> MutexGuard<'d, Jobs> {
         let waited = self.changed.wait_while(self.orders(), |orders| !orders.stop && !until(orders));
         waited.unwrap_or_else(PoisonError::into_inner)
     }
@@ -47,12 +47,12 @@ impl Desk {
 
 /// The thread.
 pub(super) struct Background {
-    desk: Arc<Desk>,
+    desk: Arc<WorkerSignals>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Whatever ends the thread, nobody waits for it.
-struct End(Arc<Desk>);
+struct End(Arc<WorkerSignals>);
 
 impl Drop for End {
     fn drop(&mut self) {
@@ -65,7 +65,7 @@ impl Drop for End {
 impl Background {
     /// Starts the thread, which looks for work at once.
     pub(super) fn start(files: Arc<Files>) -> Result<Self> {
-        let desk = Arc::new(Desk::default());
+        let desk = Arc::new(WorkerSignals::default());
         desk.orders().look = true;
         let (end, at) = (End(Arc::clone(&desk)), files.directory.clone());
         let thread = thread::Builder::new().name("bitcask".into()).spawn(move || run(&end.0, &files));
@@ -115,7 +115,7 @@ impl Drop for Background {
     }
 }
 
-fn run(desk: &Desk, files: &Files) {
+fn run(desk: &WorkerSignals, files: &Files) {
     loop {
         let mut orders = desk.wait(|orders| orders.look || orders.rewrite);
         if orders.stop {

@@ -3,16 +3,16 @@
 use super::{
     hint::Hint,
     info::NAME,
-    key_table::Directory,
-    place::Place,
+    key_table::KeyTable,
+    place::ValuePosition,
     reading,
     segment::{OpenFiles, Segment},
 };
 use crate::engine::{
-    Error, KeyRange, Op, Result,
+    Error, KeyRange, Result, WriteOp,
     aof::Restored,
     key_value_headers,
-    memory_table::{Next, Table},
+    memory_table::{Table, WalkControl},
 };
 use std::{collections::BTreeSet, path::Path};
 
@@ -39,7 +39,7 @@ impl Corrupt {
         if batch
             .ops()
             .iter()
-            .any(|op| matches!(op, Op::Put { value, .. } if key_value_headers::is_corrupt(value)))
+            .any(|op| matches!(op, WriteOp::Put { value, .. } if key_value_headers::is_corrupt(value)))
         {
             self.segments.insert(segment);
         }
@@ -53,20 +53,20 @@ impl Corrupt {
 
     /// Reads the values of all keys that are in these segments of `directory`. Fails if there is any corruption, and names
     /// the keys.
-    pub(super) fn end(self, directory: &Path, table: &Directory) -> Result<()> {
+    pub(super) fn end(self, directory: &Path, table: &KeyTable) -> Result<()> {
         let (mut count, mut names, mut buffer) = (0_usize, Vec::new(), Vec::new());
         let files = OpenFiles::new(0);
         for &id in &self.segments {
             let segment = Segment::sealed(directory, id, &files)?;
             table.walk(KeyRange::ALL, &mut Default::default(), &mut |key, place| {
-                let place = Place::of(place).filter(|place| place.segment == id);
+                let place = ValuePosition::of(place).filter(|place| place.segment == id);
                 if let Some(Err(error)) = place.map(|place| segment.read(place, &mut buffer).map(drop)) {
                     count += 1;
                     if names.len() < NAMED {
                         names.push(error.of_value(0, key, true).to_string());
                     }
                 }
-                Next::On
+                WalkControl::On
             });
         }
         let more = count.saturating_sub(names.len());

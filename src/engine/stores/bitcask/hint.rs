@@ -1,11 +1,11 @@
 //! Hints: what the table needs of a segment, without the values.
 
 use super::{
-    key_table::Directory,
-    place::{PLACE, Place, sum_of},
+    key_table::KeyTable,
+    place::{PLACE, ValuePosition, sum_of},
 };
 use crate::engine::{
-    Error, Op, Result,
+    Error, Result, WriteOp,
     aof::{Restored, Storage, verbatim_id},
     memory_table::Table,
     path,
@@ -36,7 +36,7 @@ pub(super) struct Hint(Vec<u8>);
 /// A write, with the place for the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry<'h> {
-    Put(&'h [u8], Place),
+    Put(&'h [u8], ValuePosition),
     Delete(&'h [u8]),
     Clear,
 }
@@ -47,19 +47,19 @@ impl Hint {
         let Restored::Writes(batch, part) = restored else { return self.0.clear() };
         for op in batch.ops() {
             match *op {
-                Op::Put { key, value } => {
+                WriteOp::Put { key, value } => {
                     let (offset, length) = (part.place(value), value.len() as u32);
-                    let place = Place { segment: id, offset, length, sum: sum_of(value) };
+                    let place = ValuePosition { segment: id, offset, length, sum: sum_of(value) };
                     self.put(key, place);
                 }
-                Op::Delete { key } => self.push(DELETE, key),
-                Op::Clear => self.0.push(CLEAR),
+                WriteOp::Delete { key } => self.push(DELETE, key),
+                WriteOp::Clear => self.0.push(CLEAR),
             }
         }
     }
 
     /// Adds a write of a value.
-    pub(super) fn put(&mut self, key: &[u8], place: Place) {
+    pub(super) fn put(&mut self, key: &[u8], place: ValuePosition) {
         self.push(PUT, key);
         self.0.extend_from_slice(&place.to_bytes());
     }
@@ -82,7 +82,7 @@ impl Hint {
     }
 
     /// Carries out the writes in a table.
-    pub(super) fn apply(&self, table: &mut Directory) {
+    pub(super) fn apply(&self, table: &mut KeyTable) {
         let (mut entries, mut places) = (Vec::with_capacity(TOGETHER), Vec::with_capacity(TOGETHER));
         for entry in self.entries() {
             match entry {
@@ -92,7 +92,7 @@ impl Hint {
                 }
                 Entry::Delete(key) => entries.push((key, false)),
                 Entry::Clear => {
-                    *table = Directory::default();
+                    *table = KeyTable::default();
                     entries.clear();
                     places.clear();
                 }
@@ -156,20 +156,20 @@ fn split_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     match *what {
         PUT => {
             let (place, rest) = rest.split_at_checked(PLACE)?;
-            Some((Entry::Put(key, Place::of(place)?), rest))
+            Some((Entry::Put(key, ValuePosition::of(place)?), rest))
         }
         DELETE => Some((Entry::Delete(key), rest)),
         _ => None,
     }
 }
 
-fn write(table: &mut Directory, entries: &mut Vec<(&[u8], bool)>, places: &mut Vec<[u8; PLACE]>) {
+fn write(table: &mut KeyTable, entries: &mut Vec<(&[u8], bool)>, places: &mut Vec<[u8; PLACE]>) {
     let mut next = places.iter();
     let ops: Vec<_> = entries
         .drain(..)
         .map(|(key, is_put)| match is_put.then(|| next.next()).flatten() {
-            Some(place) => Op::Put { key, value: place },
-            None => Op::Delete { key },
+            Some(place) => WriteOp::Put { key, value: place },
+            None => WriteOp::Delete { key },
         })
         .collect();
     // A place is not heavy.

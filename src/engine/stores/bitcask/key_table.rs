@@ -1,9 +1,9 @@
 //! The table of the keys.
 
-use super::place::{Place, record_size};
+use super::place::{ValuePosition, record_size};
 use crate::engine::{
-    KeyRange, Op, VisitValue,
-    memory_table::{Budget, Table, VisitNext, hash_table::Map},
+    KeyRange, VisitValue, WriteOp,
+    memory_table::{ByteBudget, Table, VisitNext, hash_table::HashTable},
 };
 use hashbrown::{HashMap, hash_map::Entry};
 use std::ops::ControlFlow;
@@ -11,19 +11,19 @@ use std::ops::ControlFlow;
 /// Keys that are looked up together before they are changed.
 const TOGETHER: usize = 32;
 
-/// [`Map`] with places for values. It knows how much of what is on disk is alive.
+/// [`HashTable`] with places for values. It knows how much of what is on disk is alive.
 #[derive(Default)]
-pub(super) struct Directory {
-    map: Map,
+pub(super) struct KeyTable {
+    map: HashTable,
     /// Bytes of the records of all keys.
     live: u64,
     /// Live bytes of each segment that has live keys.
     live_in: HashMap<u32, u64>,
 }
 
-type Pair = <Map as Table>::Pair;
+type Pair = <HashTable as Table>::Pair;
 
-impl Directory {
+impl KeyTable {
     /// Bytes of the records of all keys.
     pub(super) fn live(&self) -> u64 {
         self.live
@@ -36,7 +36,7 @@ impl Directory {
 
     /// Counts the record of `key` at `place`.
     fn add(&mut self, key: &[u8], place: &[u8]) {
-        let Some(place) = Place::of(place) else { return };
+        let Some(place) = ValuePosition::of(place) else { return };
         let size = record_size(key.len(), place.length as usize);
         self.live += size;
         *self.live_in.entry(place.segment).or_default() += size;
@@ -44,7 +44,7 @@ impl Directory {
 
     /// Takes the record of `key` out of the counts, if the key exists.
     fn subtract(&mut self, key: &[u8]) {
-        let Some(place) = self.map.get(key).and_then(Place::of) else { return };
+        let Some(place) = self.map.get(key).and_then(ValuePosition::of) else { return };
         let size = record_size(key.len(), place.length as usize);
         self.live -= size;
         if let Entry::Occupied(mut live) = self.live_in.entry(place.segment) {
@@ -55,18 +55,18 @@ impl Directory {
         }
     }
 
-    fn write_one(&mut self, op: Op<'_>, heavy: &mut Vec<Pair>) {
-        let (Op::Put { key, .. } | Op::Delete { key }) = op else { return };
+    fn write_one(&mut self, op: WriteOp<'_>, heavy: &mut Vec<Pair>) {
+        let (WriteOp::Put { key, .. } | WriteOp::Delete { key }) = op else { return };
         self.subtract(key);
-        if let Op::Put { value, .. } = op {
+        if let WriteOp::Put { value, .. } = op {
             self.add(key, value);
         }
         self.map.write(&[op], heavy);
     }
 }
 
-impl Table for Directory {
-    type Position = <Map as Table>::Position;
+impl Table for KeyTable {
+    type Position = <HashTable as Table>::Position;
     type Pair = Pair;
 
     fn get(&self, key: &[u8]) -> Option<&[u8]> {
@@ -74,30 +74,30 @@ impl Table for Directory {
     }
 
     #[inline]
-    fn read(&self, keys: &[&[u8]], budget: Budget, visit: &mut VisitValue<'_>) -> Option<usize> {
+    fn read(&self, keys: &[&[u8]], budget: ByteBudget, visit: &mut VisitValue<'_>) -> Option<usize> {
         self.map.read(keys, budget, visit)
     }
 
-    fn write(&mut self, ops: &[Op<'_>], heavy: &mut Vec<Pair>) {
+    fn write(&mut self, ops: &[WriteOp<'_>], heavy: &mut Vec<Pair>) {
         let mut keys = Vec::with_capacity(TOGETHER);
         for ops in ops.chunks(TOGETHER) {
             keys.clear();
             keys.extend(ops.iter().map(|op| match *op {
-                Op::Put { key, .. } | Op::Delete { key } => key,
-                Op::Clear => &[],
+                WriteOp::Put { key, .. } | WriteOp::Delete { key } => key,
+                WriteOp::Clear => &[],
             }));
             // Fetches their memory side by side.
-            self.map.read(&keys, Budget::NONE, &mut |_, _| ControlFlow::Continue(()));
+            self.map.read(&keys, ByteBudget::NONE, &mut |_, _| ControlFlow::Continue(()));
             ops.iter().for_each(|op| self.write_one(*op, heavy));
         }
     }
 
     fn pair(key: &[u8], value: &[u8]) -> Pair {
-        Map::pair(key, value)
+        HashTable::pair(key, value)
     }
 
     fn key(pair: &Pair) -> &[u8] {
-        Map::key(pair)
+        HashTable::key(pair)
     }
 
     fn put(&mut self, pair: Pair) -> Option<Pair> {
@@ -125,11 +125,11 @@ impl Table for Directory {
     }
 
     fn place(number: u64) -> Option<Self::Position> {
-        Map::place(number)
+        HashTable::place(number)
     }
 
     fn number(position: &Self::Position) -> u64 {
-        Map::number(position)
+        HashTable::number(position)
     }
 
     fn is_past(&self, position: &Self::Position, key: &[u8]) -> bool {
@@ -146,35 +146,35 @@ mod tests {
     }
 
     fn place_in(segment: u32, length: u32) -> [u8; super::super::place::PLACE] {
-        Place { segment, offset: 0, length, sum: 0 }.to_bytes()
+        ValuePosition { segment, offset: 0, length, sum: 0 }.to_bytes()
     }
 
     #[test]
     fn live_bytes_are_counted_for_each_segment() {
-        let mut table = Directory::default();
+        let mut table = KeyTable::default();
         let (old, new) = (place_in(1, 10), place_in(2, 1000));
-        let put = |key, value| Op::Put { key, value };
+        let put = |key, value| WriteOp::Put { key, value };
         table.write(&[put(b"a", &old), put(b"b", &old), put(b"a", &new)], &mut Vec::new());
         assert_eq!([1, 2, 3].map(|id| table.live_in(id)), [record_size(1, 10), record_size(1, 1000), 0]);
-        drop(table.put(Directory::pair(b"b", &new)));
+        drop(table.put(KeyTable::pair(b"b", &new)));
         assert_eq!([1, 2].map(|id| table.live_in(id)), [0, 2 * record_size(1, 1000)]);
         drop((table.take(b"a"), table.take(b"a")));
-        table.write(&[Op::Delete { key: b"b" }], &mut Vec::new());
+        table.write(&[WriteOp::Delete { key: b"b" }], &mut Vec::new());
         assert!(table.live_in.is_empty() && table.live() == 0);
     }
 
     #[test]
     fn what_is_alive_is_counted_whatever_changes_it() {
-        let mut table = Directory::default();
+        let mut table = KeyTable::default();
         let (short, long) = (place(10), place(1000));
-        let put = |key, value| Op::Put { key, value };
+        let put = |key, value| WriteOp::Put { key, value };
         let heavy = &mut Vec::new();
         table.write(&[put(b"a", &short), put(b"a", &long), put(b"b", &short)], heavy);
         assert_eq!(table.live(), record_size(1, 1000) + record_size(1, 10));
-        table.write(&[Op::Delete { key: b"a" }, Op::Delete { key: b"nothing" }], heavy);
+        table.write(&[WriteOp::Delete { key: b"a" }, WriteOp::Delete { key: b"nothing" }], heavy);
         assert_eq!(table.live(), record_size(1, 10));
-        drop(table.put(Directory::pair(b"b", &long)));
-        drop(table.put(Directory::pair(b"key", &long)));
+        drop(table.put(KeyTable::pair(b"b", &long)));
+        drop(table.put(KeyTable::pair(b"key", &long)));
         assert_eq!(table.live(), record_size(1, 1000) + record_size(3, 1000));
         drop((table.take(b"b"), table.take(b"b"), table.take(b"key")));
         assert_eq!((table.live(), table.len()), (0, 0));

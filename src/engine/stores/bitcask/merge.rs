@@ -11,7 +11,7 @@
 use super::{
     hint::{self, Entry, Hint},
     info::NAME,
-    place::{Place, record_size},
+    place::{ValuePosition, record_size},
     reading,
     segment::Segment,
     segment_io::Files,
@@ -62,7 +62,7 @@ pub(super) struct Source {
 
 /// Returns the value to write for a key that is moved: with [`key_value_headers::CORRUPT`] before it if it is corrupt, so that it stays
 /// corrupt.
-fn value_to_move(from: &Segment, key: &[u8], place: Place) -> Result<Vec<u8>> {
+fn value_to_move(from: &Segment, key: &[u8], place: ValuePosition) -> Result<Vec<u8>> {
     let mut value = Vec::new();
     match from.read(place, &mut value) {
         Ok(_) => {}
@@ -81,7 +81,7 @@ fn value_to_move(from: &Segment, key: &[u8], place: Place) -> Result<Vec<u8>> {
 /// A value or a delete that a merge appends again.
 struct Moved<'h> {
     key: &'h [u8],
-    value: Option<(Place, Vec<u8>)>,
+    value: Option<(ValuePosition, Vec<u8>)>,
 }
 
 impl Files {
@@ -300,7 +300,7 @@ impl Files {
     fn hint_from_table(&self, id: u32) -> Hint {
         let mut hint = Hint::default();
         let mut add = |key: &[u8], place: &[u8]| {
-            if let Some(place) = Place::of(place).filter(|place| place.segment == id) {
+            if let Some(place) = ValuePosition::of(place).filter(|place| place.segment == id) {
                 hint.put(key, place);
             }
             ControlFlow::Continue(())
@@ -309,8 +309,8 @@ impl Files {
         hint
     }
 
-    fn is_alive(&self, key: &[u8], place: Place) -> bool {
-        self.table.look(|table| table.get(key).and_then(Place::of)) == Some(place)
+    fn is_alive(&self, key: &[u8], place: ValuePosition) -> bool {
+        self.table.look(|table| table.get(key).and_then(ValuePosition::of)) == Some(place)
     }
 
     fn is_absent(&self, key: &[u8]) -> bool {

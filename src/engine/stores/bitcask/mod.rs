@@ -10,7 +10,7 @@
 //!
 //! The [`manifest`] lists the segments, so that the loss of one is noticed.
 //!
-//! In the order of the data: [`open`], [`files`] (reads and writes), [`merge`], [`background`].
+//! In the order of the data: [`open`], [`segment_io`] (reads and writes), [`merge`], [`background`].
 
 mod background;
 mod corrupt;
@@ -29,7 +29,7 @@ mod space;
 mod tests;
 
 use crate::engine::{
-    Batch, Check, Engine, Error, Figure, Fsync, Info, KeyRange, Kind, OpenOptions, Result, VisitEach,
+    Batch, Check, Engine, Error, Fsync, Gauge, Info, KeyRange, Kind, OpenOptions, Result, VisitEach,
     VisitPair, VisitValue, aof::MAX_LENGTH, path,
 };
 use background::Background;
@@ -43,7 +43,7 @@ pub const KIND: Kind = Kind {
     info: &INFO,
     open: |options| Ok(Box::new(Bitcask::open(options)?)),
     recognise: open::recognise,
-    check: Check::Reading(open::check),
+    check: Check::InPlace(open::check),
 };
 
 struct Bitcask {
@@ -118,7 +118,7 @@ impl Engine for Bitcask {
         Ok(())
     }
 
-    fn settle(&self) -> Result<()> {
+    fn quiesce(&self) -> Result<()> {
         self.background.finish();
         self.sync()
     }
@@ -152,9 +152,9 @@ impl Engine for Bitcask {
         path::disk_size(&self.files.directory)
     }
 
-    fn figures(&self) -> Vec<Figure> {
+    fn gauges(&self) -> Vec<Gauge> {
         let (all, live) = self.files.bytes();
-        let figure = |name, help, value| Figure { name, help, value };
+        let figure = |name, help, value| Gauge { name, help, value };
         vec![
             figure("segments", "Files of values.", self.files.segments.len() as u64),
             figure("live_bytes", "Bytes in them of what is alive.", live),
@@ -162,7 +162,7 @@ impl Engine for Bitcask {
         ]
     }
 
-    fn rewrite(&self) -> Result<()> {
+    fn rewrite_log(&self) -> Result<()> {
         if self.background.rewrite() {
             return Ok(());
         }

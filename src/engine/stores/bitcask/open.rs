@@ -4,14 +4,14 @@ use super::{
     corrupt::Corrupt,
     hint::{self, Hint},
     info::{INFO, NAME, OWN_FILES, damage},
-    key_table::Directory,
+    key_table::KeyTable,
     manifest::{self, FIRST_LEN, FRESH, MANIFEST, Manifest},
     reading,
     segment::{OpenFiles, Segment, Segments, id_of, name_of, path_of},
     segment_io::Files,
 };
 use crate::engine::{
-    Error, Location, OpenOptions, Result, Sound,
+    CheckReport, Error, Location, OpenOptions, Result,
     aof::{Aof, EMPTY, newer_format, read_last, verbatim_id},
     first,
     memory_table::Table,
@@ -165,7 +165,7 @@ pub(super) fn open(options: &OpenOptions) -> Result<(Files, File)> {
     let Location::Path(path) = &options.location else {
         return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
     };
-    let place = first::Directory::begin(path, NAME, is_first)?;
+    let place = first::FirstDirectory::begin(path, NAME, is_first)?;
     if !place.is_first() && !path.join(LOCK).is_file() && Manifest::read(path)?.is_none() {
         // Before there is a lock file, which would make the data look like those of a version without a manifest.
         return Err(manifest::missing(path));
@@ -208,7 +208,7 @@ fn record(files: &Files, is_recorded: bool, mut lock: &File) -> Result<()> {
 
 fn load(path: &Path, listing: &Listing, most_open: u64) -> Result<Files> {
     let (started, open) = (Instant::now(), OpenFiles::new(most_open));
-    let (segments, mut table) = (Segments::default(), Directory::default());
+    let (segments, mut table) = (Segments::default(), KeyTable::default());
     let (sealed, last) = listing.split();
     for &id in sealed {
         let segment = Segment::sealed(path, id, &open)?;
@@ -261,11 +261,11 @@ fn lock_shared(path: &Path) -> Result<Option<File>> {
 }
 
 /// Reads every byte of all segments.
-pub(super) fn check(path: &Path) -> Result<Sound> {
+pub(super) fn check(path: &Path) -> Result<CheckReport> {
     let _lock = lock_shared(path)?;
     let listing = Listing::of(path, manifest_of(path)?.as_ref())?;
     let (sealed, last) = listing.split();
-    let (open, mut table) = (OpenFiles::new(0), Directory::default());
+    let (open, mut table) = (OpenFiles::new(0), KeyTable::default());
     let (mut records, mut without_hint, mut corrupt) = (0, 0, Corrupt::default());
     for &id in sealed {
         let segment = Segment::sealed(path, id, &open)?;
@@ -308,7 +308,7 @@ pub(super) fn check(path: &Path) -> Result<Sound> {
     }
     let (keys, segments) = (table.len(), sealed.len() + 1);
     let holds = format!("{keys} keys, {} records in {segments} segments", records + tail.records);
-    Ok(Sound { holds, remark: (!remarks.is_empty()).then(|| remarks.join("; ")) })
+    Ok(CheckReport { holds, remark: (!remarks.is_empty()).then(|| remarks.join("; ")) })
 }
 
 /// Lets others open the data.

@@ -4,7 +4,7 @@ use crate::engine::key_value_headers;
 
 /// Where a value is on disk, and what it must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct ValuePosition {
     /// The number of its segment.
     pub(super) segment: u32,
     /// Its first byte.
@@ -26,7 +26,7 @@ pub(super) fn sum_of(value: &[u8]) -> u32 {
 /// than any has.
 pub(super) const PLACE: usize = 4 + 5 + 4 + 4;
 
-impl Place {
+impl ValuePosition {
     /// As the table keeps it.
     pub(super) fn to_bytes(self) -> [u8; PLACE] {
         let ([a, b, c, d], [e, f, g, h, i, ..]) = (self.segment.to_le_bytes(), self.offset.to_le_bytes());
@@ -65,10 +65,10 @@ mod tests {
         for (segment, offset, length, sum) in
             [(0, 0, 0, 0), (1, 30, 5, 0xdead_beef), (u32::MAX, (1 << 40) - 1, u32::MAX, u32::MAX)]
         {
-            let place = Place { segment, offset, length, sum };
-            assert_eq!(Place::of(&place.to_bytes()), Some(place));
+            let place = ValuePosition { segment, offset, length, sum };
+            assert_eq!(ValuePosition::of(&place.to_bytes()), Some(place));
         }
-        assert_eq!(Place::of(&[0; PLACE - 1]), None);
+        assert_eq!(ValuePosition::of(&[0; PLACE - 1]), None);
     }
 
     #[test]

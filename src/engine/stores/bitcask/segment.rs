@@ -1,6 +1,6 @@
 //! Segments: the files, and the one list of them.
 
-use super::{info::NAME, place::Place};
+use super::{info::NAME, place::ValuePosition};
 use crate::engine::{Error, Result, aof::Storage, key_value_headers};
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use std::{
@@ -128,7 +128,7 @@ impl Segment {
     }
 
     /// Reads a value into `buffer`, which it may make longer.
-    pub(super) fn read<'b>(&self, place: Place, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
+    pub(super) fn read<'b>(&self, place: ValuePosition, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         let length = place.length as usize;
         if buffer.len() < length {
             buffer.resize(length, 0);

@@ -2,16 +2,16 @@
 
 use super::{
     info::NAME,
-    key_table::Directory,
+    key_table::KeyTable,
     manifest::Manifest,
-    place::{Place, sum_of},
+    place::{ValuePosition, sum_of},
     segment::{OpenFiles, Segment, Segments, path_of},
     space::{LastSearch, Space},
 };
 use crate::engine::{
-    Batch, Error, KeyRange, Op, Result, VisitEach, VisitValue,
+    Batch, Error, KeyRange, Result, VisitEach, VisitValue, WriteOp,
     aof::{Aof, EMPTY},
-    memory_table::{Concurrent, KEYS, Table, discard},
+    memory_table::{KEYS, SharedTable, Table, free_garbage},
     path,
 };
 use smallvec::SmallVec;
@@ -31,7 +31,7 @@ const KEPT: usize = 1 << 20;
 /// The data of an open engine.
 pub(super) struct Files {
     pub(super) directory: PathBuf,
-    pub(super) table: Concurrent<Directory>,
+    pub(super) table: SharedTable<KeyTable>,
     pub(super) segments: Segments,
     pub(super) space: Space,
     pub(super) last_search: LastSearch,
@@ -82,7 +82,7 @@ fn with_buffer<R>(work: impl FnOnce(&mut Vec<u8>) -> R) -> R {
 
 /// Returns `true` if the batch leaves less alive than there was: it only deletes, or it clears.
 fn frees(batch: &Batch<'_>) -> bool {
-    batch.after_clear().0 || batch.ops().iter().all(|op| matches!(op, Op::Delete { .. }))
+    batch.after_clear().0 || batch.ops().iter().all(|op| matches!(op, WriteOp::Delete { .. }))
 }
 
 /// The table has a place of a segment that is not there: never, but for a fault of this program.
@@ -98,7 +98,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Files {
     pub(super) fn new(
         directory: PathBuf,
-        table: Directory,
+        table: KeyTable,
         segments: Segments,
         open: Arc<OpenFiles>,
         (active, id): (Aof, u32),
@@ -109,7 +109,7 @@ impl Files {
         let writer = Writer { active: Arc::clone(&active), id, enough, wake, budget: 0 };
         Self {
             directory,
-            table: Concurrent::new(table, false),
+            table: SharedTable::new(table, false),
             segments,
             space,
             last_search: LastSearch::default(),
@@ -138,7 +138,7 @@ impl Files {
         if keys.len() <= KEYS {
             let live = self.segments.live();
             self.table.read(keys, &mut |_, place| {
-                let place = place.and_then(Place::of);
+                let place = place.and_then(ValuePosition::of);
                 found.push(place.map(|place| (place, live.find(place.segment).cloned())));
                 ControlFlow::Continue(())
             });
@@ -146,7 +146,7 @@ impl Files {
             // In steps, between which segments come and go.
             let view = self.segments.view();
             self.table.read(keys, &mut |_, place| {
-                found.push(place.and_then(Place::of).map(|place| (place, None)));
+                found.push(place.and_then(ValuePosition::of).map(|place| (place, None)));
                 ControlFlow::Continue(())
             });
             for (place, segment) in found.iter_mut().flatten() {
@@ -198,7 +198,7 @@ impl Files {
 
     /// See [`Engine::walk_each`](crate::engine::Engine::walk_each).
     pub(super) fn walk(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
-        let Some(mut place) = Directory::place(position) else { return Ok(0) };
+        let Some(mut place) = KeyTable::place(position) else { return Ok(0) };
         if position == 0 {
             self.table.wait_until_settled();
         }
@@ -214,7 +214,7 @@ impl Files {
                 ControlFlow::Continue(())
             })?;
             if !more || pause {
-                return Ok(if more { Directory::number(&place) } else { 0 });
+                return Ok(if more { KeyTable::number(&place) } else { 0 });
             }
         }
     }
@@ -224,17 +224,17 @@ impl Files {
         let segment = writer.id;
         let waste = writer.active.append_placed(batch, sync, |offsets| {
             let values = batch.ops().iter().filter_map(|op| match *op {
-                Op::Put { value, .. } => Some(value),
+                WriteOp::Put { value, .. } => Some(value),
                 _ => None,
             });
             let mut places = Vec::with_capacity(offsets.len());
             places.extend(values.zip(offsets).map(|(value, &offset)| {
                 let (length, sum) = (value.len() as u32, sum_of(value));
-                Place { segment, offset, length, sum }.to_bytes()
+                ValuePosition { segment, offset, length, sum }.to_bytes()
             }));
             self.table.write_alone(&batch.with_values(places.iter().map(|place| &place[..])))
         })?;
-        discard(waste);
+        free_garbage(waste);
         if writer.active.len() >= writer.enough {
             self.roll(writer);
             return Ok(After::Work);
@@ -369,7 +369,7 @@ impl Files {
 
     /// Bytes of all segments, and of the records that are alive.
     pub(super) fn bytes(&self) -> (u64, u64) {
-        (self.segments.sealed_bytes() + self.active().len(), self.table.look(Directory::live))
+        (self.segments.sealed_bytes() + self.active().len(), self.table.look(KeyTable::live))
     }
 }
 
@@ -378,12 +378,12 @@ impl Files {
 struct Gathered {
     keys: Vec<u8>,
     /// The place, and where its key begins and ends.
-    found: Vec<(Place, usize, usize)>,
+    found: Vec<(ValuePosition, usize, usize)>,
 }
 
 impl Gathered {
     fn add(&mut self, key: &[u8], place: &[u8]) {
-        let Some(place) = Place::of(place) else { return };
+        let Some(place) = ValuePosition::of(place) else { return };
         let begin = self.keys.len();
         self.keys.extend_from_slice(key);
         self.found.push((place, begin, self.keys.len()));

@@ -6,9 +6,10 @@ mod file_growth;
 mod tests;
 
 use crate::engine::{
-    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Location,
-    Loss, Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, error,
-    first::Directory,
+    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind,
+    Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp,
+    Writers, error,
+    first::FirstDirectory,
     mmap_read_ahead::{self, Advice},
     path,
 };
@@ -25,12 +26,8 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind = Kind {
-    info: &INFO,
-    open: Lmdb::open,
-    recognise: file::recognise,
-    check: Check::OpeningACopy(check_copy),
-};
+pub const KIND: Kind =
+    Kind { info: &INFO, open: Lmdb::open, recognise: file::recognise, check: Check::OnCopy(check_copy) };
 
 const NAME: &str = "lmdb";
 
@@ -44,18 +41,18 @@ static INFO: Info = Info {
     allocates_in_rust: false,
     has_map_size: true,
     has_direct_reads: false,
-    writers: Writers::Turns,
+    writers: Writers::Serialized,
     compression: &[Compression::None],
     cache: "not used: the operating system's page cache holds the map",
     open_files: OpenFiles::always(16),
     loss: [
         Loss::NOTHING,
-        Loss::power_cut(Lost::new(
-            Extent::Everything,
+        Loss::power_cut(LossBound::new(
+            LossClass::Everything,
             "the last second, and possibly the whole database (commits are not synced in order)",
         )),
-        Loss::power_cut(Lost::new(
-            Extent::Everything,
+        Loss::power_cut(LossBound::new(
+            LossClass::Everything,
             "what the system had not written, and possibly the whole database (commits are not synced in order)",
         )),
     ],
@@ -95,10 +92,10 @@ static INFO: Info = Info {
 const MAX_READERS: u32 = 4096;
 
 /// Walks every page that is in use. LMDB has no checksums: a value that was changed is not seen.
-fn check_copy(path: &Path) -> Result<Sound> {
+fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "damaged keys and values are not found: LMDB has no checksums";
-    let sound = Sound::by_scan(Lmdb::open(&OpenOptions::for_check(path))?)?;
-    Ok(Sound { remark: Some(remark.into()), ..sound })
+    let sound = CheckReport::by_scan(Lmdb::open(&OpenOptions::for_check(path))?)?;
+    Ok(CheckReport { remark: Some(remark.into()), ..sound })
 }
 
 struct Lmdb {
@@ -123,7 +120,7 @@ impl Lmdb {
     }
 
     fn open_here(path: &Path, options: &OpenOptions) -> Result<Self> {
-        let place = Directory::begin(path, NAME, file::is_first)?;
+        let place = FirstDirectory::begin(path, NAME, file::is_first)?;
         let lock = file::lock(path)?;
         file::remove_leftover(path)?;
         file::reserve_readers(path, MAX_READERS)?;
@@ -266,11 +263,11 @@ impl Engine for Lmdb {
             }
             for op in ops {
                 match op {
-                    Op::Put { key, value } => self.db.put(&mut txn, key, value)?,
-                    Op::Delete { key } => {
+                    WriteOp::Put { key, value } => self.db.put(&mut txn, key, value)?,
+                    WriteOp::Delete { key } => {
                         self.db.delete(&mut txn, key)?;
                     }
-                    Op::Clear => {}
+                    WriteOp::Clear => {}
                 }
             }
             txn.commit()

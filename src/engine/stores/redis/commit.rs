@@ -7,7 +7,7 @@ use super::{
     routing::{Cluster, Effect, refused, unavailable},
     scripts::COMMIT,
 };
-use crate::engine::{Batch, Error, KeyRange, Op, Result, Transaction, VisitPair, VisitValue};
+use crate::engine::{Batch, Error, KeyRange, Result, Transaction, VisitPair, VisitValue, WriteOp};
 use redis::{Cmd, Value, cmd};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,8 +44,8 @@ impl<'e> Running<'e> {
         check(self.cluster, batch.ops())?;
         let (clear, ops) = batch.after_clear();
         let keys = ops.iter().filter_map(|op| match op {
-            Op::Put { key, .. } | Op::Delete { key } => Some(key),
-            Op::Clear => None,
+            WriteOp::Put { key, .. } | WriteOp::Delete { key } => Some(key),
+            WriteOp::Clear => None,
         });
         for key in keys {
             self.go_to(key)?;
@@ -153,14 +153,14 @@ pub(super) fn check_count(keys: usize) -> Result<()> {
 }
 
 /// Fails when the cluster cannot hold these writes.
-pub(super) fn check(cluster: &Cluster, ops: &[Op<'_>]) -> Result<()> {
+pub(super) fn check(cluster: &Cluster, ops: &[WriteOp<'_>]) -> Result<()> {
     let (min, max) = cluster.key_limits();
     for op in ops {
         match *op {
-            Op::Put { key, .. } | Op::Delete { key } if key.len() > max => {
+            WriteOp::Put { key, .. } | WriteOp::Delete { key } if key.len() > max => {
                 return Err(Error::KeyLength { engine: NAME, len: key.len(), min, max });
             }
-            Op::Put { value, .. } if value.len() > MAX_VALUE => {
+            WriteOp::Put { value, .. } if value.len() > MAX_VALUE => {
                 let what = format!("takes values of at most {MAX_VALUE} bytes, and this has {}", value.len());
                 return Err(Error::Unsupported { engine: NAME, what });
             }

@@ -1,15 +1,15 @@
 //! What Redis Cluster is and promises.
 
-use crate::engine::{Caveat, Compression, Extent, Family, Info, Loss, Lost, OpenFiles, Writers};
+use crate::engine::{Caveat, Compression, Family, Info, Loss, LossBound, LossClass, OpenFiles, Writers};
 
 pub(super) const NAME: &str = "redis";
 
 const FAILOVER: &str = "the last writes, if a replica takes over from the lost node";
 
-const SECONDS: Lost = Lost::new(Extent::Seconds, FAILOVER);
+const SECONDS: LossBound = LossBound::new(LossClass::Seconds, FAILOVER);
 
-const UNWRITTEN: Lost = Lost::new(
-    Extent::Unwritten,
+const UNWRITTEN: LossBound = LossBound::new(
+    LossClass::Unwritten,
     "what the nodes had not written, and the last writes, if a replica takes over from the lost node",
 );
 
@@ -23,7 +23,7 @@ pub(super) static INFO: Info = Info {
     allocates_in_rust: true,
     has_map_size: false,
     has_direct_reads: false,
-    writers: Writers::Together,
+    writers: Writers::Concurrent,
     compression: &[Compression::None],
     cache: "none here; the cluster has its own",
     // Connections to its nodes.

@@ -144,7 +144,7 @@ mod tls {
 mod tests {
     use super::{super::fake::Fake, *};
     use crate::engine::{
-        Batch, Op,
+        Batch, WriteOp,
         stores::redis::{key_encoding::Keys, routing::Cluster},
     };
     use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
@@ -163,7 +163,7 @@ mod tests {
         let keys = Keys::new(b"{p}").unwrap();
         let cluster = Cluster::open(std::slice::from_ref(&node.address), keys, login)
             .map_err(|error| error.to_string())?;
-        let mut batch = Batch::of(&[Op::Put { key: b"a", value: b"b" }]);
+        let mut batch = Batch::of(&[WriteOp::Put { key: b"a", value: b"b" }]);
         batch.end_client();
         cluster.write_parts(&batch).unwrap().remove(0).map_err(|error| error.to_string())
     }

@@ -6,7 +6,7 @@ use super::{
     routing::{Cluster, Effect, unavailable},
     scripts::LIST,
 };
-use crate::engine::{Error, KeyRange, Op, Result, VisitPair};
+use crate::engine::{Error, KeyRange, Result, VisitPair, WriteOp};
 use redis::{Value, cmd};
 use std::{
     collections::BTreeMap,
@@ -37,11 +37,11 @@ impl Cluster {
     }
 
     /// What writes leave of each key.
-    pub fn changes<'b>(&self, ops: &[Op<'b>]) -> Changes<'b> {
-        let change = |op: &Op<'b>| match *op {
-            Op::Put { key, value } => Some((self.keys.stored(key), Some(value))),
-            Op::Delete { key } => Some((self.keys.stored(key), None)),
-            Op::Clear => None,
+    pub fn changes<'b>(&self, ops: &[WriteOp<'b>]) -> Changes<'b> {
+        let change = |op: &WriteOp<'b>| match *op {
+            WriteOp::Put { key, value } => Some((self.keys.stored(key), Some(value))),
+            WriteOp::Delete { key } => Some((self.keys.stored(key), None)),
+            WriteOp::Clear => None,
         };
         ops.iter().filter_map(change).collect()
     }

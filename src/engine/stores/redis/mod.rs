@@ -29,7 +29,7 @@ use routing::Cluster;
 
 /// The engine's row in the list.
 pub const KIND: Kind =
-    Kind { info: &INFO, open: Redis::open, recognise: |_| false, check: Check::Reading(|_| Err(no_files())) };
+    Kind { info: &INFO, open: Redis::open, recognise: |_| false, check: Check::InPlace(|_| Err(no_files())) };
 
 fn no_files() -> Error {
     Error::Unsupported { engine: NAME, what: "has no files here to check".into() }
@@ -85,7 +85,7 @@ impl Engine for Redis {
     fn write_parts(&self, batch: &Batch<'_>, sync: bool) -> Vec<Result<()>> {
         self.0
             .write_parts(batch)
-            .unwrap_or_else(|| batch.parts().map(|part| self.write(&Batch::of(part), sync)).collect())
+            .unwrap_or_else(|| batch.client_ends().map(|part| self.write(&Batch::of(part), sync)).collect())
     }
 
     fn begin(&self) -> Result<Option<Box<dyn Transaction + '_>>> {

@@ -11,7 +11,7 @@ use super::{
     packed,
     routing::{ASKING, Cluster, PATIENCE, REDIRECTIONS, refused, unavailable},
 };
-use crate::engine::{Batch, Error, Op, Result};
+use crate::engine::{Batch, Error, Result, WriteOp};
 use hashbrown::{HashMap, hash_map::Entry};
 use redis::Value;
 use std::{collections::BTreeMap, mem, sync::Arc, time::Instant};
@@ -22,7 +22,7 @@ struct Part<'b> {
     /// Place of the part in the batch.
     index: usize,
     slot: u16,
-    ops: &'b [Op<'b>],
+    ops: &'b [WriteOp<'b>],
     /// The node that an ASK names.
     asking: Option<Arc<str>>,
     redirections: usize,
@@ -52,8 +52,8 @@ enum Next {
 impl<'b> Part<'b> {
     fn keys(&self) -> impl Iterator<Item = &'b [u8]> + use<'b> {
         self.ops.iter().filter_map(|op| match *op {
-            Op::Put { key, .. } | Op::Delete { key } => Some(key),
-            Op::Clear => None,
+            WriteOp::Put { key, .. } | WriteOp::Delete { key } => Some(key),
+            WriteOp::Clear => None,
         })
     }
 
@@ -67,13 +67,13 @@ impl Cluster {
     /// Writes the parts of a batch. Returns the outcome of each; `None` if one of them is more than keys that are all set,
     /// or all removed.
     pub fn write_parts(&self, batch: &Batch<'_>) -> Option<Vec<Result<()>>> {
-        if !batch.parts().all(is_simple) {
+        if !batch.client_ends().all(is_simple) {
             return None;
         }
         let begin = Instant::now();
-        let mut outcomes: Vec<Result<()>> = batch.parts().map(|_| Ok(())).collect();
+        let mut outcomes: Vec<Result<()>> = batch.client_ends().map(|_| Ok(())).collect();
         let mut left = Vec::new();
-        for ((index, ops), outcome) in batch.parts().enumerate().zip(&mut outcomes) {
+        for ((index, ops), outcome) in batch.client_ends().enumerate().zip(&mut outcomes) {
             match self.slot_of(ops) {
                 Ok(Some(slot)) => left.push(Part { index, slot, ops, asking: None, redirections: 0 }),
                 Ok(None) => {}
@@ -91,12 +91,12 @@ impl Cluster {
     }
 
     /// Returns the slot of all keys of a part, `None` if it has no keys.
-    fn slot_of(&self, ops: &[Op<'_>]) -> Result<Option<u16>> {
+    fn slot_of(&self, ops: &[WriteOp<'_>]) -> Result<Option<u16>> {
         check(self, ops)?;
         check_count(ops.len())?;
         let mut slots = ops.iter().filter_map(|op| match op {
-            Op::Put { key, .. } | Op::Delete { key } => Some(self.keys.slot(key)),
-            Op::Clear => None,
+            WriteOp::Put { key, .. } | WriteOp::Delete { key } => Some(self.keys.slot(key)),
+            WriteOp::Clear => None,
         });
         let first = slots.next();
         if slots.any(|slot| Some(slot) != first) { Err(Error::CrossSlot) } else { Ok(first) }
@@ -166,19 +166,19 @@ impl Cluster {
             packed.extend_from_slice(ASKING);
         }
         let (name, words) = match part.ops {
-            [Op::Put { .. }] => ("SET", 3),
-            [Op::Put { .. }, ..] => ("MSET", 1 + 2 * part.ops.len()),
+            [WriteOp::Put { .. }] => ("SET", 3),
+            [WriteOp::Put { .. }, ..] => ("MSET", 1 + 2 * part.ops.len()),
             _ => ("DEL", 1 + part.ops.len()),
         };
         packed::begin(packed, words, name);
         for op in part.ops {
             match *op {
-                Op::Put { key, value } => {
+                WriteOp::Put { key, value } => {
                     packed::key(packed, &self.keys, part.slot, key);
                     packed::word(packed, value);
                 }
-                Op::Delete { key } => packed::key(packed, &self.keys, part.slot, key),
-                Op::Clear => {}
+                WriteOp::Delete { key } => packed::key(packed, &self.keys, part.slot, key),
+                WriteOp::Clear => {}
             }
         }
         1 + usize::from(part.asking.is_some())
@@ -240,8 +240,9 @@ impl Cluster {
 }
 
 /// Returns `true` for writes that one request of Redis carries out.
-fn is_simple(ops: &[Op<'_>]) -> bool {
-    ops.iter().all(|op| matches!(op, Op::Put { .. })) || ops.iter().all(|op| matches!(op, Op::Delete { .. }))
+fn is_simple(ops: &[WriteOp<'_>]) -> bool {
+    ops.iter().all(|op| matches!(op, WriteOp::Put { .. }))
+        || ops.iter().all(|op| matches!(op, WriteOp::Delete { .. }))
 }
 
 /// Divides parts into those that can be sent together and those that come later. Writes of the same key are only sent

@@ -1,7 +1,7 @@
 //! What RocksDB tells of itself when it is asked: properties, which cost nothing before. Its statistics, which are
 //! counted with every read and write, stay off.
 
-use crate::engine::Figure;
+use crate::engine::Gauge;
 use rocksdb::{
     DB,
     properties::{
@@ -38,10 +38,10 @@ const PROPERTIES: &[(&PropName, &str, &str)] = &[
 ];
 
 /// Those of a database that it knows.
-pub fn figures(db: &DB) -> Vec<Figure> {
+pub fn figures(db: &DB) -> Vec<Gauge> {
     let known = PROPERTIES.iter().filter_map(|(property, name, help)| {
         let value = db.property_int_value(*property).ok()??;
-        Some(Figure { name, help, value })
+        Some(Gauge { name, help, value })
     });
     known.collect()
 }

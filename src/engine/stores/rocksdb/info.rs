@@ -1,6 +1,6 @@
 //! What RocksDB is and promises, with values in its tables and beside them.
 
-use crate::engine::{Caveat, Compression, Extent, Family, Info, Loss, Lost, OpenFiles, Writers};
+use crate::engine::{Caveat, Compression, Family, Info, Loss, LossBound, LossClass, OpenFiles, Writers};
 
 pub(super) static PLAIN: Info = info("rocksdb", &PLAIN_CAVEATS);
 
@@ -26,7 +26,7 @@ const fn info(name: &'static str, caveats: &'static [Caveat]) -> Info {
         allocates_in_rust: false,
         has_map_size: false,
         has_direct_reads: true,
-        writers: Writers::Together,
+        writers: Writers::Concurrent,
         compression: &[Compression::None, Compression::Lz4],
         cache: "one budget: block cache (HyperClockCache) with indexes and filters, of which up to half for memtables \
                 (at most two of 64 MiB)",
@@ -34,8 +34,8 @@ const fn info(name: &'static str, caveats: &'static [Caveat]) -> Info {
         open_files: OpenFiles { least: OWN_FILES + 96, most: MOST_FILES, per_read: 0 },
         loss: [
             Loss::NOTHING,
-            Loss::power_cut(Lost::seconds("about a second")),
-            Loss::power_cut(Lost::new(Extent::Unwritten, "what the system had not written")),
+            Loss::power_cut(LossBound::seconds("about a second")),
+            Loss::power_cut(LossBound::new(LossClass::Unwritten, "what the system had not written")),
         ],
         caveats,
     }

@@ -5,8 +5,8 @@ mod info;
 mod write_stall;
 
 use crate::engine::{
-    Batch, Check, Compression, Engine, Error, Figure, Fsync, Info, KeyRange, Kind, Op, OpenOptions, Result,
-    Sound, VisitPair, VisitValue, first::Directory, path,
+    Batch, Check, CheckReport, Compression, Engine, Error, Fsync, Gauge, Info, KeyRange, Kind, OpenOptions,
+    Result, VisitPair, VisitValue, WriteOp, first::FirstDirectory, path,
 };
 use info::{MOST_FILES, OWN_FILES};
 use rocksdb::{
@@ -21,15 +21,15 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use write_stall::Watch;
+use write_stall::StallMonitor;
 
 /// The engine's row in the list.
 pub const KIND: Kind =
-    Kind { info: &info::PLAIN, open: RocksDb::open_plain, recognise, check: Check::OpeningACopy(check_copy) };
+    Kind { info: &info::PLAIN, open: RocksDb::open_plain, recognise, check: Check::OnCopy(check_copy) };
 
 /// The same engine with large values in files of their own (BlobDB).
 pub const BLOB: Kind =
-    Kind { info: &info::BLOB, open: RocksDb::open_blob, recognise, check: Check::OpeningACopy(check_copy) };
+    Kind { info: &info::BLOB, open: RocksDb::open_blob, recognise, check: Check::OnCopy(check_copy) };
 
 /// Longest key: what Redis takes. RocksDB's own limit is 4 GiB.
 const MAX_KEY: usize = 512 << 20;
@@ -57,7 +57,7 @@ fn is_first(name: &str, metadata: &Metadata) -> bool {
 
 struct RocksDb {
     /// `None` in memory. Dropped before the database, which it looks at.
-    watch: Option<Watch>,
+    watch: Option<StallMonitor>,
     db: Arc<DB>,
     /// `None` in memory.
     path: Option<PathBuf>,
@@ -77,7 +77,7 @@ impl RocksDb {
 
     fn open(options: &OpenOptions, info: &'static Info, mut db_options: Options) -> Result<Box<dyn Engine>> {
         let (path, place) = match options.location.path() {
-            Some(path) => (Some(path.to_owned()), Some(Directory::begin(path, info.name, is_first)?)),
+            Some(path) => (Some(path.to_owned()), Some(FirstDirectory::begin(path, info.name, is_first)?)),
             None => {
                 db_options.set_env(&Env::mem_env().map_err(|error| fail(error, None, info.name))?);
                 (None, None)
@@ -87,10 +87,11 @@ impl RocksDb {
         // one that is there.
         let directory = path.clone().unwrap_or_else(env::temp_dir);
         let db = open_db(&db_options, &directory).map_err(|error| fail(error, path.as_deref(), info.name))?;
-        place.map_or(Ok(()), Directory::end)?;
+        place.map_or(Ok(()), FirstDirectory::end)?;
         let db = Arc::new(db);
-        let watch =
-            path.as_ref().map(|path| Watch::start(db.clone()).map_err(Error::io("start a thread for", path)));
+        let watch = path
+            .as_ref()
+            .map(|path| StallMonitor::start(db.clone()).map_err(Error::io("start a thread for", path)));
         Ok(Box::new(Self { watch: watch.transpose()?, db, path, info }))
     }
 
@@ -106,9 +107,9 @@ impl RocksDb {
         }
         for op in ops {
             match op {
-                Op::Put { key, value } => converted.put(key, value),
-                Op::Delete { key } => converted.delete(key),
-                Op::Clear => {}
+                WriteOp::Put { key, value } => converted.put(key, value),
+                WriteOp::Delete { key } => converted.delete(key),
+                WriteOp::Clear => {}
             }
         }
         Ok(converted)
@@ -177,13 +178,13 @@ fn compression_type(compression: Compression) -> DBCompressionType {
 
 /// A scan reads every block that holds a pair, and RocksDB compares it with its checksum. Damage in the midst of
 /// the write-ahead log, which a server takes for its end, is an error here.
-fn check_copy(path: &Path) -> Result<Sound> {
+fn check_copy(path: &Path) -> Result<CheckReport> {
     let mut options = db_options(&OpenOptions::for_check(path));
     options.create_if_missing(false);
     options.set_paranoid_checks(true);
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     let db = open_db(&options, path).map_err(|error| fail(error, Some(path), info::PLAIN.name))?;
-    Sound::by_scan(Box::new(RocksDb {
+    CheckReport::by_scan(Box::new(RocksDb {
         watch: None,
         db: Arc::new(db),
         path: Some(path.into()),
@@ -274,7 +275,7 @@ impl Engine for RocksDb {
         Ok(())
     }
 
-    fn settle(&self) -> Result<()> {
+    fn quiesce(&self) -> Result<()> {
         self.sync()?;
         let mut options = WaitForCompactOptions::default();
         options.set_flush(true);
@@ -325,7 +326,7 @@ impl Engine for RocksDb {
         self.path.as_deref().map_or(Ok(0), path::disk_size)
     }
 
-    fn figures(&self) -> Vec<Figure> {
+    fn gauges(&self) -> Vec<Gauge> {
         gauges::figures(&self.db)
     }
 

@@ -30,16 +30,16 @@ struct Writes {
 }
 
 /// Looks after one database until dropped.
-pub(super) struct Watch {
+pub(super) struct StallMonitor {
     writes: Arc<Writes>,
     thread: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-impl Watch {
+impl StallMonitor {
     pub fn start(db: Arc<DB>) -> std::io::Result<Self> {
         let writes = Arc::<Writes>::default();
         let (stop, stopped) = channel();
-        let mut look = Look::new(db, writes.clone());
+        let mut look = StallSample::new(db, writes.clone());
         let run = move || {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(PERIOD) {
                 look.again();
@@ -58,7 +58,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for StallMonitor {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.thread.take() {
             drop(stop);
@@ -69,7 +69,7 @@ impl Drop for Watch {
     }
 }
 
-struct Look {
+struct StallSample {
     db: Arc<DB>,
     writes: Arc<Writes>,
     /// The writes that had ended at the last look.
@@ -80,7 +80,7 @@ struct Look {
     failures: [u64; 2],
 }
 
-impl Look {
+impl StallSample {
     fn new(db: Arc<DB>, writes: Arc<Writes>) -> Self {
         Self { db, writes, ended: 0, failures: [0; 2] }
     }

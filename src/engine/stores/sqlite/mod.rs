@@ -3,8 +3,9 @@
 mod pool;
 
 use crate::engine::{
-    Batch, Caveat, Check, Compression, Engine, Error, Extent, Family, Fsync, Info, KeyRange, Kind, Loss,
-    Lost, Op, OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, first::Directory, path,
+    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Loss,
+    LossBound, LossClass, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp, Writers,
+    first::FirstDirectory, path,
 };
 use pool::{Pool, Settings, set_synchronous};
 use rusqlite::{Connection, ErrorCode, Row, TransactionBehavior, params_from_iter};
@@ -19,8 +20,7 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind =
-    Kind { info: &INFO, open: Sqlite::open, recognise, check: Check::OpeningACopy(check_copy) };
+pub const KIND: Kind = Kind { info: &INFO, open: Sqlite::open, recognise, check: Check::OnCopy(check_copy) };
 
 const NAME: &str = "sqlite";
 
@@ -34,7 +34,7 @@ static INFO: Info = Info {
     allocates_in_rust: false,
     has_map_size: false,
     has_direct_reads: false,
-    writers: Writers::Turns,
+    writers: Writers::Serialized,
     compression: &[Compression::None],
     cache: "page caches, of which the connection that writes and one reader a core have equal shares; further \
             readers have 512 KiB each",
@@ -42,8 +42,8 @@ static INFO: Info = Info {
     open_files: OpenFiles { least: OWN_FILES + 2 * 16, most: OWN_FILES + 2 * 128, per_read: 0 },
     loss: [
         Loss::NOTHING,
-        Loss::power_cut(Lost::seconds("about a second")),
-        Loss::power_cut(Lost::new(Extent::Unwritten, "what the system had not written")),
+        Loss::power_cut(LossBound::seconds("about a second")),
+        Loss::power_cut(LossBound::new(LossClass::Unwritten, "what the system had not written")),
     ],
     caveats: &[
         Caveat::in_files(
@@ -143,7 +143,7 @@ impl Sqlite {
     }
 
     fn open_at(path: &Path, options: &OpenOptions) -> Result<Self> {
-        let place = Directory::begin(path, NAME, is_first)?;
+        let place = FirstDirectory::begin(path, NAME, is_first)?;
         let lock = path::open_locked(&path.join(LOCK), path)?;
         let settings = Settings::new(Some(path.join(DATA)), options);
         let fail = |error| fail(error, Some(path));
@@ -216,9 +216,9 @@ fn apply(connection: &mut Connection, batch: &Batch<'_>) -> rusqlite::Result<()>
         }
         for op in ops {
             match *op {
-                Op::Put { key, value } => drop(put.execute((key, value))?),
-                Op::Delete { key } => drop(delete.execute((key,))?),
-                Op::Clear => {}
+                WriteOp::Put { key, value } => drop(put.execute((key, value))?),
+                WriteOp::Delete { key } => drop(delete.execute((key,))?),
+                WriteOp::Clear => {}
             }
         }
     }
@@ -280,7 +280,7 @@ fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// SQLite's own check of every page, and of the order of keys; then a scan.
-fn check_copy(path: &Path) -> Result<Sound> {
+fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "damaged keys and values are not found: SQLite's pages have no checksums";
     let fail = |error| fail(error, Some(path));
     let engine = Sqlite::open_at(path, &OpenOptions::for_check(path))?;
@@ -289,8 +289,8 @@ fn check_copy(path: &Path) -> Result<Sound> {
     if found != "ok" {
         return Err(Error::library(NAME, found));
     }
-    let sound = Sound::by_scan(Box::new(engine))?;
-    Ok(Sound { remark: Some(remark.into()), ..sound })
+    let sound = CheckReport::by_scan(Box::new(engine))?;
+    Ok(CheckReport { remark: Some(remark.into()), ..sound })
 }
 
 fn fail(error: rusqlite::Error, path: Option<&Path>) -> Error {
@@ -363,7 +363,7 @@ impl Engine for Sqlite {
         Ok(())
     }
 
-    fn settle(&self) -> Result<()> {
+    fn quiesce(&self) -> Result<()> {
         self.sync()?;
         match self.files {
             Some(_) => checkpoint(&self.writer()).map_err(|error| self.fail(error)),

@@ -14,7 +14,7 @@ pub(super) static INFO: Info = Info {
     allocates_in_rust: true,
     has_map_size: false,
     has_direct_reads: false,
-    writers: Writers::Together,
+    writers: Writers::Concurrent,
     compression: &[Compression::None],
     cache: "none here; the cluster has its own",
     // Connections to its nodes.

@@ -19,7 +19,7 @@ use reads::Cluster;
 
 /// The engine's row in the list.
 pub const KIND: Kind =
-    Kind { info: &INFO, open: Tikv::open, recognise: |_| false, check: Check::Reading(|_| Err(no_files())) };
+    Kind { info: &INFO, open: Tikv::open, recognise: |_| false, check: Check::InPlace(|_| Err(no_files())) };
 
 fn no_files() -> Error {
     Error::Unsupported { engine: NAME, what: "has no files here to check".into() }

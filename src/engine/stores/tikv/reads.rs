@@ -5,7 +5,7 @@ use super::{
     info::NAME,
     page_scan::{Keys, Pages},
 };
-use crate::engine::{ClusterAccess, Error, KeyRange, Op, Result, VisitPair, VisitValue, access::pem};
+use crate::engine::{ClusterAccess, Error, KeyRange, Result, VisitPair, VisitValue, WriteOp, access::pem};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     future::Future,
@@ -236,7 +236,7 @@ impl Cluster {
     }
 
     /// Fails when a transaction cannot hold these writes.
-    pub fn check(&self, ops: &[Op<'_>]) -> Result<()> {
+    pub fn check(&self, ops: &[WriteOp<'_>]) -> Result<()> {
         let refuse = |what| Err(Error::Unsupported { engine: NAME, what });
         if ops.len() > MOST_WRITES {
             return refuse(format!(
@@ -247,13 +247,13 @@ impl Cluster {
         let (min, max) = self.key_limits();
         for op in ops {
             match *op {
-                Op::Put { value, .. } if value.len() > MAX_VALUE => {
+                WriteOp::Put { value, .. } if value.len() > MAX_VALUE => {
                     return refuse(format!(
                         "takes values of at most {MAX_VALUE} bytes, and this has {}",
                         value.len()
                     ));
                 }
-                Op::Put { key, .. } | Op::Delete { key } if key.len() > max => {
+                WriteOp::Put { key, .. } | WriteOp::Delete { key } if key.len() > max => {
                     return Err(Error::KeyLength { engine: NAME, len: key.len(), min, max });
                 }
                 _ => {}
@@ -263,11 +263,11 @@ impl Cluster {
     }
 
     /// What writes leave of each key.
-    pub fn changes(&self, ops: &[Op<'_>]) -> Changes {
-        let change = |op: &Op<'_>| match *op {
-            Op::Put { key, value } => Some((self.keys.stored(key), Some([&[VALUE], value].concat()))),
-            Op::Delete { key } => Some((self.keys.stored(key), None)),
-            Op::Clear => None,
+    pub fn changes(&self, ops: &[WriteOp<'_>]) -> Changes {
+        let change = |op: &WriteOp<'_>| match *op {
+            WriteOp::Put { key, value } => Some((self.keys.stored(key), Some([&[VALUE], value].concat()))),
+            WriteOp::Delete { key } => Some((self.keys.stored(key), None)),
+            WriteOp::Clear => None,
         };
         ops.iter().filter_map(change).collect()
     }

@@ -1,7 +1,7 @@
 //! The calibration engine's files: a log with a record a write, what debts have left, and a mapped one.
 
 use super::expected_values::{CALIBRATION, PAGE, Truth};
-use crate::engine::{Error, Op, Result, first};
+use crate::engine::{Error, Result, WriteOp, first};
 use nix::{
     fcntl::{FallocateFlags, fallocate},
     sys::mman::{MapFlags, ProtFlags, mmap, munmap},
@@ -100,11 +100,11 @@ impl Files {
     }
 
     /// Adds the record of a write. Clearing leaves none: a store under calibration is not emptied.
-    pub fn put(&mut self, op: &Op<'_>) -> Result<()> {
+    pub fn put(&mut self, op: &WriteOp<'_>) -> Result<()> {
         let (key, value) = match *op {
-            Op::Put { key, value } => (key, Some(value)),
-            Op::Delete { key } => (key, None),
-            Op::Clear => return Ok(()),
+            WriteOp::Put { key, value } => (key, Some(value)),
+            WriteOp::Delete { key } => (key, None),
+            WriteOp::Clear => return Ok(()),
         };
         let end = self.buffer.len() + usize::try_from(self.truth.write_bytes.max(PAGE)).unwrap_or(usize::MAX);
         let length = |bytes: usize| u32::try_from(bytes).unwrap_or(DELETED - 1).to_le_bytes();

@@ -6,8 +6,8 @@ mod expected_values;
 mod known_file_writes;
 
 use crate::engine::{
-    Batch, Caveat, Check, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location, Loss, Op,
-    OpenFiles, OpenOptions, Result, Sound, VisitPair, VisitValue, Writers, key_value_headers,
+    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location,
+    Loss, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp, Writers, key_value_headers,
 };
 use cost::Meter;
 pub use expected_values::{CALIBRATION, Call, Cost, PAGE, Part, Record, Span, Stall, Truth};
@@ -22,7 +22,7 @@ use std::{
 };
 
 /// How it is opened; it is in no list.
-pub const KIND: Kind = Kind { info: &INFO, open, recognise, check: Check::Reading(check) };
+pub const KIND: Kind = Kind { info: &INFO, open, recognise, check: Check::InPlace(check) };
 
 pub(super) static INFO: Info = Info {
     name: CALIBRATION,
@@ -61,7 +61,7 @@ fn recognise(path: &Path) -> bool {
 }
 
 /// Its files are those of one measurement.
-fn check(_: &Path) -> Result<Sound> {
+fn check(_: &Path) -> Result<CheckReport> {
     Err(Error::Unsupported { engine: CALIBRATION, what: "has nothing to be checked".into() })
 }
 
@@ -117,15 +117,15 @@ impl Calibration {
         }
     }
 
-    fn apply(&self, op: &Op<'_>) -> u64 {
+    fn apply(&self, op: &WriteOp<'_>) -> u64 {
         let mut pairs = self.pairs.write().unwrap_or_else(PoisonError::into_inner);
         let bytes = match *op {
-            Op::Put { key, value } => {
+            WriteOp::Put { key, value } => {
                 pairs.insert(key.into(), value.into());
                 key.len() + value.len()
             }
-            Op::Delete { key } => key.len() + pairs.remove(key).map_or(0, |value| value.len()),
-            Op::Clear => {
+            WriteOp::Delete { key } => key.len() + pairs.remove(key).map_or(0, |value| value.len()),
+            WriteOp::Clear => {
                 pairs.clear();
                 0
             }
@@ -150,7 +150,7 @@ impl Engine for Calibration {
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         for (index, key) in keys.iter().enumerate() {
             // The server looks for records of its own when it starts, which is no part of an experiment.
-            if key_value_headers::needs_head(key) {
+            if key_value_headers::needs_header(key) {
                 if visit(index, None).is_break() {
                     break;
                 }
@@ -188,7 +188,7 @@ impl Engine for Calibration {
         lock(&self.files).sync()
     }
 
-    fn settle(&self) -> Result<()> {
+    fn quiesce(&self) -> Result<()> {
         let (mut span, mut files) = (lock(&self.meter).take(), lock(&self.files));
         let begin = cost::now();
         let before = files.size();

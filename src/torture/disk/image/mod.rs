@@ -28,7 +28,7 @@ pub(super) const ROOT: Ino = 1;
 
 /// What goes wrong on purpose.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Trouble {
+pub struct InjectedFault {
     /// No page more than these can be taken.
     pub(super) limit: Option<u64>,
     /// Writes fail.
@@ -53,7 +53,7 @@ pub(super) struct Image {
     /// Changes of names that no sync has made durable, in their order; each whole or not at all.
     journal: Vec<Vec<Edit>>,
     used: u64,
-    pub trouble: Trouble,
+    pub trouble: InjectedFault,
     /// The power is off.
     pub is_off: bool,
 }
@@ -370,7 +370,14 @@ impl Image {
             Kind::Dir(_) => 0,
         });
         let used = used.sum();
-        Self { nodes, next: self.next, journal: Vec::new(), used, trouble: Trouble::default(), is_off: false }
+        Self {
+            nodes,
+            next: self.next,
+            journal: Vec::new(),
+            used,
+            trouble: InjectedFault::default(),
+            is_off: false,
+        }
     }
 
     fn keep_reachable(&self, ino: Ino, kept: &mut HashMap<Ino, Node>, keep: &Keep, rng: &mut SmallRng) {

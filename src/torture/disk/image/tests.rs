@@ -116,7 +116,7 @@ fn a_full_disk_takes_what_has_its_room_already() {
     assert_eq!(image.write(file, 8190, &[2; 100]), Err(Errno::ENOSPC));
     assert_eq!(image.write(file, 4096, &[2; 8192]), Ok(4096));
     assert_eq!(image.create(ROOT, name("b"), 0o644, false), Err(Errno::ENOSPC));
-    image.trouble = Trouble::default();
+    image.trouble = InjectedFault::default();
     assert_eq!(image.write(file, 8190, &[2; 100]), Ok(100));
 }
 

@@ -5,7 +5,7 @@ mod tidwall_kvbench;
 mod xdag;
 
 use super::{
-    cell_builder::{Maker, Rows},
+    cell_builder::{CellBuilder, Rows},
     redb, smallnest_kvbench, ycsb,
 };
 use crate::bench::plan::options::{Options, PlanError, Publication, Suite};
@@ -18,7 +18,7 @@ pub fn made_blocks(options: &Options) -> Option<(PathBuf, u64)> {
 }
 
 /// The cells of a publication.
-pub(super) fn cells(maker: &Maker<'_>, publication: Publication) -> Result<Rows, PlanError> {
+pub(super) fn cells(maker: &CellBuilder<'_>, publication: Publication) -> Result<Rows, PlanError> {
     Ok(match publication {
         Publication::Kvbench => tidwall_kvbench::cells(maker),
         Publication::KvstoreBench => nutsdb_kvstore_bench::cells(maker),

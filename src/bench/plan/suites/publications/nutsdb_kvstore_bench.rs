@@ -7,7 +7,7 @@
 
 use super::super::cells::{cell, group};
 use crate::bench::{
-    plan::suites::cell_builder::{Maker, Rows},
+    plan::suites::cell_builder::{CellBuilder, Rows},
     result::{Access, Cell, Operation, Size, Target, Workload},
 };
 
@@ -24,14 +24,14 @@ const SCANNED: u32 = 10;
 /// All but the last of the bytes that number a key: 256 keys have a prefix in common.
 const PREFIX: u32 = 7;
 
-pub(super) fn cells(maker: &Maker<'_>) -> Rows {
+pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
     let targets = maker.targets(Access::InProcess);
     ("Benchmark", targets.iter().flat_map(|target| Benchmarks { maker, target }.cells()).collect())
 }
 
 /// Those of one store.
 struct Benchmarks<'m> {
-    maker: &'m Maker<'m>,
+    maker: &'m CellBuilder<'m>,
     target: &'m Target,
 }
 

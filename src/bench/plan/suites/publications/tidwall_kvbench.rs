@@ -7,7 +7,7 @@
 use super::super::cells::{cell, group};
 use crate::bench::{
     plan::suites::{
-        cell_builder::{Maker, Rows},
+        cell_builder::{CellBuilder, Rows},
         tidwall_kvbench::{HEADING, row},
     },
     result::{Access, Cell, Operation, Size, Target, Workload},
@@ -18,13 +18,13 @@ const LOADS: [(u32, u32); 3] = [(1, 1), (1, 256), (256, 256)];
 /// Requests of each kind.
 const REQUESTS: u64 = 1_000_000;
 
-pub(super) fn cells(maker: &Maker<'_>) -> Rows {
+pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
     let targets = [maker.targets(Access::Wire), maker.redis()].concat();
     let rows = LOADS.iter().flat_map(|load| targets.iter().map(move |target| (target, *load)));
     (HEADING, rows.flat_map(|(target, load)| pair(maker, target, load)).collect())
 }
 
-fn pair(maker: &Maker<'_>, target: &Target, (pipeline, clients): (u32, u32)) -> Vec<Cell> {
+fn pair(maker: &CellBuilder<'_>, target: &Target, (pipeline, clients): (u32, u32)) -> Vec<Cell> {
     let requests = maker.options.keys.unwrap_or(REQUESTS).max(1);
     let make = |name: &str, operation| {
         let workload = Workload {

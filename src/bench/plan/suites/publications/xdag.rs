@@ -8,18 +8,18 @@ use crate::bench::{
     plan::{
         options::{Options, PlanError},
         suites::{
-            cell_builder::{Maker, Rows},
+            cell_builder::{CellBuilder, Rows},
             smallnest_kvbench::{HEADING, of_source},
         },
     },
-    result::{Access, Cell, Operation, Order, Size, Step, Target, Workload},
+    result::{Access, Cell, CellKind, Operation, Order, Size, Target, Workload},
 };
 use std::path::PathBuf;
 
 /// Blocks of its first machine, and of its last.
 const SIZES: [u64; 2] = [154_700, 483_296];
 
-pub(super) fn cells(maker: &Maker<'_>) -> Result<Rows, PlanError> {
+pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
     let path = maker.options.data.clone().unwrap_or_else(|| made_blocks(maker.options));
     let most = match &maker.options.data {
         Some(_) => data::pairs(&path).map_err(|source| PlanError::BadData { path: path.clone(), source })?,
@@ -61,7 +61,7 @@ pub(super) fn blocks_needed(keys: Option<u64>) -> u64 {
 
 /// So many of its blocks.
 struct Blocks<'m> {
-    maker: &'m Maker<'m>,
+    maker: &'m CellBuilder<'m>,
     keys: u64,
     path: &'m PathBuf,
 }
@@ -93,7 +93,7 @@ impl Blocks<'_> {
             cell.id = format!("{}/{}", cell.id, self.keys);
             cell
         };
-        vec![of("source scan", Step::SourceScan), of("source get", Step::SourceGet)]
+        vec![of("source scan", CellKind::SourceScan), of("source get", CellKind::SourceGet)]
     }
 
     fn workload(&self, name: &str, operation: Operation) -> Workload {

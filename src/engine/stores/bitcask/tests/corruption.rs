@@ -165,7 +165,7 @@ fn a_hint_that_is_not_whole_or_not_of_this_segment_does_no_harm() {
     // It is made anew in the background.
     store.shut(true);
     let engine = Bitcask::open(&OpenOptions::for_check(&store.path())).unwrap();
-    engine.settle().unwrap();
+    engine.quiesce().unwrap();
     assert!(fs::read(&hint).unwrap() == bytes);
 }
 

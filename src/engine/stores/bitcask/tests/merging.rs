@@ -68,7 +68,7 @@ fn the_background_keeps_the_files_at_about_twice_what_is_alive() {
             model.insert(key.into(), value);
         }
     }
-    engine.settle().unwrap();
+    engine.quiesce().unwrap();
     let (all_bytes, live) = engine.files.bytes();
     assert!(all_bytes - live <= live.max(SEGMENT), "{all_bytes} bytes, {live} of them alive");
     assert!(engine.disk_size().unwrap() < 40 * SEGMENT / 4);
@@ -94,7 +94,7 @@ fn a_clear_leaves_one_segment() {
     batch.clear();
     batch.put(b"after", b"1");
     engine.write(&batch, false).unwrap();
-    engine.settle().unwrap();
+    engine.quiesce().unwrap();
     assert_eq!(segments(&path).len(), 1);
     assert!(engine.disk_size().unwrap() < SEGMENT);
     drop(engine);

@@ -1,6 +1,6 @@
 //! A disk that is nearly full: what is refused, what is not, and what merges do.
 
-use super::{super::place::Place, *};
+use super::{super::place::ValuePosition, *};
 use crate::engine::{Error, memory_table::Table};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::sync::atomic::Ordering;
@@ -51,7 +51,7 @@ impl Store {
     }
 
     fn segment_of(&self, key: &[u8]) -> u32 {
-        let place = self.engine().files.table.look(|table| table.get(key).and_then(Place::of));
+        let place = self.engine().files.table.look(|table| table.get(key).and_then(ValuePosition::of));
         place.unwrap().segment
     }
 
