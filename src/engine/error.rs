@@ -18,10 +18,10 @@ pub enum Error {
     /// The path holds data that this engine did not write.
     #[error("{} holds {found}, not data of {engine}; choose another --path", .path.display())]
     Foreign { path: PathBuf, engine: &'static str, found: String },
-    /// The path no longer names the open file. Another server may use the file that has the name now.
+    /// The path no longer names the file or directory that was opened. Another server may use what has the name now.
     #[error(
-        "{} was moved, removed or replaced while it was in use; it is not rewritten, and writes go on in the file that \
-        was opened; put that file back, or restart this server with its new --path", .path.display()
+        "{} was moved, removed or replaced while it was in use; what is there now is not changed, and writes go on in \
+        what was opened; put that back, or restart this server with its new --path", .path.display()
     )]
     Moved { path: PathBuf },
     /// The data are in a format that this version does not know; nothing was changed.

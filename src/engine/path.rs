@@ -2,7 +2,7 @@
 
 use super::{Error, Result};
 use std::{
-    fs::{self, File, TryLockError},
+    fs::{self, File, Metadata, TryLockError},
     io::{self, Read},
     os::unix::fs::MetadataExt,
     path::Path,
@@ -27,10 +27,15 @@ pub fn open_locked(path: &Path, data: &Path) -> Result<File> {
 pub(super) fn is_at(file: &File, path: &Path) -> Result<bool> {
     let held = file.metadata().map_err(Error::io("read", path))?;
     match fs::metadata(path) {
-        Ok(now) => Ok((now.dev(), now.ino()) == (held.dev(), held.ino())),
+        Ok(now) => Ok(identity(&now) == identity(&held)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(Error::io("read", path)(error)),
     }
+}
+
+/// Returns the device and the inode of a file: no other file has both for as long as this one exists or is open.
+pub(super) fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
 /// Locks an open file of the data at `data`.

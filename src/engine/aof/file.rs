@@ -68,10 +68,8 @@ pub(super) fn open_locked(path: &Path, engine: &'static str) -> Result<(File, Pa
     Ok((file, real))
 }
 
-/// Creates the file of a rewrite and locks it: before it gets the log's name, so that there is no
-/// moment at which another process could open it.
+/// Creates a file, where none may be, and locks it.
 pub(super) fn create_locked(path: &Path) -> Result<File> {
-    path::remove_leftover(path)?;
     let mut options = File::options();
     let file =
         options.read(true).write(true).create_new(true).open(path).map_err(Error::io("create", path))?;

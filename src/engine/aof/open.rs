@@ -11,7 +11,7 @@ use super::{
 use std::{
     fs::{self, File},
     io::{self, Read, Seek},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
     time::Instant,
 };
@@ -96,11 +96,37 @@ impl Aof {
         read: impl FnOnce(&File, u64, (&'static str, &Path)) -> Result<ReplayEnd>,
     ) -> Result<Self> {
         let (file, path) = file::open_locked(path, engine)?;
-        let ReplayEnd { mut end, mut chain, unmarked, .. } = load(&file, (engine, &path), read)?;
+        let tail = load(&file, (engine, &path), read)?;
+        Self::start(form, Arc::new(file), (engine, path), tail)
+    }
+
+    /// Creates a log in [`Form::Raw`] at `path`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is a file at `path`, or if the operating system refuses; it then leaves none behind.
+    pub(in super::super) fn create_verbatim(path: &Path, engine: &'static str) -> Result<Self> {
+        let file = Arc::new(file::create_locked(path)?);
+        let names = (engine, path.to_owned());
+        let created = Self::start(Form::Raw, Arc::clone(&file), names, ReplayEnd::default());
+        if created.is_err() && path::is_at(&file, path).unwrap_or_default() {
+            let _best_effort = path::remove_leftover(path);
+        }
+        created
+    }
+
+    /// Begins to write behind `tail`.
+    fn start(
+        form: Form,
+        file: Arc<File>,
+        (engine, path): (&'static str, PathBuf),
+        tail: ReplayEnd,
+    ) -> Result<Self> {
+        let ReplayEnd { mut end, mut chain, unmarked, .. } = tail;
         if end == 0 {
             let fresh = FrameChain::random(form);
             let line = fresh.start_line(0);
-            Storage::write_all_at(&file, &line, 0).map_err(Error::io("write", &path))?;
+            Storage::write_all_at(&*file, &line, 0).map_err(Error::io("write", &path))?;
             (end, chain) = (line.len() as u64, Some(fresh));
         }
         // A killed process may have left bytes, or the name of a rewritten file, in the kernel's hands
@@ -109,12 +135,12 @@ impl Aof {
         path::sync_dir(path::parent(&path))?;
         let mut writer =
             Writer { buffer: Vec::new(), places: Vec::new(), chain, prepared: end, unmarked, mark: 0 };
-        writer.mark(&file, end);
+        writer.mark(&*file, end);
         Ok(Self {
             engine,
             path,
             writer: Mutex::new(writer),
-            current: Mutex::new(Current { storage: Arc::new(file), synced: end }),
+            current: Mutex::new(Current { storage: file, synced: end }),
             syncing: Mutex::default(),
             len: end.into(),
             base: end.into(),

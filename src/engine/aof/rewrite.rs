@@ -133,6 +133,8 @@ impl<'a> Fresh<'a> {
         // Otherwise what is at the new file's path may be of another server.
         log.check_path()?;
         let path = file::rewrite_path(&log.path);
+        path::remove_leftover(&path)?;
+        // Locked before it gets the log's name: there is no moment at which another process could open it.
         let file = Arc::new(file::create_locked(&path)?);
         let chain = FrameChain::random(Form::Redis);
         let mut fresh = Self { log, file, path, chain, len: 0, synced: 0, copied: 0, old_chain: None };

@@ -3,6 +3,7 @@
 use super::{
     key_table::KeyTable,
     place::{PLACE, ValuePosition, sum_of},
+    segment::Segment,
 };
 use crate::engine::{
     Error, Result, WriteOp,
@@ -104,16 +105,22 @@ impl Hint {
         write(table, &mut entries, &mut places);
     }
 
-    /// Writes the file beside `segment`, whole or not at all.
-    pub(super) fn write(&self, segment: &Path, storage: &dyn Storage) -> Result<()> {
-        let (path, fresh) = (path_of(segment), fresh_path_of(segment));
-        let len = fs::metadata(segment).map_err(Error::io("read", segment))?.len();
-        let id = verbatim_id(storage).map_err(Error::io("read", segment))?;
-        let written = write_file(&fresh, &[&MAGIC, &id.to_le_bytes(), &len.to_le_bytes(), &self.0]);
+    /// Writes the file beside a sealed segment, whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the segment was moved or cannot be read, or if the operating system refuses.
+    pub(super) fn write(&self, segment: &Segment) -> Result<()> {
+        let (path, fresh) = (path_of(&segment.path), fresh_path_of(&segment.path));
+        let id = verbatim_id(&*segment.file()?).map_err(Error::io("read", &segment.path))?;
+        segment.check_path()?;
+        let written = write_file(&fresh, &[&MAGIC, &id.to_le_bytes(), &segment.len.to_le_bytes(), &self.0]);
         if let Err(error) = written {
             let _best_effort = path::remove_leftover(&fresh);
             return Err(Error::io("write", fresh)(error));
         }
+        // The sync may have taken long.
+        segment.check_path()?;
         // A name that a power cut takes back is no loss: the segment is read instead.
         fs::rename(&fresh, &path).map_err(Error::io("rename", &fresh))
     }

@@ -9,7 +9,7 @@
 //! - A merged segment is first taken from the list, then removed. An unlisted segment before the newest listed one is
 //!   therefore a leftover, and the next start removes it.
 
-use super::info::NAME;
+use super::{info::NAME, lock::Lock};
 use crate::engine::{Error, Result, path};
 use std::{
     fs::{self, File},
@@ -94,19 +94,24 @@ impl Manifest {
         }
     }
 
-    /// Replaces the manifest in `directory`. When this returns, the new one survives a power cut.
+    /// Replaces the manifest in the locked directory. When this returns, the new one survives a power cut.
     ///
     /// # Errors
     ///
-    /// Fails if the operating system refuses; the directory then has either the old or the new manifest.
-    pub(super) fn write(&self, directory: &Path) -> Result<()> {
+    /// Fails if the directory was moved or the operating system refuses; the directory then has either the old or the
+    /// new manifest.
+    pub(super) fn write(&self, lock: &Lock) -> Result<()> {
+        let directory = lock.directory();
         let (path, fresh) = (directory.join(MANIFEST), directory.join(FRESH));
+        lock.check_path()?;
         let mut file = File::create(&fresh).map_err(Error::io("create", &fresh))?;
         let written = file.write_all(self.text().as_bytes()).and_then(|()| file.sync_all());
         if let Err(error) = written {
             let _best_effort = path::remove_leftover(&fresh);
             return Err(Error::io("write", fresh)(error));
         }
+        // The sync may have taken long.
+        lock.check_path()?;
         fs::rename(&fresh, &path).map_err(Error::io("rename", &fresh))?;
         path::sync_dir(directory)
     }
@@ -179,7 +184,7 @@ mod tests {
         ] {
             let directory = tempfile::tempdir().unwrap();
             let manifest = Manifest::of(ids.clone());
-            manifest.write(directory.path()).unwrap();
+            manifest.write(&Lock::take(directory.path()).unwrap()).unwrap();
             let path = directory.path().join(MANIFEST);
             let text = fs::read_to_string(&path).unwrap();
             assert!(text.starts_with(&format!("{TITLE}{FORMAT}{lines}{SUM}")), "{text}");

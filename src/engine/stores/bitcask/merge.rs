@@ -254,8 +254,9 @@ impl Files {
         segment.hold()?;
         self.forget(segment.id)?;
         // What is left of it is removed by the next start.
-        path::remove_leftover(&segment.path)?;
+        segment.check_path()?;
         path::remove_leftover(&hint::path_of(&segment.path))?;
+        path::remove_leftover(&segment.path)?;
         let (name, seconds) = (segment.path.display(), started.elapsed().as_secs_f64());
         log::debug!("merged {name} in {seconds:.2} s: {moved} values moved");
         Ok(true)

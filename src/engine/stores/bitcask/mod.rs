@@ -17,6 +17,7 @@ mod corrupt;
 mod hint;
 mod info;
 mod key_table;
+mod lock;
 mod manifest;
 mod merge;
 mod open;
@@ -36,7 +37,7 @@ use background::Background;
 pub use info::FORMAT;
 use info::{INFO, NAME};
 use segment_io::{After, Files};
-use std::{fs::File, ops::ControlFlow, sync::Arc};
+use std::{ops::ControlFlow, sync::Arc};
 
 /// The engine's row in the list.
 pub const KIND: Kind = Kind {
@@ -50,14 +51,12 @@ struct Bitcask {
     /// Ends before the files are closed.
     background: Background,
     files: Arc<Files>,
-    lock: File,
 }
 
 impl Bitcask {
     fn open(options: &OpenOptions) -> Result<Self> {
-        let (files, lock) = open::open(options)?;
-        let files = Arc::new(files);
-        Ok(Self { background: Background::start(Arc::clone(&files))?, files, lock })
+        let files = Arc::new(open::open(options)?);
+        Ok(Self { background: Background::start(Arc::clone(&files))?, files })
     }
 }
 
@@ -178,6 +177,6 @@ impl Engine for Bitcask {
     fn close(&self) -> Result<()> {
         self.background.stop();
         let closed = self.files.active().close();
-        closed.and(open::unlock(&self.lock, &self.files.directory))
+        closed.and(self.files.lock.release())
     }
 }

@@ -5,6 +5,7 @@ use super::{
     hint::{self, Hint},
     info::{INFO, NAME, OWN_FILES, damage},
     key_table::KeyTable,
+    lock::{LOCK, LOCK_TEXT, Lock},
     manifest::{self, FIRST_LEN, FRESH, MANIFEST, Manifest},
     reading,
     segment::{OpenFiles, Segment, Segments, id_of, name_of, path_of},
@@ -19,18 +20,11 @@ use crate::engine::{
 };
 use std::{
     fs::{self, File, Metadata, TryLockError},
-    io::{self, Write},
+    io,
     os::unix::fs::FileExt,
     path::Path,
     time::Instant,
 };
-
-/// The file that is locked while the data are open.
-const LOCK: &str = "bitcask.lock";
-
-/// Text in the lock file from when there is a manifest. Versions without a manifest left the lock file empty: where it
-/// is, a missing manifest is no loss.
-const LOCK_TEXT: &str = "locked while open; bitcask.segments lists the segments\n";
 
 /// Returns `true` if `path` is a directory of this engine, also where a backup left out some of its files.
 pub(super) fn recognise(path: &Path) -> bool {
@@ -160,8 +154,8 @@ fn lacks(path: &Path, id: u32, though: &str) -> Error {
     Error::Library { engine: NAME, message }
 }
 
-/// Opens or creates the data. Returns also their lock.
-pub(super) fn open(options: &OpenOptions) -> Result<(Files, File)> {
+/// Opens or creates the data.
+pub(super) fn open(options: &OpenOptions) -> Result<Files> {
     let Location::Path(path) = &options.location else {
         return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
     };
@@ -170,8 +164,8 @@ pub(super) fn open(options: &OpenOptions) -> Result<(Files, File)> {
         // Before there is a lock file, which would make the data look like those of a version without a manifest.
         return Err(manifest::missing(path));
     }
-    let lock = path::open_locked(&path.join(LOCK), path)?;
-    let path = &path.canonicalize().map_err(Error::io("open", path))?;
+    let lock = Lock::take(path)?;
+    let path = &lock.directory().to_owned();
     let manifest = if place.is_first() { None } else { manifest_of(path)? };
     let listing = match place.is_first() {
         true => Listing { segments: vec![1], ..Listing::default() },
@@ -181,32 +175,31 @@ pub(super) fn open(options: &OpenOptions) -> Result<(Files, File)> {
         path::remove_leftover(&path.join(name))?;
     }
     let most = options.max_files.clamp(INFO.open_files.least, INFO.open_files.most) - OWN_FILES;
-    let files = load(path, &listing, most)?;
+    let files = load(lock, &listing, most)?;
+    // To read the segments may have taken long.
+    files.lock.check_path()?;
     let is_recorded = manifest == Some(Manifest::of(listing.segments));
-    match record(&files, is_recorded, &lock) {
+    match record(&files, is_recorded) {
         // A full disk, for one, is no reason to refuse data that have been there.
         Err(error) if !place.is_first() => log::warn!("{NAME}: the list of segments is as it was: {error}"),
         outcome => outcome?,
     }
     place.end()?;
-    Ok((files, lock))
+    Ok(files)
 }
 
 /// Writes the manifest unless it is right, and then notes in the lock file that there is one.
-fn record(files: &Files, is_recorded: bool, mut lock: &File) -> Result<()> {
+fn record(files: &Files, is_recorded: bool) -> Result<()> {
     if is_recorded {
         files.set_recorded();
     } else {
         files.record()?;
     }
-    let marked = lock.metadata().and_then(|metadata| match metadata.len() {
-        0 => lock.write_all(LOCK_TEXT.as_bytes()).and_then(|()| lock.sync_all()),
-        _ => Ok(()),
-    });
-    marked.map_err(Error::io("write", files.directory.join(LOCK)))
+    files.lock.note_manifest()
 }
 
-fn load(path: &Path, listing: &Listing, most_open: u64) -> Result<Files> {
+fn load(lock: Lock, listing: &Listing, most_open: u64) -> Result<Files> {
+    let path = lock.directory();
     let (started, open) = (Instant::now(), OpenFiles::new(most_open));
     let (segments, mut table) = (Segments::default(), KeyTable::default());
     let (sealed, last) = listing.split();
@@ -223,12 +216,12 @@ fn load(path: &Path, listing: &Listing, most_open: u64) -> Result<Files> {
         Aof::open_verbatim(&path_of(path, last), NAME, &mut |restored| hint.restore(last, &restored));
     let active = active.map_err(damage)?;
     hint.apply(&mut table);
-    segments.push(Segment::active(path, last, &open, active.storage()));
+    segments.push(Segment::active(path, last, &open, active.storage())?);
     if table.len() > 0 {
         let (keys, seconds) = (table.len(), started.elapsed().as_secs_f64());
         log::info!("{NAME}: {keys} keys of {} segments in {seconds:.2} s", sealed.len() + 1);
     }
-    Ok(Files::new(path.to_owned(), table, segments, open, (active, last)))
+    Ok(Files::new(lock, table, segments, open, (active, last)))
 }
 
 /// Fails if the first line of a listed segment, which was synced before it was listed, is damaged.
@@ -309,10 +302,4 @@ pub(super) fn check(path: &Path) -> Result<CheckReport> {
     let (keys, segments) = (table.len(), sealed.len() + 1);
     let holds = format!("{keys} keys, {} records in {segments} segments", records + tail.records);
     Ok(CheckReport { holds, remark: (!remarks.is_empty()).then(|| remarks.join("; ")) })
-}
-
-/// Lets others open the data.
-pub(super) fn unlock(lock: &File, path: &Path) -> Result<()> {
-    let unlocked: io::Result<()> = lock.unlock();
-    unlocked.map_err(Error::io("unlock", path))
 }

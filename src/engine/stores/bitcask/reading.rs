@@ -6,10 +6,10 @@ use super::{
     segment::Segment,
 };
 use crate::engine::{
-    Error, Result,
+    Result,
     aof::{Restored, read_sealed},
 };
-use std::{fs::File, sync::atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 /// The writes of a sealed segment.
 pub(super) fn hint_of(segment: &Segment) -> Result<Hint> {
@@ -25,7 +25,7 @@ pub(super) fn hint_of(segment: &Segment) -> Result<Hint> {
 /// them too.
 pub(super) fn read(segment: &Segment, look: &mut dyn FnMut(&Restored<'_>)) -> Result<(Hint, u64)> {
     let mut hint = Hint::default();
-    let file = File::open(&segment.path).map_err(Error::io("open", &segment.path))?;
+    let file = segment.open()?;
     let records = read_sealed(&file, (NAME, &segment.path), &mut |restored| {
         hint.restore(segment.id, &restored);
         look(&restored);
@@ -35,7 +35,7 @@ pub(super) fn read(segment: &Segment, look: &mut dyn FnMut(&Restored<'_>)) -> Re
 
 /// Writes the hint of a sealed segment.
 pub(super) fn write_hint(segment: &Segment) -> Result<()> {
-    read(segment, &mut |_| ())?.0.write(&segment.path, &*segment.file()?)?;
+    read(segment, &mut |_| ())?.0.write(segment)?;
     segment.has_hint.store(true, Ordering::Relaxed);
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! Segments: the files, and the one list of them.
 
 use super::{info::NAME, place::ValuePosition};
-use crate::engine::{Error, Result, aof::Storage, key_value_headers};
+use crate::engine::{Error, Result, aof::Storage, key_value_headers, path};
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use std::{
     collections::VecDeque,
-    fs::{self, File},
+    fs::{self, File, Metadata},
     io,
     path::{Path, PathBuf},
     sync::{
@@ -56,6 +56,8 @@ pub(super) struct Segment {
     pub(super) path: PathBuf,
     /// Its bytes, once it is sealed.
     pub(super) len: u64,
+    /// Device and inode of the file.
+    identity: (u64, u64),
     /// Whether there is a hint beside it.
     pub(super) has_hint: AtomicBool,
     /// The file, if it is open all the time.
@@ -67,26 +69,31 @@ impl Segment {
     /// A sealed segment, which is opened when it is read.
     pub(super) fn sealed(directory: &Path, id: u32, files: &Arc<OpenFiles>) -> Result<Self> {
         let path = path_of(directory, id);
-        let len = fs::metadata(&path).map_err(Error::io("read", &path))?.len();
-        let files = Arc::clone(files);
-        Ok(Self { id, path, len, has_hint: AtomicBool::new(false), file: OnceLock::new(), files })
+        let metadata = fs::metadata(&path).map_err(Error::io("read", &path))?;
+        let (len, identity) = (metadata.len(), path::identity(&metadata));
+        let (has_hint, files) = (AtomicBool::new(false), Arc::clone(files));
+        Ok(Self { id, path, len, identity, has_hint, file: OnceLock::new(), files })
     }
 
     /// The segment that is written to.
-    pub(super) fn active(directory: &Path, id: u32, files: &Arc<OpenFiles>, file: Arc<dyn Storage>) -> Self {
-        let (path, files) = (path_of(directory, id), Arc::clone(files));
-        let (len, has_hint) = (0, AtomicBool::new(false));
-        let segment = Self { id, path, len, has_hint, file: OnceLock::new(), files };
+    pub(super) fn active(
+        directory: &Path,
+        id: u32,
+        files: &Arc<OpenFiles>,
+        file: Arc<dyn Storage>,
+    ) -> Result<Self> {
+        let mut segment = Self::sealed(directory, id, files)?;
+        segment.len = 0;
         segment.keep(file);
-        segment
+        Ok(segment)
     }
 
     /// Returns this segment, which was written to, as a sealed one of `len` bytes. Its file is closed with the last
     /// use of `self` if it would exceed the limit of open files.
     fn seal(&self, len: u64) -> Self {
         let (path, files) = (self.path.clone(), Arc::clone(&self.files));
-        let has_hint = AtomicBool::new(false);
-        let sealed = Self { id: self.id, path, len, has_hint, file: OnceLock::new(), files };
+        let (id, identity, has_hint) = (self.id, self.identity, AtomicBool::new(false));
+        let sealed = Self { id, path, len, identity, has_hint, file: OnceLock::new(), files };
         if let Some(file) = self.file.get().filter(|_| !self.files.is_full()) {
             sealed.keep(Arc::clone(file));
         }
@@ -106,19 +113,51 @@ impl Segment {
         }
         #[cfg(test)]
         BEFORE_OPEN.take().into_iter().for_each(|work| work());
-        let file = match File::open(&self.path) {
+        let file = match self.open() {
             Ok(file) => Arc::new(file),
-            Err(error) => {
-                // A merge has removed the file since the look above; before that it opened the file for its readers.
-                let held = self.file.get().filter(|_| error.kind() == io::ErrorKind::NotFound);
-                return held.cloned().ok_or_else(|| Error::io("open", &self.path)(error));
-            }
+            // A merge has removed the file since the look above; before that it opened the file for its readers.
+            Err(error) => return self.file.get().cloned().ok_or(error),
         };
         // One too many, when two threads are here at once, does no harm.
         if !self.files.is_full() {
             self.keep(Arc::clone(&file) as _);
         }
         Ok(file)
+    }
+
+    /// Opens the file once more.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the path no longer names the file, or if the operating system refuses.
+    pub(super) fn open(&self) -> Result<File> {
+        let file = File::open(&self.path).map_err(|error| self.name_error("open", error))?;
+        self.check(&file.metadata().map_err(Error::io("read", &self.path))?)?;
+        Ok(file)
+    }
+
+    /// Fails if the path no longer names the file: what is there may be of another server.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::Moved`], or if the operating system refuses.
+    pub(super) fn check_path(&self) -> Result<()> {
+        self.check(&fs::metadata(&self.path).map_err(|error| self.name_error("read", error))?)
+    }
+
+    fn check(&self, found: &Metadata) -> Result<()> {
+        if path::identity(found) == self.identity { Ok(()) } else { Err(self.moved()) }
+    }
+
+    fn name_error(&self, action: &'static str, error: io::Error) -> Error {
+        match error.kind() {
+            io::ErrorKind::NotFound => self.moved(),
+            _ => Error::io(action, &self.path)(error),
+        }
+    }
+
+    fn moved(&self) -> Error {
+        Error::Moved { path: self.path.clone() }
     }
 
     /// Opens the file, which is about to lose its name, for as long as a thread may read it.

@@ -3,6 +3,7 @@
 use super::{
     info::NAME,
     key_table::KeyTable,
+    lock::Lock,
     manifest::Manifest,
     place::{ValuePosition, sum_of},
     segment::{OpenFiles, Segment, Segments, path_of},
@@ -31,6 +32,7 @@ const KEPT: usize = 1 << 20;
 /// The data of an open engine.
 pub(super) struct Files {
     pub(super) directory: PathBuf,
+    pub(super) lock: Lock,
     pub(super) table: SharedTable<KeyTable>,
     pub(super) segments: Segments,
     pub(super) space: Space,
@@ -97,18 +99,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Files {
     pub(super) fn new(
-        directory: PathBuf,
+        lock: Lock,
         table: KeyTable,
         segments: Segments,
         open: Arc<OpenFiles>,
         (active, id): (Aof, u32),
     ) -> Self {
-        let active = Arc::new(active);
+        let (active, directory) = (Arc::new(active), lock.directory().to_owned());
         let space = Space::of(&directory);
         let (enough, wake) = (space.segment(), active.len() + space.wake_every());
         let writer = Writer { active: Arc::clone(&active), id, enough, wake, budget: 0 };
         Self {
             directory,
+            lock,
             table: SharedTable::new(table, false),
             segments,
             space,
@@ -263,6 +266,7 @@ impl Files {
         if writer.active.len() <= EMPTY {
             return Ok(());
         }
+        self.lock.check_path()?;
         writer.active.seal()?;
         let Some(id) = writer.id.checked_add(1) else {
             return Err(Error::Unsupported {
@@ -271,15 +275,13 @@ impl Files {
             });
         };
         let at = path_of(&self.directory, id);
-        let active = match Aof::open_verbatim(&at, NAME, &mut |_| ()) {
-            Ok(active) => Arc::new(active),
-            Err(error) => {
-                // An empty segment behind the last one is ignored by the next start, if this fails.
-                let _best_effort = path::remove_leftover(&at);
-                return Err(error);
-            }
-        };
-        let segment = Segment::active(&self.directory, id, &self.open, active.storage());
+        let active = Arc::new(Aof::create_verbatim(&at, NAME)?);
+        let segment = Segment::active(&self.directory, id, &self.open, active.storage())?;
+        if let Err(error) = self.lock.check_path() {
+            // An empty segment behind the last one is ignored by the next start, if this fails.
+            let _best_effort = segment.check_path().and_then(|()| path::remove_leftover(&at));
+            return Err(error);
+        }
         self.segments.roll(segment, writer.active.len());
         *lock(&self.active) = Arc::clone(&active);
         let (enough, wake) = (self.space.segment(), active.len() + self.space.wake_every());
@@ -302,7 +304,7 @@ impl Files {
     pub(super) fn record(&self) -> Result<()> {
         let mut unrecorded = lock(&self.unrecorded);
         *unrecorded = true;
-        Manifest::of(self.segments.ids()).write(&self.directory)?;
+        Manifest::of(self.segments.ids()).write(&self.lock)?;
         *unrecorded = false;
         Ok(())
     }
@@ -330,7 +332,7 @@ impl Files {
     pub(super) fn forget(&self, id: u32) -> Result<()> {
         let mut unrecorded = lock(&self.unrecorded);
         let ids = self.segments.ids().into_iter().filter(|other| *other != id);
-        Manifest::of(ids).write(&self.directory)?;
+        Manifest::of(ids).write(&self.lock)?;
         *unrecorded = false;
         self.segments.remove(id);
         Ok(())

@@ -142,7 +142,7 @@ fn more_segments_than_may_be_open_are_read() {
     assert!(open_files(&store) < 30, "{} files", open_files(&store));
 }
 
-fn open_with_few_files(path: &Path) -> Bitcask {
+pub(super) fn open_with_few_files(path: &Path) -> Bitcask {
     let mut options = OpenOptions::for_check(path);
     options.max_files = 0;
     assert!(matches!(options.location, Location::Path(_)));

@@ -4,6 +4,7 @@ mod corruption;
 mod crashes;
 mod members;
 mod merging;
+mod moved;
 mod space;
 
 use super::{

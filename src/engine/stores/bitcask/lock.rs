@@ -1,0 +1,76 @@
+//! The lock file: it keeps other processes out, and tells whether the path still names the directory that was opened.
+
+use crate::engine::{Error, Result, path};
+use std::{
+    fs::File,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+/// Name of the file that is locked while the data are open.
+pub(super) const LOCK: &str = "bitcask.lock";
+
+/// Text in the lock file from when there is a manifest. Versions without a manifest left the lock file empty: where it
+/// is, a missing manifest is no loss.
+pub(super) const LOCK_TEXT: &str = "locked while open; bitcask.segments lists the segments\n";
+
+/// The locked file of an open directory.
+pub(super) struct Lock {
+    file: File,
+    /// Path of the directory, without symbolic links.
+    directory: PathBuf,
+}
+
+impl Lock {
+    /// Locks `directory` for this process.
+    ///
+    /// # Errors
+    ///
+    /// Fails if another process has locked the directory, or if the operating system refuses.
+    pub(super) fn take(directory: &Path) -> Result<Self> {
+        let file = path::open_locked(&directory.join(LOCK), directory)?;
+        let directory = directory.canonicalize().map_err(Error::io("open", directory))?;
+        let lock = Self { file, directory };
+        lock.check_path()?;
+        Ok(lock)
+    }
+
+    /// Returns the path of the directory, without symbolic links.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Fails if the path does not name the locked directory any more: what is there may be the files of another
+    /// server.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::Moved`], or if the operating system refuses.
+    pub(super) fn check_path(&self) -> Result<()> {
+        let is_there = path::is_at(&self.file, &self.directory.join(LOCK))?;
+        if is_there { Ok(()) } else { Err(Error::Moved { path: self.directory.clone() }) }
+    }
+
+    /// Notes in the file that the directory has a manifest.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the operating system refuses.
+    pub(super) fn note_manifest(&self) -> Result<()> {
+        let mut file = &self.file;
+        let noted = file.metadata().and_then(|metadata| match metadata.len() {
+            0 => file.write_all(LOCK_TEXT.as_bytes()).and_then(|()| file.sync_all()),
+            _ => Ok(()),
+        });
+        noted.map_err(Error::io("write", self.directory.join(LOCK)))
+    }
+
+    /// Lets other processes open the data.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the operating system refuses.
+    pub(super) fn release(&self) -> Result<()> {
+        self.file.unlock().map_err(Error::io("unlock", &self.directory))
+    }
+}
