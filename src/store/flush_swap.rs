@@ -42,7 +42,7 @@ impl<'g> Txn<'g> {
             let entry = match entry {
                 Ok(entry) => Some((entry.value.to_vec(), entry.deadline)),
                 // It is moved as what it is: other keys are not to wait until it is gone.
-                Err(error) if error.is_unreadable_value() => None,
+                Err(error) if error.is_corrupt_value() => None,
                 Err(error) => {
                     failed = Err(error);
                     return ControlFlow::Break(());

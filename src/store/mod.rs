@@ -103,6 +103,11 @@ impl Error {
     pub fn is_unreadable_value(&self) -> bool {
         matches!(self, Self::Engine(error) if error.is_unreadable_value())
     }
+
+    /// Returns `true` if a key that exists has a corrupt value, and not one that another failure keeps from being read.
+    pub(crate) fn is_corrupt_value(&self) -> bool {
+        matches!(self, Self::Engine(error) if error.is_unreadable_value() && error.is_damage())
+    }
 }
 
 impl From<engine::Error> for Error {

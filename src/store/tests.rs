@@ -2,7 +2,7 @@
 
 use super::{CommitQueue, Database, Error, Keyspace, Store, Txn, Watch, Work};
 use crate::engine::{
-    self, Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, VisitPair, VisitValue,
+    self, Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, VisitEach, VisitPair, VisitValue,
 };
 use std::{
     collections::HashSet,
@@ -29,6 +29,8 @@ struct Limited {
     turns: Option<Mutex<(Sender<()>, Receiver<()>)>>,
     /// Reads fail.
     unreadable: bool,
+    /// Error of the value of `victim` in a scan.
+    victim: Option<fn() -> engine::Error>,
 }
 
 enum Outcome {
@@ -41,7 +43,15 @@ impl Limited {
     fn new(room: usize) -> Self {
         let options = OpenOptions::new(Location::Memory, Fsync::No);
         let engine = Kind::find("map").unwrap().open(&options).unwrap();
-        Self { engine, room, writes: Arc::default(), syncs: None, turns: None, unreadable: false }
+        Self {
+            engine,
+            room,
+            writes: Arc::default(),
+            syncs: None,
+            turns: None,
+            unreadable: false,
+            victim: None,
+        }
     }
 }
 
@@ -101,6 +111,13 @@ impl Engine for Limited {
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> engine::Result<()> {
         self.engine.scan(range, visit)
+    }
+
+    fn scan_each(&self, range: KeyRange<'_>, visit: &mut VisitEach<'_>) -> engine::Result<()> {
+        self.engine.scan_each(range, &mut |key, value| match self.victim {
+            Some(error) if key == b"victim" => visit(key, Err(error().of_value(0, key, true))),
+            _ => visit(key, value),
+        })
     }
 
     fn count(&self) -> engine::Result<u64> {
@@ -508,5 +525,41 @@ fn what_was_not_committed_is_no_change_of_a_watched_key() {
         // The change that was committed is one.
         store.commit(slice::from_mut(&mut watching));
         assert_eq!(watching.changed, Some(true), "clears {clears}, gives up {gives_up}");
+    }
+}
+
+/// Exchanges two databases.
+#[derive(Default)]
+struct Swap(Option<Result<(), String>>);
+
+impl Work for Swap {
+    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+        self.0 = Some(txn.swap(Space::new(0), Space::new(1)).map_err(|error| error.to_string()));
+    }
+
+    fn rewind(&mut self) {}
+
+    fn fail(&mut self, _: &Error) {}
+
+    fn weight(&self) -> usize {
+        1
+    }
+}
+
+/// A file that cannot be opened just now is no corruption: the value stays what it is.
+#[test]
+fn swap_marks_a_value_as_corrupt_only_if_it_is() {
+    let io = || engine::Error::io("open", "segment")(std::io::ErrorKind::PermissionDenied.into());
+    let moved = || engine::Error::Moved { path: "segment".into() };
+    let corrupt = || engine::Error::Library { engine: "limited", message: "wrong checksum".into() };
+    for (victim, swaps) in [(io as fn() -> _, false), (moved, false), (corrupt, true)] {
+        let store =
+            Store::new(Box::new(Limited { victim: Some(victim), ..Limited::new(usize::MAX) }), Fsync::No);
+        store.commit(&mut [set_new("victim", 10), set_new("other", 20)]);
+        let mut swap = [Swap::default()];
+        store.commit(&mut swap);
+        assert_eq!(swap[0].0.as_ref().unwrap().is_ok(), swaps, "{:?}", swap[0].0);
+        let expected = if swaps { [None, None] } else { [Some(10), Some(20)] };
+        assert_eq!(["victim", "other"].map(|key| value(&store, key)), expected);
     }
 }
