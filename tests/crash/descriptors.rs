@@ -60,7 +60,7 @@ fn an_engine_has_its_files_beside_all_clients() {
         eprintln!("{store}: serves {} of {CLIENTS} clients", clients.len());
         assert!((90..CLIENTS).contains(&clients.len()), "{store}: {}", clients.len());
         // Values that sled keeps in files of their own, and of which RocksDB makes a table soon.
-        let value: Vec<u8> = (0..200_000_u32).map(|n| (n * n % 251) as u8).collect();
+        let value: Vec<u8> = (0..200_000_u32).map(|n| (n.wrapping_mul(n) % 251) as u8).collect();
         let ok = OwnedFrame::SimpleString(b"OK".to_vec());
         for (n, client) in clients.iter_mut().enumerate() {
             let key = format!("key-{n}");
