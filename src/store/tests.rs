@@ -534,14 +534,15 @@ struct Swap(Option<Result<(), String>>);
 
 impl Work for Swap {
     fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
-        self.0 = Some(txn.swap(Space::new(0), Space::new(1)).map_err(|error| error.to_string()));
+        self.0 =
+            Some(txn.swap_databases(Database::new(0), Database::new(1)).map_err(|error| error.to_string()));
     }
 
     fn rewind(&mut self) {}
 
     fn fail(&mut self, _: &Error) {}
 
-    fn weight(&self) -> usize {
+    fn bytes(&self) -> usize {
         1
     }
 }

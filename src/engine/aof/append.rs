@@ -5,7 +5,7 @@ use super::{
     file::Storage,
     frame::{self, FrameChain, HEADER, PADDING, PIECE},
     record::{self, Form, OVERHEAD},
-    verbatim,
+    verbatim::{self, Placed},
 };
 use std::{io, ops::RangeInclusive};
 
@@ -38,7 +38,7 @@ impl FrameWriter<'_> {
         &mut self,
         batch: &Batch<'_>,
         buffer: &mut Vec<u8>,
-        places: &mut Vec<u64>,
+        places: &mut Vec<Placed>,
     ) -> io::Result<()> {
         frame::begin(buffer);
         places.clear();
@@ -52,7 +52,7 @@ impl FrameWriter<'_> {
                 group,
                 (&mut *buffer, &mut (&mut *self, places)),
                 |(this, _), buffer, head| this.make_room(buffer, head),
-                |(this, places), at| places.push(this.end + at as u64),
+                |(this, places), at, sum| places.push(Placed { offset: this.end + at as u64, sum }),
             )?,
         }
         self.write_frame(buffer)

@@ -27,7 +27,7 @@ pub(in super::super) fn check(path: &Path) -> Result<CheckReport> {
     }
     let len = file.metadata().map_err(Error::io("read", path))?.len();
     let (tail, damage) = replay::survey(&file, len, (ENGINES, path), &mut |_| ())?;
-    if let Some(Damage { offset, detail }) = damage {
+    if let Some(Damage { offset, detail, .. }) = damage {
         let detail = format!("{detail}; {} records in the {} bytes before are whole", tail.records, tail.end);
         return Err(Error::Corrupt { path: path.into(), offset, detail });
     }

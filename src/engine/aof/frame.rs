@@ -16,7 +16,10 @@
 //! place in the file. `<behind>` tells how many bytes before the header were not known to be on stable storage
 //! when it was written.
 
-use super::record::{DecodeStop, Form};
+use super::{
+    record::{DecodeStop, Form},
+    verbatim::AsWritten,
+};
 use crc32fast::Hasher;
 use std::hash::{BuildHasher, RandomState};
 
@@ -157,6 +160,18 @@ impl FrameChain {
         }
         *self = next;
         Ok(frame)
+    }
+
+    /// Like [`FrameChain::check`], of a frame in [`Form::Raw`] of which only values are corrupt, or the lines behind a long
+    /// body, which say no more than the header. Returns also the number of these values, at least 1. `None` if anything
+    /// else is corrupt.
+    pub(super) fn check_but_values(&mut self, bytes: &[u8], offset: u64) -> Option<(Frame, u64)> {
+        let header = Header::read(bytes, offset).ok().filter(|header| header.id == self.id)?;
+        let frame = header.frame();
+        let body = bytes.get(HEADER..frame.len())?.get(..frame.body)?;
+        let AsWritten { sum, corrupt } = AsWritten::of(self.sum, body).filter(|all| all.sum == header.sum)?;
+        self.sum = sum;
+        Some((frame, corrupt.max(1)))
     }
 
     /// Goes over all pieces of a body and the lines behind it, and compares what they say of all but the last.

@@ -6,6 +6,7 @@ use super::{
     file::{self, Storage},
     frame::{self, FrameChain, HEADER, PIECE},
     record::Form,
+    verbatim::Placed,
 };
 use std::{
     io,
@@ -47,7 +48,7 @@ pub(super) struct Writer {
     /// A frame as bytes.
     pub(super) buffer: Vec<u8>,
     /// Where the values of a batch went.
-    pub(super) places: Vec<u64>,
+    pub(super) places: Vec<Placed>,
     /// What the next frame goes on from; `None` in a log without frames so far.
     pub(super) chain: Option<FrameChain>,
     /// Where the file ends: from `Aof::len` on there are a mark or filler.
@@ -101,7 +102,7 @@ impl Aof {
         &self,
         batch: &Batch<'_>,
         sync: bool,
-        apply: impl FnOnce(&[u64]) -> R,
+        apply: impl FnOnce(&[Placed]) -> R,
     ) -> Result<R> {
         let mut writer = self.lock_writer()?;
         let storage = self.current().storage;

@@ -27,6 +27,9 @@ mod tests;
 mod verbatim;
 mod window;
 
+#[cfg(test)]
+pub(super) use tests::without_sums;
+
 use super::{Caveat, Loss, LossBound, LossClass};
 pub use check::{Repaired, repair_log};
 pub(super) use {
@@ -34,8 +37,9 @@ pub(super) use {
     file::Storage,
     frame::{FORMAT, newer_format},
     log::Aof,
-    open::{EMPTY, Restored, read_last, read_sealed, recognise, verbatim_id},
+    open::{EMPTY, Restored, corrupt_values, read_last, read_sealed, recognise, verbatim_id},
     record::{MAX_LENGTH, encode_set},
+    replay::ReplayEnd,
     rewrite::STEP,
 };
 

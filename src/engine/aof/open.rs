@@ -170,11 +170,22 @@ fn load(
         }
         file.set_len(tail.end).map_err(Error::io("truncate", path))?;
     }
+    if tail.corrupt > 0 {
+        log::warn!("{engine}: {}", corrupt_values(path, tail.corrupt));
+    }
     if len > 0 {
         let (records, seconds) = (tail.records, started.elapsed().as_secs_f64());
         log::info!("{engine}: replayed {records} records of {} in {seconds:.2} s", path.display());
     }
     Ok(tail)
+}
+
+/// Returns what to say of a log in [`Form::Raw`] with so many corrupt values.
+pub(in super::super) fn corrupt_values(path: &Path, count: u64) -> String {
+    format!(
+        "{} has {count} corrupt values; `kvbench check` names the keys that have one of them",
+        path.display()
+    )
 }
 
 /// Hands what the log holds to `restore`, a `Clear` first.
@@ -212,31 +223,39 @@ fn replay_verbatim(
     (engine, path): (&'static str, &Path),
     restore: &mut impl FnMut(Restored<'_>),
 ) -> Result<ReplayEnd> {
-    let mut replay = |source: &mut _, len| {
+    let mut survey = |len, synced| {
+        source.rewind().map_err(Error::io("read", path))?;
         restore(Restored::Begin);
         let mut sink = |batch: &Batch<'_>, part: Part<'_>| restore(Restored::Writes(batch, part));
-        replay::replay_as(Form::Raw, source, len, (engine, path), &mut sink)
+        replay::survey_as(Form::Raw, &mut *source, (len, synced), (engine, path), &mut sink)
     };
-    let tail = replay(&mut *source, len)?;
+    let (mut synced, mut found) = (0, survey(len, 0)?);
+    if let Some(damage) = found.1.take_if(|damage| damage.synced > 0) {
+        // No power cut has left that: if only values are corrupt, the rest is as it was written.
+        synced = damage.synced;
+        found = survey(len, synced)?;
+    }
+    let (tail, damage) = found;
+    if let Some(damage) = damage {
+        return Err(damage.error(path));
+    }
     if tail.overran {
-        source.rewind().map_err(Error::io("read", path))?;
-        replay(source, tail.end)?;
+        survey(tail.end, synced)?;
     }
     Ok(tail)
 }
 
 /// Reads a log in [`Form::Raw`] that was [sealed](Aof::seal): of this nothing may be missing, and everything
-/// up to its end was on stable storage. Returns the number of its records.
+/// up to its end was on stable storage.
 pub(in super::super) fn read_sealed(
     mut file: &File,
     (engine, path): (&'static str, &Path),
     restore: &mut impl FnMut(Restored<'_>),
-) -> Result<u64> {
-    file.rewind().map_err(Error::io("read", path))?;
+) -> Result<ReplayEnd> {
     let len = file.metadata().map_err(Error::io("read", path))?.len();
     let tail = replay_verbatim(&mut file, len, (engine, path), restore)?;
     if tail.end == len && !tail.torn && !tail.unmarked && tail.records > 0 {
-        return Ok(tail.records);
+        return Ok(tail);
     }
     let detail = "it does not end as it was closed, though it was on stable storage then".into();
     Err(Error::Corrupt { path: path.into(), offset: tail.end, detail })

@@ -5,6 +5,7 @@ use super::{
     frame::{self, FrameChain, HEADER, Header, PADDING},
     plain,
     record::{self, DecodeStop, Form, Meaning, State},
+    verbatim,
     window::Window,
 };
 use bumpalo::Bump;
@@ -35,6 +36,8 @@ pub(in super::super) struct ReplayEnd {
     pub(super) synced: u64,
     /// Whether there are records of which it does not.
     pub(super) unmarked: bool,
+    /// Number of values before `end` that are not what was written.
+    pub(in super::super) corrupt: u64,
 }
 
 /// Where there is damage, and what is wrong there.
@@ -42,6 +45,8 @@ pub(in super::super) struct ReplayEnd {
 pub(super) struct Damage {
     pub(super) offset: u64,
     pub(super) detail: String,
+    /// Up to where the log was on stable storage, if that is why this is damage; otherwise 0.
+    pub(super) synced: u64,
 }
 
 /// A part of the log that is in memory.
@@ -55,7 +60,16 @@ impl Part<'_> {
     /// Where in the file a value is that was handed on with this. Only of a log in [`Form::Raw`]: otherwise a
     /// value may have been made up elsewhere.
     pub(in super::super) fn place(self, value: &[u8]) -> u64 {
-        self.offset + (value.as_ptr().addr() - self.bytes.as_ptr().addr()) as u64
+        self.offset + self.index(value) as u64
+    }
+
+    /// Returns the CRC-32 that such a value was written with; `None` if an earlier version wrote it.
+    pub(in super::super) fn sum(self, value: &[u8]) -> Option<u32> {
+        verbatim::sum_behind(self.bytes.get(self.index(value) + value.len()..)?)
+    }
+
+    fn index(self, value: &[u8]) -> usize {
+        value.as_ptr().addr() - self.bytes.as_ptr().addr()
     }
 }
 
@@ -66,21 +80,14 @@ pub(super) fn replay(
     (engine, path): (&'static str, &Path),
     sink: &mut impl FnMut(&Batch<'_>),
 ) -> Result<ReplayEnd> {
-    replay_as(Form::Redis, source, len, (engine, path), &mut |batch, _| sink(batch))
+    let (tail, damage) = survey(source, len, (engine, path), sink)?;
+    damage.map_or(Ok(tail), |damage| Err(damage.error(path)))
 }
 
-/// The same of a log in this form.
-pub(super) fn replay_as(
-    form: Form,
-    source: impl Read,
-    len: u64,
-    (engine, path): (&'static str, &Path),
-    sink: &mut impl FnMut(&Batch<'_>, Part<'_>),
-) -> Result<ReplayEnd> {
-    let (tail, damage) = survey_as(form, source, len, (engine, path), sink)?;
-    match damage {
-        None => Ok(tail),
-        Some(Damage { offset, detail }) => Err(Error::Corrupt { path: path.into(), offset, detail }),
+impl Damage {
+    /// Returns the error of a log that is damaged.
+    pub(super) fn error(self, path: &Path) -> Error {
+        Error::Corrupt { path: path.into(), offset: self.offset, detail: self.detail }
     }
 }
 
@@ -96,19 +103,20 @@ pub(super) fn survey(
     (engine, path): (&'static str, &Path),
     sink: &mut impl FnMut(&Batch<'_>),
 ) -> Result<(ReplayEnd, Option<Damage>)> {
-    survey_as(Form::Redis, source, len, (engine, path), &mut |batch, _| sink(batch))
+    survey_as(Form::Redis, source, (len, 0), (engine, path), &mut |batch, _| sink(batch))
 }
 
-/// The same of a log in this form.
+/// Like [`survey`], of a log in `form`. In [`Form::Raw`], corrupt values in frames before `synced` are no damage:
+/// they are handed to `sink` as they are. The log must have been on stable storage up to there.
 pub(super) fn survey_as(
     form: Form,
     source: impl Read,
-    len: u64,
+    (len, synced): (u64, u64),
     (engine, path): (&'static str, &Path),
     sink: &mut impl FnMut(&Batch<'_>, Part<'_>),
 ) -> Result<(ReplayEnd, Option<Damage>)> {
     let mut window = Window::new(source, 0, len);
-    let mut reader = Reader { form, state: State::of(form), ..Reader::default() };
+    let mut reader = Reader { form, state: State::of(form), whole: synced, ..Reader::default() };
     let mut spare = Batch::with_capacity(GATHER);
     loop {
         let (mut batch, arena) = (spare.recycle(), Bump::new());
@@ -127,7 +135,7 @@ pub(super) fn survey_as(
             }
             ReplayStop::At(stop) => return reader.hole(stop, &mut window).map_err(Error::io("read", path)),
             ReplayStop::Wrong { at, detail } => {
-                let damage = Damage { offset: window.offset + at as u64, detail: detail.into() };
+                let damage = Damage { offset: window.offset + at as u64, detail: detail.into(), synced: 0 };
                 return Ok((reader.tail, Some(damage)));
             }
             ReplayStop::Unknown { command } => {
@@ -163,6 +171,8 @@ struct Reader {
     left: usize,
     trailer: usize,
     synced: u64,
+    /// Frames before this offset may have corrupt values.
+    whole: u64,
     /// End of the last frame with records.
     records_end: u64,
     tail: ReplayEnd,
@@ -234,7 +244,15 @@ impl Reader {
     #[inline]
     fn line(&mut self, rest: &[u8], offset: u64) -> Result<usize, DecodeStop> {
         if let Some(chain) = &mut self.chain {
-            let frame = chain.check(rest, offset)?;
+            let (frame, corrupt) = match chain.check(rest, offset) {
+                Ok(frame) => (frame, 0),
+                Err(stop @ DecodeStop::Malformed { .. }) => {
+                    let found = chain.check_but_values(rest, offset);
+                    found.filter(|(frame, _)| offset + frame.len() as u64 <= self.whole).ok_or(stop)?
+                }
+                Err(stop) => return Err(stop),
+            };
+            self.tail.corrupt += corrupt;
             self.synced = self.synced.max(frame.synced);
             (self.left, self.trailer) = (frame.body, frame.trailer());
             return Ok(HEADER);
@@ -288,7 +306,7 @@ impl Reader {
             DecodeStop::Incomplete { .. } => (0, "the log ends within the record that begins here"),
             DecodeStop::Malformed { at, detail } => (at, detail),
         };
-        let mut damage = Damage { offset: window.offset + at as u64, detail: detail.into() };
+        let mut damage = Damage { offset: window.offset + at as u64, detail: detail.into(), synced: 0 };
         if window.remaining() == 0 {
             return Ok((ReplayEnd { torn: self.group, ..self.tail }, None));
         }
@@ -303,6 +321,7 @@ impl Reader {
         let synced = if blank { 0 } else { latest_mark(window, Some(chain.id()))? }.max(self.synced);
         if synced > self.tail.end {
             damage.detail = format!("{detail}; it was on stable storage up to byte {synced}");
+            damage.synced = synced;
             return Ok((self.tail, Some(damage)));
         }
         Ok((ReplayEnd { torn: self.group || !filler, ..self.tail }, None))

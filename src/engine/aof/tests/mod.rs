@@ -14,7 +14,7 @@ use super::{
     append::{FrameWriter, PREPARED},
     file::{self, Storage},
     frame::{self, FrameChain, HEADER, PIECE},
-    record::Form,
+    record::{self, Form},
     *,
 };
 use std::{
@@ -215,6 +215,29 @@ fn refused(bytes: &[u8]) -> String {
 
 fn pairs(pairs: &[(&str, &str)]) -> State {
     pairs.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
+}
+
+/// Returns a segment of `bitcask` as earlier versions wrote it: without the checksum behind each value.
+pub(in super::super) fn without_sums(segment: &[u8]) -> Vec<u8> {
+    let mut old = frame::read_start(segment, 0).unwrap();
+    let (mut new, mut bytes, mut at) = (old, segment[..frame::START].to_vec(), frame::START);
+    while at < segment.len() {
+        let (found, offset) = (old.check(&segment[at..], at as u64).unwrap(), bytes.len() as u64);
+        let mut body = &segment[at + HEADER..][..found.body];
+        let (mut buffer, mut words) = (Vec::new(), Vec::new());
+        frame::begin(&mut buffer);
+        while !body.is_empty() {
+            let (record, rest) = body.split_at(record::decode(body, &mut words).unwrap());
+            if !words.is_empty() {
+                buffer.extend_from_slice(record);
+            }
+            body = rest;
+        }
+        new.seal(&mut buffer, offset, offset);
+        bytes.extend(buffer);
+        at += found.len();
+    }
+    bytes
 }
 
 /// A file of its own for a test.

@@ -155,7 +155,7 @@ fn work(files: &Files, rewrite: bool, stop: &dyn Fn() -> bool) -> Result<()> {
             break;
         }
         if !segment.has_hint.load(Ordering::Relaxed) {
-            // A corrupt segment gets no hint; the segments behind it do.
+            // A segment that cannot be read gets no hint; the segments behind it do.
             let written = reading::write_hint(&segment);
             failed = failed.and(written);
         }

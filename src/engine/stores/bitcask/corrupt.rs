@@ -10,7 +10,7 @@ use super::{
 };
 use crate::engine::{
     Error, KeyRange, Result, WriteOp,
-    aof::Restored,
+    aof::{ReplayEnd, Restored, corrupt_values},
     key_value_headers,
     memory_table::{Table, WalkControl},
 };
@@ -29,8 +29,21 @@ pub(super) struct Corrupt {
 
 impl Corrupt {
     /// Returns the writes of a sealed segment, and the number of its records.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the segment cannot be read, or if anything but values is corrupt.
     pub(super) fn read(&mut self, segment: &Segment) -> Result<(Hint, u64)> {
-        reading::read(segment, &mut |restored| self.look_at(segment.id, restored))
+        let (hint, tail) = reading::read(segment, &mut |restored| self.look_at(segment.id, restored))?;
+        self.note_tail((segment.id, &segment.path), &tail);
+        Ok((hint, tail.records))
+    }
+
+    /// Notes a segment if it has corrupt values.
+    pub(super) fn note_tail(&mut self, (segment, path): (u32, &Path), tail: &ReplayEnd) {
+        if tail.corrupt > 0 {
+            self.note(segment, Error::library(NAME, corrupt_values(path, tail.corrupt)));
+        }
     }
 
     /// Notes a segment with values that were corrupt before they were moved there.

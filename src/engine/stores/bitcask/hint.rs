@@ -50,7 +50,8 @@ impl Hint {
             match *op {
                 WriteOp::Put { key, value } => {
                     let (offset, length) = (part.place(value), value.len() as u32);
-                    let place = ValuePosition { segment: id, offset, length, sum: sum_of(value) };
+                    let sum = part.sum(value).unwrap_or_else(|| crc32fast::hash(value));
+                    let place = ValuePosition { segment: id, offset, length, sum: sum_of(value, sum) };
                     self.put(key, place);
                 }
                 WriteOp::Delete { key } => self.push(DELETE, key),

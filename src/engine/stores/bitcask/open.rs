@@ -289,6 +289,7 @@ pub(super) fn check(path: &Path) -> Result<CheckReport> {
         corrupt.look_at(last, &restored);
     });
     let tail = tail.map_err(damage)?;
+    corrupt.note_tail((last, &at), &tail);
     hint.apply(&mut table);
     corrupt.end(path, &table)?;
     let torn = file.metadata().map_err(Error::io("read", &at))?.len() - tail.end;

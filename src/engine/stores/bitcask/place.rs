@@ -15,10 +15,9 @@ pub(super) struct ValuePosition {
     pub(super) sum: u32,
 }
 
-/// Returns the checksum of a value: its CRC-32, or for a value that was corrupt before it was written anew a number that
-/// is never its CRC-32, so that no read returns it.
-pub(super) fn sum_of(value: &[u8]) -> u32 {
-    let sum = crc32fast::hash(value);
+/// Returns the checksum of a value with the CRC-32 `sum`: the CRC-32, or for a value that was corrupt before it was written
+/// anew a number that is never its CRC-32, so that no read returns it.
+pub(super) fn sum_of(value: &[u8], sum: u32) -> u32 {
     if key_value_headers::is_corrupt(value) { !sum } else { sum }
 }
 
@@ -46,10 +45,11 @@ impl ValuePosition {
     }
 }
 
-/// Bytes of the record of a key and a value of these lengths, without the frame around it.
+/// Returns the bytes of the record of a key and a value of these lengths, with the line of the checksum, without the frame
+/// around it.
 pub(super) fn record_size(key: usize, value: usize) -> u64 {
     let bulk = |length: usize| "$\r\n\r\n".len() as u64 + digits(length) + length as u64;
-    "*3\r\n$3\r\nSET\r\n".len() as u64 + bulk(key) + bulk(value)
+    "*3\r\n$3\r\nSET\r\n#TS:0123456789\r\n".len() as u64 + bulk(key) + bulk(value)
 }
 
 fn digits(number: usize) -> u64 {
@@ -76,14 +76,17 @@ mod tests {
         for (value, is_corrupt) in
             [(&b""[..], false), (b"\xffkvbench", false), (&key_value_headers::CORRUPT, true)]
         {
-            assert_eq!(sum_of(value) != crc32fast::hash(value), is_corrupt);
+            assert_eq!(sum_of(value, 7) != 7, is_corrupt);
         }
     }
+
+    const SUM: &str = "#TS:4294967295\r\n";
 
     #[test]
     fn a_record_is_as_long_as_what_is_written() {
         for (key, value) in [(0, 0), (9, 10), (1, 60_000), (100, 0)] {
-            let text = format!("*3\r\n$3\r\nSET\r\n${key}\r\n{0:key$}\r\n${value}\r\n{0:value$}\r\n", "");
+            let text =
+                format!("*3\r\n$3\r\nSET\r\n${key}\r\n{0:key$}\r\n${value}\r\n{0:value$}\r\n{1}", "", SUM);
             assert_eq!(record_size(key, value), text.len() as u64);
         }
     }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::engine::{
     Result,
-    aof::{Restored, read_sealed},
+    aof::{ReplayEnd, Restored, corrupt_values, read_sealed},
 };
 use std::sync::atomic::Ordering;
 
@@ -17,20 +17,29 @@ pub(super) fn hint_of(segment: &Segment) -> Result<Hint> {
     segment.has_hint.store(found.is_some(), Ordering::Relaxed);
     match found {
         Some(hint) => Ok(hint),
-        None => Ok(read(segment, &mut |_| ())?.0),
+        None => {
+            let (hint, tail) = read(segment, &mut |_| ())?;
+            if tail.corrupt > 0 {
+                log::warn!("{NAME}: {}", corrupt_values(&segment.path, tail.corrupt));
+            }
+            Ok(hint)
+        }
     }
 }
 
-/// The writes of a sealed segment, from itself, and the number of its records. It must be as it was sealed. `look` sees
-/// them too.
-pub(super) fn read(segment: &Segment, look: &mut dyn FnMut(&Restored<'_>)) -> Result<(Hint, u64)> {
+/// Reads the writes of a sealed segment from the segment, and where they end. `look` gets them too.
+///
+/// # Errors
+///
+/// Fails if the segment cannot be read, or if anything but values is not as it was sealed.
+pub(super) fn read(segment: &Segment, look: &mut dyn FnMut(&Restored<'_>)) -> Result<(Hint, ReplayEnd)> {
     let mut hint = Hint::default();
     let file = segment.open()?;
-    let records = read_sealed(&file, (NAME, &segment.path), &mut |restored| {
+    let tail = read_sealed(&file, (NAME, &segment.path), &mut |restored| {
         hint.restore(segment.id, &restored);
         look(&restored);
     });
-    Ok((hint, records.map_err(damage)?))
+    Ok((hint, tail.map_err(damage)?))
 }
 
 /// Writes the hint of a sealed segment.

@@ -225,15 +225,15 @@ impl Files {
     /// Writes a batch, with `sync` to stable storage, and then shows it.
     pub(super) fn write(&self, writer: &mut Writer, batch: &Batch<'_>, sync: bool) -> Result<After> {
         let segment = writer.id;
-        let waste = writer.active.append_placed(batch, sync, |offsets| {
+        let waste = writer.active.append_placed(batch, sync, |placed| {
             let values = batch.ops().iter().filter_map(|op| match *op {
                 WriteOp::Put { value, .. } => Some(value),
                 _ => None,
             });
-            let mut places = Vec::with_capacity(offsets.len());
-            places.extend(values.zip(offsets).map(|(value, &offset)| {
-                let (length, sum) = (value.len() as u32, sum_of(value));
-                ValuePosition { segment, offset, length, sum }.to_bytes()
+            let mut places = Vec::with_capacity(placed.len());
+            places.extend(values.zip(placed).map(|(value, placed)| {
+                let (length, sum) = (value.len() as u32, sum_of(value, placed.sum));
+                ValuePosition { segment, offset: placed.offset, length, sum }.to_bytes()
             }));
             self.table.write_alone(&batch.with_values(places.iter().map(|place| &place[..])))
         })?;

@@ -99,7 +99,8 @@ fn a_corrupt_segment_without_a_hint_is_merged_too() {
 
 #[test]
 fn a_damaged_segment_without_a_hint_is_refused_and_left_alone() {
-    for place in [40, 100, 30_000] {
+    // The header of the first frame, its key, and a byte between its key and its value.
+    for place in [40, 97, 100] {
         let mut store = sealed();
         let path = path_of(&store.path(), store.segments()[1]);
         store.shut(true);

@@ -6,6 +6,7 @@ mod members;
 mod merging;
 mod moved;
 mod space;
+mod values;
 
 use super::{
     Bitcask,

@@ -1,0 +1,335 @@
+//! Corrupt values in a segment that a start has to read: the last one, or one without a hint. A value is an error of its
+//! key, and everything else that was on stable storage is there, or the start is refused.
+
+use super::{
+    super::{
+        hint::{self, Entry},
+        open, reading,
+        segment::{OpenFiles, Segment},
+    },
+    *,
+};
+use crate::engine::{KeyRange, WriteOp, aof::without_sums};
+use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
+use std::{collections::BTreeSet, ops::Range};
+
+/// Length of the header of a frame, and of a mark.
+const HEADER: usize = 49;
+
+fn write(store: &mut Store, ops: &[WriteOp<'_>]) {
+    let mut batch = Batch::default();
+    ops.iter().for_each(|op| batch.push(*op));
+    store.engine().write(&batch, true).unwrap();
+    for op in ops {
+        match *op {
+            WriteOp::Put { key, value } => drop(store.model.insert(key.into(), value.into())),
+            WriteOp::Delete { key } => drop(store.model.remove(key)),
+            WriteOp::Clear => store.model.clear(),
+        }
+    }
+}
+
+/// A store with one segment of some frames, closed.
+fn small() -> Store {
+    let mut store = Store::new();
+    let put = |key, value| WriteOp::Put { key, value };
+    write(&mut store, &[put(b"cleared", b"before")]);
+    write(&mut store, &[WriteOp::Clear]);
+    write(&mut store, &[put(b"single", b"a value of its own frame")]);
+    write(&mut store, &[put(b"twice", b"first")]);
+    write(
+        &mut store,
+        &[
+            put(b"one", b"1"),
+            put(b"empty", b""),
+            put(b"text", b"\r\n#TS:0000000000\r\n*3\r\n$3\r\nSET\r\n"),
+            put(b"gone", b"soon"),
+            put(b"twice", b"second"),
+        ],
+    );
+    write(&mut store, &[WriteOp::Delete { key: b"gone" }, put(b"", b"of the empty key")]);
+    write(&mut store, &[put(b"last", &[0xff; 60])]);
+    store.shut(true);
+    store
+}
+
+/// Every value that was written to a segment, with its key, its place, and whether it is the key's value now.
+fn values(store: &Store, id: u32) -> Vec<(Vec<u8>, Range<usize>, bool)> {
+    let segment = Segment::sealed(&store.path(), id, &OpenFiles::new(0)).unwrap();
+    let hint = reading::read(&segment, &mut |_| ()).unwrap().0;
+    let mut values: Vec<(Vec<u8>, Range<usize>, bool)> = Vec::new();
+    for entry in hint.entries() {
+        let key = match entry {
+            Entry::Put(key, _) | Entry::Delete(key) => Some(key),
+            Entry::Clear => None,
+        };
+        let is_replaced = |old: &[u8]| key.is_none_or(|key| key == old);
+        values.iter_mut().filter(|(old, ..)| is_replaced(old)).for_each(|(.., live)| *live = false);
+        if let Entry::Put(key, place) = entry {
+            let begin = place.offset as usize;
+            values.push((key.into(), begin..begin + place.length as usize, true));
+        }
+    }
+    values
+}
+
+/// Opens a store in which no hint stands for a segment: the background of an earlier start may have written one.
+fn open_without_hints(store: &Store) -> Result<Bitcask> {
+    for name in names(&store.path()).iter().filter(|name| name.contains(".hint")) {
+        fs::remove_file(store.path().join(name)).unwrap();
+    }
+    try_open(&store.path())
+}
+
+/// Compares a store with the model: exactly the values of these keys cannot be read.
+fn assert_unreadable(store: &Store, engine: &Bitcask, keys: &BTreeSet<Vec<u8>>, what: &dyn Fn() -> String) {
+    let mut found = Model::new();
+    let mut unreadable = BTreeSet::new();
+    engine
+        .scan_each(KeyRange::ALL, &mut |key, value| {
+            match value {
+                Ok(value) => drop(found.insert(key.into(), value.into())),
+                Err(error) => {
+                    assert!(error.is_damage(), "{}: {error}", what());
+                    unreadable.insert(key.to_vec());
+                }
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(unreadable, *keys, "{}", what());
+    let expected: Model = store
+        .model
+        .iter()
+        .filter(|(key, _)| !keys.contains(*key))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
+    assert!(found == expected, "{}", what());
+    for key in keys {
+        let text = get(engine, key).unwrap_err().to_string();
+        assert!(text.contains(&format!("the value of the key \"{}\"", key.escape_ascii())), "{text}");
+    }
+}
+
+/// Asserts that a check names exactly these keys, or finds corruption of what is of no key any more.
+fn assert_checked(store: &Store, keys: &BTreeSet<Vec<u8>>, what: &dyn Fn() -> String) {
+    let error = open::check(&store.path()).map(drop).unwrap_err();
+    let text = error.to_string();
+    assert!(error.is_damage(), "{}: {text}", what());
+    match keys.len() {
+        0 => assert!(text.contains("no value of a key that exists is corrupt"), "{}: {text}", what()),
+        count => assert!(text.contains(&format!("{count} corrupt values: ")), "{}: {text}", what()),
+    }
+    for key in keys {
+        assert!(text.contains(&format!("the key \"{}\"", key.escape_ascii())), "{}: {text}", what());
+    }
+}
+
+/// Every byte of a segment that was closed: with a mark at its end, all of it was on stable storage.
+#[test]
+fn any_changed_byte_of_the_last_segment_costs_its_value_or_is_refused() {
+    let store = small();
+    let path = path_of(&store.path(), 1);
+    let (bytes, values) = (fs::read(&path).unwrap(), values(&store, 1));
+    let mark = bytes.len() - HEADER;
+    let (mut opened, mut refused) = (0, 0);
+    for (at, bit) in (0..bytes.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+        let what = || format!("bit {bit} of byte {at}");
+        let mut changed = bytes.clone();
+        changed[at] ^= 1 << bit;
+        fs::write(&path, &changed).unwrap();
+        // A start syncs, so it is tried with one bit of each byte.
+        let engine = (bit == at % 8).then(|| try_open(&store.path()));
+        let hit = values.iter().find(|(_, place, _)| place.contains(&at));
+        if let Some((key, _, is_live)) = hit {
+            let keys: BTreeSet<_> = is_live.then(|| key.clone()).into_iter().collect();
+            if let Some(engine) = engine {
+                assert_unreadable(&store, &engine.unwrap(), &keys, &what);
+            }
+            fs::write(&path, &changed).unwrap();
+            assert_checked(&store, &keys, &what);
+            opened += 1;
+        } else if at >= mark {
+            // It says that what is before it was synced; what is before it is whole.
+            if let Some(engine) = engine {
+                assert_unreadable(&store, &engine.unwrap(), &BTreeSet::new(), &what);
+            }
+        } else {
+            assert!(open::check(&store.path()).is_err(), "{}", what());
+            if let Some(engine) = engine {
+                let text = engine.map(drop).expect_err(&what()).to_string();
+                assert!(text.contains("0000000001.segment"), "{}: {text}", what());
+            }
+            assert!(fs::read(&path).unwrap() == changed, "{}: a refused start changed the file", what());
+            refused += 1;
+        }
+    }
+    let length: usize = values.iter().map(|(_, place, _)| place.len()).sum();
+    assert_eq!((opened, refused), (length * 8, (mark - length) * 8));
+}
+
+/// The same of a sealed segment without a hint, which a start reads.
+#[test]
+fn any_changed_byte_of_a_sealed_segment_without_a_hint_costs_its_value_or_is_refused() {
+    let mut store = small();
+    store.open();
+    store.roll();
+    store.put(b"behind", b"in the next segment");
+    store.shut(true);
+    let path = path_of(&store.path(), 1);
+    let (bytes, values) = (fs::read(&path).unwrap(), values(&store, 1));
+    for at in 0..bytes.len() {
+        let what = || format!("byte {at}");
+        let mut changed = bytes.clone();
+        changed[at] ^= 0x41;
+        fs::write(&path, &changed).unwrap();
+        let engine = open_without_hints(&store);
+        match values.iter().find(|(_, place, _)| place.contains(&at)) {
+            Some((key, _, is_live)) => {
+                let keys: BTreeSet<_> = is_live.then(|| key.clone()).into_iter().collect();
+                assert_unreadable(&store, &engine.unwrap(), &keys, &what);
+                assert_checked(&store, &keys, &what);
+            }
+            None => {
+                let text = engine.map(drop).expect_err(&what()).to_string();
+                assert!(text.contains("0000000001.segment"), "{}: {text}", what());
+            }
+        }
+    }
+}
+
+/// Several bytes of several values, whole sectors, values longer than a piece of the checksum.
+#[test]
+fn values_that_are_lost_in_any_way_are_errors_of_their_keys() {
+    let mut store = Store::new();
+    let long = vec![b'l'; (5 << 20) + 77];
+    let sectors: Vec<u8> = (0..20_000_u32).map(|at| (at * 7) as u8).collect();
+    let put = |key, value| WriteOp::Put { key, value };
+    write(&mut store, &[put(b"before", b"of the others"), put(b"sectors", &sectors), put(b"short", b"ab")]);
+    write(&mut store, &[put(b"long", &long), put(b"beside", &sectors)]);
+    write(&mut store, &[put(b"behind", b"of the others")]);
+    // The second batch has sealed the segment.
+    let id = store.segments()[0];
+    store.shut(true);
+    let path = path_of(&store.path(), id);
+    let (bytes, values) = (fs::read(&path).unwrap(), values(&store, id));
+    let place = |name: &[u8]| values.iter().find(|(key, ..)| key == name).unwrap().1.clone();
+    let mut rng = StdRng::seed_from_u64(1);
+    for round in 0..20 {
+        let mut changed = bytes.clone();
+        let mut keys = BTreeSet::new();
+        for name in [&b"sectors"[..], b"short", b"long", b"beside"] {
+            if rng.random_bool(0.5) {
+                let place = place(name);
+                let from = rng.random_range(place.clone());
+                let to = rng.random_range(from..place.end) + 1;
+                match round % 3 {
+                    0 => changed[from..to].fill(0),
+                    1 => changed[from..to].fill(b'#'),
+                    _ => rng.fill_bytes(&mut changed[from..to]),
+                }
+                if changed[place.clone()] != bytes[place] {
+                    keys.insert(name.to_vec());
+                }
+            }
+        }
+        fs::write(&path, &changed).unwrap();
+        let what = || format!("round {round}");
+        assert_unreadable(&store, &open_without_hints(&store).unwrap(), &keys, &what);
+        if !keys.is_empty() {
+            assert_checked(&store, &keys, &what);
+        }
+        // A byte between two values, too: which of the two, or which key, is not known.
+        changed[place(b"short").end] ^= 1;
+        fs::write(&path, &changed).unwrap();
+        assert!(open_without_hints(&store).is_err(), "{}", what());
+    }
+    // A line behind a long value says no more than the header of its frame.
+    let mut changed = bytes;
+    let at = place(b"long").end + 2 + 16;
+    assert_eq!(changed[at..at + 3], *b"#P:");
+    changed[at + 5] ^= 1;
+    fs::write(&path, &changed).unwrap();
+    assert_unreadable(&store, &open_without_hints(&store).unwrap(), &BTreeSet::new(), &|| "a line".into());
+    assert_checked(&store, &BTreeSet::new(), &|| "a line".into());
+}
+
+/// What no sync has reached may be anything: from the first corrupt value on it is cut off.
+#[test]
+fn corrupt_value_that_was_not_synced_is_cut_off_with_what_is_behind_it() {
+    let mut store = Store::new();
+    store.put(b"synced", b"value to keep");
+    store.engine().sync().unwrap();
+    store.put(b"kept", b"value to keep too");
+    let before = store.model.clone();
+    store.put(b"torn", b"value to lose");
+    store.put(b"behind", b"value to lose as well");
+    store.shut(false);
+    let path = path_of(&store.path(), 1);
+    let mut bytes = fs::read(&path).unwrap();
+    let place = |value: &[u8], bytes: &[u8]| bytes.windows(value.len()).position(|w| w == value).unwrap();
+    let at = place(b"value to lose", &bytes);
+    bytes[at] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    assert_eq!(found_by_a_start(&store.path()), before);
+    // A corrupt value before the mark stays, when a torn tail is cut off.
+    let at = place(b"value to keep", &bytes);
+    bytes[at] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    store.model = before;
+    store.open();
+    let keys = BTreeSet::from([b"synced".to_vec()]);
+    assert_unreadable(&store, store.engine(), &keys, &|| "a tail".into());
+    // The log goes on.
+    store.put(b"behind", b"another value");
+    store.reopen(false);
+    assert_unreadable(&store, store.engine(), &keys, &|| "after a kill".into());
+    store.put(b"synced", b"new");
+    store.reopen(true);
+    store.check();
+}
+
+/// A segment with a corrupt value gets a hint, and is merged.
+#[test]
+fn corrupt_value_of_the_last_segment_stays_corrupt_in_a_hint_and_in_a_merge() {
+    let mut store = small();
+    let (path, place) = (path_of(&store.path(), 1), values(&store, 1).pop().unwrap().1);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[place.start + 3] ^= 8;
+    fs::write(&path, bytes).unwrap();
+    let keys = BTreeSet::from([b"last".to_vec()]);
+    store.open();
+    store.roll();
+    let sealed = store.engine().files.segments.sealed();
+    reading::write_hint(&sealed[0]).unwrap();
+    assert!(hint::path_of(&path).exists());
+    store.reopen(true);
+    assert_unreadable(&store, store.engine(), &keys, &|| "from the hint".into());
+    assert!(store.engine().files.merge_all(&|| false).unwrap());
+    assert!(!path.exists());
+    assert_unreadable(&store, store.engine(), &keys, &|| "merged".into());
+    store.reopen(true);
+    assert_unreadable(&store, store.engine(), &keys, &|| "merged, and read".into());
+    store.delete(b"last");
+    store.check();
+}
+
+/// The versions before wrote no checksum behind a value: a segment of theirs opens, and its corruption is refused.
+#[test]
+fn segment_without_checksums_of_its_values_opens_and_its_corruption_is_refused() {
+    let store = small();
+    let path = path_of(&store.path(), 1);
+    let values = values(&store, 1);
+    let sound = fs::read(&path).unwrap();
+    let old = without_sums(&sound);
+    assert_eq!(old.len(), sound.len() - 16 * values.len());
+    fs::write(&path, &old).unwrap();
+    assert_unreadable(&store, &try_open(&store.path()).unwrap(), &BTreeSet::new(), &|| "old".into());
+    let at = old.windows(7).position(|window| window == b"a value").unwrap();
+    let mut changed = old;
+    changed[at] ^= 1;
+    fs::write(&path, &changed).unwrap();
+    let text = try_open(&store.path()).map(drop).unwrap_err().to_string();
+    assert!(text.contains("0000000001.segment is damaged at byte"), "{text}");
+    assert!(fs::read(&path).unwrap() == changed);
+}
