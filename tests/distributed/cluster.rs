@@ -2,7 +2,7 @@
 
 use crate::support::{Client, PATIENCE, Server};
 use kvbench::engine::{DISTRIBUTED, Kind};
-use redis_protocol::resp2::types::Resp2Frame;
+use redis_protocol::resp2::types::{OwnedFrame, Resp2Frame};
 use std::{
     env,
     io::{Read, Write},
@@ -80,14 +80,28 @@ pub fn prefix(test: &str) -> String {
 
 /// What the placement driver says: a page of its interface.
 fn ask(path: &str) -> serde_json::Value {
-    let nodes = CLUSTER.nodes();
+    serde_json::from_str(&exchange("GET", path, "")).unwrap()
+}
+
+/// Sends a request to the placement driver's interface, and returns the body of the reply.
+fn exchange(method: &str, path: &str, body: &str) -> String {
+    let (nodes, length) = (CLUSTER.nodes(), body.len());
     let address = nodes.split(',').next().unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET /pd/api/v1/{path} HTTP/1.0\r\nHost: {address}\r\n\r\n").unwrap();
+    let head = format!("{method} /pd/api/v1/{path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {length}");
+    write!(stream, "{head}\r\n\r\n{body}").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    serde_json::from_str(body).unwrap()
+    answer.split_once("\r\n\r\n").unwrap().1.into()
+}
+
+/// Returns the addresses of the placement driver and the nodes of a TiKV cluster.
+pub fn machines() -> Vec<SocketAddr> {
+    let stores = ask("stores");
+    let stores = stores["stores"].as_array().unwrap().iter();
+    let stores = stores.map(|store| store["store"]["address"].as_str().unwrap().to_owned());
+    let pd = CLUSTER.nodes().split(',').map(String::from).collect::<Vec<_>>();
+    pd.into_iter().chain(stores).map(|address| address.parse().unwrap()).collect()
 }
 
 /// A connection to a node, if it runs.
@@ -134,16 +148,42 @@ pub fn a_leader(prefix: &str) -> String {
 
 /// The number, in `tools/cluster`, of the node that leads the range with `key`.
 fn leader(key: &str) -> String {
+    let store = &region(key)["leader"]["store_id"];
+    let store = ask(&format!("store/{store}"));
+    let address = store["store"]["address"].as_str().unwrap();
+    address.strip_prefix("127.0.0.1:2016").expect("a node of tools/cluster").to_owned()
+}
+
+/// Has two regions of a TiKV cluster of `tools/cluster` have the keys with `prefix`, and returns a key of each. `client`
+/// writes them.
+pub fn split(prefix: &str, client: &mut Client) -> [String; 2] {
+    // A region is divided in the middle of its keys, and needs more than 1,024 of them for that.
+    let keys: Vec<_> = (0..3000).map(|number| format!("{number:04}")).collect();
+    for some in keys.chunks(1000) {
+        let pairs = some.iter().flat_map(|key| [key.as_str(), "v"]);
+        let reply = client.call(&[&["MSET"][..], &pairs.collect::<Vec<_>>()].concat());
+        assert!(matches!(reply, OwnedFrame::SimpleString(_)), "{reply:?}");
+    }
+    let (begin, first, last) = (Instant::now(), &keys[0], &keys[keys.len() - 1]);
+    let id = |key: &str| region(&format!("{prefix}{key}"))["id"].as_u64().unwrap();
+    while id(first) == id(last) {
+        assert!(begin.elapsed() < PATIENCE, "the region is not divided");
+        let operator = serde_json::json!({"name": "split-region", "region_id": id(first), "policy": "scan"});
+        exchange("POST", "operators", &operator.to_string());
+        thread::sleep(Duration::from_millis(500));
+    }
+    [first.clone(), last.clone()]
+}
+
+/// Returns what the placement driver knows of the region with `key`.
+fn region(key: &str) -> serde_json::Value {
     // TiKV writes a key in groups of eight bytes, each with a byte behind it that tells how many count.
     let mut encoded = String::new();
     for group in key.as_bytes().chunks(8) {
         (0..8).for_each(|at| encoded += &format!("%{:02x}", group.get(at).copied().unwrap_or(0)));
         encoded += &format!("%{:02x}", 0xff - (8 - group.len()));
     }
-    let store = &ask(&format!("region/key/{encoded}"))["leader"]["store_id"];
-    let store = ask(&format!("store/{store}"));
-    let address = store["store"]["address"].as_str().unwrap();
-    address.strip_prefix("127.0.0.1:2016").expect("a node of tools/cluster").to_owned()
+    ask(&format!("region/key/{encoded}"))
 }
 
 /// `tools/cluster` of the cluster with these words.

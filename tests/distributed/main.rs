@@ -16,6 +16,10 @@ mod support;
 
 mod cluster;
 mod failover;
+#[cfg(feature = "tikv")]
+mod late;
+#[cfg(feature = "tikv")]
+mod proxy;
 mod servers;
 #[cfg(feature = "redis")]
 mod slots;
