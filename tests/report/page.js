@@ -64,7 +64,8 @@
     const box = document.documentElement;
     // What runs out of its own place, over its neighbour.
     const places = [...document.querySelectorAll(".matrix th, .matrix td, .chooser *, .plain th, .plain td")];
-    const cut = places.filter((one) => one.clientWidth > 0 && one.scrollWidth > one.clientWidth + 1 && one.tagName !== "PRE");
+    // A closed SELECT shows one option; its longest one may be wider, depending on the fonts.
+    const cut = places.filter((one) => one.clientWidth > 0 && one.scrollWidth > one.clientWidth + 1 && !["PRE", "SELECT"].includes(one.tagName));
     const words = cut.map((one) => one.textContent.trim()).join("|");
     window.parent.postMessage(`window ${window.innerWidth}, beyond ${box.scrollWidth - box.clientWidth}, cut ${words}`, "*");
     document.querySelectorAll("script").forEach((one) => one.remove());
