@@ -76,7 +76,7 @@ fuzz:
 	done
 
 # What an interpreter of Rust that checks every access can run. Needs a nightly compiler with miri and rust-src.
-MIRI := resp:: command::glob engine::batch engine::map engine::memory::steps
+MIRI := resp:: command::glob engine::batch engine::memory_table::hash engine::memory_table::concurrent_scan_tests
 
 miri:
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)-miri MIRIFLAGS=-Zmiri-disable-isolation \
