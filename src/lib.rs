@@ -57,7 +57,7 @@
 //!         self.outcome = (|| {
 //!             let mut value = txn.read(b"word", |value| value.unwrap_or_default().to_vec())?;
 //!             value.push(letter);
-//!             let value = txn.keep(&value);
+//!             let value = txn.copy_to_arena(&value);
 //!             txn.put(b"word", value)
 //!         })();
 //!     }
@@ -65,9 +65,9 @@
 //!         self.outcome = Ok(());
 //!     }
 //!     fn fail(&mut self, error: &Error) {
-//!         self.outcome = Err(Error::Refused(error.to_string()));
+//!         self.outcome = Err(Error::ReadOnly(error.to_string()));
 //!     }
-//!     fn weight(&self) -> usize {
+//!     fn bytes(&self) -> usize {
 //!         8
 //!     }
 //! }

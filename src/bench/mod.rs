@@ -17,7 +17,7 @@
 //! ```
 //! use kvbench::{
 //!     bench::{
-//!         data::{Data, live::Live},
+//!         data::{Data, key_ledger::KeyLedger},
 //!         result::{Operation, Workload},
 //!         run::{in_process::driver::Bench, process::Usage},
 //!     },
@@ -29,10 +29,10 @@
 //! let workload = Workload::of([(Operation::Get, 0.9), (Operation::Update, 0.1)], 5000);
 //!
 //! let data = Data::new(&workload)?;
-//! let live = Live::new(data.capacity());
-//! let bench = Bench::new(&*engine, &data, &live);
-//! bench.run(&[&workload.load()], Usage::default);
-//! for phase in bench.run(&[&workload], Usage::of_self) {
+//! let live = KeyLedger::new(data.capacity());
+//! let bench = InProcessBench::new(&*engine, &data, &live);
+//! bench.run(&[&workload.load()], ProcessUsage::default);
+//! for phase in bench.run(&[&workload], ProcessUsage::of_self) {
 //!     let measured = phase.measurement(&workload, 1);
 //!     assert!(measured.is_sound(), "{:?}", measured.first_fault);
 //!     assert_eq!(measured.operations, 5000);
