@@ -1,13 +1,13 @@
 //! kvbench: one Redis-protocol server in front of many embedded key-value engines, and one benchmark over the same
 //! engines.
 //!
-//! Most people want the program (see README.md). This crate is what it is made of, for those who embed an engine
-//! behind one interface, add an engine of their own, or measure one.
+//! Most users need only the program (see README.md). The crate is for programs that embed an engine behind one
+//! interface, add an engine of their own, or measure one.
 //!
 //! # Open an engine
 //!
-//! [`engine`] has the trait [`Engine`](engine::Engine), the list [`KINDS`](engine::KINDS) of those in this build, and
-//! what each of them promises:
+//! [`engine`] has the trait [`Engine`](engine::Engine), the list [`KINDS`](engine::KINDS) of the engines in this
+//! build, and the loss bounds of each engine:
 //!
 //! ```
 //! use kvbench::engine::{Batch, Fsync, Kind, Location, OpenOptions};
@@ -36,8 +36,8 @@
 //!
 //! # Embed the store
 //!
-//! [`store`] commits the writes of many threads together, with one sync for all that wait, and reads and writes
-//! within such a commit are atomic on every engine. What a thread wants done is a [`Work`](store::Work):
+//! [`store`] commits the writes of many threads together, with one sync for all waiting threads. The reads and
+//! writes of a commit are atomic on every engine. A thread's commit request is a [`Work`](store::Work):
 //!
 //! ```
 //! use kvbench::{
@@ -87,24 +87,24 @@
 //!
 //! # The modules
 //!
-//! In the order in which a request passes them; each uses only those below it. Those without a link are the
-//! program's own. They are public only because the program, its tests and its fuzz targets are crates of their own, and
-//! they change without notice.
+//! The modules are listed in the order in which a request passes through them; each module uses only modules below
+//! it. Modules without a link belong to the program. They are public only because the program, its tests and its
+//! fuzz targets are separate crates, and they change without notice.
 //!
-//! - `cli`: the command line, carried out.
-//! - `config`: what the user wants from a server, checked.
-//! - `server`: sockets, workers and connections; an orderly start and end.
-//! - `resp`: bytes to requests, replies to bytes.
+//! - `cli`: the command line and its subcommands.
+//! - `config`: the validated settings of a server.
+//! - `server`: sockets, workers and connections; an orderly start and shutdown.
+//! - `resp`: decoder of requests and encoder of replies.
 //! - `command`: the table of commands, and a small function for each.
-//! - [`store`]: which reads and writes run together, when they are synced, when writing stops.
-//! - [`engine`]: the storage engines behind one trait.
-//! - `bench` (feature `bench`): measures them, in process or through the server.
+//! - [`store`]: which reads and writes are executed together, when writes are synced, when the store becomes read-only.
+//! - [`engine`]: the storage engines, behind one trait.
+//! - `bench` (feature `bench`): benchmark of the engines, in process or through the server.
 //! - `torture` (feature `torture`, on Linux): crash tests of a server under load, and their results.
-//! - `top`: watches a server over the wire.
-//! - [`testing`]: what every engine must do, as tests.
+//! - `top`: monitor of a server, over its protocol.
+//! - [`testing`]: conformance tests that every engine must pass.
 //!
-//! For crates with an engine of their own are [`main`], [`engine`], [`testing`] and [`engine_tests!`]: see
-//! `docs/own-engine.md`. Before 1.0 a new minor version may change them.
+//! Crates with an engine of their own use [`main`], [`engine`], [`testing`] and [`engine_tests!`]: see
+//! `docs/own-engine.md`. Before 1.0, a new minor version may change these items.
 
 #[cfg(not(unix))]
 compile_error!("kvbench needs Unix: files that are replaced while they are open, and Unix sockets");

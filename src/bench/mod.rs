@@ -1,15 +1,16 @@
-//! Measuring: workloads over the engines, in process or over the wire, with results a sceptic can check.
+//! Benchmarks: workloads over the engines, in process or over the wire, with results that a sceptical reader
+//! can check.
 //!
-//! A pipeline; each stage uses only those below it:
+//! The modules form a pipeline; each stage uses only those below it:
 //!
-//! - [`compare`] and [`report`]: what it means. Two runs cell by cell; tables, charts, answers.
-//! - [`reproduce`]: experiments of others, done again, beside what they published.
-//! - [`calibrate`]: whether it can be believed. Every column of a result against a known truth.
-//! - [`run`]: doing it. Goes over the cells, a process of its own for each group of them, threads over an
-//!   engine or clients over a connection, and records what came of it.
-//! - [`plan`]: what the user wants, as cells.
-//! - [`data`]: what to write, and what to expect of a read.
-//! - [`result`]: the format of all that, its files and the figures in them.
+//! - [`compare`] and [`report`]: interpretation of results. Comparison of two runs cell by cell; tables, charts.
+//! - [`reproduce`]: published experiments, run again, with the published numbers beside the new ones.
+//! - [`calibrate`]: check of every metric of a result against an engine with known costs.
+//! - [`run`]: execution. One process for each group of cells, threads over an engine or clients over
+//!   connections, and records of the measurements.
+//! - [`plan`]: the cells that the user's options ask for.
+//! - [`data`]: pairs to write, and the values that a read may return.
+//! - [`result`]: format of all that: result files and the metrics in them.
 //!
 //! A benchmark drives any [`Engine`](crate::engine::Engine), and compares every value that it reads with what was
 //! written:
@@ -51,7 +52,7 @@ pub mod reproduce;
 pub mod result;
 pub mod run;
 
-/// The JSON schema of result files, published as `docs/result.schema.json`.
+/// Returns the JSON schema of result files, published as `docs/result.schema.json`.
 pub fn schema() -> String {
     let schema = schemars::schema_for!(result::Run);
     serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"

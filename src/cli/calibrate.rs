@@ -24,17 +24,17 @@ pub struct Calibrate {
 }
 
 impl Calibrate {
-    /// What to measure.
+    /// Returns the options of the calibration.
     pub fn options(&self) -> Options {
         Options { directory: self.dir.clone(), server_arguments }
     }
 
-    /// Where to keep what was found.
+    /// Returns the file in which the result is saved.
     pub fn output(&self) -> Option<PathBuf> {
         self.output.clone().or_else(calibrated::place)
     }
 
-    /// The page of documentation.
+    /// Returns the file to which the page of documentation is written.
     pub fn markdown(&self) -> Option<&Path> {
         self.markdown.as_deref()
     }

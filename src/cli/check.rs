@@ -1,4 +1,4 @@
-//! `kvbench check` and `kvbench repair`: whether data are sound, and what to do where they are not.
+//! `kvbench check` and `kvbench repair`: detection of corruption, and repair of append-only files.
 
 use crate::{
     cli::report_error,
@@ -17,19 +17,19 @@ use std::{
 use tempfile::{Builder, TempDir};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What a check came to.
+/// Result of a check.
 #[derive(Debug)]
 pub enum Verdict {
-    /// Nothing is wrong.
+    /// The data are not corrupted.
     Sound(String),
-    /// Something is.
+    /// The data are corrupted.
     Damaged(String),
-    /// Nobody knows.
+    /// The data could not be checked.
     Unknown(String),
 }
 
 impl Verdict {
-    /// What the program exits with.
+    /// Returns the exit code of the program.
     pub fn code(&self) -> u8 {
         match self {
             Self::Sound(_) => 0,
@@ -38,7 +38,7 @@ impl Verdict {
         }
     }
 
-    /// What to tell.
+    /// Returns the text for the user.
     pub fn text(&self) -> &str {
         match self {
             Self::Sound(text) | Self::Damaged(text) | Self::Unknown(text) => text,
@@ -57,7 +57,7 @@ impl Verdict {
     }
 }
 
-/// Checks the data at `path`, and changes nothing of them.
+/// Checks the data at `path` without changing them.
 pub fn check(path: &Path) -> Verdict {
     let unknown = |error| Verdict::Unknown(format!("cannot be checked: {}", report_error::line(&error)));
     let named = |text| format!("{}: {text}", path.display());
@@ -82,9 +82,9 @@ fn owner(path: &Path) -> anyhow::Result<&'static Kind> {
     kind.context("it does not hold data of a store of this build (see `kvbench stores`)")
 }
 
-/// Checks the copy in this process, which may not survive it.
+/// Checks a copy of the data in this process, which may crash.
 pub fn check_here(store: &str, copy: &Path) -> Verdict {
-    // The copy goes with the process that waits for this one.
+    // The parent process removes the copy, so this process must end with it.
     #[cfg(target_os = "linux")]
     let _best_effort = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
     match Kind::find(store).map(|kind| &kind.check) {
@@ -93,7 +93,7 @@ pub fn check_here(store: &str, copy: &Path) -> Verdict {
     }
 }
 
-/// Lets another process check a copy: an engine that meets damage may crash.
+/// Checks a copy in a child process, since an engine may crash on corrupted data.
 fn check_a_copy(kind: &Kind, path: &Path) -> anyhow::Result<Verdict> {
     let copy = scratch()?;
     let data = copy.path().join("data");
@@ -110,7 +110,7 @@ fn check_a_copy(kind: &Kind, path: &Path) -> anyhow::Result<Verdict> {
 
 fn verdict_of(output: &Output, kind: &Kind, copy: &Path, path: &Path) -> Verdict {
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    // The user knows nothing of the copy.
+    // The user knows only the path of the original data.
     let text = text.replace(&*copy.to_string_lossy(), &path.to_string_lossy());
     match output.status.code() {
         Some(0) => Verdict::Sound(text),
@@ -123,8 +123,8 @@ fn verdict_of(output: &Output, kind: &Kind, copy: &Path, path: &Path) -> Verdict
     }
 }
 
-/// Creates a directory for the copy that no other user may enter, because the copy has the data's secrets. It is
-/// removed when it is dropped, and at SIGINT and SIGTERM.
+/// Creates a directory for the copy that no other user may enter, because the copy contains the same secrets as
+/// the data. The directory is removed on drop, and at SIGINT and SIGTERM.
 fn scratch() -> anyhow::Result<TempDir> {
     let place = scratch_place();
     let mut options = Builder::new();
@@ -136,13 +136,14 @@ fn scratch() -> anyhow::Result<TempDir> {
     Ok(scratch)
 }
 
-/// Returns TMPDIR, or else a directory that is on a disk: /tmp may be in memory, and the data larger than that.
+/// Returns TMPDIR, or else a directory on a disk, since /tmp may be in memory and the data larger than that.
 fn scratch_place() -> PathBuf {
     let on_disk = || Some(PathBuf::from("/var/tmp")).filter(|path| path.is_dir());
     env::var_os("TMPDIR").map(PathBuf::from).or_else(on_disk).unwrap_or_else(env::temp_dir)
 }
 
-/// Lets a thread remove the directory and end the process at SIGINT and SIGTERM, as a shell expects it.
+/// Starts a thread that, at SIGINT and SIGTERM, removes the directory and ends the process with the exit code that
+/// a shell expects.
 fn remove_at_signals(scratch: PathBuf) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let caught = |kind| {
@@ -166,8 +167,8 @@ fn remove_at_signals(scratch: PathBuf) -> io::Result<()> {
     thread::Builder::new().name("signals".into()).spawn(remove).map(drop)
 }
 
-/// Copies a file or a directory, while no server has it open. The outer error is of the data, the inner of the
-/// copy.
+/// Copies a file or a directory while no server has it open. The outer error is one of reading the data, the inner
+/// one of writing the copy.
 fn copy_all(from: &Path, to: &Path) -> anyhow::Result<io::Result<()>> {
     if !from.is_dir() {
         let file = File::open(from).with_context(|| format!("cannot open {}", from.display()))?;
@@ -198,7 +199,7 @@ fn refuse_locked(file: &File, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// RocksDB's kind of lock, of which the other kind knows nothing.
+/// Returns `true` if another process holds a record lock (fcntl), which RocksDB uses; flock does not detect it.
 #[cfg(target_os = "linux")]
 fn has_record_lock(file: &File) -> bool {
     use nix::fcntl::{FcntlArg, fcntl};
@@ -217,11 +218,11 @@ fn has_record_lock(_: &File) -> bool {
     false
 }
 
-/// Makes a damaged append-only file one that opens. Returns what to tell.
+/// Cuts the corrupted parts out of an append-only file, so that it opens. Returns the report for the user.
 pub fn repair(path: &Path) -> anyhow::Result<String> {
     let kind = owner(path).with_context(|| format!("cannot repair {}", path.display()))?;
     let shown = path.display();
-    // A log is a file; what is in a directory are several, and none means anything without the others.
+    // An append-only file is one file; a directory holds several files that depend on each other.
     if !matches!(kind.check, Check::InPlace(_)) || path.is_dir() {
         bail!("{shown} holds data of {}, which kvbench cannot repair; restore a backup", kind.info.name);
     }

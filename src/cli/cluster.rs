@@ -1,4 +1,4 @@
-//! The flags of `serve` about a cluster that holds the data.
+//! Flags of `serve` on a cluster that holds the data.
 
 use crate::engine::{ClusterAccess, Family, Location};
 use clap::Args;
@@ -54,7 +54,7 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Returns where the data are if that is a cluster. Flags of another kind of cluster do not count.
+    /// Returns the location of the data if it is a cluster. Flags for another kind of cluster are ignored.
     pub fn location(&self, family: Family, has_path: bool) -> Option<Location> {
         #[cfg(feature = "tikv")]
         let pd = self.pd.clone();

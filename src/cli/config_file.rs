@@ -1,10 +1,11 @@
-//! `--config FILE`: the flags of `serve` as lines of a file, `name value`, which come before those of the command line.
+//! Configuration file of `--config FILE`: flags of `serve` as lines `name value`, which the command line
+//! overrides.
 
 use super::serve::Serve;
 use clap::{Args, Command, error::ErrorKind};
 use std::{ffi::OsString, fs, io, path::PathBuf};
 
-/// Why a file cannot be used. Each text names the file, and the line.
+/// Error in a configuration file. Each message names the file, and the line if there is one.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
@@ -14,7 +15,8 @@ pub enum Error {
     Line { path: PathBuf, line: usize, reason: String },
 }
 
-/// The words of a command line, those of the file that it names put before its own flags, so that these win.
+/// Returns the arguments of a command line with the flags of its `--config` file inserted before its own flags,
+/// which override them.
 pub fn expand(mut words: Vec<OsString>) -> Result<Vec<OsString>, Error> {
     let Some(path) = named(&words) else { return Ok(words) };
     let text = fs::read_to_string(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
@@ -28,7 +30,7 @@ pub fn expand(mut words: Vec<OsString>) -> Result<Vec<OsString>, Error> {
     Ok(words)
 }
 
-/// What follows `--config`, when it is `serve` that is asked for.
+/// Returns the file that `--config` names, if the subcommand is `serve`.
 fn named(words: &[OsString]) -> Option<PathBuf> {
     let first = words.get(1)?;
     if first != "serve" && !first.to_string_lossy().starts_with('-') {
@@ -43,7 +45,7 @@ fn named(words: &[OsString]) -> Option<PathBuf> {
     })
 }
 
-/// The flag of a line, `None` for an empty one or a remark.
+/// Returns the flag of a line, or `None` if the line is empty or a comment.
 fn flag(line: &str) -> Result<Option<String>, String> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
@@ -61,7 +63,7 @@ fn flag(line: &str) -> Result<Option<String>, String> {
     match Serve::augment_args(Command::new("kvbench")).try_get_matches_from(["kvbench", &flag]) {
         Ok(_) => Ok(Some(flag)),
         Err(error) => match error.kind() {
-            // What other flags a flag needs is seen when all are there.
+            // Flags that need or exclude each other are checked when all flags are read.
             ErrorKind::MissingRequiredArgument | ErrorKind::ArgumentConflict => Ok(Some(flag)),
             ErrorKind::UnknownArgument => Err(format!("there is no flag --{name}; see kvbench serve --help")),
             _ => {
@@ -73,7 +75,7 @@ fn flag(line: &str) -> Result<Option<String>, String> {
     }
 }
 
-/// A value with spaces may stand between double quotes.
+/// Removes the double quotes that may enclose a value with spaces.
 fn unquoted(value: &str) -> &str {
     value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value)
 }

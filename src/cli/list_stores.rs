@@ -1,4 +1,4 @@
-//! `kvbench stores`: what the engines of this build are and promise, and what of it was proved.
+//! `kvbench stores`: properties and loss bounds of the engines of this build, and the crash tests behind them.
 
 use crate::{
     engine::{DISTRIBUTED, Fsync, Info, kinds, storage_format},
@@ -6,7 +6,7 @@ use crate::{
 };
 use std::fmt::{self, Write};
 
-/// The list, as text for a terminal.
+/// Returns the list as text for a terminal.
 pub fn list_text() -> String {
     let mut text = String::new();
     let proved = Results::published();
@@ -17,7 +17,7 @@ pub fn list_text() -> String {
     text
 }
 
-/// The list as a Markdown table, for the README.
+/// Returns the list as a Markdown table, for the README.
 pub fn markdown() -> String {
     let mut text = String::from(
         "| `--store` | | ordered | `:memory:` | `--fsync` | a killed process loses | a power cut loses |\n\
@@ -72,7 +72,7 @@ fn count(info: &Info) -> &'static str {
     if info.constant_count { "known" } else { "scans every key" }
 }
 
-/// How often the losses of a policy were tried.
+/// Returns the numbers of crash-test rounds behind the loss bounds of an fsync policy.
 fn proof(info: &Info, fsync: Fsync, proved: &Results) -> String {
     let tried = |mode, strikes| match proved.rounds(info.name, storage_format(info), fsync.as_str(), mode) {
         0 => format!("no {strikes} tested"),

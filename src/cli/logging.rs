@@ -1,20 +1,20 @@
-//! The program's own log, on standard error: lines for people, or a JSON object a line for tools.
+//! Log of the program on standard error: plain lines, or one JSON object per line.
 
 use env_logger::Builder;
 use log::{LevelFilter, Record};
 use serde::Serialize;
 use std::{io::Write, time::SystemTime};
 
-/// How a line looks.
+/// Format of the log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
+    /// Plain text.
     Plain,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// A line for tools.
+/// Log line in JSON.
 #[derive(Serialize)]
 struct Line<'a> {
     time: String,
@@ -38,12 +38,12 @@ fn json(record: &Record<'_>) -> Option<String> {
     serde_json::to_string(&line).ok()
 }
 
-/// Begins to log. The level may be changed later by [`log::set_max_level`]. Of the engines' libraries, their troubles
-/// alone are told, unless more is asked for at the start.
+/// Starts logging. [`log::set_max_level`] can change the level later. At level `info`, libraries of engines log
+/// warnings and errors only.
 pub fn begin(level: LevelFilter, format: Format) {
     let theirs = if level == LevelFilter::Info { LevelFilter::Warn } else { level };
     let mut builder = Builder::new();
-    // What is let through is decided before, by the level of the moment.
+    // Lines are filtered before, by the current maximum level.
     builder.filter_level(LevelFilter::Trace);
     for library in ["canopydb", "fjall", "libmdbx", "lsm_tree", "tikv_client"] {
         builder.filter_module(library, theirs);

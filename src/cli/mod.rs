@@ -1,4 +1,4 @@
-//! The command line: the only place that knows flag names.
+//! Command line; only this module knows the names of flags.
 
 #[cfg(feature = "bench")]
 mod bench;
@@ -59,7 +59,7 @@ const FEATURES: &[(&str, bool, &[&str])] = &[
     ("torture", cfg!(feature = "torture"), &["torture"]),
 ];
 
-// A paragraph is one line: clap breaks it where the terminal ends.
+// A paragraph is one line: clap wraps it at the width of the terminal.
 #[cfg(feature = "bench")]
 const COMPARE_HELP: &str = "\
 Exit code: 0; 1 when --fail-above is exceeded; 2 when a run cannot be read, or when it cannot be told whether \
@@ -172,13 +172,13 @@ pub enum Command {
     Compare(Compare),
 }
 
-/// Why a command line cannot be read.
+/// Error in reading the command line.
 #[derive(Debug, Error)]
 pub enum CliError {
-    /// The file that `--config` names.
+    /// Error in the file that `--config` names.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A subcommand of a feature that this build lacks.
+    /// Subcommand of a feature that this build lacks.
     #[error("this build has no `kvbench {command}`: build it with --features {feature}")]
     NotBuilt {
         /// The subcommand.
@@ -208,7 +208,7 @@ pub struct Top {
 
 #[cfg(feature = "top")]
 impl Top {
-    /// What to watch, and how.
+    /// Returns the options of `kvbench top`.
     pub fn options(self) -> crate::top::Options {
         crate::top::Options {
             server: self.server,
@@ -233,7 +233,7 @@ pub struct Report {
 
 #[cfg(feature = "bench")]
 impl Report {
-    /// Directory for the report.
+    /// Returns the directory for the report.
     pub fn output(&self) -> PathBuf {
         match (&self.output, self.inputs.as_slice()) {
             (Some(output), _) => output.clone(),
@@ -260,8 +260,8 @@ pub struct Compare {
 }
 
 impl Cli {
-    /// Reads the command line of this process, and the file that it may name. Ends the process after `--help`, and after
-    /// an argument that clap refuses.
+    /// Reads the command line of this process, and the file that `--config` names. Ends the process after
+    /// `--help`, and after an argument that clap rejects.
     ///
     /// # Errors
     ///
@@ -278,7 +278,7 @@ impl Cli {
     }
 }
 
-/// Shell completions: the script for one shell.
+/// Returns the completion script for a shell.
 #[cfg(feature = "manual")]
 pub fn completions(shell: clap_complete::Shell) -> String {
     let mut script = Vec::new();
@@ -286,7 +286,7 @@ pub fn completions(shell: clap_complete::Shell) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// The manual page, as roff.
+/// Returns the manual page as roff.
 #[cfg(feature = "manual")]
 pub fn man() -> std::io::Result<String> {
     use std::io::Write;
@@ -294,7 +294,7 @@ pub fn man() -> std::io::Result<String> {
     let mut page = Vec::new();
     let man = clap_mangen::Man::new(Cli::command());
     man.render(&mut page)?;
-    // The page of the program names its subcommands; what their flags are stands below.
+    // The main page names the subcommands; their flags follow.
     for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
         let name = format!("kvbench {}", command.get_name());
         let man = clap_mangen::Man::new(command.clone().bin_name(name.clone()));

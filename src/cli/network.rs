@@ -1,4 +1,4 @@
-//! The flags of `serve` about sockets, and who may use them.
+//! Flags of `serve` on sockets and on access to them.
 
 use super::value_parsers::YesNo;
 use crate::{
@@ -113,7 +113,7 @@ fn seconds() -> impl TypedValueParser<Value = u64> {
     clap::value_parser!(u64).range(0..=31_536_000)
 }
 
-/// Redis' smallest, and what positions of 32 bits can tell apart.
+/// Parses `--client-query-buffer-limit`: from Redis' minimum up to what a 32-bit position can address.
 fn query_limit(text: &str) -> Result<ByteSize, String> {
     let size: ByteSize = text.parse()?;
     match (1 << 20..1 << 32).contains(&size.as_u64()) {
@@ -147,7 +147,7 @@ fn bytes(size: ByteSize) -> usize {
 }
 
 impl Network {
-    /// The typed options, and the commands that are disabled.
+    /// Returns the typed options, and the disabled commands.
     pub(super) fn config(self) -> (config::Network, Vec<&'static str>) {
         let tls = self.tls();
         let network = config::Network {

@@ -1,8 +1,9 @@
-//! Telling systemd that the server is ready (`Type=notify`, sd_notify(3)).
+//! Notification of systemd that the server is ready (`Type=notify`, sd_notify(3)).
 
 use std::{env, os::unix::net::UnixDatagram};
 
-/// Says so to whoever asked by NOTIFY_SOCKET. A service manager that does not hear it stops the service by itself.
+/// Sends READY=1 to the socket that the environment variable NOTIFY_SOCKET names. Errors are only logged: a
+/// service manager that receives nothing stops the service itself.
 pub fn ready() {
     let Some(path) = env::var_os("NOTIFY_SOCKET") else { return };
     if let Err(error) = tell(&path.to_string_lossy(), b"READY=1\n") {
@@ -13,7 +14,7 @@ pub fn ready() {
 fn tell(path: &str, state: &[u8]) -> std::io::Result<()> {
     let socket = UnixDatagram::unbound()?;
     match path.strip_prefix('@') {
-        // A name that is no file.
+        // Name in the abstract namespace, not a file.
         #[cfg(target_os = "linux")]
         Some(name) => {
             use std::os::{linux::net::SocketAddrExt, unix::net::SocketAddr};

@@ -1,15 +1,15 @@
-//! How the program tells that it failed.
+//! Report of a failure of the program.
 
 use std::process::ExitCode;
 
-/// Tells an error, and returns the code to exit with.
+/// Prints an error to standard error, and returns the exit code.
 pub fn report_error(error: &anyhow::Error, code: u8) -> ExitCode {
     eprintln!("kvbench: {}", line(error));
     ExitCode::from(code)
 }
 
-/// The error and its causes in one line. Most of ours tell their cause already, in the place where it
-/// reads best.
+/// Returns the error and its causes in one line. A cause is left out if the text already contains it, as most
+/// messages of kvbench do.
 pub fn line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain().map(ToString::to_string) {

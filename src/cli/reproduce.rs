@@ -14,7 +14,7 @@ Examples:
   kvbench reproduce ycsb --keys 1000000 --rates 1000,2000,4000 --memory-limit 512MiB
 To continue a run that was stopped, repeat the command with --resume. For a complete run this prints the tables again.";
 
-/// Cache of redb's experiment, in bytes; the others have the default.
+/// Cache size of redb's experiment in bytes; the other experiments use the default.
 const REDBS_CACHE: u64 = 4 << 30;
 
 /// Options of `kvbench reproduce`.
@@ -100,12 +100,12 @@ impl From<PublicationWord> for Publication {
 }
 
 impl Reproduce {
-    /// Whether nothing is to be measured.
+    /// Returns `true` with `--dry-run`.
     pub fn is_dry(&self) -> bool {
         self.dry_run
     }
 
-    /// The options of the run.
+    /// Returns the options of the run.
     pub fn options(self) -> Options {
         let publication = Publication::from(self.publication);
         let cache = match publication {

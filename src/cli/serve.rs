@@ -100,7 +100,7 @@ enum LogFormat {
 }
 
 impl Serve {
-    /// How to log.
+    /// Returns the log format.
     pub fn log_format(&self) -> logging::Format {
         match self.log_format {
             LogFormat::Plain => logging::Format::Plain,
@@ -108,7 +108,7 @@ impl Serve {
         }
     }
 
-    /// What to log.
+    /// Returns the log level.
     pub fn log_level(&self) -> log::LevelFilter {
         match self.log_level {
             LogLevel::Error => log::LevelFilter::Error,
@@ -119,7 +119,7 @@ impl Serve {
         }
     }
 
-    /// Where the data are.
+    /// Returns the location of the data.
     fn location(&self) -> Location {
         #[cfg(any(feature = "tikv", feature = "redis"))]
         if let Some(location) = self.cluster.location(self.store.info.family, self.path.is_some()) {
@@ -132,7 +132,7 @@ impl Serve {
         }
     }
 
-    /// The server's options, with what depends on others or on the machine filled in.
+    /// Returns the options of the server. Defaults that depend on other flags or on the machine are filled in.
     pub fn config(self) -> Config {
         let location = self.location();
         let (network, disabled_commands) = self.network.config();

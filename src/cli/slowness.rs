@@ -1,4 +1,4 @@
-//! Flags about what is remembered of slow commands.
+//! Flags on the recording of slow commands.
 
 use crate::config;
 use clap::Args;

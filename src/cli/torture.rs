@@ -111,12 +111,12 @@ enum PromiseWord {
 }
 
 impl Torture {
-    /// The result file to print in place of a torture.
+    /// Returns the result file to print instead of running crash tests.
     pub fn table(&self) -> Option<&Path> {
         self.table.as_deref()
     }
 
-    /// The options of the run.
+    /// Returns the options of the run.
     pub fn options(self) -> anyhow::Result<Options> {
         let subjects = match self.program.split_first() {
             Some((program, arguments)) => vec![self.foreign(program, arguments)],
@@ -127,7 +127,7 @@ impl Torture {
             modes: self.mode.iter().map(|mode| mode.mode()).collect(),
             rounds: self.rounds,
             time: self.seconds.map(Duration::from_secs),
-            // Short, to be typed again.
+            // The default is short, so that it can be retyped.
             seed: self.seed.unwrap_or_else(|| RandomState::new().hash_one(()) % 1_000_000_000),
             clients: self.clients,
             cuts: self.cut.iter().map(|cut| cut.cut()).collect(),
@@ -136,7 +136,7 @@ impl Torture {
         })
     }
 
-    /// The flags that a round is played again with, besides those of the subject.
+    /// Returns the command that repeats a round, without the flags of the subject, mode and seed.
     fn again(&self) -> String {
         let cuts: Vec<_> = self.cut.iter().filter_map(ValueEnum::to_possible_value).collect();
         let cuts: Vec<_> = cuts.iter().map(|cut| cut.get_name()).collect();
@@ -196,7 +196,8 @@ impl Torture {
     }
 }
 
-/// Serves a store. With a small cache RocksDB flushes and compacts, and sled writes pages.
+/// Returns the arguments that serve a store. The small cache makes RocksDB flush and compact, and sled write
+/// pages.
 fn server_arguments(store: &str, fsync: Fsync) -> Vec<String> {
     let words = ["serve", "--store", store, "--path", "{dir}/data", "--fsync", fsync.as_str()];
     let more = ["--cache-size", "8MiB", "--port", "{port}", "--log-level", "warn"];

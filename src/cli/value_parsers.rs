@@ -1,4 +1,4 @@
-//! Words that several commands share, to values.
+//! Value parsers of flags that several commands share.
 
 use crate::engine::{DISTRIBUTED, FAULTY, Fsync, Kind, kinds};
 use clap::{
@@ -8,7 +8,7 @@ use clap::{
 
 pub(super) fn kind_parser() -> impl TypedValueParser<Value = &'static Kind> {
     let listed = kinds().chain(DISTRIBUTED).chain(FAULTY).map(|kind| PossibleValue::new(kind.info.name));
-    // Served for `kvbench calibrate` only.
+    // Only `kvbench calibrate` serves this engine.
     let hidden = synthetic("calibration").map(|kind| PossibleValue::new(kind.info.name).hide(true));
     PossibleValuesParser::new(listed.chain(hidden)).try_map(|name| {
         let kind = Kind::find(&name).or_else(|| synthetic(&name));

@@ -1,6 +1,7 @@
-//! Numbers of bytes as Redis' settings have them.
+//! Parser of sizes in bytes, as Redis' settings have them.
 
-/// A number of bytes: `100`, `1k` (1000), `1kb` (1024) and so on. No digit is 0, as in Redis.
+/// Parses a number of bytes: `100`, `1k` (1000), `1kb` (1024) and so on. Text without a digit is 0, as in
+/// Redis.
 pub(super) fn memory(text: &[u8]) -> Option<i64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, unit) = text.split_at(digits);
@@ -20,8 +21,8 @@ pub(super) fn memory(text: &[u8]) -> Option<i64> {
     str::from_utf8(number).ok()?.parse::<i64>().ok()?.checked_mul(factor)
 }
 
-/// Classes of clients, each with a hard limit, a soft one and its seconds. Returns the hard limit of normal clients, if
-/// that is to change: there are no others.
+/// Parses `client-output-buffer-limit`: classes of clients, each with a hard limit, a soft limit and seconds.
+/// Returns the new hard limit of normal clients, the only class here; `None` if it does not change.
 pub(super) fn buffer_limit(text: &[u8]) -> Result<Option<i64>, &'static str> {
     let words: Vec<&[u8]> = text.split(|byte| *byte == b' ').collect();
     let words: &[&[u8]] = if text.is_empty() { &[] } else { &words };
@@ -48,7 +49,7 @@ pub(super) fn buffer_limit(text: &[u8]) -> Result<Option<i64>, &'static str> {
     Ok(normal)
 }
 
-/// Whether it is a number that is not negative, as `strtoll` reads it.
+/// Returns `true` if `word` is a number that is not negative, as `strtoll` reads it.
 fn is_count(word: &[u8]) -> bool {
     let digits = word.strip_prefix(b"+").unwrap_or(word);
     digits.iter().all(u8::is_ascii_digit) && (word.is_empty() || !digits.is_empty())

@@ -1,29 +1,30 @@
-//! Why a command has no result, in Redis' words.
+//! Errors of commands.
 
 use crate::{resp::Reply, store};
 
-/// Why a command has no result: the text of its error reply.
+/// Error of a command; the text is that of the error reply.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// In Redis' words, code first.
+    /// Fixed text of the error reply, starting with the error code.
     #[error("{0}")]
     Text(&'static str),
-    /// The same, made for the occasion.
+    /// Text of the error reply, composed for the request; starts with the error code.
     #[error("{}", String::from_utf8_lossy(.0))]
     Words(Vec<u8>),
-    /// From below.
+    /// Error of the store.
     #[error(transparent)]
     Store(#[from] store::Error),
 }
 
 impl Error {
-    /// A time to live that is none, in Redis' words.
+    /// Returns Redis' error for an invalid expiration time.
     pub(super) fn expire_time(command: &[u8]) -> Self {
         let name = command.to_ascii_lowercase();
         Self::Words([b"ERR invalid expire time in '", &name[..], b"' command"].concat())
     }
 
-    /// Whether it is no reply, but says to do the same where nobody waits: see [`store::Error::Long`].
+    /// Returns `true` if the error is not a reply, but means that the command must be executed off the worker:
+    /// see [`store::Error::Long`].
     pub fn is_long(&self) -> bool {
         matches!(self, Self::Store(store::Error::Long))
     }
@@ -37,7 +38,7 @@ impl Error {
     }
 }
 
-/// Lets `run` write a reply; on an error, that stands in its place.
+/// Calls `run`, which writes a reply; on an error, replaces what `run` has written with the error reply.
 pub fn answer(reply: &mut Reply, run: impl FnOnce(&mut Reply) -> Result<(), Error>) {
     let start = reply.len();
     if let Err(error) = run(reply) {

@@ -1,24 +1,24 @@
-//! Numbers with decimals as Redis adds them: the x86 processor's extended precision, C's `long double`.
+//! Decimal numbers in the extended precision of x86, C's `long double`, with which Redis computes INCRBYFLOAT.
 //!
-//! Redis on other processors counts with more or fewer digits; its clients mostly see what it does on this one.
-//! Text is read as `strtold` reads it, and written as by `%.17Lf`, without zeros at the end.
+//! On other processors Redis computes with more or fewer digits; most Redis clients see the results of x86.
+//! Text is parsed as by `strtold`, and written as by `%.17Lf` without trailing zeros.
 
 use std::{
     cmp::Ordering,
     fmt::{self, Write},
 };
 
-/// Longest text that Redis takes for a number.
+/// Maximum length of a number in Redis, in bytes.
 const MAX_TEXT: usize = 5 * 1024 - 1;
 
-/// The least exponent of the lowest bit, that of the smallest numbers.
+/// Minimum exponent of the lowest mantissa bit: that of the smallest numbers.
 const MIN_EXPONENT: i32 = -16_445;
 
-/// The largest exponent of the lowest bit.
+/// Maximum exponent of the lowest mantissa bit.
 const MAX_EXPONENT: i32 = 16_320;
 
-/// `mantissa * 2^exponent`, or infinite. A mantissa has 64 bits, the highest of which is set but in the smallest
-/// numbers.
+/// Number `mantissa * 2^exponent`, or infinity. The highest of the 64 mantissa bits is set, except in the
+/// smallest numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extended {
     negative: bool,
@@ -35,7 +35,7 @@ impl Extended {
         Self { negative, infinite: true, ..Self::ZERO }
     }
 
-    /// The number that is all of `text`, if that is one; no NaN, and nothing too large or too small.
+    /// Parses a number; `None` if `text` is not entirely a number, or is NaN, too large or too small.
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
         if text.len() > MAX_TEXT {
             return None;
@@ -56,14 +56,14 @@ impl Extended {
         (!number.infinite).then_some(number)
     }
 
-    /// The sum; `None` where it is infinite or none.
+    /// Returns the sum; `None` if it is infinite or undefined.
     pub(super) fn add(self, other: Self) -> Option<Self> {
         if self.infinite || other.infinite {
             return None;
         }
         let low = self.exponent.min(other.exponent);
         let [a, b] = [self, other].map(|number| {
-            // An exponent is above -16,446 and below 16,321.
+            // Exponents are between -16,446 and 16,321.
             Natural::from(number.mantissa).shifted((number.exponent - low) as u32)
         });
         let (negative, sum) = match (self.negative == other.negative, a.cmp(&b)) {
@@ -76,12 +76,13 @@ impl Extended {
         (!sum.infinite).then_some(Self { negative, ..sum })
     }
 
-    /// The nearest to `natural * 2^exponent`, or to a little more; of two, the even one.
+    /// Returns the number nearest to `natural * 2^exponent`, or to a slightly larger number if `more`; of two
+    /// equally near numbers, the one with an even mantissa.
     fn round(natural: &Natural, more: bool, exponent: i32) -> Self {
         let surplus = natural.bits() as i32 - 64;
         let cut = surplus.max(MIN_EXPONENT - exponent);
         if cut <= 0 {
-            // Exact, unless there is more of it, which callers leave below the last of 64 bits.
+            // Exact, unless `more` is set; callers ensure that the surplus is below the last of 64 bits.
             let mantissa = natural.shifted(cut.unsigned_abs()).low();
             return Self { mantissa, exponent: exponent + cut, ..Self::ZERO }.normal();
         }
@@ -105,7 +106,7 @@ impl Extended {
     }
 }
 
-/// `%.17Lf` without zeros at the end; a zero has no sign.
+/// Writes the number as `%.17Lf` without trailing zeros; zero has no sign.
 impl fmt::Display for Extended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scaled = Natural::from(self.mantissa).times(10u64.pow(17));
@@ -123,16 +124,16 @@ impl fmt::Display for Extended {
     }
 }
 
-/// Digits before and after a point, and an exponent.
+/// Parsed digits and exponent of a number.
 struct Digits {
     digits: Vec<u8>,
-    /// How many of them are behind the point.
+    /// Number of digits after the point.
     behind: usize,
     exponent: i32,
 }
 
 impl Digits {
-    /// All of `text`, to this base, where `mark` stands before an exponent.
+    /// Parses all of `text` as a number of the given base, with the letter `mark` before an exponent.
     fn parse(text: &[u8], base: u32, mark: u8) -> Option<Self> {
         let (mut digits, mut point, mut at) = (Vec::new(), None, 0);
         while let Some(&byte) = text.get(at) {
@@ -174,7 +175,7 @@ impl Digits {
         if natural.bits() == 0 {
             return Some(Extended::ZERO);
         }
-        // Beyond these even the longest text is too large or too small.
+        // Outside this range, even the longest text is too large or too small.
         if !(-15_000..=10_000).contains(&power) {
             return (power > 0).then_some(Extended::infinity(false));
         }
@@ -182,7 +183,7 @@ impl Digits {
             Extended::round(&natural.times_power_of_ten(power.unsigned_abs()), false, 0)
         } else {
             let divisor = Natural::from(1).times_power_of_ten(power.unsigned_abs());
-            // A quotient of 66 bits or more: what is cut off below its last bit is `more`.
+            // The quotient has at least 66 bits; `more` is `true` if the division left a remainder.
             let shift = (divisor.bits() + 66).saturating_sub(natural.bits());
             let (quotient, more) = natural.shifted(shift).divided_by(&divisor);
             Extended::round(&quotient, more, -(shift as i32))
@@ -191,7 +192,7 @@ impl Digits {
     }
 }
 
-/// A sign and digits. However many there are, it is no more than a million.
+/// Parses a sign and digits. The result is limited to a million.
 fn parse_exponent(text: &[u8]) -> Option<i32> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -205,7 +206,7 @@ fn parse_exponent(text: &[u8]) -> Option<i32> {
     Some(if negative { -value } else { value })
 }
 
-/// A whole number of any size: limbs of 32 bits, lowest first, the highest not 0.
+/// Natural number of any size: limbs of 32 bits, the lowest first; the highest is not 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Natural(Vec<u32>);
 
@@ -231,7 +232,7 @@ impl Natural {
         self.0.last().map_or(0, |last| 32 * self.0.len() as u32 - last.leading_zeros())
     }
 
-    /// The lowest 64 bits.
+    /// Returns the lowest 64 bits.
     fn low(&self) -> u64 {
         u64::from(self.limb(0)) | u64::from(self.limb(1)) << 32
     }
@@ -251,7 +252,7 @@ impl Natural {
         Self(limbs.collect()).trimmed()
     }
 
-    /// `other` is no larger.
+    /// Returns `self - other`; `other` must not be larger than `self`.
     fn minus(&self, other: &Self) -> Self {
         let mut borrow = 0;
         let limbs = (0..self.0.len()).map(|index| {
@@ -289,14 +290,16 @@ impl Natural {
         Self(limbs).trimmed().times(1 << (by % 32))
     }
 
-    /// The 64 bits above the lowest `by`, the highest of those, and whether any other of them is set.
+    /// Returns the 64 bits above the lowest `by` bits, the highest of the latter, and `true` if any other of
+    /// the latter is set.
     fn cut(&self, by: u32) -> (u64, bool, bool) {
         let bit = |index: u32| self.limb((index / 32) as usize) >> (index % 32) & 1 == 1;
         let kept = (0..64).fold(0, |kept, index| kept | u64::from(bit(by + index)) << index);
         (kept, bit(by - 1), (0..by - 1).any(bit))
     }
 
-    /// Divided by a power of two, and rounded to the nearest; of two, to the even one.
+    /// Returns the quotient by 2^`by`, rounded to the nearest integer; of two equally near integers, the even
+    /// one.
     fn divided(&self, by: u32) -> Self {
         let bit = |index: u32| self.limb((index / 32) as usize) >> (index % 32) & 1 == 1;
         let whole = (by / 32) as usize;
@@ -309,7 +312,7 @@ impl Natural {
         if half && (rest || quotient.limb(0) & 1 == 1) { quotient.plus(&1.into()) } else { quotient }
     }
 
-    /// The quotient, of some 66 bits, and whether there is a rest.
+    /// Returns the quotient, and `true` if there is a remainder.
     fn divided_by(&self, divisor: &Self) -> (Self, bool) {
         let (mut quotient, mut rest) = (Self::default(), self.clone());
         for shift in (0..=self.bits().saturating_sub(divisor.bits())).rev() {
@@ -354,9 +357,9 @@ mod tests {
         a.add(b).map(|sum| sum.to_string())
     }
 
-    /// What redis-server 7.0.15 answers on x86.
+    /// Expected sums: replies of redis-server 7.0.15 on x86.
     #[test]
-    fn sums_are_those_of_extended_precision() {
+    fn sums_have_extended_precision() {
         for (a, b, expected) in [
             ("0", "1", "1"),
             ("1.5", "1.5", "3"),
@@ -378,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn invalid_numbers_are_refused() {
         for text in ["", " 1", "1 ", "x", "nan", "1.2.3", "1e", "--1", "0x", "1e5000", "1e-6000", ".", "1p1"]
         {
             assert_eq!(Extended::parse(text.as_bytes()), None, "{text:?}");
@@ -386,7 +389,7 @@ mod tests {
         for text in [".5", "5.", "+1", "-0x.8P-3", "1E+2", "0e99999999999"] {
             assert!(Extended::parse(text.as_bytes()).is_some(), "{text:?}");
         }
-        // A number, with which no sum is one.
+        // A number (minus infinity) with which every sum is an error.
         let infinite = Extended::parse(b"-Inf").unwrap();
         assert!(infinite.add(Extended::ZERO).is_none());
     }

@@ -1,7 +1,7 @@
 //! Redis' glob patterns (`stringmatchlen` in its util.c): `*`, `?`, `[a-c]`, `[^a]`, `\` to escape.
 
-/// Whether `text` matches the whole of `pattern`. Time is at most the product of both lengths: only
-/// the last `*` is ever tried again.
+/// Returns `true` if `pattern` matches all of `text`. The time is at most the product of both lengths, because
+/// only the last `*` is ever tried again.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut pattern, mut text) = (pattern, text);
     let mut retry: Option<(&[u8], &[u8])> = None;
@@ -29,7 +29,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// The pattern after its first element, when that matches `byte`.
+/// Returns the pattern after its first element if that element matches `byte`.
 fn step(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     match pattern {
         [b'?', rest @ ..] => Some(rest),
@@ -40,7 +40,8 @@ fn step(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     }
 }
 
-/// The pattern after a class whose `[` is gone. An unclosed class ends with the pattern.
+/// Returns the pattern after a class if the class matches `byte`. `class` begins after the `[`; an unclosed
+/// class ends with the pattern.
 fn step_class(class: &[u8], byte: u8) -> Option<&[u8]> {
     let (negated, mut class) = match class {
         [b'^', rest @ ..] => (true, rest),
@@ -68,7 +69,7 @@ fn step_class(class: &[u8], byte: u8) -> Option<&[u8]> {
     (found != negated).then_some(rest)
 }
 
-/// The bytes every match begins with.
+/// Returns the bytes with which every match begins.
 pub fn literal_prefix(pattern: &[u8]) -> &[u8] {
     let end = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
     pattern.get(..end).unwrap_or_default()

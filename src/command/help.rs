@@ -1,8 +1,8 @@
-//! HELP of the commands that have subcommands: Redis' words, for those that are here.
+//! HELP of the commands that have subcommands: Redis' text for the subcommands that kvbench has.
 
 use crate::resp::Reply;
 
-/// A subcommand as it is written, and what it does.
+/// Syntax of a subcommand, and its description.
 type Entry = (&'static str, &'static [&'static str]);
 
 /// Writes the reply to `command` HELP.
@@ -60,7 +60,7 @@ pub(super) const CLIENT: &[Entry] = &[
     ),
     ("TRACKINGINFO", &["Report tracking status for the current connection."]),
     ("NO-EVICT (ON|OFF)", &["Protect current client connection from eviction."]),
-    // These two are of Redis 7.2.
+    // NO-TOUCH and the next entry are subcommands of Redis 7.2.
     ("NO-TOUCH (ON|OFF)", &["Will not touch LRU/LFU stats when this mode is on."]),
     (
         "SETINFO <option> <value>",

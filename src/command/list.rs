@@ -1,4 +1,4 @@
-//! The commands as a document for people: `docs/commands.md`.
+//! The list of commands in `docs/commands.md`.
 
 use super::{
     spec::{Handler, Spec},
@@ -15,7 +15,7 @@ Commands that read or write keys are atomic on every engine. Exceptions: `DEL` a
 1,024 keys at a time. Within a pipeline a read sees the writes before it.
 ";
 
-/// The list as Markdown, group by group.
+/// Returns the list of commands in Markdown, group by group.
 pub fn markdown() -> String {
     let mut groups: Vec<_> = table().map(|spec| spec.group).collect();
     groups.sort_unstable();
@@ -32,7 +32,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// How many arguments follow the name.
+/// Returns the number of arguments after the command name, as text.
 fn arguments(arity: i32) -> String {
     let least = arity.unsigned_abs().saturating_sub(1);
     if arity < 0 { format!("{least} or more") } else { least.to_string() }

@@ -1,10 +1,10 @@
-//! The commands: one table row and one small function each, in one file a family.
+//! The commands: for each command a row of the command table and a small function; one file per family.
 //!
-//! To add one: write the function, add a row to the family's `COMMANDS`. Arity, case, errors, the
-//! COMMAND reply, run-splitting and durability follow from the row.
+//! To add a command: write the function, and add a row to the family's `COMMANDS`. Arity, case, errors, the
+//! COMMAND reply, the division into steps and durability follow from the row.
 //!
-//! Top first: [`table()`] has the families' rows; a family has its functions and rows; [`Spec`] is what a row
-//! is, and [`CommandTable`] finds one; [`ServerState`] and [`Session`] are what commands see of the server.
+//! Reading order: [`table()`] joins the rows of the families; a family has functions and rows; [`Spec`] is a
+//! row, and [`CommandTable`] finds one; [`ServerState`] and [`Session`] are the state that commands can access.
 
 pub(super) mod admin;
 mod amount;

@@ -1,20 +1,21 @@
-//! What the operating system knows about this process. Where it does not tell, a figure is absent rather than guessed.
+//! Resource use of this process as the operating system reports it. A value that it does not report is absent,
+//! not estimated.
 
 use std::{env, fs, time::Duration};
 
-/// Bytes of memory.
+/// Sizes of memory, in bytes.
 pub struct Memory {
-    /// In use: the heap and stacks, without mapped files.
+    /// Memory in use: heap and stacks, without mapped files.
     pub used: Option<u64>,
-    /// In physical memory, mapped files included.
+    /// Physical memory in use, including mapped files.
     pub resident: Option<u64>,
-    /// The most that ever was.
+    /// Maximum physical memory used since the start.
     pub peak: Option<u64>,
-    /// Of the machine.
+    /// Physical memory of the machine.
     pub total: Option<u64>,
 }
 
-/// Linux tells.
+/// Returns the memory use; only Linux reports it.
 pub fn memory() -> Memory {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let machine = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -31,13 +32,13 @@ fn bytes(text: &str, field: &str) -> Option<u64> {
     kib.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// Processor time in the kernel and outside.
+/// Returns the CPU time in the kernel and in user mode.
 #[cfg(target_os = "linux")]
 pub fn processor() -> Option<(Duration, Duration)> {
     times(nix::sys::resource::UsageWho::RUSAGE_SELF)
 }
 
-/// The same of processes that this one has started, and that have ended.
+/// Returns the CPU time, in the kernel and in user mode, of child processes that have ended.
 #[cfg(target_os = "linux")]
 pub fn processor_of_children() -> Option<(Duration, Duration)> {
     times(nix::sys::resource::UsageWho::RUSAGE_CHILDREN)
@@ -52,19 +53,19 @@ fn times(who: nix::sys::resource::UsageWho) -> Option<(Duration, Duration)> {
     Some((time(usage.system_time()), time(usage.user_time())))
 }
 
-/// Processor time in the kernel and outside.
+/// Returns the CPU time in the kernel and in user mode.
 #[cfg(not(target_os = "linux"))]
 pub fn processor() -> Option<(Duration, Duration)> {
     None
 }
 
-/// The same of processes that this one has started, and that have ended.
+/// Returns the CPU time, in the kernel and in user mode, of child processes that have ended.
 #[cfg(not(target_os = "linux"))]
 pub fn processor_of_children() -> Option<(Duration, Duration)> {
     None
 }
 
-/// The operating system with its release, where that is known, and the processor: `Linux 6.1.0 x86_64`.
+/// Returns the operating system with its release, if known, and the processor: `Linux 6.1.0 x86_64`.
 pub fn system() -> String {
     let known = |name: &str| fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
     let (name, release) = (known("ostype"), known("osrelease"));

@@ -1,4 +1,4 @@
-//! Redis' words for requests that are no command, or not a complete one.
+//! Redis' errors for requests with an unknown command or a wrong number of arguments.
 
 use super::scope;
 use crate::resp::{Args, Reply};
@@ -6,13 +6,14 @@ use crate::resp::{Args, Reply};
 /// Names and arities of a command's subcommands.
 pub type Subcommands = &'static [(&'static str, i32)];
 
-/// Whether a request of `len` arguments, the name included, is complete.
+/// Returns `true` if `len`, the number of arguments including the name, matches `arity`.
 #[inline]
 pub(super) fn accepts(arity: i32, len: usize) -> bool {
     if arity < 0 { len >= arity.unsigned_abs() as usize } else { len == arity as usize }
 }
 
-/// The lower-case name of the subcommand in `args`, or Redis' error and `None`.
+/// Returns the lower-case name of the subcommand in `args`; writes Redis' error and returns `None` if it is
+/// unknown or has a wrong number of arguments.
 pub fn subcommand(
     command: &str,
     subcommands: Subcommands,
@@ -33,7 +34,7 @@ pub fn subcommand(
     Some(name)
 }
 
-/// Redis' words for a subcommand that has too many arguments, or a shape that it has not.
+/// Returns Redis' error for a subcommand with too many arguments or in an invalid form.
 pub(super) fn wrong_shape(command: &str, args: Args<'_>) -> Vec<u8> {
     let (word, hint) = (quote(args.get(1), QUOTED), format!("'. Try {} HELP.", command.to_ascii_uppercase()));
     [b"ERR unknown subcommand or wrong number of arguments for '", word, hint.as_bytes()].concat()
@@ -43,27 +44,27 @@ pub(super) fn wrong_arity(name: &str, reply: &mut Reply) {
     reply.error(format!("ERR wrong number of arguments for '{name}' command"));
 }
 
-/// EXEC with arguments.
+/// Writes the error for EXEC with arguments.
 pub(super) fn abort(name: &str, reply: &mut Reply) {
     let cause = format!("wrong number of arguments for '{name}' command");
     reply.error(format!("EXECABORT Transaction discarded because of: {cause}"));
 }
 
-/// Most bytes of a client's words that Redis puts into an error.
+/// Maximum number of bytes from a request that Redis quotes in an error.
 const QUOTED: usize = 128;
 
-/// The beginning of `word` as Redis quotes it.
+/// Returns the first `most` bytes of `word`, as Redis quotes them.
 fn quote(word: &[u8], most: usize) -> &[u8] {
     c_string(word.get(..most).unwrap_or(word))
 }
 
-/// What Redis tells of a word in most errors: a C string, which ends before its first NUL.
+/// Returns the part of `word` before its first NUL: most errors of Redis quote a C string.
 pub(super) fn c_string(word: &[u8]) -> &[u8] {
     word.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// Redis quotes arguments while they fit in as many bytes as the name may have. What Redis has and kvbench has not
-/// is told.
+/// Writes the error for an unknown command. It quotes arguments up to `QUOTED` bytes, as in Redis; for a
+/// command that Redis has, it names the feature that kvbench lacks.
 pub(super) fn unknown(args: Args<'_>, reply: &mut Reply) {
     let mut text = b"ERR unknown command '".to_vec();
     text.extend_from_slice(quote(args.get(0), QUOTED));

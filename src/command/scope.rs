@@ -1,6 +1,6 @@
-//! The commands of Redis that are about what kvbench does not have, and what that is.
+//! Commands of Redis that need a feature kvbench does not have.
 
-/// What is not there, and the names of the commands that are about it.
+/// Missing features, and the names of the commands that need them.
 const OUTSIDE: &[(&str, &str)] = &[
     (
         "lists",
@@ -44,7 +44,7 @@ const OUTSIDE: &[(&str, &str)] = &[
     ("modules", "module"),
 ];
 
-/// What a command of Redis is about that kvbench does not have.
+/// Returns the missing feature that a command of Redis needs.
 pub(super) fn unsupported_feature(name: &[u8]) -> Option<&'static str> {
     let named = |names: &str| names.split(' ').any(|word| name.eq_ignore_ascii_case(word.as_bytes()));
     OUTSIDE.iter().find(|(_, names)| named(names)).map(|(what, _)| *what)

@@ -1,4 +1,4 @@
-//! What commands see of their connection and of the server.
+//! State of the connection and of the server that commands can read and change.
 
 use super::state::{
     client_registry::{Client, ClientRegistration, ClientRegistry, Pause},
@@ -21,48 +21,49 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The Redis version whose replies kvbench gives, for clients that ask before they use a command.
+/// Redis version whose replies kvbench gives. Clients read it to find out which commands they can use.
 pub const REDIS_VERSION: &str = "7.0.15";
 
-/// What happens to a connection after a reply.
+/// Action on the connection after a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AfterReply {
-    /// The next request.
+    /// Read the next request.
     #[default]
     Continue,
-    /// The connection closes (QUIT).
+    /// Close the connection (QUIT).
     Close,
-    /// The server stops, without a reply to this request (SHUTDOWN).
+    /// Stop the server, without a reply to this request (SHUTDOWN).
     Shutdown,
 }
 
-/// Which requests are answered (CLIENT REPLY).
+/// Mode that selects the requests that get a reply (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplyMode {
-    /// All.
+    /// All requests.
     #[default]
     On,
-    /// None.
+    /// No request.
     Off,
-    /// All but the next one, of which this is said.
+    /// CLIENT REPLY SKIP was received: the next request gets no reply, the later ones do.
     SkipNext,
-    /// All but this one.
+    /// The current request gets no reply, the later ones do.
     Skip,
 }
 
-/// What a connection waits for.
+/// Condition and time limit for which WAIT or WAITAOF wait.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitRequest {
-    /// At most so long. Without an end (zero) there is no waiting for replicas, or the client would never come back.
+    /// Maximum time to wait. Zero: WAITAOF waits for the sync without a limit, and WAIT does not wait at all,
+    /// because there are no replicas and the wait would never end.
     pub time: Duration,
-    /// Whether what was written so far is to be synced (WAITAOF).
+    /// `true` if the writes so far must be synced (WAITAOF).
     pub sync: bool,
-    /// Whether replicas are waited for; there are none.
+    /// `true` if the client waits for replicas; there are none, so the whole time passes.
     pub for_replicas: bool,
 }
 
 impl WaitRequest {
-    /// Answers WAITAOF anew, when what was waited for is known.
+    /// Writes the reply to WAITAOF once the result of the sync is known.
     pub fn answer(is_synced: bool, reply: &mut Reply) {
         reply.array(2);
         reply.integer(is_synced.into());
@@ -71,36 +72,36 @@ impl WaitRequest {
     }
 }
 
-/// One connection's state.
+/// State of one connection.
 #[derive(Debug)]
 pub struct Session {
     member: ClientRegistration,
-    /// Whether it may use all commands: it has given the password, or there is none.
+    /// `true` if the client may use all commands: it has authenticated, or the server has no password.
     pub authenticated: bool,
-    /// The database it has chosen.
+    /// Database selected by the client.
     pub space: Database,
-    /// What follows the current reply.
+    /// Action after the current reply.
     pub after: AfterReply,
-    /// Which requests are answered.
+    /// Mode that selects the requests that get a reply.
     pub replies: ReplyMode,
-    /// Whether its transaction is to be forgotten, and the keys it watches (RESET).
+    /// `true` if the connection must discard its transaction and unwatch its keys (RESET).
     pub discard_transaction: bool,
-    /// What its next request has to wait for, once (WAIT, WAITAOF).
+    /// Wait before the next request, set by WAIT and WAITAOF.
     pub wait: Option<WaitRequest>,
-    /// What others ask of the server, when it wants to see that (MONITOR).
+    /// Requests of other clients, if this client has sent MONITOR.
     pub feed: Option<MonitorFeed>,
 }
 
 pub(super) const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
 
-/// Printable ASCII without spaces; the empty name removes it.
+/// Returns `name` if it is printable ASCII without spaces; the empty name is valid and removes the name.
 pub(super) fn client_name(name: &[u8]) -> Option<Box<str>> {
     let name = str::from_utf8(name).ok()?;
     name.bytes().all(|byte| byte.is_ascii_graphic()).then(|| name.into())
 }
 
 impl Session {
-    /// A new connection between two addresses, to a server with a password or without.
+    /// Registers a new connection between two addresses and creates its state.
     pub fn new(id: u64, peer: Box<str>, local: Box<str>, context: &ServerState) -> Self {
         Self {
             member: context.clients.enter(id, peer, local),
@@ -114,7 +115,7 @@ impl Session {
         }
     }
 
-    /// What others see of it.
+    /// Returns the part of the state that other connections can see.
     pub fn client(&self) -> &Arc<Client> {
         &self.member.client
     }
@@ -144,49 +145,49 @@ impl Session {
     }
 }
 
-/// The server, as commands see it.
+/// State of the server that commands can read and change.
 pub struct ServerState {
-    /// The data.
+    /// Store with the data.
     pub store: Arc<Store>,
-    /// Names and values for CONFIG GET that stay what they were at the start.
+    /// Names and values of the settings that CONFIG GET returns and that do not change at run time.
     pub settings: Vec<(&'static str, String)>,
-    /// The file that CONFIG REWRITE writes, and what of it has changed.
+    /// File that CONFIG REWRITE writes, and the settings that have changed.
     pub file: ConfigFile,
-    /// Those that CONFIG SET changes.
+    /// Settings that CONFIG SET changes.
     pub live: RuntimeSettings,
-    /// The connections.
+    /// Open connections.
     pub clients: Arc<ClientRegistry>,
-    /// CLIENT PAUSE.
+    /// State of CLIENT PAUSE.
     pub pause: Pause,
-    /// MONITOR.
+    /// Connections that have sent MONITOR.
     pub monitors: MonitorHub,
-    /// SLOWLOG.
+    /// Log of slow commands (SLOWLOG).
     pub slow: SlowLog,
-    /// LATENCY.
+    /// Latency spikes (LATENCY).
     pub spikes: LatencyEvents,
-    /// Error replies.
+    /// Counts of error replies.
     pub errors: ErrorStats,
-    /// Commits and syncs.
+    /// Statistics of commits and syncs.
     pub groups: CommitStats,
     /// Names of commands, and of `command|subcommand`: see [`CommandTable::names`](super::CommandTable::names).
     pub names: Vec<String>,
-    /// Tells this process from every other: 40 hexadecimal digits.
+    /// Random identifier of this server process: 40 hexadecimal digits.
     pub run_id: String,
-    /// Connections that were turned away.
+    /// Number of refused connections.
     pub rejected: AtomicU64,
-    /// How many expired keys the store had removed at the last CONFIG RESETSTAT.
+    /// Number of expired keys that the store had removed at the last CONFIG RESETSTAT.
     pub expired: AtomicU64,
-    /// What INFO has seen last, for its rates.
+    /// The two latest snapshots of the counters, from which INFO computes rates; the older one first.
     pub seen: Mutex<[CounterSnapshot; 2]>,
-    /// The TCP port, 0 without one.
+    /// TCP port; 0: none.
     pub port: u16,
-    /// When the server started.
+    /// Start time of the server.
     pub started: Instant,
-    /// One row a worker.
+    /// Statistics of each worker.
     pub stats: Vec<CachePadded<Stats>>,
 }
 
-/// Counters at one moment.
+/// Values of the traffic counters at one time.
 #[derive(Clone, Copy, Debug)]
 pub struct CounterSnapshot {
     time: Instant,
@@ -195,41 +196,43 @@ pub struct CounterSnapshot {
     sent: u64,
 }
 
-/// What happens in a second.
+/// Rates per second.
 #[derive(Clone, Copy, Debug)]
 pub struct Rates {
-    /// Requests.
+    /// Requests per second.
     pub commands: f64,
-    /// Bytes received.
+    /// Bytes received per second.
     pub received: f64,
-    /// Bytes sent.
+    /// Bytes sent per second.
     pub sent: f64,
 }
 
 impl CounterSnapshot {
-    /// Nothing yet.
+    /// Creates a snapshot in which all counters are 0.
     pub fn new(time: Instant) -> Self {
         Self { time, commands: 0, received: 0, sent: 0 }
     }
 }
 
 impl ServerState {
-    /// Sum of one counter over all workers.
+    /// Returns the sum of one counter over all workers.
     pub fn total(&self, counter: impl Fn(&Stats) -> &AtomicU64) -> u64 {
         self.stats.iter().map(|worker| counter(worker).load(Ordering::Relaxed)).sum()
     }
 
-    /// Open connections.
+    /// Returns the number of open connections.
     pub fn connections(&self) -> usize {
         self.stats.iter().map(|worker| worker.connections.load(Ordering::Relaxed)).sum()
     }
 
-    /// What all workers have counted of one command; `None` when nobody used it.
+    /// Returns the statistics of one command, summed over all workers; `None` if no client has used the
+    /// command.
     pub fn command_total(&self, index: usize) -> Option<CommandTotal> {
         CommandTotal::of(self.stats.iter().map(|worker| &**worker), index)
     }
 
-    /// Rates since an earlier look, which was at least a tenth of a second ago unless there is none such.
+    /// Returns the rates since an earlier call, at least 100 ms ago. Just after the start there may be no such
+    /// call; the rates are then since the start.
     pub fn rates(&self) -> Rates {
         let now = CounterSnapshot {
             time: Instant::now(),
@@ -253,20 +256,20 @@ impl ServerState {
         }
     }
 
-    /// Notes a commit of `size` connections' writes.
+    /// Records a commit that contained the writes of `size` connections.
     pub fn note_commit(&self, size: usize, time: Duration) {
         self.groups.note_commit(size, time);
         let is_synced = self.store.fsync() == Fsync::Always;
         self.spikes.note(if is_synced { event::ALWAYS } else { event::WRITE }, time);
     }
 
-    /// Notes a sync of `everysec`.
+    /// Records a sync under `everysec`.
     pub fn note_sync(&self, time: Duration) {
         self.groups.note_sync(time);
         self.spikes.note(event::SYNC, time);
     }
 
-    /// CONFIG RESETSTAT.
+    /// Resets the statistics (CONFIG RESETSTAT).
     pub fn reset_statistics(&self) {
         self.stats.iter().for_each(|worker| worker.reset());
         self.groups.reset();

@@ -1,4 +1,4 @@
-//! What a row of the command table is, and how one is found. What the families share.
+//! Rows of the command table and their lookup, with the definitions that all command families share.
 
 use super::{
     error::{Error, NOT_AN_INTEGER},
@@ -12,19 +12,19 @@ use crate::{
 };
 use hashbrown::HashMap;
 
-/// A command that is answered from the connection's and the server's own state.
+/// Function of a command that is answered from the state of the connection and of the server.
 pub type SessionCommand = fn(&mut Session, &ServerState, Args<'_>, &mut Reply);
 
-/// A command that looks at the server, and may take long.
+/// Function of a command that reads the state of the server and may take long.
 pub type QueryCommand = fn(&ServerState, Args<'_>, &mut Reply) -> Result<(), Error>;
 
-/// A command that looks at many keys.
+/// Function of a command that reads many keys.
 pub type KeysCommand = fn(&mut dyn Keyspace, Args<'_>, &mut Reply) -> Result<(), Error>;
 
-/// A command about commands.
+/// Function of a command about commands, such as COMMAND.
 pub type TableCommand = fn(&CommandTable, Args<'_>, &mut Reply);
 
-/// A step of a transaction.
+/// Transaction command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "they are the commands of these names")]
 pub enum Transaction {
@@ -35,74 +35,77 @@ pub enum Transaction {
     Unwatch,
 }
 
-/// How a command runs.
+/// Function of a command and the way in which it is executed.
 #[derive(Clone, Copy)]
 pub enum Handler {
-    /// Answered from the connection's and the server's own state, at once.
+    /// Answered at once from the state of the connection and of the server.
     Session(SessionCommand),
-    /// Reads values of keys; joins the reads around it under one snapshot.
+    /// Reads values of keys. Adjacent reads of a pipeline are executed under one snapshot.
     Read(Read),
-    /// Writes; joins the writes around it in one atomic commit.
+    /// Writes. Adjacent writes of a pipeline are executed in one atomic commit.
     Write(Write),
-    /// Looks at keys in its own way, for as long as that takes.
+    /// Reads keys in an order of its own, such as a scan; may take long.
     Keys(KeysCommand),
-    /// Looks at the server, for as long as that takes.
+    /// Reads the state of the server; may take long.
     Query(QueryCommand),
-    /// Describes the commands.
+    /// Describes commands.
     Table(TableCommand),
-    /// Queues requests, or carries them out.
+    /// Queues requests (MULTI), executes queued ones (EXEC), or changes the watched keys.
     Transaction(Transaction),
 }
 
 impl Handler {
-    /// Whether it changes all keys of a database.
+    /// Returns `true` if the command changes all keys of a database.
     pub fn is_of_all_keys(&self) -> bool {
         matches!(self, Self::Write(Write::All(_)))
     }
 
-    /// Whether it looks at keys or changes them.
+    /// Returns `true` if the command reads or writes keys.
     pub fn is_of_keys(&self) -> bool {
         matches!(self, Self::Read(_) | Self::Write(_) | Self::Keys(_))
     }
 }
 
-/// How a reading command turns values into its reply.
+/// Function of a read command, by the way in which it turns values into its reply.
 #[derive(Clone, Copy)]
 pub enum Read {
-    /// One key, the first argument; the function writes the reply.
+    /// One key, the first argument; the function gets the value and writes the reply.
     One(fn(Args<'_>, Option<&[u8]>, &mut Reply)),
-    /// The same for what may find its arguments wrong, or needs more than the value; on an error it writes no
-    /// reply.
+    /// One key, the first argument; the function gets the value with its expiration time, and may reject the
+    /// arguments. On an error it writes no reply.
     Entry(fn(Args<'_>, Option<Entry<'_>>, &mut Reply) -> Result<(), Error>),
-    /// The same for what goes over the whole value, or much of it.
+    /// One key, the first argument, as for `Entry`; the function processes the whole value, or a large part of
+    /// it.
     Whole(fn(Args<'_>, Option<Entry<'_>>, &mut Reply) -> Result<(), Error>),
-    /// Every argument is a key; the reply is an array with what the function writes for each.
+    /// Every argument is a key; the reply is an array, and the function writes the element for each value.
     Each(fn(Option<&[u8]>, &mut Reply)),
-    /// Every argument is a key; the reply is the number of those for which the function holds.
+    /// Every argument is a key; the reply is the number of keys for which the function returns `true`.
     Count(fn(Option<&[u8]>) -> bool),
 }
 
-/// How a writing command writes. It must check everything before its first write, and on an error writes no
-/// reply.
+/// Function of a write command, by the way in which it writes. The function checks all arguments before its
+/// first write; on an error it writes no reply.
 #[derive(Clone, Copy)]
 pub enum Write {
-    /// Reads nothing through the transaction, so that a large request can be prepared while others write.
+    /// Reads nothing through the transaction, so that a large request can be prepared while other requests
+    /// write.
     Blind(WriteCommand),
-    /// The same when it has no more arguments than it needs; otherwise it may read.
+    /// Reads nothing through the transaction if the request has the minimum number of arguments; may read
+    /// otherwise.
     BlindWithoutOptions(WriteCommand),
-    /// May read what it is about to change.
+    /// May read the keys that it changes.
     Seeing(WriteCommand),
-    /// The same for all keys of a database, for as long as that takes. A commit of its own.
+    /// May read and change all keys of a database, which may take long. Always a commit of its own.
     All(WriteCommand),
-    /// Every argument is a key; the reply is the number of those for which the function returns `true`. Very
-    /// many are written in steps, each a commit.
+    /// Every argument is a key; the reply is the number of keys for which the function returns `true`. Very
+    /// many keys are written in chunks, each in a commit of its own.
     Each(for<'g> fn(&'g [u8], &mut Txn<'g>) -> Result<bool, Error>),
 }
 
-/// Carries out a request.
+/// Function that executes a write request through the transaction and writes the reply.
 pub type WriteCommand = for<'g> fn(Args<'g>, &mut Txn<'g>, &mut Reply) -> Result<(), Error>;
 
-/// The database of that number, in Redis' words if there is none.
+/// Returns the database with the index in `word`, or Redis' error if there is none.
 pub fn database(word: &[u8]) -> Result<Database, Error> {
     let number = parse_integer(word).ok_or(NOT_AN_INTEGER)?;
     if i32::try_from(number).is_err() {
@@ -113,16 +116,18 @@ pub fn database(word: &[u8]) -> Result<Database, Error> {
     number.map(Database::new).ok_or(Error::Text("ERR DB index is out of range"))
 }
 
-/// How many databases there are.
+/// Number of databases.
 pub const DATABASES: u8 = 16;
 
-/// Longest string: Redis' `proto-max-bulk-len`.
+/// Maximum length of a value in bytes: Redis' `proto-max-bulk-len`.
 pub(super) const MAX_STRING: usize = 512 << 20;
 
-/// Positions of the first and last key and the step between; last -1 is the last argument.
+/// Positions of the first and the last key among the arguments, and the step between keys. A last position of
+/// -1 means the last argument.
 pub type Keys = (i32, i32, i32);
 
-/// No key, one key as first argument, keys up to the end, two keys, and key-value pairs up to the end.
+/// Key positions of frequent kinds of commands: no key; one key, the first argument; keys up to the last
+/// argument; two keys; key-value pairs up to the last argument.
 pub(super) const NO_KEY: Keys = (0, 0, 0);
 pub(super) const ONE_KEY: Keys = (1, 1, 1);
 pub(super) const ALL_KEYS: Keys = (1, -1, 1);
@@ -131,23 +136,23 @@ pub(super) const PAIRS: Keys = (1, -1, 2);
 
 /// One row of the command table.
 pub struct Spec {
-    /// Lower-case name.
+    /// Name in lower case.
     pub name: &'static str,
-    /// Number of arguments with the name; negative: at least so many (Redis' convention).
+    /// Number of arguments including the name; if negative, the minimum number (Redis' convention).
     pub arity: i32,
-    /// Where the keys are.
+    /// Positions of the keys among the arguments.
     pub keys: Keys,
-    /// How it runs.
+    /// Function of the command and the way in which it is executed.
     pub action: Handler,
-    /// Family, as in COMMAND DOCS.
+    /// Command group, as in COMMAND DOCS.
     pub group: &'static str,
-    /// The version of Redis that had it first.
+    /// First version of Redis that had the command.
     pub since: &'static str,
-    /// One sentence.
+    /// Summary of the command, one sentence.
     pub summary: &'static str,
-    /// Names and arities of subcommands, which are looked up like commands.
+    /// Names and arities of the subcommands, which are looked up like commands.
     pub subcommands: Subcommands,
-    /// Whether a client may use it before it has given the password.
+    /// `true` if a client may use the command before it has authenticated.
     pub before_auth: bool,
 }
 
@@ -205,7 +210,7 @@ impl Spec {
         Self::new(name, arity, keys, Handler::Write(write), origin, summary)
     }
 
-    /// `origin` is the group, and the version of Redis that had it first.
+    /// Creates a row. `origin` is the command group, and the first version of Redis that had the command.
     pub(super) const fn new(
         name: &'static str,
         arity: i32,
@@ -227,7 +232,7 @@ impl Spec {
         self
     }
 
-    /// The keys of a request, as far as their places are fixed.
+    /// Returns the keys of a request at the positions of `self.keys`.
     pub fn keys_of<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
         let (first, last, step) = self.keys;
         let len = args.len();
@@ -237,12 +242,12 @@ impl Spec {
         (first..end).step_by(step.max(1) as usize).map(move |index| args.get(index))
     }
 
-    /// Whether it writes.
+    /// Returns `true` if the command writes.
     pub fn writes(&self) -> bool {
         matches!(self.action, Handler::Write(_))
     }
 
-    /// Whether a request writes, and looks at no key for that.
+    /// Returns `true` if the request writes without reading any key.
     pub fn is_blind(&self, args: Args<'_>) -> bool {
         match self.action {
             Handler::Write(Write::Blind(_)) => true,
@@ -251,7 +256,7 @@ impl Spec {
         }
     }
 
-    /// Whether a request administrates the server, so that MONITOR does not show it.
+    /// Returns `true` if the request is an administrative one, which MONITOR does not show.
     pub fn administrates(&self, args: Args<'_>) -> bool {
         let name = match self.subcommand(args) {
             Some((_, (subcommand, _))) => format!("{}|{subcommand}", self.name),
@@ -260,55 +265,56 @@ impl Spec {
         Traits::of(&name).has("admin")
     }
 
-    /// The subcommand of a request, and its place among all of the command.
+    /// Returns the subcommand that a request names, with its index in `self.subcommands`.
     fn subcommand(&self, args: Args<'_>) -> Option<(usize, (&'static str, i32))> {
         let word = args.get(1);
         let is_named = |(_, (name, _)): &(usize, (&str, i32))| word.eq_ignore_ascii_case(name.as_bytes());
         self.subcommands.iter().copied().enumerate().find(is_named)
     }
 
-    /// Whether it is carried out, not queued, between MULTI and EXEC: it ends the connection, or its state.
+    /// Returns `true` if the command is executed at once between MULTI and EXEC, instead of being queued: QUIT
+    /// and RESET, which end the transaction.
     pub fn ends_transaction(&self) -> bool {
         matches!(self.name, "quit" | "reset")
     }
 
-    /// Whether it must not be queued.
+    /// Returns `true` if the command is refused between MULTI and EXEC.
     pub fn is_kept_out_of_transactions(&self) -> bool {
         self.name == "shutdown"
     }
 
-    /// Whether a request of `len` arguments, the name included, is complete.
+    /// Returns `true` if `len`, the number of arguments including the name, matches the arity.
     #[inline]
     pub fn accepts(&self, len: usize) -> bool {
         refusal::accepts(self.arity, len)
     }
 }
 
-/// Longest name the table can hold.
+/// Maximum length of a command name in the table, in bytes.
 const MAX_NAME: usize = 32;
 
-/// What a request is.
+/// Result of looking up the command of a request.
 #[derive(Clone, Copy)]
 pub enum Lookup {
-    /// A command with a fitting number of arguments.
+    /// Known command, with a valid number of arguments.
     Known(&'static Spec),
-    /// A command with too few or too many.
+    /// Known command, with too few or too many arguments.
     Arity(&'static Spec),
-    /// A command whose keys are not in one slot, where there are slots.
+    /// Known command whose keys are in several hash slots, although the store commits each hash slot by itself.
     CrossSlot(&'static Spec),
-    /// No command.
+    /// Unknown command.
     Unknown,
 }
 
-/// The commands that one server has.
+/// Commands that are enabled on a server.
 pub struct CommandTable {
     rows: Vec<&'static Spec>,
-    /// Each with the place of its name among all names.
+    /// For each name, the row and the index of the name in [`CommandTable::names`].
     by_name: HashMap<&'static [u8], (usize, &'static Spec)>,
 }
 
 impl CommandTable {
-    /// These rows of the table.
+    /// Creates a table of `rows`.
     pub(super) fn new(rows: Vec<&'static Spec>) -> Self {
         let mut next = 0;
         let by_name = rows.iter().map(|spec| {
@@ -320,12 +326,12 @@ impl CommandTable {
         Self { rows, by_name }
     }
 
-    /// Family by family.
+    /// Returns the rows, family by family.
     pub fn rows(&self) -> &[&'static Spec] {
         &self.rows
     }
 
-    /// Finds a command by name, in any mix of cases.
+    /// Finds a command by its name; the case of letters is ignored.
     pub fn find(&self, name: &[u8]) -> Option<&'static Spec> {
         let mut lower = [0; MAX_NAME];
         let lower = lower.get_mut(..name.len())?;
@@ -334,7 +340,7 @@ impl CommandTable {
         self.by_name.get(&*lower).map(|(_, spec)| *spec)
     }
 
-    /// What is counted by itself: commands, and `command|subcommand`.
+    /// Returns the names that have counters of their own: commands, and `command|subcommand`.
     pub fn names(&self) -> Vec<String> {
         let with_subcommands = |spec: &&'static Spec| {
             let (name, subcommands) = (spec.name, spec.subcommands);
@@ -344,7 +350,8 @@ impl CommandTable {
         self.rows.iter().flat_map(with_subcommands).collect()
     }
 
-    /// The place of a request's name among all; `None` for a subcommand that there is not.
+    /// Returns the index in [`CommandTable::names`] of the command or subcommand of a request; `None` if the
+    /// subcommand is unknown.
     pub fn place(&self, spec: &Spec, args: Args<'_>) -> Option<usize> {
         let (place, _) = self.by_name.get(spec.name.as_bytes())?;
         if spec.subcommands.is_empty() || args.len() == 1 {
@@ -353,14 +360,15 @@ impl CommandTable {
         spec.subcommand(args).map(|(index, _)| place + 1 + index)
     }
 
-    /// Whether a request is carried out, and not refused because its subcommand is unknown or incomplete.
+    /// Returns `true` if a request is executed, and not refused for an unknown subcommand or a wrong number of
+    /// arguments of one.
     pub fn runs(&self, spec: &Spec, args: Args<'_>) -> bool {
         let is_complete = |(_, (_, arity))| refusal::accepts(arity, args.len());
         spec.subcommands.is_empty() || args.len() == 1 || spec.subcommand(args).is_some_and(is_complete)
     }
 
-    /// Finds the row for a request. `last` is the name of the request before and its row, which in a pipeline are
-    /// nearly always this one's too; `kinds` counts the others.
+    /// Finds the row for a request. `last` caches the name and the row of the previous request: in a pipeline,
+    /// most requests have the same name. `kinds` counts how often the command changes.
     #[inline]
     pub fn lookup<'a>(
         &self,
@@ -380,7 +388,7 @@ impl CommandTable {
         }
     }
 
-    /// The same for another name; it is the one to compare the next with.
+    /// Finds the row for a name that differs from the cached one, and replaces the cached one.
     fn find_other<'a>(
         &self,
         name: &'a [u8],
@@ -398,7 +406,8 @@ impl CommandTable {
     }
 }
 
-/// Whether two names are spelled alike. Most have three letters, for which a call of `memcmp` takes longer than all else.
+/// Returns `true` if the names are equal, including the case of letters. Most names have three letters; for
+/// these a call of `memcmp` would take longer than everything else in a lookup.
 #[inline]
 fn is_same_name(a: &[u8], b: &[u8]) -> bool {
     match (<[u8; 3]>::try_from(a), <[u8; 3]>::try_from(b)) {
@@ -408,13 +417,13 @@ fn is_same_name(a: &[u8], b: &[u8]) -> bool {
 }
 
 impl Lookup {
-    /// Whether it is EXEC, which ends a transaction even when it is refused.
+    /// Returns `true` for EXEC, which ends a transaction even when it is refused.
     pub fn is_exec(self) -> bool {
         let (Self::Known(spec) | Self::Arity(spec)) = self else { return false };
         matches!(spec.action, Handler::Transaction(Transaction::Exec))
     }
 
-    /// Writes Redis' error for a request that is no command.
+    /// Writes Redis' error for a request that cannot be executed.
     pub fn refuse(self, args: Args<'_>, reply: &mut Reply) {
         match self {
             Self::Known(spec) | Self::Arity(spec) if self.is_exec() => refusal::abort(spec.name, reply),

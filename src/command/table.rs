@@ -1,4 +1,4 @@
-//! The command table: every family's rows, one after the other.
+//! The command table: the rows of all families.
 
 use super::{
     admin::{client, command_info, config, connection, info, latency, memory, observe, server, transaction},
@@ -28,18 +28,18 @@ const FAMILIES: &[&[Spec]] = &[
     memory::COMMANDS,
 ];
 
-/// Every command, family by family.
+/// Returns all commands, family by family.
 pub fn table() -> impl Iterator<Item = &'static Spec> {
     FAMILIES.iter().copied().flatten()
 }
 
-/// The command of that name, in any mix of cases.
+/// Finds a command by its name; the case of letters is ignored.
 pub fn find(name: &str) -> Option<&'static Spec> {
     table().find(|spec| spec.name.eq_ignore_ascii_case(name))
 }
 
 impl CommandTable {
-    /// All commands but those `disabled` by name.
+    /// Creates a table of all commands except the `disabled` ones.
     pub fn without(disabled: &[&str]) -> Self {
         Self::new(table().filter(|spec| !disabled.contains(&spec.name)).collect())
     }

@@ -1,4 +1,4 @@
-//! CLIENT TRACKING and what belongs to it: the server never tells clients what has changed.
+//! CLIENT TRACKING and related subcommands. The server never sends invalidation messages.
 
 use super::{
     error::{NOT_AN_INTEGER, SYNTAX_ERROR},
@@ -10,7 +10,7 @@ const NO_TRACKING: &str = "ERR kvbench does not keep track of what clients cache
 const NOT_TRACKING: &str = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or \
                             OPTOUT mode enabled";
 
-/// Carries out CLIENT CACHING, GETREDIR, TRACKING or TRACKINGINFO, or returns the text of the error reply.
+/// Executes CLIENT CACHING, GETREDIR, TRACKING or TRACKINGINFO; returns the text of the error reply on failure.
 pub(super) fn tracking(
     context: &ServerState,
     subcommand: &str,
@@ -38,7 +38,7 @@ pub(super) fn tracking(
     Ok(())
 }
 
-/// CLIENT TRACKING ON|OFF with its options, which Redis looks at first. It is off, and stays so.
+/// Executes CLIENT TRACKING ON|OFF: checks the options as Redis does. Tracking stays off.
 fn switch_tracking(context: &ServerState, args: Args<'_>) -> Result<(), String> {
     let options = Options::parse(context, args)?;
     match args.get(2) {
@@ -51,7 +51,7 @@ fn switch_tracking(context: &ServerState, args: Args<'_>) -> Result<(), String> 
     }
 }
 
-/// What CLIENT TRACKING is told.
+/// Options of CLIENT TRACKING.
 #[derive(Default)]
 struct Options {
     redirect: i64,
@@ -93,7 +93,7 @@ impl Options {
         Ok(())
     }
 
-    /// Whether they fit each other.
+    /// Checks that the options are compatible with each other.
     fn check(&self) -> Result<(), &'static str> {
         if self.prefix && !self.bcast {
             return Err("ERR PREFIX option requires BCAST mode to be enabled");

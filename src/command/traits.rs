@@ -1,23 +1,23 @@
-//! What Redis tells of its commands beside the number of their arguments and the places of their keys: for clients that
-//! route requests or hold them back. A test compares all of it with redis-server.
+//! Flags, categories, tips and key flags of commands as Redis reports them, for clients that route requests or
+//! restrict commands. A test compares all of them with redis-server.
 
-/// What clients learn about a command from COMMAND INFO.
+/// Properties of a command that COMMAND INFO reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Traits {
-    /// Redis' flags, in its order, apart by spaces.
+    /// Flags in Redis' order, separated by spaces.
     pub flags: &'static str,
-    /// Categories of access that do not follow from the flags, in Redis' order.
+    /// ACL categories that do not follow from the flags, in Redis' order, separated by spaces.
     categories: &'static str,
-    /// Hints for clients of a cluster, apart by spaces.
+    /// Tips for clients and proxies of a cluster, separated by spaces.
     pub tips: &'static str,
-    /// What happens to the keys: of one group of them, or of the first key and of the others.
+    /// Key flags: one entry for all keys, or one for the first key and one for the others.
     pub keys: &'static [&'static str],
 }
 
-/// Names of commands and subcommands, categories, flags, tips, keys.
+/// Names of commands and subcommands, ACL categories, flags, tips, and key flags.
 type Row = (&'static str, &'static str, &'static str, &'static str, &'static [&'static str]);
 
-/// All categories that a command may be in, in Redis' order.
+/// All ACL categories in Redis' order.
 const CATEGORIES: &[&str] = &[
     "keyspace",
     "read",
@@ -37,7 +37,8 @@ fn has(words: &str, wanted: &str) -> bool {
 }
 
 impl Traits {
-    /// Those of a command, or of `command|subcommand`. A test looks that each has some.
+    /// Returns the properties of a command or of `command|subcommand`; empty if the name is unknown. A test
+    /// checks that every command has an entry.
     pub fn of(name: &str) -> Self {
         let found = TRAITS.iter().find(|(names, ..)| has(names, name));
         found.map_or_else(Self::default, |&(_, categories, flags, tips, keys)| Self {
@@ -48,17 +49,17 @@ impl Traits {
         })
     }
 
-    /// Whether it has a flag.
+    /// Returns `true` if the command has the flag.
     pub fn has(&self, flag: &str) -> bool {
         has(self.flags, flag)
     }
 
-    /// The categories of access that it is in.
+    /// Returns the ACL categories of the command.
     pub fn categories(&self) -> impl Iterator<Item = &'static str> {
         CATEGORIES.iter().copied().filter(|category| self.is_in(category))
     }
 
-    /// Whether it is in a category.
+    /// Returns `true` if the command is in the ACL category.
     pub fn is_in(&self, category: &str) -> bool {
         match category {
             "read" => self.has("readonly"),
@@ -70,7 +71,7 @@ impl Traits {
     }
 }
 
-/// What Redis notes about the keys of some commands.
+/// Returns Redis' note in the key specification of a command, if it has one.
 pub(super) fn note(name: &str) -> Option<&'static str> {
     match name {
         "bitfield" => Some("This command allows both access and modification of the key"),
@@ -119,7 +120,7 @@ const TRAITS: &[Row] = &[
         &[],
     ),
     ("client|setname client|tracking client|trackinginfo", "connection", "noscript loading stale", "", &[]),
-    // These two, and WAITAOF, are of Redis 7.2.
+    // NO-TOUCH, SETINFO and WAITAOF are commands of Redis 7.2.
     ("client|no-touch client|setinfo", "connection", "noscript loading stale", "", &[]),
     ("client|info", "connection", "noscript loading stale", "nondeterministic_output", &[]),
     ("auth hello quit reset", "connection", "noscript loading stale fast no_auth allow_busy", "", &[]),

@@ -1,4 +1,4 @@
-//! Typed options of the server, and the checks of each against the others.
+//! Typed options of the server, and checks of their combinations.
 
 mod network;
 
@@ -7,69 +7,69 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use network::{AuthClients, ClientLimits, Network, Tls};
 
-/// Everything `kvbench serve` can be told.
+/// Options of `kvbench serve`.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// `--store`
+    /// `--store`: engine.
     pub kind: &'static Kind,
-    /// `--path`
+    /// `--path`, or the cluster that holds the data.
     pub location: Location,
-    /// `--fsync`
+    /// `--fsync`: fsync policy.
     pub fsync: Fsync,
-    /// `--max-unsynced`
+    /// `--max-unsynced`: age of an unsynced write from which `everysec` delays new writes.
     pub max_unsynced: Duration,
-    /// `--cache-size`, in bytes.
+    /// `--cache-size`: memory for the engine's cache in bytes.
     pub cache_size: u64,
-    /// `--map-size`, in bytes.
+    /// `--map-size`: maximum size of the data file of LMDB and MDBX in bytes.
     pub map_size: u64,
     /// `--read-ahead`
     pub read_ahead: ReadAhead,
     /// `--compression`
     pub compression: Compression,
-    /// `--direct-reads`
+    /// `--direct-reads`: `true` if RocksDB reads its files past the page cache.
     pub direct_reads: bool,
-    /// Sockets, and who may use them.
+    /// Options of the sockets and of access to them.
     pub network: Network,
-    /// `--config`: the file that CONFIG REWRITE writes.
+    /// `--config`: the file to which CONFIG REWRITE writes.
     pub file: Option<PathBuf>,
-    /// What is remembered of slow commands.
+    /// Options of SLOWLOG and LATENCY.
     pub slowness: Slowness,
-    /// `--metrics`: where they are served.
+    /// `--metrics`: address at which metrics are served; `None` for none.
     pub metrics: Option<SocketAddr>,
-    /// `--disable-command`: names of rows of the command table.
+    /// `--disable-command`: names of disabled commands, as in the command table.
     pub disabled_commands: Vec<&'static str>,
-    /// `--threads`: workers, at least 1.
+    /// `--threads`: number of workers, at least 1.
     pub threads: usize,
 }
 
-/// What is remembered of slow commands.
+/// Options of SLOWLOG and LATENCY.
 #[derive(Clone, Copy, Debug)]
 pub struct Slowness {
-    /// `--slowlog-log-slower-than`, in microseconds; negative for never.
+    /// `--slowlog-log-slower-than`, in microseconds; negative: no command is recorded.
     pub log_from: i64,
-    /// `--slowlog-max-len`
+    /// `--slowlog-max-len`: maximum number of entries.
     pub log_length: usize,
-    /// `--latency-monitor-threshold`, in milliseconds; 0 for never.
+    /// `--latency-monitor-threshold`, in milliseconds; 0: no event is recorded.
     pub latency_threshold_ms: i64,
 }
 
 impl Default for Slowness {
-    /// As the command line, and as Redis.
+    /// Returns the defaults of the command line, which are those of Redis.
     fn default() -> Self {
         Self { log_from: 10_000, log_length: 128, latency_threshold_ms: 0 }
     }
 }
 
-/// The ports a server has, 0 for none.
+/// Ports on which the server listens; 0 for none.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports {
-    /// Plain TCP.
+    /// Port for plain TCP.
     pub plain: u16,
-    /// TLS.
+    /// Port for TLS.
     pub tls: u16,
 }
 
-/// Options that do not go together. Each text names the flag and what to choose instead.
+/// Invalid combination of options. Each message names the flag and an alternative.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
@@ -102,7 +102,7 @@ pub enum Error {
     NoClientCa(&'static str),
 }
 
-/// The flag that tells where a cluster is.
+/// Returns the flag for the addresses of the cluster of `store`, with a description.
 fn nodes_of(store: &str) -> &'static str {
     match Kind::find(store).is_some_and(|kind| kind.info.family.is_sharded()) {
         true => "--nodes HOST:PORT,...: some nodes of the cluster",
@@ -111,7 +111,7 @@ fn nodes_of(store: &str) -> &'static str {
 }
 
 impl Config {
-    /// Checks the options against what the store can do.
+    /// Checks that the store supports the options, and that clients can connect.
     pub fn check(&self) -> Result<(), Error> {
         let info = self.kind.info;
         self.check_cluster()?;
@@ -155,7 +155,7 @@ impl Config {
         }
     }
 
-    /// Opens the store's engine, which may have so many files open.
+    /// Opens the engine of the store. `max_files` is the maximum number of files that it may have open.
     pub fn open(&self, max_files: u64) -> crate::engine::Result<Box<dyn Engine>> {
         self.kind.open(&OpenOptions {
             location: self.location.clone(),
@@ -169,7 +169,7 @@ impl Config {
         })
     }
 
-    /// The path as it was given.
+    /// Returns the path of the data as given, `:memory:`, or the nodes of the cluster.
     pub fn path(&self) -> String {
         match &self.location {
             Location::Memory => ":memory:".into(),
@@ -178,8 +178,8 @@ impl Config {
         }
     }
 
-    /// CONFIG GET's names and values of what stays as it is: Redis' where it has one for the thing, else our flag's
-    /// name.
+    /// Returns the names and values of settings that CONFIG GET reports and CONFIG SET cannot change. The names
+    /// are those of Redis, or of the flag if Redis has no such setting.
     pub fn settings(&self, ports: Ports) -> Vec<(&'static str, String)> {
         let logged = match self.location {
             Location::Memory => "no",

@@ -1,4 +1,4 @@
-//! Options of the sockets and of who may use them.
+//! Options of the sockets and of access to them.
 
 use crate::command::Password;
 use std::{
@@ -7,76 +7,76 @@ use std::{
     time::Duration,
 };
 
-/// Where clients come in, which ones, and what one may cost.
+/// Options of the sockets, of access to them, and of the limits for each client.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// `--bind`
+    /// `--bind`: address to listen on.
     pub bind: IpAddr,
-    /// `--port`; 0 picks a free one, `None` is no plain TCP.
+    /// `--port`; 0 picks a free port, `None` disables plain TCP.
     pub port: Option<u16>,
-    /// `--tls-port` and what belongs to it.
+    /// `--tls-port` and the other TLS options; `None` disables TLS.
     pub tls: Option<Tls>,
-    /// `--unixsocket`
+    /// `--unixsocket`: path of the Unix socket; `None` for none.
     pub unix_socket: Option<PathBuf>,
-    /// `--unixsocket-perm`
+    /// `--unixsocket-perm`: permissions of the Unix socket; `None` for those that the umask leaves.
     pub unix_mode: Option<u32>,
-    /// `--tcp-backlog`: connections that wait to be accepted.
+    /// `--tcp-backlog`: maximum number of connections that wait to be accepted.
     pub backlog: u32,
-    /// `--tcp-keepalive`
+    /// `--tcp-keepalive`: time without data after which keep-alive probes are sent; `None` for never.
     pub keepalive: Option<Duration>,
-    /// `--maxclients`, at least 1.
+    /// `--maxclients`: maximum number of clients, at least 1.
     pub max_clients: usize,
     /// `--requirepass`
     pub password: Option<Password>,
     /// `--password-file`
     pub password_file: Option<PathBuf>,
-    /// `--protected-mode`
+    /// `--protected-mode`: `true` if, without a password, only clients of this machine are served.
     pub protected_mode: bool,
-    /// What one client may cost.
+    /// Limits for each client.
     pub client: ClientLimits,
-    /// `--shutdown-timeout`
+    /// `--shutdown-timeout`: maximum time that a shutdown waits for commits.
     pub shutdown_timeout: Duration,
 }
 
-/// What one client may cost.
+/// Limits for each client.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientLimits {
-    /// `--client-query-buffer-limit`: bytes of a request that is not complete, below 4 GiB.
+    /// `--client-query-buffer-limit`: maximum size of an incomplete request in bytes, below 4 GiB.
     pub query: usize,
-    /// `--client-output-buffer-limit`: bytes of replies that wait; 0 is no limit.
+    /// `--client-output-buffer-limit`: maximum size of unread replies in bytes; 0 for no limit.
     pub output: usize,
-    /// `--timeout`: how long nothing may move.
+    /// `--timeout`: time after which an idle connection is closed; `None` for never.
     pub idle: Option<Duration>,
 }
 
-/// A port that speaks TLS.
+/// Options of the TLS port.
 #[derive(Clone, Debug)]
 pub struct Tls {
-    /// `--tls-port`; 0 picks a free one.
+    /// `--tls-port`; 0 picks a free port.
     pub port: u16,
-    /// `--tls-cert`: the server's certificate, and those up to the one clients know.
+    /// `--tls-cert`: file with the certificate of the server, followed by its chain.
     pub cert: PathBuf,
-    /// `--tls-key`
+    /// `--tls-key`: file with the private key of the certificate.
     pub key: PathBuf,
-    /// `--tls-ca`: who signs the certificates of clients.
+    /// `--tls-ca`: file with the certificates of the authorities that sign client certificates.
     pub ca: Option<PathBuf>,
     /// `--tls-auth-clients`
     pub auth_clients: AuthClients,
 }
 
-/// Whether clients show certificates.
+/// Policy on client certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthClients {
-    /// They have to.
+    /// A client must present a certificate.
     Yes,
-    /// They need not; one that is shown must be good.
+    /// A client may present a certificate, which must be valid.
     Optional,
-    /// They are not asked.
+    /// Certificates are not requested.
     No,
 }
 
 impl AuthClients {
-    /// The word on the command line.
+    /// Returns the value of the command-line flag.
     pub fn word(self) -> &'static str {
         match self {
             Self::Yes => "yes",
@@ -87,7 +87,7 @@ impl AuthClients {
 }
 
 impl Default for Network {
-    /// A free port of this machine only, and the command line's defaults for the rest.
+    /// Returns a free port of this machine only, and the defaults of the command line for the rest.
     fn default() -> Self {
         Self {
             bind: Ipv4Addr::LOCALHOST.into(),
@@ -107,13 +107,14 @@ impl Default for Network {
     }
 }
 
-/// Seconds, where Redis has 0 for none.
+/// Formats a time in seconds; `None` is 0, as in Redis.
 fn seconds(time: Option<Duration>) -> String {
     time.map_or(0, |time| time.as_secs()).to_string()
 }
 
 impl Network {
-    /// CONFIG GET's names and values. The password is not among them: the server does not know it.
+    /// Returns the names and values that CONFIG GET reports. The password is not among them: the server stores
+    /// only its hash.
     pub(super) fn settings(&self) -> Vec<(&'static str, String)> {
         let path = |path: Option<&PathBuf>| path.map(|path| path.display().to_string()).unwrap_or_default();
         let tls = self.tls.as_ref();

@@ -14,26 +14,27 @@ pub struct ClusterAccess {
     pub user: Option<String>,
     /// File with the password.
     pub password_file: Option<PathBuf>,
-    /// Certificates of the authorities that sign those of the nodes, in PEM. With them connections use TLS.
+    /// PEM file with the certificates of the authorities that sign the nodes' certificates. If set, connections use
+    /// TLS.
     pub ca: Option<PathBuf>,
-    /// Certificate that is shown to the nodes, and its private key, in PEM.
+    /// PEM files with the certificate that is presented to the nodes, and its private key.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// Maximum length of a password, in bytes: what a client may send before it has given it.
+/// Maximum length of a password in bytes. It also limits what a client may send before it is authenticated.
 pub(crate) const LONGEST_PASSWORD: u64 = 16 << 10;
 
 /// Reason why a password file was refused.
 pub(crate) enum NoPassword {
     /// The file cannot be read.
     Io(io::Error),
-    /// Other users can read the file, whose mode this is.
+    /// Other users can read the file, which has this mode.
     Shared(u32),
     /// The password is empty or too long.
     Length,
 }
 
-/// Returns the password in a file that only its owner can read, less the newline at its end.
+/// Returns the password in a file that only its owner can read, without the newline at its end.
 pub(crate) fn read_password(path: &Path) -> Result<Vec<u8>, NoPassword> {
     let file = File::open(path).map_err(NoPassword::Io)?;
     let mode = file.metadata().map_err(NoPassword::Io)?.permissions().mode() & 0o777;
@@ -50,7 +51,7 @@ pub(crate) fn read_password(path: &Path) -> Result<Vec<u8>, NoPassword> {
 
 #[cfg(feature = "redis")]
 impl ClusterAccess {
-    /// Reads the password.
+    /// Reads the password file; `None` if there is none.
     pub(super) fn password(&self, engine: &'static str) -> super::Result<Option<String>> {
         let Some(path) = &self.password_file else { return Ok(None) };
         let refuse = |what: String| {
@@ -68,7 +69,7 @@ impl ClusterAccess {
     }
 }
 
-/// Reads a certificate or a key, and names the flag if that fails.
+/// Reads a file with a certificate or a key in PEM. The error names the flag.
 #[cfg(any(feature = "tikv", all(feature = "redis", feature = "tls")))]
 pub(super) fn pem(engine: &'static str, flag: &str, path: &Path) -> super::Result<Vec<u8>> {
     let refuse = |what| super::Error::library(engine, format!("{flag} {} {what}", path.display()));

@@ -1,48 +1,49 @@
-//! What one commit changes: an ordered list of absolute writes.
+//! Write batch of one commit: an ordered list of absolute writes.
 
 use super::{Error, Result};
 
-/// One write. All of them are absolute (no increments), so replaying a list of them twice, or over
-/// a state that already holds some of them, ends in the same state.
+/// One write. All writes are absolute (no increments), so replaying a list of them twice, or over a state that
+/// already holds some of them, ends in the same state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "a key is a key")]
 pub enum WriteOp<'a> {
     /// Sets `key` to `value`, whether or not it existed.
     Put { key: &'a [u8], value: &'a [u8] },
-    /// Removes `key`; no effect when it is absent.
+    /// Removes `key`; no effect if it is absent.
     Delete { key: &'a [u8] },
     /// Removes every key.
     Clear,
 }
 
-/// Writes whose memory is kept from batch to batch: those of a group of hundreds of pipelining clients.
+/// Maximum number of writes whose memory is reused by the next batch: as many as a group of hundreds of pipelining
+/// clients has.
 const KEPT: usize = 128 << 10;
 
-/// Writes that become visible, and durable, all together or not at all, in order: the last write
-/// of a key wins. Keys and values are borrowed from the request buffers, so nothing is copied
-/// before the engine takes it.
+/// Writes that become visible, and durable, all together or not at all, in order: the last write of a key wins.
+/// Keys and values are borrowed from the request buffers, so nothing is copied before the engine takes it.
 #[derive(Default, Debug)]
 pub struct Batch<'a> {
     ops: Vec<WriteOp<'a>>,
     bytes: usize,
-    /// Where parts end: the number of writes and of bytes.
+    /// Ends of the parts: the number of writes and of bytes before each end.
     parts: Vec<(usize, usize)>,
 }
 
 impl<'a> Batch<'a> {
-    /// An empty batch with room for `ops` writes.
+    /// Creates an empty batch with capacity for `ops` writes.
     pub fn with_capacity(ops: usize) -> Self {
         Self { ops: Vec::with_capacity(ops), ..Self::default() }
     }
 
-    /// Creates a batch of these writes.
+    /// Creates a batch of the writes `ops`.
     pub fn of(ops: &[WriteOp<'a>]) -> Self {
         let mut batch = Self::with_capacity(ops.len());
         ops.iter().for_each(|op| batch.push(*op));
         batch
     }
 
-    /// Fails when a key is not of `min` to `max` bytes. To be called before anything is applied.
+    /// Fails if the length of a key is not between `min` and `max` bytes. Must be called before any write is
+    /// applied.
     ///
     /// # Errors
     ///
@@ -58,13 +59,13 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Fails when a key or a value is longer than `most`. To be called before anything is applied.
+    /// Fails if a key or a value is longer than `most` bytes. Must be called before any write is applied.
     ///
     /// # Errors
     ///
-    /// [`Error::KeyLength`] of the first such key, else [`Error::Unsupported`].
+    /// [`Error::KeyLength`] of the first key that is too long, otherwise [`Error::Unsupported`].
     pub(super) fn check_lengths(&self, engine: &'static str, most: usize) -> Result<()> {
-        // No single part can be over the limit that all of them together keep.
+        // If the sum of all lengths is within the limit, so is each key and value.
         if self.bytes <= most {
             return Ok(());
         }
@@ -80,7 +81,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// The same writes, in the same parts, with other values: one for each put, in their order.
+    /// Returns a batch with the same writes and parts, but other values: `values` has one for each put, in order.
     pub(super) fn with_values<'b>(&self, values: impl IntoIterator<Item = &'b [u8]>) -> Batch<'b>
     where
         'a: 'b,
@@ -99,7 +100,7 @@ impl<'a> Batch<'a> {
         batch
     }
 
-    /// Whether the batch clears, and the writes that count: those after its last `Clear`.
+    /// Returns `true` if the batch clears, and the effective writes: those after its last `Clear`.
     pub fn after_clear(&self) -> (bool, &[WriteOp<'a>]) {
         match self.ops.iter().rposition(|op| *op == WriteOp::Clear) {
             Some(last) => (true, self.ops.get(last + 1..).unwrap_or_default()),
@@ -107,14 +108,15 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Ends a part: the writes before and after this need not become visible together, though they are
-    /// durable together. What is not divided is one part.
+    /// Ends a part: the writes before and after the end need not become visible together, though they are durable
+    /// together. An undivided batch is one part.
     pub fn end_client(&mut self) {
         self.parts.push((self.ops.len(), self.bytes));
     }
 
-    /// The writes that count, and their bytes, in pieces of whole parts: each piece is one part, or several
-    /// that are together no more than `most` writes and bytes. There is at least one, which may be empty.
+    /// Returns the effective writes, and their bytes, in chunks of whole parts: each chunk is one part, or several
+    /// that have together at most `most.0` writes and `most.1` bytes. There is at least one chunk, which may be
+    /// empty.
     pub(super) fn chunks(&self, most: (usize, usize)) -> Vec<(&[WriteOp<'a>], usize)> {
         let first = self.ops.len() - self.after_clear().1.len();
         let (mut start, mut end) = ((first, 0), (first, 0));
@@ -172,30 +174,30 @@ impl<'a> Batch<'a> {
         self.push(WriteOp::Clear);
     }
 
-    /// The writes, in order.
+    /// Returns the writes, in order.
     #[inline]
     pub fn ops(&self) -> &[WriteOp<'a>] {
         &self.ops
     }
 
-    /// Bytes of all keys and values.
+    /// Returns the total size of all keys and values, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Number of writes.
+    /// Returns the number of writes.
     #[inline]
     pub fn len(&self) -> usize {
         self.ops.len()
     }
 
-    /// Whether there is nothing to commit.
+    /// Returns `true` if there is nothing to commit.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
 
-    /// Empties the batch and hands its memory, unless it is much, to a batch of another lifetime.
+    /// Empties the batch and passes its memory, unless it is large, to a batch of another lifetime.
     pub fn recycle<'b>(mut self) -> Batch<'b> {
         if self.ops.capacity() > KEPT {
             return Batch::default();
@@ -211,7 +213,7 @@ impl<'a> Batch<'a> {
 mod tests {
     use super::*;
 
-    /// The number of writes and the bytes of each piece.
+    /// Returns the number of writes and of bytes of each chunk.
     fn pieces(batch: &Batch<'_>, most: (usize, usize)) -> Vec<(usize, usize)> {
         batch.chunks(most).into_iter().map(|(ops, bytes)| (ops.len(), bytes)).collect()
     }
@@ -227,7 +229,7 @@ mod tests {
         }
         assert_eq!(pieces(&batch, (2, 100)), [(2, 16), (3, 24), (1, 8)]);
         assert_eq!(pieces(&batch, (100, 15)), [(1, 8), (1, 8), (3, 24), (1, 8)]);
-        // What was not ended, and what a clear makes void.
+        // Writes after the last end of a part, and writes that a clear makes void.
         batch.clear();
         batch.put(b"key", b"value");
         assert_eq!(writes(&batch, (2, 100)), 1);

@@ -1,29 +1,29 @@
-//! How the data of an engine are checked.
+//! Checks of an engine's data for corruption.
 
 use super::{Engine, Error, Fsync, KeyRange, Location, OpenOptions, Result, error::KeyName};
 use std::{io, path::Path};
 
-/// How the data at a path are checked, without any change to them.
+/// Method that checks the data at a path for corruption, without changing them.
 #[derive(Debug)]
 pub enum Check {
-    /// By reading them.
+    /// Reads the data in place.
     InPlace(fn(&Path) -> Result<CheckReport>),
-    /// By opening a copy of them: the engine knows no way to look without changing something. It may end the
-    /// process where they are damaged.
+    /// Opens a copy of the data: the engine cannot check data without changing something. It may end the process if
+    /// the data are corrupt.
     OnCopy(fn(&Path) -> Result<CheckReport>),
 }
 
-/// Data in which nothing is wrong.
+/// Result of a check that found no corruption.
 #[derive(Debug)]
 pub struct CheckReport {
-    /// What there is, in a few words.
+    /// Short description of the contents.
     pub holds: String,
-    /// What else one should know.
+    /// Further remark for the user.
     pub remark: Option<String>,
 }
 
 impl Error {
-    /// Whether the data are damaged; else it is something else that failed.
+    /// Returns `true` if the error means that data are corrupt, and `false` if something else failed.
     pub fn is_damage(&self) -> bool {
         use io::ErrorKind::{InvalidData, UnexpectedEof};
         match self {
@@ -36,7 +36,7 @@ impl Error {
 }
 
 impl OpenOptions {
-    /// How a copy is opened to be checked.
+    /// Returns the options with which a copy is opened for a check.
     pub fn for_check(copy: &Path) -> Self {
         Self::new(Location::Path(copy.into()), Fsync::No)
     }
@@ -47,7 +47,7 @@ impl CheckReport {
     ///
     /// # Errors
     ///
-    /// Those of the engine, and two numbers that differ.
+    /// Errors of the engine, and a difference between the two numbers.
     pub fn by_scan(engine: Box<dyn Engine>) -> Result<Self> {
         let (mut keys, mut bytes, mut last) = (0_u64, 0_u64, Vec::new());
         let scanned = engine.scan(KeyRange::ALL, &mut |key, value| {
@@ -58,7 +58,7 @@ impl CheckReport {
             std::ops::ControlFlow::Continue(())
         });
         match scanned {
-            // The error names a block at most; the last key shows where the block is.
+            // The error names a block at most; the last key shows the position of the block.
             Err(error) if error.is_damage() && keys > 0 => {
                 let remark = format!("the scan ended behind {}", KeyName(&last));
                 return Err(error.with_remark(engine.info().name, &remark));

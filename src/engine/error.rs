@@ -1,4 +1,4 @@
-//! What can go wrong in an engine.
+//! Errors of an engine.
 
 use super::{Fsync, key_value_headers};
 use std::{fmt, io, path::PathBuf};
@@ -6,8 +6,8 @@ use std::{fmt, io, path::PathBuf};
 /// Result of an engine call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An engine's failure. The text is one line and names the file or limit concerned: it is printed
-/// at start-up and sent to clients behind `-ERR`.
+/// Error of an engine. The text is one line and names the file or limit concerned: it is printed at start-up and
+/// sent to clients behind `-ERR`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
@@ -30,13 +30,13 @@ pub enum Error {
         .path.display()
     )]
     Newer { path: PathBuf, format: u32 },
-    /// A first start was interrupted, and there is more than it can have made.
+    /// A first start was interrupted, and the directory contains a file that the start cannot have created.
     #[error(
         "{} is left from a first start of {engine} that was interrupted, and contains {found}, which that start did not create; \
         move {found} elsewhere, or remove the whole directory if you do not need it", .path.display()
     )]
     Interrupted { path: PathBuf, engine: &'static str, found: String },
-    /// The data are damaged; nothing was changed.
+    /// The data are corrupt; nothing was changed.
     #[error(
         "{path} is corrupt at byte {offset}: {detail}; nothing was changed; restore a backup, or run `kvbench \
         repair {path}`, which cuts off everything from there and keeps it in another file",
@@ -54,47 +54,48 @@ pub enum Error {
         exists: bool,
         source: Box<Self>,
     },
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("cannot {action} {}: {source}", .path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
-    /// No room for this write. It was undone as a whole, and smaller or later ones may succeed.
+    /// Out of space for this write. It was undone as a whole, and smaller or later ones may succeed.
     #[error("{engine} is full: {detail}")]
     Full { engine: &'static str, detail: String },
     /// The key is outside the engine's limits.
     #[error("the key has {len} bytes, and {engine} takes keys of {min} to {max} bytes")]
     KeyLength { engine: &'static str, len: usize, min: usize, max: usize },
-    /// Others wrote the same keys meanwhile. This write was undone; the same work, done again on what they left, may
-    /// succeed.
+    /// Another client wrote the same keys meanwhile. This write was undone; the same commands, executed again on
+    /// the current values, may succeed.
     #[error("{engine}: others wrote the same keys meanwhile ({detail}); nothing was written; try again")]
     Conflict { engine: &'static str, detail: String },
-    /// The machines that hold the data do not answer, or not in time. Nothing was written.
+    /// The machines that hold the data do not reply, or not in time. Nothing was written.
     #[error("{engine} is not available: {detail}; nothing was written; try again")]
     Unavailable { engine: &'static str, detail: String },
-    /// The answer to a write did not come. It takes effect as a whole or not at all, but which of both is not known.
+    /// The reply to a write did not arrive. The write takes effect as a whole or not at all, but which of both is
+    /// not known.
     #[error("{engine} did not answer: {detail}; whether the write took effect is not known")]
     Unknown { engine: &'static str, detail: String },
-    /// What was to be done together is not in one slot, where there are slots. Nothing was written.
+    /// The keys of an atomic operation are not in one hash slot. Nothing was written.
     #[error("CROSSSLOT Keys in request don't hash to the same slot")]
     CrossSlot,
-    /// The engine cannot do this.
+    /// The engine does not support the operation.
     #[error("{engine} {what}")]
     Unsupported { engine: &'static str, what: String },
     /// A write met corrupt data. It was undone as a whole, and writes of other keys may succeed.
     #[error("{engine}: {message}; nothing was written")]
     CorruptWrite { engine: &'static str, message: String },
-    /// Any other error of the engine's library, in its words.
+    /// Any other error of the engine's library, with the library's message.
     #[error("{engine}: {message}")]
     Library { engine: &'static str, message: String },
 }
 
-/// Whether the operating system refused for want of room alone.
+/// Returns `true` for ENOSPC, EDQUOT and EFBIG: disk, quota or file size limit exhausted.
 #[cfg(feature = "lmdb")]
 pub(crate) fn is_want_of_room(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// Shows a stored key in an error message: escaped, shortened, and with its database.
+/// Formats a stored key in an error message: escaped, shortened, and with its database.
 pub(crate) struct KeyName<'k>(pub &'k [u8]);
 
 impl fmt::Display for KeyName<'_> {
@@ -136,10 +137,9 @@ impl Error {
         matches!(self, Self::Value { exists: true, .. })
     }
 
-    /// Whether the engine is as it was before the failed call and may take further writes. After
-    /// any other failed write or sync it is unknown what reached the disk (a second fsync may
-    /// succeed without the first one's pages: <https://wiki.postgresql.org/wiki/Fsync_Errors>),
-    /// so the store refuses writes until a restart.
+    /// Returns `true` if the engine has rolled back the failed call and may take further writes. After any other
+    /// failed write or sync it is unknown what reached the disk (a second fsync may succeed without the first one's
+    /// pages: <https://wiki.postgresql.org/wiki/Fsync_Errors>), so the store is read-only until a restart.
     pub fn is_rolled_back(&self) -> bool {
         use Error::{Conflict, CorruptWrite, CrossSlot, Full, KeyLength, Unavailable, Unsupported};
         matches!(
@@ -154,19 +154,19 @@ impl Error {
         )
     }
 
-    /// The words of the engine's library, in one line.
+    /// Returns an error with the message of the engine's library, as one line.
     pub fn library(engine: &'static str, error: impl ToString) -> Self {
         let message = error.to_string().replace('\n', " ");
         Self::Library { engine, message }
     }
 
-    /// A change of the durability policy of an engine that has to be opened for it.
+    /// Returns the error of an engine that must be reopened to change its fsync policy.
     pub fn fixed_policy(engine: &'static str, fsync: Fsync) -> Self {
         let what = format!("takes its durability policy when it is opened: restart with --fsync {fsync}");
         Self::Unsupported { engine, what }
     }
 
-    /// A compaction of what is in memory.
+    /// Returns the error of a compaction of an engine that is in memory.
     pub fn no_files(engine: &'static str) -> Self {
         Self::Unsupported { engine, what: "in memory has no files to compact".into() }
     }

@@ -1,11 +1,10 @@
-//! The first start on a path. Until the engine has made all its files, nobody can tell what they are: a kill, a
-//! power cut or a full disk would leave a path that no engine takes. So it is known at any moment which files
-//! are those of a first start that has not ended; nobody has written data to them, and the next start removes
-//! them.
+//! First start on a path. Until the engine has created all its files, they cannot be recognised: a kill, a power
+//! cut or a full disk would leave a path that no engine accepts. So at any time it is known which files belong to a
+//! first start that has not ended; no client has written data to them, and the next start removes them.
 //!
-//! In a directory, a mark does that: a file that is written and synced before the engine makes its first
-//! file, and removed when the engine is open. Data that are one file are made beside their place, and get
-//! their name when they are whole.
+//! In a directory, a mark file does that: it is written and synced before the engine creates its first file, and
+//! removed when the engine is open. Data that are one file are created beside their final path, and renamed when
+//! they are complete.
 
 use super::{Error, Result, path};
 use std::{
@@ -14,13 +13,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Says in a directory that the files beside it are those of a first start.
+/// Name of the mark file: the other files in its directory belong to a first start that has not ended.
 const MARK: &str = "kvbench-first-start";
 
-/// What a file system has in its own root directory.
+/// Directory that a file system creates in its root directory.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// What the mark says. One with any other text, which may be half of this one, was not followed by any file.
+/// Returns the text of the mark file. A mark with any other text, such as a part of this one, was not followed by
+/// any other file.
 fn text(engine: &str) -> String {
     format!(
         "The first start of kvbench --store {engine} has not ended here.\n\
@@ -28,18 +28,18 @@ fn text(engine: &str) -> String {
     )
 }
 
-/// Whether an engine may begin in a directory: it holds nothing, or the first start of this engine has begun
+/// Returns `true` if an engine may start in a directory: it is empty, or the first start of this engine has begun
 /// there.
 pub fn is_unused(path: &Path, engine: &str) -> Result<bool> {
     Ok(has_unfinished_start(path, engine) || entries(path)?.is_empty())
 }
 
-/// Whether the first start of an engine has begun in a directory, and has not ended.
+/// Returns `true` if the first start of an engine has begun in a directory, and has not ended.
 pub fn has_unfinished_start(path: &Path, engine: &str) -> bool {
     fs::read(path.join(MARK)).is_ok_and(|found| found == text(engine).as_bytes())
 }
 
-/// What a directory holds of any interest.
+/// Returns the entries of a directory, without the mark and `lost+found`.
 fn entries(path: &Path) -> Result<Vec<fs::DirEntry>> {
     let read = |error| Error::io("read", path)(error);
     let all: io::Result<Vec<_>> = fs::read_dir(path).map_err(read)?.collect();
@@ -48,21 +48,21 @@ fn entries(path: &Path) -> Result<Vec<fs::DirEntry>> {
     Ok(entries)
 }
 
-/// Tells by name and metadata whether an engine's first start makes such a file, or such an empty directory.
-/// Whatever has data in it is none.
+/// Predicate on a name and metadata: `true` if an engine's first start creates such a file, or such an empty
+/// directory. A file that contains data of clients never matches.
 pub type IsFirst = fn(&str, &Metadata) -> bool;
 
-/// A directory in which an engine is being opened.
+/// Directory in which an engine is being opened.
 #[must_use = "to be ended when the engine is open"]
 pub struct FirstDirectory<'a> {
     path: &'a Path,
-    /// Locked, while this is a first start.
+    /// Locked mark file during a first start; `None` if this is no first start.
     mark: Option<File>,
 }
 
 impl<'a> FirstDirectory<'a> {
-    /// Creates the directory unless it is there; its parent must be. Removes what an interrupted first start
-    /// of this engine has left, and marks the directory when nothing else is in it.
+    /// Creates the directory unless it exists; its parent must exist. Removes what an interrupted first start of
+    /// this engine has left, and creates the mark if the directory is otherwise empty.
     pub fn begin(path: &'a Path, engine: &'static str, is_first: IsFirst) -> Result<Self> {
         create_dir(path)?;
         if !is_unused(path, engine)? {
@@ -70,7 +70,7 @@ impl<'a> FirstDirectory<'a> {
         }
         let at = path.join(MARK);
         let mark = path::open_locked(&at, path)?;
-        // Looked at again, because another process may have had the lock.
+        // Checked again, because another process may have had the lock.
         if has_unfinished_start(path, engine) {
             remove_first_files(path, engine, is_first)?;
             return Ok(Self { path, mark: Some(mark) });
@@ -80,7 +80,7 @@ impl<'a> FirstDirectory<'a> {
             return Ok(Self { path, mark: None });
         }
         if let Err(error) = write_mark(&mark, engine) {
-            // Only to leave nothing behind: half a mark means nothing.
+            // Only to leave nothing behind: an incomplete mark has no effect.
             let _best_effort = path::remove_leftover(&at);
             return Err(Error::io("write", at)(error));
         }
@@ -88,13 +88,13 @@ impl<'a> FirstDirectory<'a> {
         Ok(Self { path, mark: Some(mark) })
     }
 
-    /// Whether nothing was there.
+    /// Returns `true` if this is a first start.
     pub fn is_first(&self) -> bool {
         self.mark.is_some()
     }
 
-    /// Ends the first start. The engine's files must be on stable storage; nobody may have written to it: with
-    /// the mark still there, or there again after a power cut, the next start would remove it.
+    /// Ends the first start. The engine's files must be durable, and must not contain data of clients yet: if the
+    /// mark still exists, or exists again after a power cut, the next start removes the files.
     pub fn end(self) -> Result<()> {
         if self.mark.is_some() {
             let at = self.path.join(MARK);
@@ -111,16 +111,16 @@ fn write_mark(mut mark: &File, engine: &str) -> io::Result<()> {
     mark.sync_all()
 }
 
-/// Creates the directory `path` unless it is there. Its name is synced, or a power cut could take the directory away
-/// with everything that was synced inside. So is what is there: a start that was killed may have left the name, or
-/// names within, to the system.
+/// Creates the directory `path` unless it exists. Its name is synced, or a power cut could remove the directory
+/// with everything that was synced inside. An existing directory is synced, too: a start that was killed may not
+/// have synced its name, or names within.
 pub fn create_dir(path: &Path) -> Result<()> {
     match fs::create_dir(path) {
         Ok(()) => path::sync_dir(path::parent(path)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {
             path::sync_dir(path)?;
             match path::sync_dir(path::parent(path)) {
-                // Who may not list it did not create the name either.
+                // A user who may not list the parent did not create the name either.
                 Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => Ok(()),
                 outcome => outcome,
             }
@@ -151,19 +151,20 @@ fn remove_first_files(path: &Path, engine: &'static str, is_first: IsFirst) -> R
     path::sync_dir(path)
 }
 
-/// A directory that an engine fills with others, made beside its place under the mark's name: nobody has written
-/// data to it, and the next start removes it.
+/// Directory that an engine fills with subdirectories, created beside its final path under the mark's name: no
+/// client has written data to it, and the next start removes it.
 #[must_use = "to be ended when the engine's files are whole"]
 pub struct FirstTree {
     directory: PathBuf,
     path: PathBuf,
     place: PathBuf,
-    /// The directory, locked against others that would begin there too.
+    /// Directory of both paths, locked against other processes that would begin there too.
     _directory: File,
 }
 
 impl FirstTree {
-    /// Begins the directory `name` within `directory`, which is created unless it is there; `None` when it has one.
+    /// Begins the directory `name` within `directory`, which is created unless it exists. Returns `None` if `name`
+    /// exists.
     pub fn begin(directory: &Path, name: &str) -> Result<Option<Self>> {
         create_dir(directory)?;
         let place = directory.join(name);
@@ -173,7 +174,7 @@ impl FirstTree {
         let lock = File::open(directory).map_err(Error::io("open", directory))?;
         path::lock(&lock, directory)?;
         let path = directory.join(MARK);
-        // Alone, the mark of another engine keeps nobody out.
+        // A mark of another engine alone does not prevent the start.
         let removed = if path.is_file() { fs::remove_file(&path) } else { fs::remove_dir_all(&path) };
         match removed {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path)(error)),
@@ -183,13 +184,13 @@ impl FirstTree {
         }
     }
 
-    /// Where to make it.
+    /// Returns the path at which the directory must be created.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Puts it in its place, after a sync of all that is in it: an engine may rely on names of which it has synced
-    /// only what they name.
+    /// Renames the directory to its final path, after a sync of all that it contains: an engine may rely on file
+    /// names when it has synced only the files.
     pub fn end(self) -> Result<()> {
         sync_all(&self.path)?;
         fs::rename(&self.path, &self.place).map_err(Error::io("rename", &self.path))?;
@@ -197,7 +198,7 @@ impl FirstTree {
     }
 }
 
-/// Makes a file, or a directory with all that is in it, survive a power cut.
+/// Syncs a file, or a directory with all that it contains.
 fn sync_all(path: &Path) -> Result<()> {
     if path.is_dir() {
         for entry in fs::read_dir(path).map_err(Error::io("read", path))? {
@@ -207,19 +208,19 @@ fn sync_all(path: &Path) -> Result<()> {
     File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
 }
 
-/// A file that gets its name when it is whole.
+/// File that gets its name when it is complete.
 #[must_use = "to be ended when the file is whole"]
 pub struct FirstFile {
-    /// Where it belongs, without symbolic links.
+    /// Final path, without symbolic links.
     place: PathBuf,
-    /// Where it is made.
+    /// Path at which the file is created.
     path: PathBuf,
-    /// The empty file in its place, locked against others that would begin there too.
+    /// Empty file at the final path, locked against other processes that would begin there too.
     _empty: File,
 }
 
 impl FirstFile {
-    /// Begins a file for `path`, where nothing or an empty file is; `None` when there is more.
+    /// Begins a file for `path`, where no file or an empty one exists. Returns `None` if the file has contents.
     pub fn begin(path: &Path) -> Result<Option<Self>> {
         if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() || metadata.len() > 0) {
             return Ok(None);
@@ -238,19 +239,19 @@ impl FirstFile {
         Ok(Some(first))
     }
 
-    /// Where to make it.
+    /// Returns the path at which the file must be created.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Puts the file, which must be whole and synced, in its place.
+    /// Renames the file, which must be complete and synced, to its final path.
     pub fn end(self) -> Result<()> {
         fs::rename(&self.path, &self.place).map_err(Error::io("rename", &self.path))?;
         path::sync_dir(path::parent(&self.place))
     }
 }
 
-/// What did not become whole goes away.
+/// Removes a file that was not completed.
 impl Drop for FirstFile {
     fn drop(&mut self) {
         let _best_effort = path::remove_leftover(&self.path);

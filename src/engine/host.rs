@@ -1,9 +1,9 @@
-//! What the machine, or the container in it, gives this process.
+//! Memory limit of this process, from the machine or its container.
 
 use std::{fs, path::Path};
 
-/// Memory that this process may use, in bytes: the machine's, or the least that a control group above it
-/// allows (see cgroups(7)). `None` where that cannot be known.
+/// Returns the memory that this process may use, in bytes: the machine's, or the smallest limit of a control group
+/// above the process (see cgroups(7)). `None` if it cannot be determined.
 pub fn memory_bytes() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(total);
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -15,7 +15,7 @@ pub fn memory_bytes() -> Option<u64> {
     limits.filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok()).chain(machine).min()
 }
 
-/// Where the limit of one line of `/proc/self/cgroup` stands: the hierarchy, the group in it, the file.
+/// Returns the location of the limit of one line of `/proc/self/cgroup`: the hierarchy, the group in it, the file.
 fn limit_file(line: &str) -> Option<(&'static str, &str, &'static str)> {
     let mut parts = line.splitn(3, ':');
     let (_, controllers, group) = (parts.next()?, parts.next()?, parts.next()?);

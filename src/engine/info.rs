@@ -1,17 +1,17 @@
-//! What an engine is and what it promises: the one source of `kvbench stores`, the README's tables
-//! and the caveats beside every result.
+//! Static descriptions of engines and their guarantees: the one source of `kvbench stores`, the README's tables and
+//! the caveats beside every result.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// When a write is acknowledged (`--fsync`).
+/// Fsync policy (`--fsync`): the state of a write when it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fsync {
-    /// On stable storage.
+    /// Acknowledged writes are durable.
     Always,
-    /// Handed to the engine; synced within a second.
+    /// Acknowledged writes were passed to the engine, and are synced within a second.
     EverySec,
-    /// Handed to the engine; synced when the engine or the operating system likes.
+    /// Acknowledged writes were passed to the engine, which, like the operating system, syncs them at any time.
     No,
 }
 
@@ -19,7 +19,7 @@ impl Fsync {
     /// Every policy, strongest first.
     pub const ALL: [Self; 3] = [Self::Always, Self::EverySec, Self::No];
 
-    /// The word of the command line, and of Redis' `appendfsync`.
+    /// Returns the value of `--fsync`, which is that of Redis' `appendfsync`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Always => "always",
@@ -35,17 +35,17 @@ impl fmt::Display for Fsync {
     }
 }
 
-/// Where acknowledged writes are.
+/// Storage of acknowledged writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// In files, synced as the policy says.
+    /// In files, synced according to the fsync policy.
     Files(Fsync),
     /// In memory only.
     Memory,
 }
 
 impl Durability {
-    /// The word of the command line and of cell names.
+    /// Returns the name that the command line and cell names use.
     pub fn word(self) -> &'static str {
         match self {
             Self::Files(fsync) => fsync.as_str(),
@@ -57,7 +57,7 @@ impl Durability {
 /// Block compression (`--compression`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// Stored as it is.
+    /// No compression.
     None,
     /// LZ4 block format.
     Lz4,
@@ -72,7 +72,7 @@ impl fmt::Display for Compression {
     }
 }
 
-/// The data structure that holds the keys.
+/// Data structure that holds the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
     /// Hash table in memory, append-only file on disk.
@@ -85,33 +85,33 @@ pub enum Family {
     Lsm,
     /// Copy-on-write B+ tree.
     CowBTree,
-    /// Latch-free B+ tree over a page log (the Bw-tree's kind).
+    /// Latch-free B+ tree over a page log (like the Bw-tree).
     LogBTree,
-    /// B-tree changed in place, after a write-ahead log.
+    /// B-tree with a write-ahead log, updated in place.
     LoggedBTree,
-    /// Ranges of keys on several machines, each on several of them.
+    /// Ranges of keys on several machines, each replicated to several of them before it is acknowledged.
     Cluster,
-    /// Slots of keys on several machines, each copied to others afterwards.
+    /// Hash slots of keys on several machines, each replicated to others afterwards.
     Slots,
 }
 
 impl Family {
-    /// Whether all data are in memory, whatever is on disk as well, so that no read waits for a device.
+    /// Returns `true` if all data are in memory, with or without files, so that no read waits for a device.
     pub fn is_in_memory(self) -> bool {
         matches!(self, Self::HashTable | Self::MemoryBTree)
     }
 
-    /// Whether other processes may write to the same data, so that nothing about them may be remembered.
+    /// Returns `true` if other processes may write to the same data, so that no state of the data may be cached.
     pub fn is_shared(self) -> bool {
         matches!(self, Self::Cluster | Self::Slots)
     }
 
-    /// Whether only what is in one slot can be written, or read, together.
+    /// Returns `true` if an atomic operation may use keys of one hash slot only.
     pub fn is_sharded(self) -> bool {
         matches!(self, Self::Slots)
     }
 
-    /// Whether there is another policy than [`Fsync::Always`].
+    /// Returns `true` if there are other fsync policies than [`Fsync::Always`].
     pub fn has_policies(self) -> bool {
         !matches!(self, Self::Cluster)
     }
@@ -133,14 +133,14 @@ impl fmt::Display for Family {
     }
 }
 
-/// What an engine does when several threads are in `write` at the same time.
+/// Behaviour of an engine if several threads call `write` at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Writers {
-    /// They must not: who calls it sees to that.
+    /// Not allowed: the caller must serialise its calls.
     One,
-    /// It lets in one after the other, also to sync.
+    /// The engine serialises writes, including their syncs.
     Serialized,
-    /// It works on several at once, or syncs them together.
+    /// The engine executes several writes concurrently, or syncs them together.
     Concurrent,
 }
 
@@ -190,27 +190,27 @@ impl fmt::Display for LossClass {
     }
 }
 
-/// What is lost of the acknowledged writes.
+/// Upper bound on the acknowledged writes that may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossBound {
-    /// How much, to be compared with others.
+    /// Class of the bound, comparable between engines.
     pub extent: LossClass,
-    /// The same in this engine's words.
+    /// Description of the bound for this engine.
     pub words: &'static str,
 }
 
 impl LossBound {
-    /// Nothing.
+    /// Loss of nothing.
     pub const NOTHING: Self = Self::new(LossClass::Nothing, "nothing");
-    /// All.
+    /// Loss of all writes.
     pub const EVERYTHING: Self = Self::new(LossClass::Everything, "everything");
 
-    /// So much, said so.
+    /// Creates a bound of a class with its description.
     pub const fn new(extent: LossClass, words: &'static str) -> Self {
         Self { extent, words }
     }
 
-    /// The last seconds.
+    /// Creates a bound of the class [`LossClass::Seconds`]: the writes of the last seconds.
     pub const fn seconds(words: &'static str) -> Self {
         Self::new(LossClass::Seconds, words)
     }
@@ -222,30 +222,30 @@ impl fmt::Display for LossBound {
     }
 }
 
-/// What one `--fsync` word means for an engine: the acknowledged writes that are lost.
+/// Loss bounds of an engine under one fsync policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// When the process is killed (`kill -9`, a panic, the out-of-memory killer).
+    /// Loss if the process is killed (`kill -9`, a panic, the out-of-memory killer).
     pub kill: LossBound,
-    /// When the machine loses power or its kernel stops.
+    /// Loss if the machine loses power or its kernel crashes.
     pub power_cut: LossBound,
 }
 
 impl Loss {
-    /// A kill and a power cut lose nothing.
+    /// Nothing is lost by a kill or a power cut.
     pub const NOTHING: Self = Self { kill: LossBound::NOTHING, power_cut: LossBound::NOTHING };
-    /// Either loses all.
+    /// All writes are lost by a kill or a power cut.
     pub const EVERYTHING: Self = Self { kill: LossBound::EVERYTHING, power_cut: LossBound::EVERYTHING };
-    /// A kill loses nothing, a power cut this.
+    /// Creates the bounds of an engine that loses nothing by a kill, and `power_cut` by a power cut.
     pub const fn power_cut(power_cut: LossBound) -> Self {
         Self { kill: LossBound::NOTHING, power_cut }
     }
 }
 
-/// A sentence that travels with results, and the durabilities at which it is true.
+/// Sentence that accompanies results, and the durabilities for which it is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caveat {
-    /// The sentence.
+    /// Text of the sentence.
     pub text: &'static str,
     at: At,
 }
@@ -260,32 +260,32 @@ enum At {
 }
 
 impl Caveat {
-    /// True of files and in memory.
+    /// Creates a caveat that is true for data in files and in memory.
     pub const fn new(text: &'static str) -> Self {
         Self { text, at: At::All }
     }
 
-    /// True of files.
+    /// Creates a caveat that is true for data in files.
     pub const fn in_files(text: &'static str) -> Self {
         Self { text, at: At::Files }
     }
 
-    /// True in memory.
+    /// Creates a caveat that is true for data in memory.
     pub const fn in_memory(text: &'static str) -> Self {
         Self { text, at: At::Memory }
     }
 
-    /// True of files under `everysec` and `no`.
+    /// Creates a caveat that is true for data in files under `everysec` and `no`.
     pub const fn unsynced(text: &'static str) -> Self {
         Self { text, at: At::Unsynced }
     }
 
-    /// True of files under one policy.
+    /// Creates a caveat that is true for data in files under the fsync policy `fsync`.
     pub const fn under(fsync: Fsync, text: &'static str) -> Self {
         Self { text, at: At::Policy(fsync) }
     }
 
-    /// Whether it is true at a durability.
+    /// Returns `true` if the caveat is true for a durability.
     pub fn holds(&self, durability: Durability) -> bool {
         match (self.at, durability) {
             (At::All, _) | (At::Memory, Durability::Memory) | (At::Files, Durability::Files(_)) => true,
@@ -296,67 +296,67 @@ impl Caveat {
     }
 }
 
-/// The files that an engine may have open.
+/// Number of files that an engine may have open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenFiles {
-    /// It cannot do with fewer; those for a moment count too.
+    /// Minimum that the engine needs, including files that are open only briefly.
     pub least: u64,
-    /// It has no use for more.
+    /// Maximum that the engine can make use of.
     pub most: u64,
-    /// In addition, for each read while it runs.
+    /// Additional files for each read while it runs.
     pub per_read: u64,
 }
 
 impl OpenFiles {
-    /// The same number whatever the data.
+    /// Creates a number that does not depend on the data.
     pub const fn always(number: u64) -> Self {
         Self { least: number, most: number, per_read: 0 }
     }
 }
 
-/// An engine, described.
+/// Static description of an engine.
 #[derive(Debug)]
 pub struct Info {
-    /// The word behind `--store`.
+    /// Name of the engine in `--store`.
     pub name: &'static str,
-    /// Crate (and native library) the engine is, with versions: `heed 0.23.1`.
+    /// Crate (and native library) of the engine, with versions: `heed 0.23.1`.
     pub library: &'static str,
-    /// Its data structure.
+    /// Data structure of the engine.
     pub family: Family,
-    /// Whether `scan` visits keys in ascending byte order, and a range costs what it holds.
+    /// `true` if `scan` visits keys in ascending byte order, and the cost of a range depends on the pairs in it
+    /// only.
     pub ordered: bool,
-    /// Whether `--path :memory:` works.
+    /// `true` if `--path :memory:` is supported.
     pub in_memory: bool,
-    /// Whether `count` costs the same whatever the size; otherwise it scans every key.
+    /// `true` if `count` takes the same time whatever the number of keys; otherwise it scans every key.
     pub constant_count: bool,
-    /// Whether all that it allocates is allocated in Rust, where allocations can be counted; those of C and C++ are not
-    /// seen.
+    /// `true` if all memory is allocated in Rust, where allocations can be counted; those of C and C++ cannot.
     pub allocates_in_rust: bool,
-    /// Whether `--map-size` limits its data file.
+    /// `true` if `--map-size` limits the data file.
     pub has_map_size: bool,
-    /// Whether `--direct-reads` works.
+    /// `true` if `--direct-reads` is supported.
     pub has_direct_reads: bool,
-    /// What it does with several writers.
+    /// Behaviour with several concurrent writers.
     pub writers: Writers,
-    /// The values of `--compression` it takes.
+    /// Supported values of `--compression`.
     pub compression: &'static [Compression],
-    /// How it uses `--cache-size`.
+    /// Use that the engine makes of `--cache-size`.
     pub cache: &'static str,
-    /// How many files it may have open.
+    /// Number of files that the engine may have open.
     pub open_files: OpenFiles,
     /// Losses under `always`, `everysec` and `no`.
     pub loss: [Loss; 3],
-    /// Sentences that travel with the results they are true of.
+    /// Sentences that accompany the results for which they are true.
     pub caveats: &'static [Caveat],
 }
 
 impl Info {
-    /// The caveats of a durability.
+    /// Returns the caveats that are true for a durability.
     pub fn caveats_at(&self, durability: Durability) -> impl Iterator<Item = &'static str> {
         self.caveats.iter().filter(move |caveat| caveat.holds(durability)).map(|caveat| caveat.text)
     }
 
-    /// What a durability loses.
+    /// Returns the loss bounds of a durability.
     pub fn loss_at(&self, durability: Durability) -> Loss {
         match durability {
             Durability::Files(fsync) => self.loss(fsync),
@@ -364,7 +364,7 @@ impl Info {
         }
     }
 
-    /// What `fsync` loses.
+    /// Returns the loss bounds of the fsync policy `fsync`.
     pub fn loss(&self, fsync: Fsync) -> Loss {
         let [always, everysec, no] = self.loss;
         match fsync {

@@ -1,10 +1,11 @@
-//! What the kernel is told of an engine's memory map: whether a page that is read from the disk brings its neighbours.
+//! Read-ahead of an engine's memory map: advice to the kernel whether a page that is read from the disk brings its
+//! neighbours.
 //!
-//! Reading ahead fills the page cache faster while the data fit into memory. When they do not, each cold
-//! read throws out as many pages as it brings in: with a read-ahead of 8 MiB a GET of LMDB was seen to take 27 ms
-//! instead of 0.4 ms. LMDB's own documentation says to switch it off then (`MDB_NORDAHEAD`), but LMDB and MDBX can do so
-//! only when they are opened (MDBX also by the memory of the whole machine, not of a control group); a file that grows
-//! later is told here.
+//! Reading ahead fills the page cache faster while the data fit into memory. If they do not, each cold read evicts
+//! as many pages as it brings in: with a read-ahead of 8 MiB a GET of LMDB took 27 ms instead of 0.4 ms. LMDB's own
+//! documentation says to switch read-ahead off then (`MDB_NORDAHEAD`), but LMDB and MDBX can do so only when they
+//! are opened (MDBX also by the memory of the whole machine, not of a control group). This file gives the advice
+//! for data that grow later.
 
 use super::{ReadAhead, host};
 use std::{
@@ -17,31 +18,31 @@ use std::{
 pub(super) struct Advice {
     engine: &'static str,
     file: PathBuf,
-    /// Data above this many bytes are read without read-ahead.
+    /// Size of the data in bytes above which they are read without read-ahead.
     pub(super) limit: u64,
-    /// Bytes of the map that are.
+    /// Number of bytes of the map whose read-ahead is off.
     advised: AtomicU64,
 }
 
-/// The most bytes of data that are read with read-ahead.
+/// Returns the maximum size in bytes of data that are read with read-ahead.
 pub(super) fn limit(choice: ReadAhead) -> u64 {
     match choice {
         ReadAhead::On => u64::MAX,
         ReadAhead::Off => 0,
-        // The cache shares the memory with the process itself and with others.
+        // The process itself and other processes need a part of the memory.
         ReadAhead::Auto => host::memory_bytes().map_or(u64::MAX, |bytes| bytes / 2),
     }
 }
 
 impl Advice {
-    /// For an engine that has mapped this file, without read-ahead or with it.
+    /// Creates the state for an engine that has mapped `file`; `is_random` is `true` if its read-ahead is off.
     pub(super) fn new(engine: &'static str, file: PathBuf, limit: u64, is_random: bool) -> Self {
         let advised = if is_random { u64::MAX } else { 0 };
         Self { engine, file, limit, advised: advised.into() }
     }
 
-    /// Switches read-ahead off when so many bytes of data are more than memory holds, for the first `mapped` bytes of
-    /// the file, which are all that the engine has mapped. It stays off: space that is freed is used again.
+    /// Switches read-ahead off if `used` bytes of data exceed the limit, for the first `mapped` bytes of the file,
+    /// which are all that the engine has mapped. It stays off: freed space is reused.
     pub(super) fn grown_to(&self, used: u64, mapped: u64) {
         if used <= self.limit || self.advised.load(Ordering::Relaxed) >= mapped {
             return;
@@ -94,7 +95,7 @@ fn advise(start: usize, end: usize) -> io::Result<()> {
     let address = std::ptr::NonNull::new(std::ptr::without_provenance_mut(start));
     let address = address.ok_or(io::ErrorKind::InvalidData)?;
     #[expect(unsafe_code, reason = "other advice than this could change what the memory holds")]
-    // SAFETY: `MADV_RANDOM` only tells how pages are brought in; it changes neither them nor the mapping,
+    // SAFETY: `MADV_RANDOM` only affects how pages are brought in; it changes neither them nor the mapping,
     // whatever is mapped there.
     unsafe {
         madvise(address, end - start, MmapAdvise::MADV_RANDOM)?;
@@ -111,8 +112,7 @@ fn advise(_: usize, _: usize) -> io::Result<()> {
 pub(super) mod tests {
     use super::*;
 
-    /// Whether the kernel brings in single pages of the map of a file, in each of its parts (`rr` in
-    /// proc_pid_smaps(5)).
+    /// Returns `true` if read-ahead is off for each part of the map of a file (`rr` in proc_pid_smaps(5)).
     #[cfg(target_os = "linux")]
     pub fn is_random(data: &std::path::Path) -> bool {
         let inode = fs::metadata(data).unwrap().ino();

@@ -1,7 +1,7 @@
 //! Storage engines behind one object-safe trait, and the list of them.
 //!
-//! An engine is one file or folder in `stores` that imports its crate and nothing from the layers above. To add one:
-//! write that file, add its `KIND` to [`KINDS`] (in `registry.rs`), and give it a Cargo feature.
+//! An engine is one file or folder in `stores` that imports its crate and nothing from the layers above. To add
+//! one: write that file, add its `KIND` to [`KINDS`] (in `registry.rs`), and give it a Cargo feature.
 
 mod access;
 mod aof;
@@ -21,7 +21,7 @@ mod stores;
 #[cfg(feature = "bench")]
 pub mod synthetic;
 
-/// What engines need for their files: a first start that may be interrupted, locks, sizes.
+/// Helpers for the files of engines: interruptible first starts, locks, sizes.
 pub mod files {
     pub use super::{
         first::{FirstDirectory, FirstFile, FirstTree, IsFirst},
@@ -46,198 +46,201 @@ pub use info::{
 };
 pub use registry::{DISTRIBUTED, FAULTY, KINDS, kinds, prepare, register, storage_format};
 
-/// Called with the index of a key and its value, or `None` when it is absent. The value is lent
-/// from the engine's own memory for the time of the call.
+/// Callback that receives the index of a key and its value, or `None` if it is absent. The value is borrowed from
+/// the engine's own memory for the call.
 pub type VisitValue<'v> = dyn FnMut(usize, Option<&[u8]>) -> ControlFlow<()> + 'v;
 
-/// Called with a key and its value, both lent for the time of the call.
+/// Callback that receives a key and its value, both borrowed for the call.
 pub type VisitPair<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 
-/// Called with a key and its value, both lent for the time of the call, or with the error of a value that cannot be read.
+/// Callback that receives a key and its value, both borrowed for the call, or the error of a value that cannot be
+/// read.
 pub type VisitEach<'v> = dyn FnMut(&[u8], Result<&[u8]>) -> ControlFlow<()> + 'v;
 
-/// Calls what it is given while no other write runs, and returns what that returns.
+/// Callback that calls its argument while no other write runs, and returns its result.
 pub type Turn<'t> = dyn FnMut(&mut dyn FnMut() -> Result<()>) -> Result<()> + 't;
 
-/// An embedded key-value engine.
+/// Embedded key-value engine.
 ///
-/// Any number of threads may call `read`, `scan`, `count` and `sync` at any time. How many may be in `write`
-/// meanwhile tells [`Info::writers`]: of [`Writers::One`] the caller lets in one at a time, also while
-/// `write_beside` works outside its turn. Batches that many threads write take effect one after the other, each
-/// as a whole, in some order; a batch that clears is written while no other is, whatever the engine. (The store
-/// lets in one at a time, always: it makes one batch of all that waits.)
+/// Any number of threads may call `read`, `scan`, `count` and `sync` at any time. [`Info::writers`] limits the
+/// number of threads in `write`: with [`Writers::One`] the caller lets in one at a time, also while `write_beside`
+/// works outside its turn. Batches that many threads write take effect one after the other, each as a whole, in
+/// some order; a batch that clears is written while no other is, whatever the engine. (The store always lets in one
+/// at a time: it makes one batch of all waiting writes.)
 ///
-/// Where there are slots ([`Family::is_sharded`]) this holds for keys of one slot: a scan, a count and the removal of all
+/// With hash slots ([`Family::is_sharded`]) this holds for keys of one slot: a scan, a count and the removal of all
 /// keys go from slot to slot.
 ///
-/// None of them keeps others waiting for long, however many keys it is about: an engine without snapshots
-/// of its own works in bounded steps. Only a batch itself may: the writes after it wait for it.
+/// No call delays others for long, however many keys it processes: an engine without snapshots of its own works in
+/// bounded chunks. Only a batch may: later writes wait for it.
 ///
-/// Threads that end must have been joined before the engine is dropped: LMDB touches its lock file in
-/// the last moments of each thread that has read. When that is unmapped meanwhile, the process crashes;
-/// when the next one is mapped at the same place, a reader of that loses its slot. The end of a
-/// [`std::thread::scope`] does not wait for those moments, [`std::thread::ScopedJoinHandle::join`] does.
+/// Threads that end must have been joined before the engine is dropped: LMDB touches its lock file in the last
+/// moments of each thread that has read. If that file is unmapped meanwhile, the process crashes; if the next one
+/// is mapped at the same address, one of its readers loses its slot. The end of a [`std::thread::scope`] does not
+/// wait for those moments, [`std::thread::ScopedJoinHandle::join`] does.
 pub trait Engine: Send + Sync {
-    /// What this engine is and promises.
+    /// Returns the static description of this engine and its guarantees.
     fn info(&self) -> &'static Info;
 
-    /// Shortest and longest key, in bytes, both inclusive. A key outside is absent for `read` and
-    /// an [`Error::KeyLength`] for `write`.
+    /// Returns the minimum and maximum length of a key in bytes, both inclusive. A key outside is absent for `read`
+    /// and an [`Error::KeyLength`] for `write`.
     fn key_limits(&self) -> (usize, usize);
 
-    /// Whether nothing this engine does can block on a device (it has no file behind it).
+    /// Returns `true` if no call to this engine can block on a device (the engine has no files).
     fn is_memory_only(&self) -> bool;
 
-    /// Calls `visit` for each of `keys`, in order, under one snapshot: it sees all of a batch or
-    /// nothing of it. `visit` may stop the reading.
+    /// Calls `visit` for each of `keys`, in order, under one snapshot: it sees all of a batch or nothing of it.
+    /// `visit` may stop the reading.
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] if one value cannot be read: `visit` was called for the keys before it, and the caller may go on
-    /// behind it with another call. Any other error concerns all keys that were not visited.
+    /// [`Error::Value`] if one value cannot be read: `visit` was called for the keys before it, and the caller may
+    /// continue after that key with another call. Any other error concerns all keys that were not visited.
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()>;
 
-    /// Like `read`, for a caller that copies much. An engine without snapshots of its own lends long values, and
-    /// many, without keeping others from writing, at the price of a copy.
+    /// Reads like `read`, for a caller that copies large values. An engine without snapshots of its own then passes
+    /// long values, and many values, without blocking writes, at the price of a copy.
     fn read_large(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         self.read(keys, visit)
     }
 
-    /// Reads what can be read without waiting for a machine that does not answer: for each of `keys` its value, or that
-    /// it has none; `None` if it must be read by [`Engine::read`]. Only of use where there are slots.
+    /// Reads values that are available without waiting for a machine that does not reply: returns for each of
+    /// `keys` its value, or `Some(None)` if it is absent; `None` if it must be read by [`Engine::read`]. Used with
+    /// hash slots only.
     fn read_now(&self, keys: &[&[u8]]) -> Vec<Option<Option<Vec<u8>>>> {
         keys.iter().map(|_| None).collect()
     }
 
-    /// Applies the batch atomically, in order. With `sync`, returns only when the batch would
-    /// survive a power cut, and readers do not see it before (see `info().caveats` for the engine
-    /// that cannot hide it). On an error nothing of the batch is visible; whether the engine takes
-    /// further writes tells [`Error::is_rolled_back`].
+    /// Applies the batch atomically, in order. With `sync`, returns only when the batch is durable, and readers do
+    /// not see it before (see `info().caveats` for the engine that cannot hide it). On an error nothing of the
+    /// batch is visible; [`Error::is_rolled_back`] is `true` if the engine takes further writes.
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()>;
 
-    /// Writes each part of a batch ([`Batch::end_client`]) atomically by itself, those with the same key in their order, and
-    /// returns the outcome of each. Only of use where there are slots: parts may be in different ones.
+    /// Writes each part of a batch ([`Batch::end_client`]) atomically and separately, parts with the same key in
+    /// their order, and returns the outcome of each. Used with hash slots only: parts may be in different ones.
     fn write_parts(&self, batch: &Batch<'_>, sync: bool) -> Vec<Result<()>> {
         batch.client_ends().map(|part| self.write(&Batch::of(part), sync)).collect()
     }
 
-    /// Like `write` without `sync`, for a large batch whose order to other writes does not matter. An
-    /// engine that can prepares it while other writes go on, and takes its `turn` to make it visible only.
+    /// Writes like `write` without `sync`, for a large batch whose order relative to other writes does not matter.
+    /// If the engine supports it, the batch is prepared concurrently with other writes, and `turn` is called only
+    /// to make it visible.
     fn write_beside(&self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<()> {
         turn(&mut || self.write(batch, false))
     }
 
-    /// The slot that a key is in. Only of use where transactions and batches may be about keys of one slot only
-    /// ([`Family::is_sharded`]); elsewhere there is one.
+    /// Returns the hash slot of a key. Used only if transactions and batches are limited to keys of one slot
+    /// ([`Family::is_sharded`]); other engines have one slot, 0.
     fn slot(&self, _key: &[u8]) -> u16 {
         0
     }
 
-    /// Begins a transaction, where other processes may write to the same data
-    /// ([`Family::is_shared`]). Otherwise there is none: what was read stays true until this process writes.
+    /// Begins a transaction if other processes may write to the same data ([`Family::is_shared`]). Otherwise
+    /// returns `None`: reads stay valid until this process writes.
     fn begin(&self) -> Result<Option<Box<dyn Transaction + '_>>> {
         Ok(None)
     }
 
-    /// Makes every batch that was written before the call survive a power cut.
+    /// Makes every batch durable that was written before the call.
     fn sync(&self) -> Result<()>;
 
-    /// Prepares for another policy than that of [`OpenOptions::fsync`], while no `write` runs. Afterwards `write` is
-    /// called as the new one asks. An engine that has to be opened for its policy returns
-    /// [`Error::Unsupported`], and stays as it is.
+    /// Prepares for another fsync policy than [`OpenOptions::fsync`], while no `write` runs. Later calls of `write`
+    /// follow the new policy. An engine that has to be opened for its policy returns [`Error::Unsupported`], and
+    /// does not change.
     fn set_fsync(&self, fsync: Fsync) -> Result<()> {
         Err(Error::fixed_policy(self.info().name, fsync))
     }
 
-    /// Does the work that the writes so far have left for later, and makes them survive a power cut: returns
-    /// when memory is flushed and no background work is left, provided that nobody writes meanwhile.
+    /// Does the deferred work of the writes so far, and makes them durable: returns when memory is flushed and no
+    /// background work is left, provided that no client writes meanwhile.
     fn quiesce(&self) -> Result<()> {
         self.sync()
     }
 
-    /// Visits the pairs of `range` under one snapshot, in ascending byte order of the keys where
-    /// `info().ordered`. `visit` may stop the scan.
+    /// Visits the pairs of `range` under one snapshot, in ascending byte order of the keys if `info().ordered`.
+    /// `visit` may stop the scan.
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()>;
 
-    /// Like [`Engine::scan`], but calls `visit` with an error for a value that cannot be read, and goes on behind it. An
-    /// engine that does not know the key of such a value returns the error.
+    /// Scans like [`Engine::scan`], but calls `visit` with an error for a value that cannot be read, and continues
+    /// after it. An engine that does not know the key of such a value returns the error.
     ///
     /// # Errors
     ///
-    /// Those of [`Engine::scan`].
+    /// Errors of [`Engine::scan`].
     fn scan_each(&self, range: KeyRange<'_>, visit: &mut VisitEach<'_>) -> Result<()> {
         self.scan(range, &mut |key, value| visit(key, Ok(value)))
     }
 
-    /// Goes on with a walk over all pairs at `position`: 0 is the begin, and any number is a place. Returns where
-    /// to go on, 0 at the end. `visit` may ask for a pause, which may come after some more pairs. The walk is no
-    /// snapshot, but a key that is there all the time is visited. Only of use without order: in order, a walk
-    /// is a row of scans, each from behind the last key. What cannot pause visits everything.
+    /// Continues an incremental scan of all pairs at `position` (0: start; any number is a valid position). Returns
+    /// the position to continue from, 0 at the end. `visit` may stop the step, which may visit some more pairs
+    /// before it ends. The scan is no snapshot, but visits every key that exists throughout. Used only for
+    /// unordered engines: in an ordered one an incremental scan is a series of scans, each from behind the last
+    /// key. An engine that cannot stop visits all pairs.
     fn scan_step(&self, _position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
         walk_at_once(self, visit)
     }
 
-    /// Like [`Engine::scan_step`], but passes over values that cannot be read, as [`Engine::scan_each`] does.
+    /// Scans like [`Engine::scan_step`], but continues after values that cannot be read, as [`Engine::scan_each`]
+    /// does.
     ///
     /// # Errors
     ///
-    /// Those of [`Engine::scan_step`].
+    /// Errors of [`Engine::scan_step`].
     fn walk_each(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
         self.scan_step(position, &mut |key, value| visit(key, Ok(value)))
     }
 
-    /// The exact number of keys.
+    /// Returns the exact number of keys.
     fn count(&self) -> Result<u64>;
 
-    /// Bytes the engine's files take on disk, 0 in memory.
+    /// Returns the size of the engine's files on disk in bytes, 0 in memory.
     fn disk_size(&self) -> Result<u64>;
 
-    /// What the engine counts of itself, at no cost worth mentioning.
+    /// Returns the values that the engine reports about itself, at negligible cost.
     fn gauges(&self) -> Vec<Gauge> {
         Vec::new()
     }
 
-    /// Rewrites the files to hold only what is alive, while serving (`BGREWRITEAOF`). Returns when
-    /// the work has begun.
+    /// Rewrites the files to hold only live data, while serving (`BGREWRITEAOF`). Returns when the work has begun.
     fn rewrite_log(&self) -> Result<()> {
         let engine = self.info().name;
         Err(Error::Unsupported { engine, what: "has no append-only file to rewrite".into() })
     }
 
-    /// Makes the files as small as this engine can, then closes it. What is in it stays the same, also
-    /// when that fails. An engine without files, or without a way to shrink them, closes and returns
-    /// [`Error::Unsupported`].
+    /// Makes the files as small as this engine can, then closes it. The data stay the same, also on failure. An
+    /// engine without files, or without a way to shrink them, closes and returns [`Error::Unsupported`].
     fn compact(self: Box<Self>) -> Result<()> {
         self.close()?;
         let engine = self.info().name;
         Err(Error::Unsupported { engine, what: "has no way to compact its files".into() })
     }
 
-    /// Syncs and closes. No other call may follow; dropping without it behaves like a kill, except
-    /// that the engine's own destructor runs.
+    /// Syncs and closes. No other call may follow; dropping without it behaves like a kill, except that the
+    /// engine's own destructor runs.
     fn close(&self) -> Result<()>;
 }
 
-/// Reads and one write of data that other processes write, too, as if nobody else did meanwhile.
+/// Isolated reads and one write of data that other processes write, too.
 pub trait Transaction {
-    /// See [`Engine::read`]; the snapshot is that of the transaction's begin. Where there are slots, values are read when
-    /// they are asked for: that all of them were there together is known when [`Transaction::commit`] succeeds.
+    /// Reads like [`Engine::read`], under the snapshot of the transaction's start. With hash slots, values are read
+    /// when they are requested: that all of them existed at one time is known when [`Transaction::commit`]
+    /// succeeds.
     fn read(&mut self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()>;
 
-    /// See [`Engine::scan`]; the snapshot is that of the transaction's begin.
+    /// Scans like [`Engine::scan`], under the snapshot of the transaction's start.
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()>;
 
     /// Applies the batch atomically, in order.
     ///
     /// # Errors
     ///
-    /// [`Error::CrossSlot`] when what is read and written is not in one slot of those that there are.
-    /// [`Error::Conflict`] when others have written since the begin what is written here, or what was read by `read`.
-    /// What a `scan` visited may have changed.
+    /// [`Error::CrossSlot`] if the keys that are read and written are not in one hash slot of a sharded engine.
+    /// [`Error::Conflict`] if other clients have written, since the start of the transaction, a key that is written
+    /// here or was read by `read`. A key that a `scan` visited may have changed.
     fn commit(self: Box<Self>, batch: &Batch<'_>) -> Result<()>;
 }
 
-/// A walk without a pause.
+/// Visits all pairs in one step of an incremental scan.
 fn walk_at_once(engine: &(impl Engine + ?Sized), visit: &mut VisitPair<'_>) -> Result<u64> {
     engine.scan(KeyRange::ALL, &mut |key, value| {
         let _pause = visit(key, value);
@@ -246,29 +249,29 @@ fn walk_at_once(engine: &(impl Engine + ?Sized), visit: &mut VisitPair<'_>) -> R
     Ok(0)
 }
 
-/// Something that an engine counts.
+/// Value that an engine reports about itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gauge {
-    /// Lower-case words with underscores, the unit last.
+    /// Name: lower-case words with underscores, the unit last.
     pub name: &'static str,
-    /// One sentence.
+    /// Description in one sentence.
     pub help: &'static str,
-    /// The figure of this moment.
+    /// Current value.
     pub value: u64,
 }
 
-/// Where an engine keeps its data.
+/// Location of an engine's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// Nowhere: gone with the process.
+    /// In memory: lost when the process ends.
     Memory,
-    /// A file or a directory, as the engine likes. Created when missing, its parent is not.
+    /// In a file or a directory, depending on the engine. Created if missing; its parent must exist.
     Path(PathBuf),
     /// On other machines.
     Cluster {
-        /// Of the machines that know the others: `host:port` each.
+        /// Addresses (`host:port`) of machines from which the others are discovered.
         nodes: Vec<String>,
-        /// What every key begins with there, so that others have room beside it.
+        /// Prefix of every key in the cluster, so that other applications can use the same cluster.
         prefix: Vec<u8>,
         /// Password and certificates for the connections.
         access: ClusterAccess,
@@ -276,7 +279,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// Its path, if that is on this machine's disk.
+    /// Returns the path, if the data are on this machine's disk.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Path(path) => Some(path),
@@ -285,29 +288,29 @@ impl Location {
     }
 }
 
-/// How to open an engine. The caller has checked it against [`Info`].
+/// Options with which an engine is opened. The caller has checked them against [`Info`].
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// Where the data are.
+    /// Location of the data.
     pub location: Location,
-    /// The policy the store will keep; engines that fix it at open (LMDB, sled) need it here.
+    /// Fsync policy of the store; engines that fix it at open (LMDB, sled) need it here.
     pub fsync: Fsync,
-    /// Cache budget in bytes, used as `Info::cache` says.
+    /// Cache budget in bytes; [`Info::cache`] describes its use.
     pub cache_size: u64,
-    /// Largest size of LMDB's memory map, in bytes.
+    /// Maximum size of LMDB's memory map, in bytes.
     pub map_size: u64,
-    /// Whether the kernel reads ahead in a memory map.
+    /// Read-ahead of a memory map by the kernel.
     pub read_ahead: ReadAhead,
     /// Block compression.
     pub compression: Compression,
-    /// Whether tables are read past the kernel's page cache.
+    /// `true` if SST files are read without the kernel's page cache.
     pub direct_reads: bool,
-    /// Files it may have open, at least `Info::open_files.least`.
+    /// Maximum number of files that the engine may have open, at least `Info::open_files.least`.
     pub max_files: u64,
 }
 
 impl OpenOptions {
-    /// A cache of 64 MiB, a map of 1 TiB at most, 65,536 files, and nothing compressed.
+    /// Creates options with a cache of 64 MiB, a map of at most 1 TiB, 65,536 files, and no compression.
     pub fn new(location: Location, fsync: Fsync) -> Self {
         Self {
             location,
@@ -322,15 +325,15 @@ impl OpenOptions {
     }
 }
 
-/// Whether the kernel reads ahead when a page of a memory-mapped file is not in the cache.
+/// Read-ahead by the kernel when a page of a memory-mapped file is not in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadAhead {
-    /// While the data fit into memory.
+    /// The kernel reads ahead while the data fit into memory.
     #[default]
     Auto,
-    /// Always.
+    /// The kernel always reads ahead.
     On,
-    /// Never.
+    /// The kernel never reads ahead.
     Off,
 }
 
@@ -344,25 +347,25 @@ impl fmt::Display for ReadAhead {
     }
 }
 
-/// One row of the list of engines.
+/// Registered engine: one row of the list of engines.
 #[derive(Debug)]
 pub struct Kind {
-    /// What it is.
+    /// Static description of the engine.
     pub info: &'static Info,
-    /// Opens or creates the data.
+    /// Function that opens or creates the data.
     pub open: fn(&OpenOptions) -> Result<Box<dyn Engine>>,
-    /// Whether the files at a path look like this engine's.
+    /// Function that returns `true` if the files at a path look like this engine's.
     pub recognise: fn(&Path) -> bool,
-    /// Looks for damage in them.
+    /// Check of the files for corruption.
     pub check: Check,
 }
 
-/// A range of keys in byte order.
+/// Range of keys in byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRange<'a> {
-    /// Where it starts.
+    /// Start of the range.
     pub start: Bound<&'a [u8]>,
-    /// Where it ends.
+    /// End of the range.
     pub end: Bound<&'a [u8]>,
 }
 
@@ -370,7 +373,7 @@ impl KeyRange<'_> {
     /// Every key.
     pub const ALL: KeyRange<'static> = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
 
-    /// Whether no key can be inside (`BTreeMap::range` panics on such bounds).
+    /// Returns `true` if no key can be inside (`BTreeMap::range` panics on such bounds).
     pub fn is_empty(&self) -> bool {
         match (self.start, self.end) {
             (Bound::Included(start), Bound::Included(end)) => start > end,
@@ -381,13 +384,13 @@ impl KeyRange<'_> {
         }
     }
 
-    /// Whether `key` is inside.
+    /// Returns `true` if `key` is inside.
     pub fn contains(&self, key: &[u8]) -> bool {
         RangeBounds::<[u8]>::contains(&(self.start, self.end), key)
     }
 }
 
-/// The first key after all keys that start with `prefix`, or `None` when there is no such key.
+/// Returns the first key after all keys that start with `prefix`, or `None` if there is no such key.
 pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
     let mut end = prefix.get(..=last)?.to_vec();

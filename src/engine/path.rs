@@ -1,4 +1,4 @@
-//! What engines share about the path of their data: locks, names, sizes.
+//! Helpers of all engines for the path of their data: locks, names, sizes.
 
 use super::{Error, Result};
 use std::{
@@ -15,8 +15,8 @@ pub fn open_locked(path: &Path, data: &Path) -> Result<File> {
         options.read(true).write(true).create(true).truncate(false);
         let file = options.open(path).map_err(Error::io("open", path))?;
         lock(&file, data)?;
-        // Whoever had it open may have put another file in its place after we opened the old one, and
-        // let go of that before we locked it: then what we hold is nobody's data.
+        // The process that had the data open may have replaced the file at `path` after we opened the old one, and
+        // unlocked the old one before we locked it: then our file is no longer part of the data.
         if is_at(&file, path)? {
             return Ok(file);
         }
@@ -46,7 +46,7 @@ pub fn lock(file: &File, data: &Path) -> Result<()> {
     })
 }
 
-/// Bytes of a file, 0 where there is none.
+/// Returns the length of a file in bytes, 0 if it does not exist.
 #[cfg(any(feature = "lmdb", feature = "mdbx"))]
 pub(super) fn length(path: &Path) -> Result<u64> {
     match fs::metadata(path) {
@@ -56,7 +56,7 @@ pub(super) fn length(path: &Path) -> Result<u64> {
     }
 }
 
-/// Removes a file that work which did not finish may have left.
+/// Removes a file that an operation which did not finish may have left.
 pub(super) fn remove_leftover(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
@@ -64,7 +64,7 @@ pub(super) fn remove_leftover(path: &Path) -> Result<()> {
     }
 }
 
-/// The directory that holds `path`'s name.
+/// Returns the directory that contains the name of `path`.
 pub(super) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -72,9 +72,9 @@ pub(super) fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Takes the disk space of a file that an engine maps: a thread that writes to a page of the map for which a full
-/// disk has no block kills the process. Before the engine opens it: POSIX lets go of a file's locks when any
-/// descriptor of it is closed.
+/// Reserves the disk space of a file that an engine maps: a thread that writes to a page of the map for which a
+/// full disk has no block kills the process. Must be called before the engine opens the file: POSIX releases a
+/// file's locks when any of its descriptors is closed.
 #[cfg(target_os = "linux")]
 pub fn reserve(path: &Path, bytes: u64) -> Result<()> {
     let mut options = File::options();
@@ -89,21 +89,21 @@ pub fn reserve(_: &Path, _: u64) -> Result<()> {
     Ok(())
 }
 
-/// The first bytes of a file, at most `most`; none when it cannot be read.
+/// Returns the first bytes of a file, at most `most`; none if it cannot be read.
 pub fn read_start(path: &Path, most: usize) -> Vec<u8> {
     let mut start = Vec::with_capacity(most);
     let read = File::open(path).and_then(|file| file.take(most as u64).read_to_end(&mut start));
     read.map_or_else(|_| Vec::new(), |_| start)
 }
 
-/// Makes the names in the directory `path` survive a power cut: without it a file is on stable storage
-/// but may have no name, or its old one.
+/// Makes the names in the directory `path` durable: otherwise a file is durable but may have no name, or its old
+/// one.
 pub fn sync_dir(path: &Path) -> Result<()> {
     fs::File::open(path).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", path))
 }
 
-/// Bytes allocated on disk below `path` (a file or a directory). Files that vanish meanwhile, as
-/// compactions delete them, count nothing.
+/// Returns the number of bytes allocated on disk below `path` (a file or a directory). Files that vanish meanwhile,
+/// as compactions delete them, count as 0.
 pub fn disk_size(path: &Path) -> Result<u64> {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
@@ -120,7 +120,8 @@ pub fn disk_size(path: &Path) -> Result<u64> {
     Ok(total)
 }
 
-/// Sparse files (LMDB's map, preallocated logs) take what their blocks take, not their length.
+/// Returns the allocated size of a file in bytes, which differs from the length of sparse files (LMDB's map,
+/// preallocated logs).
 fn allocated(metadata: &fs::Metadata) -> u64 {
     metadata.blocks() * 512
 }

@@ -1,4 +1,4 @@
-//! The list of engines, on top of them all, and whose data are at a path.
+//! List of engines, and detection of the engine whose data are at a path.
 
 #[cfg(feature = "canopydb")]
 use super::stores::canopydb;
@@ -30,7 +30,7 @@ use super::{
 };
 use std::{fs, io, path::Path, sync::OnceLock, thread, time::Duration};
 
-/// The engines of this build.
+/// Engines of this build with data on this machine.
 pub const KINDS: &[Kind] = &[
     map::KIND,
     btree::KIND,
@@ -55,7 +55,8 @@ pub const KINDS: &[Kind] = &[
     canopydb::KIND,
 ];
 
-/// Engines whose data are on other machines. They stand in no table beside the others: network and replicas decide.
+/// Engines whose data are on other machines. Tables do not compare them with the others, because network and
+/// replicas determine their results.
 pub const DISTRIBUTED: &[Kind] = &[
     #[cfg(feature = "tikv")]
     tikv::KIND,
@@ -79,16 +80,16 @@ pub const FAULTY: &[Kind] = &[
     sled_flush_only::KIND,
 ];
 
-/// What engines ask of a process that starts others, before it does.
+/// Prepares engines in a process that starts other processes, before it does.
 pub fn prepare() {
     #[cfg(feature = "mdbx")]
     mdbx::disable_stderr_log();
 }
 
-/// Engines that this process has besides.
+/// Engines that this process has registered in addition to those of the build.
 static OTHERS: OnceLock<&'static [Kind]> = OnceLock::new();
 
-/// Adds engines to those of this build, once a process.
+/// Adds engines to those of this build, once per process.
 ///
 /// # Errors
 ///
@@ -101,18 +102,18 @@ pub fn register(others: &'static [Kind]) -> Result<()> {
             return Err(Error::Unsupported { engine, what: "is the name of two engines".into() });
         }
     }
-    // Tests in one process may add the same again.
+    // Tests in one process may register the same engines again.
     let _added = OTHERS.set(others);
     Ok(())
 }
 
-/// The engines of this build, and those that were added.
+/// Returns the engines of this build with data on this machine, and those that were registered.
 pub fn kinds() -> impl Iterator<Item = &'static Kind> + Clone {
     KINDS.iter().chain(OTHERS.get().copied().unwrap_or_default())
 }
 
-/// What keeps an engine's data on disk, with its version: its library, but with `map`, `btree` and `bitcask`, whose
-/// libraries know of no disk, kvbench's own files in their format.
+/// Returns the name and version of the storage format: the engine's library, or for `map`, `btree` and `bitcask`,
+/// whose libraries do not use the disk, kvbench's own file format.
 pub fn storage_format(info: &Info) -> &'static str {
     let own = [(&map::KIND, aof::FORMAT), (&btree::KIND, aof::FORMAT), (&bitcask::KIND, bitcask::FORMAT)];
     let found = own.iter().find(|(kind, _)| kind.info.name == info.name);
@@ -120,12 +121,12 @@ pub fn storage_format(info: &Info) -> &'static str {
 }
 
 impl Kind {
-    /// The engine named `name`, if this process has it.
+    /// Returns the engine named `name`, or `None` if this process does not have it.
     pub fn find(name: &str) -> Option<&'static Kind> {
         kinds().chain(DISTRIBUTED).chain(FAULTY).find(|kind| kind.info.name == name)
     }
 
-    /// Opens or creates the engine's data, after checking that the path holds nobody else's.
+    /// Opens or creates the engine's data, after checking that the path does not contain other data.
     pub fn open(&self, options: &OpenOptions) -> Result<Box<dyn Engine>> {
         self.check_location(&options.location)?;
         if let Location::Path(path) = &options.location {
@@ -136,7 +137,7 @@ impl Kind {
 }
 
 impl Kind {
-    /// Fails where the engine's data cannot be.
+    /// Fails if the engine does not support the location of the data.
     fn check_location(&self, location: &Location) -> Result<()> {
         let what = match (location, self.info.family.is_shared()) {
             (Location::Path(_) | Location::Memory, true) => "keeps its data on other machines",
@@ -147,9 +148,9 @@ impl Kind {
     }
 }
 
-/// Tries again for half a second what finds the data locked, because a lock of this process can outlive its engine
-/// for a moment: a thread of sled's pool may hold it, and a process that another thread starts shares every lock on
-/// an open file (flock(2)) between fork and exec.
+/// Retries for half a second if the data are locked, because a lock of this process can outlive its engine for a
+/// moment: a thread of sled's pool may hold it, and a process that another thread starts shares every lock on an
+/// open file (flock(2)) between fork and exec.
 fn when_unlocked<T>(open: impl Fn() -> Result<T>) -> Result<T> {
     let mut pause = Duration::from_millis(1);
     loop {
@@ -161,9 +162,9 @@ fn when_unlocked<T>(open: impl Fn() -> Result<T>) -> Result<T> {
     }
 }
 
-/// Fails when `path` holds data that `kind` does not recognise as its own: opening it could destroy
-/// them. An absent path, an empty file and an empty directory are free to use, and so is what the first
-/// start of this engine has left there when it was interrupted.
+/// Fails if `path` contains data that `kind` does not recognise as its own: opening it could destroy them. An
+/// absent path, an empty file and an empty directory may be used, and so may what an interrupted first start of
+/// this engine has left there.
 fn check_owner(path: &Path, kind: &Kind) -> Result<()> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,

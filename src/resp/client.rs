@@ -1,4 +1,4 @@
-//! A blocking client, for what looks at servers; the one that measures them is its own.
+//! Blocking RESP2 client for tools that inspect servers. The benchmark has a client of its own.
 
 use redis_protocol::resp2::{decode::decode, types::OwnedFrame};
 use std::{
@@ -7,19 +7,19 @@ use std::{
     time::Duration,
 };
 
-/// Bytes that are read at a time.
+/// Number of bytes per read from the socket.
 const PIECE: usize = 64 << 10;
 
 /// A connection to a server that speaks RESP2.
 pub struct Client {
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// Bytes of the buffer that are done with.
+    /// Number of bytes at the start of `buffer` that were already decoded.
     done: usize,
 }
 
 impl Client {
-    /// Connects. No read or write may take longer than `patience`; without one they may take for ever.
+    /// Connects to `server`. `patience` is the timeout of each read and each write; `None`: no timeout.
     pub fn connect(server: impl ToSocketAddrs, patience: Option<Duration>) -> io::Result<Self> {
         let stream = TcpStream::connect(server)?;
         stream.set_nodelay(true)?;
@@ -36,12 +36,12 @@ impl Client {
         self.reply()
     }
 
-    /// Sends requests.
+    /// Sends encoded requests without waiting for replies.
     pub fn send(&mut self, requests: &[u8]) -> io::Result<()> {
         self.stream.write_all(requests)
     }
 
-    /// The next reply. What is no RESP is an error of the kind `InvalidData`.
+    /// Waits for the next reply. Bytes that are not RESP are an error of the kind `InvalidData`.
     pub fn reply(&mut self) -> io::Result<OwnedFrame> {
         let foreign = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         loop {
@@ -54,7 +54,7 @@ impl Client {
             self.done = 0;
             let mut piece = [0; PIECE];
             match self.stream.read(&mut piece) {
-                // A process that was stopped and goes on.
+                // The process was stopped (SIGSTOP) and continued.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -64,7 +64,7 @@ impl Client {
     }
 }
 
-/// Appends a request.
+/// Appends a request, encoded as an array of bulk strings, to `bytes`.
 pub fn encode_request<A: AsRef<[u8]>>(args: &[A], bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
     for arg in args.iter().map(AsRef::as_ref) {

@@ -1,10 +1,10 @@
-//! What other programs say to a port that is not theirs. A web page can make a browser send requests to this
-//! machine, with a body of its choice, and whoever takes their lines for commands does what the page wants.
+//! Detection of HTTP and TLS clients. A web page can make a browser send requests to this port with a body of
+//! the page's choice; a server that executes the lines of the body as commands would do what the page wants.
 
 use super::Args;
 use std::fmt;
 
-/// A protocol that is not this one.
+/// Protocol other than RESP that a client was found to speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
     /// HTTP.
@@ -14,23 +14,23 @@ pub enum Foreign {
 }
 
 impl Foreign {
-    /// Recognises the first flight of TLS. It holds bytes that a page's server may have chosen before, in a
-    /// ticket.
+    /// Returns `true` if `data` begins with the first flight of a TLS handshake. The flight contains bytes that
+    /// the server of a web page may have chosen: a session ticket.
     pub(super) fn begins_with_tls(data: &[u8]) -> bool {
         data.starts_with(b"\x16\x03")
     }
 
-    /// Recognises HTTP in a line of words.
+    /// Returns `true` if the words are a line of an HTTP request.
     ///
-    /// A browser's first line is `METHOD TARGET HTTP/1.1`, and a page can choose the method: a page of this
-    /// very host and port, as it seems after its name has come to mean another address, also `SET` and `DEL`.
-    /// The line after it is `Host:`, and bodies come later still.
+    /// A browser's first line is `METHOD TARGET HTTP/1.1`, and a page can choose the method. After DNS
+    /// rebinding (the name of the page has come to mean this address) the page has the origin of this host and
+    /// port, and may also choose `SET` or `DEL`. The line after it is `Host:`; bodies come later still.
     pub(super) fn is_http(words: Args<'_>) -> bool {
         let versions = [&b"HTTP/1.1"[..], b"HTTP/1.0", b"HTTP/2.0"];
         words.len() == 3 && versions.contains(&words.get(2)) || Self::is_http_word(words.get(0))
     }
 
-    /// Whether a command's name is one by which Redis knows HTTP, also outside of inline commands.
+    /// Returns `true` if Redis takes a command of this name for HTTP, in inline commands and in arrays.
     pub fn is_http_word(name: &[u8]) -> bool {
         name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
     }

@@ -2,10 +2,10 @@
 
 use super::ArgRange;
 
-/// Splits `data[start..end]` into words as Redis' `sdssplitargs` does: blanks separate, double
-/// quotes take `\n \r \t \b \a \xHH` and `\c`, single quotes take `\'`. Words are unquoted in place,
-/// since that never makes them longer. `None`: a quote is not closed, or something other than a
-/// blank follows a closing one.
+/// Splits `data[start..end]` into words as Redis' `sdssplitargs` does: blanks separate words, double quotes
+/// take `\n \r \t \b \a \xHH` and `\c`, single quotes take `\'`. Words are unquoted in place, which never makes
+/// them longer. Returns `None` if a quote is not closed, or if something other than a blank follows a closing
+/// quote.
 pub(super) fn split(data: &mut [u8], start: usize, end: usize, spans: &mut Vec<ArgRange>) -> Option<()> {
     let mut at = start;
     loop {
@@ -22,7 +22,7 @@ pub(super) fn split(data: &mut [u8], start: usize, end: usize, spans: &mut Vec<A
     }
 }
 
-/// Unquotes the word at `at` in place. Returns the position after it and its new length.
+/// Unquotes the word at `at` in place. Returns the position after the word and the length of the unquoted word.
 fn unquote(data: &mut [u8], mut at: usize, end: usize) -> Option<(usize, usize)> {
     let word = at;
     let mut write = at;
@@ -61,7 +61,7 @@ fn unquote(data: &mut [u8], mut at: usize, end: usize) -> Option<(usize, usize)>
     }
 }
 
-/// The byte that the escape sequence at `at` stands for, and the position after it.
+/// Returns the position after the escape sequence at `at`, and the byte that the sequence stands for.
 fn escape(data: &[u8], at: usize, end: usize) -> (usize, u8) {
     let hex = |at: usize| if at < end { char::from(byte(data, at)).to_digit(16) } else { None };
     match byte(data, at + 1) {
@@ -79,7 +79,7 @@ fn byte(data: &[u8], at: usize) -> u8 {
     data.get(at).copied().unwrap_or(0)
 }
 
-/// C's `isspace`.
+/// Returns `true` for the characters of C's `isspace`.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }

@@ -1,37 +1,39 @@
-//! The bytes a connection has received and not yet answered.
+//! Read buffer of a connection: bytes that were received and not yet consumed.
 
-/// A buffer grows by no more bytes at a time, so that no more are received, and decoded, before others have their turn.
+/// Maximum growth of the buffer at a time, in bytes: it limits how much is received and decoded before the
+/// worker serves other connections.
 const GROWTH: usize = 256 << 10;
 
-/// A read buffer. Its memory stays initialised from one use to the next, so that reading into it
-/// needs neither `unsafe` nor clearing.
+/// Read buffer of a connection. The memory stays initialised between uses, so reading into it needs neither
+/// `unsafe` nor clearing.
 pub struct Input {
     data: Vec<u8>,
-    /// Bytes received: `data[..filled]`.
+    /// Number of received bytes: `data[..filled]`.
     filled: usize,
 }
 
 impl Input {
-    /// A buffer that reads up to `capacity` bytes at a time.
+    /// Creates an empty buffer of `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Self {
         Self { data: vec![0; capacity], filled: 0 }
     }
 
-    /// What was received.
+    /// Returns the received bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         self.data.get(..self.filled).unwrap_or_default()
     }
 
-    /// What was received, to unquote inline arguments in place.
+    /// Returns the received bytes mutably, to unquote inline arguments in place.
     #[inline]
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         self.data.get_mut(..self.filled).unwrap_or_default()
     }
 
-    /// Room for the next read; never empty. A full buffer doubles, so that memory follows what a
-    /// client has sent, not what it has announced. A large one grows in steps: to clear its new half at
-    /// once, and to decode what comes at once, would take milliseconds.
+    /// Returns the free space for the next read; it is never empty. A full buffer doubles, so that memory
+    /// follows the bytes that a client has sent, not the length that it has announced. A large buffer grows by
+    /// a fixed amount: to clear the new half of a doubled one, and to decode that many bytes at once, would
+    /// take milliseconds.
     pub fn space(&mut self) -> &mut [u8] {
         if self.filled == self.data.len() {
             self.data.resize(self.filled + self.filled.clamp(4096, GROWTH), 0);
@@ -65,24 +67,24 @@ impl Input {
         self.filled = self.filled.saturating_sub(len);
     }
 
-    /// Bytes received and not consumed.
+    /// Returns the number of bytes received and not consumed.
     #[inline]
     pub fn len(&self) -> usize {
         self.filled
     }
 
-    /// Whether a read left no room: the socket may hold more.
+    /// Returns `true` if a read has filled the buffer: the socket may hold more bytes.
     pub fn is_full(&self) -> bool {
         self.filled == self.data.len()
     }
 
-    /// Whether nothing is left.
+    /// Returns `true` if the buffer holds no received bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.filled == 0
     }
 
-    /// Memory held, in bytes.
+    /// Returns the allocated memory, in bytes.
     pub fn capacity(&self) -> usize {
         self.data.capacity()
     }

@@ -1,4 +1,4 @@
-//! Integers as RESP lengths and as values of INCR.
+//! Parser for decimal integers, as in RESP lengths and in the values of INCR.
 
 /// Parses a signed 64-bit decimal integer as Redis' `string2ll` does: an optional `-`, no `+`, no
 /// spaces, no leading zeros.

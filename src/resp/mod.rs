@@ -21,42 +21,43 @@ pub use input::Input;
 pub use integer::parse_integer;
 pub use reply::{Protocol, Reply, reply_len};
 
-/// Where one argument lies in the input buffer.
+/// Position of one argument in the input buffer.
 #[derive(Clone, Copy, Debug, Default)]
 struct ArgRange {
     start: u32,
     len: u32,
 }
 
-/// Complete requests of one input buffer, as positions in it: no allocation per request.
+/// Complete requests of one input buffer, stored as positions in that buffer, without an allocation per
+/// request.
 #[derive(Default)]
 pub struct Requests {
     spans: Vec<ArgRange>,
-    /// For each request, the end of its arguments in `spans`.
+    /// For each request, the index in `spans` after the last argument of the request.
     ends: Vec<u32>,
 }
 
 impl Requests {
-    /// Number of complete requests.
+    /// Returns the number of complete requests.
     #[inline]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether no request is complete.
+    /// Returns `true` if no request is complete.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The arguments of request `index`, whose bytes are in `data`.
+    /// Returns the arguments of request `index`, whose bytes are in `data`; `None` if there is no such request.
     #[inline]
     pub fn get<'a>(&'a self, index: usize, data: &'a [u8]) -> Option<Args<'a>> {
         let end = *self.ends.get(index)? as usize;
         Some(Args { data, spans: self.spans.get(self.start(index)..end)? })
     }
 
-    /// The arguments of request `first` and of each after it, whose bytes are in `data`.
+    /// Returns the arguments of request `first` and of each later request, whose bytes are in `data`.
     #[inline]
     pub fn from<'a>(&'a self, first: usize, data: &'a [u8]) -> impl Iterator<Item = Args<'a>> {
         let mut start = self.start(first);
@@ -67,13 +68,13 @@ impl Requests {
         })
     }
 
-    /// Where the arguments of request `index` begin.
+    /// Returns the index in `spans` of the first argument of request `index`.
     #[inline]
     fn start(&self, index: usize) -> usize {
         index.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end as usize)
     }
 
-    /// About how many bytes request `index` has.
+    /// Returns the approximate size of request `index`, in bytes.
     pub fn size(&self, index: usize) -> usize {
         let end = |index: usize| {
             let last = (*self.ends.get(index)? as usize).checked_sub(1)?;
@@ -83,27 +84,27 @@ impl Requests {
         end(index).map_or(0, |end| end.saturating_sub(before))
     }
 
-    /// Forgets the complete requests and keeps the arguments of one that is not complete yet.
+    /// Removes the complete requests and keeps the arguments of an incomplete one.
     fn retire(&mut self) {
         let done = self.ends.last().copied().unwrap_or(0) as usize;
         self.spans.drain(..done);
         self.ends.clear();
     }
 
-    /// Memory held, in bytes.
+    /// Returns the allocated memory, in bytes.
     pub fn capacity(&self) -> usize {
         self.spans.capacity() * size_of::<ArgRange>() + self.ends.capacity() * size_of::<u32>()
     }
 }
 
-/// The beginning of a request whose rest has not arrived, apart from the buffer it was read into.
+/// Received part of an incomplete request, copied out of the read buffer.
 pub struct Partial {
     bytes: Box<[u8]>,
     spans: Box<[ArgRange]>,
 }
 
 impl Partial {
-    /// Empties buffers that hold no complete request.
+    /// Moves an incomplete request out of buffers that hold no complete request, and empties the buffers.
     pub fn take(input: &mut Input, requests: &mut Requests) -> Self {
         let partial = Self { bytes: input.bytes().into(), spans: requests.spans.as_slice().into() };
         input.consume(input.len());
@@ -111,14 +112,14 @@ impl Partial {
         partial
     }
 
-    /// Puts the bytes back into empty buffers.
+    /// Moves the incomplete request back into empty buffers.
     pub fn restore(self, input: &mut Input, requests: &mut Requests) {
         input.extend(&self.bytes);
         requests.spans.extend_from_slice(&self.spans);
     }
 }
 
-/// The arguments of one request, the command's name first.
+/// Arguments of one request, starting with the command name.
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
     data: &'a [u8],
@@ -126,25 +127,25 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// Number of arguments, the command's name included.
+    /// Returns the number of arguments, including the command name.
     #[inline]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there is no argument; the decoder makes no such request.
+    /// Returns `true` if there are no arguments; the decoder never produces such a request.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// Argument `index`; empty when there is none. The command table has checked the arity by the
-    /// time a command looks at its arguments.
+    /// Returns argument `index`, or an empty slice if there is none. The arity has been checked before a
+    /// command reads its arguments.
     #[inline]
     pub fn get(&self, index: usize) -> &'a [u8] {
         self.spans.get(index).map_or(&[], |span| self.slice(*span))
     }
 
-    /// The arguments from `first` on.
+    /// Returns the arguments from index `first` to the last.
     #[inline]
     pub fn from(self, first: usize) -> impl ExactSizeIterator<Item = &'a [u8]> {
         self.spans.get(first..).unwrap_or_default().iter().map(move |span| self.slice(*span))
@@ -157,7 +158,7 @@ impl<'a> Args<'a> {
     }
 }
 
-/// Requests that are kept, apart from the buffer they were read into.
+/// Requests copied out of the read buffer, as MULTI queues them.
 #[derive(Default)]
 pub struct OwnedRequests {
     bytes: Vec<u8>,
@@ -165,7 +166,8 @@ pub struct OwnedRequests {
 }
 
 impl OwnedRequests {
-    /// Adds a request, unless they then have more than `limit` bytes (0 is no limit but that of positions).
+    /// Appends a copy of the request and returns `true`. Returns `false` without a change if the requests would
+    /// then exceed `limit` bytes (0: no limit but the 4 GiB of positions).
     pub fn push(&mut self, args: Args<'_>, limit: usize) -> bool {
         let most = if limit == 0 { u32::MAX as usize } else { limit.min(u32::MAX as usize) };
         let more: usize = args.from(0).map(<[u8]>::len).sum();
@@ -181,12 +183,12 @@ impl OwnedRequests {
         true
     }
 
-    /// The arguments of request `index`.
+    /// Returns the arguments of request `index`, or `None` if there is no such request.
     pub fn get(&self, index: usize) -> Option<Args<'_>> {
         self.requests.get(index, &self.bytes)
     }
 
-    /// Bytes of all requests.
+    /// Returns the total size of the arguments, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }

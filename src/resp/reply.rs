@@ -13,7 +13,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The number in HELLO.
+    /// Returns the protocol version as HELLO writes it: 2 or 3.
     pub fn number(self) -> i64 {
         match self {
             Self::Resp2 => 2,
@@ -22,21 +22,21 @@ impl Protocol {
     }
 }
 
-/// Replies on their way to one client.
+/// Buffer of encoded replies that have not been sent to the client yet.
 #[derive(Default)]
 pub struct Reply {
     buf: Vec<u8>,
     protocol: Protocol,
-    /// Most bytes that may wait; 0 is no limit.
+    /// Maximum number of buffered bytes; 0: no limit.
     limit: usize,
-    /// Whether more came, all of which is lost.
+    /// `true` if a reply exceeded `limit`; all buffered bytes were then discarded.
     overflowed: bool,
-    /// Where errors begin.
+    /// Positions in `buf` at which the error replies begin.
     errors: Vec<usize>,
 }
 
 impl Reply {
-    /// The protocol version replies are written in.
+    /// Returns the protocol version in which replies are written.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
@@ -46,41 +46,43 @@ impl Reply {
         self.protocol = protocol;
     }
 
-    /// Bounds what may wait. It is looked at when the memory has to grow, which costs a short reply nothing;
-    /// only bulk strings make a reply long.
+    /// Sets the maximum number of buffered bytes (0: no limit). The limit is checked only when the memory has
+    /// to grow, so short replies pay nothing; only bulk strings make a reply long.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Whether a reply grew beyond the limit. It is not there then: there is nothing left to send.
+    /// Returns `true` if a reply exceeded the limit. The buffered bytes were then discarded: nothing is left to
+    /// send.
     pub fn has_overflowed(&self) -> bool {
         self.overflowed
     }
 
-    /// An empty one under the same rules, for what is written apart.
+    /// Creates an empty buffer with the protocol version and limit of `self`, for replies that are appended
+    /// later.
     pub fn aside(&self) -> Self {
         Self { protocol: self.protocol, limit: self.limit, ..Self::default() }
     }
 
-    /// The bytes to send.
+    /// Returns the bytes to send.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.buf
     }
 
-    /// Bytes waiting.
+    /// Returns the number of buffered bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.buf.len()
     }
 
-    /// Whether nothing is waiting.
+    /// Returns `true` if no bytes are buffered.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.buf.is_empty()
     }
 
-    /// Forgets what was written after the first `len` bytes.
+    /// Discards all bytes after the first `len`.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
         self.buf.truncate(len);
@@ -89,7 +91,7 @@ impl Reply {
         }
     }
 
-    /// Appends replies that were written apart.
+    /// Appends the replies of another buffer.
     pub fn append(&mut self, other: &Reply) {
         self.overflowed |= other.overflowed;
         if self.make_room(other.buf.len()) {
@@ -98,7 +100,7 @@ impl Reply {
         }
     }
 
-    /// Appends a part of replies that were written apart.
+    /// Appends the bytes `part` of another buffer: whole replies.
     pub fn append_part(&mut self, other: &Reply, part: Range<usize>) {
         let bytes = other.buf.get(part.clone()).unwrap_or_default();
         self.overflowed |= other.overflowed;
@@ -110,24 +112,24 @@ impl Reply {
         }
     }
 
-    /// Memory held, in bytes.
+    /// Returns the capacity of the buffer, in bytes.
     pub fn capacity(&self) -> usize {
         self.buf.capacity()
     }
 
-    /// `+OK`.
+    /// Writes `+OK`.
     #[inline]
     pub fn ok(&mut self) {
         self.buf.extend_from_slice(b"+OK\r\n");
     }
 
-    /// A simple string; it must hold no line break.
+    /// Writes a simple string; `text` must contain no line break.
     pub fn simple(&mut self, text: &str) {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error, its code first: `ERR ...`. Line breaks become spaces, as in Redis, because the
-    /// text may quote what the client sent.
+    /// Writes an error reply; `text` starts with the error code: `ERR ...`. Line breaks become spaces, as in
+    /// Redis, because the text may quote bytes that the client sent.
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         self.errors.push(self.buf.len());
         self.buf.push(b'-');
@@ -136,31 +138,31 @@ impl Reply {
         self.buf.extend_from_slice(b"\r\n");
     }
 
-    /// Whether errors were written that nobody has taken note of.
+    /// Returns `true` if error replies were written since the last call of [`Reply::take_errors`].
     #[inline]
     pub fn has_errors(&self) -> bool {
         !self.errors.is_empty()
     }
 
-    /// Where they begin; they are taken note of then.
+    /// Returns the positions at which error replies begin, and forgets these positions.
     pub fn take_errors(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.errors)
     }
 
-    /// Bytes that are replies already.
+    /// Writes bytes that are already encoded replies.
     pub fn raw(&mut self, bytes: &[u8]) {
         if self.make_room(bytes.len()) {
             self.buf.extend_from_slice(bytes);
         }
     }
 
-    /// An integer.
+    /// Writes an integer.
     #[inline]
     pub fn integer(&mut self, number: i64) {
         self.number(b':', number);
     }
 
-    /// A number with decimals: in RESP2 a bulk string.
+    /// Writes a floating-point number: a double in RESP3, a bulk string in RESP2.
     pub fn double(&mut self, number: f64) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(number.to_string().as_bytes()),
@@ -168,7 +170,7 @@ impl Reply {
         }
     }
 
-    /// A bulk string.
+    /// Writes a bulk string.
     #[inline]
     pub fn bulk(&mut self, value: &[u8]) {
         if !self.make_room(value.len() + 32) {
@@ -198,7 +200,7 @@ impl Reply {
         true
     }
 
-    /// A bulk string, or null.
+    /// Writes a bulk string, or null if `value` is `None`.
     #[inline]
     pub fn bulk_or_null(&mut self, value: Option<&[u8]>) {
         match value {
@@ -207,7 +209,7 @@ impl Reply {
         }
     }
 
-    /// Null: RESP2's null bulk string or RESP3's null.
+    /// Writes null: RESP2's null bulk string or RESP3's null.
     #[inline]
     pub fn null(&mut self) {
         self.buf.extend_from_slice(match self.protocol {
@@ -216,7 +218,7 @@ impl Reply {
         });
     }
 
-    /// No array: RESP2's null array or RESP3's null.
+    /// Writes the null array of RESP2, or RESP3's null.
     pub fn null_array(&mut self) {
         self.buf.extend_from_slice(match self.protocol {
             Protocol::Resp2 => b"*-1\r\n",
@@ -224,13 +226,14 @@ impl Reply {
         });
     }
 
-    /// Header of an array of `len` elements, which follow.
+    /// Writes the header of an array; the caller writes the `len` elements next.
     #[inline]
     pub fn array(&mut self, len: usize) {
         self.header(b'*', len);
     }
 
-    /// Header of a map of `len` pairs, which follow: in RESP2 an array of twice the length.
+    /// Writes the header of a map; the caller writes the `len` pairs next. In RESP2, the map is an array of
+    /// twice the length.
     pub fn map(&mut self, len: usize) {
         match self.protocol {
             Protocol::Resp2 => self.header(b'*', len * 2),
@@ -238,7 +241,7 @@ impl Reply {
         }
     }
 
-    /// Header of a set of `len` elements, which follow: in RESP2 an array.
+    /// Writes the header of a set; the caller writes the `len` elements next. In RESP2, the set is an array.
     pub fn set(&mut self, len: usize) {
         match self.protocol {
             Protocol::Resp2 => self.header(b'*', len),
@@ -246,7 +249,7 @@ impl Reply {
         }
     }
 
-    /// Text for people: RESP3's verbatim string, in RESP2 a bulk string.
+    /// Writes text for people: a verbatim string in RESP3, a bulk string in RESP2.
     pub fn verbatim(&mut self, text: &str) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text.as_bytes()),
@@ -259,7 +262,8 @@ impl Reply {
         }
     }
 
-    /// Lengths below 1,000 are most of a benchmark's, and short enough to write at once.
+    /// Writes a type byte and a length. Lengths below 1,000, the most frequent ones in benchmarks, are written
+    /// in one operation.
     #[inline]
     fn header(&mut self, kind: u8, len: usize) {
         let digit = |unit: usize| b'0' + (len / unit % 10) as u8;
@@ -285,7 +289,8 @@ impl Reply {
     }
 }
 
-/// Length of the first of some replies, which are complete, as [`Reply`] writes them.
+/// Returns the length in bytes of the first reply in `bytes`, which holds complete replies written by
+/// [`Reply`]. Returns `None` if that reply is incomplete.
 pub fn reply_len(bytes: &[u8]) -> Option<usize> {
     let (mut at, mut left) = (0, 1_usize);
     while left > 0 {
@@ -309,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_length_of_a_reply_is_that_of_all_its_parts() {
+    fn the_length_of_a_reply_covers_all_parts() {
         let mut reply = Reply::default();
         reply.set_protocol(Protocol::Resp3);
         reply.map(2);

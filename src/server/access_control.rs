@@ -1,4 +1,5 @@
-//! Who may come in: what is read from files before anything else happens, and the rules that follow.
+//! Access control: the password and the certificates, which are read before anything else happens, and the
+//! rules that follow from them.
 
 use super::tls::Acceptor;
 use crate::{
@@ -10,7 +11,7 @@ use std::path::Path;
 
 pub use super::access_error::AccessError;
 
-/// Redis' words to a client from elsewhere.
+/// Redis' error for a client of another machine in protected mode.
 pub(super) const PROTECTED_MODE_ERROR: &str = "-DENIED Redis is running in protected mode because protected mode is enabled \
     and no password is set for the default user. In this mode connections are only accepted from the loopback \
     interface. If you want to connect from external computers to Redis you may adopt one of the following \
@@ -23,7 +24,7 @@ pub(super) const PROTECTED_MODE_ERROR: &str = "-DENIED Redis is running in prote
     authentication password for the default user. NOTE: You only need to do one of the above things in \
     order for the server to start accepting connections from the outside.\r\n";
 
-/// Who may come in.
+/// Access control settings of a server.
 pub struct Access {
     pub(super) password: Option<Password>,
     pub(super) tls: Option<Acceptor>,
@@ -41,7 +42,7 @@ impl Access {
         Ok(Self { password, tls })
     }
 
-    /// Says what a network that can reach this machine can do.
+    /// Logs which clients can access the server over the network.
     pub(super) fn announce(&self, config: &config::Network) {
         if config.bind.is_loopback() || self.password.is_some() {
             return;

@@ -1,9 +1,10 @@
-//! Why nobody could be let in safely.
+//! Errors in the settings for access control.
 
 use crate::engine::LONGEST_PASSWORD as LONGEST;
 use std::{io, path::PathBuf};
 
-/// Why nobody could be let in safely. Each text names the flag and what to do.
+/// Error in a setting for access control, with which no client could be served safely. Each text names the flag
+/// and what to do.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum AccessError {

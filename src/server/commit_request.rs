@@ -1,4 +1,4 @@
-//! Carrying out a run of writes, and the reads between them, as a part of a commit.
+//! Execution of a step of writes, and of the reads between them, as a commit request.
 
 use super::{
     each::Progress,
@@ -11,16 +11,17 @@ use crate::{
     store::{self, Store, Txn, Work},
 };
 
-/// What a request about a large value weighs: more than a group of commits takes beside it.
+/// Weight in bytes of a request on a large value; it exceeds what a commit group takes in addition to one
+/// commit request.
 const LARGE_WEIGHT: usize = 64 << 20;
 
 impl RequestBatch {
-    /// Says which values the transaction may lend.
+    /// Sets up to which size the transaction may lend values without copying them.
     fn lend(&self, txn: &mut Txn<'_>) {
         if self.is_next_large() {
             txn.lend_patiently();
         } else if self.transaction.is_none() || txn.is_memory_only() {
-            // Elsewhere a transaction is carried out where nobody waits for it but other writers.
+            // On other stores the commit thread executes transactions; only other writes wait for it.
             txn.lend_up_to(LARGE);
         }
     }

@@ -1,4 +1,5 @@
-//! One connection: read what is there, run every complete request, answer with one write.
+//! One connection: reads the received bytes, executes every complete request, and sends the replies in one
+//! write.
 
 use super::{
     idle::{CloseReason, IdleTimer},
@@ -29,10 +30,10 @@ use tokio::{
     time::timeout,
 };
 
-/// Longest incomplete request that an idle connection keeps outside the read buffer.
+/// Maximum size of an incomplete request, in bytes, that an idle connection keeps outside the read buffer.
 const PARTIAL_SIZE: usize = 16 << 10;
 
-/// Why a connection ended before the client or the server wanted it to.
+/// Reason why a connection ended before the client or the server wanted it to.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConnectionEnd {
     #[error(transparent)]
@@ -48,7 +49,7 @@ impl From<io::Error> for ConnectionEnd {
         Self::Over(CloseReason::Io(error))
     }
 }
-/// Bytes of a reply that are sent at a time.
+/// Maximum number of reply bytes per write to the socket.
 const PIECE: usize = 1 << 20;
 
 pub(super) struct Connection<S> {
@@ -57,14 +58,14 @@ pub(super) struct Connection<S> {
     pub(super) session: Session,
     pub(super) decoder: Decoder,
     protocol: Protocol,
-    /// Buffers that stay with the connection while a large request arrives.
+    /// Buffers that the connection keeps while it receives a large request.
     kept_batch: Option<Box<RequestBatch>>,
-    /// The beginning of a small request, the rest of which has not arrived.
+    /// Received part of a small incomplete request.
     partial_request: Option<Box<Partial>>,
     pub(super) temperature: SlowReadDetector,
-    /// What it has queued since MULTI, and the keys it watches.
+    /// Requests queued since MULTI, and the watched keys.
     pub(super) transaction: Option<Box<Transaction>>,
-    /// Ends it when nothing moves for too long, or another client wants it to end.
+    /// Closes the connection after too long without traffic, or after CLIENT KILL.
     idle: IdleTimer,
 }
 
@@ -86,7 +87,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Serves until the client or the server ends it.
+    /// Serves the connection until the client or the server closes it.
     pub async fn serve(mut self) {
         let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
         self.session.client().set_waker(waker);
@@ -123,14 +124,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             self.release_buffers(exchange);
             if full || self.kept_batch.is_some() {
-                // There is more where this came from; let others run first.
+                // The socket may hold more bytes; other connections are served first.
                 yield_now().await;
             }
         }
         Ok(())
     }
 
-    /// Reads once. `None` at the end of the stream, or when the server stops and nothing is left.
+    /// Reads from the socket once. Returns `None` at the end of the stream, or if the server is stopping and
+    /// the socket holds no more bytes.
     fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
@@ -169,7 +171,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Gives the buffers back, or keeps what an incomplete request needs.
+    /// Returns the buffers to the pool, or keeps the ones that an incomplete request needs.
     fn release_buffers(&mut self, mut exchange: Box<RequestBatch>) {
         if exchange.input.len() > PARTIAL_SIZE {
             self.kept_batch = Some(exchange);
@@ -181,7 +183,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         pool::put(exchange);
     }
 
-    /// Answers every complete request of the buffer.
+    /// Executes every complete request in the buffer and writes the replies.
     async fn answer(&mut self, mut exchange: Box<RequestBatch>) -> Result<Box<RequestBatch>, ConnectionEnd> {
         loop {
             let decoded = self.decoder.decode(&mut exchange.input, &mut exchange.requests);
@@ -242,14 +244,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.session.replies == ReplyMode::Skip {
             exchange.limit_to_one();
         } else if self.local.shared.context.store.is_sharded() && matches!(run, Some(StepKind::Write)) {
-            // Where there are slots a write is committed by itself: a pipeline is not atomic.
+            // With hash slots each write is a commit of its own: a pipeline is not atomic.
             exchange.limit_to_blind();
         }
         run
     }
 
-    /// Waits while CLIENT PAUSE holds up what comes next. What waits is on the heap: it would make every connection
-    /// larger.
+    /// Waits while CLIENT PAUSE delays the next step. The waiting future is boxed, because it would make every
+    /// connection larger.
     async fn pause(&self, run: &StepKind, exchange: &RequestBatch) -> Result<(), ConnectionEnd> {
         if !self.local.shared.context.pause.is_on() {
             return Ok(());
@@ -268,7 +270,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
-    /// Waits as WAIT and WAITAOF ask. The reply of the latter, from `start` on, is written anew when it is known.
+    /// Waits as WAIT and WAITAOF require. The reply to WAITAOF, which begins at `start`, is replaced once the
+    /// result of the sync is known.
     async fn wait_for_sync(
         &self,
         wait: WaitRequest,
@@ -278,7 +281,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let begin = Instant::now();
         if wait.sync {
             let is_synced = self.sync_within(wait.time).await?;
-            // Who wants no replies (CLIENT REPLY) has none.
+            // With CLIENT REPLY OFF or SKIP there is no reply to replace.
             if exchange.reply.len() > start {
                 exchange.reply.truncate(start);
                 match is_synced {
@@ -293,7 +296,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.wait(wait.time.saturating_sub(begin.elapsed()), |_| false).await
     }
 
-    /// Whether all that was written is synced within `time` (without an end when that is zero).
+    /// Syncs all writes. Returns `true` if the sync has ended within `time` (zero: no limit).
     async fn sync_within(&self, time: Duration) -> io::Result<Result<bool, store::Error>> {
         let store = self.local.shared.context.store.clone();
         let sync = self.local.await_offloaded(spawn_blocking(move || store.sync().map(|()| true)));
@@ -303,7 +306,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(timeout(time, sync).await.unwrap_or(Ok(Ok(false)))?)
     }
 
-    /// Waits for so long, or until something holds, of which the task is woken.
+    /// Waits for `time`, or until `holds` returns `true`; a change must wake the connection's task.
     async fn wait(
         &self,
         time: Duration,
@@ -318,7 +321,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if client.is_killed() { Err(CloseReason::Killed.into()) } else { Ok(()) }
     }
 
-    /// Sends the replies. A client that does not read them is not read from either.
+    /// Sends the replies. Until the client has read them, no more requests are read from it.
     async fn send(&mut self, exchange: &mut RequestBatch) -> Result<(), ConnectionEnd> {
         let Self { stream, idle, local, .. } = self;
         let mut sent = 0;
@@ -336,11 +339,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             local.stats().sent.fetch_add(len as u64, Ordering::Relaxed);
             sent += len;
             if len == PIECE {
-                // The system would go on for as long as the client reads; let others run first.
+                // The kernel accepts bytes for as long as the client reads; other connections are served first.
                 yield_now().await;
             }
         }
-        // What TLS has taken may still be with it.
+        // The TLS stream may still buffer bytes that it has accepted.
         poll_fn(|cx| {
             let flushed = Pin::new(&mut *stream).poll_flush(cx);
             idle.on_poll(cx, flushed)
@@ -351,7 +354,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 }
 
-/// What a client may send.
+/// Returns the limits on the requests of a client.
 pub(super) fn limits(local: &WorkerState, session: &Session) -> Limits {
     let limits = Limits {
         query_buffer: local.shared.context.live.query_buffer_limit.load(Ordering::Relaxed),

@@ -1,4 +1,4 @@
-//! What commands see of a server that starts.
+//! Creation of the [`ServerState`] when a server starts.
 
 use super::{access_control::Access, listener::Listener};
 use crate::{
@@ -50,7 +50,7 @@ pub(super) fn context(
     }
 }
 
-/// At random, as Redis has it.
+/// Returns a random identifier of the form that Redis uses.
 fn run_id() -> String {
     let number = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}{:08x}", number(), number(), number() as u32)

@@ -1,4 +1,4 @@
-//! A request that writes very many keys, in several commits.
+//! Requests that write very many keys, in several commits.
 
 use crate::{
     command::Error,
@@ -7,25 +7,26 @@ use crate::{
 };
 use std::mem;
 
-/// Keys of [`Write::Each`](crate::command::Write::Each) that are written in one commit.
+/// Number of keys of a [`Write::Each`](crate::command::Write::Each) request that are written in one commit.
 const KEYS_PER_COMMIT: usize = 1024;
 
-/// Progress of [`Write::Each`](crate::command::Write::Each).
+/// Progress of a [`Write::Each`](crate::command::Write::Each) request over its commits.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Progress {
-    /// Keys that were written.
+    /// Number of keys that were processed.
     keys: usize,
-    /// Those of them that count.
+    /// Number of processed keys that count for the reply: those for which the command's function returned
+    /// `true`.
     count: i64,
 }
 
 impl Progress {
-    /// Whether some keys were written, and others are to come.
+    /// Returns `true` if some keys were processed and others remain.
     pub fn has_begun(&self) -> bool {
         self.keys > 0
     }
 
-    /// Goes on for some keys. Returns whether that was the last of them; the reply is written then.
+    /// Processes the next `KEYS_PER_COMMIT` keys. Returns `true` if none are left; the reply is then written.
     pub fn write<'g>(
         &mut self,
         write: for<'k> fn(&'k [u8], &mut Txn<'k>) -> Result<bool, Error>,

@@ -1,9 +1,9 @@
-//! Why a server cannot be.
+//! Errors at the start and at the end of a server.
 
 use crate::store;
 use std::{io, path::PathBuf};
 
-/// Why a server did not start or did not end well.
+/// Error that prevented a server from starting or from stopping cleanly.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {

@@ -1,19 +1,20 @@
-//! What the operating system allows this process: how many files it may have open, and how large one may be.
+//! Limits of the operating system on this process: the number of open files and the size of a file.
 
 use crate::{config::Config, engine::OpenFiles};
 
-/// Descriptors of the process beside its workers, its engine and its clients: 14 that are always open, the
-/// others for what is open only for a moment, such as a client that is refused or a directory that is listed.
+/// Number of descriptors of the process, without those of workers, engine and clients: 14 are always open; the
+/// others allow for short-lived ones, such as a client that is refused or a directory that is listed.
 const PROCESS: u64 = 48;
 
-/// Descriptors of one worker's event loop.
+/// Number of descriptors of a worker's event loop.
 const WORKER: u64 = 4;
 
-/// Threads of one worker for reads that may be slow. Two workers keep 64 reads in flight: a local disk was measured to
-/// become faster up to there. With 64 threads each, CPU time grew and nothing became faster.
+/// Number of blocking threads per worker, for reads that may be slow. Two workers keep 64 reads in flight:
+/// measurements with a local disk showed more throughput up to that number. With 64 threads each, CPU time grew
+/// without more throughput.
 pub const BLOCKING_THREADS: usize = 32;
 
-/// The limit on open files is too low even for one client.
+/// Error: the limit on open files is too low even for one client.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "--store {store} with --threads {threads} needs {least} open files, and the limit is {limit}; raise it (ulimit -n) \
@@ -27,18 +28,19 @@ pub struct Error {
     pub limit: u64,
 }
 
-/// Who may have how many files open. Clients that come in addition are refused, so that the engine never
-/// finds none: to an engine, that is a failed write or sync.
+/// Shares of the process' limit on open files. Clients beyond their share are refused, so that the engine never
+/// runs out of descriptors, which would fail a write or a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileLimits {
-    /// Most clients at once.
+    /// Maximum number of clients.
     pub clients: usize,
-    /// Most files of the engine, those not counted that a read has open while it runs.
+    /// Maximum number of files of the engine, without the files that a read opens while it runs.
     pub engine: u64,
 }
 
 impl FileLimits {
-    /// Shares out the open files, and raises the process' limit as far as they are wanted and it can be.
+    /// Divides the limit on open files among the clients and the engine, and raises the soft limit as far as
+    /// needed and permitted.
     pub fn reserve(config: &Config) -> Result<Self, Error> {
         let need = FileNeeds::new(config.threads, config.kind.info.open_files);
         let wanted = need.wanted(config.network.max_clients as u64);
@@ -62,10 +64,10 @@ impl FileLimits {
 }
 
 struct FileNeeds {
-    /// Of the process without clients, with an engine that has no more than it must.
+    /// Number of descriptors needed without clients, with the minimum for the engine.
     fixed: u64,
     engine: OpenFiles,
-    /// Most reads at once.
+    /// Maximum number of concurrent reads.
     readers: u64,
 }
 
@@ -76,7 +78,8 @@ impl FileNeeds {
         Self { fixed: PROCESS + WORKER * threads + engine.least, engine, readers }
     }
 
-    /// No more reads run than there are threads for them, nor than clients that wait for one.
+    /// Returns the number of descriptors for `clients` clients. Concurrent reads are limited by the number of
+    /// threads and by the number of clients.
     fn wanted_by_clients(&self, clients: u64) -> u64 {
         self.fixed + clients + self.engine.per_read * clients.min(self.readers)
     }
@@ -85,7 +88,8 @@ impl FileNeeds {
         self.wanted_by_clients(clients) + self.engine.most - self.engine.least
     }
 
-    /// Clients come before what the engine can do without; `None` when there is not room for one.
+    /// Divides `limit`: clients take precedence over the optional files of the engine. Returns `None` if the
+    /// limit is too low for one client.
     fn share(&self, limit: u64, wanted: u64) -> Option<FileLimits> {
         let left = limit.checked_sub(self.fixed)?;
         let per_read = self.engine.per_read;
@@ -97,24 +101,25 @@ impl FileNeeds {
     }
 }
 
-/// Lets a write beyond the largest size of a file (`ulimit -f`) fail as on a full disk. Unless it is
-/// ignored, the signal that comes with it ends the process.
+/// Ignores SIGXFSZ, so that a write beyond the file size limit (`ulimit -f`) fails like one on a full disk,
+/// instead of killing the process.
 pub fn ignore_sigxfsz() {
     #[expect(unsafe_code, reason = "a system call that no crate in use wraps")]
-    // SAFETY: no handler is installed that could run at a wrong moment.
+    // SAFETY: no handler is installed, so no code can run at a wrong moment.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }
 }
 
-/// Has freed memory joined with what is free beside it at once. glibc would keep small pieces apart, until an
-/// allocation or a `free` of something large joins all of them, with the lock held that every thread allocates
-/// under: after millions of deletes that takes hundreds of milliseconds. To be called before there are threads.
+/// Makes the allocator merge freed memory with adjacent free memory at once. By default, glibc keeps small
+/// chunks separate until an allocation or a `free` of a large chunk merges all of them, while it holds the lock
+/// of every allocating thread: after millions of deletes that takes hundreds of milliseconds. Must be called
+/// before any thread is started.
 pub fn disable_malloc_fastbins() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         #[expect(unsafe_code, reason = "a library call that no crate in use wraps")]
-        // SAFETY: it changes a number that the allocator reads, and there is no other thread.
+        // SAFETY: the call changes a number that the allocator reads, and there is no other thread.
         let done = unsafe { libc::mallopt(libc::M_MXFAST, 0) };
         debug_assert_eq!(done, 1);
     }
@@ -150,7 +155,7 @@ mod tests {
                 };
                 let clients = files.clients as u64;
                 assert!(need.wanted_by_clients(clients) + files.engine - 20 <= limit, "{limit}: {files:?}");
-                // Nor is anything left over while a client could have it.
+                // One client more would exceed the limit: no descriptor is left that a client could use.
                 assert!(clients == 1000 || need.wanted_by_clients(clients + 1) > limit, "{limit}: {files:?}");
             }
         }

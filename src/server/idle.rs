@@ -1,5 +1,4 @@
-//! What ends a connection from outside: that nothing moves on it, neither does a request come nor is a reply read, for
-//! longer than --timeout; or that another client kills it.
+//! Closing of connections: after `--timeout` without a request or a reply being read, or by CLIENT KILL.
 
 use crate::command::{Client, ServerState};
 use std::{
@@ -11,7 +10,7 @@ use std::{
 };
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Why a connection has to end.
+/// Reason why a connection must be closed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CloseReason {
     #[error(transparent)]
@@ -22,13 +21,13 @@ pub(super) enum CloseReason {
     Killed,
 }
 
-/// How long a connection may wait for its client.
+/// Timer of the time without traffic on a connection.
 pub(super) struct IdleTimer {
     client: Arc<Client>,
     context: Arc<ServerState>,
-    /// Runs for the limit that it was set to.
+    /// Timeout in force and the timer that was started with it.
     timer: Option<(Duration, Pin<Box<Sleep>>)>,
-    /// Whether the timer runs since something moved last.
+    /// `true` if the timer was started after the latest traffic.
     armed: bool,
 }
 
@@ -37,7 +36,8 @@ impl IdleTimer {
         Self { client, context, timer: None, armed: false }
     }
 
-    /// Passes on whether something moved, and fails when nothing has for too long, or may any more.
+    /// Returns the result of a read or write of the socket. If it is pending, checks for CLIENT KILL and the
+    /// timeout, which are errors.
     pub fn on_poll<T>(
         &mut self,
         cx: &mut task::Context<'_>,
@@ -53,7 +53,7 @@ impl IdleTimer {
         }
     }
 
-    /// Called when nothing can move now. Ready when that has been so for too long.
+    /// Polls the timer while neither reads nor writes are possible; ready when the timeout has passed.
     fn poll(&mut self, cx: &mut task::Context<'_>) -> Poll<()> {
         let Some(limit) = self.context.live.timeout() else {
             self.timer = None;

@@ -1,4 +1,4 @@
-//! Accepting connections, and knowing when to stop.
+//! Listening sockets: accepting connections and stopping on a signal.
 
 use super::{
     access_control::PROTECTED_MODE_ERROR,
@@ -22,7 +22,7 @@ use tokio::{
     time::sleep,
 };
 
-/// The sockets that take connections.
+/// Listening sockets of a server.
 pub(super) struct Listener {
     tcp: Option<(TcpListener, SocketAddr)>,
     tls: Option<(TcpListener, SocketAddr)>,
@@ -51,7 +51,7 @@ impl Listener {
         Ports { plain: port(&self.tcp), tls: port(&self.tls) }
     }
 
-    /// The addresses, for people.
+    /// Returns the addresses for display.
     pub fn address(&self) -> String {
         let tcp = self.tcp.iter().map(|(_, address)| address.to_string());
         let tls = self.tls.iter().map(|(_, address)| format!("tls://{address}"));
@@ -59,7 +59,7 @@ impl Listener {
         tcp.chain(tls).chain(unix).collect::<Vec<_>>().join(" and ")
     }
 
-    /// Hands each connection to the worker that has the fewest, until `stop` is done.
+    /// Assigns each new connection to the worker with the fewest connections, until `stop` completes.
     pub async fn accept_until(
         &self,
         stop: impl Future<Output = ()>,
@@ -67,7 +67,7 @@ impl Listener {
         inlets: &ConnectionSenders,
     ) {
         tokio::pin!(stop);
-        // Numbered in the order in which they came; workers take them up in any.
+        // Connections are numbered in the order of acceptance; workers start them in any order.
         let mut id = 0;
         let mut failing = false;
         loop {
@@ -90,8 +90,8 @@ impl Listener {
                     }
                 }
                 Err(error) => {
-                    // Out of files, most likely: connections that end will free some. Until then whoever wants
-                    // to connect waits, and a line for each try would only fill the log.
+                    // Most likely the process is out of descriptors; connections that end will free some. Until
+                    // then new clients wait, and only the first failure is logged.
                     if !failing {
                         log::warn!("cannot accept a connection, and will try again when one ends: {error}");
                     }
@@ -128,13 +128,14 @@ async fn accept_unix(listener: Option<&(UnixListener, PathBuf)>) -> io::Result<A
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some((_, path)) = &self.unix {
-            // Best effort: the next start finds a dead socket and replaces it.
+            // Best effort: the next start finds a socket file without a listener and replaces it.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Counted here and not by the worker, so that the next connection already sees it.
+/// Sends a connection to the worker with the fewest connections. The connection is counted here and not by the
+/// worker, so that the next assignment already includes it.
 fn assign(id: u64, incoming: AcceptedStream, shared: &Shared, inlets: &ConnectionSenders) {
     let load =
         |index: usize| shared.context.stats.get(index).map(|stats| stats.connections.load(Ordering::Relaxed));
@@ -149,7 +150,7 @@ fn assign(id: u64, incoming: AcceptedStream, shared: &Shared, inlets: &Connectio
     }
 }
 
-/// Why a client is not served, in Redis' words.
+/// Returns Redis' error if the client must be refused.
 fn admission_error(incoming: &AcceptedStream, shared: &Shared) -> Option<&'static str> {
     let live = &shared.context.live;
     if shared.context.connections() >= live.max_clients.load(Ordering::Relaxed) {
@@ -164,7 +165,7 @@ fn admission_error(incoming: &AcceptedStream, shared: &Shared) -> Option<&'stati
     }
 }
 
-/// Tells a client why it is not served, unless it would have to be told in TLS.
+/// Sends `reason` to a refused client; over TLS nothing is sent, because it would need a handshake.
 fn turn_away(incoming: AcceptedStream, reason: &str) {
     let outcome = match incoming {
         AcceptedStream::Tcp(mut stream, _) => stream.write_all(reason.as_bytes()),
@@ -176,7 +177,7 @@ fn turn_away(incoming: AcceptedStream, reason: &str) {
     }
 }
 
-/// SIGINT and SIGTERM, caught from the moment this exists.
+/// Handler of SIGINT and SIGTERM; the signals are caught from its creation on.
 pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -187,7 +188,7 @@ impl Signals {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Done at a signal or at SHUTDOWN.
+    /// Completes on SIGINT, SIGTERM or SHUTDOWN.
     pub async fn stop(mut self, shutdown: &Notify) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

@@ -1,4 +1,4 @@
-//! The server: listeners, workers, the committing thread, and an orderly end.
+//! The server: listeners, workers, the commit thread, and an orderly shutdown.
 
 mod access_control;
 mod access_error;
@@ -54,10 +54,10 @@ use std::{
 };
 use tokio::sync::{Notify, mpsc};
 
-/// Serves up to `max_clients` with `store` until SHUTDOWN, SIGINT or SIGTERM; then answers what was received, syncs and
-/// closes. `ready` is called with the TCP address once connections are accepted.
+/// Serves up to `max_clients` clients with `store` until SHUTDOWN, SIGINT or SIGTERM; then answers the received
+/// requests, syncs and closes the store. `ready` is called with the TCP address once connections are accepted.
 ///
-/// It is for a process that ends then: the memory of data that are all in memory is not given back.
+/// The process should end afterwards: the memory of a store that is entirely in memory is not freed.
 pub fn serve(
     store: Store,
     config: &Config,
@@ -101,24 +101,26 @@ pub fn serve(
     });
     drop(listener);
     log::info!("stopping");
-    // Workers end when their inlets close and their connections are answered; only then may the
-    // threads that answer them end.
+    // Workers end when their channels are closed and their connections are answered; only then may the threads
+    // end that execute requests for them.
     drop(inlets);
     join(workers);
-    // Waits for a scrape, which reads the engine.
+    // Waits for a running scrape, which reads the engine.
     drop((metrics, runtime));
     writers.stop(&shared);
     let store = &shared.context.store;
     let closed = store.close().map_err(Error::Close);
     let fault = store.read_only_cause().map_or(Ok(()), |fault| Err(Error::Fault(fault.into())));
     if !store.reads_may_wait() {
-        // To free tens of millions of keys one by one takes many seconds; the end of the process frees them at once.
+        // Freeing tens of millions of keys one by one takes many seconds; the end of the process frees them at
+        // once.
         mem::forget(shared.clone());
     }
     outcome.and(closed).and(fault)
 }
 
-/// They are ready when this returns: what a worker needs of the system it has, or the start fails.
+/// Starts the workers and returns once all of them are ready, with their system resources allocated; otherwise
+/// fails.
 fn spawn_workers(
     shared: &Arc<Shared>,
     count: usize,
@@ -132,7 +134,7 @@ fn spawn_workers(
         let run = move || {
             let runtime = worker::runtime().map_err(|error| drop(ready.send(Err(error))));
             if let Ok(runtime) = runtime {
-                // Who waits for it is there, or the server ends anyway.
+                // The receiver exists, unless the server is stopping anyway.
                 let _ = ready.send(Ok(()));
                 worker::run(runtime, index, shared, incoming, patience);
             }
@@ -147,13 +149,13 @@ fn spawn_workers(
     Ok((inlets, workers))
 }
 
-/// Maximum size of the requests that are read together where there are slots, in bytes.
+/// Maximum total size of the requests in one group of reads, in bytes, on a store with hash slots.
 const READ_GROUP_BYTES: usize = 256 << 10;
 
-/// The threads that write and sync for a store whose engine may block.
+/// Threads that write and sync for a store whose engine may block.
 struct BackgroundThreads {
     committer: Option<JoinHandle<()>>,
-    /// Reads where there are slots.
+    /// Thread that reads for all connections, on a store with hash slots.
     reader: Option<JoinHandle<()>>,
     syncer: Option<(Sender<()>, JoinHandle<()>)>,
     remover: JoinHandle<()>,
@@ -193,7 +195,7 @@ impl BackgroundThreads {
         let sync = move || {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(Duration::from_secs(1)) {
                 let begin = Instant::now();
-                // The policy may change at any time.
+                // The fsync policy can change at any time.
                 if store.fsync() == Fsync::EverySec && store.sync_if_written() {
                     shared.context.note_sync(begin.elapsed());
                 }

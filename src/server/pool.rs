@@ -1,18 +1,19 @@
-//! Buffers that active connections of one worker borrow. With hundreds of clients, a few buffers that
-//! stay in the processor's cache serve all of them, and an idle connection holds none.
+//! Pool of buffers for the active connections of one worker. With hundreds of clients, a few buffers that stay
+//! in the CPU cache serve all of them, and an idle connection holds none.
 
 use super::request_batch::RequestBatch;
 use std::cell::RefCell;
 use tokio::task::spawn_blocking;
 
-/// Buffers that grew beyond this many bytes for one large request are not kept.
+/// Maximum size in bytes of buffers that are returned to the pool; buffers that grew beyond it for one large
+/// request are freed.
 const LARGE: usize = 1 << 20;
 
-/// What holds more bytes than this is freed off the worker.
+/// Size in bytes above which memory is freed on a blocking thread instead of the worker.
 pub(super) const FREE_OFF_WORKER: usize = 16 << 20;
 
-/// Bytes of idle buffers a worker keeps. Hundreds of clients whose writes share a commit are active at
-/// the same time, most of them with a page or two of their buffers in use.
+/// Maximum total size in bytes of the idle buffers that a worker keeps. Hundreds of clients whose writes share
+/// a commit are active at the same time, most of them with a page or two of their buffers in use.
 const MAX_RETAINED_BYTES: usize = 64 << 20;
 
 #[derive(Default)]
@@ -25,7 +26,8 @@ thread_local! {
     static POOL: RefCell<Pool> = RefCell::default();
 }
 
-/// Buffers with nothing in them; the last ones that were given back, which the cache still holds.
+/// Returns empty buffers: the ones most recently returned to the pool, which are still in the CPU cache, or new
+/// ones.
 pub(super) fn take() -> Box<RequestBatch> {
     let idle = POOL.with_borrow_mut(|pool| {
         let exchange = pool.idle.pop()?;
@@ -35,11 +37,11 @@ pub(super) fn take() -> Box<RequestBatch> {
     idle.unwrap_or_else(|| Box::new(RequestBatch::new()))
 }
 
-/// Gives empty buffers back.
+/// Returns empty buffers to the pool, or frees them.
 pub(super) fn put(exchange: Box<RequestBatch>) {
     let bytes = exchange.capacity();
     if bytes > FREE_OFF_WORKER {
-        // Its pages take milliseconds to be given back.
+        // Returning the pages to the kernel takes milliseconds.
         spawn_blocking(move || drop(exchange));
         return;
     }

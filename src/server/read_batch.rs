@@ -1,4 +1,4 @@
-//! Answering a run of reads, value by value.
+//! Answering a step of reads, value by value.
 
 use crate::{
     command::{self, Error, Handler, Lookup, Read, Spec},
@@ -6,7 +6,7 @@ use crate::{
     store::{self, Entry, ExpirationClock},
 };
 
-/// The shape and the arguments of request `index`, when it reads.
+/// Returns the kind of read and the arguments of request `index`, or `None` if it is not a read.
 #[inline]
 pub(super) fn reading<'a>(
     lookups: &[Lookup],
@@ -18,7 +18,7 @@ pub(super) fn reading<'a>(
     Some((*read, requests.get(index, data)?))
 }
 
-/// Answers a read that may find its arguments wrong.
+/// Answers a read whose function may reject its arguments.
 pub(super) fn answer_entry(
     answer: fn(Args<'_>, Option<Entry<'_>>, &mut Reply) -> Result<(), Error>,
     args: Args<'_>,
@@ -28,17 +28,17 @@ pub(super) fn answer_entry(
     command::answer(reply, |reply| answer(args, entry, reply));
 }
 
-/// Keys that reads looked for.
+/// Numbers of keys that reads looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct KeyHits {
-    /// Those that were there.
+    /// Number of keys that were found.
     pub hits: u64,
-    /// Those that were not.
+    /// Number of keys that were not found.
     pub misses: u64,
 }
 
 impl KeyHits {
-    /// One more.
+    /// Counts one key as a hit or a miss.
     #[inline]
     pub fn note(&mut self, is_there: bool) {
         let counter = if is_there { &mut self.hits } else { &mut self.misses };
@@ -51,24 +51,24 @@ impl KeyHits {
     }
 }
 
-/// Position in a read run: values come one by one, commands take one or several.
+/// Position in a step of reads. Values arrive one by one, and each request takes one or several.
 pub(super) struct ReadCursor {
-    /// The request that takes the next value.
+    /// Index of the request that takes the next value.
     pub at: usize,
-    /// How many values it has taken.
+    /// Number of values that the current request has taken.
     pub key: usize,
-    /// Values counted by `Read::Count`.
+    /// Number of values that `Read::Count` has counted for the current request.
     count: i64,
-    /// Where its reply begins.
+    /// Position in the reply buffer at which the reply of the current request begins.
     pub reply_start: usize,
-    /// What it has found so far.
+    /// Hits and misses of the current request.
     now: KeyHits,
-    /// What those before it have found.
+    /// Hits and misses of the completed requests.
     pub found: KeyHits,
 }
 
 impl ReadCursor {
-    /// Before request `at`, whose reply begins there.
+    /// Creates a cursor before request `at`, whose reply begins at `reply_start`.
     pub fn new(at: usize, reply_start: usize) -> Self {
         let (now, found) = Default::default();
         Self { at, key: 0, count: 0, reply_start, now, found }
@@ -83,7 +83,7 @@ impl ReadCursor {
         moment: &ExpirationClock,
         reply: &mut Reply,
     ) {
-        // First of all GET, and for that no more than it needs.
+        // GET is the most frequent read, so this path does no more than GET needs.
         if let Read::One(answer) = read {
             let value = moment.unexpired(stored);
             self.found.note(value.is_some());
@@ -117,8 +117,9 @@ impl ReadCursor {
         }
     }
 
-    /// Answers for a value that cannot be read: a request that counts keys counts this one, if it exists; any other gets
-    /// the error. Returns the number of values of the request that are not needed any more.
+    /// Handles a value that cannot be read. `Read::Count` counts the key if it exists; every other request gets
+    /// the error as its reply. Returns the number of values to skip: those of the request that are not needed
+    /// any more.
     #[cold]
     pub fn fail(&mut self, read: Read, args: Args<'_>, error: &store::Error, reply: &mut Reply) -> usize {
         let keys = if let Read::Each(_) | Read::Count(_) = read { args.len() - 1 } else { 1 };

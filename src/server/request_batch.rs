@@ -1,4 +1,4 @@
-//! One batch: what a connection received, what its requests are, and the replies.
+//! Request batch: the bytes that a connection received, the decoded requests, and the replies.
 
 use super::{
     each::Progress,
@@ -18,84 +18,86 @@ use bumpalo::Bump;
 use std::{mem, ops::ControlFlow};
 use tokio::sync::oneshot;
 
-/// Bytes read from a socket at a time.
+/// Maximum number of bytes per read from a socket.
 const READ_SIZE: usize = 64 << 10;
 
-/// Replies beyond this many bytes are sent before the next request runs, so that what a connection
-/// holds is bounded by one reply.
+/// Size of the replies in bytes from which they are sent before the next request is executed, so that a
+/// connection holds little more than one reply.
 pub(super) const REPLY_SIZE: usize = 256 << 10;
 
-/// Bytes of one reply that are copied on a worker.
+/// Maximum number of reply bytes that a worker copies in one step.
 const MAX_COPY_ON_WORKER: usize = 2 << 20;
 
-/// Most requests of a read run that are answered under one snapshot.
+/// Maximum number of requests that are answered under one snapshot.
 const MAX_READS_PER_STEP: usize = 1024;
 
-/// A request of more bytes than this, or one that works on a longer value, is a run of its own, that does not hold
-/// up the worker.
+/// Size in bytes above which a request, or the value that it works on, is large. A large request is a step of
+/// its own and does not delay the worker.
 pub(super) const LARGE: usize = 256 << 10;
 
-/// The buffers of one connection while it is active. They are lent by the worker's pool, moved as a
-/// whole to the thread that commits or reads, and come back with the replies.
+/// Buffers of one active connection. They come from the worker's pool, are moved as a whole to the thread that
+/// commits or reads, and return with the replies.
 pub(super) struct RequestBatch {
     pub input: Input,
     pub requests: Requests,
     pub reply: Reply,
     pub(super) lookups: Vec<Lookup>,
-    /// Whether all of them have the same name.
+    /// `true` if all requests have the same command.
     is_single_command: bool,
-    /// The next request to answer.
+    /// Index of the next request to execute.
     pub(super) next: usize,
-    /// The end of the run in progress.
+    /// Index after the last request of the current step.
     pub(super) end: usize,
-    /// How far the next request has come, when it takes several commits.
+    /// Progress of the next request, if it takes several commits.
     pub(super) each: Progress,
-    /// Whether the next request was found to work on a large value, and was not carried out.
+    /// `true` if the next request was found to work on a large value and was therefore not executed.
     pub(super) found_large: bool,
-    /// Whether the run in progress is such a request.
+    /// `true` if the current step is a request on a large value.
     pub(super) works_on_large: bool,
-    /// Length of the reply, request, and how far that had come, where the write run in progress began.
+    /// State at the start of the current write step: length of the reply, index of the request, and progress of
+    /// that request.
     pub(super) begin: (usize, usize, Progress),
-    /// Where the replies of the write run's requests end, but for the last, where each is committed by itself.
+    /// Positions at which the replies of the write step end, without the last one, if each request is committed
+    /// by itself.
     pub(super) reply_ends: Vec<usize>,
-    /// Where the committing thread returns this.
+    /// Worker and connection to which the commit thread returns this batch.
     pub home: Option<ReplyTo>,
     keys: Vec<&'static [u8]>,
-    /// What the reads of the run have found.
+    /// Hits and misses of the reads in the current step.
     pub(super) found: KeyHits,
-    /// The database that its client has chosen.
+    /// Database selected by the client.
     pub space: Database,
-    /// The client's transaction, while there is something to do for it.
+    /// Transaction of the client, while a commit job for it is in progress.
     pub transaction: Option<Box<Transaction>>,
 }
 
-/// A worker, and the connection on it that waits.
+/// Worker and connection that wait for a request batch.
 pub(super) struct ReplyTo {
     pub worker: usize,
     pub connection: oneshot::Sender<Box<RequestBatch>>,
 }
 
-/// What comes next in a batch.
+/// Kind of the next step of a request batch.
 pub(super) enum StepKind {
-    /// A request that is answered at once.
+    /// One request that is answered at once.
     Session(SessionCommand),
-    /// Reads, under one snapshot.
+    /// Reads under one snapshot.
     Read,
     /// Writes and the reads between them, in one commit.
     Write,
-    /// One look at many keys.
+    /// One command that reads many keys.
     Keys(KeysCommand),
-    /// One look at the server.
+    /// One command that reads the state of the server.
     Query(QueryCommand),
-    /// A description of the commands.
+    /// One command that describes commands.
     Table(TableCommand),
-    /// A step of a transaction.
+    /// One transaction command.
     Transaction(command::Transaction),
-    /// A request that is queued.
+    /// One request to queue for EXEC.
     Queue,
-    /// No command; its error is the reply.
+    /// One request that cannot be executed; the reply is an error.
     Refused,
-    /// A command for clients that have given the password.
+    /// One request that is refused because the client has not authenticated.
     Locked,
 }
 
@@ -122,7 +124,7 @@ impl RequestBatch {
         }
     }
 
-    /// Memory held, in bytes.
+    /// Returns the allocated memory, in bytes.
     pub fn capacity(&self) -> usize {
         let keys = self.keys.capacity() * size_of::<&[u8]>();
         let lookups = self.lookups.capacity() * size_of::<Lookup>();
@@ -130,29 +132,29 @@ impl RequestBatch {
         self.input.capacity() + self.requests.capacity() + self.reply.capacity() + keys + lookups
     }
 
-    /// Whether a request is too large to be answered on a worker.
+    /// Returns `true` if request `index` is too large to be executed on a worker.
     fn is_large(&self, index: usize) -> bool {
         self.input.len() > LARGE && self.requests.size(index) > LARGE
     }
 
-    /// Whether the run that comes next is too large for a worker.
+    /// Returns `true` if the next step is too large for a worker.
     pub fn is_next_large(&self) -> bool {
         self.works_on_large
             || self.is_large(self.next)
             || matches!(self.lookups.get(self.next), Some(Lookup::Known(spec)) if spec.action.is_of_all_keys())
     }
 
-    /// Whether the next request writes.
+    /// Returns `true` if the next request writes.
     pub fn is_next_write(&self) -> bool {
         matches!(self.lookups.get(self.next), Some(Lookup::Known(spec)) if spec.writes())
     }
 
-    /// Whether the last run left a request half-way, or as it was: another run goes on with it.
+    /// Returns `true` if the last step left a request incomplete or unexecuted; a further step continues it.
     pub fn is_midway(&self) -> bool {
         self.each.has_begun() || self.found_large
     }
 
-    /// Looks up the commands of newly decoded requests.
+    /// Looks up the commands of the decoded requests.
     pub fn resolve(&mut self, commands: &CommandTable) {
         self.lookups.clear();
         self.next = 0;
@@ -165,7 +167,7 @@ impl RequestBatch {
         self.is_single_command = kinds == 1;
     }
 
-    /// Finds the requests whose keys are not in one slot, where there are slots.
+    /// Marks the requests whose keys are in several hash slots.
     pub fn mark_cross_slot(&mut self, store: &Store) {
         let requests = self.requests.from(0, self.input.bytes());
         for (lookup, args) in self.lookups.iter_mut().zip(requests) {
@@ -180,7 +182,7 @@ impl RequestBatch {
         }
     }
 
-    /// The run that begins at the next request; `None` when all are answered.
+    /// Returns the step that begins with the next request; `None` if all requests are answered.
     pub fn next_run(&mut self) -> Option<StepKind> {
         let first = self.next;
         self.works_on_large = mem::take(&mut self.found_large);
@@ -201,7 +203,8 @@ impl RequestBatch {
             }
             Handler::Write(_) => {
                 self.begin = (self.reply.len(), first, self.each);
-                // Reads between writes go through the transaction: one commit for all of them.
+                // Reads between writes are executed in the transaction of the writes: one commit for all of
+                // them.
                 let joins = |action: &Handler| {
                     matches!(action, Handler::Read(_) | Handler::Write(_)) && !action.is_of_all_keys()
                 };
@@ -211,7 +214,7 @@ impl RequestBatch {
         })
     }
 
-    /// The same between MULTI and EXEC: one request at a time.
+    /// Returns the next step between MULTI and EXEC: always one request.
     pub fn next_run_in_transaction(&self) -> Option<StepKind> {
         Some(match *self.lookups.get(self.next)? {
             Lookup::Known(spec) => match spec.action {
@@ -225,7 +228,7 @@ impl RequestBatch {
         })
     }
 
-    /// Makes a task for the client's transaction of the next request.
+    /// Prepares a commit job of the client's transaction, for the next request.
     pub fn begin_task(&mut self, task: CommitJob, mut transaction: Box<Transaction>, is_large: bool) {
         transaction.task = Some(task);
         self.works_on_large = is_large;
@@ -234,13 +237,14 @@ impl RequestBatch {
         self.end = self.next + 1;
     }
 
-    /// Prepares to carry the task out once more, if it was found to work on a large value. Returns whether it was.
+    /// Prepares the commit job for a second execution, and returns `true`, if the first one found a large
+    /// value.
     pub fn begin_again(&mut self) -> bool {
         self.works_on_large = mem::take(&mut self.found_large);
         self.works_on_large
     }
 
-    /// The same for a client that has not given the password: one request at a time.
+    /// Returns the next step of a client that has not authenticated: always one request.
     pub fn next_run_before_auth(&self) -> Option<StepKind> {
         Some(match *self.lookups.get(self.next)? {
             Lookup::Known(Spec { action: Handler::Session(run), before_auth: true, .. }) => {
@@ -251,8 +255,8 @@ impl RequestBatch {
         })
     }
 
-    /// The end of the run: after the last request for which `last` holds, before the first for which
-    /// `joins` does not.
+    /// Returns the end of the step: after the last request for which `last` returns `true`, and before the
+    /// first one for which `joins` returns `false`.
     fn extend(&self, joins: impl Fn(&Handler) -> bool, last: impl Fn(&Handler) -> bool) -> usize {
         let mut end = self.end;
         if self.is_next_large() {
@@ -271,39 +275,39 @@ impl RequestBatch {
         end
     }
 
-    /// The next request to answer.
+    /// Returns the index of the next request to execute.
     pub fn position(&self) -> usize {
         self.next
     }
 
-    /// The arguments of request `index`.
+    /// Returns the arguments of request `index`.
     pub fn args(&self, index: usize) -> Option<Args<'_>> {
         self.requests.get(index, self.input.bytes())
     }
 
-    /// What the requests are, and whether all of them have the same name.
+    /// Returns the looked-up commands of all requests, and `true` if all of them have the same command.
     pub fn lookups(&self) -> (&[Lookup], bool) {
         (&self.lookups, self.is_single_command)
     }
 
-    /// Lets the run that comes next be of one request.
+    /// Limits the next step to one request.
     pub fn limit_to_one(&mut self) {
         self.end = self.end.min(self.next + 1);
     }
 
-    /// Lets the run that comes next be of one request, or of blind ones only.
+    /// Limits the next step to one request, or to the requests at its start that write without reading.
     pub fn limit_to_blind(&mut self) {
         let blind = (self.next..self.end).take_while(|index| self.is_blind_at(*index)).count();
         self.end = self.next + blind.max(1);
     }
 
-    /// Returns `true` if a request writes and looks at no key for that.
+    /// Returns `true` if request `index` writes without reading any key.
     pub(super) fn is_blind_at(&self, index: usize) -> bool {
         let Some(Lookup::Known(spec)) = self.lookups.get(index) else { return false };
         self.args(index).is_some_and(|args| spec.is_blind(args))
     }
 
-    /// Answers the next request with `answer`.
+    /// Executes the next request with `answer`, which writes the reply.
     pub fn answer_one(&mut self, answer: impl FnOnce(Lookup, Args<'_>, &mut Reply)) {
         if let Some(args) = self.requests.get(self.next, self.input.bytes())
             && let Some(found) = self.lookups.get(self.next)
@@ -313,18 +317,19 @@ impl RequestBatch {
         self.next += 1;
     }
 
-    /// Runs the read run, or as much of it as a worker should copy. Returns the number of requests, and whether
-    /// the next one is too much for a worker.
+    /// Executes the read step, or as much of it as a worker may copy. Returns the number of answered requests,
+    /// and `true` if the next one is too large for a worker.
     pub fn read_on_worker(&mut self, store: &Store) -> (usize, bool) {
         self.read_up_to(store, MAX_COPY_ON_WORKER)
     }
 
-    /// Runs the read run, or as much of it as the reply may grow to. Returns the number of requests.
+    /// Executes the read step, or as much of it as fits into the reply. Returns the number of answered
+    /// requests.
     pub fn read(&mut self, store: &Store) -> usize {
         self.read_up_to(store, usize::MAX).0
     }
 
-    /// The keys of the read run, as the engine has them, in at most so many parts.
+    /// Returns the keys of the read step, encoded for the engine, in at most `most` chunks.
     pub fn key_chunks(&self, most: usize) -> Vec<Vec<Vec<u8>>> {
         let (mut keys, arena) = (Vec::new(), Bump::new());
         let run =
@@ -341,7 +346,7 @@ impl RequestBatch {
         })
     }
 
-    /// Answers the read run with what `read` finds.
+    /// Answers the read step with the values that `read` returns.
     pub(super) fn answer_reads(
         &mut self,
         most: usize,
@@ -352,7 +357,7 @@ impl RequestBatch {
         let (arena, moment) = (Bump::new(), ExpirationClock::default());
         let mut cursor = ReadCursor::new(self.next, self.reply.len());
         let (lookups, requests, data) = (&self.lookups, &self.requests, self.input.bytes());
-        // Bounded, because what a full reply leaves over is listed again.
+        // Limited, because the keys that a full reply leaves over are listed again in the next step.
         let run = lookups.get(self.next..self.end.min(self.next + MAX_READS_PER_STEP)).unwrap_or_default();
         list_keys(run, requests.from(self.next, data), self.space, &arena, &mut keys);
         let (reply, mut first_key) = (&mut self.reply, 0);
@@ -382,7 +387,8 @@ impl RequestBatch {
                 }
             };
             let outcome = read(keys, visit);
-            // A value that cannot be read fails its own request only. The requests behind it see a later snapshot.
+            // A value that cannot be read fails only its own request. The requests after it see a later
+            // snapshot.
             match (&outcome, reading(lookups, requests, data, cursor.at)) {
                 (Err(error), Some((read, args))) if let Some(index) = error.index_of_value() => {
                     first_key += index + 1 + cursor.fail(read, args, error, reply);
@@ -403,34 +409,34 @@ impl RequestBatch {
         (self.next - first, too_much)
     }
 
-    /// Runs the query.
+    /// Executes a command that reads the state of the server.
     pub fn query(&mut self, context: &ServerState, run: QueryCommand) {
         self.answer_one(|_, args, reply| command::answer(reply, |reply| run(context, args, reply)));
     }
 
-    /// Looks at keys.
+    /// Executes a command that reads many keys.
     pub fn look(&mut self, store: &Store, run: KeysCommand) {
         let mut view = store.view(self.space);
         self.answer_one(|_, args, reply| command::answer(reply, |reply| run(&mut view, args, reply)));
     }
 
-    /// What reads have found since this was asked for.
+    /// Returns the hits and misses since the previous call.
     pub fn take_found(&mut self) -> KeyHits {
         mem::take(&mut self.found)
     }
 
-    /// Takes out the beginning of a request that is not complete.
+    /// Removes and returns the received part of an incomplete request.
     pub fn take_partial(&mut self) -> Partial {
         Partial::take(&mut self.input, &mut self.requests)
     }
 
-    /// Puts it back in front of what will be received.
+    /// Puts an incomplete request back in front of the bytes to be received.
     pub fn restore(&mut self, partial: Partial) {
         partial.restore(&mut self.input, &mut self.requests);
     }
 }
 
-/// Lists the keys that the reads ask for, as the engine has them.
+/// Appends the keys of the reads in `run`, encoded for the engine, to `keys`.
 #[inline]
 fn list_keys<'k>(
     run: &[Lookup],
@@ -453,7 +459,7 @@ fn list_keys<'k>(
     }
 }
 
-/// Empties a vector of borrowed keys and gives its memory another lifetime; the map never runs.
+/// Empties a vector of borrowed keys and gives its memory another lifetime; the closure is never called.
 fn recycle<'b>(mut keys: Vec<&[u8]>) -> Vec<&'b [u8]> {
     keys.clear();
     keys.into_iter().map(|_| &[][..]).collect()

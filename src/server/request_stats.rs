@@ -1,4 +1,4 @@
-//! What a run of requests leaves behind when it is answered: counters, an entry of SLOWLOG, lines for MONITOR.
+//! Accounting for an executed step: counters, entries of SLOWLOG, lines for MONITOR.
 
 use super::{read_batch::KeyHits, request_batch::RequestBatch, transaction::Done, worker_state::WorkerState};
 use crate::{
@@ -11,30 +11,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Where a run began.
+/// State at the start of a step.
 #[derive(Clone, Copy)]
 pub(super) struct StepStart {
-    /// The first request.
+    /// Index of the first request.
     first: usize,
-    /// How long the reply was.
+    /// Length of the reply buffer.
     reply: usize,
     time: Instant,
     kind: Admission,
 }
 
-/// What is done with requests.
+/// Handling of requests in the current state of the session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Admission {
-    /// They are carried out.
+    /// Requests are executed.
     Run,
-    /// They are queued, to be carried out by EXEC.
+    /// Requests are queued, to be executed by EXEC.
     Queue,
-    /// They are refused until the client gives the password, but for a few.
+    /// Requests are refused until the client authenticates, except for a few commands.
     Locked,
 }
 
 impl StepStart {
-    /// How long the reply was.
+    /// Returns the length of the reply buffer at the start of the step.
     pub fn reply_len(self) -> usize {
         self.reply
     }
@@ -48,7 +48,7 @@ impl StepStart {
         Self { first: exchange.position(), reply: exchange.reply.len(), time: Instant::now(), kind }
     }
 
-    /// Counts what was answered since.
+    /// Accounts for the requests that were answered since the start of the step.
     pub fn account(self, local: &WorkerState, session: &Session, exchange: &mut RequestBatch) {
         let now = Instant::now();
         let ran = exchange.position().saturating_sub(self.first);
@@ -86,12 +86,13 @@ impl StepStart {
         }
     }
 
-    /// Whether requests for a command are carried out now.
+    /// Returns `true` if requests for the command are executed in the current state.
     fn runs(self, spec: &Spec) -> bool {
         self.kind == Admission::Run || self.kind == Admission::Locked && spec.before_auth
     }
 
-    /// Notes `count` requests of `all` that took `time` together. Returns the place of their command.
+    /// Counts `count` adjacent requests of one command, out of `all` requests of a step that took `time`.
+    /// Returns the index of the command's counters.
     fn count(
         self,
         local: &WorkerState,
@@ -114,7 +115,7 @@ impl StepStart {
         }
     }
 
-    /// Errors are rare: only where there are some, the replies are gone through.
+    /// Counts the error replies. The replies are parsed only if there are errors, which is rare.
     #[cold]
     fn count_errors(self, local: &WorkerState, exchange: &mut RequestBatch) {
         let context = &local.shared.context;
@@ -138,7 +139,7 @@ impl StepStart {
     }
 }
 
-/// Counts the keys that reads looked for.
+/// Adds the hits and misses of reads to the worker's counters.
 pub(super) fn count_key_hits(local: &WorkerState, found: KeyHits) {
     if found != KeyHits::default() {
         let stats = local.stats();
@@ -147,7 +148,7 @@ pub(super) fn count_key_hits(local: &WorkerState, found: KeyHits) {
     }
 }
 
-/// Notes a request that EXEC has carried out.
+/// Accounts for a request that EXEC has executed.
 pub(super) fn count_exec_request(
     local: &WorkerState,
     session: &Session,
@@ -163,8 +164,8 @@ pub(super) fn count_exec_request(
     log_request(local, client, (done.spec, done.args), time);
 }
 
-/// Shows a request that was carried out to those who want to see it: LATENCY, SLOWLOG, and MONITOR unless it
-/// administrates. EXEC is in SLOWLOG by what it has carried out, as in Redis.
+/// Reports an executed request to LATENCY and SLOWLOG if it was slow, and to MONITOR unless it is an
+/// administrative command. SLOWLOG shows the requests that EXEC executed instead of EXEC, as in Redis.
 fn log_request(
     local: &WorkerState,
     client: &Client,
@@ -173,7 +174,7 @@ fn log_request(
 ) {
     let context = &local.shared.context;
     if local.place(spec, args).is_none() {
-        // It was refused.
+        // The request was refused.
         return;
     }
     if context.spikes.wants(time) {
@@ -188,9 +189,10 @@ fn log_request(
     }
 }
 
-/// The words of a request, one by one, because there may be millions. In place of passwords is what Redis has there.
+/// Returns the arguments of a request, with passwords replaced as in Redis. The arguments are produced one by
+/// one, because there may be millions.
 fn without_secrets<'a>(spec: &Spec, args: Args<'a>) -> impl ExactSizeIterator<Item = &'a [u8]> {
-    // How many words are secret behind which word.
+    // The argument before the secrets, and the number of secret arguments that follow.
     let (word, count): (&[u8], usize) = match spec.name {
         "auth" | "hello" => (b"auth", 2),
         "config" => (b"requirepass", 1),
@@ -207,12 +209,13 @@ fn without_secrets<'a>(spec: &Spec, args: Args<'a>) -> impl ExactSizeIterator<It
     })
 }
 
-/// What request `index` is.
+/// Returns the looked-up command of request `index`.
 fn lookup(exchange: &RequestBatch, index: usize) -> Option<Lookup> {
     exchange.lookups().0.get(index).copied()
 }
 
-/// What request `at` is, and the first after it, up to `end`, that is something else.
+/// Returns the looked-up command of request `at`, and the index of the first later request, up to `end`, with
+/// another command.
 fn span_of_same_command(exchange: &RequestBatch, at: usize, end: usize) -> (Lookup, usize) {
     let (lookups, uniform) = exchange.lookups();
     let rest = lookups.get(at..end).unwrap_or_default();
@@ -239,12 +242,12 @@ fn add(
     }
 }
 
-/// Takes away replies that the client does not want (CLIENT REPLY).
+/// Removes the replies of the step if CLIENT REPLY suppresses them.
 pub(super) fn apply_reply_mode(session: &mut Session, exchange: &mut RequestBatch, begin: StepStart) {
     match session.replies {
         ReplyMode::On => return,
         ReplyMode::Off => {}
-        // The next request is the one.
+        // The next request is the one to skip.
         ReplyMode::SkipNext => session.replies = ReplyMode::Skip,
         ReplyMode::Skip if exchange.is_midway() => {}
         ReplyMode::Skip => session.replies = ReplyMode::On,

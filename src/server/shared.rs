@@ -1,4 +1,4 @@
-//! What the threads of a server share, and how they hand things to each other.
+//! State shared by the threads of a server, and the channels between the threads.
 
 use super::{access_control::Access, request_batch::RequestBatch};
 use crate::{
@@ -12,15 +12,15 @@ use std::{
 };
 use tokio::sync::{Notify, mpsc};
 
-/// What all threads of a server see.
+/// State shared by all threads of a server.
 pub(super) struct Shared {
     pub context: Arc<ServerState>,
-    /// Those that are not disabled.
+    /// Commands that are enabled.
     pub commands: CommandTable,
     pub access: Access,
     pub keepalive: Option<Duration>,
     pub queue: CommitQueue<Box<RequestBatch>>,
-    /// Reads that are carried out together, where there are slots.
+    /// Requests for the thread that reads for all connections, on a store with hash slots.
     pub reads: CommitQueue<Box<RequestBatch>>,
     pub inboxes: Vec<Mailbox>,
     pub shutdown: Notify,
@@ -45,20 +45,20 @@ impl Shared {
     }
 }
 
-/// A connection on its way to its worker.
+/// Accepted connection that is sent to its worker.
 pub(super) enum AcceptedStream {
-    /// Accepted over TCP.
+    /// Connection accepted over TCP.
     Tcp(std::net::TcpStream, SocketAddr),
-    /// Accepted on the port for TLS.
+    /// Connection accepted on the TLS port.
     Tls(std::net::TcpStream, SocketAddr),
-    /// Accepted on the Unix socket, whose path it is.
+    /// Connection accepted on the Unix socket, with the path of that socket.
     Unix(std::os::unix::net::UnixStream, Box<str>),
 }
 
-/// Where connections go to their workers, with their numbers.
+/// Channels to the workers, for accepted connections and their numbers.
 pub(super) type ConnectionSenders = Vec<mpsc::UnboundedSender<(u64, AcceptedStream)>>;
 
-/// Where other threads leave what they have done for a worker's connections.
+/// Queue of request batches that other threads have executed for the connections of one worker.
 #[derive(Default)]
 pub(super) struct Mailbox {
     done: Mutex<Vec<Box<RequestBatch>>>,
@@ -66,7 +66,7 @@ pub(super) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Adds committed work; `ring` wakes the worker once for all of it.
+    /// Adds an executed request batch. [`Mailbox::notify`] then wakes the worker once for all added batches.
     pub fn add(&self, exchange: Box<RequestBatch>) {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).push(exchange);
     }
@@ -76,7 +76,7 @@ impl Mailbox {
         self.ready.notify_one();
     }
 
-    /// Waits for the ring, and moves what was added to `done`.
+    /// Waits for [`Mailbox::notify`], and moves the added batches to `done`.
     pub async fn take(&self, done: &mut Vec<Box<RequestBatch>>) {
         self.ready.notified().await;
         done.append(&mut self.done.lock().unwrap_or_else(PoisonError::into_inner));

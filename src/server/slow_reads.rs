@@ -1,24 +1,25 @@
-//! Where a client's reads run: on its worker while they are short, and on a thread for blocking work, at the
-//! price of a thread hop, while some of them hold up the worker's other clients.
+//! Decides where the reads of a client are executed: on its worker while they are short; on a blocking thread,
+//! at the cost of a thread hop, while some of them delay the other clients of the worker.
 
 use std::{
     ops::BitOrAssign,
     time::{Duration, Instant},
 };
 
-/// A read of one request that takes no longer than this holds nobody up.
+/// Maximum duration of a read request that does not delay other clients noticeably.
 const LONG: Duration = Duration::from_micros(100);
 
-/// Most read runs in a row that are off the worker after a cold one.
+/// Maximum number of read steps that are executed off the worker after a slow one.
 const MAX_SLOW_SCORE: u8 = 250;
 
-/// How many of one client's next read runs are to be treated as the last ones were found to be.
+/// Number of further read steps of one client that are treated like the slow ones before.
 #[derive(Default)]
 struct SlowScore(u8);
 
 impl SlowScore {
-    /// Learns from a read run. One that was so by chance costs little; a client of whose reads a few in a
-    /// hundred are so is soon taken for one of which all are.
+    /// Updates the score after a read step: a slow step multiplies it by eight and adds one (at most
+    /// [`MAX_SLOW_SCORE`]), another step subtracts one. So one slow step by chance costs little, but a client
+    /// with a few slow reads in a hundred is soon treated as if all of its reads were slow.
     fn note(&mut self, is_so: bool) {
         self.0 = if is_so {
             self.0.saturating_mul(8).saturating_add(1).min(MAX_SLOW_SCORE)
@@ -28,45 +29,46 @@ impl SlowScore {
     }
 }
 
-/// What is known of one client's reads.
+/// Scores of one client's reads.
 #[derive(Default)]
 pub(super) struct SlowReadDetector {
-    /// Of cold ones: that take long, or wait for a device.
+    /// Score of the steps that took long or waited for a device.
     cold: SlowScore,
-    /// Of those that wait for a device.
+    /// Score of the steps that waited for a device.
     waiting: SlowScore,
 }
 
 impl SlowReadDetector {
-    /// Whether its next reads are to be off the worker.
+    /// Returns `true` if the client's next reads must be executed off the worker.
     pub fn is_slow(&self) -> bool {
         self.cold.0 > 0
     }
 
-    /// Whether its next reads will wait for a device, so that it pays to have several on the way at once.
+    /// Returns `true` if the client's next reads are expected to wait for a device, so that several concurrent
+    /// reads are faster.
     pub fn waits_for_device(&self) -> bool {
         self.waiting.0 > 0
     }
 
-    /// Learns from a read run on the worker.
+    /// Updates the scores after a read step on the worker.
     pub fn note_long(&mut self, is_long: bool) {
         self.cold.note(is_long);
         self.waiting.note(false);
     }
 
-    /// Learns from a read run elsewhere.
+    /// Updates the scores after a read step on a blocking thread.
     pub fn note(&mut self, cost: ReadCost) {
         self.cold.note(cost.is_cold);
         self.waiting.note(cost.waited);
     }
 }
 
-/// What a read run took.
+/// Cost of a read step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReadCost {
-    /// Whether it would have held up a worker's other clients.
+    /// `true` if the step would have delayed the other clients of a worker.
     pub is_cold: bool,
-    /// Whether it waited for a device.
+    /// `true` if the step waited for a device.
     pub waited: bool,
 }
 
@@ -77,16 +79,18 @@ impl BitOrAssign for ReadCost {
     }
 }
 
-/// Runs `read`, which answers some number of requests, and tells whether it took long. That it costs two
-/// looks at the clock only, counts on a worker; a thread that had to give up its core is taken for a cold one.
+/// Runs `read`, which returns the number of requests it has answered, and returns `true` if it took long per
+/// request. It reads the clock only twice, which matters on a worker; a read whose thread lost its core
+/// therefore counts as slow.
 pub(super) fn is_long(read: impl FnOnce() -> usize) -> bool {
     let begin = Instant::now();
     let requests = read();
     each(begin.elapsed(), requests) > LONG
 }
 
-/// Tells whether `read` waited for a device, or computed for long, as an engine does that reads a page from
-/// the system's cache and decodes it. How long other threads had the core makes no difference.
+/// Runs `read`, which returns the number of requests it has answered, and returns its cost: it waited for a
+/// device, or computed for long, as an engine does that reads a page from the page cache and decodes it. Time
+/// during which other threads had the core does not count.
 #[cfg(target_os = "linux")]
 pub(super) fn cost(read: impl FnOnce() -> usize) -> ReadCost {
     let (Some((begin, seen)), requests, Some((end, reads))) = (usage(), read(), usage()) else {
@@ -96,7 +100,8 @@ pub(super) fn cost(read: impl FnOnce() -> usize) -> ReadCost {
     ReadCost { is_cold: waited || each(end.saturating_sub(begin), requests) > LONG, waited }
 }
 
-/// Without a count of device reads, a long read is taken for one.
+/// Runs `read` and returns its cost. This platform has no count of device reads, so a long read counts as one
+/// that waited for a device.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn cost(read: impl FnOnce() -> usize) -> ReadCost {
     let is_cold = is_long(read);
@@ -107,7 +112,8 @@ fn each(time: Duration, requests: usize) -> Duration {
     time / u32::try_from(requests).unwrap_or(u32::MAX).max(1)
 }
 
-/// Processor time of this thread, and its device reads: of files, or of pages of a memory map.
+/// Returns the CPU time of this thread, and the number of its device reads: of files, or of pages of a memory
+/// map.
 #[cfg(target_os = "linux")]
 fn usage() -> Option<(Duration, i64)> {
     use nix::{
@@ -124,7 +130,7 @@ mod tests {
     use super::*;
     use rand::{Rng, SeedableRng, rngs::StdRng};
 
-    /// The share of 100,000 read runs that are on the worker, when `percent` of them are cold.
+    /// Returns the share of 100,000 read steps that are executed on the worker if `percent` of them are slow.
     fn on_worker(percent: u32) -> f64 {
         let mut random = StdRng::seed_from_u64(7);
         let mut temperature = SlowReadDetector::default();
@@ -163,7 +169,7 @@ mod tests {
             1
         };
         assert!(is_long(sleep));
-        // Elsewhere than on Linux a thread's time without the core counts.
+        // Except on Linux, time during which other threads had the core counts.
         let counted = cfg!(not(target_os = "linux"));
         assert_eq!(cost(sleep), ReadCost { is_cold: counted, waited: counted });
     }

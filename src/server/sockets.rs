@@ -1,4 +1,4 @@
-//! Sockets with the options they need.
+//! Creation of listening sockets and their options.
 
 use super::error::Error;
 use crate::config::Network;
@@ -16,12 +16,12 @@ use std::{
 };
 use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixSocket};
 
-/// Listens on a TCP port, which `flag` chose.
+/// Listens on a TCP port; `flag` is the option that chose the port.
 pub(super) fn bind_tcp(config: &Network, port: u16, flag: &str) -> Result<TcpListener, Error> {
     let address = SocketAddr::new(config.bind, port);
     let bind = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        // A port whose last connections are not forgotten yet can be taken again.
+        // Allows a port to be reused while old connections are in the state TIME_WAIT.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         socket.listen(config.backlog)
@@ -39,8 +39,8 @@ pub(super) fn bind_tcp(config: &Network, port: u16, flag: &str) -> Result<TcpLis
     })
 }
 
-/// Listens on a Unix socket. A socket file that nobody listens on is left over from a process that was
-/// killed, and replaced.
+/// Listens on a Unix socket. A socket file without a listener is left over from a killed process and is
+/// replaced.
 pub(super) fn bind_unix(path: &Path, config: &Network) -> Result<UnixListener, Error> {
     let failed = |source| Error::Listen { address: path.display().to_string(), source, hint: String::new() };
     if let Ok(metadata) = fs::symlink_metadata(path) {
@@ -55,7 +55,7 @@ pub(super) fn bind_unix(path: &Path, config: &Network) -> Result<UnixListener, E
     let listen = || {
         let socket = UnixSocket::new_stream()?;
         socket.bind(path)?;
-        // Nobody can connect before it listens, and then it has the permissions it shall have.
+        // No client can connect before `listen`, and then the socket has its final permissions.
         if let Some(mode) = config.unix_mode {
             fs::set_permissions(path, Permissions::from_mode(mode))?;
         }
@@ -64,8 +64,8 @@ pub(super) fn bind_unix(path: &Path, config: &Network) -> Result<UnixListener, E
     listen().map_err(failed)
 }
 
-/// Has the system ask the machine of a client that says nothing whether it is still there: after `time`, then
-/// three times more in as long again, as Redis does.
+/// Enables TCP keepalive: the kernel probes the machine of a silent client after `time`, then three more times
+/// in the same time, as in Redis.
 pub(super) fn keep_alive(stream: &std::net::TcpStream, time: Duration) -> io::Result<()> {
     let options = TcpKeepalive::new().with_time(time).with_interval((time / 3).max(Duration::from_secs(1)));
     #[cfg(not(target_os = "openbsd"))]

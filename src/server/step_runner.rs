@@ -1,4 +1,4 @@
-//! Carrying out a run of requests: on the worker, by the committing thread, or on a thread that may wait.
+//! Execution of a step of requests: on the worker, by the commit thread, or on a blocking thread.
 
 use super::{
     connection::{Connection, ConnectionEnd, limits},
@@ -25,10 +25,10 @@ use tokio::{
     task::{spawn_blocking, yield_now},
 };
 
-/// Requests of a transaction that are answered before others have their turn.
+/// Number of requests of a transaction that are answered before other connections are served.
 const ANSWERS: usize = 1024;
 
-/// A transaction of more bytes than this does not run on a worker.
+/// Size in bytes above which a transaction is not executed on a worker.
 const LARGE_TRANSACTION: usize = 64 << 10;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -96,7 +96,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         });
     }
 
-    /// Answers what is no command with its error. Returns what its client speaks, if that is not RESP.
+    /// Replies to a request that cannot be executed with its error. Returns the protocol of the client if that
+    /// is not RESP.
     fn refuse(&mut self, exchange: &mut RequestBatch) -> Option<Foreign> {
         let (mut is_http, transaction) = (false, &mut self.transaction);
         let client = self.session.client();
@@ -111,7 +112,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         is_http.then_some(Foreign::Http)
     }
 
-    /// Commits what the exchange is about to write.
+    /// Commits the write step of the request batch.
     async fn commit(
         &self,
         mut exchange: Box<RequestBatch>,
@@ -125,7 +126,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let committed = self.local.await_offloaded(committed).await;
             return Ok(committed.map_err(|_| io::Error::other("the committing thread is gone"))?);
         }
-        // Else it would wait on the worker, and all other clients of that.
+        // Otherwise the worker would wait for the commit, and with it all other clients of the worker.
         if is_large || store.has_long_commit() {
             let store = store.clone();
             let commit = spawn_blocking(move || {
@@ -143,7 +144,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(exchange)
     }
 
-    /// Carries out a step of a transaction.
+    /// Executes a transaction command.
     async fn transact(
         &mut self,
         mut exchange: Box<RequestBatch>,
@@ -166,7 +167,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         let begin = Instant::now();
         let is_large = transaction.weight() > LARGE_TRANSACTION || transaction.is_long();
-        // Where another thread commits, it shares that thread's commits.
+        // On other stores the transaction is executed in a commit group of the commit thread.
         exchange.begin_task(task, transaction, is_large && store.is_memory_only());
         let mut exchange = self.commit(exchange, is_large).await?;
         if exchange.begin_again() {
@@ -194,7 +195,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(self.local.await_offloaded(query).await?)
     }
 
-    /// Answers EXEC, and what looks neither at keys nor at the server, after a commit that took `time`.
+    /// Answers EXEC after a commit that took `time`; executes the queued requests that need neither keys nor
+    /// the state of the server.
     async fn execute(&mut self, transaction: &mut Transaction, reply: &mut Reply, time: Duration) {
         let each = time / u32::try_from(transaction.queued().unwrap_or(0)).unwrap_or(u32::MAX).max(1);
         let Some(mut answers) = transaction.answers(reply).map(Box::new) else { return };
@@ -229,8 +231,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Reads on the worker while this client's reads are short and warm, because a thread hop costs more than
-    /// such a read; on a blocking thread otherwise, because that would hold up everybody.
+    /// Executes a read step: on the worker while the client's reads are short and cached, because a thread hop
+    /// costs more than such a read; on a blocking thread otherwise, because slow reads would delay all clients
+    /// of the worker.
     async fn read(&mut self, mut exchange: Box<RequestBatch>) -> Result<Box<RequestBatch>, ConnectionEnd> {
         let store = &self.local.shared.context.store;
         if exchange.is_next_large() {
@@ -247,7 +250,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         } else if store.is_sharded() {
             exchange = self.read_together(exchange).await?;
         } else if store.is_shared() {
-            // Each waits for the network.
+            // Each read waits for the network.
             exchange = self.read_on_blocking_thread(exchange, RequestBatch::read).await?.0;
         } else if self.temperature.is_slow() {
             let fetched = if self.temperature.waits_for_device() {
@@ -269,7 +272,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(exchange)
     }
 
-    /// Has a thread read for all connections at once, and another one what would make all of them wait.
+    /// Passes the step to the thread that reads for all connections. A step that this thread has left
+    /// unexecuted, because it would delay the others, is executed on a blocking thread.
     async fn read_together(
         &self,
         mut exchange: Box<RequestBatch>,
@@ -286,8 +290,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(exchange)
     }
 
-    /// Has several threads read what the run will, so that the device gets these reads together and not one after the
-    /// other: an engine reads its keys in order. Returns what that took.
+    /// Prefetches the keys of the read step with several threads, so that the device gets these reads
+    /// concurrently: an engine reads the keys of a step one after another. Returns the cost.
     async fn prefetch(&self, exchange: &RequestBatch) -> io::Result<ReadCost> {
         let parts = exchange.key_chunks(self.local.idle_readers());
         if parts.len() < 2 {
@@ -324,12 +328,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 }
 
-/// Answers a request of a transaction that looks neither at keys nor at the server.
+/// Executes a request of a transaction that needs neither keys nor the state of the server.
 fn answer_within(shared: &Shared, session: &mut Session, done: &Done<'_>, reply: &mut Reply) {
     match done.spec.action {
         Handler::Session(run) => run(session, &shared.context, done.args, reply),
         Handler::Table(run) => run(&shared.commands, done.args, reply),
-        // UNWATCH: EXEC has forgotten all of them.
+        // UNWATCH: EXEC has already unwatched all keys.
         _ => reply.ok(),
     }
 }

@@ -1,4 +1,4 @@
-//! What a worker does itself, and what it leaves to other threads.
+//! Tests of what a worker executes itself, and what it leaves to other threads.
 
 use super::request_batch::{RequestBatch, StepKind};
 use crate::{
@@ -14,7 +14,7 @@ fn in_memory() -> Box<dyn Engine> {
     Kind::find("map").unwrap().open(&options).unwrap()
 }
 
-/// What a worker has when it has received these requests.
+/// Returns the request batch of a worker that has received `requests`.
 fn received(requests: &str) -> Box<RequestBatch> {
     let mut exchange = Box::new(RequestBatch::new());
     exchange.input.extend(requests.as_bytes());
@@ -35,7 +35,7 @@ fn the_keys_of_a_read_run_are_shared_out_once_each_in_order() {
     }
 }
 
-/// More than a worker copies for a write.
+/// Length of a value in bytes that is too large for a worker to copy in a write.
 const LONG: usize = 300 << 10;
 
 fn with_values() -> Store {
@@ -73,7 +73,7 @@ const ABOUT_A_VALUE: &[&str] = &[
     "SETRANGE long 0 x",
 ];
 
-/// They ask for a value that is long then.
+/// Requests that work on a large value.
 const TO_A_LONG_VALUE: &[&str] =
     &["BITFIELD none SET u8 2400000 1", "SETBIT none 4294967295 1", "SETRANGE none 500000000 x"];
 
@@ -108,7 +108,7 @@ fn commands_on_short_values_share_a_commit() {
 }
 
 #[test]
-fn what_a_worker_leaves_is_done_once() {
+fn unfinished_requests_of_a_worker_are_executed_once() {
     let (store, mut exchange) =
         (with_values(), received("APPEND long x\r\nSTRLEN long\r\nAPPEND long x\r\n"));
     let mut runs = 0;
@@ -122,11 +122,11 @@ fn what_a_worker_leaves_is_done_once() {
     }
     let replies = format!(":{}\r\n:{}\r\n:{}\r\n", LONG + 1, LONG + 1, LONG + 2);
     assert_eq!(str::from_utf8(exchange.reply.bytes()), Ok(&*replies));
-    // Each APPEND is found to be long before it is one.
+    // Each APPEND is found to work on a large value before it is executed.
     assert_eq!(runs, 5);
 }
 
-/// Each of them would be short enough.
+/// Each of the requests alone would be short enough.
 #[test]
 fn a_worker_goes_over_few_long_values() {
     let store = with_values();
@@ -156,7 +156,7 @@ fn a_worker_copies_no_long_replies() {
     let short = b"$5\r\nvalue\r\n";
     assert_eq!(exchange.read_on_worker(&store), (1, true));
     assert_eq!(exchange.reply.bytes(), short);
-    // The long one, whose reply is sent before the next is made.
+    // The request with the long value; its reply is sent before the next request is executed.
     assert_eq!(exchange.read(&store), 1);
     assert_eq!(exchange.reply.len(), LONG + short.len() * 3 + b"*3\r\n".len() + b"$3145728\r\n\r\n".len());
     exchange.reply.truncate(0);

@@ -1,4 +1,4 @@
-//! Reads between writes, in their transaction.
+//! Reads between writes, executed in the transaction of the writes.
 
 use super::read_batch::{KeyHits, answer_entry};
 use crate::{
@@ -7,7 +7,8 @@ use crate::{
     store::{self, Txn},
 };
 
-/// Answers a read between writes, through their transaction. What fails has found nothing.
+/// Answers a read between writes in the transaction of the writes. A read that fails counts neither hits nor
+/// misses.
 pub(super) fn read_through(
     read: Read,
     args: Args<'_>,

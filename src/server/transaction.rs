@@ -1,4 +1,4 @@
-//! A client's transaction: what it has queued since MULTI, and the keys that it watches.
+//! Transaction of a client: the requests queued since MULTI, and the watched keys.
 
 use super::{read_batch::KeyHits, through::read_through};
 use crate::{
@@ -13,63 +13,64 @@ use std::{
     sync::Arc,
 };
 
-/// Between MULTI and EXEC.
+/// Requests queued between MULTI and EXEC.
 #[derive(Default)]
 struct Queue {
     requests: OwnedRequests,
     specs: Vec<&'static Spec>,
-    /// Whether one of them was refused.
+    /// `true` if a request was refused, so that EXEC must fail.
     aborted: bool,
 }
 
-/// What the committing thread is to do for it.
+/// Job of the commit thread for a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommitJob {
-    /// To watch the keys of the request.
+    /// Watch the keys of the request.
     Watch,
-    /// To carry out what is queued.
+    /// Execute the queued requests.
     Execute,
 }
 
-/// What EXEC has come to.
+/// Result of EXEC.
 #[derive(Default)]
 pub(super) struct ExecResult {
-    /// The replies of commands that look at or change keys.
+    /// Replies of the commands that read or write keys.
     replies: Reply,
-    /// The protocol in which the first of them is written.
+    /// Protocol version of the first reply.
     protocol: Protocol,
-    /// For each queued request, where its reply ends.
+    /// For each queued request, the end of its reply in `replies`.
     ends: Vec<usize>,
-    /// The replies of those that look at the server.
+    /// Replies of the commands that read the state of the server.
     queries: VecDeque<Reply>,
-    /// Whether a watched key had changed, and nothing was done.
+    /// `true` if a watched key was modified and nothing was executed.
     changed: bool,
-    /// Why nothing was done: a watched key could not be read.
+    /// Error that prevented the execution: a watched key could not be read.
     failed: Option<String>,
     found: KeyHits,
 }
 
 impl ExecResult {
-    /// Whether the queued requests were carried out.
+    /// Returns `true` if the queued requests were executed.
     fn is_done(&self) -> bool {
         !self.changed && self.failed.is_none()
     }
 }
 
-/// One request of a transaction that was carried out.
+/// One executed request of a transaction.
 pub(super) struct Done<'t> {
     pub spec: &'static Spec,
     pub args: Args<'t>,
-    /// Its reply, a part of these; `None` for what looks neither at keys nor at the server, and is answered now.
+    /// Buffer and range of the request's reply; `None` for a command that needs neither keys nor the state of
+    /// the server, and is executed when EXEC is answered.
     pub written: Option<(&'t Reply, Range<usize>)>,
 }
 
-/// A client's transaction. Keys are watched until it is dropped.
+/// Transaction of a client. Dropping it unwatches the keys.
 pub(super) struct Transaction {
     store: Arc<Store>,
     queue: Option<Queue>,
     watched: HashSet<Watch>,
-    /// Those of them that the task in progress has added.
+    /// Watched keys that the current commit job has added.
     added: Vec<Box<[u8]>>,
     pub task: Option<CommitJob>,
     executed: ExecResult,
@@ -81,13 +82,13 @@ impl Transaction {
         Self { store, queue: None, watched, added, task: None, executed }
     }
 
-    /// Whether requests are queued.
+    /// Returns `true` between MULTI and EXEC or DISCARD.
     pub fn is_open(&self) -> bool {
         self.queue.is_some()
     }
 
-    /// Carries out a step as far as it needs no commit: returns what the committing thread is to do, or the
-    /// error.
+    /// Executes a transaction command as far as it needs no commit. Returns the job for the commit thread,
+    /// `None` if the command is complete, or the error reply.
     pub fn step(&mut self, step: command::Transaction) -> Result<Option<CommitJob>, &'static str> {
         use command::Transaction::{Discard, Exec, Multi, Unwatch, Watch};
         match (step, &self.queue) {
@@ -108,7 +109,7 @@ impl Transaction {
         Ok(None)
     }
 
-    /// Queues a request, unless that makes the queue longer than `limit` bytes (0 is no limit).
+    /// Queues a request, or writes an error if the queue would exceed `limit` bytes (0: no limit).
     pub fn push(&mut self, spec: &'static Spec, args: Args<'_>, limit: usize, reply: &mut Reply) {
         let Some(queue) = &mut self.queue else { return };
         if spec.is_kept_out_of_transactions() {
@@ -128,7 +129,7 @@ impl Transaction {
         }
     }
 
-    /// Notes that a request could not be queued; EXEC itself ends the transaction.
+    /// Records that a request was refused, so that EXEC fails; a refused EXEC ends the transaction at once.
     pub fn refuse(&mut self, is_exec: bool) {
         if is_exec {
             return self.end();
@@ -136,7 +137,7 @@ impl Transaction {
         self.queue.iter_mut().for_each(|queue| queue.aborted = true);
     }
 
-    /// After a task: a transaction that was executed, or could not be, is over.
+    /// Ends a commit job. A transaction is over after EXEC, even if EXEC failed.
     pub fn finish(&mut self) {
         self.added = Vec::new();
         if self.task.take() != Some(CommitJob::Watch) && self.is_open() {
@@ -144,31 +145,31 @@ impl Transaction {
         }
     }
 
-    /// Forgets what is queued, and what is watched.
+    /// Discards the queued requests and unwatches the keys.
     fn end(&mut self) {
         self.queue = None;
         self.executed = ExecResult::default();
         self.unwatch();
     }
 
-    /// Forgets the watched keys.
+    /// Unwatches all keys.
     fn unwatch(&mut self) {
         self.watched.drain().for_each(|watch| self.store.unwatch(&watch));
     }
 
-    /// Forgets those of the task in progress.
+    /// Unwatches the keys that the current commit job has added.
     fn unwatch_added(&mut self) {
         for stored in mem::take(&mut self.added) {
             self.watched.take(&*stored).iter().for_each(|watch| self.store.unwatch(watch));
         }
     }
 
-    /// Bytes of what is queued.
+    /// Returns the size of the queued requests, in bytes.
     pub fn weight(&self) -> usize {
         self.queue.as_ref().map_or(0, |queue| queue.requests.bytes())
     }
 
-    /// The first key that the task is about: `args` are those of WATCH.
+    /// Returns the first key of the commit job; `args` are the arguments of WATCH.
     pub fn first_key<'a>(&'a self, args: Args<'a>) -> Option<&'a [u8]> {
         if self.task == Some(CommitJob::Watch) {
             return (args.len() > 1).then(|| args.get(1));
@@ -178,12 +179,12 @@ impl Transaction {
         queued.find_map(|(index, spec)| spec.keys_of(requests.get(index)?).next())
     }
 
-    /// Whether it looks at very many keys, as it may be.
+    /// Returns `true` if a queued request may read or write very many keys.
     pub fn is_long(&self) -> bool {
         self.has(|action| matches!(action, Handler::Keys(_) | Handler::Write(Write::All(_))))
     }
 
-    /// Whether it is to be carried out, and neither that nor whether it is depends on any key.
+    /// Returns `true` if the commit job is EXEC and neither its condition nor any queued request reads a key.
     pub fn is_blind(&self) -> bool {
         let Some(Queue { requests, specs, .. }) = &self.queue else { return false };
         let mut requests = specs.iter().enumerate().map(|(index, spec)| (spec, requests.get(index)));
@@ -192,7 +193,7 @@ impl Transaction {
             && requests.all(|(spec, args)| args.is_some_and(|args| spec.is_blind(args)))
     }
 
-    /// Whether it looks at the server, which may take long.
+    /// Returns `true` if a queued request reads the state of the server, which may take long.
     pub fn has_queries(&self) -> bool {
         self.has(|action| matches!(action, Handler::Query(_)))
     }
@@ -201,7 +202,7 @@ impl Transaction {
         self.queue.as_ref().is_some_and(|queue| queue.specs.iter().any(|spec| is(&spec.action)))
     }
 
-    /// Carries out the task: `args` are those of WATCH.
+    /// Executes the commit job; `args` are the arguments of WATCH.
     pub fn run<'g>(&'g mut self, args: Args<'g>, space: Database, txn: &mut Txn<'g>, reply: &mut Reply) {
         match self.task {
             Some(CommitJob::Watch) => self.watch(args, txn, reply),
@@ -254,7 +255,7 @@ impl Transaction {
         }
     }
 
-    /// Looks at the server, after the commit.
+    /// Executes the queued requests that read the state of the server, after the commit.
     pub fn query(&mut self, context: &ServerState) {
         let Self { queue: Some(Queue { requests, specs, .. }), executed, .. } = self else { return };
         if !executed.is_done() {
@@ -275,23 +276,24 @@ impl Transaction {
         }
     }
 
-    /// Takes back what the task has done: nothing of it was committed.
+    /// Undoes the commit job, of which nothing was committed.
     pub fn rewind(&mut self) {
         self.executed = ExecResult::default();
         self.unwatch_added();
     }
 
-    /// Number of queued requests, while they are queued.
+    /// Returns the number of queued requests; `None` without a transaction.
     pub fn queued(&self) -> Option<usize> {
         self.queue.as_ref().map(|queue| queue.specs.len())
     }
 
-    /// Whether a queued request writes.
+    /// Returns `true` if a queued request writes.
     pub fn writes(&self) -> bool {
         self.has(|action| matches!(action, Handler::Write(_)))
     }
 
-    /// Begins the reply to EXEC, and ends the transaction. `None` when that is all, because nothing was done.
+    /// Begins the reply to EXEC and ends the transaction. Returns `None` if the reply is complete because
+    /// nothing was executed.
     pub fn answers(&mut self, reply: &mut Reply) -> Option<Answers> {
         let executed = mem::take(&mut self.executed);
         let queue = self.queue.take()?;
@@ -309,18 +311,18 @@ impl Transaction {
     }
 }
 
-/// The replies to what EXEC has carried out.
+/// Replies to the requests that EXEC has executed.
 pub(super) struct Answers {
     queue: Queue,
     executed: ExecResult,
-    /// The next request.
+    /// Index of the next request.
     next: usize,
-    /// Where its reply begins.
+    /// Position at which the reply of the next request begins.
     start: usize,
 }
 
 impl Answers {
-    /// Has the next `most` requests answered: `answer` does so for each. Returns whether there are more.
+    /// Answers the next `most` requests by calling `answer` for each. Returns `true` if more requests remain.
     pub fn step(
         &mut self,
         most: usize,
@@ -343,12 +345,12 @@ impl Answers {
         *next < ends.len()
     }
 
-    /// What its reads have found.
+    /// Returns the hits and misses of the transaction's reads.
     pub fn found(&self) -> KeyHits {
         self.executed.found
     }
 
-    /// Memory held for the requests, in bytes.
+    /// Returns the size of the queued requests, in bytes.
     pub fn bytes(&self) -> usize {
         self.queue.requests.bytes()
     }
@@ -362,7 +364,7 @@ impl Drop for Transaction {
 
 const HELLO: &str = "hello";
 
-/// Carries out one queued request, if that looks at or changes keys; another writes no reply.
+/// Executes one queued request if it reads or writes keys; other requests write no reply here.
 fn run_one<'g>(
     spec: &Spec,
     args: Args<'g>,
@@ -387,7 +389,7 @@ fn run_one<'g>(
         }
         Handler::Keys(run) => run(txn, args, reply)?,
         Handler::Session(_) if spec.name == HELLO => {
-            // It is answered later, but what follows is written as it wants.
+            // HELLO is answered later, but sets the protocol of the replies that follow.
             reply.set_protocol(chosen_protocol(args).unwrap_or(reply.protocol()));
         }
         Handler::Session(_) if spec.name == "select" => {

@@ -1,5 +1,5 @@
-//! A worker: one thread with its own event loop and its own connections. Nothing on the path of a
-//! read is shared between workers but the engine.
+//! A worker: one thread with its own event loop and its own connections. On the path of a read, workers share
+//! nothing but the engine.
 
 use super::{
     connection::Connection,
@@ -17,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 
-/// How long a client may take for the handshake of TLS.
+/// Maximum duration of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 impl WorkerState {
@@ -27,7 +27,7 @@ impl WorkerState {
         let guard = Guard { local: self.clone(), id };
         let outcome = match incoming {
             AcceptedStream::Tcp(stream, peer) => self.serve_tcp(id, stream, peer).await,
-            // By itself, or what TLS needs would make every connection larger.
+            // Boxed, because the state of the handshake would make every connection larger.
             AcceptedStream::Tls(stream, peer) => Box::pin(self.serve_tls(id, stream, peer)).await,
             AcceptedStream::Unix(stream, path) => self.serve_unix(id, stream, &path).await,
         };
@@ -74,14 +74,14 @@ impl WorkerState {
         Ok(())
     }
 
-    /// A stream with its options set, and the state of its client.
+    /// Sets the options of a stream and creates the session of the client.
     fn open(
         &self,
         id: u64,
         stream: std::net::TcpStream,
         peer: SocketAddr,
     ) -> io::Result<(tokio::net::TcpStream, Session)> {
-        // Replies are whole batches already; waiting for more to send only delays them.
+        // Replies are sent in whole batches; delaying them to gather more bytes gains nothing.
         stream.set_nodelay(true)?;
         if let Some(time) = self.shared.keepalive {
             sockets::keep_alive(&stream, time)?;
@@ -108,7 +108,7 @@ impl WorkerState {
     }
 }
 
-/// Takes a connection off the books when it ends, also by a panic.
+/// Unregisters a connection when it ends, also by a panic.
 struct Guard {
     local: Rc<WorkerState>,
     id: u64,
@@ -120,10 +120,10 @@ impl Drop for Guard {
     }
 }
 
-/// Lets a thread that wakes this one go on until it sleeps or has had its share of the core. So the
-/// committing thread, which has just delivered one group, hands the next one to the disk before replies of
-/// the first are sent; and one that only waits for its client finds the worker on its own core, in the same
-/// caches.
+/// Sets the batch scheduling policy: a thread that wakes this one goes on until it sleeps or has used its time
+/// slice. So the commit thread, which has just delivered one group, starts the next commit before the replies
+/// to the first group are sent; and a thread that then waits for its client leaves the worker its own core with
+/// warm caches.
 fn set_batch_scheduling() {
     #[cfg(target_os = "linux")]
     {
@@ -137,13 +137,13 @@ fn set_batch_scheduling() {
     }
 }
 
-/// How long a worker is to have a core before others get it.
+/// Time slice of a worker on a core.
 #[cfg(target_os = "linux")]
 const TURN: Duration = Duration::from_micros(200);
 
-/// Asks for short turns on the processor. A worker that wakes up then runs before the turn of another thread ends that
-/// has the usual one, some milliseconds: that of a command on very many keys. Linux does so since 6.12 (see
-/// `Documentation/scheduler/sched-eevdf.rst`); before, it takes no notice.
+/// Requests a short time slice. A worker that wakes up is then scheduled before the end of another thread's
+/// default time slice of some milliseconds, such as that of a command on very many keys. Linux supports this
+/// since 6.12 (see `Documentation/scheduler/sched-eevdf.rst`); earlier versions ignore it.
 fn set_short_time_slice() {
     #[cfg(target_os = "linux")]
     {
@@ -159,8 +159,8 @@ fn set_short_time_slice() {
             sched_period: 0,
         };
         #[expect(unsafe_code, reason = "system calls that no crate in use wraps")]
-        // SAFETY: 0 is this thread, and the pointer is to a live value of `size` bytes; the first call fills it, the second
-        // only reads it.
+        // SAFETY: 0 is this thread, and the pointer is to a live value of `size` bytes; the first call fills
+        // it, the second only reads it.
         let outcome = unsafe {
             let got = libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0);
             attributes.sched_runtime = TURN.as_nanos() as u64;
@@ -172,16 +172,16 @@ fn set_short_time_slice() {
     }
 }
 
-/// What a worker runs on, made by its own thread.
+/// Creates the runtime of a worker; the worker's own thread calls it.
 pub(super) fn runtime() -> io::Result<LocalRuntime> {
     runtime::Builder::new_current_thread()
         .enable_all()
-        // Cold reads and scans.
+        // For slow reads and scans.
         .max_blocking_threads(BLOCKING_THREADS)
         .build_local(runtime::LocalOptions::default())
 }
 
-/// Serves the connections that come through `incoming` until it closes, then those that are left, for
+/// Serves the connections that arrive through `incoming` until it is closed, then the remaining ones, for
 /// `patience` at most.
 pub(super) fn run(
     runtime: LocalRuntime,

@@ -1,4 +1,4 @@
-//! What the connections of one worker share.
+//! State shared by the connections of one worker.
 
 use super::{request_batch::RequestBatch, shared::Shared};
 use crate::{
@@ -20,24 +20,24 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// When the server stops: how long clients may go on sending, and how long one may take nothing of what it
-/// has asked for.
+/// Time limit after the start of a shutdown: for clients to go on sending requests, and for a client to go on
+/// without reading any of its replies.
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A worker's own state, shared by its connections.
+/// State of a worker, shared by its connections.
 pub(super) struct WorkerState {
     pub index: usize,
     pub shared: Arc<Shared>,
     stopping: Cell<bool>,
-    /// Whether nothing more is received, also of what has arrived.
+    /// `true` if nothing more is read from the connections, not even bytes that have arrived.
     closed: Cell<bool>,
-    /// Batches that other threads work on.
+    /// Number of this worker's tasks that currently run on other threads.
     offloaded: Cell<usize>,
-    /// How to wake each connection when the server stops.
+    /// Waker of each connection, by number, for the stop of the server.
     wakers: RefCell<HashMap<u64, Waker>>,
-    /// Asks for a kick of the committing thread.
+    /// Notified when the commit thread has to be woken.
     submitted: Notify,
-    /// The command that was counted last, and its place: nearly always that of the next.
+    /// The command that was counted last, and its index: nearly always the command of the next request.
     last: Cell<Option<(&'static Spec, usize)>>,
 }
 
@@ -55,18 +55,18 @@ impl WorkerState {
         }
     }
 
-    /// Adds a connection, with how to wake it when the server stops.
+    /// Adds a connection with its waker.
     pub fn register(&self, id: u64, waker: Waker) {
         self.wakers.borrow_mut().insert(id, waker);
     }
 
-    /// Takes a connection off the books.
+    /// Removes a connection and decrements the number of open connections.
     pub fn unregister(&self, id: u64) {
         self.wakers.borrow_mut().remove(&id);
         self.stats().connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Tells the connections that the server stops.
+    /// Notifies the connections that the server stops.
     pub fn stop(&self) {
         self.stopping.set(true);
         self.wakers.borrow().values().for_each(Waker::wake_by_ref);
@@ -80,12 +80,12 @@ impl WorkerState {
         self.closed.get()
     }
 
-    /// Waits for `work` of another thread, which at the end of the server is waited for as well.
+    /// Waits for `work`, which runs on another thread; a shutdown waits for it too.
     pub async fn await_offloaded<T>(&self, work: impl Future<Output = T>) -> T {
         self.await_offloaded_tasks(1, work).await
     }
 
-    /// Waits for the `work` of several threads.
+    /// Waits for `work`, which runs on `threads` other threads; a shutdown waits for it too.
     pub async fn await_offloaded_tasks<T>(&self, threads: usize, work: impl Future<Output = T>) -> T {
         self.offloaded.set(self.offloaded.get() + threads);
         let done = work.await;
@@ -93,19 +93,19 @@ impl WorkerState {
         done
     }
 
-    /// How many threads could read for a connection at once.
+    /// Returns the number of blocking threads that are free for reads.
     pub fn idle_readers(&self) -> usize {
         BLOCKING_THREADS.saturating_sub(self.offloaded.get())
     }
 
     pub fn stats(&self) -> &Stats {
-        // There is one row a worker, made before the workers.
+        // One entry per worker exists before the workers are started.
         static NONE: LazyLock<Stats> = LazyLock::new(Stats::default);
         self.shared.context.stats.get(self.index).map(|stats| &**stats).unwrap_or(&NONE)
     }
 
-    /// Where a request's command is counted, if it is carried out: see
-    /// [`Commands::place`](crate::command::Commands::place).
+    /// Returns the index of the counters of a request's command; `None` if the request is refused: see
+    /// [`CommandTable::place`](crate::command::CommandTable::place).
     #[inline]
     pub fn place(&self, spec: &'static Spec, args: Args<'_>) -> Option<usize> {
         match self.last.get() {
@@ -114,7 +114,8 @@ impl WorkerState {
         }
     }
 
-    /// The same also of a request whose subcommand has too few arguments or too many.
+    /// Returns the index of the counters of a request's command, also if the subcommand has a wrong number of
+    /// arguments.
     pub fn named_place(&self, spec: &Spec, args: Args<'_>) -> Option<usize> {
         self.shared.commands.place(spec, args)
     }
@@ -129,22 +130,24 @@ impl WorkerState {
         Some(place)
     }
 
-    /// Gives writes to the committing thread. When that sleeps, it is woken only after every
-    /// connection that is ready now has had its turn, so that their writes share a commit.
+    /// Passes writes to the commit thread. If that thread sleeps, it is woken only after every connection that
+    /// is ready now has been served, so that their writes share a commit.
     pub fn submit(&self, exchange: Box<RequestBatch>) {
         if self.shared.queue.push(exchange) {
             self.submitted.notify_one();
         }
     }
 
-    /// Gives reads to the thread that carries them out together, in the same way.
+    /// Passes reads to the thread that reads for all connections. If that thread sleeps, it is woken only after
+    /// every connection that is ready now has been served.
     pub fn submit_read(&self, exchange: Box<RequestBatch>) {
         if self.shared.reads.push(exchange) {
             self.submitted.notify_one();
         }
     }
 
-    /// A task woken now runs behind all that were woken before it.
+    /// Wakes the commit thread on request. The task is notified, so it runs after all tasks that were woken
+    /// before it.
     pub async fn wake_commit_thread(self: Rc<Self>) {
         loop {
             self.submitted.notified().await;
@@ -153,8 +156,8 @@ impl WorkerState {
         }
     }
 
-    /// Hands committed work to the connections that wait for it. That the committing thread wakes
-    /// this task, and this task the connections, saves a system call for each of them.
+    /// Returns executed request batches to the connections that wait for them. The other thread wakes only this
+    /// task, and this task wakes the connections, which saves a system call for each of them.
     pub async fn deliver(self: Rc<Self>) {
         let Some(inbox) = self.shared.inboxes.get(self.index) else { return };
         let mut done = Vec::new();
@@ -162,15 +165,15 @@ impl WorkerState {
             inbox.take(&mut done).await;
             for mut exchange in done.drain(..) {
                 if let Some(home) = exchange.home.take() {
-                    // A connection that is gone needs no answer.
+                    // The connection may have ended; the reply is then dropped.
                     let _ = home.connection.send(exchange);
                 }
             }
         }
     }
 
-    /// Lets the connections answer what they have received. Clients that only go on sending are cut off
-    /// after [`DRAIN_TIMEOUT`], and those that do not read; commits that clients wait for have `patience`.
+    /// Waits until the connections have answered the received requests. Clients that go on sending, or that do
+    /// not read, are disconnected after [`DRAIN_TIMEOUT`]; commits may take `patience`.
     pub async fn finish(&self, patience: Duration) {
         let stats = self.stats();
         let sent = || stats.sent.load(Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! Tests of works that read nothing, where there are slots.
+//! Tests of commit requests that read nothing (blind requests), over an engine with hash slots.
 
 use super::{Error, Txn, Work, multi_writer_engine_tests::Shared};
 use crate::engine::Error as Failure;
 
-/// Puts keys, each by a request of its own, and reads nothing.
+/// Puts each key by a request of its own, and reads nothing.
 struct Puts {
     keys: &'static [&'static str],
     outcomes: Vec<Result<(), String>>,

@@ -1,4 +1,5 @@
-//! Committing a group: one batch of the engine, and whom it is told when that fails.
+//! Commits a group of commit requests as one write batch of the engine, and reports a failure to the clients
+//! concerned.
 
 use super::{Error, Scratch, Store, Txn, Work, own::MarkerRecords, written::CommitPayload};
 use crate::engine::{self, Batch, Fsync, WriteOp};
@@ -12,28 +13,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A blind work of more bytes than this is not made to wait for others, nor others for it.
+/// Size in bytes above which a blind commit request to an engine in memory is written concurrently with other
+/// commits.
 const LARGE: usize = 256 << 10;
 
-/// Bytes of copied values whose memory is kept from commit to commit.
+/// Maximum size in bytes of an arena of copied values that is reused by the next commit.
 const KEPT: usize = 1 << 20;
 
-/// Why a group was not committed.
+/// Error of a failed commit of a group, and the reaction to it.
 struct Failure {
     error: Error,
     after: OnFailure,
 }
 
-/// What is to be done with a group after its commit has failed.
+/// Reaction to a failed commit of a group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OnFailure {
-    /// Its halves are tried: the engine is as it was before.
+    /// The halves of the group are committed one after the other: the engine has rolled back the commit.
     Split,
-    /// It is run again: others wrote what it had read.
+    /// The group is executed again: other clients of the engine changed what the group had read.
     Rerun,
-    /// Its clients are told. Later groups may succeed.
+    /// The clients of the group receive the error. Later groups may succeed.
     Report,
-    /// The same, and nothing is written any more.
+    /// The clients of the group receive the error, and the store becomes read-only.
     SetReadOnly,
 }
 
@@ -49,8 +51,8 @@ impl OnFailure {
     }
 }
 
-/// Pauses between attempts at the same group, longer ones from time to time, and of different lengths in different
-/// processes.
+/// Pauses between attempts at one commit group. They become longer up to a limit, and their lengths are random, so
+/// that they differ between processes.
 #[derive(Default)]
 struct Backoff {
     begin: Option<Instant>,
@@ -58,11 +60,11 @@ struct Backoff {
 }
 
 impl Backoff {
-    /// A group that others are in the way of is given up after this.
+    /// Time after which a group is no longer retried because of transaction conflicts.
     const PATIENCE: Duration = Duration::from_secs(10);
     const LONGEST: Duration = Duration::from_millis(100);
 
-    /// Waits before another attempt. `false` when there are to be no more.
+    /// Sleeps before another attempt. Returns `false` if the group must not be retried any more.
     fn pause(&mut self) -> bool {
         let begin = *self.begin.get_or_insert_with(Instant::now);
         self.pause = (self.pause * 2).clamp(Duration::from_millis(1), Self::LONGEST);
@@ -73,11 +75,10 @@ impl Backoff {
 }
 
 impl Store {
-    /// Runs the group in order and commits all its writes as one atomic batch, synced under `always`. When
-    /// that fails and the engine is as it was before, the halves of the group are tried, so that at last
-    /// only those parts are told of the error that cannot be written by themselves. A group that has read what other
-    /// processes changed meanwhile is run again.
-    /// Where there are slots, the parts are committed one by one.
+    /// Runs the commit requests of `group` in order and commits all their writes as one atomic batch, synced under
+    /// `always`. If the commit fails and the engine has rolled it back, the halves of the group are tried, so that
+    /// in the end only those requests fail that cannot be written alone either. A group that has read what other
+    /// processes changed meanwhile is executed again. With hash slots, each commit request is committed separately.
     pub fn commit<W: Work>(&self, group: &mut [W]) {
         if self.is_sharded() { self.commit_by_slot(group) } else { self.commit_group(group) }
     }
@@ -103,7 +104,8 @@ impl Store {
         group.iter_mut().for_each(|work| work.fail(&failure.error));
     }
 
-    /// Logs why a commit has failed, if that is news.
+    /// Logs the failure of a commit, unless only the request is at fault (too long, several hash slots), or the
+    /// last logged failure was already for lack of space.
     fn report(&self, failure: &Failure) {
         let is_news = match failure.error {
             Error::Long | Error::CrossSlot => false,
@@ -114,7 +116,7 @@ impl Store {
         }
     }
 
-    /// Commits each request of blind works by itself, all of them at the same time.
+    /// Commits each request of blind commit requests separately, all of them concurrently.
     pub(super) fn commit_blind<W: Work>(&self, works: &mut [&mut W]) {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.try_commit_blind(works)));
         if let Ok((outcomes, ends)) = outcome {
@@ -132,7 +134,7 @@ impl Store {
         }
     }
 
-    /// Returns the outcome of each request, and for each work the number of requests up to its end.
+    /// Returns the outcome of each request, and for each commit request the number of requests up to its end.
     fn try_commit_blind<W: Work>(&self, works: &mut [&mut W]) -> (Vec<Result<(), Error>>, Vec<usize>) {
         let (arena, own) = (Bump::new(), self.own());
         let (mut txn, mut ends) = (Txn::new(self, &arena, Batch::default(), own), Vec::new());
@@ -149,7 +151,7 @@ impl Store {
         let outcomes = outcomes.into_iter().map(|outcome| {
             outcome.map_err(|error| {
                 let failure = self.failure(error.into());
-                // What a lost node leaves unknown may be hundreds of requests.
+                // A lost node may leave the outcome of hundreds of requests unknown: one line in the log is enough.
                 let words = Some(failure.error.to_string());
                 if reported != words {
                     self.report(&failure);
@@ -165,8 +167,8 @@ impl Store {
         (outcomes, ends)
     }
 
-    /// The same for a group that takes long: others are told so by [`Store::has_long_commit`], unless it is carried out
-    /// beside theirs.
+    /// Commits a long-running group. Until it returns, [`Store::has_long_commit`] is `true`, unless the group is
+    /// written concurrently with other commits.
     pub fn commit_long<W: Work>(&self, group: &mut [W]) {
         let alone = self.beside(group).is_none();
         self.long.fetch_add(alone.into(), Ordering::Relaxed);
@@ -174,13 +176,14 @@ impl Store {
         self.long.fetch_sub(alone.into(), Ordering::Relaxed);
     }
 
-    /// Whether a commit has to wait for one that takes long.
+    /// Returns `true` if a commit would have to wait for a long-running commit.
     #[inline]
     pub fn has_long_commit(&self) -> bool {
         self.long.load(Ordering::Relaxed) > 0
     }
 
-    /// The work that is carried out beside others.
+    /// Returns the commit request of `group` if it can be written concurrently with other commits: a single large
+    /// blind request to an engine in memory.
     fn beside<'g, W: Work>(&self, group: &'g mut [W]) -> Option<&'g mut W> {
         match group {
             [work] if work.bytes() > LARGE && work.is_blind() && self.is_memory_only() => Some(work),
@@ -197,7 +200,7 @@ impl Store {
         })
     }
 
-    /// Decides what is done after an error, and stops writes if that is nothing.
+    /// Returns the reaction to `error`, and makes the store read-only if there is no other.
     fn failure(&self, error: Error) -> Failure {
         let after = match &error {
             Error::Engine(error) => OnFailure::of(error),
@@ -219,7 +222,7 @@ impl Store {
             return self.commit_beside(work);
         }
         if self.is_sharded() {
-            // Others commit meanwhile.
+            // With hash slots, several commits run concurrently, so each has scratch memory of its own.
             return self.commit_with(&mut Scratch::default(), group);
         }
         // A commit that panicked left only scratch memory behind.
@@ -227,7 +230,7 @@ impl Store {
         let outcome = self.commit_with(&mut scratch, group);
         let arena = &mut scratch.arena;
         let grown = (arena.allocated_bytes() > KEPT).then(|| mem::take(arena));
-        // In this order, because its pages take long to be given back.
+        // The lock is released first, because the arena's pages take long to be freed.
         drop(scratch);
         drop(grown);
         outcome
@@ -246,7 +249,7 @@ impl Store {
         let CommitPayload { batch: written, deadlines, own, touched, transaction } = txn.into_written();
         let outcome = match (written.is_empty(), transaction) {
             _ if is_given_up => Err(Error::Long),
-            // Whether what was read was there together, and in one slot.
+            // The engine checks whether the reads were consistent, and of one hash slot.
             (true, Some(transaction)) if self.is_sharded() => Ok(transaction.commit(&written)?),
             (true, _) => Ok(()),
             (false, Some(transaction)) => Ok(transaction.commit(&written)?),
@@ -254,7 +257,7 @@ impl Store {
         };
         match &outcome {
             Ok(()) => self.note(&deadlines, own),
-            // It may be tried again, and is not to see itself.
+            // The group may be retried, and must not see its own changes as those of another client.
             Err(_) if !touched.is_empty() => self.watches.revert_version(&touched),
             Err(_) => {}
         }
@@ -262,10 +265,11 @@ impl Store {
         outcome
     }
 
-    /// Commits while others do, with memory of its own. Only to become visible it takes its turn.
+    /// Commits `work` concurrently with other commits, in memory of its own. Only the moment at which the writes
+    /// become visible is serialised with other commits.
     fn commit_beside(&self, work: &mut impl Work) -> Result<(), Error> {
         let arena = Bump::new();
-        // Whatever others clear meanwhile, what needs a record comes with it.
+        // Another commit may clear the marker records meanwhile, so this one writes all records that it needs.
         let mut txn = Txn::new(self, &arena, Batch::default(), MarkerRecords::default());
         work.run(&mut txn);
         let CommitPayload { batch, deadlines, own, .. } = txn.into_written();
@@ -279,7 +283,8 @@ impl Store {
         Ok(self.engine.write_beside(&batch, &mut turn)?)
     }
 
-    /// Notes what was written beside others, for those who watch it.
+    /// Marks the keys of a batch that was written concurrently with other commits as modified, for clients that
+    /// watch them.
     fn touch(&self, batch: &Batch<'_>) {
         if self.watches.any() {
             for op in batch.ops() {
@@ -296,9 +301,9 @@ impl Store {
         Ok(())
     }
 
-    /// Notes that a batch was written, and there was room for it.
+    /// Records that a batch was written, and so that the engine is no longer out of space.
     fn note_write(&self) {
-        // Only read as a rule; a line that is not written stays shared by all cores.
+        // Usually only read: a cache line that is not written stays shared by all cores.
         if self.is_full.load(Ordering::Relaxed) {
             self.is_full.store(false, Ordering::Relaxed);
         }

@@ -1,5 +1,5 @@
-//! Group commit: while one group is being written and synced, the next one gathers. No timer, no
-//! added delay; one sync serves every client that wrote meanwhile.
+//! Group commit: while one group is being written and synced, the next one gathers. No timer, no added delay; one
+//! sync serves every client that wrote meanwhile.
 
 use super::{
     Store, Work,
@@ -11,15 +11,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A group takes no more than this many bytes of requests (and at least one part), so that its batch
-/// stays within what engines handle well, and early clients do not wait for everybody's bulk load.
+/// Maximum size of a commit group in bytes of requests (a group has at least one commit request), so that its batch
+/// stays within what engines handle well, and early clients do not wait for the bulk load of others.
 const GROUP_BYTES: usize = 32 << 20;
 
-/// The same where each group is a transaction of several machines, whose cost grows faster than its size: about a
-/// thousand small writes.
+/// Maximum size of a commit group in bytes of requests (about a thousand small writes) if each group is a
+/// transaction of several machines, whose cost grows faster than its size.
 const SHARED_GROUP_BYTES: usize = 64 << 10;
 
-/// Writes that wait for the committing thread, in arrival order.
+/// Commit requests that wait for the commit thread, in arrival order.
 pub struct CommitQueue<W> {
     state: Mutex<State<W>>,
     wake: Condvar,
@@ -27,7 +27,8 @@ pub struct CommitQueue<W> {
 
 struct State<W> {
     waiting: VecDeque<W>,
-    /// The committing thread waits for work. Otherwise it looks by itself when its group is done.
+    /// `true` if the commit thread sleeps until it is woken. Otherwise it looks into the queue when its current
+    /// group is done.
     idle: bool,
     closed: bool,
 }
@@ -40,27 +41,27 @@ impl<W> Default for CommitQueue<W> {
 }
 
 impl<W: Work> CommitQueue<W> {
-    /// Adds `work` without waking the committing thread. Returns whether it sleeps: the caller then
-    /// owes it a [`CommitQueue::wake`], and may first let others add theirs.
+    /// Appends `work` without waking the commit thread. Returns `true` if the commit thread is asleep: the caller
+    /// must then call [`CommitQueue::wake`], after other clients had time to add theirs.
     pub fn push(&self, work: W) -> bool {
         let mut state = self.lock();
         state.waiting.push_back(work);
         state.idle
     }
 
-    /// Wakes the committing thread.
+    /// Wakes the commit thread.
     pub fn wake(&self) {
         self.wake.notify_one();
     }
 
-    /// Lets [`CommitQueue::run`] return when everything that waits has been committed.
+    /// Lets [`CommitQueue::run`] return as soon as all queued commit requests have been committed.
     pub fn close(&self) {
         self.lock().closed = true;
         self.wake.notify_one();
     }
 
-    /// Commits group after group until closed. `clients` tells how many may be adding work, `deliver`
-    /// takes each group's parts back, and how long its commit took.
+    /// Commits group after group until the queue is closed. `clients` returns the number of clients that may add
+    /// commit requests; `deliver` takes the commit requests of each group back, with the duration of the commit.
     pub fn run(
         &self,
         store: &Store,
@@ -72,7 +73,7 @@ impl<W: Work> CommitQueue<W> {
         self.serve(most, clients, |group| store.commit(group), deliver);
     }
 
-    /// Carries out group after group of at most so many bytes of requests, until closed.
+    /// Calls `carry_out` with group after group of at most `most` bytes of requests, until the queue is closed.
     pub fn serve(
         &self,
         most: usize,
@@ -89,7 +90,8 @@ impl<W: Work> CommitQueue<W> {
         }
     }
 
-    /// Waits for work and moves it to `group`, `most` bytes or one part; `false` when there will be none.
+    /// Waits for commit requests and moves at most `most` bytes of them, or one, to `group`. Returns `false` if the
+    /// queue is closed and empty.
     fn take_group(&self, group: &mut Vec<W>, clients: &impl Fn() -> usize, most: usize) -> bool {
         let mut state = self.lock();
         while state.waiting.is_empty() {
@@ -100,11 +102,11 @@ impl<W: Work> CommitQueue<W> {
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.idle = false;
         }
-        // Where workers and this thread share a core, let them go first for as long as that makes the
-        // group larger: what they add now would cost a sync of its own, and wake-ups in the middle of
-        // this group's commit. On a core of its own this thread goes on at once. But with everybody in
-        // one group the workers have nothing to do while it is synced. From a quarter of the clients on two
-        // groups take turns; from half on, the smaller of the two would wait and join the larger.
+        // If workers and this thread share a core, let the workers run first as long as that makes the group
+        // larger: what they add later would cost a sync of its own, and wake-ups in the middle of this group's
+        // commit. On a core of its own this thread goes on at once. But with all clients in one group the workers
+        // have nothing to do while it is synced. From a quarter of the clients on two groups take turns; from half
+        // on, the smaller of the two would wait and join the larger.
         let (mut seen, enough) = (0, clients() / 4);
         while state.waiting.len() > seen && state.waiting.len() < enough {
             seen = state.waiting.len();
@@ -123,7 +125,7 @@ impl<W: Work> CommitQueue<W> {
         true
     }
 
-    /// No code that can panic runs under this lock, so poisoning means nothing.
+    /// Locks the state. No code that can panic runs under this lock, so poisoning is ignored.
     fn lock(&self) -> MutexGuard<'_, State<W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

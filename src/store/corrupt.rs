@@ -1,4 +1,4 @@
-//! Values that cannot be read: they are counted, and reads of many keys go on behind them.
+//! Corrupt values: reads of them are counted, and reads of many keys continue after a value that cannot be read.
 
 use crate::engine::{Engine, Error, KeyRange, Result, VisitEach};
 use std::{
@@ -6,33 +6,33 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Number of reads that failed because data are corrupt.
+/// Number of reads that failed because of corruption.
 pub(super) struct CorruptReads {
     count: AtomicU64,
-    /// `true` for an engine of this machine. The errors of a cluster may mean anything.
+    /// `true` for an engine of this machine. The errors of a cluster do not show whether data are corrupt.
     is_local: bool,
 }
 
-/// Called with the index of a key and its value, or with the error of a value that cannot be read.
+/// Callback that receives the index of a key and its value, or the error of a value that cannot be read.
 pub(super) type VisitRead<'v> = dyn FnMut(usize, Result<Option<&[u8]>>) + 'v;
 
 impl CorruptReads {
-    /// Begins to count the reads of an engine.
+    /// Creates a counter for an engine; `is_local` is `false` for an engine of other machines.
     pub(super) fn new(is_local: bool) -> Self {
         Self { count: AtomicU64::new(0), is_local }
     }
 
-    /// Returns the number since the start.
+    /// Returns the number of corrupt reads since the start.
     pub(super) fn get(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Returns `true` if an error of a read means that data are corrupt.
+    /// Returns `true` if the error of a read means that data are corrupt.
     pub(super) fn is_corruption(&self, error: &Error) -> bool {
         self.is_local && error.is_damage()
     }
 
-    /// Counts a failed read, if data are corrupt.
+    /// Counts a failed read, if the error means corruption, and returns the error.
     #[cold]
     pub(super) fn count(&self, error: Error) -> Error {
         if self.is_corruption(&error) {
@@ -41,7 +41,8 @@ impl CorruptReads {
         error
     }
 
-    /// Reads keys like [`Engine::read`], and goes on behind a value that cannot be read, at a later moment.
+    /// Reads keys like [`Engine::read`], but continues after a value that cannot be read. The remaining keys are
+    /// then read under a later snapshot.
     pub(super) fn read_each(
         &self,
         engine: &dyn Engine,
@@ -66,7 +67,7 @@ impl CorruptReads {
         Ok(())
     }
 
-    /// Calls [`Engine::scan_each`], and counts.
+    /// Calls [`Engine::scan_each`], and counts corrupt reads.
     pub(super) fn scan_each(
         &self,
         engine: &dyn Engine,
@@ -78,7 +79,7 @@ impl CorruptReads {
         engine.scan_each(range, &mut counted).map_err(|error| self.count(error))
     }
 
-    /// Calls [`Engine::walk_each`], and counts.
+    /// Calls [`Engine::walk_each`], and counts corrupt reads.
     pub(super) fn walk_each(
         &self,
         engine: &dyn Engine,

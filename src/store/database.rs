@@ -1,4 +1,4 @@
-//! The keys of one database among all that an engine has.
+//! Mapping between the keys of one database and the stored keys of an engine.
 
 use crate::engine::{
     KeyRange,
@@ -8,11 +8,11 @@ use crate::engine::{
 use bumpalo::Bump;
 use std::ops::Bound;
 
-/// The keys of one database.
+/// Redis database, by its index: the keys of one database among all stored keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Database(u8);
 
-/// A range of stored keys.
+/// Range of stored keys.
 pub(super) struct RawRange {
     start: Bound<Vec<u8>>,
     end: Bound<Vec<u8>>,
@@ -29,17 +29,17 @@ fn borrow(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 }
 
 impl Database {
-    /// That of database `number`.
+    /// Returns the database with the index `number`.
     pub fn new(number: u8) -> Self {
         Self(number)
     }
 
-    /// The database's number.
+    /// Returns the index of the database.
     pub fn number(self) -> u8 {
         self.0
     }
 
-    /// How `decode_key` is stored.
+    /// Returns the stored form of `key`: `key` itself, or a key header and `key`.
     #[inline(always)]
     pub fn encode_key<'k>(self, key: &'k [u8], arena: &'k Bump) -> &'k [u8] {
         if self.0 == 0 && !key_value_headers::may_have_header(key) {
@@ -62,13 +62,13 @@ impl Database {
         stored
     }
 
-    /// The key that is stored as `encode_key`, if it is of this database.
+    /// Returns the key whose stored form is `stored`, or `None` if it is of another database.
     #[inline]
     pub fn decode_key(self, stored: &[u8]) -> Option<&[u8]> {
         key_value_headers::key(stored).and_then(|(space, key)| (space == self.0).then_some(key))
     }
 
-    /// Where an engine in order has the keys of `range`.
+    /// Returns the ranges of stored keys that contain the keys of `range` in an ordered engine.
     pub(super) fn raw_ranges(self, range: KeyRange<'_>) -> Vec<RawRange> {
         let with_head =
             |bound: Bound<&[u8]>| bound.map(|key| [&key_value_headers::key_head(self.0), key].concat());

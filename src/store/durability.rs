@@ -1,4 +1,4 @@
-//! The durability policy, which may change while the store is in use, and the syncs it asks for.
+//! The fsync policy, which may change while the store is in use, and the syncs that it requires.
 
 use super::{Error, Store, SyncState};
 use crate::engine::Fsync;
@@ -8,18 +8,18 @@ use std::{
 };
 
 impl Store {
-    /// The durability policy.
+    /// Returns the current fsync policy.
     pub fn fsync(&self) -> Fsync {
         self.policy.get()
     }
 
-    /// Changes the durability policy. After a change to `always` all that was ever acknowledged is on stable storage.
-    /// An engine that cannot change it fails, and keeps the one it has.
+    /// Changes the fsync policy. After a change to `always` all acknowledged writes are durable. An engine that
+    /// cannot change the policy fails, and keeps the current one.
     pub fn set_fsync(&self, fsync: Fsync) -> Result<(), Error> {
         if self.policy.is(fsync) {
             return Ok(());
         }
-        // Between two commits, so that each is made under one policy as a whole.
+        // Between two commits, so that each commit has one policy as a whole.
         let between_commits = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_memory_only() {
             self.engine.set_fsync(fsync)?;
@@ -29,7 +29,8 @@ impl Store {
         if fsync == Fsync::Always { self.sync() } else { Ok(()) }
     }
 
-    /// Returns when all that was acknowledged before the call is on stable storage. Memory has nothing to sync.
+    /// Returns when all writes that were acknowledged before the call are durable. An engine in memory has nothing
+    /// to sync.
     pub fn sync(&self) -> Result<(), Error> {
         if !self.is_memory_only() {
             self.run_sync();
@@ -40,15 +41,15 @@ impl Store {
         }
     }
 
-    /// Whether all that was acknowledged is known to be on stable storage.
+    /// Returns `true` if all acknowledged writes are known to be durable.
     pub fn is_synced(&self) -> bool {
         !self.is_memory_only()
             && self.read_only_cause().is_none()
             && self.unsynced.state().oldest_unsynced.is_none()
     }
 
-    /// Makes all that was written so far durable, if anything was since the last call. A failure
-    /// ends writing: those writes have been acknowledged. Returns whether there was anything.
+    /// Syncs all writes so far, if there were any since the last sync began. A failure makes the store read-only,
+    /// because those writes have been acknowledged. Returns `true` if there were unsynced writes.
     pub fn sync_if_written(&self) -> bool {
         if self.unsynced.state().oldest_unsynced.is_none() {
             return false;
@@ -57,7 +58,7 @@ impl Store {
         true
     }
 
-    /// Waits for a sync that runs, and runs one if that does not cover everything.
+    /// Waits for a running sync, and runs another if the running one does not cover all writes.
     fn run_sync(&self) {
         let sync = || match panic::catch_unwind(AssertUnwindSafe(|| self.engine.sync())) {
             Ok(outcome) => outcome.map_err(|error| {
@@ -71,7 +72,7 @@ impl Store {
         }
     }
 
-    /// Where the syncs stand; `None` unless they are made every second.
+    /// Returns the state of the syncs, or `None` if the fsync policy is not `everysec` or the engine is in memory.
     pub fn sync_state(&self) -> Option<SyncState> {
         (self.policy.is(Fsync::EverySec) && !self.is_memory_only()).then(|| self.unsynced.state())
     }

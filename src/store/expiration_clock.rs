@@ -1,4 +1,4 @@
-//! What is alive at one moment.
+//! Checks of expiration times against one reading of the clock.
 
 use super::Error;
 use crate::engine::{
@@ -10,12 +10,12 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// One moment: that of the first question that depends on it. Who reads only values without a deadline never
-/// looks at the clock.
+/// Time against which expirations are checked. The clock is read on first use, so reads of values without an
+/// expiration time never read it.
 #[derive(Default)]
 pub struct ExpirationClock(Cell<u64>);
 
-/// An expiration time, at one moment.
+/// Expiration time of a value, relative to an [`ExpirationClock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expires {
     /// The expiration time has passed.
@@ -25,7 +25,7 @@ pub(super) enum Expires {
 }
 
 impl ExpirationClock {
-    /// Milliseconds since 1970.
+    /// Returns the time of this clock in milliseconds since 1970; reads the system's clock on the first call.
     pub fn now(&self) -> u64 {
         if self.0.get() == 0 {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -34,7 +34,7 @@ impl ExpirationClock {
         self.0.get()
     }
 
-    /// The value that is stored as `encode_key`, if it has not expired.
+    /// Returns the value in `stored`, or `None` if it is absent or has expired.
     #[inline(always)]
     pub fn unexpired<'v>(&self, stored: Option<&'v [u8]>) -> Option<&'v [u8]> {
         match stored {
@@ -45,7 +45,7 @@ impl ExpirationClock {
         }
     }
 
-    /// The same with its deadline.
+    /// Returns the value in `stored` with its expiration time, or `None` if it is absent or has expired.
     #[inline(always)]
     pub fn entry<'v>(&self, stored: Option<&'v [u8]>) -> Option<Entry<'v>> {
         match stored {
@@ -54,7 +54,7 @@ impl ExpirationClock {
         }
     }
 
-    /// Returns when the value that is stored as `encode_key` expires; `None` if it does not.
+    /// Returns the expiration time in `stored`, or `None` if the value does not expire.
     pub(super) fn expires(&self, stored: &[u8]) -> Option<Expires> {
         match key_value_headers::entry(stored).deadline {
             0 => None,
@@ -63,8 +63,8 @@ impl ExpirationClock {
         }
     }
 
-    /// Returns what [`ExpirationClock::entry`] does, or the error of a value that cannot be read: whether that has expired is not
-    /// known.
+    /// Returns the result of [`ExpirationClock::entry`], or the error of a value that cannot be read: whether such
+    /// a value has expired is not known.
     pub fn each<'v>(&self, stored: engine::Result<&'v [u8]>) -> Option<Result<Entry<'v>, Error>> {
         match stored {
             Ok(value) => self.entry(Some(value)).map(Ok),

@@ -1,11 +1,13 @@
-//! Removing what has expired.
+//! Active expiration: the removal of expired values.
 //!
-//! To commands, a value is gone as soon as its deadline has passed: see [`ExpirationClock`](super::ExpirationClock). Here it is
-//! removed. Deadlines that come are kept in memory, the next ones first, within a bound; whatever is not kept, or
-//! is from before a restart, is found by a slow walk over all keys. What is to be removed is looked at once more
-//! in the commit that removes it.
+//! Commands treat a value as absent once its expiration time has passed: see
+//! [`ExpirationClock`](super::ExpirationClock). This file removes it from the engine. Future expiration times are
+//! kept in memory, the earliest ones first, up to a limit; those that are not kept, or that are older than the last
+//! restart, are found by a slow incremental scan of all keys. The commit that removes a value first checks its
+//! expiration time again.
 //!
-//! A store in which nothing ever expires has neither the walk nor the record that asks for it.
+//! A store in which no value ever had an expiration time has neither the scan nor the marker record that requests
+//! it.
 
 use super::{Entry, Error, Store, Txn, Work, expiration_clock::Expires, incremental_scan::IncrementalScan};
 use crate::engine::key_value_headers;
@@ -20,26 +22,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Most bytes of keys, and of what it takes to keep them, whose deadlines are kept.
+/// Maximum memory in bytes of the keys whose expiration times are kept, including [`OVERHEAD`] for each.
 const MOST: usize = 64 << 20;
 
-/// What it takes to keep one, beside its key.
+/// Estimated memory per kept expiration time in bytes, without the key.
 const OVERHEAD: usize = 96;
 
-/// Keys that are removed in one commit, and those that the walk looks at before it rests.
+/// Maximum number of keys that one commit removes, and number of keys that the scan visits before it pauses.
 const STEP: usize = 1024;
 
-/// Between two commits, or two steps of the walk: so that what expires about the same time shares a commit, and
-/// the walk is no load.
+/// Pause between two commits, or two steps of the scan, so that values that expire about the same time share a
+/// commit, and the scan is a negligible load.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// After a commit failed.
+/// Pause after a commit failed.
 const REST: Duration = Duration::from_secs(1);
 
-/// What is known of the deadlines in a store.
+/// Known expiration times of a store's keys.
 #[derive(Default)]
 pub struct Expiry {
-    /// Values that were removed since the start.
+    /// Number of expired values that were removed since the start.
     removed: AtomicU64,
     index: Mutex<Index>,
     wake: Condvar,
@@ -50,15 +52,15 @@ struct Index {
     deadlines: HashMap<Arc<[u8]>, u64>,
     order: BTreeSet<(u64, Arc<[u8]>)>,
     bytes: usize,
-    /// Whether there may be deadlines that are not kept.
+    /// `true` if values may have expiration times that are not kept.
     incomplete: bool,
     walk: Option<IncrementalScan>,
-    /// `true` if a walk has ended: values that cannot be read were reported by it.
+    /// `true` if a scan has ended: it has already reported all values that cannot be read.
     walked: bool,
     stopped: bool,
 }
 
-/// What there is to do.
+/// Next job of active expiration.
 enum ExpiryJob {
     Remove(Vec<Arc<[u8]>>),
     Walk(IncrementalScan),
@@ -66,7 +68,7 @@ enum ExpiryJob {
 }
 
 impl Index {
-    /// Keeps a deadline; `true` when it is the next of all.
+    /// Keeps an expiration time. Returns `true` if it is the earliest of all.
     fn add(&mut self, deadline: u64, key: &[u8]) -> bool {
         let key: Arc<[u8]> = match self.deadlines.get_key_value(key) {
             Some((_, old)) if *old == deadline => return false,
@@ -91,8 +93,8 @@ impl Index {
         self.order.first().is_some_and(|(first, _)| *first == deadline)
     }
 
-    /// Records a time that was read from the store. A commit may have recorded another one since then: the earlier of
-    /// both stays, because a removal that comes too early records the present one again.
+    /// Records an expiration time that was read from the store. A commit may have recorded another one since then:
+    /// the earlier of the two stays, because a removal that comes too early records the current one again.
     fn add_read(&mut self, deadline: u64, key: &[u8]) {
         if self.deadlines.get(key).is_none_or(|recorded| deadline < *recorded) {
             self.add(deadline, key);
@@ -125,12 +127,12 @@ impl Index {
 }
 
 impl Expiry {
-    /// Values that have expired and were removed, since the start.
+    /// Returns the number of expired values that were removed since the start.
     pub fn removed(&self) -> u64 {
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// Notes deadlines of stored keys.
+    /// Records the expiration times of stored keys.
     #[inline]
     pub(super) fn note(&self, deadlines: &[(u64, &[u8])]) {
         if !deadlines.is_empty() {
@@ -138,7 +140,7 @@ impl Expiry {
         }
     }
 
-    /// Notes that there may be deadlines that nobody has told.
+    /// Requests a scan of all keys, because there may be expiration times that were not recorded.
     pub(super) fn request_full_scan(&self) {
         self.lock().incomplete = true;
     }
@@ -153,18 +155,18 @@ impl Expiry {
         }
     }
 
-    /// Ends [`Store::run_active_expiration`].
+    /// Lets [`Store::run_active_expiration`] return.
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.wake.notify_one();
     }
 
     fn lock(&self) -> MutexGuard<'_, Index> {
-        // Nothing can panic half-way while it is held.
+        // No code that can panic runs under this lock, so poisoning is ignored.
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for something to do.
+    /// Waits for the next job and returns it.
     fn next(&self) -> ExpiryJob {
         let mut index = self.lock();
         loop {
@@ -204,11 +206,11 @@ impl Expiry {
 }
 
 impl Store {
-    /// Removes what expires, until [`Expiry::stop`]. Tells `note` how long each step took.
+    /// Removes values as they expire, until [`Expiry::stop`]. Calls `note` with the duration of each job.
     pub fn run_active_expiration(&self, note: impl Fn(Duration)) {
         loop {
             let task = self.expiry.next();
-            // While many are due there is no rest: those that come meanwhile would be ever more.
+            // With many values due there is no pause, or active expiration would fall behind.
             let is_behind = matches!(&task, ExpiryJob::Remove(keys) if keys.len() >= STEP);
             let begin = Instant::now();
             let outcome = match task {
@@ -252,7 +254,7 @@ impl Store {
         group.into_iter().find_map(|work| work.error).map_or(Ok(()), Err)
     }
 
-    /// The next step of a walk over all keys for their deadlines.
+    /// Runs the next step of a scan of all keys for their expiration times.
     fn scan_step(&self, mut walk: IncrementalScan) -> Result<(), Error> {
         let mut found: Vec<(u64, Vec<u8>)> = Vec::new();
         let level = if self.expiry.lock().walked { Level::Debug } else { Level::Warn };
@@ -263,7 +265,7 @@ impl Store {
         });
         let more = match step {
             Err(Error::Engine(error)) if self.corrupt_reads.is_corruption(&error) => {
-                // The engine names no key. The keys that are passed over expire when a command reads them.
+                // The engine names no key. The keys that are skipped expire when a command reads them.
                 if !walk.has_skipped() {
                     log::log!(level, "active expiration passes over some keys: {error}");
                 }
@@ -281,12 +283,12 @@ impl Store {
     }
 }
 
-/// Removes values that have expired.
+/// Commit request that removes expired values.
 struct ExpireBatch {
     keys: Vec<Arc<[u8]>>,
     removed: u64,
-    /// Values that had not expired, with their expiration times: they were written again after these were recorded, or
-    /// the clock was set back.
+    /// Values that had not expired, with their expiration times: they were written again after these were recorded,
+    /// or the clock was set back.
     alive: Vec<(u64, Arc<[u8]>)>,
     error: Option<Error>,
 }
@@ -334,13 +336,13 @@ mod tests {
     };
     use std::sync::OnceLock;
 
-    /// Times that do not come while a test runs.
+    /// Expiration times that are never reached while a test runs.
     const SOON: u64 = 1 << 50;
     const LATER: u64 = 1 << 51;
 
     const KEY: &[u8] = b"key";
 
-    /// Map in memory, whose walk is followed by a commit before the caller gets what was visited.
+    /// Map in memory, whose incremental scan is followed by a commit before the caller receives the visited pairs.
     struct Overtaken {
         engine: Box<dyn Engine>,
         after_walk: Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>,
@@ -400,7 +402,7 @@ mod tests {
         }
     }
 
-    /// Sets [`KEY`] until this time.
+    /// Commit request that sets [`KEY`] with this expiration time.
     struct SetUntil(u64);
 
     impl Work for SetUntil {
@@ -419,7 +421,8 @@ mod tests {
         }
     }
 
-    /// Creates a store whose walk reads the key with the first time, before a commit gives the key the second.
+    /// Creates a store whose scan reads the key with the expiration time `read`, before a commit sets it to
+    /// `committed`.
     fn overtaken(read: u64, committed: u64) -> Arc<Store> {
         let options = OpenOptions::new(Location::Memory, Fsync::No);
         let engine = Kind::find("map").unwrap().open(&options).unwrap();
@@ -446,7 +449,7 @@ mod tests {
         index.deadlines.get(KEY).copied()
     }
 
-    /// Removes what is due at `now`, and returns how many values that were.
+    /// Removes the values that are due at `now`, and returns their number.
     fn remove_due(store: &Store, now: u64) -> u64 {
         let due = store.expiry.lock().take_due(now);
         assert_eq!(due.len(), 1);
@@ -462,10 +465,10 @@ mod tests {
     #[test]
     fn removal_that_finds_a_value_alive_records_its_expiration_time() {
         let store = overtaken(SOON, LATER);
-        // The walk has read a time that is no more.
+        // The scan has read an outdated expiration time.
         assert_eq!(remove_due(&store, SOON), 0);
         assert_eq!(recorded(&store), Some(LATER));
-        // A clock that was ahead, and is set back.
+        // The clock was ahead, and is set back.
         assert_eq!(remove_due(&store, LATER), 0);
         assert_eq!(recorded(&store), Some(LATER));
     }

@@ -1,10 +1,10 @@
-//! What changes all keys of a database.
+//! FLUSHDB and SWAPDB: changes of all keys of a database.
 
 use super::{Error, Txn, database::Database, keyspace::Keyspace, own::MarkerRecords};
 use crate::engine::KeyRange;
 use std::ops::ControlFlow;
 
-/// A key with its value and deadline, or without them if they cannot be read.
+/// Key with its value and expiration time; `entry` is `None` if the value cannot be read.
 struct Pair<'g> {
     key: &'g [u8],
     entry: Option<(Vec<u8>, u64)>,
@@ -18,7 +18,7 @@ impl<'g> Txn<'g> {
             return self.flush_database_by_slot();
         }
         if !self.own().contains(MarkerRecords::KEY_HEADERS) {
-            // There is no other.
+            // No key has a key header, so all keys are of database 0.
             return if self.space() == Database::default() { self.clear() } else { Ok(()) };
         }
         let mut keys = Vec::new();
@@ -33,7 +33,7 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// All that one database has.
+    /// Returns all keys of a database with their values.
     fn all_of(&mut self, space: Database) -> Result<Vec<Pair<'g>>, Error> {
         let (arena, mut all, mut failed) = (self.arena(), Vec::new(), Ok(()));
         self.select(space);
@@ -54,7 +54,7 @@ impl<'g> Txn<'g> {
         failed.map(|()| all)
     }
 
-    /// Exchanges two databases, in one commit of all their keys.
+    /// Exchanges the contents of two databases, in one commit of all their keys.
     pub fn swap_databases(&mut self, one: Database, two: Database) -> Result<(), Error> {
         let before = self.space();
         let outcome = self.swap_all(one, two);
@@ -65,7 +65,7 @@ impl<'g> Txn<'g> {
     fn swap_all(&mut self, one: Database, two: Database) -> Result<(), Error> {
         let (of_one, of_two) = (self.all_of(one)?, self.all_of(two)?);
         let sides = [(one, &of_one, &of_two), (two, &of_two, &of_one)];
-        // What fails must do so before anything is removed.
+        // All checks that may fail come before the first removal.
         for (space, _, new) in sides {
             self.select(space);
             new.iter().try_for_each(|Pair { key, .. }| self.check_key(key))?;

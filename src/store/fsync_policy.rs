@@ -1,9 +1,9 @@
-//! The durability policy of a store in use.
+//! The current fsync policy of a store, which may change while the store is in use.
 
 use crate::engine::Fsync;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The policy now.
+/// Current fsync policy, readable without a lock.
 pub(super) struct FsyncPolicy(AtomicU8);
 
 impl FsyncPolicy {
@@ -11,7 +11,7 @@ impl FsyncPolicy {
         Self(AtomicU8::new(fsync as u8))
     }
 
-    /// Whether it is this one.
+    /// Returns `true` if the current fsync policy is `fsync`.
     #[inline]
     pub fn is(&self, fsync: Fsync) -> bool {
         self.0.load(Ordering::Relaxed) == fsync as u8

@@ -1,13 +1,13 @@
-//! A walk over everything that an engine has, in steps, so that nobody waits for it.
+//! Incremental scan of all stored pairs of an engine, in steps, so that no client waits for the whole scan.
 
 use super::{Error, Store};
 use crate::engine::{self, KeyRange, prefix_end};
 use std::ops::{Bound, ControlFlow};
 
-/// Called with a stored key and its value, or with the error of a value that cannot be read.
+/// Callback that receives a stored key and its value, or the error of a value that cannot be read.
 pub(super) type VisitWalked<'v> = dyn FnMut(&[u8], engine::Result<&[u8]>) + 'v;
 
-/// Position of a walk: up to a key, or in an engine without order the position that the engine gave.
+/// Position of an incremental scan: a stored key, or in an unordered engine the position that the engine returned.
 #[derive(Clone)]
 pub(super) struct IncrementalScan {
     from: Bound<Vec<u8>>,
@@ -21,8 +21,8 @@ impl Default for IncrementalScan {
 }
 
 impl IncrementalScan {
-    /// Visits about `count` stored pairs, or the errors of values that cannot be read. Returns whether there are more.
-    /// After an error it is behind the last pair that was visited.
+    /// Visits about `count` stored pairs, or the errors of values that cannot be read. Returns `true` if there are
+    /// more pairs. After an error the position is behind the last pair that was visited.
     pub fn step(&mut self, store: &Store, count: usize, visit: &mut VisitWalked<'_>) -> Result<bool, Error> {
         let (mut left, mut reached) = (count, None::<Vec<u8>>);
         let visit = &mut |key: &[u8], value: engine::Result<&[u8]>| {
@@ -44,8 +44,8 @@ impl IncrementalScan {
         Ok(left == 0)
     }
 
-    /// After an error, moves on to where another step may succeed: each time behind all keys that share a shorter prefix
-    /// with the last key that was visited. Returns `false` if there is no such place.
+    /// Moves on after an error to a position from which another step may succeed: each time behind all keys that
+    /// share a shorter prefix with the last visited key. Returns `false` if there is no such position.
     pub fn skip(&mut self) -> bool {
         let next = match &self.from {
             Bound::Unbounded => None,
@@ -57,7 +57,7 @@ impl IncrementalScan {
         is_there
     }
 
-    /// Returns `true` if the last step began where [`IncrementalScan::skip`] has moved to.
+    /// Returns `true` if the last step began at a position to which [`IncrementalScan::skip`] had moved.
     pub fn has_skipped(&self) -> bool {
         matches!(self.from, Bound::Included(_))
     }

@@ -1,4 +1,4 @@
-//! Counting keys, for those who look at the server now and then.
+//! Counting keys per database, for INFO and similar commands.
 
 use super::{
     Error, ExpirationClock, Store,
@@ -9,18 +9,18 @@ use super::{
 use crate::engine::key_value_headers;
 use std::time::{Duration, Instant};
 
-/// Longer than this nobody counts: the number is not told then.
+/// Time limit of a key count; beyond it `key_counts` returns `None`.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Time that passes before it is counted again, in multiples of the time that it took.
+/// Time for which a key count is reused, in multiples of the time that counting took.
 const REST: u32 = 20;
 
-/// Keys that are looked at before the clock is.
+/// Number of keys that are counted between two readings of the clock.
 const STEP: usize = 1024;
 
 impl Store {
-    /// The keys of all databases. `None` where the engine does not know their number, or, once keys expire or are
-    /// in other databases than 0, where it takes long to count them.
+    /// Returns the number of keys of each database. `None` if the engine does not know its number of keys, or if
+    /// counting takes too long: once keys expire or are in other databases than 0, they are counted one by one.
     pub fn key_counts(&self) -> Result<Option<KeyCounts>, Error> {
         if !self.info().constant_count {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! How many keys each database has.
+//! Numbers of keys per database.
 
 use std::{
     collections::BTreeMap,
@@ -6,34 +6,35 @@ use std::{
     time::Instant,
 };
 
-/// What one database has.
+/// Key statistics of one database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyStats {
-    /// Keys.
+    /// Number of keys.
     pub keys: u64,
-    /// Keys that expire.
+    /// Number of keys that have an expiration time.
     pub expires: u64,
-    /// Milliseconds that those have left, added up.
+    /// Sum of the remaining lifetimes of the keys that have an expiration time, in milliseconds.
     pub(super) ttl_sum_ms: u64,
 }
 
 impl KeyStats {
-    /// Milliseconds that keys which expire have left, in the mean; 0 when there are none.
+    /// Returns the mean remaining lifetime of the keys that have an expiration time, in milliseconds; 0 if there
+    /// are none.
     pub fn mean_ttl_ms(&self) -> u64 {
         self.ttl_sum_ms / self.expires.max(1)
     }
 }
 
-/// Counts by number of the database; databases without keys are left out.
+/// Key statistics by database index; databases without keys are left out.
 pub type KeyCounts = BTreeMap<u8, KeyStats>;
 
-/// What was counted last.
+/// Result of the last key count.
 #[derive(Default)]
 pub(super) struct CachedKeyStats(Mutex<Option<Last>>);
 
 pub(super) struct Last {
     pub counts: Option<KeyCounts>,
-    /// Until when it is told again.
+    /// Time until which the result is reused.
     pub until: Instant,
 }
 

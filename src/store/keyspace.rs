@@ -1,4 +1,4 @@
-//! Looking at many keys: all of one database, as the store has them or as a transaction does.
+//! Reads of many keys of one database, in the engine's state or in that of a transaction.
 
 use super::{
     Error, Store,
@@ -13,41 +13,43 @@ use std::{
     sync::Arc,
 };
 
-/// Called with a key and its value, both lent for the time of the call, or with the error of a value that cannot be read.
+/// Callback that receives a key and its value, both borrowed for the call, or the error of a value that cannot be
+/// read.
 pub type VisitEntry<'v> = dyn FnMut(&[u8], Result<Entry<'_>, Error>) -> ControlFlow<()> + 'v;
 
-/// Called with the number of a key, and what it has.
+/// Callback that receives the index of a key in the request, and its value, or `None` if the key does not exist.
 pub type VisitLookup<'v> = dyn FnMut(usize, Option<Entry<'_>>) + 'v;
 
-/// Stored keys of one step of an engine without order, the next of them, and the engine's position behind them.
+/// Stored keys of one step of an unordered engine, the index of the next one to visit, and the engine's position
+/// behind them (0: end).
 type ScanStep = (Arc<[Box<[u8]>]>, usize, u64);
 
-/// Most keys that one step of a walk reads together.
+/// Maximum number of keys that one step of an incremental scan reads in one lookup.
 const TOGETHER: usize = 1024;
 
-/// The keys of one database. What has expired is not there, except for `count`.
+/// Keys of one database. Expired values count as absent, except in `count`.
 pub trait Keyspace {
-    /// Calls `visit` with the number of each key and what it has, all at one moment.
+    /// Calls `visit` with the index and the value of each key, all under one snapshot.
     fn get_many(&mut self, keys: &[&[u8]], visit: &mut VisitLookup<'_>) -> Result<(), Error>;
 
     /// Visits the pairs of `range` under one snapshot. `visit` may stop the scan.
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error>;
 
-    /// The number of keys. Of those that have expired, some may count.
+    /// Returns the number of keys. Some expired ones may be included.
     fn count(&mut self) -> Result<u64, Error>;
 
-    /// Without order, visits the keys at some place of all, `random`, and behind it. In order there are none.
+    /// Visits the keys of an unordered engine from the position `random` on. Visits nothing in an ordered engine.
     fn sample(&mut self, random: u64, visit: &mut VisitEntry<'_>) -> Result<(), Error>;
 
-    /// Whether a scan is in ascending order of the keys.
+    /// Returns `true` if scans visit keys in ascending order.
     fn is_ordered(&self) -> bool;
 
-    /// Goes on with a walk at `cursor`, 0 at first, for about `count` keys. Returns where to go on, 0 at the end.
-    /// A walk visits every key that is there all the time.
+    /// Continues an incremental scan at `cursor` (0: start) for about `count` keys. Returns the cursor to continue
+    /// from, 0 at the end. Visits every key that exists throughout the scan.
     fn walk(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error>;
 }
 
-/// What the store has in one database.
+/// Keys of one database in the engine's current state; each call has a snapshot of its own.
 pub struct StoreKeyspace<'s> {
     store: &'s Store,
     space: Database,
@@ -100,7 +102,7 @@ impl Keyspace for StoreKeyspace<'_> {
 }
 
 impl Store {
-    /// One step of a walk over the stored pairs of a database: see [`Keyspace::walk`].
+    /// Runs one step of an incremental scan of the stored pairs of a database: see [`Keyspace::walk`].
     pub(super) fn walk(
         &self,
         space: Database,
@@ -187,10 +189,10 @@ impl Store {
         }
     }
 
-    /// The stored keys of the engine's next step from `position` on, and its position behind them.
+    /// Returns the stored keys of the engine's next step from `position` on, and the engine's position behind them.
     fn gather(&self, space: Database, position: u64, count: usize) -> Result<ScanStep, Error> {
         let mut keys: Vec<Box<[u8]>> = Vec::new();
-        // Of other databases there may be many.
+        // The limit also counts keys of other databases, of which there may be many.
         let mut left = count.max(TOGETHER);
         let next = self.walk_each(position, &mut |stored, _| {
             if space.decode_key(stored).is_some() {
@@ -202,7 +204,7 @@ impl Store {
         Ok((keys.into(), 0, next))
     }
 
-    /// Visits those of the stored keys that are still there.
+    /// Visits those of `keys` (stored keys) that still exist.
     fn visit_all(
         &self,
         space: Database,

@@ -1,28 +1,28 @@
-//! Committing where there are slots: each part by itself, those of different slots at the same time.
+//! Commits to engines with hash slots: each commit request separately, those of different slots concurrently.
 
 use super::{Error, Store, Txn, Work, raw_scan};
 use crate::engine::{self, Batch, KeyRange, WriteOp};
 use std::{collections::BTreeMap, ops::ControlFlow, slice, thread};
 
-/// Commits that are under way at the same time: most of their time goes by in the network and on disks of others. With 8
-/// there were 3,000 SETs of 50 clients a second where there are 8,000 with 64.
+/// Maximum number of concurrent commits of a group. Most of their time is spent in the network and on the disks of
+/// other machines: 50 clients reach 3,000 SETs per second with 8, and 8,000 with 64.
 const MAX_CONCURRENT_COMMITS: usize = 64;
 
 impl Store {
-    /// Whether only what is in one slot can be written, or read, together.
+    /// Returns `true` if an atomic operation may use keys of one hash slot only.
     #[inline]
     pub fn is_sharded(&self) -> bool {
         self.sharded
     }
 
-    /// The slot of a key of a database, 0 where there are none.
+    /// Returns the hash slot of a stored key, or 0 for an engine without slots.
     pub fn slot(&self, key: &[u8]) -> u16 {
         self.engine().slot(key)
     }
 
-    /// Commits each part of a group by itself. Blind ones are sent together. Of the others, those of one slot follow each
-    /// other in their order; they would only be in each other's way. That parts in different lanes are about the same
-    /// keys costs another attempt, no more.
+    /// Commits each commit request of a group separately. Blind ones are sent together. The others are spread over
+    /// lanes by hash slot: those of one slot are committed one after the other, because concurrent ones would only
+    /// conflict with each other. Requests of different lanes that use the same keys cost another attempt, no more.
     pub(super) fn commit_by_slot<W: Work>(&self, group: &mut [W]) {
         let (mut blind, mut lanes) = (Vec::new(), BTreeMap::<usize, Vec<&mut W>>::new());
         for work in group {
@@ -49,7 +49,8 @@ impl Store {
 }
 
 impl Txn<'_> {
-    /// Removes every key of the database where there are slots, slot by slot and at once: it cannot wait for the commit.
+    /// Removes every key of the database of an engine with hash slots, slot by slot and at once, not with the
+    /// commit.
     pub(super) fn flush_database_by_slot(&mut self) -> Result<(), Error> {
         if !self.is_untouched() {
             let what =

@@ -1,5 +1,5 @@
-//! Between commands and the engine: the only place that decides what is committed together, when it
-//! is synced, and whether writes are still accepted.
+//! Layer between commands and the engine: the only place that decides which writes are committed together, when
+//! they are synced, and whether writes are still accepted.
 
 #[cfg(test)]
 mod blind;
@@ -69,23 +69,23 @@ pub use watch::Watch;
 
 use crate::engine;
 
-/// Bytes of the smallest page of memory.
+/// Size in bytes of the smallest memory page.
 const PAGE: usize = 4096;
 
-/// Why the store did not do something.
+/// Error of a store operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The engine failed.
     #[error("ERR {0}")]
     Engine(engine::Error),
-    /// What was to be done together is not in one slot. Nothing was written.
+    /// The keys of an atomic operation are not in one hash slot. Nothing was written.
     #[error("{}", engine::Error::CrossSlot)]
     CrossSlot,
     /// An earlier write or sync failed, and what reached the disk is unknown.
     #[error("MISCONF writes are refused until a restart, because an earlier one failed: {0}")]
     ReadOnly(String),
-    /// A value is longer than this thread should work on, or would become so (see [`Txn::lend_up_to`]). Nothing was
-    /// done: it is to be done again where nobody waits for it.
+    /// A value is longer than this thread should process, or would become so (see [`Txn::lend_up_to`]). Nothing was
+    /// done: the operation must be repeated on a thread that no other client waits for.
     #[error("ERR the value is too long to be worked on here")]
     Long,
 }
@@ -119,72 +119,74 @@ impl From<engine::Error> for Error {
     }
 }
 
-/// A part of a commit: what one connection wants written.
+/// Commit request: the commands that one connection contributes to a commit group.
 pub trait Work: Send {
-    /// Runs the commands against `txn` and notes their replies, which nobody sees before the commit.
+    /// Executes the commands against `txn` and keeps their replies, which are sent only after the commit.
     fn run<'g>(&'g mut self, txn: &mut Txn<'g>);
 
-    /// Takes back the replies noted by `run`, to be run again: nothing of it was committed.
+    /// Discards the replies kept by `run`, which will be called again: none of its writes were committed.
     fn rewind(&mut self);
 
-    /// Replaces the replies noted by `run`: nothing of it was committed.
+    /// Replaces the replies kept by `run` by `error`: none of its writes were committed.
     fn fail(&mut self, error: &Error);
 
-    /// Replaces the replies of the requests of which `outcomes` has an error, one for each that `run` ended by
-    /// [`Txn::end_request`] and one for the last: the others were committed. Only called where there are slots, on a
-    /// blind work.
+    /// Replaces the replies of the requests for which `outcomes` has an error; the other requests were committed.
+    /// There is one outcome for each request that `run` ended by [`Txn::end_request`], and one for the last. Called
+    /// only for an engine with hash slots, on a blind commit request.
     fn fail_some(&mut self, outcomes: &[Result<(), Error>]) {
         if let Some(error) = outcomes.iter().find_map(|outcome| outcome.as_ref().err()) {
             self.fail(error);
         }
     }
 
-    /// About how many bytes it writes, to bound a group.
+    /// Returns the approximate number of bytes that it writes, to limit the size of a group.
     fn bytes(&self) -> usize;
 
-    /// The slot that it is about, as far as that is known before ([`Store::slot`]); 0 for any. Only asked where there are
-    /// slots. There each part is committed by itself, of a blind one each request.
+    /// Returns the hash slot of the keys ([`Store::slot`]), as far as that is known before `run`; 0 for any. Called
+    /// only for an engine with hash slots, where each commit request is committed separately, and each request of a
+    /// blind one.
     fn slot(&self, _store: &Store) -> u16 {
         0
     }
 
-    /// Whether `run` reads nothing, so that it does not matter what is written while it runs.
+    /// Returns `true` if `run` reads nothing (a blind commit request), so that concurrent writes do not affect it.
     fn is_blind(&self) -> bool {
         false
     }
 }
 
-/// One engine with its durability policy.
+/// Engine with its fsync policy, its commit state and the keyspace layer.
 pub struct Store {
     engine: Box<dyn Engine>,
-    /// Whether there are slots.
+    /// `true` if an atomic operation may use keys of one hash slot only.
     sharded: bool,
     policy: FsyncPolicy,
-    /// Set by the first write or sync that failed in a way that cannot be undone.
+    /// Error of the first write or sync that failed in a way that cannot be undone. Once it is set, the store is
+    /// read-only.
     fault: OnceLock<String>,
-    /// Whether the last write found no room; each of those that follow would be a line in the log.
+    /// `true` if the last write failed for lack of space: repeated failures are not logged.
     is_full: AtomicBool,
     /// Held while a group commits: engines take one batch at a time.
     writer: Mutex<Scratch>,
-    /// How many hold it for long, or are about to.
+    /// Number of long commits that hold `writer` or wait for it.
     long: AtomicUsize,
-    /// What no sync has covered, unless each commit is synced.
+    /// State of writes that no sync has covered; unused if each commit is synced.
     unsynced: SyncTracker,
-    /// When values expire.
+    /// Known expiration times.
     expiry: Expiry,
     cursors: ScanCursors,
     watches: WatchTable,
     counted: CachedKeyStats,
     corrupt_reads: CorruptReads,
-    /// Which records of the layer are there.
+    /// Bits of the [`MarkerRecords`] that exist.
     own: AtomicU8,
 }
 
-/// Age of the oldest unsynced write from which on further ones wait for the sync under `everysec`, unless
-/// another is set. Redis' figure.
+/// Default age of the oldest unsynced write from which `everysec` delays new writes until the running sync ends;
+/// Redis uses the same limit.
 pub const MAX_UNSYNCED: Duration = Duration::from_secs(2);
 
-/// Memory that one commit after the other uses.
+/// Memory that is reused from commit to commit.
 #[derive(Default)]
 struct Scratch {
     arena: Bump,
@@ -192,7 +194,7 @@ struct Scratch {
 }
 
 impl Store {
-    /// A store over an open engine.
+    /// Creates a store over an open engine.
     pub fn new(engine: Box<dyn Engine>, fsync: Fsync) -> Self {
         let is_local = !engine.info().family.is_shared();
         let store = Self {
@@ -212,7 +214,7 @@ impl Store {
             own: AtomicU8::new(0),
         };
         if store.is_shared() {
-            // Others may use all of them.
+            // Other processes may create any of the marker records.
             store.own.store(MarkerRecords::everything().bits(), Ordering::Relaxed);
             store.expiry.request_full_scan();
         } else {
@@ -221,37 +223,37 @@ impl Store {
         store
     }
 
-    /// The same with another limit than [`MAX_UNSYNCED`].
+    /// Sets the age of an unsynced write from which `everysec` delays new writes (default: [`MAX_UNSYNCED`]).
     pub fn with_max_unsynced(self, limit: Duration) -> Self {
         Self { unsynced: SyncTracker::new(limit), ..self }
     }
 
-    /// What the engine is.
+    /// Returns the static description of the engine.
     pub fn info(&self) -> &'static Info {
         self.engine.info()
     }
 
-    /// Whether commits never wait for a device, so that any thread may run them.
+    /// Returns `true` if commits never wait for a device, so that any thread may run them.
     pub fn is_memory_only(&self) -> bool {
         self.engine.is_memory_only()
     }
 
-    /// Whether other processes may write to the same data.
+    /// Returns `true` if other processes may write to the same data.
     pub fn is_shared(&self) -> bool {
         self.engine.info().family.is_shared()
     }
 
-    /// Whether reads may wait for a device.
+    /// Returns `true` if reads may wait for a device.
     pub fn reads_may_wait(&self) -> bool {
         !self.is_memory_only() && !self.engine.info().family.is_in_memory()
     }
 
-    /// Why writes are refused, if they are.
+    /// Returns the error that made the store read-only, or `None` if writes are accepted.
     pub fn read_only_cause(&self) -> Option<&str> {
         self.fault.get().map(String::as_str)
     }
 
-    /// See [`Engine::read`].
+    /// Calls [`Engine::read`], and counts corrupt reads.
     #[inline]
     pub fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Error> {
         Ok(self.engine.read(keys, visit).map_err(|error| self.corrupt_reads.count(error))?)
@@ -262,53 +264,56 @@ impl Store {
         self.corrupt_reads.get()
     }
 
-    /// Returns what the engine has now, to be scanned.
+    /// Returns the current state of the engine as a source of scans.
     fn source(&self) -> Source<'_, '_> {
         Source::Engine(&*self.engine, &self.corrupt_reads)
     }
 
-    /// Reads keys like [`Store::read`], and goes on behind a value that cannot be read, at a later moment.
+    /// Reads keys like [`Store::read`], but continues after a value that cannot be read. The remaining keys are
+    /// then read under a later snapshot.
     fn read_each(&self, keys: &[&[u8]], visit: &mut VisitRead<'_>) -> Result<(), Error> {
         Ok(self.corrupt_reads.read_each(&*self.engine, keys, visit)?)
     }
 
-    /// See [`Engine::scan_each`].
+    /// Calls [`Engine::scan_each`], and counts corrupt reads.
     fn scan_each(&self, range: KeyRange<'_>, visit: &mut VisitEach<'_>) -> engine::Result<()> {
         self.corrupt_reads.scan_each(&*self.engine, range, visit)
     }
 
-    /// See [`Engine::walk_each`].
+    /// Calls [`Engine::walk_each`], and counts corrupt reads.
     fn walk_each(&self, position: u64, visit: &mut VisitEach<'_>) -> engine::Result<u64> {
         self.corrupt_reads.walk_each(&*self.engine, position, visit)
     }
 
-    /// See [`Engine::read_now`].
+    /// Calls [`Engine::read_now`].
     pub fn read_now(&self, keys: &[&[u8]]) -> Vec<Option<Option<Vec<u8>>>> {
         self.engine.read_now(keys)
     }
 
-    /// Reads values for nothing but to have them in the cache. Returns their number; who reads them again finds errors.
+    /// Prefetches the values of `keys` into the cache and returns `keys.len()`. Errors are ignored: the read that
+    /// follows reports them.
     pub fn fetch(&self, keys: &[Vec<u8>]) -> usize {
         let keys: Vec<_> = keys.iter().map(Vec::as_slice).collect();
         let _read_again = self.engine.read(&keys, &mut |_, value| {
-            // Of a memory map, a page is read when it is touched.
+            // An engine with a memory map reads a page from the device when the page is touched.
             black_box(value.unwrap_or_default().iter().step_by(PAGE).fold(0, |sum, byte| sum ^ byte));
             ControlFlow::Continue(())
         });
         keys.len()
     }
 
-    /// See [`Engine::read_large`].
+    /// Calls [`Engine::read_large`], and counts corrupt reads.
     pub fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Error> {
         Ok(self.engine.read_large(keys, visit).map_err(|error| self.corrupt_reads.count(error))?)
     }
 
-    /// The keys of one database.
+    /// Returns the keys of the database `space`.
     pub fn view(&self, space: Database) -> StoreKeyspace<'_> {
         StoreKeyspace::new(self, space)
     }
 
-    /// Number of keys in one database. Only where no key has a head the engine can tell.
+    /// Returns the number of keys of a database. The engine's own count can be used only if no key has a key
+    /// header.
     fn count_keys(&self, space: Database) -> Result<u64, Error> {
         let own = self.own();
         if !own.contains(MarkerRecords::KEY_HEADERS) {
@@ -323,13 +328,13 @@ impl Store {
         Ok(count)
     }
 
-    /// The layer's own records.
+    /// Returns the marker records that exist.
     #[inline]
     fn own(&self) -> MarkerRecords {
         MarkerRecords::from_bits(self.own.load(Ordering::Relaxed))
     }
 
-    /// Notes what a commit has written.
+    /// Records the expiration times and the marker records that a commit has written.
     #[inline]
     fn note(&self, deadlines: &[(u64, &[u8])], own: Option<MarkerRecords>) {
         if let Some(own) = own {
@@ -338,7 +343,7 @@ impl Store {
         self.expiry.note(deadlines);
     }
 
-    /// Looks for the layer's own records.
+    /// Reads which marker records exist.
     fn load_markers(&self) {
         let mut own = MarkerRecords::default();
         let keys = MarkerRecords::ALL.map(|(_, key)| key);
@@ -349,7 +354,8 @@ impl Store {
             }
         });
         if let Err(error) = found {
-            // With all of them nothing is taken for absent, and without a write nothing is built on that.
+            // With all records set, no key is taken for absent, and a read-only store writes nothing that relies on
+            // them.
             log::error!("cannot read the records of databases and deadlines: {error}");
             own = MarkerRecords::everything();
             let _first = self.fault.set(error.to_string());
@@ -360,7 +366,7 @@ impl Store {
         }
     }
 
-    /// What expires.
+    /// Returns the known expiration times.
     pub fn expiry(&self) -> &Expiry {
         &self.expiry
     }
@@ -369,7 +375,7 @@ impl Store {
         &*self.engine
     }
 
-    /// Ends what [`Txn::watch`] began.
+    /// Ends a watch that [`Txn::watch`] began.
     pub fn unwatch(&self, watch: &Watch) {
         self.watches.remove(watch);
     }
@@ -382,27 +388,27 @@ impl Store {
         &self.cursors
     }
 
-    /// See [`Engine::disk_size`].
+    /// Calls [`Engine::disk_size`].
     pub fn disk_size(&self) -> Result<u64, Error> {
         Ok(self.engine.disk_size()?)
     }
 
-    /// See [`Engine::gauges`].
+    /// Returns the gauges of the engine: see [`Engine::gauges`].
     pub fn figures(&self) -> Vec<engine::Gauge> {
         self.engine.gauges()
     }
 
-    /// See [`Engine::rewrite_log`].
+    /// Starts a rewrite of the append-only file: see [`Engine::rewrite_log`].
     pub fn rewrite(&self) -> Result<(), Error> {
         Ok(self.engine.rewrite_log()?)
     }
 
-    /// See [`Engine::quiesce`].
+    /// Calls [`Engine::quiesce`].
     pub fn settle(&self) -> Result<(), Error> {
         Ok(self.engine.quiesce()?)
     }
 
-    /// Syncs and closes the engine. Nothing may follow.
+    /// Syncs and closes the engine. No other call may follow.
     pub fn close(&self) -> Result<(), Error> {
         Ok(self.engine.close()?)
     }

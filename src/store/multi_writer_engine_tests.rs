@@ -1,4 +1,4 @@
-//! Tests of stores whose data other stores write, too, over an engine made for them.
+//! Tests of stores that share their data with other stores, over an engine made for them.
 
 use super::{Database, Error, Keyspace, Store, Txn, Watch, Work};
 use crate::engine::{
@@ -12,16 +12,16 @@ use std::{
     thread,
 };
 
-/// Values with the moments of their last writes. A key that was removed stays, without a value.
+/// Values with the versions of their last writes. A removed key stays, without a value.
 pub(super) type Values = BTreeMap<Vec<u8>, (u64, Option<Vec<u8>>)>;
 
 #[derive(Default)]
 pub(super) struct Data {
     now: u64,
     pub values: Values,
-    /// How the next commits fail.
+    /// Failures of the next commits, in order.
     pub failures: VecDeque<Failure>,
-    /// What another writes at the begin of the next commit.
+    /// Pair that another client writes at the start of the next commit.
     meddling: Option<(Vec<u8>, Vec<u8>)>,
     pub commits: u64,
 }
@@ -33,11 +33,11 @@ impl Data {
     }
 }
 
-/// The same data for all its clones.
+/// Engine whose clones share their data.
 #[derive(Clone, Default)]
 pub(super) struct Shared {
     data: Arc<Mutex<Data>>,
-    /// Whether each first byte of keys is a slot.
+    /// `true` if the first byte of a key is its hash slot.
     has_slots: bool,
 }
 
@@ -195,7 +195,7 @@ impl Engine for Shared {
     }
 }
 
-/// Adds one to a number, and tells what that became.
+/// Commit request that adds one to a number, and keeps the result.
 #[derive(Default)]
 struct Increment {
     key: &'static str,
@@ -231,7 +231,7 @@ impl Work for Increment {
     }
 }
 
-/// What a store's commit of a group of increments replies.
+/// Commits a group of increments to `store` and returns their replies.
 fn add(store: &Store, keys: &[&'static str]) -> Vec<Vec<Result<u64, String>>> {
     let mut group: Vec<_> = keys.iter().map(|key| increment(key)).collect();
     store.commit(&mut group);
@@ -260,10 +260,10 @@ fn a_group_that_others_were_in_the_way_of_is_run_again_as_a_whole() {
     assert_eq!(shared.data().commits, 2);
 }
 
-/// Also when what they wrote was only read.
+/// A conflict is also found if the changed key was only read.
 #[test]
-fn what_was_read_must_be_as_it_was() {
-    /// Writes one key if another is absent.
+fn commit_conflicts_if_a_read_key_was_changed() {
+    /// Commit request that writes one key if another is absent.
     struct IfAbsent(bool);
     impl Work for IfAbsent {
         fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
@@ -288,7 +288,7 @@ fn what_was_read_must_be_as_it_was() {
 }
 
 #[test]
-fn what_is_not_available_is_told_once_and_later_groups_are_written() {
+fn unavailable_engine_fails_one_group_and_accepts_the_next() {
     for failure in [
         Failure::Unavailable { engine: "shared", detail: "a test".into() },
         Failure::Unknown { engine: "shared", detail: "a test".into() },
@@ -305,7 +305,7 @@ fn what_is_not_available_is_told_once_and_later_groups_are_written() {
     }
 }
 
-/// Watches a key, or tells whether it has changed.
+/// Commit request that watches a key, or checks whether the watched key has changed.
 #[derive(Default)]
 struct Watching {
     watched: HashSet<Watch>,
@@ -345,7 +345,7 @@ fn a_watched_key_is_changed_by_another_store() {
     }
 }
 
-/// Puts a key into a database, or clears that.
+/// Commit request that puts a key into a database, or clears that database.
 struct InSpace(u8, bool);
 
 impl Work for InSpace {
@@ -370,7 +370,7 @@ impl Work for InSpace {
 }
 
 #[test]
-fn a_store_that_clears_a_database_leaves_those_of_others() {
+fn clearing_a_database_keeps_the_databases_of_other_stores() {
     let shared = Shared::default();
     let (store, other) = (shared.store(), shared.store());
     let count = |space| store.view(Database::new(space)).count().unwrap();
@@ -383,11 +383,11 @@ fn a_store_that_clears_a_database_leaves_those_of_others() {
     assert_eq!((count(0), count(3)), (0, 0));
 }
 
-/// Three slots of one lane, so that it is known what is committed first.
+/// Keys of three hash slots of one lane, whose commits therefore have a known order.
 const OF_ONE_LANE: [&str; 3] = ["a", "i", "q"];
 
 #[test]
-fn where_there_are_slots_only_the_part_that_others_were_in_the_way_of_is_run_again() {
+fn with_hash_slots_only_the_conflicting_request_is_retried() {
     let shared = Shared::with_slots();
     let store = shared.store();
     shared.data().meddling = Some((b"a".to_vec(), 10_u64.to_be_bytes().to_vec()));
@@ -396,7 +396,7 @@ fn where_there_are_slots_only_the_part_that_others_were_in_the_way_of_is_run_aga
 }
 
 #[test]
-fn where_there_are_slots_a_failure_is_told_to_one_part() {
+fn with_hash_slots_a_failure_fails_one_request() {
     let shared = Shared::with_slots();
     let store = shared.store();
     shared.data().failures.push_back(Failure::Unavailable { engine: "shared", detail: "a test".into() });
@@ -420,7 +420,7 @@ fn increments_in_many_slots_of_two_stores_add_up() {
     assert_eq!(add(&stores[0], &["a", "b", "i"]), expected);
 }
 
-/// Reads keys, and writes others.
+/// Commit request that reads some keys, and writes others.
 struct Across {
     read: &'static [&'static str],
     written: &'static [&'static str],
@@ -450,7 +450,7 @@ impl Work for Across {
 }
 
 #[test]
-fn what_is_not_in_one_slot_is_refused_as_a_whole_in_the_words_of_redis() {
+fn cross_slot_commit_fails_with_crossslot_and_writes_nothing() {
     let words = "CROSSSLOT Keys in request don't hash to the same slot";
     for (read, written, crosses) in [
         (&["a"][..], &["a1", "a2"][..], false),
@@ -474,7 +474,7 @@ fn what_is_not_in_one_slot_is_refused_as_a_whole_in_the_words_of_redis() {
 }
 
 #[test]
-fn where_there_are_slots_a_database_is_cleared_slot_by_slot() {
+fn with_hash_slots_a_database_is_cleared_slot_by_slot() {
     let shared = Shared::with_slots();
     let store = shared.store();
     add(&store, &["a", "b", "c"]);

@@ -1,22 +1,23 @@
-//! Records of the layer's own, among the keys of the engine: what it has been used for.
+//! Marker records: records under reserved keys that state whether expirations or key headers are in use.
 
 use crate::engine::key_value_headers;
 
-/// Which of them are there.
+/// Set of marker records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MarkerRecords(u8);
 
 impl MarkerRecords {
-    /// Values have deadlines.
+    /// Record that exists if values have expiration times.
     pub(super) const EXPIRATIONS: Self = Self(1);
-    /// Keys have heads: they are of other databases than 0, or look as if.
+    /// Record that exists if keys have key headers: they are of other databases than 0, or look as if they had a
+    /// header.
     pub(super) const KEY_HEADERS: Self = Self(2);
 
-    /// All that there can be, with their keys.
+    /// All marker records, with their keys.
     pub(super) const ALL: [(Self, &'static [u8]); 2] =
         [(Self::EXPIRATIONS, &key_value_headers::EXPIRES), (Self::KEY_HEADERS, &key_value_headers::SPACES)];
 
-    /// All that there can be.
+    /// Returns the set of all marker records.
     pub(super) fn everything() -> Self {
         Self::ALL.iter().fold(Self::default(), |all, (record, _)| all.with(*record))
     }
@@ -29,12 +30,12 @@ impl MarkerRecords {
         self.0
     }
 
-    /// These and others.
+    /// Returns the union of two sets of marker records.
     pub(super) fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Number of records.
+    /// Returns the number of records.
     pub(super) fn len(self) -> u64 {
         self.0.count_ones().into()
     }
@@ -44,7 +45,7 @@ impl MarkerRecords {
         self.0 & other.0 != 0
     }
 
-    /// Adds one. Returns its key if it was not there.
+    /// Adds a record to the set. Returns the key of the record if it was not in the set.
     pub(super) fn add(&mut self, other: Self) -> Option<&'static [u8]> {
         if self.contains(other) {
             return None;

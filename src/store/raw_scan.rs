@@ -1,17 +1,18 @@
-//! The stored pairs of one database, as the engine has them.
+//! Scans of the stored pairs of one database.
 
 use super::{corrupt::CorruptReads, database::Database};
 use crate::engine::{Engine, KeyRange, Result, Transaction, VisitEach};
 use std::ops::ControlFlow;
 
-/// Called with a key as it is stored, the key, and the value as it is stored, or why it cannot be read.
+/// Callback that receives the stored key, the key without header, and the stored value, or the error of a value
+/// that cannot be read.
 pub(super) type VisitStored<'v> = dyn FnMut(&[u8], &[u8], Result<&[u8]>) -> ControlFlow<()> + 'v;
 
-/// Where pairs are scanned.
+/// Source of the pairs of a scan.
 pub(super) enum Source<'s, 't> {
-    /// As the engine has them now.
+    /// The engine in its current state.
     Engine(&'s dyn Engine, &'s CorruptReads),
-    /// As a transaction sees them, and whether that is in order.
+    /// A transaction, and `true` if it scans in ascending order of the keys.
     Shared(&'s mut (dyn Transaction + 't), bool),
 }
 
@@ -64,7 +65,8 @@ pub(super) fn scan(
     Ok(())
 }
 
-/// Visits stored pairs of one database at a place of an engine without order, and behind it.
+/// Visits the stored pairs of one database in an unordered engine from the position `random` on. Visits nothing in
+/// an ordered engine or a transaction.
 pub(super) fn sample(
     source: Source<'_, '_>,
     space: Database,

@@ -1,9 +1,9 @@
-//! Where SCANs have come to, between their calls.
+//! Positions of SCANs between their calls.
 //!
-//! A key does not fit into the number that Redis' clients know as a cursor, so the places are kept here. When
-//! there are too many, the oldest is forgotten; whoever comes with it begins again, which SCAN may: it promises
-//! each key that was there all the time at least once. For the same reason a number that was never given is a
-//! beginning.
+//! A key does not fit into the number that Redis' clients know as a cursor, so the positions are kept here. If
+//! there are too many, the oldest is discarded; a client that sends its cursor starts again, which SCAN allows: it
+//! only guarantees that each key that exists throughout the scan is returned at least once. For the same reason an
+//! unknown cursor starts a new scan.
 
 use super::database::Database;
 use hashbrown::HashMap;
@@ -13,31 +13,32 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Most places that are kept, and most bytes of keys in them.
+/// Maximum number of saved SCAN positions, and maximum total size of their keys in bytes.
 const MOST: (usize, usize) = (64 << 10, 64 << 20);
 
-/// Numbers up to this one are exact in every client, also in JavaScript.
+/// Largest cursor: integers up to this one are exact in every client, including JavaScript.
 const LARGEST: u64 = 1 << 52;
 
-/// A place in a walk over the keys of a database.
+/// Position of an incremental scan of the keys of a database.
 #[derive(Clone, Default)]
 pub(super) enum ScanPosition {
     /// Before all keys.
     #[default]
     Begin,
-    /// In order: behind a stored key of one of the database's segments.
+    /// Ordered engine: behind a stored key of one of the database's segments.
     AfterKey { segment: usize, key: Arc<[u8]> },
-    /// Without order: some of the keys of one step of the engine are left, behind them the engine's position.
+    /// Unordered engine: before some of the keys of one step of the engine, whose position behind that step is
+    /// kept, too.
     InScanStep { left: Arc<[Box<[u8]>]>, from: usize, position: u64 },
 }
 
 impl ScanPosition {
-    /// About how many bytes of memory it takes.
+    /// Returns the approximate memory size in bytes.
     fn bytes(&self) -> usize {
         match self {
             Self::Begin => 0,
             Self::AfterKey { key, .. } => key.len(),
-            // Shared by all places in it, of which few are kept.
+            // Shared by all positions within the step, of which few are kept.
             Self::InScanStep { left, .. } => left.iter().map(|key| key.len() + size_of::<Box<[u8]>>()).sum(),
         }
     }
@@ -46,7 +47,7 @@ impl ScanPosition {
 struct SavedCursor {
     space: Database,
     place: ScanPosition,
-    /// The cursor that led here. One call back is kept, in case that a reply was lost.
+    /// Cursor of the SCAN call that returned this one. One earlier position is kept, in case a reply was lost.
     before: u64,
     bytes: usize,
 }
@@ -59,12 +60,12 @@ struct Table {
     bytes: usize,
 }
 
-/// The places that are kept, by cursor.
+/// Saved positions, by cursor.
 #[derive(Default)]
 pub(super) struct ScanCursors(Mutex<Table>);
 
 impl ScanCursors {
-    /// Where `cursor` stands in `space`.
+    /// Returns the position of `cursor` in the database `space`, or the start if the cursor is unknown there.
     pub(super) fn find(&self, space: Database, cursor: u64) -> ScanPosition {
         let table = self.lock();
         match table.kept.get(&cursor) {
@@ -73,14 +74,14 @@ impl ScanCursors {
         }
     }
 
-    /// Keeps the place that a call with the cursor `before` has come to. Returns its cursor.
+    /// Saves the position that a call with the cursor `before` has reached. Returns the cursor of that position.
     pub(super) fn keep(&self, space: Database, place: ScanPosition, before: u64) -> u64 {
         let bytes = place.bytes();
         let mut table = self.lock();
         let two_back = table.kept.get(&before).map_or(0, |kept| kept.before);
         table.forget(two_back);
         if table.last == 0 {
-            // Cursors from before a restart are to be unknown.
+            // Random start, so that cursors from before a restart are unknown.
             table.last = RandomState::new().build_hasher().finish() % (LARGEST / 2);
         }
         table.last = table.last % LARGEST + 1;
@@ -92,7 +93,7 @@ impl ScanCursors {
             let Some(oldest) = table.order.pop_front() else { break };
             table.forget(oldest);
         }
-        // What was forgotten otherwise leaves its number behind.
+        // Positions that were discarded by other means leave their cursors in `order`.
         if table.order.len() > 2 * table.kept.len() + 16 {
             let Table { order, kept, .. } = &mut *table;
             order.retain(|cursor| kept.contains_key(cursor));
@@ -101,7 +102,7 @@ impl ScanCursors {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // Nothing can panic half-way while it is held.
+        // No code that can panic runs under this lock, so poisoning is ignored.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

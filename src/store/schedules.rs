@@ -1,6 +1,6 @@
-//! The commit queue under every schedule of its threads, up to a number of preemptions.
+//! Model tests (loom) of the commit queue under every schedule of its threads, up to a number of preemptions.
 
-/// The same file, over what loom watches.
+/// `src/store/commit_queue.rs`, compiled over loom's primitives.
 #[expect(
     clippy::duplicate_mod,
     reason = "it is to be compiled twice: over the system's threads, and over loom's"
@@ -22,7 +22,7 @@ use loom::{
     thread,
 };
 
-/// One client's write, with its number among those of the client.
+/// Write of one client, with its number among the writes of the client.
 struct Part {
     client: usize,
     number: usize,
@@ -42,13 +42,13 @@ impl Work for Part {
         panic!("the commit failed: {error}");
     }
 
-    /// Two do not fit into one group.
+    /// Returns a size such that two commit requests do not fit into one group.
     fn bytes(&self) -> usize {
         20 << 20
     }
 }
 
-/// What was delivered to each client.
+/// Number of delivered commit requests per client.
 struct Delivered {
     counts: Mutex<Vec<usize>>,
     changed: Condvar,
@@ -60,7 +60,7 @@ fn store() -> Store {
     Store::new(kind.open(&options).unwrap(), Fsync::No)
 }
 
-/// A client that waits for each of its writes, as connections do.
+/// Runs a client that waits for each of its writes, as connections do.
 fn write_one_by_one(queue: &CommitQueue<Part>, delivered: &Delivered, client: usize, writes: usize) {
     for number in 0..writes {
         if queue.push(Part { client, number, runs: 0 }) {
@@ -73,7 +73,7 @@ fn write_one_by_one(queue: &CommitQueue<Part>, delivered: &Delivered, client: us
     }
 }
 
-/// `clients` of one to three threads, each with so many writes; then the queue closes.
+/// Runs one to three client threads with `clients[i]` writes each; then closes the queue.
 fn run(clients: &'static [usize], seeming: usize) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
@@ -118,13 +118,13 @@ fn every_write_is_delivered_once_whatever_the_schedule() {
     run(&[2, 1], 2);
 }
 
-/// Where the committing thread lets others go first.
+/// The commit thread yields to the workers first.
 #[test]
-fn also_when_the_committing_thread_yields() {
+fn every_write_is_delivered_once_if_the_commit_thread_yields() {
     run(&[1, 1], 8);
 }
 
-/// What waits when the queue closes is committed before it ends.
+/// Commit requests that wait when the queue closes are committed before `run` returns.
 #[test]
 fn a_closing_queue_leaves_nothing_behind() {
     loom::model(|| {

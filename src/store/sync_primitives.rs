@@ -1,5 +1,5 @@
-//! What the commit queue and the state of syncs are made of. In their tests it is another, which goes through every
-//! schedule of the threads.
+//! Synchronisation primitives of the commit queue and the sync state. Their model tests replace this module by
+//! loom's primitives, which run every schedule of the threads.
 
 pub(super) use std::{
     sync::{

@@ -1,6 +1,6 @@
-//! The state of syncs under every schedule of its threads, up to a number of preemptions.
+//! Model tests (loom) of the sync state under every schedule of its threads, up to a number of preemptions.
 
-/// The same file, over what loom watches.
+/// `src/store/sync_state.rs`, compiled over loom's primitives.
 #[expect(
     clippy::duplicate_mod,
     reason = "it is to be compiled twice: over the system's threads, and over loom's"
@@ -21,7 +21,7 @@ use loom::{
 use std::time::Duration;
 use sync_state::SyncTracker;
 
-/// An engine, of which only this counts: the number of writes, and how many of them a sync has covered.
+/// Stand-in for an engine: the number of writes, and how many of them a sync has covered.
 #[derive(Default)]
 struct Files(Mutex<(u32, u32)>);
 
@@ -41,7 +41,7 @@ impl Files {
     }
 }
 
-/// What the threads of one schedule share. Each write that a sync covers is too old to go on.
+/// State shared by the threads of one schedule. Each write that a sync covers is old enough to delay new writes.
 struct Shared {
     state: SyncTracker,
     files: Files,
@@ -52,7 +52,7 @@ impl Shared {
         Arc::new(Self { state: SyncTracker::new(Duration::ZERO), files: Files::default() })
     }
 
-    /// As a commit does under `everysec`.
+    /// Writes as a commit does under `everysec`.
     fn write(&self) {
         if self.state.is_syncing() {
             self.state.wait();
@@ -81,9 +81,9 @@ fn every_schedule(run: impl Fn() + Send + Sync + 'static) {
     model.check(run);
 }
 
-/// Two threads write and two sync, as at a `WAITAOF` beside the timer.
+/// Two threads write and two sync, like a `WAITAOF` during the periodic sync.
 #[test]
-fn what_no_sync_has_covered_is_known_whatever_the_schedule() {
+fn unsynced_writes_are_known_in_every_schedule() {
     every_schedule(|| {
         let shared = Shared::new();
         let other = |run: fn(&Shared)| {
@@ -102,9 +102,9 @@ fn what_no_sync_has_covered_is_known_whatever_the_schedule() {
     });
 }
 
-/// While a sync moves on what waits, it must not seem that nothing does.
+/// While a sync takes over the unsynced writes, they must not seem to be synced.
 #[test]
-fn what_was_written_is_seen_up_to_its_sync() {
+fn writes_count_as_unsynced_until_their_sync_ends() {
     every_schedule(|| {
         let shared = Shared::new();
         shared.write();
@@ -117,9 +117,9 @@ fn what_was_written_is_seen_up_to_its_sync() {
     });
 }
 
-/// Whoever waits goes on when the sync has failed, to find that out by itself.
+/// Delayed writes resume after a failed sync, too, and find the failure themselves.
 #[test]
-fn nobody_waits_for_ever() {
+fn delayed_writes_resume_after_a_sync_succeeds_or_fails() {
     for outcome in [Ok(()), Err(())] {
         every_schedule(move || {
             let shared = Shared::new();

@@ -1,6 +1,6 @@
-//! What a power cut may take back under `everysec` and `no`: how old the oldest write is that no finished sync covers. Under
-//! `everysec` further writes wait for the sync when it gets too old. Without that, all that is acknowledged while a slow disk
-//! syncs for 20 seconds could be lost with it.
+//! Age of the oldest write that no finished sync covers: a power cut may lose as much under `everysec` and `no`.
+//! Under `everysec` new writes wait for the running sync if that age exceeds a limit. Without the limit, all writes
+//! that are acknowledged while a slow disk syncs for 20 seconds could be lost.
 
 use super::sync_primitives::{AtomicU64, Condvar, Mutex, Ordering};
 use std::{
@@ -8,37 +8,37 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// Times are nanoseconds since `start`; 0 stands for none.
+/// Times of unsynced writes and of syncs, in nanoseconds since `start`; 0 stands for none.
 pub(super) struct SyncTracker {
     start: Instant,
     limit: Duration,
-    /// When the first write came that no sync has begun to cover. A line that is not written stays shared by
-    /// all cores, so only the first write after the begin of a sync writes it.
+    /// Time of the first write that no sync has begun to cover. A cache line that is not written stays shared by
+    /// all cores, so only the first write after the start of a sync writes it.
     first_unsynced: AtomicU64,
-    /// When the first write came that the running sync covers.
+    /// Time of the first write that the running sync covers; 0 if no sync is running.
     syncing: AtomicU64,
-    /// When the last sync ended well.
+    /// Time at which the last successful sync ended.
     synced: AtomicU64,
-    /// How often writes had to wait.
+    /// Number of times that writes had to wait for a sync.
     delays: AtomicU64,
-    /// Held during a sync: who comes second finds out whether the first covered it.
+    /// Serialises syncs. A caller that had to wait returns at once if the previous sync covered its writes.
     sync_lock: Mutex<()>,
     ended: (Mutex<()>, Condvar),
 }
 
-/// Where the syncs of `everysec` stand.
+/// State of the syncs under `everysec`.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncState {
-    /// Age of the oldest write that a power cut could take back; `None` when all are synced.
+    /// Age of the oldest write that a power cut could lose; `None` if all are synced.
     pub oldest_unsynced: Option<Duration>,
-    /// When the last sync ended well; `None` when there was nothing to sync yet.
+    /// Time at which the last successful sync ended; `None` if there was none yet.
     pub last_sync: Option<SystemTime>,
-    /// How often writes had to wait for a sync.
+    /// Number of times that writes had to wait for a sync.
     pub delays: u64,
 }
 
 impl SyncTracker {
-    /// Writes wait when the oldest that is being synced is older than `limit`.
+    /// Creates a tracker under which writes wait while a running sync covers a write older than `limit`.
     pub fn new(limit: Duration) -> Self {
         Self {
             start: Instant::now(),
@@ -52,7 +52,7 @@ impl SyncTracker {
         }
     }
 
-    /// Notes that something was written.
+    /// Records that something was written.
     #[inline]
     pub fn note_write(&self) {
         if self.first_unsynced.load(Ordering::Relaxed) == 0 {
@@ -60,14 +60,14 @@ impl SyncTracker {
         }
     }
 
-    /// Runs `sync` if something was written since the last one began.
+    /// Runs `sync` if something was written since the last sync began.
     pub fn sync<E>(&self, sync: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let _alone = self.sync_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let oldest = self.first_unsynced.load(Ordering::Acquire);
         if oldest == 0 {
             return Ok(());
         }
-        // In this order, so that at no moment there seems to be nothing unsynced.
+        // In this order, so that the writes never seem to be synced.
         self.syncing.store(oldest, Ordering::Release);
         self.first_unsynced.swap(0, Ordering::AcqRel);
         let ended = Ended(self);
@@ -77,13 +77,14 @@ impl SyncTracker {
         Ok(())
     }
 
-    /// Whether a sync is running. Between syncs there is nothing to wait for: the next begins within a second.
+    /// Returns `true` if a sync is running. Between syncs a write need not wait: the next sync begins within a
+    /// second.
     #[inline]
     pub fn is_syncing(&self) -> bool {
         self.syncing.load(Ordering::Acquire) != 0
     }
 
-    /// Waits while a sync is running and the oldest write that it covers is too old.
+    /// Waits while a sync is running that covers a write older than the limit.
     #[cold]
     pub fn wait(&self) {
         if !self.is_overdue() {
@@ -103,7 +104,7 @@ impl SyncTracker {
     }
 
     pub fn state(&self) -> SyncState {
-        // In the order in which a sync moves it on, so that it is seen in one of the places.
+        // In the order in which a sync moves the time on, so that the time is found in one of the fields.
         let [waiting, syncing, synced] =
             [&self.first_unsynced, &self.syncing, &self.synced].map(|time| time.load(Ordering::Acquire));
         let oldest = if syncing == 0 { waiting } else { syncing };
@@ -123,7 +124,8 @@ impl SyncTracker {
     }
 }
 
-/// Lets those go on that wait for the sync, also when it failed or panicked: they find out by themselves.
+/// Wakes the writes that wait for the sync when dropped, also if the sync failed or panicked: the writers find the
+/// failure themselves.
 struct Ended<'a>(&'a SyncTracker);
 
 impl Drop for Ended<'_> {

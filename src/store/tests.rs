@@ -1,4 +1,4 @@
-//! Failing writes and slow syncs, over engines made for them.
+//! Tests of failing writes and slow syncs, over engines made for them.
 
 use super::{CommitQueue, Database, Error, Keyspace, Store, Txn, Watch, Work};
 use crate::engine::{
@@ -17,17 +17,17 @@ use std::{
     time::Duration,
 };
 
-/// Map in memory, but for what is asked of it.
+/// Map in memory with injected limits and faults.
 struct Limited {
     engine: Box<dyn Engine>,
-    /// Most bytes of a batch.
+    /// Maximum size of a batch in bytes.
     room: usize,
     writes: Arc<AtomicUsize>,
-    /// Said at the begin of a sync, which ends when it is told how.
+    /// Channels that announce the start of a sync, and receive the outcome with which it ends.
     syncs: Option<Mutex<(Sender<()>, Receiver<Outcome>)>>,
-    /// Said before a write beside others takes its turn, which it does when it is told to.
+    /// Channels that announce that a concurrent write waits to become visible, and receive the permission.
     turns: Option<Mutex<(Sender<()>, Receiver<()>)>>,
-    /// Reads fail.
+    /// `true` if reads fail.
     unreadable: bool,
     /// Error of the value of `victim` in a scan.
     victim: Option<fn() -> engine::Error>,
@@ -133,7 +133,7 @@ impl Engine for Limited {
     }
 }
 
-/// Sets one key if it is not there, and tells what became of it.
+/// Commit request that sets one key if it is absent, and keeps the outcome.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct SetNew {
     key: String,
@@ -181,7 +181,7 @@ fn value(store: &Store, key: &str) -> Option<usize> {
 }
 
 #[test]
-fn only_the_part_that_finds_no_room_is_told_so() {
+fn only_the_request_that_is_out_of_space_fails() {
     for guilty in [0, 1, 9, 19] {
         let store = Store::new(Box::new(Limited::new(1000)), Fsync::Always);
         let mut group: Vec<_> = (0..20).map(|n| set_new(format!("key-{n}"), 10)).collect();
@@ -204,7 +204,7 @@ fn only_the_part_that_finds_no_room_is_told_so() {
 #[test]
 fn parts_see_what_those_before_them_did_in_the_second_try_only() {
     let store = Store::new(Box::new(Limited::new(1000)), Fsync::Always);
-    // The second finds no room, so the third is the first to set the key.
+    // The second request is out of space, so the third is the first to set the key.
     let mut group = [set_new("other", 1), set_new("key", 2000), set_new("key", 7), set_new("key", 8)];
     store.commit(&mut group);
     let replies = group.map(|part| part.replies);
@@ -225,7 +225,7 @@ fn a_guilty_part_costs_few_tries() {
     assert_eq!(writes.load(Ordering::Relaxed), 1 + 2 * 10);
 }
 
-/// A store under `everysec` whose syncs the test begins and ends, with its committing thread.
+/// Store under `everysec` with its commit thread, whose syncs the test begins and ends.
 struct Syncing {
     store: Arc<Store>,
     queue: Arc<CommitQueue<SetNew>>,
@@ -303,7 +303,7 @@ fn writes_wait_for_a_sync_that_lasts_too_long() {
         assert!(syncing.store.sync_state().unwrap().oldest_unsynced.unwrap() > first);
         syncing.end(Outcome::Good);
         assert_eq!(syncing.committed.recv().unwrap().replies, [Ok(true)]);
-        // The one that waited is not synced; the next sync begins with it.
+        // The delayed write is not synced; the next sync covers it.
         let state = syncing.store.sync_state().unwrap();
         assert!(state.oldest_unsynced.is_some() && state.last_sync.is_some(), "{state:?}");
     }
@@ -324,7 +324,7 @@ fn writes_go_on_beside_a_sync_until_it_lasts_too_long() {
 }
 
 #[test]
-fn whoever_waited_for_a_sync_that_fails_is_refused() {
+fn writes_delayed_by_a_failed_sync_fail() {
     for outcome in [Outcome::Failed, Outcome::Panicked] {
         let mut syncing = Syncing::start(Duration::ZERO);
         assert_eq!(syncing.set("before"), [Ok(true)]);
@@ -343,7 +343,7 @@ fn whoever_waited_for_a_sync_that_fails_is_refused() {
 #[test]
 fn a_sync_covers_what_was_written_before_it_began() {
     let mut syncing = Syncing::start(Duration::MAX);
-    // Nothing written, nothing to sync: this returns at once.
+    // Without writes there is nothing to sync: this returns at once.
     syncing.store.sync_if_written();
     assert!(syncing.store.sync_state().unwrap().last_sync.is_none());
     syncing.set("first");
@@ -382,11 +382,11 @@ fn a_change_to_always_returns_when_everything_is_synced() {
 }
 
 #[test]
-fn what_was_written_under_no_is_synced_once_it_is_everysec() {
+fn writes_under_no_are_synced_after_a_change_to_everysec() {
     let mut syncing = Syncing::start(Duration::ZERO);
     syncing.store.set_fsync(Fsync::No).unwrap();
     syncing.set("old");
-    // Under `no` a sync holds up nobody, however old the oldest write is.
+    // Under `no` a sync delays no write, however old the oldest unsynced write is.
     syncing.begin();
     assert_eq!(syncing.set("beside"), [Ok(true)]);
     syncing.end(Outcome::Good);
@@ -398,7 +398,7 @@ fn what_was_written_under_no_is_synced_once_it_is_everysec() {
     syncing.stop();
 }
 
-/// Writes, or clears, in one database.
+/// Commit request that writes to one database, or clears it.
 struct InSpace {
     number: u8,
     deadline: u64,
@@ -443,7 +443,7 @@ fn a_large_write_beside_others_keeps_what_they_noted() {
         let large = InSpace { number: 0, deadline: never_soon, clears: false, weight: 1 << 20 };
         scope.spawn(|| store.commit(&mut { [large] }));
         waiting.recv().unwrap();
-        // The first key of another database.
+        // First key of another database.
         store.commit(&mut [InSpace { number: 1, deadline: 0, clears: false, weight: 1 }]);
         go_on.send(()).unwrap();
     });
@@ -452,7 +452,7 @@ fn a_large_write_beside_others_keeps_what_they_noted() {
     assert_eq!((count(0), count(1)), (0, 1));
 }
 
-/// What cannot be read at the start may be there.
+/// Marker records that cannot be read at the start may exist.
 #[test]
 fn a_store_whose_records_cannot_be_read_takes_no_writes() {
     let limited = Limited { unreadable: true, ..Limited::new(usize::MAX) };
@@ -460,12 +460,13 @@ fn a_store_whose_records_cannot_be_read_takes_no_writes() {
     assert!(store.read_only_cause().is_some_and(|fault| fault.contains("unreadable")));
 }
 
-/// Watches `decode_key`, then does what clients do who watch it; `changed` tells whether it found it changed.
+/// Commit request that watches `key` when it runs first. When it runs again, `changed` becomes `Some(true)` if the
+/// key was modified, and the request writes `key`, or clears the store.
 #[derive(Default)]
 struct Watching {
     watched: HashSet<Watch>,
     clears: bool,
-    /// Bytes of another value, and whether it gives up.
+    /// Size in bytes of a value that it writes as well; `gives_up` is `true` if it aborts.
     length: usize,
     gives_up: bool,
     changed: Option<bool>,
@@ -498,15 +499,16 @@ impl Work for Watching {
     }
 }
 
-/// Whoever watches a key is told of the changes of others, not of its own that were not committed.
+/// A watched key is modified by the commits of other clients, not by the client's own writes that were not
+/// committed.
 #[test]
-fn what_was_not_committed_is_no_change_of_a_watched_key() {
+fn uncommitted_writes_do_not_modify_a_watched_key() {
     for (clears, gives_up) in [(false, false), (true, false), (false, true), (true, true)] {
         let store = Store::new(Box::new(Limited::new(100)), Fsync::No);
         store.commit(&mut [InSpace { number: 0, deadline: 0, clears: false, weight: 1 }]);
         let mut watching = Watching { clears, ..Watching::default() };
         store.commit(slice::from_mut(&mut watching));
-        // With one for which there is no room, or that gives up.
+        // In a group with a request that is out of space, or that aborts.
         if gives_up {
             let mut again = Watching { gives_up, ..watching };
             store.commit(slice::from_mut(&mut again));
@@ -522,7 +524,7 @@ fn what_was_not_committed_is_no_change_of_a_watched_key() {
             [watching, _] = group;
         }
         assert_eq!(watching.changed, Some(false), "clears {clears}, gives up {gives_up}");
-        // The change that was committed is one.
+        // The change that was committed counts.
         store.commit(slice::from_mut(&mut watching));
         assert_eq!(watching.changed, Some(true), "clears {clears}, gives up {gives_up}");
     }

@@ -1,4 +1,4 @@
-//! One commit in the making.
+//! Execution of the commands of one commit group, up to its commit.
 
 use super::{
     Error, Store,
@@ -17,8 +17,8 @@ use crate::engine::{
 use bumpalo::Bump;
 use std::{collections::HashSet, ops::ControlFlow};
 
-/// What a group of commands reads and writes before it is committed: the engine as it is, under the
-/// group's own writes. `'g` is the life of the group: keys and values are borrowed from its requests.
+/// Reads and writes of a commit group before its commit: reads see the group's own writes, then the engine's
+/// current state. `'g` is the lifetime of the group: keys and values are borrowed from its requests.
 pub struct Txn<'g> {
     store: &'g Store,
     arena: &'g Bump,
@@ -29,34 +29,35 @@ pub struct Txn<'g> {
     max_key: usize,
     space: Database,
     moment: ExpirationClock,
-    /// Values that were given a deadline, with their stored keys.
+    /// Expiration times that the group has set, with the stored keys.
     deadlines: Vec<(u64, &'g [u8])>,
-    /// The layer's own records.
+    /// Marker records that exist, including those that the group writes.
     own: MarkerRecords,
-    /// The same when this began.
+    /// Marker records that existed when the group began.
     own_before: MarkerRecords,
-    /// Whether some client watches keys.
+    /// `true` if a client watches keys.
     watched: bool,
-    /// Stored keys of which it was noted that they are written.
+    /// Stored keys that the group has marked as modified for clients that watch them.
     touched: Vec<&'g [u8]>,
     lending: Lending,
-    /// Whether nothing of this is to be committed.
+    /// `true` if the group was aborted: nothing is committed.
     given_up: bool,
-    /// Whether others write to the same data.
+    /// `true` if other processes may write to the same data.
     shared: bool,
-    /// What is read and committed with then, from the first read on.
+    /// Transaction for the reads and the commit if other processes may write to the same data; begun by the first
+    /// read.
     transaction: Option<Box<dyn Transaction + 'g>>,
 }
 
-/// Which values are lent to commands.
+/// Limit of the values that commands may borrow for a read.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Lending {
-    /// All.
+    /// All values.
     #[default]
     All,
-    /// Those of so many bytes at most.
+    /// Values of at most this number of bytes.
     UpTo(usize),
-    /// All, and others may write to the engine meanwhile.
+    /// All values, while other commits may write to the engine.
     Patient,
 }
 
@@ -97,23 +98,24 @@ impl<'g> Txn<'g> {
         self.store
     }
 
-    /// Where copies are kept up to the commit.
+    /// Returns the memory of copies that live until the commit.
     pub(super) fn arena(&self) -> &'g Bump {
         self.arena
     }
 
-    /// The layer's own records, with those of this.
+    /// Returns the marker records that exist, including those that the group writes.
     pub(super) fn own(&self) -> MarkerRecords {
         self.own
     }
 
-    /// The group's own writes, and the time.
+    /// Returns the write set of the group, and the clock of its commit request.
     pub(super) fn own_writes(&mut self) -> (&WriteSet<'g>, &ExpirationClock) {
         let Self { batch, moment, overlay, .. } = self;
         (overlay.get_or_insert_with(|| WriteSet::of(batch)), moment)
     }
 
-    /// The group's own writes, the time, and what to scan below them.
+    /// Returns the write set of the group, the clock of its commit request, and the source to scan below the write
+    /// set.
     pub(super) fn layers(&mut self) -> Result<(&WriteSet<'g>, &ExpirationClock, Source<'_, 'g>), Error> {
         self.begin()?;
         let Self { batch, moment, overlay, transaction, .. } = self;
@@ -124,7 +126,7 @@ impl<'g> Txn<'g> {
         Ok((overlay.get_or_insert_with(|| WriteSet::of(batch)), moment, below))
     }
 
-    /// Begins to read what others write to.
+    /// Begins the transaction, if other processes may write to the same data.
     #[inline]
     pub(super) fn begin(&mut self) -> Result<(), Error> {
         if self.shared && self.transaction.is_none() {
@@ -133,7 +135,7 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// Ends what one connection wants to be visible together.
+    /// Ends a commit request: the writes of one connection, which become visible together.
     pub(super) fn end_client(&mut self) {
         self.batch.end_client();
         self.moment = ExpirationClock::default();
@@ -141,7 +143,8 @@ impl<'g> Txn<'g> {
         self.lending = Lending::default();
     }
 
-    /// Ends a request of a part, which others follow. Returns `true` if it is committed by itself: where there are slots.
+    /// Ends a request that is followed by others of the same commit request. Returns `true` if it is committed
+    /// separately: with hash slots.
     pub fn end_request(&mut self) -> bool {
         let is_alone = self.store.is_sharded();
         if is_alone {
@@ -150,17 +153,19 @@ impl<'g> Txn<'g> {
         is_alone
     }
 
-    /// Lends values of at most `most` bytes, up to the end of the part: to ask for a longer one is [`Error::Long`].
+    /// Lets commands read only values of at most `most` bytes, up to the end of the commit request: a longer one is
+    /// [`Error::Long`].
     pub fn lend_up_to(&mut self, most: usize) {
         self.lending = Lending::UpTo(most);
     }
 
-    /// Lends long values as [`Engine::read_large`](engine::Engine::read_large) does, up to the end of the part.
+    /// Reads long values like [`Engine::read_large`](engine::Engine::read_large), up to the end of the commit
+    /// request.
     pub fn lend_patiently(&mut self) {
         self.lending = Lending::Patient;
     }
 
-    /// Fails with [`Error::Long`] when a value of so many bytes would not be lent.
+    /// Fails with [`Error::Long`] if a value of `length` bytes is longer than [`Txn::lend_up_to`] allows.
     pub fn check_length(&self, length: usize) -> Result<(), Error> {
         match self.lending {
             Lending::UpTo(most) if length > most => Err(Error::Long),
@@ -168,12 +173,13 @@ impl<'g> Txn<'g> {
         }
     }
 
-    /// Returns the number of parts and requests that were ended.
+    /// Returns the number of commit requests and requests that were ended.
     pub(super) fn parts(&self) -> usize {
         self.batch.client_ends().len()
     }
 
-    /// Has nothing of this committed: a part that is alone in its group is told of [`Error::Long`].
+    /// Aborts the group: nothing is committed. A commit request that is alone in its group fails with
+    /// [`Error::Long`].
     pub fn give_up(&mut self) {
         self.given_up = true;
     }
@@ -182,32 +188,32 @@ impl<'g> Txn<'g> {
         self.given_up
     }
 
-    /// Whether the thread that commits may be the one that serves clients.
+    /// Returns `true` if commits never wait for a device, so that a worker may run them.
     pub fn is_memory_only(&self) -> bool {
         self.store.is_memory_only()
     }
 
-    /// Chooses the database of what follows, up to the end of the part.
+    /// Selects the database of the following commands, up to the end of the commit request.
     pub fn select(&mut self, space: Database) {
         self.space = space;
     }
 
-    /// The database chosen.
+    /// Returns the selected database.
     pub fn space(&self) -> Database {
         self.space
     }
 
-    /// The time of this part, in milliseconds since 1970.
+    /// Returns the time against which expirations of this commit request are checked, in milliseconds since 1970.
     pub fn now(&self) -> u64 {
         self.moment.now()
     }
 
-    /// Calls `f` with the value of `decode_key` as the commands before left it.
+    /// Calls `f` with the value of `key`, as left by the earlier commands of the group.
     pub fn read<R>(&mut self, key: &[u8], f: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, Error> {
         self.entry(key, |entry| f(entry.map(|entry| entry.value)))
     }
 
-    /// The same with its deadline.
+    /// Calls `f` with the value and expiration time of `key`, as left by the earlier commands of the group.
     pub fn entry<R>(&mut self, key: &[u8], f: impl FnOnce(Option<Entry<'_>>) -> R) -> Result<R, Error> {
         let most = if let Lending::UpTo(most) = self.lending { most } else { usize::MAX };
         self.entry_at(key, |entry| match entry {
@@ -216,7 +222,7 @@ impl<'g> Txn<'g> {
         })?
     }
 
-    /// What `decode_key` has, however long that is.
+    /// Calls `f` with the value and expiration time of `key`, whatever the length of the value.
     fn entry_at<R>(&mut self, key: &[u8], f: impl FnOnce(Option<Entry<'_>>) -> R) -> Result<R, Error> {
         if self.space == Database::default() && !key_value_headers::may_have_header(key) {
             return self.entry_of(key, f);
@@ -260,7 +266,7 @@ impl<'g> Txn<'g> {
         })
     }
 
-    /// Returns `true` if `decode_key` exists, also if its value cannot be read: whether that has expired is not known.
+    /// Returns `true` if `key` exists, also if its value cannot be read: whether that has expired is not known.
     pub fn contains(&mut self, key: &[u8]) -> Result<bool, Error> {
         match self.entry_at(key, |entry| entry.is_some()) {
             Err(error) if error.is_unreadable_value() => Ok(true),
@@ -268,8 +274,8 @@ impl<'g> Txn<'g> {
         }
     }
 
-    /// Fails when the engine cannot hold `decode_key` or the store takes no writes. A command that writes
-    /// several keys checks all of them first: it must not stop half-way.
+    /// Fails if the engine cannot hold `key` or the store is read-only. A command that writes several keys checks
+    /// all of them first: it must not stop half-way.
     #[inline]
     pub fn check_key(&self, key: &[u8]) -> Result<(), Error> {
         self.check_writable()?;
@@ -288,7 +294,7 @@ impl<'g> Txn<'g> {
         if has_head { key_value_headers::KEY_HEADER } else { 0 }
     }
 
-    /// Sets `decode_key` to a value that does not expire. Fails as [`Txn::check_key`] does.
+    /// Sets `key` to a value that does not expire. Fails as [`Txn::check_key`] does.
     #[inline]
     pub fn put(&mut self, key: &'g [u8], value: &'g [u8]) -> Result<(), Error> {
         let plain = self.space == Database::default()
@@ -303,7 +309,7 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// What may need a head, or be refused.
+    /// Sets a key that may need a header, or whose value may need one, or fails.
     #[cold]
     fn put_slow_path(&mut self, key: &'g [u8], value: &'g [u8]) -> Result<(), Error> {
         self.check_key(key)?;
@@ -313,7 +319,7 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// How `decode_key` is stored.
+    /// Returns the stored form of `key`, and puts the marker record of key headers if it has one.
     fn stored_to_put(&mut self, key: &'g [u8]) -> &'g [u8] {
         if self.header_len(key) > 0 {
             self.put_marker(MarkerRecords::KEY_HEADERS);
@@ -321,7 +327,7 @@ impl<'g> Txn<'g> {
         self.space.encode_key(key, self.arena)
     }
 
-    /// Puts a record of the layer, once.
+    /// Puts a marker record, unless it exists.
     #[cold]
     fn put_marker(&mut self, own: MarkerRecords) {
         if let Some(key) = self.own.add(own) {
@@ -329,7 +335,7 @@ impl<'g> Txn<'g> {
         }
     }
 
-    /// Sets `decode_key` to a value that expires at `deadline`, in milliseconds since 1970; 0 is never. Fails as
+    /// Sets `key` to a value that expires at `deadline`, in milliseconds since 1970; 0: never. Fails as
     /// [`Txn::check_key`] does.
     pub fn put_with_expiration(&mut self, key: &'g [u8], value: &[u8], deadline: u64) -> Result<(), Error> {
         if deadline == 0 {
@@ -352,7 +358,7 @@ impl<'g> Txn<'g> {
         bytes
     }
 
-    /// Sets `decode_key` to a value that cannot be read, in place of one that cannot be read either.
+    /// Sets `key` to a value that cannot be read, in place of one that cannot be read either.
     pub(super) fn put_corrupt(&mut self, key: &'g [u8]) -> Result<(), Error> {
         self.check_key(key)?;
         let key = self.stored_to_put(key);
@@ -360,7 +366,7 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// Removes `decode_key`. A key the engine cannot hold is not there.
+    /// Removes `key`. A key that the engine cannot hold does not exist.
     pub fn delete(&mut self, key: &'g [u8]) -> Result<(), Error> {
         self.check_writable()?;
         if self.check_key(key).is_ok() {
@@ -370,8 +376,8 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// Removes what is stored as `encode_key` if it has expired. Returns `None` if there is no value, or one that does not
-    /// expire.
+    /// Removes the stored key `stored` if its value has expired. Returns `None` if there is no value, or one that
+    /// does not expire.
     pub(super) fn delete_if_expired(&mut self, stored: &'g [u8]) -> Result<Option<Expires>, Error> {
         self.check_writable()?;
         let found =
@@ -394,23 +400,23 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// Copies a key or a value that no request holds, to be put.
+    /// Copies a key or a value that is not part of a request, so that it can be put.
     pub fn copy_to_arena(&self, bytes: &[u8]) -> &'g [u8] {
         self.arena.alloc_slice_copy(bytes)
     }
 
-    /// Whether nothing was read or written yet.
+    /// Returns `true` if the group has not read or written anything yet.
     pub(super) fn is_untouched(&self) -> bool {
         self.batch.is_empty() && self.transaction.is_none()
     }
 
-    /// Notes for those who watch keys that all keys are removed.
+    /// Marks watched keys as modified before all keys are removed.
     pub(super) fn touch_watched(&mut self) -> Result<(), Error> {
         if self.watched { self.touch_all() } else { Ok(()) }
     }
 
-    /// What clients watch is changed, where it is there. Where there are slots they cannot be looked at together: all of
-    /// it counts.
+    /// Marks those watched keys as modified that exist. With hash slots the keys cannot be read in one transaction:
+    /// all watched keys are marked.
     #[cold]
     fn touch_all(&mut self) -> Result<(), Error> {
         for stored in self.store.watches().keys() {
@@ -432,7 +438,7 @@ impl<'g> Txn<'g> {
         }
     }
 
-    /// Watches `decode_key`, for what is written after this, unless `watched` has it.
+    /// Watches `key` for later commits. Returns `None` if `watched` has it already.
     pub fn watch(&mut self, key: &[u8], watched: &HashSet<Watch>) -> Result<Option<Watch>, Error> {
         let (arena, watches) = (Bump::new(), self.store.watches());
         let stored = self.space.encode_key(key, &arena);
@@ -442,20 +448,21 @@ impl<'g> Txn<'g> {
         self.watched = true;
         let shared = self.shared;
         let found = self.read_stored(stored, |moment, value| {
-            // Of no use elsewhere, and values may be long.
+            // Without other processes that write, the digest is not needed, and values may be long.
             let digest = if shared { watches.digest(value) } else { 0 };
             (digest, moment.entry(value).map_or(0, |entry| entry.deadline))
         });
         let (digest, deadline) = match found {
-            // Writes of it are seen all the same.
+            // Writes of an unreadable value are detected by the version of the key.
             Err(error) if error.index_of_value().is_some() && !shared => (0, 0),
             found => found?,
         };
         Ok(Some(watches.add(stored, deadline, digest)))
     }
 
-    /// Whether none of these was written since, nor has expired. Where others write to the same data, a value that was
-    /// changed and changed back counts as unchanged: only its versions here are known.
+    /// Returns `true` if none of the watched keys was written, or has expired, since it was watched. If other
+    /// processes write to the same data, a value that was changed and changed back counts as unchanged: versions
+    /// are known only for this process.
     pub fn are_unchanged(&mut self, watched: &HashSet<Watch>) -> Result<bool, Error> {
         let watches = self.store.watches();
         for watch in watched {
@@ -482,7 +489,7 @@ impl<'g> Txn<'g> {
         self.push_untracked(op);
     }
 
-    /// The same for what no client has changed.
+    /// Appends `op` to the write batch and the write set without marking watched keys as modified.
     #[inline]
     fn push_untracked(&mut self, op: engine::WriteOp<'g>) {
         self.batch.push(op);

@@ -1,4 +1,4 @@
-//! Looking at many keys within a transaction: those of the engine under the group's own writes.
+//! Reads of many keys within a transaction: the keys of the engine under the group's write set.
 
 use super::{
     Error, Txn,
@@ -82,7 +82,7 @@ impl Keyspace for Txn<'_> {
         self.store().info().ordered
     }
 
-    /// What the group has written itself comes with the first step.
+    /// Visits the pairs of the write set in the first step.
     fn walk(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error> {
         let (store, space) = (self.store(), self.space());
         let (own, moment) = self.own_writes();

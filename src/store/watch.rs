@@ -1,7 +1,7 @@
-//! WATCH: whether keys have changed since.
+//! Versions of watched keys (WATCH).
 //!
-//! A key that is watched has a version, which a write of it makes larger. To watch, to write and to compare all
-//! happen in commits, one after the other. Nobody else pays: without a watched key, a write looks at one flag.
+//! A watched key has a version, which each write of the key increments. Watching, writing and comparing all happen
+//! in commits, one after the other. Without a watched key a write checks one flag.
 
 use hashbrown::HashMap;
 use std::{
@@ -16,32 +16,33 @@ use std::{
 #[derive(Default)]
 struct WatchedKey {
     version: u64,
-    /// How often it is watched.
+    /// Number of clients that watch the key.
     watchers: usize,
 }
 
-/// The keys that are watched, as they are stored.
+/// Watched keys, in their stored form.
 #[derive(Default)]
 pub(super) struct WatchTable {
     any: AtomicBool,
     keys: Mutex<HashMap<Box<[u8]>, WatchedKey>>,
-    /// With a secret of its own, so that nobody can choose values of one digest.
+    /// Hash function with a random secret, so that no client can choose values of equal digests.
     digests: RandomState,
 }
 
-/// A key that a client watches, and what it was then. A client watches a key once, so the key alone is compared.
+/// Key that a client watches, with its state at that time. A client watches a key once, so comparisons use the key
+/// only.
 #[derive(Debug)]
 pub struct Watch {
     pub(super) stored: Box<[u8]>,
     pub(super) version: u64,
-    /// When it was to expire; 0 is never.
+    /// Expiration time when the key was watched, in milliseconds since 1970; 0: never.
     pub(super) deadline: u64,
-    /// Of what was stored.
+    /// Digest of the stored value when the key was watched; 0 if no other process can write to the data.
     pub(super) digest: u64,
 }
 
 impl Watch {
-    /// The key as it is stored.
+    /// Returns the stored form of the key.
     pub fn key(&self) -> &[u8] {
         &self.stored
     }
@@ -68,13 +69,13 @@ impl PartialEq for Watch {
 impl Eq for Watch {}
 
 impl WatchTable {
-    /// Whether there are any.
+    /// Returns `true` if any key is watched.
     #[inline]
     pub(super) fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// A number for what is stored, to see later whether it is the same.
+    /// Returns a digest of a stored value, to detect changes.
     pub(super) fn digest(&self, value: Option<&[u8]>) -> u64 {
         self.digests.hash_one(value)
     }
@@ -98,7 +99,7 @@ impl WatchTable {
         self.any.store(!keys.is_empty(), Ordering::Relaxed);
     }
 
-    /// Notes that a key is written, and tells whether it is watched.
+    /// Increments the version of a key that is written. Returns `true` if the key is watched.
     pub(super) fn bump_version(&self, stored: &[u8]) -> bool {
         let mut keys = self.lock();
         let Some(watched) = keys.get_mut(stored) else { return false };
@@ -106,7 +107,7 @@ impl WatchTable {
         true
     }
 
-    /// Takes back that keys were written, in the commit that noted it.
+    /// Decrements the versions of keys whose writes were not committed.
     pub(super) fn revert_version(&self, touched: &[&[u8]]) {
         let mut keys = self.lock();
         for stored in touched {
@@ -120,13 +121,13 @@ impl WatchTable {
         self.lock().get(&watch.stored).is_some_and(|watched| watched.version == watch.version)
     }
 
-    /// The keys that are watched.
+    /// Returns the stored forms of the watched keys.
     pub(super) fn keys(&self) -> Vec<Box<[u8]>> {
         self.lock().keys().cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, WatchedKey>> {
-        // Nothing can panic half-way while it is held.
+        // No code that can panic runs under this lock, so poisoning is ignored.
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

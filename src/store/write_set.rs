@@ -1,11 +1,11 @@
-//! What a group has written itself, which its reads see first.
+//! Uncommitted writes of a commit group, which its reads see before the engine.
 
 use super::{Entry, Error, ExpirationClock};
 use crate::engine::{self, Batch, WriteOp, key_value_headers};
 use hashbrown::HashMap;
 
-/// The group's own writes by stored key. Made only when a command of the group reads, since a group of
-/// plain SETs needs none.
+/// Uncommitted writes of a commit group by stored key. Built only when a command of the group reads, since a group
+/// of plain SETs needs none.
 #[derive(Default)]
 pub(super) struct WriteSet<'g> {
     pub(super) cleared: bool,
@@ -19,7 +19,8 @@ impl<'g> WriteSet<'g> {
         overlay
     }
 
-    /// Returns what the group has written to a stored key, if it has written to it.
+    /// Returns the value that the group has written to a stored key (`None` inside: removed), or `None` if the
+    /// group has not written to it.
     pub(super) fn get(&self, stored: &[u8]) -> Option<engine::Result<Option<&'g [u8]>>> {
         let value = *self.values.get(stored)?;
         Some(match value {

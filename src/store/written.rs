@@ -1,16 +1,17 @@
-//! What a commit is to write.
+//! Data that a transaction passes to the commit.
 
 use super::own::MarkerRecords;
 use crate::engine::{Batch, Transaction};
 
-/// What a transaction leaves.
+/// Write batch of a transaction, and the state to update once it is committed.
 pub(super) struct CommitPayload<'g> {
     pub(super) batch: Batch<'g>,
     pub(super) deadlines: Vec<(u64, &'g [u8])>,
-    /// The layer's own records, where they have changed.
+    /// Marker records that exist after the commit; `None` if unchanged.
     pub(super) own: Option<MarkerRecords>,
-    /// Stored keys of which it was noted for their watchers that they are written.
+    /// Stored keys that were marked as modified for clients that watch them.
     pub(super) touched: Vec<&'g [u8]>,
-    /// What the batch is to be committed with, where others write too and something was read.
+    /// Transaction to commit the batch with, if other processes may write to the same data and the group has read
+    /// something.
     pub(super) transaction: Option<Box<dyn Transaction + 'g>>,
 }

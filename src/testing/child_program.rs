@@ -1,25 +1,27 @@
-//! What is tried with the program itself: in a test of yours its path is `env!("CARGO_BIN_EXE_name")`.
+//! Tests that start a kvbench program as a child process. In a test of your own its path is
+//! `env!("CARGO_BIN_EXE_name")`.
 
 use std::{
     path::Path,
     process::{Command, Output},
 };
 
-/// `kill -9` of the server under load, on data of `store`: nothing may be missing that its
-/// [`Info::loss`](crate::engine::Info::loss) keeps, under each policy.
+/// Crash-tests a server of `store` with kills under load, under each fsync policy. No write may be lost beyond
+/// [`Info::loss`](crate::engine::Info::loss).
 ///
 /// # Panics
 ///
-/// When something is. The message tells where the files are, and how to play it again.
+/// If a write is lost. The message names the directory of the files, and the command that repeats the round.
 pub fn kill(program: &Path, store: &str, rounds: u32) {
     torture(program, store, "kill", rounds);
 }
 
-/// The same with the power of the disk cut. Linux, with /dev/fuse, and root or `fusermount3`.
+/// Crash-tests a server of `store` with power cuts under load, as [`kill`] does with kills. Needs Linux with
+/// /dev/fuse, and root or `fusermount3`.
 ///
 /// # Panics
 ///
-/// As [`kill`].
+/// See [`kill`].
 pub fn power(program: &Path, store: &str, rounds: u32) {
     torture(program, store, "power", rounds);
 }
@@ -32,12 +34,12 @@ fn torture(program: &Path, store: &str, mode: &str, rounds: u32) {
     succeed(Command::new(program).current_dir(dir.path()).args(args));
 }
 
-/// A short benchmark of `store`, in process and through the server: every value that is read is compared as a
-/// whole, and so are the numbers of keys.
+/// Runs a short benchmark of `store`, in process and through the server, which compares every value read as a
+/// whole, and the numbers of keys.
 ///
 /// # Panics
 ///
-/// When a value is wrong or missing, or anything fails.
+/// If a value is wrong or missing, or the benchmark fails.
 pub fn bench(program: &Path, store: &str) {
     let dir = tempfile::tempdir().unwrap();
     for more in [&[][..], &["--wire"]] {

@@ -1,4 +1,4 @@
-//! Readers beside the writer.
+//! Tests of readers that run concurrently with the writer.
 
 use super::engine_case::{EngineCase, Open, for_each};
 use crate::engine::{Batch, Fsync, KeyRange, Kind, Result};
@@ -10,10 +10,10 @@ use std::{
     time::Duration,
 };
 
-/// Keys that every batch writes, all with one value.
+/// Number of keys that every batch writes, all with the same value.
 const KEYS: usize = 50;
 
-/// Reads all keys until told to stop, and checks that it never sees two batches at once.
+/// Reads all keys until `done` is set, and checks that no read returns values of two batches.
 fn read_all(open: &Open, keys: &[&[u8]], done: &AtomicBool, seen: &AtomicUsize) {
     while !done.load(Ordering::Relaxed) {
         let values: BTreeSet<_> = open.read(keys).into_iter().collect();
@@ -22,7 +22,7 @@ fn read_all(open: &Open, keys: &[&[u8]], done: &AtomicBool, seen: &AtomicUsize) 
     }
 }
 
-/// The same by scans.
+/// Scans all keys until `done` is set, and checks that no scan returns values of two batches.
 fn scan_all(open: &Open, done: &AtomicBool, seen: &AtomicUsize) {
     while !done.load(Ordering::Relaxed) {
         let mut values = BTreeSet::new();
@@ -44,11 +44,11 @@ fn batches(cell: EngineCase) -> u32 {
     if cell.fsync == Fsync::Always { 40 } else { 400 }
 }
 
-/// No reader sees half a batch.
+/// Tests that no reader sees half a batch.
 pub fn no_reader_sees_half_a_batch(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();
-        // There scans are no snapshots, and removing all keys is many writes.
+        // With hash slots, scans are no snapshots, and removing all keys takes many writes.
         let has_slots = kind.info.family.is_sharded();
         let names: Vec<Vec<u8>> = (0..KEYS).map(|i| format!("key {i}").into_bytes()).collect();
         let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
@@ -69,28 +69,28 @@ pub fn no_reader_sees_half_a_batch(kind: &'static Kind) {
             let reader = scope.spawn(|| read_all(&open, &keys, &done, &reads));
             let scanner = (!has_slots).then(|| scope.spawn(|| scan_all(&open, &done, &scans)));
             (1..batches(cell)).for_each(write);
-            // Both have looked, however slow the machine is.
+            // Continues until both threads have read, however slow the machine is.
             let has_failed =
                 || reader.is_finished() || scanner.as_ref().is_some_and(|scanner| scanner.is_finished());
             let waits = |looks: &AtomicUsize| looks.load(Ordering::Relaxed) == 0;
             while !has_failed() && (waits(&reads) || scanner.is_some() && waits(&scans)) {
                 write(batches(cell));
-                // LMDB uses no page again while a snapshot may need it: writes without a pause fill
-                // its map when a reader is kept off the processor in the midst of a read.
+                // LMDB does not reuse a page while a snapshot may need it: writes without a pause fill its map if
+                // a reader is descheduled during a read.
                 thread::sleep(Duration::from_millis(1));
             }
             done.store(true, Ordering::Relaxed);
-            // Left to the scope's end they could outlive the engine: see `Engine`.
+            // Without the joins, the threads could outlive the engine: see `Engine`.
             reader.join().unwrap();
             scanner.map_or(Ok(()), |scanner| scanner.join()).unwrap();
         });
     });
 }
 
-/// Keys of a batch that is too large to be carried out while readers wait.
+/// Number of keys of a batch that is too large to be applied in one critical section.
 const MANY: usize = 20_000;
 
-/// Reads some keys of the batch, one key after the other in one read, and scans, until told to stop.
+/// Reads some keys of the batch, all keys, and scans, until `done` is set.
 fn look_at_all(open: &Open, names: &[Vec<u8>], done: &AtomicBool, looks: &AtomicUsize) {
     let some: Vec<&[u8]> = names.iter().step_by(997).map(Vec::as_slice).collect();
     let all: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
@@ -113,7 +113,7 @@ fn look_at_all(open: &Open, names: &[Vec<u8>], done: &AtomicBool, looks: &Atomic
     }
 }
 
-/// No reader sees half a large batch.
+/// Tests that no reader sees half a large batch.
 pub fn no_reader_sees_half_a_large_batch(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();
@@ -145,7 +145,7 @@ pub fn no_reader_sees_half_a_large_batch(kind: &'static Kind) {
             while number < 8 || looks.load(Ordering::Relaxed) < 2 {
                 number += 1;
                 write(number);
-                // As above.
+                // The pause lets LMDB reuse pages, as in the test of small batches.
                 thread::sleep(Duration::from_millis(1));
             }
             done.store(true, Ordering::Relaxed);
@@ -154,7 +154,7 @@ pub fn no_reader_sees_half_a_large_batch(kind: &'static Kind) {
     });
 }
 
-/// A write is visible when it returns: to its thread, and to every other.
+/// Tests that a write is visible when it returns, to its thread and to all others.
 pub fn a_write_is_visible_when_it_returns(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();
@@ -169,7 +169,7 @@ pub fn a_write_is_visible_when_it_returns(kind: &'static Kind) {
     });
 }
 
-/// Syncs run beside writes.
+/// Tests that a sync may run concurrently with writes.
 pub fn syncs_run_beside_writes(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();

@@ -1,10 +1,10 @@
-//! Reads and writes, one idea a test.
+//! Tests of reads and writes, each of one property.
 
 use super::engine_case::{for_each, for_each_on_disk, pairs};
 use crate::engine::{Fsync, Kind};
 use std::ops::ControlFlow;
 
-/// A key is absent then put then overwritten then deleted.
+/// Tests that a key is absent, and then put, overwritten and deleted.
 pub fn a_key_is_absent_then_put_then_overwritten_then_deleted(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();
@@ -18,13 +18,13 @@ pub fn a_key_is_absent_then_put_then_overwritten_then_deleted(kind: &'static Kin
         open.write(|batch| batch.delete(b"key"));
         assert_eq!(open.get(b"key"), None);
         assert_eq!(open.count(), 0);
-        // Of a key that is not there.
+        // Deletes an absent key.
         open.write(|batch| batch.delete(b"key"));
         assert_eq!(open.count(), 0);
     });
 }
 
-/// An empty value is not an absent one.
+/// Tests that an empty value differs from an absent one.
 pub fn an_empty_value_is_not_an_absent_one(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();
@@ -35,7 +35,7 @@ pub fn an_empty_value_is_not_an_absent_one(kind: &'static Kind) {
     });
 }
 
-/// Keys and values are bytes.
+/// Tests that keys and values may hold any bytes.
 pub fn keys_and_values_are_bytes(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();
@@ -54,7 +54,7 @@ pub fn keys_and_values_are_bytes(kind: &'static Kind) {
     });
 }
 
-/// A batch is applied in order.
+/// Tests that the operations of a batch are applied in order.
 pub fn a_batch_is_applied_in_order(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();
@@ -74,11 +74,11 @@ pub fn a_batch_is_applied_in_order(kind: &'static Kind) {
     });
 }
 
-/// Clear is one write of a batch.
+/// Tests that a clear is an operation of a batch like any other.
 pub fn clear_is_one_write_of_a_batch(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();
-        // Of nothing, alone.
+        // Clears an empty store, as the only operation.
         open.write(|batch| batch.clear());
         assert_eq!(open.count(), 0);
         let highest = [0xff; 400];
@@ -107,7 +107,7 @@ pub fn clear_is_one_write_of_a_batch(kind: &'static Kind) {
     });
 }
 
-/// An empty batch changes nothing.
+/// Tests that an empty batch changes nothing.
 pub fn an_empty_batch_changes_nothing(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();
@@ -117,7 +117,7 @@ pub fn an_empty_batch_changes_nothing(kind: &'static Kind) {
     });
 }
 
-/// A read answers every key in order.
+/// Tests that a read visits every requested key in order.
 pub fn a_read_answers_every_key_in_order(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();
@@ -132,7 +132,7 @@ pub fn a_read_answers_every_key_in_order(kind: &'static Kind) {
     });
 }
 
-/// A read stops when told.
+/// Tests that a read stops when the visitor breaks.
 pub fn a_read_stops_when_told(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();
@@ -150,7 +150,7 @@ pub fn a_read_stops_when_told(kind: &'static Kind) {
     });
 }
 
-/// Values of all sizes are kept.
+/// Tests that values of all sizes are stored.
 pub fn values_of_all_sizes_are_kept(kind: &'static Kind) {
     for_each(kind, |cell| {
         let mut open = cell.open();
@@ -179,7 +179,7 @@ pub fn values_of_all_sizes_are_kept(kind: &'static Kind) {
     });
 }
 
-/// A batch of 10 000 writes is one commit.
+/// Tests that a batch of 10,000 writes is one commit.
 pub fn a_batch_of_10_000_writes_is_one_commit(kind: &'static Kind) {
     for_each(kind, |cell| {
         let mut open = cell.open();
@@ -195,7 +195,7 @@ pub fn a_batch_of_10_000_writes_is_one_commit(kind: &'static Kind) {
     });
 }
 
-/// Everything is there after a close and reopen.
+/// Tests that all pairs exist after a close and a reopen.
 pub fn everything_is_there_after_a_close_and_reopen(kind: &'static Kind) {
     for_each_on_disk(kind, |cell| {
         let mut open = cell.open();
@@ -210,13 +210,13 @@ pub fn everything_is_there_after_a_close_and_reopen(kind: &'static Kind) {
         open.put(b"new", b"1");
         open.reopen(true);
         assert_eq!(open.all(), pairs(&[(b"new", b"1")]));
-        // Nothing was written since.
+        // Reopens without a write in between.
         open.reopen(true);
         assert_eq!(open.all(), pairs(&[(b"new", b"1")]));
     });
 }
 
-/// Under always everything is there after a drop without close.
+/// Tests that under `always` all pairs exist after a drop without a close.
 pub fn under_always_everything_is_there_after_a_drop_without_close(kind: &'static Kind) {
     for_each_on_disk(kind, |cell| {
         if cell.fsync != Fsync::Always {

@@ -1,10 +1,10 @@
-//! What is in the files while the engine has them open: the state that a kill leaves behind. A copy
-//! of the files, opened, stands for the restart. (Power cuts need a file system that can be cut off.)
+//! Tests of the files of an open engine, which are what a kill leaves. A copy of the files, opened, stands for the
+//! restart. (Power cuts need a file system that can drop unsynced data.)
 
 use super::engine_case::{Open, for_each_on_disk, pairs};
 use crate::engine::{Batch, Kind};
 
-/// A value that ends up in a file of its own where the engine does that, and one that does not.
+/// Returns a small value, and one that is large enough for a file of its own in engines that do that.
 fn values(number: u8) -> [Vec<u8>; 2] {
     [vec![number; 100], vec![number; 200 << 10]]
 }
@@ -19,7 +19,7 @@ fn write(open: &Open, number: u8) {
     });
 }
 
-/// The number of the last `write`, of which all must be there.
+/// Returns the number of the last `write`, after a check that the write is complete.
 fn read(open: &Open) -> u8 {
     let number = open.get(b"small").unwrap()[0];
     let [small, large] = values(number);
@@ -28,7 +28,7 @@ fn read(open: &Open) -> u8 {
     number
 }
 
-/// What info says survives a kill survives it.
+/// Tests that a kill loses nothing if `Info` says so.
 pub fn what_info_says_survives_a_kill_survives_it(kind: &'static Kind) {
     for_each_on_disk(kind, |cell| {
         if !cell.survives_a_kill() {
@@ -42,7 +42,7 @@ pub fn what_info_says_survives_a_kill_survives_it(kind: &'static Kind) {
     });
 }
 
-/// What was synced survives a kill.
+/// Tests that a kill loses nothing that was synced.
 pub fn what_was_synced_survives_a_kill(kind: &'static Kind) {
     for_each_on_disk(kind, |cell| {
         let open = cell.open();
@@ -50,14 +50,14 @@ pub fn what_was_synced_survives_a_kill(kind: &'static Kind) {
             write(&open, number);
             open.engine().sync().unwrap();
             assert_eq!(read(&open.after_a_kill()), number);
-            // This one may be there, but all of it then.
+            // This write may be lost, but only as a whole.
             write(&open, number + 1);
             assert!(read(&open.after_a_kill()) >= number);
         }
     });
 }
 
-/// A synced write brings the unsynced ones before it.
+/// Tests that a synced write makes earlier unsynced writes durable.
 pub fn a_synced_write_brings_the_unsynced_ones_before_it(kind: &'static Kind) {
     for_each_on_disk(kind, |cell| {
         let open = cell.open();
@@ -72,7 +72,7 @@ pub fn a_synced_write_brings_the_unsynced_ones_before_it(kind: &'static Kind) {
     });
 }
 
-/// A cleared store stays clear after a kill.
+/// Tests that a synced clear is still in effect after a kill.
 pub fn a_cleared_store_stays_clear_after_a_kill(kind: &'static Kind) {
     for_each_on_disk(kind, |cell| {
         let open = cell.open();

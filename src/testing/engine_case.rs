@@ -1,4 +1,4 @@
-//! The engines and settings under test, and an open engine with its files.
+//! Engines and settings under test, and an open engine with its files.
 
 use crate::engine::{
     Batch, ClusterAccess, Engine, Family, Fsync, KeyRange, Kind, Location, LossClass, OpenOptions, Result,
@@ -12,14 +12,14 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// An engine under a policy.
+/// An engine with its settings for one test.
 #[derive(Clone, Copy)]
 pub struct EngineCase {
-    /// The engine.
+    /// Engine under test.
     pub kind: &'static Kind,
-    /// Its policy.
+    /// Fsync policy.
     pub fsync: Fsync,
-    /// Whether it has no files.
+    /// `true` if the engine has no files.
     pub memory: bool,
 }
 
@@ -30,21 +30,21 @@ impl fmt::Display for EngineCase {
     }
 }
 
-/// Runs `test` over an engine in files, under every policy.
+/// Runs `test` with an engine in files, under every fsync policy.
 pub fn for_each_on_disk(kind: &'static Kind, mut test: impl FnMut(EngineCase)) {
     for fsync in Fsync::ALL {
         if !kind.info.family.has_policies() && fsync != Fsync::Always {
-            // It has one policy.
+            // The engine has only one policy.
             continue;
         }
         let cell = EngineCase { kind, fsync, memory: false };
-        // Captured, and shown when the test fails: tells where it was.
+        // The test harness shows this line if the test fails.
         println!("{cell}");
         test(cell);
     }
 }
 
-/// Runs `test` over an engine in files, and in memory where it can.
+/// Runs `test` with an engine in files, and in memory if the engine supports that.
 pub fn for_each(kind: &'static Kind, mut test: impl FnMut(EngineCase)) {
     for_each_on_disk(kind, &mut test);
     if kind.info.in_memory {
@@ -54,12 +54,12 @@ pub fn for_each(kind: &'static Kind, mut test: impl FnMut(EngineCase)) {
     }
 }
 
-/// A directory for the data of one test.
+/// Creates a temporary directory for the data of one test.
 pub fn scratch() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Options that suit every test but those about a limit.
+/// Returns options for every test except those of limits.
 pub fn options(path: impl Into<PathBuf>, fsync: Fsync) -> OpenOptions {
     OpenOptions {
         cache_size: 16 << 20,
@@ -69,12 +69,13 @@ pub fn options(path: impl Into<PathBuf>, fsync: Fsync) -> OpenOptions {
     }
 }
 
-/// The cluster that the tests are to use: the environment has its nodes, `host:port,...`, in `KVBENCH_PD`, or, where there
-/// are slots, in `KVBENCH_NODES`. There all keys are in one slot, so that a batch may be about any.
+/// Returns the cluster that the tests use. The environment variable `KVBENCH_PD` (with hash slots:
+/// `KVBENCH_NODES`) names its nodes as `host:port,...`. With hash slots, all keys get the same slot, so that a
+/// batch may have any keys.
 ///
 /// # Panics
 ///
-/// When it has none.
+/// If the environment variable is not set.
 pub fn cluster(family: Family, prefix: &[u8]) -> Location {
     let (variable, prefix) = match family.is_sharded() {
         true => ("KVBENCH_NODES", [b"{", prefix, b"}/"].concat()),
@@ -88,18 +89,18 @@ pub fn cluster(family: Family, prefix: &[u8]) -> Location {
     }
 }
 
-/// An engine that is open on data of its own.
+/// An open engine with data of its own.
 pub struct Open {
-    /// What it is.
+    /// Engine and settings.
     pub cell: EngineCase,
-    /// What it was opened with.
+    /// Options with which the engine was opened.
     pub options: OpenOptions,
     engine: Option<Box<dyn Engine>>,
     _scratch: TempDir,
 }
 
 impl EngineCase {
-    /// A new engine, with files that go with it.
+    /// Opens a new engine, in a new temporary directory if it has files.
     pub fn open(self) -> Open {
         let scratch = scratch();
         let mut options = options(scratch.path().join("data"), self.fsync);
@@ -111,12 +112,12 @@ impl EngineCase {
         self.open_with(options, scratch)
     }
 
-    /// Whether the engine says that a kill loses nothing.
+    /// Returns `true` if a kill loses nothing according to the engine's `Info`.
     pub fn survives_a_kill(self) -> bool {
         self.kind.info.loss(self.fsync).kill.extent == LossClass::Nothing
     }
 
-    /// The same with options, whose path is in `scratch`.
+    /// Opens a new engine with these options, whose path is in `scratch`.
     pub fn open_with(self, options: OpenOptions, scratch: TempDir) -> Open {
         let engine = Some(self.kind.open(&options).unwrap());
         Open { cell: self, options, engine, _scratch: scratch }
@@ -124,34 +125,34 @@ impl EngineCase {
 }
 
 impl Open {
-    /// The engine.
+    /// Returns the engine.
     pub fn engine(&self) -> &dyn Engine {
         self.engine.as_deref().unwrap()
     }
 
-    /// Where its data are.
+    /// Returns the path of the data.
     pub fn path(&self) -> PathBuf {
         let path = self.options.location.path();
         path.unwrap_or_else(|| panic!("{} has no path", self.cell)).to_owned()
     }
 
-    /// Drops the engine, after a `close()` if so asked, and opens it again.
+    /// Drops the engine, after a `close()` if `close` is `true`, and opens it again.
     pub fn reopen(&mut self, close: bool) {
         self.shut(close);
         self.open_again();
     }
 
-    /// Opens the engine that was shut or taken.
+    /// Opens the engine again after [`Open::shut`] or [`Open::take`].
     pub fn open_again(&mut self) {
         self.engine = Some(self.cell.kind.open(&self.options).unwrap());
     }
 
-    /// The engine itself, for a call that ends it.
+    /// Takes the engine out, for a call that consumes it.
     pub fn take(&mut self) -> Box<dyn Engine> {
         self.engine.take().unwrap()
     }
 
-    /// Drops the engine, after a `close()` if so asked.
+    /// Drops the engine, after a `close()` if `close` is `true`.
     pub fn shut(&mut self, close: bool) {
         let engine = self.take();
         if close {
@@ -159,11 +160,11 @@ impl Open {
         }
     }
 
-    /// The engine on a copy of the files as they are now: what a kill would leave behind.
+    /// Opens the engine on a copy of the current files, which is what a kill would leave.
     pub fn after_a_kill(&self) -> Open {
         let scratch = scratch();
         if self.options.location.path().is_none() {
-            // Nothing is here that a kill could end.
+            // The data are on other machines, where a kill of this process has no effect.
             return self.cell.open_with(self.options.clone(), scratch);
         }
         let path = scratch.path().join("data");
@@ -171,14 +172,14 @@ impl Open {
         self.cell.open_with(options(path, self.cell.fsync), scratch)
     }
 
-    /// Writes as the store does under the cell's policy.
+    /// Writes a batch as the store does under the fsync policy of the case.
     pub fn try_write<'a>(&self, fill: impl FnOnce(&mut Batch<'a>)) -> Result<()> {
         let mut batch = Batch::default();
         fill(&mut batch);
         self.engine().write(&batch, self.cell.fsync == Fsync::Always)
     }
 
-    /// Writes, or fails the test.
+    /// Writes a batch, and panics if that fails.
     pub fn write<'a>(&self, fill: impl FnOnce(&mut Batch<'a>)) {
         self.try_write(fill).unwrap();
     }
@@ -208,7 +209,7 @@ impl Open {
         self.read(&[key]).pop().unwrap()
     }
 
-    /// Up to `limit` pairs of `range`, sorted if the engine is not.
+    /// Returns up to `limit` pairs of `range`, sorted here if the engine is unordered.
     pub fn scan(&self, range: KeyRange<'_>, limit: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut pairs = Vec::new();
         let mut visit = |key: &[u8], value: &[u8]| {
@@ -223,19 +224,19 @@ impl Open {
         pairs
     }
 
-    /// Every pair, sorted.
+    /// Returns all pairs, sorted.
     pub fn all(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.scan(KeyRange::ALL, usize::MAX)
     }
 
-    /// What the engine says of the number of keys.
+    /// Returns the number of keys that the engine reports.
     pub fn count(&self) -> u64 {
         self.engine().count().unwrap()
     }
 }
 
-/// Copies files that background threads of the engine may be changing: until nothing changed on the
-/// way, as a kill sees all of them at one moment.
+/// Copies files that background threads of the engine may change. Repeats the copy until no file changed during
+/// it, since a kill leaves all files as they are at one time.
 fn copy(from: &Path, to: &Path) {
     loop {
         let unchanged = || {
@@ -246,7 +247,7 @@ fn copy(from: &Path, to: &Path) {
         match unchanged() {
             Ok(true) => return,
             Ok(false) => {}
-            // Gone since it was listed.
+            // The file was removed after it was listed.
             Err(error) => assert_eq!(error.kind(), io::ErrorKind::NotFound, "{error}"),
         }
         let _ = if to.is_dir() { fs::remove_dir_all(to) } else { fs::remove_file(to) };
@@ -265,7 +266,7 @@ fn try_copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Every file with its length and the time it was last changed.
+/// Returns all files with their length and time of modification.
 fn list(path: &Path) -> io::Result<BTreeSet<(PathBuf, u64, SystemTime)>> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_dir() {
@@ -278,7 +279,7 @@ fn list(path: &Path) -> io::Result<BTreeSet<(PathBuf, u64, SystemTime)>> {
     Ok(found)
 }
 
-/// `pairs` as `Open::all` returns them.
+/// Returns `pairs` in the form that `Open::all` returns.
 pub fn pairs(pairs: &[(&[u8], &[u8])]) -> Vec<(Vec<u8>, Vec<u8>)> {
     pairs.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
 }

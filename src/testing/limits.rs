@@ -1,23 +1,23 @@
-//! Lengths of keys, sizes of files.
+//! Tests of limits on keys, and of the size of files.
 
 use super::engine_case::{Open, for_each, pairs};
 use crate::engine::{Error, Kind};
 
-/// Longest key that is worth putting into a test.
+/// Maximum length in bytes of a key in these tests, even if the engine allows longer keys.
 const LONG: usize = 60_000;
 
-/// `len` bytes that differ from those of another `salt`.
+/// Returns a key of `len` bytes that differs from those of another `salt`.
 fn key(len: usize, salt: u8) -> Vec<u8> {
     (0..len).map(|at| if at == 0 { salt } else { at as u8 }).collect()
 }
 
-/// Keys of the shortest and the longest length are kept.
+/// Tests that keys of the minimum and the maximum length are stored.
 pub fn keys_of_the_shortest_and_the_longest_length_are_kept(kind: &'static Kind) {
     for_each(kind, |cell| {
         let mut open = cell.open();
         let (min, max) = open.engine().key_limits();
         let mut expected = vec![(key(min, 0), b"shortest".to_vec())];
-        // Enough of them to make a tree of several levels.
+        // Enough keys for a tree of several levels.
         expected.extend((1..=40).map(|salt| (key(max.min(LONG), salt), vec![salt; 50])));
         open.write(|batch| expected.iter().for_each(|(key, value)| batch.put(key, value)));
         let check = |open: &Open| {
@@ -37,13 +37,13 @@ pub fn keys_of_the_shortest_and_the_longest_length_are_kept(kind: &'static Kind)
     });
 }
 
-/// A key outside the limits is absent and fails the whole batch.
+/// Tests that a key outside the limits is absent when read, and that a batch with one fails as a whole.
 pub fn a_key_outside_the_limits_is_absent_and_fails_the_whole_batch(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();
         open.put(b"old", b"1");
         let (min, max) = open.engine().key_limits();
-        // The pages of a long one are never touched, so it costs no memory.
+        // The pages of a long key are never touched, so the key costs no memory.
         let outside = [min.checked_sub(1), max.checked_add(1)].into_iter().flatten();
         for key in outside.map(|len| vec![0; len]) {
             assert_eq!(open.read(&[b"old", &key, b"old"])[1], None);
@@ -57,7 +57,7 @@ pub fn a_key_outside_the_limits_is_absent_and_fails_the_whole_batch(kind: &'stat
                 batch.delete(b"old");
                 batch.delete(&key);
             });
-            // One that a later write of the batch makes useless is still wrong.
+            // A key is also invalid if a later operation of the batch makes the write ineffective.
             let cleared = open.try_write(|batch| {
                 batch.put(&key, b"1");
                 batch.clear();
@@ -76,7 +76,7 @@ pub fn a_key_outside_the_limits_is_absent_and_fails_the_whole_batch(kind: &'stat
     });
 }
 
-/// Data take room on disk and none in memory.
+/// Tests that data use disk space if the engine has files, and none in memory.
 pub fn data_take_room_on_disk_and_none_in_memory(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();

@@ -1,5 +1,5 @@
-//! What every engine must do, as tests for its author: ours run over the engines of this build, yours over
-//! your own.
+//! Tests of what every engine must do. kvbench runs them with the engines of this build; authors of other engines
+//! can run them with their own.
 //!
 //! ```
 //! # use kvbench::engine::{KINDS, Kind};
@@ -10,8 +10,8 @@
 //! # }
 //! ```
 //!
-//! [`contract()`] runs the same in one call. [`child_program`] has what is tried with a program that calls
-//! [`kvbench::main`](crate::main): kills, power cuts, a benchmark that reads back every value.
+//! [`contract()`] runs all of these tests in one call. [`child_program`] has tests of a program that calls
+//! [`kvbench::main`](crate::main): kills, power cuts, and a benchmark that verifies every value.
 
 #![allow(
     clippy::unwrap_used,
@@ -35,12 +35,12 @@ pub mod writers;
 
 use crate::engine::Kind;
 
-/// Runs every test of [`engine_tests!`](crate::engine_tests) over one engine.
+/// Runs every test of [`engine_tests!`](crate::engine_tests) with one engine.
 ///
 /// # Panics
 ///
-/// At the first thing that the engine does not do. Standard output names the test, the policy, and what else it
-/// takes to see it again.
+/// At the first failed test. Standard output names the test, the fsync policy, and what else is needed to repeat
+/// the failure.
 pub fn contract(kind: &'static Kind) {
     for (name, test) in TESTS {
         println!("{name}");
@@ -48,12 +48,12 @@ pub fn contract(kind: &'static Kind) {
     }
 }
 
-/// A test and its name.
+/// Name and function of a test.
 type Test = (&'static str, fn(&'static Kind));
 
 const TESTS: &[Test] = crate::__engine_tests!(__engine_test_table());
 
-/// Makes a `#[test]` of each thing that an engine must do, over the engines of a `&'static [Kind]`.
+/// Defines a `#[test]` for each thing that an engine must do, with the engines of a `&'static [Kind]`.
 #[macro_export]
 macro_rules! engine_tests {
     ($kinds:expr) => {
@@ -61,7 +61,7 @@ macro_rules! engine_tests {
     };
 }
 
-/// The one list of tests, handed to another macro.
+/// Passes the list of all tests to another macro.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __engine_tests {

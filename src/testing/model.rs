@@ -1,4 +1,4 @@
-//! Random work, compared with a `BTreeMap` after every step.
+//! Randomised test that compares an engine with a `BTreeMap` after every step.
 
 use super::engine_case::{EngineCase, Open, for_each};
 use crate::engine::{Fsync, KeyRange, Kind, WriteOp};
@@ -10,10 +10,10 @@ use std::{
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Few enough keys that most writes meet an earlier one.
+/// Number of keys: so few that most writes change an existing pair.
 const KEYS: usize = 80;
 
-/// A write that owns its bytes; no value deletes, no key clears.
+/// Owned key and value of a write. Without a value it is a delete, without a key a clear.
 type Write = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 struct Run {
@@ -30,7 +30,7 @@ impl Run {
     }
 
     fn key(&mut self) -> Vec<u8> {
-        // Some that were never written.
+        // Some keys were never written.
         if self.rng.random_ratio(1, 10) { random_key(&mut self.rng) } else { self.known_key() }
     }
 
@@ -126,7 +126,7 @@ impl Run {
 
 fn random_key(rng: &mut SmallRng) -> Vec<u8> {
     let len = if rng.random_ratio(1, 20) { rng.random_range(30..500) } else { rng.random_range(1..6) };
-    // Of few different bytes, so that there are neighbours and prefixes.
+    // Keys of few different bytes, so that some are neighbours or prefixes of others.
     (0..len).map(|_| [0, 1, b'a', b'b', 0xfe, 0xff][rng.random_range(0..6)]).collect()
 }
 
@@ -141,17 +141,17 @@ fn bound<'a>(rng: &mut SmallRng, key: &'a [u8]) -> Bound<&'a [u8]> {
 fn run(cell: EngineCase, seed: u64) {
     let mut run = Run::new(seed);
     let mut open = cell.open();
-    // Syncs are what takes the time.
+    // Syncs dominate the duration of the test.
     let steps = if cell.fsync == Fsync::Always { 150 } else { 500 };
     for step in 0..steps {
-        // Shown when the test fails.
+        // The test harness shows this line if the test fails.
         println!("{cell}, seed {seed}, step {step}");
         run.step(&mut open);
     }
     assert!(open.all().into_iter().eq(run.model));
 }
 
-/// Random work leaves what a map holds.
+/// Tests that random operations leave the same pairs as in a map.
 pub fn random_work_leaves_what_a_map_holds(kind: &'static Kind) {
     // `KVBENCH_SEED=n` replays a failure.
     let seed = std::env::var("KVBENCH_SEED").map_or_else(|_| new_seed(), |seed| seed.parse().unwrap());

@@ -1,4 +1,4 @@
-//! Whose data a path holds, and who may open them.
+//! Tests of locks, of foreign files, and of paths that cannot be used.
 
 use super::engine_case::{for_each_on_disk, options, pairs, scratch};
 use crate::engine::{Batch, Engine, Error, Fsync, Kind, Result};
@@ -15,7 +15,8 @@ fn error_at(kind: &Kind, path: &Path) -> Error {
     }
 }
 
-/// Data in use are locked, also against this process. (Locks against others are tested with the program.)
+/// Tests that data in use are locked, also against this process. (Tests of the program cover locks against other
+/// processes.)
 pub fn data_in_use_are_locked(kind: &'static Kind) {
     for_each_on_disk(kind, |cell| {
         let mut open = cell.open();
@@ -23,14 +24,14 @@ pub fn data_in_use_are_locked(kind: &'static Kind) {
         let error = error_at(cell.kind, &open.path());
         assert!(matches!(error, Error::Locked { .. }), "{error:?}");
         assert!(!error.to_string().contains('\n') && error.to_string().contains("data"), "{error}");
-        // The failed attempt did no harm, and the lock ends with the engine.
+        // The failed attempt changed nothing, and the lock ends with the engine.
         open.put(b"key 2", b"value");
         open.reopen(true);
         assert_eq!(open.count(), 2);
     });
 }
 
-/// Data that are in use for a moment longer are waited for.
+/// Tests that opening waits for data that are in use for a short time.
 pub fn data_in_use_for_a_moment_are_waited_for(kind: &'static Kind) {
     for_each_on_disk(kind, |cell| {
         let mut open = cell.open();
@@ -47,7 +48,7 @@ pub fn data_in_use_for_a_moment_are_waited_for(kind: &'static Kind) {
     });
 }
 
-/// Files of strangers are refused and left alone.
+/// Tests that foreign files are refused and not changed.
 pub fn files_of_strangers_are_refused_and_left_alone(kind: &'static Kind) {
     let scratch = scratch();
     let file = scratch.path().join("letter.txt");
@@ -61,7 +62,7 @@ pub fn files_of_strangers_are_refused_and_left_alone(kind: &'static Kind) {
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
 }
 
-/// A path that cannot be created is named in one line.
+/// Tests that the error for a path that cannot be created names the path in one line.
 pub fn a_path_that_cannot_be_created_is_named_in_one_line(kind: &'static Kind) {
     let scratch = scratch();
     let file = scratch.path().join("file");
@@ -75,7 +76,7 @@ pub fn a_path_that_cannot_be_created_is_named_in_one_line(kind: &'static Kind) {
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
 }
 
-/// An empty place is taken or refused in one line.
+/// Tests that an empty file or directory is either used, or refused in one line.
 pub fn an_empty_place_is_taken_or_refused_in_one_line(kind: &'static Kind) {
     let scratch = scratch();
     let directory = scratch.path().join("directory");
@@ -96,18 +97,18 @@ pub fn an_empty_place_is_taken_or_refused_in_one_line(kind: &'static Kind) {
             Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
         }
     }
-    // Each keeps its data in a directory or in a file.
+    // An engine keeps its data either in a directory or in a file.
     assert_eq!(taken, 1, "{}", kind.info.name);
 }
 
-/// Nothing is recognised where nothing is.
+/// Tests that an engine recognises no data of its own in a missing or empty path.
 pub fn nothing_is_recognised_where_nothing_is(kind: &'static Kind) {
     let scratch = scratch();
     assert!(!(kind.recognise)(&scratch.path().join("missing")));
     assert!(!(kind.recognise)(scratch.path()));
 }
 
-/// Many reopens in a row find the lock free.
+/// Tests that the lock is free at each of many reopens in a row.
 pub fn many_reopens_in_a_row_find_the_lock_free(kind: &'static Kind) {
     for_each_on_disk(kind, |cell| {
         let mut open = cell.open();

@@ -1,4 +1,4 @@
-//! Scans of ranges.
+//! Tests of scans over key ranges.
 
 use super::engine_case::{Open, for_each};
 use crate::engine::{KeyRange, Kind, prefix_end};
@@ -14,7 +14,7 @@ fn fill(open: &Open) -> BTreeMap<Vec<u8>, Vec<u8>> {
     KEYS.iter().map(|key| (key.to_vec(), key.to_vec())).collect()
 }
 
-/// A scan visits the pairs between its bounds.
+/// Tests that a scan visits the pairs between its bounds.
 pub fn a_scan_visits_the_pairs_between_its_bounds(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();
@@ -34,7 +34,7 @@ pub fn a_scan_visits_the_pairs_between_its_bounds(kind: &'static Kind) {
     });
 }
 
-/// A scan visits the keys of a prefix.
+/// Tests that a scan visits the keys with a prefix.
 pub fn a_scan_visits_the_keys_of_a_prefix(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();
@@ -55,7 +55,7 @@ pub fn a_scan_visits_the_keys_of_a_prefix(kind: &'static Kind) {
     });
 }
 
-/// A scan stops when told.
+/// Tests that a scan stops when the visitor breaks.
 pub fn a_scan_stops_when_told(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();
@@ -70,11 +70,11 @@ pub fn a_scan_stops_when_told(kind: &'static Kind) {
     });
 }
 
-/// A scan of many keys is ordered where the engine is.
+/// Tests that a scan of many keys is in order if the engine is ordered.
 pub fn a_scan_of_many_keys_is_ordered_where_the_engine_is(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();
-        // Odd multipliers walk all of 0..2^16 in an order of their own.
+        // Multiplication by an odd number permutes 0..2^16.
         let keys: Vec<[u8; 2]> = (0..5000_u16).map(|i| i.wrapping_mul(40_503).to_be_bytes()).collect();
         open.write(|batch| keys.iter().for_each(|key| batch.put(key, b"value")));
         let found = open.all();

@@ -1,4 +1,4 @@
-//! Tests that this machine cannot run.
+//! Reporting of tests that this machine cannot run.
 
 use std::{
     env,
@@ -19,6 +19,6 @@ pub fn skip(test: &str, reason: &str) {
         !is_ci || is_listed,
         "{test} cannot run: {reason}; CI is set, and KVBENCH_MAY_SKIP does not name this test"
     );
-    // A standard error that is closed is no reason to fail.
+    // A closed standard error must not fail the test.
     let _ = writeln!(io::stderr(), "skipped: {test}: {reason}");
 }

@@ -1,4 +1,4 @@
-//! Several threads in `write` at once, of the engines that allow it.
+//! Tests of several threads that write at the same time, for engines that allow it.
 
 use super::engine_case::{EngineCase, Open, for_each};
 use crate::engine::{Batch, Fsync, KeyRange, Kind, Writers};
@@ -10,7 +10,7 @@ use std::{
 };
 
 const THREADS: u32 = 4;
-/// Keys that every batch of the first test writes, all with one value.
+/// Number of keys that every batch of the first test writes, all with the same value.
 const KEYS: usize = 20;
 
 fn for_each_of_many(kind: &'static Kind, test: impl FnMut(EngineCase)) {
@@ -23,14 +23,15 @@ fn rounds(cell: EngineCase) -> u32 {
     if cell.fsync == Fsync::Always { 20 } else { 200 }
 }
 
-/// Runs `write` in all threads at once, with the number of each and of its rounds.
+/// Calls `write` in all threads at the same time, with the number of the thread and of the repetition.
 fn all_at_once(open: &Open, write: impl Fn(u32, u32) + Sync) {
     thread::scope(|scope| {
         let start = |thread| {
             let (write, rounds) = (&write, rounds(open.cell));
             scope.spawn(move || (0..rounds).for_each(|round| write(thread, round)))
         };
-        // Joined by name: LMDB's threads must have ended before the engine does, see `Engine`.
+        // Each thread is joined explicitly: LMDB's threads must have ended before the engine is dropped, see
+        // `Engine`.
         let threads: Vec<_> = (0..THREADS).map(start).collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
@@ -42,7 +43,7 @@ fn write<'k>(open: &Open, fill: impl FnOnce(&mut Batch<'k>)) {
     open.engine().write(&batch, open.cell.fsync == Fsync::Always).unwrap();
 }
 
-/// The different values of all keys, which must be one.
+/// Returns the distinct values of all keys, of which there must be only one.
 fn values(open: &Open) -> BTreeSet<Vec<u8>> {
     let mut values = BTreeSet::new();
     let mut visit = |_: &[u8], value: &[u8]| {
@@ -53,7 +54,7 @@ fn values(open: &Open) -> BTreeSet<Vec<u8>> {
     values
 }
 
-/// Batches of many threads stay whole.
+/// Tests that batches of several threads are applied atomically.
 pub fn batches_of_many_threads_stay_whole(kind: &'static Kind) {
     for_each_of_many(kind, |cell| {
         let mut open = cell.open();
@@ -61,7 +62,7 @@ pub fn batches_of_many_threads_stay_whole(kind: &'static Kind) {
         let mixed = AtomicUsize::new(0);
         all_at_once(&open, |thread, round| {
             let value = [thread.to_be_bytes(), round.to_be_bytes()].concat();
-            // Half of them go backwards: who locks key by key would end with a mixture.
+            // Half of the threads write in reverse order: an engine that locks key by key would mix the batches.
             write(&open, |batch| match thread % 2 {
                 0 => keys.iter().for_each(|key| batch.put(key, &value)),
                 _ => keys.iter().rev().for_each(|key| batch.put(key, &value)),
@@ -78,7 +79,7 @@ pub fn batches_of_many_threads_stay_whole(kind: &'static Kind) {
     });
 }
 
-/// No write of many threads is lost.
+/// Tests that no write of several threads is lost.
 pub fn no_write_of_many_threads_is_lost(kind: &'static Kind) {
     for_each_of_many(kind, |cell| {
         let mut open = cell.open();

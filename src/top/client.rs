@@ -1,14 +1,14 @@
-//! Asking a server for INFO.
+//! Client that requests INFO from a server.
 
 use super::options::{Error, Options};
 use crate::resp;
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{fs, io, time::Duration};
 
-/// How long a server may take to answer.
+/// Maximum time to wait for a reply.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A connection to the server.
+/// Connection to the server.
 pub(super) struct Client {
     server: String,
     connection: resp::Client,
@@ -29,12 +29,12 @@ impl Client {
         Ok(client)
     }
 
-    /// Every section of INFO.
+    /// Returns every section of INFO.
     pub fn info(&mut self) -> Result<String, Error> {
         self.ask(&["INFO", "everything"])
     }
 
-    /// The text of a reply, which must not be an error.
+    /// Sends a command, and returns the text of the reply, or an error if the reply is one.
     fn ask(&mut self, words: &[&str]) -> Result<String, Error> {
         let server = || self.server.clone();
         match self.connection.call(words) {

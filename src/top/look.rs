@@ -1,11 +1,11 @@
-//! What INFO said at one moment.
+//! Parsed reply to one INFO request.
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-/// The fields of INFO.
+/// Fields of one INFO reply, with the time of the request.
 pub(super) struct InfoSnapshot {
     time: Instant,
     fields: BTreeMap<String, String>,
@@ -18,28 +18,28 @@ impl InfoSnapshot {
         Self { time: Instant::now(), fields }
     }
 
-    /// A field as it is.
+    /// Returns the text of a field.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.fields.get(name).map(String::as_str)
     }
 
-    /// A field that is a number.
+    /// Returns the value of a field that is a number.
     pub fn number(&self, name: &str) -> Option<f64> {
         self.text(name)?.parse().ok()
     }
 
-    /// A part of a field such as `calls=1,usec=2`.
+    /// Returns a number inside a field such as `calls=1,usec=2`.
     pub fn part(&self, field: &str, name: &str) -> Option<f64> {
         let parts = self.text(field)?.split(',');
         parts.filter_map(|part| part.split_once('=')).find(|(other, _)| *other == name)?.1.parse().ok()
     }
 
-    /// The names behind a prefix: `get` of `cmdstat_get`.
+    /// Returns the rest of each field name that begins with `prefix`: `get` for `cmdstat_get`.
     pub fn names<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
         self.fields.keys().filter_map(move |name| name.strip_prefix(prefix))
     }
 
-    /// Keys of all databases; `None` when the server does not count them.
+    /// Returns the number of keys in all databases; `None` if the server does not report it.
     pub fn keys(&self) -> Option<f64> {
         let databases = self.names("db").filter(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
         databases.filter_map(|rest| self.part(&format!("db{rest}"), "keys")).reduce(|one, other| one + other)

@@ -1,4 +1,4 @@
-//! `kvbench top`: watches any Redis server at work, by what its INFO tells.
+//! `kvbench top`: shows the load of any Redis server, as its INFO reports it.
 
 mod client;
 mod look;
@@ -14,10 +14,10 @@ use std::{
     thread,
 };
 
-/// Clears a terminal and goes to its first line.
+/// Escape sequence that clears a terminal and moves the cursor to its first line.
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
-/// Shows one picture after the other, in a terminal each over the last.
+/// Prints one update after the other; in a terminal, each replaces the previous one.
 pub fn run(options: &Options) -> Result<(), Error> {
     let mut client = Client::connect(options)?;
     let mut last = InfoSnapshot::parse(&client.info()?);

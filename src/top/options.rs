@@ -1,8 +1,8 @@
-//! What is to be watched, and why it cannot be.
+//! Options and errors of `kvbench top`.
 
 use std::{io, path::PathBuf, time::Duration};
 
-/// Why there is nothing to see.
+/// Error that ends `kvbench top`.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
@@ -18,15 +18,15 @@ pub enum Error {
     Output(#[source] io::Error),
 }
 
-/// What to watch, and how.
+/// Options of `kvbench top`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Host and port.
+    /// Host and port of the server.
     pub server: String,
-    /// Time between two looks.
+    /// Time between two updates.
     pub interval: Duration,
-    /// Looks before the end; `None` for no end.
+    /// Number of updates; `None` for no end.
     pub count: Option<u64>,
-    /// File with the password.
+    /// File with the password of the server.
     pub password_file: Option<PathBuf>,
 }

@@ -1,12 +1,12 @@
-//! A picture of a server between two looks.
+//! Rendering of two INFO replies as text: the activity of a server between them.
 
 use super::look::InfoSnapshot;
 use std::fmt::Write;
 
-/// Most commands that are listed.
+/// Maximum number of commands that are listed.
 const COMMANDS: usize = 20;
 
-/// Lines of text. What the server does not tell is left out.
+/// Returns the lines of an update. Fields that the server does not report are left out.
 pub(super) fn render(server: &str, last: &InfoSnapshot, now: &InfoSnapshot) -> String {
     let seconds = now.since(last).as_secs_f64().max(0.001);
     let rate = |name: &str| Some((now.number(name)? - last.number(name)?).max(0.0) / seconds);
@@ -36,7 +36,7 @@ fn head(server: &str, now: &InfoSnapshot) -> String {
     format!("{server}   {what}   up {}h {:02}m {:02}s\n", up / 3600, up / 60 % 60, up % 60)
 }
 
-/// Names and what is known of them, in one line.
+/// Appends a line with the names and values that are known.
 fn line(text: &mut String, figures: &[(&str, Option<String>)]) {
     let known: Vec<String> =
         figures.iter().filter_map(|(name, value)| Some(format!("{name} {}", value.as_ref()?))).collect();
@@ -45,7 +45,7 @@ fn line(text: &mut String, figures: &[(&str, Option<String>)]) {
     }
 }
 
-/// What only kvbench tells: how many clients share a commit, and how long one takes.
+/// Appends a line on commits, which only kvbench reports: clients per commit, and latencies.
 fn commits(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds: f64) {
     let grown = |name: &str| Some((now.number(name)? - last.number(name)?).max(0.0));
     let Some(commits) = grown("commits") else { return };
@@ -97,7 +97,7 @@ fn commands(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds:
     }
 }
 
-/// A number with its thousands apart.
+/// Formats a number with thousands separators.
 fn count(number: f64) -> String {
     let digits = (number.round() as u64).to_string();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Clients in RESP: those of a load, and the one that looks at what is there.
+//! RESP clients of a crash test: those that write under load, and the one that reads the data afterwards.
 
 use super::history::{Expected, History, KEYS, ObservedValue, Request, SubjectCapabilities, key};
 use crate::resp::{Client, encode_request};
@@ -13,28 +13,28 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Most requests of one client that wait for their replies.
+/// Maximum pipeline depth of a client.
 const DEPTH: usize = 32;
 
-/// How long a server may be silent.
+/// Maximum time to wait for a reply.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Keys of one MGET.
+/// Number of keys of one MGET.
 const LOOKS: usize = 64;
 
-/// A connection to the server at `port`.
+/// Connects to the server at `port` of this machine.
 pub(super) fn connect(port: u16) -> io::Result<Client> {
     Client::connect((Ipv4Addr::LOCALHOST, port), Some(PATIENCE))
 }
 
-/// What the clients of a load share.
+/// State that the clients of a load share.
 pub(super) struct Load {
     pub begin: Instant,
-    /// The strike has begun: connections may break.
+    /// `true` once the kill or power cut has begun: connections may break.
     pub struck: AtomicBool,
-    /// Error replies are expected.
+    /// `true` if error replies are expected.
     pub may_refuse: bool,
-    /// The server may end by itself.
+    /// `true` if the server may exit by itself.
     pub may_end: bool,
 }
 
@@ -43,20 +43,20 @@ impl Load {
         self.struck.load(Ordering::SeqCst)
     }
 
-    /// Ends a client: a broken connection is a fault unless the server was struck.
+    /// Returns a failure for a broken connection, or `None` if the server was killed or may exit.
     fn broken(&self, error: &io::Error) -> Option<String> {
         (!self.is_struck() && !self.may_end).then(|| format!("a connection broke before the strike: {error}"))
     }
 }
 
-/// What one client met.
+/// Result of one client.
 #[derive(Default)]
 pub(super) struct ClientOutcome {
     pub refused: u64,
     pub fault: Option<String>,
 }
 
-/// Writes with many requests under way until the server is struck.
+/// Sends pipelined writes until the server is killed.
 pub(super) fn write(port: u16, history: &mut History, load: &Load, rng: &mut SmallRng) -> ClientOutcome {
     let mut met = ClientOutcome::default();
     let mut connection = match connect(port) {
@@ -87,14 +87,14 @@ pub(super) fn write(port: u16, history: &mut History, load: &Load, rng: &mut Sma
             break;
         }
     }
-    // Of one pipeline, a commit may find no room and the next one does.
+    // Within one pipeline, one commit may run out of space and the next one succeed.
     if load.may_refuse {
         history.mark_unknown_outcomes();
     }
     met
 }
 
-/// The reply to a request, or what one of its commands is answered that it must not be.
+/// Returns the reply to a request, or an error or unexpected reply to one of its other commands.
 fn receive(connection: &mut Client, request: &Request) -> io::Result<OwnedFrame> {
     let (mut counts, mut odd) = (OwnedFrame::Null, None);
     for index in 0..request.commands.len() {
@@ -119,8 +119,8 @@ fn is_ok(reply: &OwnedFrame) -> bool {
     matches!(reply, OwnedFrame::SimpleString(text) if text == b"OK")
 }
 
-/// Notes a reply, and checks it. An error after the strike is the end, as if the connection had broken: what
-/// is answered behind it may rest on what failed.
+/// Checks and records a reply. An error reply after the kill or power cut ends the client like a broken
+/// connection, since later replies may depend on the failed write.
 fn take(
     reply: OwnedFrame,
     request: &Request,
@@ -128,7 +128,7 @@ fn take(
     load: &Load,
     met: &mut ClientOutcome,
 ) -> io::Result<()> {
-    // What was sent before an error came was expected without it.
+    // Replies to requests that were sent before an error reply arrived cannot be predicted.
     let expected = if history.is_certain() { request.expected } else { Expected::Any };
     let number = match (&reply, expected) {
         (OwnedFrame::Error(text), _) if load.is_struck() => return Err(io::Error::other(text.to_string())),
@@ -173,7 +173,7 @@ fn name(request: &Request) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Rewrites the log now and then, where the store has one, until the server is struck.
+/// Sends BGREWRITEAOF at random intervals, until the server is killed or returns an error.
 pub(super) fn rewrite(port: u16, load: &Load, rng: &mut SmallRng) {
     let Ok(mut connection) = connect(port) else { return };
     while !load.is_struck() {
@@ -184,7 +184,7 @@ pub(super) fn rewrite(port: u16, load: &Load, rng: &mut SmallRng) {
     }
 }
 
-/// Calls the server that was started again.
+/// Sends a command to the restarted server.
 fn call(connection: &mut Client, words: &[&str]) -> Result<OwnedFrame, String> {
     connection.call(words).map_err(|error| format!("{} after the restart: {error}", words.join(" ")))
 }
@@ -196,7 +196,7 @@ fn select(connection: &mut Client, database: u8) -> Result<(), String> {
     }
 }
 
-/// What the server can do.
+/// Returns the features that the server supports.
 pub(super) fn skills(connection: &mut Client) -> io::Result<SubjectCapabilities> {
     let transactions = is_ok(&connection.call(&["MULTI"])?) && is_ok(&connection.call(&["DISCARD"])?);
     let databases = is_ok(&connection.call(&["SELECT", "1"])?) && is_ok(&connection.call(&["SELECT", "0"])?);
@@ -204,7 +204,7 @@ pub(super) fn skills(connection: &mut Client) -> io::Result<SubjectCapabilities>
     Ok(SubjectCapabilities { transactions, databases, deadlines })
 }
 
-/// What the store holds of one client's keys.
+/// Returns the value of each key of a client, `None` for absent keys.
 pub(super) fn look(
     connection: &mut Client,
     client: u32,
@@ -256,7 +256,7 @@ fn deadline(connection: &mut Client, key: &str) -> Result<i64, String> {
     }
 }
 
-/// The number of keys in the databases that are used, if the server tells it.
+/// Returns the number of keys in the databases that the clients use, or `None` if the server does not report it.
 pub(super) fn count(connection: &mut Client, skills: SubjectCapabilities) -> Option<u64> {
     let mut all = 0;
     for database in (0..=u8::from(skills.databases)).rev() {

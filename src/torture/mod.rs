@@ -1,16 +1,17 @@
-//! Crash tests (`kvbench torture`): a server under load is killed, or its disk loses power or fails, and the acknowledged
-//! writes are looked for afterwards.
+//! Crash tests (`kvbench torture`): a server under load is killed, or its disk loses power or fails, and the
+//! acknowledged writes are looked for afterwards.
 //!
 //! In the order in which a run passes them:
 //!
-//! - [`run`]: the rounds of each subject in each mode; [`results`] keeps what came of them.
-//! - `round`: a store from its first start through some faults.
-//! - `test_directory` and [`disk`]: where its data are; a file system that can lose what was not synced, be full, or fail.
+//! - [`run`]: the rounds of each subject in each mode; [`results`] holds their results.
+//! - `round`: a store from its first start through its injected faults.
+//! - `test_directory` and [`disk`]: the directory of the data, and a file system that can lose unsynced data, be
+//!   full, or fail.
 //! - `server` and `load_client`: the process, and the clients that write to it.
-//! - `history`: which states of the store the replies allow, as far as [`promise`] says.
+//! - `history`: the states of the store that the replies allow, within the [`promise`].
 //!
-//! It starts server processes and speaks RESP to them; it knows nothing of what is inside, so that it can be aimed at any
-//! program. [`results`] is in every build, all others are behind the feature `torture`.
+//! The module starts server processes and speaks RESP to them; it knows nothing of their inside, so that it can
+//! test any program. [`results`] is in every build, all other modules need the feature `torture`.
 
 #[cfg(all(feature = "torture", target_os = "linux"))]
 pub mod disk;

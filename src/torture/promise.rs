@@ -1,26 +1,26 @@
-//! What may be lost.
+//! Allowed loss of acknowledged writes in a crash test.
 
 use crate::engine::{LossBound, LossClass};
 use std::{fmt, time::Duration};
 
-/// The acknowledged writes that a strike may take.
+/// Acknowledged writes that a kill or power cut may lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllowedLoss {
-    /// None.
+    /// No write.
     Nothing,
-    /// The last ones, as far back as this; a timer that runs late included.
+    /// Writes acknowledged in this time before the fault, which includes the delay of a timer that runs late.
     Within(Duration),
-    /// The last ones.
+    /// The last writes, however many.
     Tail,
-    /// Everything, and the store may not open any more.
+    /// All writes, and the store may fail to open.
     Anything,
 }
 
 impl AllowedLoss {
-    /// About a second, and the time that a loaded machine takes beside it.
+    /// Loss of about one second, plus the delay of a busy machine.
     pub const SECOND: Self = Self::Within(Duration::from_millis(2500));
 
-    /// What a store may lose that says so of itself.
+    /// Returns the allowed loss of a store with this loss bound.
     pub fn of(lost: LossBound) -> Self {
         match lost.extent {
             LossClass::Nothing => Self::Nothing,

@@ -1,4 +1,4 @@
-//! What `kvbench torture` has proved: a result file that each run adds to, and tables of it.
+//! Results of crash tests: a file to which each run adds, and tables of it.
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -7,57 +7,57 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The results behind docs/durability.md, of this version of kvbench.
+/// Results that docs/durability.md shows, of this version of kvbench.
 const PROVED: &str = include_str!("../../docs/torture.json");
 
-/// Version of the format.
+/// Version of the file format.
 const SCHEMA: u32 = 1;
 
-/// What tortures found.
+/// Results of crash tests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Results {
-    /// Version of the format.
+    /// Version of the file format.
     pub schema: u32,
-    /// One for each subject, policy and mode.
+    /// One row for each subject, policy and mode.
     pub cells: Vec<ResultRow>,
 }
 
-/// The rounds of one subject in one mode, of all runs that wrote to the file.
+/// Rounds of one subject in one mode, over all runs that wrote to the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultRow {
-    /// Store, or name of the program.
+    /// Name of the store, or of another program.
     pub subject: String,
-    /// The library behind it, with its version, or the format of kvbench's own log; empty for a program.
+    /// Library of the engine with its version, or format of its AOF; empty for another program.
     pub library: String,
-    /// `--fsync`; empty for a program.
+    /// Fsync policy; empty for another program.
     pub fsync: String,
-    /// What struck it.
+    /// Injected fault.
     pub mode: String,
-    /// What it may lose.
+    /// Allowed loss.
     pub promise: String,
-    /// Stores that were started, and each struck one to four times or so.
+    /// Number of rounds.
     pub rounds: u64,
-    /// Kills or power cuts.
+    /// Number of kills and power cuts: about one to six in each round.
     pub strikes: u64,
-    /// Writes that were acknowledged.
+    /// Number of acknowledged writes.
     pub acknowledged: u64,
-    /// Error replies.
+    /// Number of error replies.
     pub refused: u64,
-    /// Acknowledged writes that were lost.
+    /// Number of acknowledged writes that were lost.
     pub lost: u64,
-    /// The longest time from the acknowledgement of a lost write to the strike.
+    /// Longest time from the acknowledgement of a lost write to the kill or power cut, in milliseconds.
     pub oldest_lost_ms: u64,
-    /// Starts after a strike.
+    /// Number of starts after a kill or power cut.
     pub reopened: u64,
-    /// Their time in all.
+    /// Sum of the recovery times, in milliseconds.
     pub reopen_total_ms: u64,
-    /// The longest of them.
+    /// Longest recovery time, in milliseconds.
     pub reopen_longest_ms: u64,
-    /// Seeds of the rounds in which something was that must not be.
+    /// Seeds of the failed rounds.
     pub failed: Vec<u64>,
 }
 
-/// Why results cannot be read or kept.
+/// Error of reading or writing a result file.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
@@ -74,12 +74,12 @@ impl Results {
         serde_json::from_slice(&text).map_err(|source| Error::Format { path: path.into(), source })
     }
 
-    /// The results that the documentation shows.
+    /// Returns the results that the documentation shows.
     pub fn published() -> Self {
         serde_json::from_str(PROVED).unwrap_or_default()
     }
 
-    /// Adds a cell to those of a file, which it begins when there is none.
+    /// Adds a row to a result file, or creates the file.
     pub fn add_to(path: &Path, cell: &ResultRow) -> Result<(), Error> {
         let mut results = match fs::exists(path) {
             Ok(true) => Self::read(path)?,
@@ -93,7 +93,7 @@ impl Results {
         fs::write(path, text).map_err(|source| Error::File { path: path.into(), source })
     }
 
-    /// How often what a store promises was tried, by mode, without a failure.
+    /// Returns the number of rounds of a subject, policy and mode; 0 if a round failed.
     pub fn rounds(&self, subject: &str, library: &str, fsync: &str, mode: &str) -> u64 {
         let cell = self.cells.iter().find(|cell| {
             (&*cell.subject, &*cell.library, &*cell.fsync, &*cell.mode) == (subject, library, fsync, mode)
@@ -101,7 +101,7 @@ impl Results {
         cell.filter(|cell| cell.failed.is_empty()).map_or(0, |cell| cell.rounds)
     }
 
-    /// As a Markdown table.
+    /// Returns the results as a Markdown table.
     pub fn markdown(&self) -> String {
         let mut text = String::from(
             "| | `--fsync` | struck by | may lose | rounds | strikes | writes acknowledged | refused | lost | \
@@ -151,14 +151,14 @@ impl ResultRow {
         self.failed.extend(&other.failed);
     }
 
-    /// Subject, policy and mode.
+    /// Returns the subject, policy and mode, separated by spaces.
     pub fn name(&self) -> String {
         let words = [&self.subject, &self.fsync, &self.mode].map(String::as_str);
         let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
         words.join(" ")
     }
 
-    /// In one line.
+    /// Returns a summary in one line.
     pub fn line(&self) -> String {
         let mut line = format!(
             "{}: {} rounds, {} strikes, {} writes acknowledged, {} lost",

@@ -1,4 +1,4 @@
-//! One round: a store from its first start through some strikes.
+//! One round of a crash test: a store from its first start through its injected faults.
 
 use super::{
     disk::Cut,
@@ -18,27 +18,28 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Most strikes of one round.
+/// Maximum number of kills or power cuts of a round under load. There may be one more before each, while the store
+/// opens.
 const STRIKES: u32 = 3;
 
-/// What came of a round.
+/// Result of a round.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub strikes: u64,
     pub acknowledged: u64,
     pub refused: u64,
     pub lost: u64,
-    /// The longest time from the acknowledgement of a lost write to the strike.
+    /// Longest time from the acknowledgement of a lost write to the kill or power cut.
     pub oldest: Option<Duration>,
-    /// How long each start after a strike took.
+    /// Recovery time of each start after a kill or power cut.
     pub reopen: Vec<Duration>,
-    /// What must not be; the round ended there.
+    /// Description of the failure that ended the round; `None` if it passed.
     pub fault: Option<String>,
 }
 
-/// What a store holds after a strike.
+/// Data that a store holds after a kill or power cut.
 struct Found {
-    /// Of each client.
+    /// Values of each client's keys.
     clients: Vec<Vec<Option<ObservedValue>>>,
     keys: Option<u64>,
 }
@@ -51,15 +52,16 @@ pub(super) struct Round<'a> {
     place: TestDirectory,
     log: PathBuf,
     histories: Vec<History>,
-    /// What the last strike may have taken, and when in the load it came.
+    /// Acknowledged writes that the last kill or power cut may have lost.
     promise: AllowedLoss,
+    /// Time of the last kill or power cut since the start of the load.
     struck: Duration,
-    /// How the last strike was, in words.
+    /// Description of the last kill or power cut.
     last: String,
     outcome: Outcome,
 }
 
-/// Plays a round, and leaves its directory when it failed.
+/// Executes a round. Removes its directory if the round passed, keeps it if the round failed.
 pub(super) fn play(
     options: &Options,
     subject: &Subject,
@@ -99,7 +101,7 @@ pub(super) fn play(
 impl Round<'_> {
     fn run(&mut self) -> Result<(), String> {
         for strike in 0..self.rng.random_range(1..=STRIKES) {
-            // A first start, or the repair of what the strike before left, may be struck as well.
+            // A first start, or the recovery from the previous fault, may be interrupted as well.
             if self.subject.is_ours && self.rng.random_range(0..3) == 0 {
                 self.strike_while_it_opens()?;
             }
@@ -116,8 +118,8 @@ impl Round<'_> {
         Server::spawn(self.subject, &self.place.data(), &self.log)
     }
 
-    /// Starts the server and looks at what is there. A store that may lose everything may also not open, or
-    /// not be readable; then it begins again with nothing.
+    /// Starts the server and checks its data. A store whose loss bound is everything may fail to open or to read
+    /// its data; it then starts again with an empty directory.
     fn start_and_look(&mut self) -> Result<Server, String> {
         let first = self.start().and_then(|server| Ok((self.find(&server)?, server)));
         let (found, server) = match first {
@@ -132,7 +134,7 @@ impl Round<'_> {
         Ok(server)
     }
 
-    /// Starts the server and waits until it serves.
+    /// Starts the server, waits until it is ready, and records the recovery time.
     fn start(&mut self) -> Result<Server, String> {
         let begin = Instant::now();
         let mut server = self.spawn()?;
@@ -145,14 +147,14 @@ impl Round<'_> {
         Ok(server)
     }
 
-    /// Asks another program for no more than it can.
+    /// Restricts the requests to those that the program under test supports.
     fn learn_skills(&mut self, server: &Server) -> io::Result<()> {
         let skills = load_client::skills(&mut load_client::connect(server.port)?)?;
         self.histories.iter_mut().for_each(|history| history.skills = skills);
         Ok(())
     }
 
-    /// What the store holds of each client, and how many keys it says that it has.
+    /// Returns the values of all clients' keys, and the number of keys that the server reports.
     fn find(&self, server: &Server) -> Result<Found, String> {
         let mut connection = load_client::connect(server.port).map_err(|error| error.to_string())?;
         let look = |history: &History| load_client::look(&mut connection, history.client, history.skills);
@@ -161,7 +163,7 @@ impl Round<'_> {
         Ok(Found { clients, keys: load_client::count(&mut connection, skills) })
     }
 
-    /// Compares all keys with what their clients know.
+    /// Compares all keys with the histories of their clients.
     fn judge(&mut self, found: &Found) -> Result<(), String> {
         let (mut keys, mut faults) = (0, Vec::new());
         for (history, found) in self.histories.iter_mut().zip(&found.clients) {
@@ -226,8 +228,8 @@ impl Round<'_> {
         met.into_iter().find_map(|ClientOutcome { fault, .. }| fault).map_or(Ok(()), Err)
     }
 
-    /// The time of the load, with what goes wrong in it. To see that a store loses no more than a second,
-    /// it must be longer than that.
+    /// Lets the load run for a random time, and injects the disk errors of the mode. If the store may lose the
+    /// last seconds, the time is longer than that, since otherwise a larger loss could not be detected.
     fn let_it_run(&mut self) {
         let long = matches!(self.promise_of(self.mode == Mode::Kill), AllowedLoss::Within(_));
         let range = if long { 3000..5000 } else { 20..500 };
@@ -248,7 +250,7 @@ impl Round<'_> {
         if is_kill { self.subject.kill } else { self.subject.power_cut }
     }
 
-    /// Ends the process, or its machine.
+    /// Kills the process or cuts the power of its disk. `when` describes the time, for messages.
     fn strike(&mut self, server: Server, when: &str) -> Result<(), String> {
         self.outcome.strikes += 1;
         let number = self.outcome.strikes;

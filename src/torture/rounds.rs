@@ -1,4 +1,4 @@
-//! The rounds of each subject in each mode.
+//! Loop over the rounds of each subject in each mode.
 
 use super::{
     disk,
@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Why a torture ended, or with what.
+/// Error of a crash test, including failed rounds.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
@@ -27,7 +27,7 @@ pub enum Error {
     Failed { failed: u64, rounds: u64 },
 }
 
-/// Tortures every subject in every mode. Needs a process with no other threads yet.
+/// Runs the crash tests of every subject in every mode. The process must not have other threads yet.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
     let with_disk = options.modes.iter().find(|mode| **mode != Mode::Kill);
     let has_disk = with_disk.is_some();
@@ -50,7 +50,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
             failed += cell.failed.len() as u64;
         }
     }
-    // Only where no round has remained.
+    // Fails, as it should, if the directory of a failed round is left.
     let _ = fs::remove_dir(&options.directory);
     if failed > 0 { Err(Error::Failed { failed, rounds }) } else { Ok(()) }
 }
@@ -95,7 +95,8 @@ fn torture(
     Ok(cell)
 }
 
-/// The directory of a round, absolute, empty.
+/// Creates the parent directory of the rounds, and returns the absolute path of this round's directory, which does
+/// not exist.
 fn round_directory(options: &Options, subject: &Subject, mode: Mode, seed: u64) -> Result<PathBuf, Error> {
     let error = |path: &Path| {
         let path = path.to_owned();

@@ -1,4 +1,4 @@
-//! The server process that is struck.
+//! Server process of a crash test.
 
 use super::{load_client, subject::Subject};
 use nix::sys::{prctl::set_pdeathsig, signal::Signal};
@@ -15,13 +15,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a start may take.
+/// Maximum time from the start of a server until it is ready.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Ports below those that the system gives to clients.
+/// Ports below the range from which the system assigns local ports of outgoing connections.
 const PORTS: std::ops::Range<u16> = 12_000..32_000;
 
-/// A running server; killed when dropped.
+/// Running server process; killed when dropped.
 pub(super) struct Server {
     process: Child,
     pub port: u16,
@@ -29,7 +29,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts a process over the data in `dir`, and does not wait for it.
+    /// Starts a server with its data in `dir`, without waiting until it is ready.
     pub fn spawn(subject: &Subject, dir: &Path, log: &Path) -> Result<Self, String> {
         let port = free_port()?;
         let said = |error: io::Error| format!("{}: {error}", log.display());
@@ -47,7 +47,7 @@ impl Server {
         Ok(Self { process, port, log: log.into() })
     }
 
-    /// Waits until it serves.
+    /// Waits until the server answers PING.
     pub fn wait_until_ready(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -64,7 +64,7 @@ impl Server {
         }
     }
 
-    /// Whether it serves, and not another server that took the port meanwhile.
+    /// Returns `true` if this server answers, not another process that took the port in the meantime.
     fn answers(&self) -> io::Result<bool> {
         let mut connection = load_client::connect(self.port)?;
         if !matches!(connection.call(&["PING"])?, OwnedFrame::SimpleString(_)) {
@@ -76,12 +76,12 @@ impl Server {
         Ok(pid.is_none_or(|pid: u32| pid == self.process.id()))
     }
 
-    /// How it ended, if it did so by itself.
+    /// Returns the exit status if the server has exited.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.process.try_wait().ok().flatten()
     }
 
-    /// The end of its log.
+    /// Returns the last three lines of the server's output.
     pub fn last_words(&self) -> String {
         let log = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(log.get(log.len().saturating_sub(600)..).unwrap_or_default());
@@ -97,7 +97,7 @@ impl Drop for Server {
     }
 }
 
-/// The server must not outlive a torture that is killed.
+/// Makes the kernel kill the server when this process dies.
 #[expect(unsafe_code, reason = "what runs between fork and exec")]
 fn end_with_us(command: &mut Command) {
     // SAFETY: prctl is async-signal-safe, and nothing else happens there.
@@ -106,7 +106,7 @@ fn end_with_us(command: &mut Command) {
     }
 }
 
-/// By chance, since other tortures look for ports at the same time.
+/// Returns a random free port, since other crash tests look for ports at the same time.
 fn free_port() -> Result<u16, String> {
     for _ in PORTS {
         let number = RandomState::new().hash_one(()) % u64::from(PORTS.end - PORTS.start);

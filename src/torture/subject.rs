@@ -1,18 +1,18 @@
-//! Who is tortured, by what, and how long.
+//! Options of a crash test: the servers under test, the faults, and the duration.
 
 use super::{disk::Cut, promise::AllowedLoss};
 use std::{fmt, path::PathBuf, time::Duration};
 
-/// What strikes.
+/// Injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The process is killed.
+    /// The server process is killed.
     Kill,
-    /// The machine loses its power.
+    /// The disk loses its power.
     Power,
-    /// The disk is full for a while.
+    /// The disk is full for a while, then the process is killed or the disk loses its power.
     Full,
-    /// Writes and syncs fail for a while, then the machine loses its power.
+    /// Writes and syncs fail for a while, then the disk loses its power.
     Eio,
 }
 
@@ -27,50 +27,50 @@ impl fmt::Display for Mode {
     }
 }
 
-/// A server to be tortured.
+/// Server under test.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// Store, or name of the program.
+    /// Name of the store, or of another program.
     pub name: String,
-    /// The library behind it, or the format of its log; empty for a program.
+    /// Library of the engine, or format of its AOF; empty for another program.
     pub library: String,
-    /// The policy; empty for a program.
+    /// Fsync policy; empty for another program.
     pub fsync: String,
-    /// The program, and its words; `{dir}` and `{port}` in them are filled in.
+    /// Path of the program.
     pub program: PathBuf,
-    /// Its words.
+    /// Arguments of the program, in which `{dir}` and `{port}` are replaced.
     pub arguments: Vec<String>,
-    /// Whether it is kvbench: then its first start is struck too, and it must not end by itself.
+    /// `true` for kvbench, whose starts are interrupted too, and which must not exit by itself.
     pub is_ours: bool,
-    /// What a kill may take.
+    /// Loss that a kill may cause.
     pub kill: AllowedLoss,
-    /// What a power cut may take.
+    /// Loss that a power cut may cause.
     pub power_cut: AllowedLoss,
-    /// The command that plays a round of it again: what stands before mode and seed,
+    /// Command that repeats a round of this subject, up to the flags of mode and seed.
     pub repeat_command: String,
-    /// and behind.
+    /// Rest of that command, after the flags of mode and seed.
     pub command_line: String,
 }
 
-/// What to do.
+/// Options of a crash test.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Each by itself.
+    /// Servers under test, one after the other.
     pub subjects: Vec<Subject>,
-    /// Each for every subject.
+    /// Injected faults; every subject is tested with each.
     pub modes: Vec<Mode>,
-    /// Rounds of each.
+    /// Number of rounds for each subject and mode.
     pub rounds: u64,
-    /// No round starts later than this.
+    /// Time for each subject and mode after which no round starts; `None` for no limit.
     pub time: Option<Duration>,
-    /// Of the first round; each further one has the next number.
+    /// Seed of the first round; each further round has the next number.
     pub seed: u64,
-    /// Clients that write.
+    /// Number of clients that write.
     pub clients: u32,
-    /// Kinds of power cuts.
+    /// Kinds of power cuts, of which each cut is a random one.
     pub cuts: Vec<Cut>,
-    /// Where rounds are, and those that failed remain.
+    /// Directory of the rounds; the files of failed rounds are kept there.
     pub directory: PathBuf,
-    /// The result file.
+    /// Result file; `None` for none.
     pub output: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Where the data are: in a directory, or on a disk that can lose its power.
+//! Directory of the data of a round: plain, or on a simulated disk.
 
 use super::{
     disk::{Cut, Disk, DiskImage, InjectedFault},
@@ -10,21 +10,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The directory for the server, in that of the round.
+/// Name of the server's data directory in that of the round.
 const DATA: &str = "data";
-/// Where a disk is mounted, in that of the round.
+/// Name of the mount point of the simulated disk in the directory of the round.
 pub(super) const MOUNT: &str = "disk";
 
 pub(super) struct TestDirectory {
     round: PathBuf,
-    /// `None` for a plain directory.
+    /// Simulated disk; `None` for a plain directory.
     disk: Option<Disk>,
-    /// What the last cut left.
+    /// Disk contents after the last power cut.
     left: Option<DiskImage>,
 }
 
 impl TestDirectory {
-    /// An empty one.
+    /// Creates an empty directory, on a simulated disk unless the mode is [`Mode::Kill`].
     pub fn new(mode: Mode, round: &Path) -> io::Result<Self> {
         fs::create_dir_all(round)?;
         let mut place = Self { round: round.into(), disk: None, left: None };
@@ -40,26 +40,26 @@ impl TestDirectory {
         Ok(())
     }
 
-    /// The directory for the server.
+    /// Returns the data directory of the server.
     pub fn data(&self) -> PathBuf {
         self.round.join(if self.disk.is_some() { MOUNT } else { DATA })
     }
 
-    /// Takes the power away. The process must be killed, then [`TestDirectory::power_on`].
+    /// Cuts the power of the disk. Then the server must be killed, and [`TestDirectory::power_on`] called.
     pub fn cut(&mut self, cut: Cut, rng: &mut SmallRng) {
         self.left = self.disk.as_ref().map(|disk| disk.cut(cut, rng));
     }
 
-    /// The same disk after a cut, with what is left.
+    /// Mounts what the power cut left on the disk.
     pub fn power_on(&mut self) -> io::Result<()> {
         let Some(left) = &self.left else { return Ok(()) };
         let medium = left.copy();
-        // Before it is mounted again.
+        // The disk must be unmounted before it is mounted again.
         self.disk = None;
         self.mount(medium)
     }
 
-    /// Starts again with nothing.
+    /// Replaces the data by an empty directory.
     pub fn wipe(&mut self) -> io::Result<()> {
         if self.disk.take().is_some() {
             return self.mount(DiskImage::default());
@@ -68,17 +68,17 @@ impl TestDirectory {
         fs::create_dir_all(self.data())
     }
 
-    /// All that was written is durable now.
+    /// Makes all written data durable.
     pub fn settle(&self) {
         self.disk.iter().for_each(Disk::settle);
     }
 
-    /// The disk is full.
+    /// Makes the disk full.
     pub fn fill(&self) {
         self.disk.iter().for_each(Disk::fill);
     }
 
-    /// Writes fail, or syncs, or both.
+    /// Makes writes, syncs or both fail.
     pub fn fail(&self, rng: &mut SmallRng) {
         let which = rng.random_range(1..=3);
         let mut trouble = InjectedFault::default();
@@ -87,18 +87,19 @@ impl TestDirectory {
         self.disk.iter().for_each(|disk| disk.trouble(trouble));
     }
 
-    /// All is well again.
+    /// Stops injecting write and sync errors.
     pub fn stop_errors(&self) {
         self.disk.iter().for_each(|disk| disk.trouble(InjectedFault::default()));
     }
 
-    /// Leaves the files for people to look at: those that the last cut left, or those there are.
+    /// Copies the files of a simulated disk to the data directory, where people can inspect them: those after the
+    /// last power cut, otherwise the current ones.
     pub fn keep(&mut self) -> io::Result<()> {
         let Some(disk) = self.disk.take() else { return Ok(()) };
         self.left.take().unwrap_or_else(|| disk.contents()).export(&self.round.join(DATA))
     }
 
-    /// Leaves nothing.
+    /// Removes the directory of the round.
     pub fn remove(mut self) -> io::Result<()> {
         self.disk = None;
         fs::remove_dir_all(&self.round)

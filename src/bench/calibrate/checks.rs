@@ -1,4 +1,4 @@
-//! Every figure of a measurement beside its truth, and where it may lie.
+//! Expected value and allowed range of every metric of a measurement.
 
 #[cfg(test)]
 #[path = "checks_tests.rs"]
@@ -14,26 +14,28 @@ use crate::{
 };
 use std::ops::RangeInclusive;
 
-/// What the harness, or a server, may hold beside the engine: histograms, threads, connections, the versions
-/// of keys, and the pairs that the engine holds beyond the truth.
+/// Maximum memory of the harness, or of a server, besides the engine's: histograms, threads, connections, the
+/// versions of keys, and the pairs that the engine holds beyond the expected value.
 const HARNESS_BYTES: f64 = (12 << 20) as f64;
-/// What of its own program a server may have in memory besides, all of which is measured over the wire.
+/// Maximum memory of a server's program file, which is part of every measurement over the wire.
 const PROGRAM_BYTES: f64 = (24 << 20) as f64;
-/// What a file system may take for the map of a file's blocks.
+/// Maximum size of a file system's block map of a file.
 const BLOCK_MAP_BYTES: f64 = (256 << 10) as f64;
-/// What a file system may write for itself in the name of a process: pages of its bitmaps and inodes.
+/// Maximum number of bytes that a file system writes for itself on behalf of a process: pages of its bitmaps and
+/// inodes.
 const FILE_SYSTEM_BYTES: f64 = (128 << 10) as f64;
-/// How exact a histogram of three digits is, and its mean.
+/// Relative error of a histogram of three digits, and of its mean.
 const DIGITS: f64 = 0.002;
-/// The part of the time after which the last of several threads may begin: they are woken one after the other.
+/// Fraction of the measured time after which the last of several threads may begin: they are woken one after the
+/// other.
 const LATE: f64 = 0.05;
 
-/// What was measured, and what was seen from inside.
+/// Measurements of an experiment, and the records that the calibration engine wrote.
 pub(super) struct Evidence {
     pub measurements: Vec<Measurement>,
-    /// One for each time the engine was open.
+    /// One record for each time the engine was open.
     pub records: Vec<Record>,
-    /// When the job had ended.
+    /// End of the job, in nanoseconds of the monotonic clock.
     pub end: u64,
 }
 
@@ -41,25 +43,25 @@ fn seconds(nanoseconds: u64) -> f64 {
     real(nanoseconds) / 1e9
 }
 
-/// Judges one cell.
+/// Check of one cell.
 struct Judge<'e> {
     experiment: &'e Experiment,
     evidence: &'e Evidence,
     measurement: &'e Measurement,
     workload: &'e Workload,
     record: &'e Record,
-    /// When it was opened again.
+    /// Record of the next time the engine was open.
     again: Option<&'e Record>,
     span: &'e Span,
-    /// The end of the settling before it.
+    /// End of the quiesce phase before the cell, in nanoseconds of the monotonic clock.
     begin: u64,
     is_last: bool,
     figures: Vec<Figure>,
 }
 
-/// The figures of an experiment. The engine was settled before and after each cell.
+/// Returns all checked metrics of an experiment. The engine must have been quiesced before and after each cell.
 pub(super) fn judge(experiment: &Experiment, evidence: &Evidence) -> Vec<Figure> {
-    // The load may have had it open, and closed, before.
+    // The load may have opened and closed the engine before.
     let with_cells = |record: &Record| record.spans.len() >= 2 * experiment.cells.len();
     let Some(session) = evidence.records.iter().position(with_cells) else { return Vec::new() };
     let Some(record) = evidence.records.get(session) else { return Vec::new() };
@@ -110,22 +112,24 @@ impl Judge<'_> {
         });
     }
 
-    /// Bytes and counts: nothing but the truth.
+    /// Adds a metric that must be equal to the expected value: bytes and counts.
     fn exact(&mut self, column: &str, truth: f64) {
         self.add(column, truth, truth..=truth);
     }
 
-    /// Something that took no less than `least`, and no more than `most`.
+    /// Adds a metric that lies between `least` and `most`, apart from the precision of histograms.
     fn between(&mut self, column: &str, least: f64, most: f64) {
         self.add(column, least, least * (1.0 - DIGITS)..=most * (1.0 + DIGITS));
     }
 
-    /// Those that were asked for. The server may read a key before it writes it.
+    /// Returns the number of requested operations. The engine may see more, since a server may read a key before
+    /// it writes it.
     fn operations(&self) -> f64 {
         real(self.workload.operations.unwrap_or(0))
     }
 
-    /// What each operation took at least and at most, by what came before and after it.
+    /// Returns the lower and upper bounds of the latency of each operation, in microseconds. They follow from its
+    /// own times and from those of the operations before and after it.
     fn bounds(&self) -> (Vec<f64>, Vec<f64>) {
         let calls = &self.span.calls;
         let next = calls.iter().skip(1).map(|call| call.begin).chain([self.span.settle.0]);
@@ -134,7 +138,8 @@ impl Judge<'_> {
         let mut bounds = (Vec::new(), Vec::new());
         for (number, (call, next)) in (0_u64..).zip(calls.iter().zip(next)) {
             let (latest, earliest) = match self.workload.rate {
-                // From the start that was intended: the first one's is not before the settling's end.
+                // Latency counts from the intended start; the first operation does not start before the quiesce
+                // phase ends.
                 Some(rate) => {
                     let late = real(number) * 1e9 / rate;
                     (real(first) + late, real(self.begin) + late)
@@ -148,7 +153,8 @@ impl Judge<'_> {
         bounds
     }
 
-    /// How long those had waited that did not begin: from the start that was intended to the end.
+    /// Returns lower and upper bounds of the waiting time of each missed operation, from its intended start to the
+    /// end, in microseconds.
     fn waits(&self) -> (Vec<f64>, Vec<f64>) {
         let (begun, intended) = (self.span.calls.len() as u64, self.intended());
         let (shortest, longest) = self.durations();
@@ -157,12 +163,13 @@ impl Judge<'_> {
         (waits(shortest).collect(), waits(longest).collect())
     }
 
-    /// How many were to begin in the time that was asked for.
+    /// Returns the number of operations that should have started in the requested time.
     fn intended(&self) -> u64 {
         (self.workload.rate.unwrap_or(0.0) * self.workload.seconds.unwrap_or(0.0)).round() as u64
     }
 
-    /// Seconds that the measured time took, at least and at most. A time that was asked for is measured to its end.
+    /// Returns the lower and upper bounds of the measured time, in seconds. A requested time is measured to its
+    /// end.
     fn durations(&self) -> (f64, f64) {
         let calls = &self.span.calls;
         let first = calls.iter().map(|call| call.begin).min().unwrap_or(0);
@@ -171,7 +178,7 @@ impl Judge<'_> {
         (seconds(last - first).max(asked), seconds(self.span.settle.0 - self.begin).max(asked))
     }
 
-    /// Of those that began, and of those that did not in the time that was asked for.
+    /// Adds the latency metrics over all operations: those that started, and those missed in the requested time.
     fn latencies(&mut self) {
         let (mut least, mut most) = self.bounds();
         let (waited, waited_at_most) = self.waits();
@@ -180,7 +187,8 @@ impl Judge<'_> {
         self.distribution("", least, most);
     }
 
-    /// Mean and percentiles of operations that took at least and at most so long, in columns whose names begin so.
+    /// Adds mean and percentiles of the latency, as metrics whose names begin with `name`. `least` and `most` are
+    /// the bounds of each operation in microseconds.
     fn distribution(&mut self, name: &str, mut least: Vec<f64>, mut most: Vec<f64>) {
         least.sort_by(f64::total_cmp);
         most.sort_by(f64::total_cmp);
@@ -194,7 +202,7 @@ impl Judge<'_> {
             ("max_us", 1.0, 1),
             ("p9999_us", 0.9999, 10_000),
         ] {
-            // Of fewer operations it is not shown.
+            // Results omit the percentile if there are fewer operations.
             if least.len() >= fewest {
                 self.between(&format!("{name}{column}"), at(&least, quantile), at(&most, quantile));
             }
@@ -206,7 +214,7 @@ impl Judge<'_> {
         self.latencies();
     }
 
-    /// So many operations, and how many in a second.
+    /// Adds the number of operations, the measured time and the throughput.
     fn counts(&mut self, count: f64) {
         let (least, most) = self.durations();
         self.exact("operations", count);
@@ -218,7 +226,7 @@ impl Judge<'_> {
         );
     }
 
-    /// Each kind of operation, of those that one thread did.
+    /// Adds the metrics of each kind of operation. The workload must have one thread.
     fn kinds(&mut self) {
         self.counts(self.operations());
         let (least, most) = self.bounds();
@@ -233,9 +241,9 @@ impl Judge<'_> {
         }
     }
 
-    /// Writes that wait for each other. Every thread has one under way from the begin to the end, so that the sum of
-    /// their latencies is known, though not what each of them waited for. Where no two were committed together there
-    /// is nothing to judge.
+    /// Adds the metrics of threads whose writes are committed in groups. Every thread always has one write in
+    /// flight, so the sum of the latencies is known, although the waiting time of each write is not. Adds nothing
+    /// if every commit had one write.
     fn groups(&mut self) {
         let count = self.span.calls.len() as u64;
         let commits = self.span.calls.iter().filter_map(|call| call.commit).max().unwrap_or(0);
@@ -258,7 +266,8 @@ impl Judge<'_> {
         self.latencies();
     }
 
-    /// As many as the engine has seen: a busy machine may wake the driver too late for the last one.
+    /// The expected count is the one of the engine, since a busy machine may wake the driver too late for the last
+    /// operation.
     fn window(&mut self) {
         self.counts(real(self.span.calls.len() as u64));
     }
@@ -308,7 +317,7 @@ impl Judge<'_> {
         self.add("written_bytes", written, written..=most);
         self.add("write_amplification", written / user, written / user..=most / user);
         if self.measurement.device_bytes.is_some() {
-            // Of all programs, and with what the file system writes for itself.
+            // Includes the writes of all processes, and those of the file system itself.
             self.add("device_bytes", written, written..=f64::INFINITY);
         }
     }
@@ -327,7 +336,7 @@ impl Judge<'_> {
         let truth = &self.experiment.truth;
         let Span { length_bytes: length, used_bytes: used, .. } = self.span;
         let settled = real(used.1);
-        // What was written since was written to what was reserved.
+        // Writes since the reservation went into the reserved space.
         let rest = real(truth.reserved_bytes) - self.operations() * real(truth.write_bytes);
         let reserved = real(used.0) + rest;
         let closed = settled - real(truth.settled_bytes - truth.closed_bytes);
@@ -344,7 +353,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Load, settling, close and reopening.
+    /// Adds the times of the load, the quiesce phase, the close and the reopening.
     fn times(&mut self) {
         let (record, span) = (self.record, self.span);
         let spans = &record.spans;
@@ -363,7 +372,8 @@ impl Judge<'_> {
         let closed = again.map_or(self.evidence.end, |again| again.open.0);
         self.between("close_seconds", seconds(close.1 - close.0), seconds(closed - settled));
         if let Some(again) = again {
-            // Over the wire that is the start of a server: after the end of the one before, until it can be asked.
+            // Over the wire this is the start of a server: from the end of the previous one until the new one
+            // replies.
             let open = again.open;
             let first = again.spans.first().and_then(|span| span.calls.first());
             let used = first.map_or(again.close.0, |call| call.begin);
@@ -372,7 +382,7 @@ impl Judge<'_> {
     }
 }
 
-/// The value at a quantile of sorted values, as a histogram has it.
+/// Returns the value at a quantile of sorted values, by the same rule as a histogram.
 fn at(sorted: &[f64], quantile: f64) -> f64 {
     let rank = (quantile * real(sorted.len() as u64)).ceil().max(1.0);
     sorted.get(rank as usize - 1).copied().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Every column that is wrong is found.
+//! Tests that a wrong value of any metric is detected.
 
 use super::*;
 use crate::{
@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
 
-/// Operations of one millisecond every ten: the load's, then those of two cells, each between settlings. Every other
-/// one is a write, and two writes are a commit.
+/// Returns the records of an engine: operations of 1 ms that start every 10 ms, first those of the load, then
+/// those of two cells, each between quiesce phases. Every other operation is a write, and two writes make a
+/// commit.
 fn records(operations: u64) -> Vec<Record> {
     let length = (operations * 10 + 2) * MS;
     let span = |number: u64| {
@@ -46,14 +47,15 @@ fn records(operations: u64) -> Vec<Record> {
     vec![first, again]
 }
 
-/// What is true of an experiment, a figure for each column in the order of `columns`.
+/// Returns evidence in which every metric has its expected value, except for `broken`, whose value is multiplied
+/// by `scale`.
 fn evidence(experiment: &Experiment, scale: f64, broken: &str) -> Evidence {
     let records = records(experiment.cells[0].workload.operations.unwrap_or(20));
-    // Of a device that tells nothing nothing would be asked.
+    // `device_bytes` is only checked if it was measured.
     let told = || Measurement { device_bytes: Some(0), ..Measurement::default() };
     let empty = experiment.cells.iter().map(|_| told()).collect();
     let mut evidence = Evidence { measurements: empty, records, end: 100_000 * MS };
-    // First asked for what is true, then answered so.
+    // The first call of `judge` yields the expected values; the measurements are then built from them.
     let truths = judge(experiment, &evidence);
     for (cell, measurement) in experiment.cells.iter().zip(&mut evidence.measurements) {
         let truth = |column: &str| {
@@ -66,7 +68,7 @@ fn evidence(experiment: &Experiment, scale: f64, broken: &str) -> Evidence {
     evidence
 }
 
-/// A measurement with this figure in each column.
+/// Returns a measurement with the value `truth(column)` of each metric.
 fn answered(truth: &dyn Fn(&str) -> Option<f64>) -> Measurement {
     let whole = |column: &str| truth(column).map(|value| value.round() as u64);
     let size = |length: &str, blocks: &str, used: &str| {
@@ -118,7 +120,7 @@ fn answered(truth: &dyn Fn(&str) -> Option<f64>) -> Measurement {
     }
 }
 
-/// Those that are judged for themselves, or all as one.
+/// Returns the latency of each kind of operation that is checked separately, or one entry with the total count.
 fn kinds(truth: &dyn Fn(&str) -> Option<f64>) -> BTreeMap<Operation, Latency> {
     let of = |kind: &str| {
         let figure = |column: &str| truth(&format!("{kind} {column}")).unwrap_or(0.0);
@@ -171,13 +173,13 @@ fn experiment_of(subject: Subject) -> Experiment {
     experiments::all().into_iter().find(|experiment| experiment.subject == subject).unwrap()
 }
 
-/// Who counts reads as writes, and writes as reads, is found by either.
+/// A measurement that confuses reads and writes is detected, because each kind has its own expected values.
 #[test]
 fn kinds_are_judged_apart() {
     let kinds = experiment_of(Subject::Kinds);
     let mut evidence = evidence(&kinds, 1.0, "");
     let spans = evidence.records.iter_mut().flat_map(|record| &mut record.spans);
-    // Writes take longer than what was measured.
+    // Make the expected latency of writes longer than the measured one.
     for call in spans.flat_map(|span| &mut span.calls).filter(|call| call.commit.is_some()) {
         call.end += 2 * MS;
     }
@@ -185,7 +187,7 @@ fn kinds_are_judged_apart() {
     assert!(columns.contains(&"update p50_us") && !columns.contains(&"get p50_us"), "{columns:?}");
 }
 
-/// Groups of one are none.
+/// If every commit has one write, there is no group to check.
 #[test]
 fn groups_that_were_not_made_are_found() {
     let groups = experiment_of(Subject::Groups);

@@ -1,4 +1,4 @@
-//! What is made true, and the cells that measure it.
+//! Experiments of a calibration: costs of the calibration engine, and the cells that measure them.
 
 use crate::{
     bench::result::{Access, Cell, CellKind, Commits, Figure, Operation, Order, Size, Target, Workload},
@@ -11,18 +11,18 @@ use crate::{
 const MIB: u64 = 1 << 20;
 const MS: u64 = 1_000_000;
 
-/// What a job's figures are to show.
+/// Metrics that an experiment checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     /// Counts, throughput and latency of a closed loop.
     Latency,
     /// Throughput and latency of an open loop.
     OpenLoop,
-    /// Throughput of an open loop that ends by the clock.
+    /// Throughput of an open loop with a fixed duration.
     Window,
-    /// What an open loop could not begin, and its latency.
+    /// Missed operations of an open loop, and its latency.
     Overload,
-    /// Blocks of memory that the engine takes.
+    /// Memory allocations of the engine.
     Allocations,
     /// Count and latency of each kind of operation.
     Kinds,
@@ -30,13 +30,13 @@ pub(super) enum Subject {
     Crowd,
     /// Counts, throughput and latency of threads whose writes are committed together.
     Groups,
-    /// Processor time.
+    /// CPU time.
     Processor,
-    /// Bytes, sizes, memory, and the times around the measured one.
+    /// Bytes, sizes, memory, and the times of load, quiesce phase, close and reopening.
     Bytes,
 }
 
-/// A truth, and the cells of one job that measure it.
+/// Costs of the calibration engine, and the cells of one job that measure them.
 #[derive(Clone, Debug)]
 pub(super) struct Experiment {
     pub name: String,
@@ -46,7 +46,7 @@ pub(super) struct Experiment {
     pub cells: Vec<Cell>,
 }
 
-/// All experiments, in process and over the wire.
+/// Returns all experiments, in process and over the wire.
 pub(super) fn all() -> Vec<Experiment> {
     let of = |access| {
         let times = [latency(access), tail(access), stalls(access), window(access), overload(access)];
@@ -57,7 +57,7 @@ pub(super) fn all() -> Vec<Experiment> {
     [Access::InProcess, Access::Wire].into_iter().flat_map(of).chain(in_process).collect()
 }
 
-/// A distribution whose percentiles lie far from each other.
+/// Returns an experiment with a latency distribution whose percentiles are far apart.
 fn latency(access: Access) -> Experiment {
     let part = |count, ms| Part { count, cost: Cost { cpu_ns: 0, sleep_ns: ms * MS } };
     let reads = vec![part(575, 1), part(335, 4), part(80, 12), part(8, 40), part(2, 120)];
@@ -66,7 +66,7 @@ fn latency(access: Access) -> Experiment {
     experiment("latency", Subject::Latency, access, truth, vec![read])
 }
 
-/// So many reads that one in ten thousand has a place among the percentiles.
+/// Returns an experiment with enough reads for a percentile of one in ten thousand.
 fn tail(access: Access) -> Experiment {
     let part = |count, us| Part { count, cost: Cost { cpu_ns: 0, sleep_ns: us * MS / 1000 } };
     let reads = vec![part(9945, 100), part(50, 2000), part(5, 40_000)];
@@ -75,7 +75,7 @@ fn tail(access: Access) -> Experiment {
     experiment("tail", Subject::Latency, access, truth, vec![read])
 }
 
-/// A quarter of every second stands still.
+/// Returns an experiment in which the engine stalls for 250 ms of every second.
 fn stalls(access: Access) -> Experiment {
     let cost = Cost { cpu_ns: 0, sleep_ns: MS };
     let truth = Truth {
@@ -88,7 +88,7 @@ fn stalls(access: Access) -> Experiment {
     experiment("open loop", Subject::OpenLoop, access, truth, vec![read])
 }
 
-/// Twenty in a second, of which the last one ends before the second does.
+/// Returns an experiment of 20 operations in one second, of which the last one ends before the second does.
 fn window(access: Access) -> Experiment {
     let cost = Cost { cpu_ns: 0, sleep_ns: MS };
     let truth = Truth { reads: vec![Part { count: 1, cost }], write_bytes: PAGE, ..Truth::default() };
@@ -101,7 +101,7 @@ fn window(access: Access) -> Experiment {
     experiment("window", Subject::Window, access, truth, vec![read])
 }
 
-/// Two hundred in a second, of which the engine can do half.
+/// Returns an experiment with a rate of 200 operations per second, twice what the engine can do.
 fn overload(access: Access) -> Experiment {
     let cost = Cost { cpu_ns: 0, sleep_ns: 10 * MS };
     let truth = Truth { reads: vec![Part { count: 1, cost }], write_bytes: PAGE, ..Truth::default() };
@@ -114,14 +114,15 @@ fn overload(access: Access) -> Experiment {
     experiment("overload", Subject::Overload, access, truth, vec![read])
 }
 
-/// Three blocks of memory for each read.
+/// Returns an experiment with three allocations for each read.
 fn allocations() -> Experiment {
     let truth = Truth { read_blocks: 3, block_bytes: 1000, write_bytes: PAGE, ..Truth::default() };
     let read = Workload { counts_allocations: true, ..workload("allocations", Operation::Get, 1000) };
     experiment("allocations", Subject::Allocations, Access::InProcess, truth, vec![read])
 }
 
-/// Four threads, or clients, that read and write in batches, or pipelines, of eight.
+/// Returns an experiment with four threads (over the wire: clients) that read and write in batches (over the wire:
+/// pipelines) of eight.
 fn crowd(access: Access) -> Experiment {
     let cost = Cost { cpu_ns: 0, sleep_ns: MS / 10 };
     let reads = vec![Part { count: 1, cost }];
@@ -135,7 +136,7 @@ fn crowd(access: Access) -> Experiment {
     experiment("crowd", Subject::Crowd, access, truth, vec![mixed])
 }
 
-/// Reads and writes of one thread, which take different times.
+/// Returns an experiment in which one thread reads and writes, with different latencies.
 fn kinds(access: Access) -> Experiment {
     let cost = |us| Cost { cpu_ns: 0, sleep_ns: us * MS / 1000 };
     let part = |count, us| Part { count, cost: cost(us) };
@@ -148,7 +149,8 @@ fn kinds(access: Access) -> Experiment {
     experiment("kinds", Subject::Kinds, access, truth, vec![mixed])
 }
 
-/// Four threads whose writes are committed together: each waits for the commit before its own.
+/// Returns an experiment with four threads whose writes are committed together: each write waits for the previous
+/// commit.
 fn groups() -> Experiment {
     let write = Cost { cpu_ns: 0, sleep_ns: 2 * MS };
     let truth = Truth { write, write_bytes: PAGE, ..Truth::default() };
@@ -175,7 +177,8 @@ fn processor(access: Access) -> Experiment {
     )
 }
 
-/// The load takes more memory, and leaves more debts, than the cells after it: none of them may show it.
+/// Returns an experiment on sizes and memory. The load uses more memory and leaves more deferred work than the
+/// cells after it, and no cell may include that.
 fn bytes(access: Access) -> Experiment {
     let truth = Truth {
         write: Cost { cpu_ns: 0, sleep_ns: MS / 10 },

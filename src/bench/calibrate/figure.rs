@@ -1,4 +1,4 @@
-//! A figure beside its truth, and the columns that figures stand in.
+//! Measured metrics with their expected values, and the list of metrics that calibration checks.
 
 use crate::bench::result::{
     Access, Measurement, Operation,
@@ -6,49 +6,51 @@ use crate::bench::result::{
 };
 use std::ops::RangeInclusive;
 
-/// A column of a result, for one experiment.
+/// One metric of one cell: expected and measured value.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What was done.
+    /// Name of the workload.
     pub workload: String,
-    /// In process or over the wire.
+    /// Access to the engine: in process or over the wire.
     pub access: Access,
-    /// Name of the column.
+    /// Name of the metric.
     pub column: &'static str,
-    /// Its unit.
+    /// Unit of the metric.
     pub unit: Unit,
-    /// What is true.
+    /// Expected value.
     pub truth: f64,
-    /// Where a true figure lies.
+    /// Range that a correct measurement lies in.
     pub allowed: RangeInclusive<f64>,
-    /// What was measured.
+    /// Measured value; `None` if there is none.
     pub measured: Option<f64>,
 }
 
 impl Figure {
-    /// Whether it is where it should be.
+    /// Returns `true` if the measured value is in the allowed range.
     pub fn is_true(&self) -> bool {
         self.measured.is_some_and(|measured| self.allowed.contains(&measured))
     }
 
-    /// How far it is from the truth, as a part of it.
+    /// Returns the relative error: the difference from the expected value, as a fraction of it; infinite without a
+    /// measured value.
     pub fn error(&self) -> f64 {
         let off = self.measured.map_or(f64::INFINITY, |measured| (measured - self.truth).abs());
         if off == 0.0 { 0.0 } else { off / self.truth.abs() }
     }
 
-    /// Whether it claims to be the engine's alone: not what the wire adds, nor other programs.
+    /// Returns `true` if the metric is the engine's alone, so that its error counts for the worst error of a
+    /// calibration. Metrics over the wire, and metrics that other processes affect, are excluded.
     pub fn counts_as_error(&self) -> bool {
         self.access == Access::InProcess && self.allowed.end().is_finite()
     }
 
-    /// Whether it is a number of operations, or of something else that no other program changes.
+    /// Returns `true` if the metric is a number of operations or allocations, which other processes cannot change.
     pub fn is_count(&self) -> bool {
         matches!(self.column, "operations" | "by kind" | "timeline" | "unstarted_operations" | "allocations")
             || self.column.ends_with(" count")
     }
 
-    /// Names it.
+    /// Returns the name of the metric, workload and access.
     pub fn name(&self) -> String {
         let access = match self.access {
             Access::InProcess => "in process",
@@ -60,7 +62,7 @@ impl Figure {
 
 type Of = fn(&Measurement) -> Option<f64>;
 
-/// The columns of a result that have no place in [`metric::METRICS`].
+/// Metrics of a result that are not in [`metric::METRICS`].
 const MORE: [(&str, Unit, Of); 12] = [
     ("operations", Unit::Times, |m| Some(real(m.operations))),
     ("by kind", Unit::Times, |m| Some(real(m.by_operation.values().map(|kind| kind.count).sum()))),
@@ -76,7 +78,8 @@ const MORE: [(&str, Unit, Of); 12] = [
     ("allocated_bytes", Unit::Bytes, |m| m.allocated_bytes.map(real)),
 ];
 
-/// Count and latency of one kind of operation. The others take the same way.
+/// Lists the metrics of one kind of operation: count and latency. Two kinds are enough, since all others share
+/// their code.
 macro_rules! of_kind {
     ($word:literal, $kind:ident) => {
         of_kind!($word, $kind;
@@ -98,13 +101,13 @@ macro_rules! of_kind {
 const GETS: [(&str, Unit, Of); 7] = of_kind!("get", Get);
 const UPDATES: [(&str, Unit, Of); 7] = of_kind!("update", Update);
 
-/// All columns that there are.
+/// Returns the name, unit and getter of every metric that calibration checks.
 pub fn columns() -> impl Iterator<Item = (&'static str, Unit, Of)> {
     let measures = metric::METRICS.iter().map(|measure| (measure.name, measure.unit, measure.of));
     measures.chain(MORE).chain(GETS).chain(UPDATES)
 }
 
-/// A number as a figure.
+/// Converts a number to `f64`.
 #[expect(clippy::cast_precision_loss, reason = "all are below 2^53")]
 pub(super) fn real(number: u64) -> f64 {
     number as f64
@@ -115,7 +118,7 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
-    /// Fields of a measurement that no figure is made of, and why.
+    /// Fields of a measurement that calibration does not check, each with the reason.
     const NOT_JUDGED: [(&str, &str); 9] = [
         ("keys_before", "the engine's own count is compared with it in every run"),
         ("keys_after", "likewise"),
@@ -128,7 +131,7 @@ mod tests {
         ("lateness", "of the harness' own threads, of which no engine knows"),
     ];
 
-    /// A field that is added is judged, or its reason is told above.
+    /// A new field must be checked by calibration or be listed in [`NOT_JUDGED`].
     #[test]
     fn every_field_of_a_measurement_is_judged_or_named() {
         let Value::Object(fields) = serde_json::to_value(Measurement::default()).unwrap() else {
@@ -148,7 +151,7 @@ mod tests {
         }
     }
 
-    /// The column that a field of another name, or of several figures, stands in.
+    /// Returns the metric that represents a field whose name differs, or that holds several metrics.
     fn column_of(field: &str) -> &str {
         match field {
             "throughput" => "throughput_per_second",

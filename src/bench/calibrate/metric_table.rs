@@ -1,4 +1,4 @@
-//! Truth, measured, error: for a terminal and for the documentation.
+//! Tables of expected value, measured value and error, for a terminal and for the documentation.
 
 use super::figure::Figure;
 use crate::bench::result::{
@@ -44,7 +44,7 @@ reopening; reads and writes (swapped); the latency of groups (halved); operation
 the wire (not timed).
 ";
 
-/// For the documentation.
+/// Returns docs/calibration.md: the introduction and the tables.
 pub fn markdown(figures: &[Figure], calibration: &Calibration) -> String {
     let commit = calibration.commit.as_deref().unwrap_or("unknown");
     let verdict = if calibration.passed {
@@ -68,7 +68,7 @@ pub fn markdown(figures: &[Figure], calibration: &Calibration) -> String {
     text
 }
 
-/// For a terminal.
+/// Returns the tables for a terminal.
 pub fn text(figures: &[Figure]) -> String {
     let head = ["workload", "column", "truth", "measured", "error", "allowed", ""].map(String::from);
     let mut text = String::new();
@@ -80,7 +80,7 @@ pub fn text(figures: &[Figure]) -> String {
     text
 }
 
-/// For a message.
+/// Returns a metric with its expected value and allowed range, for a message.
 pub(super) fn line(figure: &Figure) -> String {
     let [.., truth, measured, _, allowed, _] = parts(figure);
     format!("{}: {measured}, truth {truth}, allowed {allowed}", figure.name())

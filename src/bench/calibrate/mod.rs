@@ -1,10 +1,10 @@
-//! Calibration: an engine of known truth on the very path that every other engine takes, and every column
-//! of its result held against that truth.
+//! Calibration (`kvbench calibrate`): measures an engine with known costs on the code path of every other engine,
+//! and compares every metric of the result with its expected value.
 //!
-//! Counts and bytes are exact. Times are held against what the engine has seen itself: an operation cannot
-//! have taken less than the engine was at work for it, nor more than from its reply to the operation before
-//! until the next operation came. Both move with a machine that is busy. Where it is too busy even for that, the
-//! experiment is repeated: what the code does wrong, it does wrong each time.
+//! Counts and bytes are exact. Times are compared with those that the engine recorded itself: the latency of an
+//! operation is at least the time that the engine worked on it, and at most the time from the end of the previous
+//! operation to the start of the next one. Both vary with the load of the machine. If the machine is too busy even
+//! for that, the experiment is repeated, since a bug fails every attempt.
 
 mod checks;
 mod experiments;
@@ -34,7 +34,7 @@ use std::{
     time::Duration,
 };
 
-/// Why nothing is known of some figures, or that they are wrong.
+/// Error of a calibration: some metrics could not be measured, or are wrong.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
@@ -46,15 +46,15 @@ pub enum Error {
     Wrong { wrong: Vec<String>, all: usize },
 }
 
-/// How often an experiment is measured whose figures are wrong.
+/// Maximum number of attempts at an experiment with wrong metrics.
 const ATTEMPTS: usize = 3;
 
-/// What calibration needs to know.
+/// Options of a calibration.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the stores are made.
+    /// Directory for the stores.
     pub directory: PathBuf,
-    /// As in [`crate::bench::plan::options::Options`].
+    /// Command line of a server; see [`crate::bench::plan::options::Options`].
     pub server_arguments: fn(&Target, &Path, u64) -> Vec<String>,
 }
 
@@ -62,8 +62,8 @@ fn in_file(path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::File { path: path.into(), source }
 }
 
-/// Measures the calibration engine in process and over the wire, and judges every figure. What had to be measured
-/// again is told.
+/// Measures the calibration engine in process and over the wire, and checks every metric. Calls `tell` with a
+/// message for each experiment that is repeated.
 pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, Error> {
     let directory = &options.directory;
     fs::create_dir_all(directory).map_err(in_file(directory))?;
@@ -71,13 +71,13 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     for experiment in experiments::all() {
         figures.extend(repeated(&experiment, tell, || judged(options, &experiment))?);
     }
-    // Only where nothing else is in it.
+    // Fails, as it should, if the directory has other files.
     let _ = fs::remove_dir(directory);
     Ok(figures)
 }
 
-/// The figures of the first attempt that has no wrong ones, or of the last. A wrong count is final: no other program
-/// of the machine can change it.
+/// Returns the metrics of the first attempt without wrong ones, or those of the last attempt. An attempt with a
+/// wrong count is final, because no other process can change a count.
 fn repeated(
     experiment: &Experiment,
     tell: &mut dyn FnMut(&str),
@@ -100,7 +100,7 @@ fn repeated(
     }
 }
 
-/// One attempt.
+/// Measures and checks an experiment once.
 fn judged(options: &Options, experiment: &Experiment) -> Result<Vec<Figure>, Error> {
     let judged = checks::judge(experiment, &measure(options, experiment)?);
     let is_judged = |name: &str| judged.iter().any(|figure: &Figure| figure.workload == name);
@@ -111,7 +111,7 @@ fn judged(options: &Options, experiment: &Experiment) -> Result<Vec<Figure>, Err
     Ok(judged)
 }
 
-/// What is to be kept of it.
+/// Returns the summary of a calibration that is saved and recorded in results.
 pub fn summary(figures: &[Figure]) -> Result<Calibration, Error> {
     let failed = figures.iter().filter(|figure| !figure.is_true()).map(Figure::name).collect::<Vec<_>>();
     let worst = figures.iter().filter(|figure| figure.counts_as_error());
@@ -129,7 +129,7 @@ pub fn summary(figures: &[Figure]) -> Result<Calibration, Error> {
     })
 }
 
-/// An error that names the figures that are wrong.
+/// Returns an error that names the wrong metrics, if there are any.
 pub fn verdict(figures: &[Figure]) -> Result<(), Error> {
     let wrong: Vec<_> = figures.iter().filter(|figure| !figure.is_true()).map(metric_table::line).collect();
     match wrong.is_empty() {
@@ -138,7 +138,7 @@ pub fn verdict(figures: &[Figure]) -> Result<(), Error> {
     }
 }
 
-/// One experiment, by the way of every job.
+/// Measures an experiment in the same way as any other job.
 fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error> {
     let directory = options.directory.join(format!("job-{}", std::process::id()));
     let store = directory.join("store");
@@ -164,7 +164,7 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
     let end = now();
     let lines = fs::read_to_string(&truth.record);
     for path in [&place, &truth.record] {
-        // What is not there is told below.
+        // A missing file is reported when it is read below.
         let _ = fs::remove_file(path);
     }
     let outcomes = reports.into_iter().map(|report| report.outcome);
@@ -184,7 +184,7 @@ fn sound(outcome: Outcome) -> Result<Measurement, String> {
     }
 }
 
-/// Nanoseconds of the clock that the engine tells times of.
+/// Returns the time of the monotonic clock in nanoseconds, as the calibration engine records it.
 fn now() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).unwrap_or_default();
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
@@ -195,7 +195,8 @@ mod tests {
     use super::*;
     use crate::bench::result::Access;
 
-    /// How many attempts there are when each measures so, and whether the figures of the last one are true.
+    /// Returns the number of attempts when they measure `measured`, and `true` if the metrics of the last one are
+    /// correct.
     fn attempts(column: &str, measured: [f64; 3]) -> (usize, bool) {
         let experiment = experiments::all().remove(0);
         let (column, unit, _) = columns().find(|(name, ..)| *name == column).unwrap();
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_once_is_measured_again_and_what_is_wrong_each_time_stays_wrong() {
+    fn wrong_times_are_measured_again_up_to_three_times_and_wrong_counts_are_not() {
         assert_eq!(attempts("p99_us", [10.0; 3]), (1, true));
         assert_eq!(attempts("p99_us", [12.0, 10.0, 10.0]), (2, true));
         assert_eq!(attempts("p99_us", [12.0, 9.0, 10.0]), (3, true));

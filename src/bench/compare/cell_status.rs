@@ -1,18 +1,18 @@
-//! What there is to compare of one cell.
+//! Status of a cell in a comparison of two runs.
 
-/// What there is to compare of a cell.
+/// Status of a cell in a comparison of two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CellStatus {
-    /// Both runs have sound figures.
+    /// Both runs have valid measurements.
     Figures,
-    /// It failed in the second run only.
+    /// The cell failed in the second run only.
     FailsNow,
-    /// It has figures in the second run only.
+    /// The cell failed in the first run only.
     Mended,
-    /// Neither run has figures, or the second has not measured it.
+    /// The cell failed in both runs, or there is no metric that both runs have.
     NoFigures,
-    /// One of the runs tells that there is no such thing.
+    /// One of the runs reports that the store does not support the workload.
     Unsupported,
-    /// The same id, but other work.
+    /// The runs have different workloads or settings under the same cell id.
     OtherWork,
 }

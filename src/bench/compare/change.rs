@@ -1,49 +1,51 @@
-//! Something that may have changed between two runs: a store at a level, or one cell; and how surely it has.
+//! Estimated change of one metric between two benchmark runs, with its standard error: of a store at one level, or
+//! of one cell.
 
 use super::paired_samples::{Logs, Series};
 use crate::bench::result::statistics::{mean, student};
 
-/// Repetitions of one run are not independent: what the machine does beside lasts for several of them.
-/// Their mean is taken to vary as that of half as many.
+/// Factor by which the variance of a mean grows because repetitions of one run are not independent: a disturbance
+/// of the machine lasts for several of them. The mean of n repetitions is taken to vary as the mean of n / 2
+/// independent ones.
 const DEPENDENCE: f64 = 2.0;
 
-/// What repetitions within one run cannot show: how much one run differs from the next of the same build
-/// on an idle machine, as a standard deviation of the logarithm.
+/// Variation between two runs of the same build on an idle machine, which repetitions within one run cannot show.
+/// Each value is a standard deviation of the logarithm of the metric.
 #[derive(Clone, Copy, Debug)]
 pub struct BetweenRuns {
-    /// Of a store beside the others.
+    /// Variation of a store relative to the other stores.
     pub store: f64,
-    /// Of the whole machine.
+    /// Variation of the whole machine.
     pub machine: f64,
-    /// Of a cell beside the others.
+    /// Variation of a cell relative to the other cells.
     pub cell: f64,
 }
 
-/// Logarithms of both runs.
+/// Logarithms of a metric of one store or cell in both runs, by repetition.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// The first run's, and the second's.
+    /// Logarithms in the first and in the second run.
     pub logs: [Logs; 2],
 }
 
-/// How surely a part has changed.
+/// Change of a metric from the first run to the second, with its standard error.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
-    /// Logarithm of the second by the first.
+    /// Logarithm of the ratio of the second run to the first.
     pub shift: f64,
-    /// Its variance from what happens within runs.
+    /// Variance of `shift` that is caused by noise within the runs.
     within: f64,
-    /// Degrees of freedom of that.
+    /// Degrees of freedom of `within`.
     freedom: f64,
-    /// Its variance from what differs between runs.
+    /// Variance of `shift` that is caused by differences between runs.
     between: f64,
-    /// All that was too little by this factor, as a standard deviation.
+    /// Factor by which the standard error is multiplied; 1 if it needs no correction.
     widened: f64,
 }
 
 impl Part {
-    /// The mean of several cells. The calm ones count more: each by the inverse of its variance. Only the
-    /// repetitions that all of them have count.
+    /// Returns the weighted mean of several cells, over the repetitions that all of them have. The weight of a
+    /// cell is the inverse of its variance plus `least` squared, so that cells with little noise count more.
     pub fn of(series: &[&Series], least: f64) -> Self {
         let weights: Vec<f64> = series.iter().map(|one| 1.0 / (noise(one) + least * least)).collect();
         let all: f64 = weights.iter().sum();
@@ -61,7 +63,7 @@ impl Part {
         Self { logs }
     }
 
-    /// In each repetition the middle of several, each without its mean.
+    /// Returns, for each repetition, the median of the residuals of `parts`.
     pub fn middle(parts: &[&Self]) -> Self {
         let logs = [0, 1].map(|run| {
             let residuals: Vec<_> = parts.iter().map(|part| part.residuals(run)).collect();
@@ -75,25 +77,27 @@ impl Part {
         Self { logs }
     }
 
-    /// The second run's mean less the first's.
+    /// Returns the mean of the second run minus the mean of the first.
     pub fn shift(&self) -> f64 {
         let [first, second] = self.logs.each_ref().map(level);
         second - first
     }
 
-    /// What is left of the logarithms of a run without its mean.
+    /// Returns the logarithms of run `run` (0 or 1) minus their mean.
     pub fn residuals(&self, run: usize) -> Logs {
         let Some(logs) = self.logs.get(run) else { return Logs::new() };
         let level = level(logs);
         logs.iter().map(|(repetition, value)| (*repetition, value - level)).collect()
     }
 
-    /// Repetitions of the run that has fewer.
+    /// Returns the number of repetitions of the run that has fewer.
     pub fn repetitions(&self) -> usize {
         self.logs.iter().map(Logs::len).min().unwrap_or(0)
     }
 
-    /// The change of this part beyond what `others` have in common; of none, all of its change.
+    /// Returns the change of this part. Its noise excludes what it shares with `others`: from each residual, the
+    /// median residual of `others` in that repetition is subtracted. `between` is the standard deviation between
+    /// runs.
     pub fn beside(&self, others: &[&Self], between: f64) -> Change {
         let common = |run: usize, repetition: &u32| {
             let values = others.iter().filter_map(|part| part.residuals(run).get(repetition).copied());
@@ -108,7 +112,7 @@ impl Part {
 }
 
 impl Change {
-    /// From the noise of both runs, and how much a run differs from the next.
+    /// Computes the error from the residuals of both runs and from the standard deviation `between` runs.
     fn new(shift: f64, residuals: &[Vec<f64>; 2], between: f64) -> Self {
         let counts = residuals.each_ref().map(|values| count(values.len()).max(1.0));
         let freedom = (counts.iter().sum::<f64>() - 2.0).max(1.0);
@@ -117,7 +121,8 @@ impl Change {
         Self { shift, within, freedom, between: 2.0 * between * between, widened: 1.0 }
     }
 
-    /// The mean of the changes of one store at several levels. What its runs differ by is the same at all.
+    /// Returns the mean of the changes of one store at several levels, or `None` if there are none. The variance
+    /// between runs is not reduced, because it affects all levels alike.
     pub fn joined(changes: &[Self]) -> Option<Self> {
         let all = count(changes.len());
         let within: f64 = changes.iter().map(|one| one.within).sum();
@@ -131,47 +136,49 @@ impl Change {
         })
     }
 
-    /// The same change beside a shift of all.
+    /// Returns this change relative to a shift that all stores share.
     pub fn less(self, common: f64) -> Self {
         Self { shift: self.shift - common, ..self }
     }
 
-    /// The same with errors that were too small by a factor.
+    /// Multiplies the standard error by `factor`.
     pub fn widen(&mut self, factor: f64) {
         self.widened *= factor;
     }
 
-    /// Standard error of the shift.
+    /// Returns the standard error of the shift.
     pub fn error(&self) -> f64 {
         self.widened * (self.within + self.between).sqrt()
     }
 
-    /// Degrees of freedom of the error (Satterthwaite): only what is estimated from repetitions costs any.
+    /// Returns the degrees of freedom of the standard error (Satterthwaite). Only the part that is estimated from
+    /// repetitions limits them; infinite if that part is 0.
     pub fn freedom(&self) -> f64 {
         let all = self.within + self.between;
         if self.within > 0.0 { self.freedom * (all / self.within).powi(2) } else { f64::INFINITY }
     }
 
-    /// How often chance alone makes such a change.
+    /// Returns the probability that chance alone causes a change of at least this size (two-sided p-value).
     pub fn probability(&self) -> f64 {
         let error = self.error();
         if error > 0.0 { student::two_sided(self.shift / error, self.freedom()) } else { 1.0 }
     }
 
-    /// The shift that chance alone exceeds with a probability.
+    /// Returns the absolute shift that chance alone exceeds with the given `probability`.
     pub fn reach(&self, probability: f64) -> f64 {
         student::critical(probability, self.freedom()) * self.error()
     }
 
-    /// Where the ratio is with 95% confidence.
+    /// Returns the 95% confidence interval of the ratio of the second run to the first.
     pub fn interval(&self) -> (f64, f64) {
         let reach = self.reach(0.05);
         ((self.shift - reach).exp(), (self.shift + reach).exp())
     }
 }
 
-/// The middle of the shifts, by which most have changed. Of an even number the one nearer to no change,
-/// so that of two stores one that lost is not taken for one that won.
+/// Returns the median of the shifts, as the shift that most stores share; 0 if there are none. Of an even number
+/// it is the middle value nearer to 0, so that if one of two stores became slower, the other is not reported as
+/// faster.
 pub fn common_shift(mut shifts: Vec<f64>) -> f64 {
     shifts.sort_by(f64::total_cmp);
     let upper = shifts.get(shifts.len() / 2).copied().unwrap_or(0.0);
@@ -182,7 +189,7 @@ pub fn common_shift(mut shifts: Vec<f64>) -> f64 {
     if lower.abs() < upper.abs() { lower } else { upper }
 }
 
-/// Variance of a cell from repetition to repetition, over both runs.
+/// Returns the variance of a cell between repetitions, over both runs.
 fn noise(series: &Series) -> f64 {
     let part = Part { logs: series.logs.clone() };
     let residuals: Vec<f64> = [0, 1].into_iter().flat_map(|run| part.residuals(run).into_values()).collect();
@@ -194,7 +201,7 @@ fn level(logs: &Logs) -> f64 {
     mean(&logs.values().copied().collect::<Vec<_>>()).unwrap_or(0.0)
 }
 
-/// The middle value; `None` of none.
+/// Returns the median of `values`, or `None` if there are none.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     crate::bench::result::spread::median_of_sorted(&values)
@@ -214,14 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn of_two_the_one_that_moved_is_not_what_they_share() {
+    fn common_shift_of_two_stores_is_the_smaller_one() {
         assert_eq!(common_shift(vec![-0.2, 0.01]), 0.01);
         assert_eq!(common_shift(vec![-0.2, 0.01, 0.02]), 0.01);
         assert_eq!(common_shift(vec![]), 0.0);
     }
 
     #[test]
-    fn what_all_have_in_common_is_no_noise_of_one() {
+    fn shared_noise_does_not_count_for_one_store() {
         let (one, other) =
             (part(&[0.0, 0.3, -0.3], &[0.1, 0.2, 0.3]), part(&[1.0, 1.3, 0.7], &[1.1, 1.2, 1.3]));
         assert!(one.beside(&[&other], 0.01).error() < 0.016);

@@ -1,10 +1,10 @@
-//! `kvbench compare`: did anything get slower from one run to another? With an exit code for CI.
+//! `kvbench compare`: reports what became slower from one benchmark run to another, with an exit code for CI.
 //!
-//! `series` takes what both runs measured, `part` joins it by store, `judge` says which changes are more
-//! than the noise within and between runs, for the comparison as a whole, and `text` tells it. A store
-//! fails the comparison when its loss is real and larger than the limit; so does a cell that lost alone,
-//! and one that fails in the second run only. `gaps` says what the comparison could not look at: a limit is
-//! kept only where all was compared, and finely enough.
+//! `paired_samples` collects the measurements that both runs have, `change` combines them by store, `significance`
+//! decides which changes exceed the noise within and between runs, and `text` formats the report. The comparison
+//! fails if the loss of a store is significant and larger than the limit, if the loss of a single cell is, or if a
+//! cell fails in the second run only. `unchecked_reasons` lists what the comparison could not cover: the limit
+//! only counts as kept if every cell of the first run was compared, and with enough precision.
 
 mod cell_status;
 mod change;
@@ -24,41 +24,41 @@ use paired_samples::{ASPECTS, ComparedMetric, Series};
 use significance::{CellFinding, Finding, Judgement};
 use std::path::Path;
 
-/// What became of the cells of two runs.
+/// Comparison of two benchmark runs.
 #[derive(Debug)]
 pub struct Comparison {
-    /// What became of stores, and how surely.
+    /// Changes of stores and cells, with their significance.
     judgement: Judgement,
-    /// Cells of both runs, in the order of the first, without their figures.
+    /// Ids and status of the cells of both runs, in the order of the first run.
     cells: Vec<(String, CellStatus)>,
-    /// Cells of the first run alone.
+    /// Ids of cells that only the first run has.
     only_first: Vec<String>,
-    /// Cells of the second run alone.
+    /// Ids of cells that only the second run has.
     only_second: Vec<String>,
-    /// What makes the comparison doubtful.
+    /// Reasons to doubt the comparison.
     warnings: Vec<String>,
-    /// Why nobody can tell whether the limit is kept, in sentences.
+    /// Reasons why the comparison cannot decide whether the limit was exceeded; empty without a limit.
     gaps: Vec<String>,
-    /// What may be lost, as a part of the first run's figure.
+    /// Allowed loss, as a fraction of the first run's value.
     limit: Option<f64>,
 }
 
-/// What a change means.
+/// Meaning of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Too few repetitions.
+    /// There are too few repetitions.
     CannotTell,
-    /// It may be chance.
+    /// The change may be chance.
     Same,
-    /// It is better.
+    /// The metric became better.
     Better,
-    /// It is worse.
+    /// The metric became worse, within the limit.
     Worse,
-    /// It is worse than the limit allows.
+    /// The metric became worse than the limit allows.
     TooMuch,
 }
 
-/// Compares the runs of two files. `limit` is the part that may be lost (0.1 for 10%).
+/// Compares the runs of two files. `limit` is the allowed loss as a fraction (0.1 for 10%).
 pub fn compare(first: &Path, second: &Path, limit: Option<f64>) -> Result<Comparison, ReadError> {
     match (run_file::read(first), run_file::read(second)) {
         (Ok(first), Ok(second)) => Ok(Comparison::new(&first.run, &second.run, limit)),
@@ -68,7 +68,7 @@ pub fn compare(first: &Path, second: &Path, limit: Option<f64>) -> Result<Compar
 }
 
 impl Comparison {
-    /// Compares two runs.
+    /// Compares two runs. `limit` is the allowed loss as a fraction.
     pub fn new(first: &Run, second: &Run, limit: Option<f64>) -> Self {
         let lacks = |run: &Run, id: &str| !run.cells.iter().any(|cell| cell.id == id);
         let missing = |from: &Run, of: &Run| {
@@ -101,7 +101,7 @@ impl Comparison {
         comparison
     }
 
-    /// Why nobody can tell whether the limit is kept; without a limit, nothing.
+    /// Returns the reasons why the comparison cannot decide whether the limit was exceeded; empty without a limit.
     fn gaps(&self, first: &Run) -> Vec<String> {
         let Some(limit) = self.limit else { return Vec::new() };
         let compared = unchecked_reasons::Compared {
@@ -114,18 +114,20 @@ impl Comparison {
         unchecked_reasons::of(&compared, limit)
     }
 
-    /// Whether something lost more than the limit allows, or fails now. Never without a limit.
+    /// Returns `true` if a loss exceeds the limit or a cell fails in the second run only. Always `false` without a
+    /// limit.
     pub fn failed(&self) -> bool {
         let breaks = || self.cells.iter().any(|(_, state)| *state == CellStatus::FailsNow);
         self.limit.is_some() && (breaks() || self.verdicts().any(|verdict| verdict == Verdict::TooMuch))
     }
 
-    /// Whether nobody can tell if the limit is kept. Never without a limit.
+    /// Returns `true` if the comparison cannot decide whether the limit was exceeded. Always `false` without a
+    /// limit.
     pub fn is_inconclusive(&self) -> bool {
         self.limit.is_some() && !self.gaps.is_empty()
     }
 
-    /// Of all stores and cells.
+    /// Returns the verdicts on all stores and cells.
     fn verdicts(&self) -> impl Iterator<Item = Verdict> {
         let stores = self.judgement.stores.iter().map(|finding| self.of_store(finding));
         stores.chain(self.judgement.cells.iter().map(|finding| self.of_cell(finding)))
@@ -140,7 +142,8 @@ impl Comparison {
     }
 }
 
-/// Whether targets are reached, set up and kept from harm in the same way, as far as both runs say.
+/// Returns `true` if two targets have equal access, compression, cache size and loss bound, as far as both runs
+/// record them.
 fn is_same(one: &Target, other: &Target) -> bool {
     let foreign = one.address.is_some() || other.address.is_some();
     one.access == other.access
@@ -149,7 +152,7 @@ fn is_same(one: &Target, other: &Target) -> bool {
         && (one.loses == other.loses || one.loses.is_none() || other.loses.is_none())
 }
 
-/// A limit of 0.1 allows nine tenths of the speed, and eleven of the latency.
+/// Returns the verdict on a change. A limit of 0.1 allows 90% of the speed, and 110% of latency or size.
 fn verdict(aspect: ComparedMetric, change: Option<Change>, real: bool, limit: Option<f64>) -> Verdict {
     let Some(change) = change else { return Verdict::CannotTell };
     let ratio = change.shift.exp();
@@ -177,7 +180,7 @@ fn state(first: &Run, second: &Run, cell: &Cell, has_figures: bool) -> CellStatu
     }
 }
 
-/// Whether a repetition of a cell did not do what it should.
+/// Returns `true` if a repetition of the cell `id` failed or has an invalid measurement.
 fn faulty(run: &Run, id: &str) -> bool {
     run.samples.iter().filter(|sample| sample.cell == id).any(|sample| match &sample.outcome {
         Outcome::Failed(_) => true,

@@ -1,4 +1,4 @@
-//! What both runs measured, as logarithms by repetition.
+//! Measurements that both runs have, as logarithms by repetition.
 
 use crate::bench::result::{
     Cell, Figure, Measurement, Outcome, Run,
@@ -8,22 +8,22 @@ use crate::bench::result::{
 };
 use std::collections::BTreeMap;
 
-/// What is compared. Figures of one aspect are of one kind, so that their ratios have a mean.
+/// Metric that is compared. Values of one metric have one unit in all cells, so their ratios can be averaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ComparedMetric {
-    /// Operations each second, or the inverse of the time that a step took.
+    /// Operations per second, or the inverse of the duration of a step.
     Speed,
-    /// 99th percentile of latency.
+    /// 99th percentile of latency, in microseconds.
     P99,
     /// Bytes on disk.
     Size,
 }
 
-/// All of them, in the order in which they are told.
+/// All compared metrics, in the order of the report.
 pub const ASPECTS: [ComparedMetric; 3] = [ComparedMetric::Speed, ComparedMetric::P99, ComparedMetric::Size];
 
 impl ComparedMetric {
-    /// Name for people.
+    /// Returns the name that is shown to people.
     pub fn title(self) -> &'static str {
         match self {
             Self::Speed => "speed",
@@ -32,7 +32,7 @@ impl ComparedMetric {
         }
     }
 
-    /// Which way is better.
+    /// Returns the direction in which the metric improves.
     pub fn better(self) -> Better {
         match self {
             Self::Speed => Better::Higher,
@@ -40,7 +40,7 @@ impl ComparedMetric {
         }
     }
 
-    /// The unit of the figures.
+    /// Returns the unit of the metric.
     pub fn unit(self) -> Unit {
         match self {
             Self::Speed => Unit::PerSecond,
@@ -51,7 +51,7 @@ impl ComparedMetric {
 
     fn of(self, cell: &Cell, measurement: &Measurement) -> Option<f64> {
         let value = match (self, cell.figure) {
-            // At a rate it is the rate that was asked for.
+            // In an open loop the throughput is the requested rate.
             (Self::Speed, Figure::Throughput) if cell.workload.rate.is_none() => measurement.throughput,
             (Self::Speed, Figure::Milliseconds) => 1.0 / measurement.seconds,
             (Self::P99, Figure::Throughput) if measurement.latency.count > 0 => measurement.latency.p99_us,
@@ -63,32 +63,33 @@ impl ComparedMetric {
     }
 }
 
-/// Logarithms by repetition.
+/// Natural logarithms of a metric, by number of the repetition.
 pub type Logs = BTreeMap<u32, f64>;
 
-/// A figure of a cell in both runs.
+/// One metric of one cell in both runs.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// The cell.
+    /// Id of the cell.
     pub id: String,
-    /// Its store.
+    /// Name of the store, with its compression if that is not `none`.
     pub store: String,
-    /// Its level.
+    /// Access, commit mode and durability of the cell.
     pub level: Level,
-    /// Whether it measures the harness.
+    /// `true` if the cell measures the harness, not a store.
     pub reference: bool,
-    /// What of it.
+    /// Metric of the series.
     pub aspect: ComparedMetric,
-    /// Medians of the two runs.
+    /// Medians of the first and of the second run.
     pub medians: [f64; 2],
-    /// In the first run, and in the second: each repetition, or the best of each [round](rounds).
+    /// Logarithms of the first and of the second run: of each repetition, or of the best repetition of each
+    /// [group](rounds).
     pub logs: [Logs; 2],
-    /// How many repetitions a round has; 1 when each counts.
+    /// Number of repetitions of which only the best counts; 1 if each repetition counts.
     pub best_of: usize,
 }
 
 impl Series {
-    /// A figure of a cell; `None` where a run has none.
+    /// Returns the series of a metric of `cell`, or `None` if one of the runs has no value of it.
     pub fn new(runs: [&Run; 2], cell: &Cell, aspect: ComparedMetric) -> Option<Self> {
         let target = &cell.target;
         let store = match target.compression.as_str() {
@@ -111,19 +112,18 @@ impl Series {
         series.logs.iter().all(|logs| !logs.is_empty()).then_some(series)
     }
 
-    /// The fewest repetitions, or rounds of them, that a run has of it.
+    /// Returns the number of values of the run that has fewer: repetitions, or groups of repetitions.
     pub fn repetitions(&self) -> usize {
         self.logs.iter().map(Logs::len).min().unwrap_or(0)
     }
 }
 
-/// Rounds into which many repetitions are put.
+/// Number of groups into which ten or more repetitions are divided.
 const ROUNDS: usize = 5;
 
-/// The best of every `each` repetitions. What others do on the machine only takes time away, for seconds or
-/// minutes, so the best of several repetitions is much the same from run to run where their means are not (so
-/// Python's `timeit` looks at the least time of its repetitions). A round is
-/// spread over the whole run.
+/// Returns the best of every `each` repetitions. Other processes only take time away, for seconds or minutes, so
+/// the best of several repetitions is much the same in each run, while their means are not (Python's `timeit` uses
+/// the minimum of its repetitions for this reason). The repetitions of a group are spread over the whole run.
 fn rounds(logs: Logs, each: usize, better: Better) -> Logs {
     let count = logs.len() / each;
     let mut best = Logs::new();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_repetitions_the_best_of_each_round_counts() {
+    fn only_the_best_of_each_group_of_repetitions_counts() {
         let many = || numbered((0..11).map(f64::from));
         let highest = rounds(many(), 2, Better::Higher);
         assert_eq!(highest, numbered([5.0, 6.0, 7.0, 8.0, 9.0]), "the last has no round");

@@ -1,21 +1,22 @@
-//! Which of many changes are more than chance.
+//! Significance of changes: decides which of many changes are more than chance.
 //!
-//! Cells of one store are no independent witnesses: what hits a store in one repetition hits all its cells,
-//! and what hits the machine hits all stores. So the verdict is on stores. For each level and aspect:
+//! Cells of one store are not independent: a disturbance of a store in one repetition affects all its cells, and a
+//! disturbance of the machine affects all stores. So the verdict is on stores. For each level and metric, these
+//! are tested:
 //!
-//! - *all stores*: what they have in common, the median of their shifts. A program that got slower as a
-//!   whole looks like a machine that did, so it takes much to call this a change.
-//! - *each store* beside that. Machine and disk are out of it, since stores are measured in turns. Where a
-//!   level has fewer than three stores, the harness floor is one more witness of the machine.
-//! - *each store* at all levels together, which sees smaller losses.
-//! - *each cell* beside what all stores have in common, only for what one kind of work alone has lost.
+//! - *all stores*: the shift that they share, which is the median of their shifts. A program that got slower as a
+//!   whole looks like a machine that did, so only a large shift counts as a change.
+//! - *each store*, relative to that shift. Effects of machine and disk cancel out, since stores are measured in
+//!   turns. Where a level has fewer than three stores, the no-op engine is one more reference for the machine.
+//! - *each store* over all its levels, which detects smaller losses.
+//! - *each cell*, relative to the shift that all stores share, for losses of one workload alone.
 //!
-//! Of 10 repetitions or more, the best of each of five rounds count: what others do on the machine only takes
-//! time away. The noise is that of the repetitions, or rounds, and on top what differs between runs. Where most stores differ by
-//! more than that, all errors are widened until the middle one is as expected, which is how genetics
-//! deals with strata that nobody knows of (Devlin and Roeder, Genomic Control, 1999). All questions
-//! together are answered wrongly in 5% of comparisons at most, by Holm's correction: 3% for the stores at all
-//! levels, and 1% each for the levels and for the cells.
+//! Of 10 repetitions or more, only the best of each of five groups counts, because other processes only take time
+//! away. The noise is that of the repetitions or groups, plus the variation between runs. Where most stores differ
+//! by more than that, all errors are widened until the median change is as large as expected, which is how
+//! genetics deals with unknown population strata (Devlin and Roeder, Genomic Control, 1999). Holm's correction
+//! limits the probability of any false verdict in a comparison to 5%: 3% for the stores over all levels, and 1%
+//! each for the levels and for the cells.
 
 use super::{
     change::{BetweenRuns, Change, Part, common_shift, median},
@@ -23,61 +24,62 @@ use super::{
 };
 use crate::bench::result::{loss_class::Level, spread::ENOUGH, statistics::holm};
 
-/// Probability that any store is called changed which is not: by what is its only level, or all of them.
+/// Probability of at least one false change among the stores, each over all its levels or at its only level.
 const STORES: f64 = 0.03;
-/// Probability that any store at one of its levels is.
+/// Probability of at least one false change among the stores at one of several levels.
 const LEVELS: f64 = 0.01;
-/// Probability that any cell is.
+/// Probability of at least one false change among the cells.
 const CELLS: f64 = 0.01;
-/// Fewest stores whose middle one tells how noisy they are.
+/// Minimum number of stores from which the errors are widened by the median change.
 const MANY: usize = 5;
-/// Middle distance from zero of a normal distribution, in standard deviations.
+/// Median absolute deviation of a normal distribution, in standard deviations.
 const MIDDLE: f64 = 0.6745;
 
-/// One store at one level, or all of them.
+/// Change of a metric of one store or of all stores, at one level or over all levels.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// The store; all of the level when absent.
+    /// Name of the store; `None` for all stores together.
     pub store: Option<String>,
-    /// The level; all of them when absent.
+    /// Level; `None` for all levels together.
     pub level: Option<Level>,
-    /// What of them.
+    /// Metric that changed.
     pub aspect: ComparedMetric,
-    /// How they changed.
+    /// Size of the change, with its standard error.
     pub change: Change,
-    /// Whether that is more than chance.
+    /// `true` if the change is significant.
     pub real: bool,
 }
 
-/// One figure of one cell.
+/// Change of a metric of one cell.
 #[derive(Clone, Debug)]
 pub struct CellFinding {
-    /// The cell.
+    /// Id of the cell.
     pub id: String,
-    /// What of it.
+    /// Metric that changed.
     pub aspect: ComparedMetric,
-    /// Medians of the two runs.
+    /// Medians of the first and of the second run.
     pub medians: [f64; 2],
-    /// How it changed beside what all stores have in common; absent with fewer than [`ENOUGH`] repetitions.
+    /// Change relative to the shift that all stores share; `None` with fewer than [`ENOUGH`] repetitions.
     pub change: Option<Change>,
-    /// Whether that is more than chance.
+    /// `true` if the change is significant.
     pub real: bool,
 }
 
-/// What is compared of two runs.
+/// All changes between two runs, each marked as significant or not.
 #[derive(Debug)]
 pub struct Judgement {
-    /// Of stores.
+    /// Changes of stores.
     pub stores: Vec<Finding>,
-    /// Of cells.
+    /// Changes of cells.
     pub cells: Vec<CellFinding>,
-    /// The least loss of speed of a store that would have been seen, for most of them.
+    /// Median over the stores of the minimum detectable loss of speed, as a fraction; `None` if no speed was
+    /// compared.
     pub visible: Option<f64>,
-    /// Of how many repetitions the best counts, at most; 1 when each counts.
+    /// Maximum number of repetitions of which only the best counts; 1 if each repetition counts.
     pub best_of: usize,
 }
 
-/// Stores of one level and aspect.
+/// Stores with the same level and metric.
 struct Group<'s> {
     level: Level,
     aspect: ComparedMetric,
@@ -87,7 +89,7 @@ struct Group<'s> {
 }
 
 impl Judgement {
-    /// Judges all series of two runs.
+    /// Tests all series of two runs.
     pub fn of(series: &[Series]) -> Self {
         let groups = groups(series);
         let mut stores: Vec<Finding> = groups.iter().flat_map(Group::findings).collect();
@@ -141,7 +143,7 @@ fn groups(series: &[Series]) -> Vec<Group<'_>> {
     groups
 }
 
-/// The stores of some cells. One that has too few repetitions in common is left out.
+/// Returns one part for each store of these cells. A store with too few common repetitions is left out.
 fn parts(aspect: ComparedMetric, series: &[&Series]) -> Vec<(String, Part)> {
     let mut stores: Vec<&str> = Vec::new();
     for one in series {
@@ -156,7 +158,8 @@ fn parts(aspect: ComparedMetric, series: &[&Series]) -> Vec<(String, Part)> {
     stores.into_iter().map(part).filter(|(_, part)| part.repetitions() >= ENOUGH).collect()
 }
 
-/// What an idle machine's runs differ by. The tail of a distribution shakes more than its middle.
+/// Returns the variation between runs on an idle machine. It is larger for p99, since the tail of a distribution
+/// varies more than its middle.
 fn between(aspect: ComparedMetric) -> BetweenRuns {
     match aspect {
         ComparedMetric::Speed => BetweenRuns { store: 0.015, machine: 0.04, cell: 0.03 },
@@ -174,7 +177,7 @@ impl Group<'_> {
         self.stores.iter().map(|(_, part)| part).chain(&self.harness).collect()
     }
 
-    /// What the stores have in common; nothing where there is only one witness.
+    /// Returns the shift that the stores share; 0 if there are fewer than two references.
     fn common(&self) -> f64 {
         let witnesses = self.witnesses();
         if witnesses.len() < 2 {
@@ -211,7 +214,7 @@ impl Group<'_> {
     }
 }
 
-/// Errors of a cell: beside what all stores of its level have in common.
+/// Returns the change of a cell relative to the shift that all stores of its level share.
 fn cell(series: &Series, group: Option<&Group<'_>>) -> CellFinding {
     let change = group.filter(|_| series.repetitions() >= ENOUGH).map(|group| {
         let others: Vec<_> = group.witnesses().into_iter().collect();
@@ -225,7 +228,8 @@ fn cell(series: &Series, group: Option<&Group<'_>>) -> CellFinding {
     CellFinding { id: series.id.clone(), aspect: series.aspect, medians: series.medians, change, real: false }
 }
 
-/// Widens all errors until the middle change of the stores is as large as chance makes it.
+/// Widens all errors until the median change of the stores, in standard errors, is not larger than chance
+/// explains.
 fn widen(findings: &mut [Finding]) {
     for aspect in ASPECTS {
         let mut own: Vec<_> = findings
@@ -239,7 +243,7 @@ fn widen(findings: &mut [Finding]) {
     }
 }
 
-/// Each store over all its levels, where it has several; and all stores likewise.
+/// Returns the change over all levels of each store that has several, and of all stores together.
 fn across(findings: &[Finding]) -> Vec<Finding> {
     let mut joined: Vec<Finding> = Vec::new();
     for one in findings {
@@ -256,7 +260,7 @@ fn across(findings: &[Finding]) -> Vec<Finding> {
     joined
 }
 
-/// Marks the changes that are more than chance, with a probability that any of them is.
+/// Sets the mark of each significant change. `level` is the probability that any mark is wrong (Holm).
 fn decide<'f>(findings: impl Iterator<Item = (Option<Change>, &'f mut bool)>, level: f64) {
     let (changes, marks): (Vec<_>, Vec<_>) =
         findings.filter_map(|(change, mark)| Some((change?, mark))).unzip();

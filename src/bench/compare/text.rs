@@ -1,4 +1,4 @@
-//! A comparison as text for a terminal or the log of a build.
+//! A comparison as text for a terminal or a CI log.
 
 use super::{
     Comparison, Verdict, cell_status::CellStatus, change::Change, paired_samples::ComparedMetric,
@@ -9,7 +9,7 @@ use std::fmt;
 
 const STORES: [&str; 5] = ["store", "level", "what", "ratio (95%)", ""];
 const CELLS: [&str; 5] = ["cell", "what", "median", "ratio", ""];
-/// Beyond, the noise is what a reader has to mend first.
+/// Minimum detectable change above which the summary advises to reduce the noise.
 const BLIND: f64 = 0.3;
 
 impl fmt::Display for Comparison {
@@ -76,7 +76,8 @@ impl Comparison {
             finding.aspect.title().to_owned(),
             format!("{} -> {}", show(first), show(second)),
             format!("{:.3}", second / first),
-            // A cell speaks up only for itself: what its store has lost is said above.
+            // A change is only shown for a cell that differs from its store; the stores' own changes are in the
+            // table above.
             if verdict == Verdict::Same { String::new() } else { words(finding.aspect, verdict) },
         ]
     }
@@ -119,7 +120,7 @@ impl Comparison {
     }
 }
 
-/// What is said of a cell without figures.
+/// Returns the remark for a cell that is not compared, or `None` if it is compared.
 fn state_words(state: CellStatus) -> Option<&'static str> {
     match state {
         CellStatus::Figures => None,
@@ -157,7 +158,7 @@ fn table(head: &[&str; 5], lines: Vec<[String; 5]>) -> String {
     grid::text(&lines, 5, "  ")
 }
 
-/// Text from a file, without what a terminal would take for orders.
+/// Replaces control characters of a text that was read from a file, so that a terminal does not interpret them.
 fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
 }

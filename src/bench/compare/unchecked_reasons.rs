@@ -1,23 +1,25 @@
-//! Why a limit may be exceeded though nothing says so.
+//! Reasons why a loss beyond the limit may exist although the comparison found none.
 
 use super::cell_status::CellStatus;
 use crate::bench::result::{Run, spread::ENOUGH};
 
-/// What two runs had to compare.
+/// Coverage of a comparison of two runs.
 pub(super) struct Compared<'a> {
-    /// The run that is to be kept up with.
+    /// First run: the baseline.
     pub first: &'a Run,
-    /// Cells of both runs.
+    /// Cells of both runs, with their status.
     pub cells: &'a [(String, CellStatus)],
-    /// Cells of the first run alone.
+    /// Ids of cells that only the first run has.
     pub only_first: &'a [String],
-    /// Figures with too few repetitions for a verdict.
+    /// Number of metrics with too few repetitions for a verdict.
     pub too_few: usize,
-    /// The smallest loss that can be detected, as a part of the first run's figure.
+    /// Minimum detectable change: the smallest detectable loss, as a fraction of the first run's value; `None` if
+    /// unknown.
     pub visible: Option<f64>,
 }
 
-/// What was not looked at, or not finely enough for `limit`, in sentences.
+/// Returns the reasons why the comparison cannot decide whether `limit` was exceeded, as clauses of a sentence;
+/// empty if it can.
 pub(super) fn of(compared: &Compared<'_>, limit: f64) -> Vec<String> {
     let mut gaps = Vec::new();
     if !compared.cells.iter().any(|(_, state)| *state == CellStatus::Figures) {
@@ -36,7 +38,8 @@ pub(super) fn of(compared: &Compared<'_>, limit: f64) -> Vec<String> {
     gaps
 }
 
-/// How many cells of the first run have figures that the second has none for, by the reason.
+/// Returns one clause for each reason why cells measured in the first run have no comparable measurement in the
+/// second, with the number of such cells.
 fn lost(compared: &Compared<'_>) -> Vec<String> {
     let first = compared.first;
     let measured = |id: &str| first.measurements(id).next().is_some() && first.unsupported(id).is_none();
@@ -57,7 +60,7 @@ fn lost(compared: &Compared<'_>) -> Vec<String> {
     told.map(|(count, words)| format!("{count} cells of the first run {words}")).collect()
 }
 
-/// Whether a cell measures the harness, not a store.
+/// Returns `true` if the cell `id` measures the harness, not a store.
 fn is_reference(run: &Run, id: &str) -> bool {
     run.cells.iter().any(|cell| cell.id == id && cell.reference)
 }

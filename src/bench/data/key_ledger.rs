@@ -1,5 +1,5 @@
-//! Which keys are there, with which values: what inserts have added and deletes have taken, over all threads and all cells
-//! of a group. No key is inserted twice, and none comes back.
+//! Ledger of the keys that exist and of the versions of their values: keys that all threads and all cells of
+//! a group have inserted and deleted. No key is inserted twice, and no deleted key is inserted again.
 
 use super::value_versions::ValueVersions;
 use std::{
@@ -10,27 +10,27 @@ use std::{
     },
 };
 
-/// The numbers of the keys that exist: all of `deleted..inserted`, without those that were popped.
+/// The numbers of the keys that exist: `deleted..inserted` without `popped`.
 #[derive(Debug)]
 pub struct KeyLedger {
-    /// How many keys there can be.
+    /// Number of keys that may be inserted in all.
     limit: u64,
-    /// Numbers handed out for inserts.
+    /// Number of the next key to insert: all lower numbers have been given to threads.
     next: AtomicU64,
-    /// Every insert before it was acknowledged.
+    /// Number of the first key whose insert is not yet acknowledged: all inserts below it are.
     inserted: AtomicU64,
-    /// Acknowledged inserts beyond `inserted`: first number to number after the last.
+    /// Acknowledged inserts beyond `inserted`: from the first number to the number after the last.
     ahead: Mutex<BTreeMap<u64, u64>>,
-    /// Numbers handed out for deletes.
+    /// Number of the next key to delete: all lower numbers have been given to threads.
     deleted: AtomicU64,
-    /// Keys of that range that are gone out of turn.
+    /// Keys at or above `deleted` that were removed out of order.
     popped: RwLock<HashSet<u64>>,
-    /// What the values of these keys are.
+    /// Versions of the values of these keys.
     pub versions: ValueVersions,
 }
 
 impl KeyLedger {
-    /// No keys, and at most `limit` of them to come.
+    /// Creates an empty ledger for at most `limit` keys.
     pub fn new(limit: u64) -> Self {
         Self {
             limit,
@@ -43,13 +43,14 @@ impl KeyLedger {
         }
     }
 
-    /// The number of the next key to insert, if there is one.
+    /// Returns the number of the next key to insert, or `None` if `limit` keys have been given out.
     pub fn insert(&self) -> Option<u64> {
         let index = self.next.fetch_add(1, SeqCst);
         (index < self.limit).then_some(index)
     }
 
-    /// Makes an inserted key visible to choosers, once all keys before it are.
+    /// Records that the insert of key `index` was acknowledged. Choosers see the key once all keys before it
+    /// are acknowledged.
     pub fn inserted(&self, index: u64) {
         let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
         let mut done = self.inserted.load(SeqCst);
@@ -64,7 +65,7 @@ impl KeyLedger {
         self.inserted.store(done, SeqCst);
     }
 
-    /// The number of the next key to delete, if any is left.
+    /// Returns the number of the next key to delete, or `None` if no key is left.
     pub fn delete(&self) -> Option<u64> {
         let end = self.end();
         loop {
@@ -76,7 +77,8 @@ impl KeyLedger {
         }
     }
 
-    /// Notes that keys are gone which are not the next ones to delete. Nobody deletes meanwhile.
+    /// Records that the keys `indices`, which need not be the next ones to delete, were removed. No thread
+    /// may call [`KeyLedger::delete`] meanwhile.
     pub fn mark_removed(&self, indices: &[u64]) {
         self.popped.write().unwrap_or_else(PoisonError::into_inner).extend(indices);
     }
@@ -85,12 +87,13 @@ impl KeyLedger {
         self.popped.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a delete may have taken this key.
+    /// Returns `true` if the key `index` was given to a delete, or was removed by
+    /// [`KeyLedger::mark_removed`].
     pub fn is_deleted(&self, index: u64) -> bool {
         index < self.deleted.load(SeqCst) || self.popped().contains(&index)
     }
 
-    /// First number that exists, and the one after the last.
+    /// Returns the number of the first key that exists, and the number after the last.
     #[inline]
     pub fn range(&self) -> (u64, u64) {
         (self.deleted.load(SeqCst), self.end())
@@ -101,7 +104,7 @@ impl KeyLedger {
         self.inserted.load(SeqCst)
     }
 
-    /// How many keys exist when nothing is under way.
+    /// Returns the number of keys that exist, if no insert or delete is running.
     pub fn count(&self) -> u64 {
         let (first, end) = self.range();
         let popped = self.popped().iter().filter(|index| **index >= first).count();

@@ -1,10 +1,10 @@
-//! Which key an operation touches, and what its bytes are.
+//! Choice of the key of each operation, and the bytes of keys.
 
 use crate::bench::result::{Order, Size};
 use rand::{RngCore, SeedableRng, rngs::SmallRng};
 
-/// A bijection of 64-bit numbers that leaves no visible order: the finalizer of SplitMix64 (Steele, Lea
-/// and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+/// Maps `number` to a number without visible order, one to one: the finalizer of SplitMix64 (Steele, Lea and
+/// Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 #[inline]
 pub fn mix(number: u64) -> u64 {
     let z = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -12,7 +12,7 @@ pub fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The inverse of [`mix`].
+/// Inverts [`mix`].
 #[inline]
 pub fn unmix(number: u64) -> u64 {
     let z = (number ^ (number >> 31) ^ (number >> 62)).wrapping_mul(0x3196_42b2_d24d_8ec3);
@@ -20,8 +20,8 @@ pub fn unmix(number: u64) -> u64 {
     z ^ (z >> 30) ^ (z >> 60)
 }
 
-/// The length that `size` gives to the key or value with this number: the same at every call, so that
-/// a reader knows what to expect.
+/// Returns the length in bytes, within `size`, of the key or value with the number `index`. Every call
+/// returns the same length for a number, so a reader knows which length to expect.
 #[inline]
 pub fn length(size: Size, index: u64) -> usize {
     match size {
@@ -33,17 +33,17 @@ pub fn length(size: Size, index: u64) -> usize {
     }
 }
 
-/// Scales a random number to less than `end` (Lemire, "Fast random integer generation in an interval",
-/// 2019, without his correction: its bias is below 2^-30 for the key counts of a benchmark).
+/// Scales a random number to less than `end` (Lemire, "Fast random integer generation in an interval", 2019,
+/// without the paper's correction: the bias is below 2^-30 for the key counts of a benchmark).
 #[inline]
 fn below(random: u64, end: u64) -> u64 {
     ((u128::from(random) * u128::from(end)) >> 64) as u64
 }
 
-/// Key numbers to key bytes and back.
+/// Converts key numbers to key bytes and back.
 ///
-/// The first 8 bytes (all of a shorter key) are the number in big-endian order, or its [`mix`]; the rest
-/// is derived from the number, so that no engine gains from a constant part.
+/// The first 8 bytes (all bytes of a shorter key) are the number in big-endian order, or its [`mix`]; the
+/// others are derived from the number, so that no engine gains from a constant part.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys {
     size: Size,
@@ -51,31 +51,32 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Keys of a length, spread over all byte strings (`hashed`, from 8 bytes on) or in the order of
-    /// their numbers.
+    /// Creates keys of length `size`: spread over all byte strings if `hashed` (from 8 bytes on), otherwise
+    /// in the order of their numbers.
     pub fn new(size: Size, hashed: bool) -> Self {
         Self { size, hashed }
     }
 
-    /// Bytes that tell keys apart.
+    /// Returns the number of leading bytes that hold the key number: at most 8.
     fn width(&self) -> usize {
         let (Size::Fixed(least) | Size::Uniform(least, _)) = self.size;
         (least as usize).min(8)
     }
 
-    /// How many keys there can be.
+    /// Returns the number of different keys that the length allows.
     pub fn capacity(&self) -> u64 {
         1u64.checked_shl(8 * self.width() as u32).unwrap_or(u64::MAX)
     }
 
-    /// A number that no loaded or inserted key has: the upper half is never written.
+    /// Returns a key number that no loaded or inserted key has: the upper half of the numbers is never
+    /// written.
     #[inline]
     pub fn absent(&self, random: u64) -> u64 {
         let half = self.capacity() / 2;
         half + random % half
     }
 
-    /// Writes the key with this number.
+    /// Writes the bytes of the key with the number `index` to `key`.
     #[inline]
     pub fn write(&self, index: u64, key: &mut Vec<u8>) {
         let number = if self.hashed { mix(index) } else { index };
@@ -91,7 +92,8 @@ impl Keys {
         }
     }
 
-    /// The number of a key that is one of ours.
+    /// Returns the number in the first bytes of `key`, or `None` if `key` is too short. The other bytes are
+    /// not checked.
     #[inline]
     pub fn number(&self, key: &[u8]) -> Option<u64> {
         let number = match key.first_chunk::<8>().filter(|_| self.width() == 8) {
@@ -101,28 +103,29 @@ impl Keys {
         Some(if self.hashed { unmix(number) } else { number })
     }
 
-    /// The number of a key, or `None` when no key has these bytes. `scratch` is overwritten.
+    /// Returns the number of `key`, or `None` if no number has these bytes. `scratch` is overwritten.
     pub fn index(&self, key: &[u8], scratch: &mut Vec<u8>) -> Option<u64> {
         let index = self.number(key)?;
         self.write(index, scratch);
         (scratch.as_slice() == key).then_some(index)
     }
 
-    /// The part of the key space, from 0 to 1, that lies after the key with this number.
+    /// Returns the share of the hashed key space, from 0 to 1, that lies after the key with the number
+    /// `index`.
     pub fn share_after(&self, index: u64) -> f64 {
         1.0 - mix(index) as f64 / u64::MAX as f64
     }
 
-    /// Whether keys are spread over all byte strings.
+    /// Returns `true` if keys are spread over all byte strings.
     pub fn is_hashed(&self) -> bool {
         self.hashed
     }
 }
 
-/// Items that YCSB's scrambled zipfian draws from, whatever the number of keys.
+/// Number of items that YCSB's scrambled zipfian draws from, whatever the number of keys.
 const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
 
-/// The hash that YCSB scatters ranks with: FNV-1a over the bytes from the lowest on, without its sign.
+/// Returns the hash by which YCSB scatters ranks: the absolute value of FNV-1a over the bytes, lowest first.
 #[inline]
 pub fn fnv(rank: u64) -> u64 {
     let hash = rank.to_le_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
@@ -131,8 +134,8 @@ pub fn fnv(rank: u64) -> u64 {
     hash.cast_signed().unsigned_abs()
 }
 
-/// The sum of `1 / k^theta` for k from 1 to `items`, to 13 digits: the first ones added up, the rest by the
-/// formula of Euler and Maclaurin.
+/// Returns the sum of `1 / k^theta` for k from 1 to `items`, to 13 digits: the first 1000 terms are added,
+/// the rest follows from the Euler-Maclaurin formula.
 pub fn zeta(items: u64, theta: f64) -> f64 {
     const ADDED: u64 = 1000;
     let sum: f64 = (1..=items.min(ADDED)).map(|item| (item as f64).powf(-theta)).sum();
@@ -146,15 +149,15 @@ pub fn zeta(items: u64, theta: f64) -> f64 {
     sum + integral + ends + slopes
 }
 
-/// Ranks from 0, the k-th with a probability proportional to `1 / (k+1)^theta` (Gray et al., "Quickly
-/// generating billion-record synthetic databases", SIGMOD 1994; the generator of YCSB).
+/// Generator of ranks from 0, rank k with a probability proportional to `1 / (k+1)^theta` (Gray et al.,
+/// "Quickly generating billion-record synthetic databases", SIGMOD 1994; the generator of YCSB).
 #[derive(Clone, Debug)]
 struct Zipfian {
     theta: f64,
     items: u64,
     zeta: f64,
     eta: f64,
-    /// What the first two items take of `zeta`.
+    /// Sum of the first two terms of `zeta`.
     two: f64,
 }
 
@@ -166,7 +169,8 @@ impl Zipfian {
         zipfian
     }
 
-    /// Makes room for more items; costs what is new, as inserts come one by one.
+    /// Extends the range to `items` items. Takes time in proportion to the number of new items only, since
+    /// inserts add them one by one.
     fn grow(&mut self, items: u64) {
         let new: f64 = (self.items + 1..=items).map(|item| (item as f64).powf(-self.theta)).sum();
         self.set(items, self.zeta + new);
@@ -191,20 +195,21 @@ impl Zipfian {
     }
 }
 
-/// Chooses key numbers from a range that may move between calls.
+/// Chooses key numbers from a range that may change between calls.
 #[derive(Clone, Debug)]
 pub struct KeyChooser {
     order: Order,
     random: SmallRng,
     zipfian: Option<Zipfian>,
-    /// Keys at first.
+    /// Number of keys at the start of the run.
     keys: u64,
     next: u64,
     stride: u64,
 }
 
 impl KeyChooser {
-    /// What the choosers of `threads` threads are made of ([`KeyChooser::for_thread`]), for some `keys` keys.
+    /// Creates the chooser from which [`KeyChooser::for_thread`] makes those of `threads` threads. `keys` is
+    /// the number of keys at the start.
     pub fn new(order: Order, keys: u64, seed: u64, threads: u64) -> Self {
         let zipfian = match order {
             Order::Zipfian(theta) => Some(Zipfian::new(theta, SCRAMBLED_ITEMS)),
@@ -215,19 +220,18 @@ impl KeyChooser {
         Self { order, random, zipfian, keys: keys.max(1), next: 0, stride: threads.max(1) }
     }
 
-    /// The chooser of thread number `thread`, independent of the others.
+    /// Returns the chooser of thread number `thread`, independent of the choosers of other threads.
     pub fn for_thread(&self, thread: u64, seed: u64) -> Self {
         let random = SmallRng::seed_from_u64(mix(seed).wrapping_add(thread));
         Self { random, next: thread, ..self.clone() }
     }
 
-    /// A random number.
     #[inline]
     pub fn random(&mut self) -> u64 {
         self.random.next_u64()
     }
 
-    /// A number of `first..end`, or `None` when there is none.
+    /// Returns a key number in `first..end`, or `None` if the range is empty.
     #[inline]
     pub fn choose(&mut self, first: u64, end: u64) -> Option<u64> {
         let keys = end.checked_sub(first).filter(|&keys| keys > 0)?;
@@ -239,8 +243,8 @@ impl KeyChooser {
                 next % keys
             }
             Order::HotSet(part, operations) => self.hot(keys, part, operations),
-            // Scrambled as in YCSB, where two ranks may fall on one key. The favourites stay the same while
-            // keys are added.
+            // Scrambled as in YCSB, where two ranks may fall on one key. The most frequent keys stay the same
+            // while keys are added.
             Order::Zipfian(_) => fnv(self.rank(None)) % self.keys % keys,
             Order::Latest => keys - 1 - self.rank(Some(keys)) % keys,
         };

@@ -1,5 +1,5 @@
-//! The pairs of a workload: every value can be made again from its key's number, so that every read is
-//! checked against what was written.
+//! The pairs of a workload. Every value can be generated again from the number of its key, so that every read
+//! is checked against what was written.
 
 pub mod key_ledger;
 pub mod keys;
@@ -10,29 +10,30 @@ use keys::{Keys, length, mix};
 use rand::{RngCore, SeedableRng, rngs::SmallRng};
 use std::{fs, io, path::Path};
 
-/// Key bytes in a record of a data file.
+/// Number of key bytes in a record of a data file.
 pub const RECORD_KEY: usize = 32;
-/// Value bytes in a record of a data file.
+/// Number of value bytes in a record of a data file.
 pub const RECORD_VALUE: usize = 512;
 const RECORD: usize = RECORD_KEY + RECORD_VALUE;
 
-/// Random bytes that values are cut from. Large enough that an engine's compression finds little twice
-/// in a block, small enough for the processor's second-level cache.
+/// Size in bytes of the random pool that values are cut from. Large enough that an engine's compression finds
+/// few repetitions in a block, small enough for the second-level cache of a CPU.
 const POOL: usize = 256 << 10;
-/// Where values are not all random, so many bytes have their part of randomness first.
+/// Length in bytes of the stripes of a pool that is not all random: each stripe begins with its random bytes
+/// and ends with zeros.
 const STRIPE: usize = 64;
 
-/// A source of pairs.
+/// Source of the pairs of a workload.
 #[derive(Debug)]
 pub enum Data {
-    /// Made from numbers.
+    /// Pairs generated from key numbers.
     Generated(Keys, Values),
-    /// Read from a file.
+    /// Pairs read from a file: its records.
     FromFile(Vec<u8>),
 }
 
 impl Data {
-    /// The pairs of a workload; reads its file, if it has one.
+    /// Creates the pairs of a workload; reads the data file, if the workload has one.
     pub fn new(workload: &Workload) -> io::Result<Self> {
         match &workload.data {
             Some(path) => Self::read(Path::new(path)),
@@ -43,13 +44,13 @@ impl Data {
         }
     }
 
-    /// Reads a file of records.
+    /// Reads a file of records (32 bytes of key, 512 bytes of value).
     pub fn read(path: &Path) -> io::Result<Self> {
         pairs(path)?;
         fs::read(path).map(Self::FromFile)
     }
 
-    /// How many pairs there can be.
+    /// Returns the number of pairs that a workload may use.
     pub fn capacity(&self) -> u64 {
         match self {
             Self::Generated(keys, _) => keys.capacity() / 2,
@@ -57,7 +58,7 @@ impl Data {
         }
     }
 
-    /// Writes a key.
+    /// Writes the key with the number `index` to `key`.
     #[inline]
     pub fn key(&self, index: u64, key: &mut Vec<u8>) {
         match self {
@@ -66,14 +67,14 @@ impl Data {
                 key.clear();
                 match record(records, index) {
                     Some((found, _)) => key.extend_from_slice(found),
-                    // Such a number was asked for as one that is absent.
+                    // `index` comes from `absent`: generate a key that no record has.
                     None => (0..4u64).for_each(|part| key.extend(mix(index ^ part << 60).to_be_bytes())),
                 }
             }
         }
     }
 
-    /// Writes version `version` of a value.
+    /// Writes version `version` of the value of key `index` to `value`.
     #[inline]
     pub fn value(&self, index: u64, version: u32, value: &mut Vec<u8>) {
         match self {
@@ -88,7 +89,7 @@ impl Data {
         }
     }
 
-    /// Length of a value, which is the same in all its versions.
+    /// Returns the length in bytes of the value of key `index`, the same for all versions.
     pub fn value_length(&self, index: u64) -> usize {
         match self {
             Self::Generated(_, values) => length(values.size, index),
@@ -96,8 +97,8 @@ impl Data {
         }
     }
 
-    /// The version of a value (its lowest [`Data::version_bits`]), or `None` when nobody wrote such a value
-    /// for this key.
+    /// Returns the version of a value that was read for key `index` (its lowest [`Data::version_bits`] bits),
+    /// or `None` if no version of that key has these bytes.
     #[inline]
     pub fn check(&self, index: u64, value: &[u8]) -> Option<u32> {
         match self {
@@ -112,8 +113,8 @@ impl Data {
         }
     }
 
-    /// How many bits of the version a value has: the lowest ones. Two versions that differ in them are
-    /// different values.
+    /// Returns how many bits of the version the value of key `index` holds: the lowest ones. Two versions
+    /// that differ in these bits have different values.
     #[inline]
     pub fn version_bits(&self, index: u64) -> u32 {
         match self {
@@ -122,7 +123,8 @@ impl Data {
         }
     }
 
-    /// The number of a key, when keys are made. `scratch` is overwritten.
+    /// Returns the number of `key`, or `None` if keys come from a file or no number has these bytes.
+    /// `scratch` is overwritten.
     pub fn index(&self, key: &[u8], scratch: &mut Vec<u8>) -> Option<u64> {
         match self {
             Self::Generated(keys, _) => keys.index(key, scratch),
@@ -130,7 +132,7 @@ impl Data {
         }
     }
 
-    /// A number that no pair has.
+    /// Returns a key number that no pair has.
     #[inline]
     pub fn absent(&self, random: u64) -> u64 {
         match self {
@@ -139,7 +141,7 @@ impl Data {
         }
     }
 
-    /// How keys are made, if they are.
+    /// Returns the generator of keys, or `None` if keys come from a file.
     pub fn keys(&self) -> Option<&Keys> {
         match self {
             Self::Generated(keys, _) => Some(keys),
@@ -148,14 +150,14 @@ impl Data {
     }
 }
 
-/// What is changed in the first 8 bytes of a record's value by its version: the version itself, and what
-/// only this record and version give. Nothing, of the first.
+/// Returns the number that is XORed into the first 8 bytes of a record's value to mark its version: the
+/// version in the lower half, a check of the record and version in the upper half. It is 0 for version 0.
 fn stamp(index: u64, version: u32) -> u64 {
     let check = mix(index << 32 ^ u64::from(version)) & !u64::from(u32::MAX);
     if version == 0 { 0 } else { check | u64::from(version) }
 }
 
-/// How many pairs a data file has.
+/// Returns the number of pairs in the data file at `path`.
 pub fn pairs(path: &Path) -> io::Result<u64> {
     let bytes = fs::metadata(path)?.len();
     if bytes == 0 || !bytes.is_multiple_of(RECORD as u64) {
@@ -172,7 +174,7 @@ fn record(records: &[u8], index: u64) -> Option<(&[u8], &[u8])> {
     records.get(start..start.checked_add(RECORD)?)?.split_at_checked(RECORD_KEY)
 }
 
-/// Writes a data file of `keys` records of the shape that [`Data::read`] takes.
+/// Writes a data file of `keys` records in the format that [`Data::read`] reads.
 pub fn generate(path: &Path, keys: u64, seed: u64) -> io::Result<()> {
     let made = Data::Generated(
         Keys::new(Size::Fixed(RECORD_KEY as u32), true),
@@ -189,9 +191,9 @@ pub fn generate(path: &Path, keys: u64, seed: u64) -> io::Result<()> {
     io::Write::flush(&mut file)
 }
 
-/// Values: 4 bytes of version, 4 bytes that only this key, version and seed give, the rest a slice of a
-/// random pool that begins where they say. All of it is compared at every read. Of a value shorter than 8
-/// bytes one half is the lowest bits of the version, the other what only this key, version and seed give.
+/// Generator of values. A value is 4 bytes of version, 4 bytes of a check of key, version and seed, and a
+/// slice of a random pool whose position these three determine. A read compares all bytes. In a value shorter
+/// than 8 bytes, one half holds the lowest bits of the version, the other half the check.
 #[derive(Debug)]
 pub struct Values {
     size: Size,
@@ -200,8 +202,8 @@ pub struct Values {
 }
 
 impl Values {
-    /// Values of a length, of which the part `entropy` is random and the rest zeros, so that what compresses
-    /// can gain.
+    /// Creates values of length `size`. The share `entropy` of their bytes is random, the others are zeros,
+    /// so that an engine that compresses can save space.
     pub fn new(size: Size, seed: u64, entropy: f64) -> Self {
         let (Size::Fixed(longest) | Size::Uniform(_, longest)) = size;
         let mut pool = vec![0; POOL + longest as usize].into_boxed_slice();
@@ -218,7 +220,7 @@ impl Values {
         mix((index ^ self.seed).wrapping_add(u64::from(version) << 32))
     }
 
-    /// A value of up to 7 bytes, and zeros.
+    /// Returns a value of up to 7 bytes, followed by zeros.
     #[inline]
     fn short(&self, index: u64, version: u32, length: usize) -> [u8; 8] {
         let half = 4 * length as u32;
@@ -232,7 +234,7 @@ impl Values {
         (4 * length(self.size, index) as u32).min(u32::BITS)
     }
 
-    /// Body of a value of `length` bytes.
+    /// Returns the bytes of a value of `length` bytes that follow the first 8.
     #[inline]
     fn body(&self, tag: u64, length: usize) -> &[u8] {
         let start = tag as usize % POOL;
@@ -273,7 +275,7 @@ impl Values {
     }
 }
 
-/// The lowest bits of a number.
+/// Returns a mask of the lowest `bits` bits.
 #[inline]
 fn low(bits: u32) -> u64 {
     (1 << bits) - 1

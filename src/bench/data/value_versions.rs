@@ -1,34 +1,36 @@
-//! Which version of each value has been written: what a read may find.
+//! Versions that have been written of each value: the versions that a read may return.
 
 use std::sync::{
     OnceLock,
     atomic::{AtomicU64, Ordering::SeqCst},
 };
 
-/// Keys whose versions are kept, the first ones by number: 8 bytes for each that is updated. Of the others
-/// a read is checked against its key and its own bytes only.
+/// Number of keys, the first ones by number, whose versions are tracked. Tracking takes 8 bytes for each key
+/// of a chunk in which a key is updated. A read of another key is checked against its key and its own bytes
+/// only.
 pub const TRACKED: u64 = (CHUNKS * CHUNK) as u64;
-/// Keys of one allocation.
+/// Number of keys in one allocation.
 const CHUNK: usize = 1 << 16;
 const CHUNKS: usize = 1 << 10;
 
-/// A distance that is not known any more.
+/// Distance that is no longer known: every older version is allowed.
 const FAR: u8 = u8::MAX;
 
-/// What is known of one key's versions. Inserted as version 0, each update takes the next.
+/// Versions of one key. The insert writes version 0, each update writes the next one.
 ///
-/// Updates of one key that overlap in time may reach the engine in any order, so any of them may stand in
-/// the end. Those that overlap, one with the next, are an *epoch*. When it is over, the value is one of it:
-/// nothing older than its first version. With one writer each update is an epoch of its own.
+/// Updates of one key that overlap in time may reach the engine in any order, so the value of any of them may
+/// be the last. A chain of updates that overlap, each with the next, is an *epoch*. When an epoch is over,
+/// the value is of one of its updates: no version older than the first of the epoch is allowed. With one
+/// writer, each update is an epoch of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct State {
-    /// The newest version that a writer has taken.
+    /// Newest version that a writer has taken.
     newest: u32,
-    /// Updates under way.
+    /// Number of updates that have begun and not ended.
     pending: u16,
-    /// From the newest version back to the oldest that a read may find.
+    /// Distance from `newest` to the oldest version that a read may return.
     behind: u8,
-    /// Versions of the epoch that is under way.
+    /// Number of versions in the current epoch.
     epoch: u8,
 }
 
@@ -54,7 +56,7 @@ impl State {
             self.epoch = 0;
         }
         self.newest = self.newest.wrapping_add(1);
-        // From the largest number on they are not counted any more, and the epoch does not end.
+        // At the maximum, updates are no longer counted, and the epoch does not end.
         self.pending = self.pending.saturating_add(1);
         self.epoch = self.epoch.saturating_add(1);
         self.behind = self.behind.saturating_add(1);
@@ -63,7 +65,7 @@ impl State {
 
     fn end(mut self, succeeded: bool) -> Self {
         if !succeeded {
-            // It may be there or not, now or after a restart.
+            // The outcome of a failed write is unknown, now and after a restart.
             self.epoch = FAR;
         }
         if self.pending < u16::MAX {
@@ -75,19 +77,19 @@ impl State {
         self
     }
 
-    /// The oldest version that a read may find from now on.
+    /// Returns the oldest version that a read may return from now on.
     fn oldest(self) -> u32 {
         if self.behind == FAR { 0 } else { self.newest.saturating_sub(u32::from(self.behind)) }
     }
 }
 
-/// The versions of all keys. Memory is taken for keys that are updated.
+/// The versions of all keys. Memory is allocated only for chunks with updated keys.
 #[derive(Debug)]
 pub struct ValueVersions {
     chunks: Vec<OnceLock<Box<[AtomicU64]>>>,
 }
 
-/// The oldest version that a read which begins now may find.
+/// Oldest version that a read may return if it begins now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OldestVersion(u32);
 
@@ -109,7 +111,7 @@ impl ValueVersions {
         self.find(index).map_or_else(State::default, |state| State::unpack(state.load(SeqCst)))
     }
 
-    /// A version for an update of this key that begins now. Beyond [`TRACKED`] it is `random`.
+    /// Begins an update of key `index` and returns its version. From [`TRACKED`] on, the version is `random`.
     #[inline]
     pub fn begin(&self, index: u64, random: impl FnOnce() -> u64) -> u32 {
         if index >= TRACKED {
@@ -121,7 +123,7 @@ impl ValueVersions {
         self.change(index, State::begin).newest
     }
 
-    /// The update ended: acknowledged, or failed.
+    /// Ends an update of key `index` that was acknowledged (`succeeded`) or failed.
     #[inline]
     pub fn end(&self, index: u64, succeeded: bool) {
         self.change(index, |state| state.end(succeeded));
@@ -140,19 +142,19 @@ impl ValueVersions {
         }
     }
 
-    /// To be taken before a read.
+    /// Returns the oldest version that a read of key `index` may return. Must be called before the read.
     #[inline]
     pub fn oldest(&self, index: u64) -> OldestVersion {
         OldestVersion(self.state(index).oldest())
     }
 
-    /// The newest version that a writer has taken.
+    /// Returns the newest version that a writer has taken.
     pub fn newest(&self, index: u64) -> u32 {
         self.state(index).newest
     }
 
-    /// Whether a read that began at `oldest` may have found `version`, of which a value keeps the lowest
-    /// `bits`. To be asked after the read.
+    /// Returns `true` if a read that began at `oldest` may have returned `version`, of which a value holds
+    /// the lowest `bits` bits. Must be called after the read.
     #[inline]
     pub fn allow(&self, index: u64, OldestVersion(oldest): OldestVersion, version: u32, bits: u32) -> bool {
         if index >= TRACKED {
@@ -171,7 +173,7 @@ mod tests {
         versions.begin(7, || 0)
     }
 
-    /// The versions that a read may find now.
+    /// Returns the versions that a read may return now.
     fn allowed(versions: &ValueVersions) -> Vec<u32> {
         let oldest = versions.oldest(7);
         (0..20).filter(|version| versions.allow(7, oldest, *version, 32)).collect()

@@ -1,11 +1,11 @@
-//! What cannot be measured of a target, because it has no such thing.
+//! Metrics that a target cannot have, because it lacks the operation.
 
 use crate::{
     bench::result::{Access, Cell, CellKind, Operation},
     engine::synthetic,
 };
 
-/// Why a cell has no number, where that is known before it is tried.
+/// Returns the reason why a cell cannot be measured, or `None` if it may be possible.
 pub fn unsupported_reason(cell: &Cell) -> Option<String> {
     let (target, work) = (&cell.target, &cell.workload);
     let store = &target.store;

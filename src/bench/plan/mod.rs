@@ -1,7 +1,7 @@
-//! What the user wants, as cells.
+//! The cells that a user's options ask for.
 //!
-//! [`options`] are the user's, typed; [`suites`] turn them into cells; [`ability`] says which of these there
-//! cannot be; [`workload`] is what one cell does.
+//! [`options`] are the user's, typed; [`suites`] turns them into cells; [`ability`] finds the cells that a
+//! target cannot run; [`workload`] defines the operations of one cell.
 
 pub mod ability;
 pub mod options;

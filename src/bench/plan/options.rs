@@ -1,4 +1,4 @@
-//! What a user can ask of a run, typed; and the errors of plans that cannot be measured.
+//! Options of a benchmark run, typed, and the errors of plans that cannot be measured.
 
 pub use crate::engine::Durability;
 use crate::{
@@ -10,20 +10,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Everything `kvbench bench` can be told. An absent value is the suite's to choose.
+/// All options of `kvbench bench`. The suite chooses a value for each option that is absent.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// `--suite`
     pub suite: Option<Suite>,
-    /// `--stores`; empty for all of this build.
+    /// `--stores`; empty for all stores of this build.
     pub stores: Vec<String>,
-    /// `--fsync`; empty for the suite's.
+    /// `--fsync`; empty for the policies of the suite.
     pub durabilities: Vec<Durability>,
-    /// `--commits`; empty for each thread its own.
+    /// `--commits`; empty if each thread commits its own writes.
     pub commits: Vec<Commits>,
-    /// `--wire`: our own server for each cell.
+    /// `--wire`: starts a kvbench server for each cell.
     pub wire: bool,
-    /// `--target`: a server that is running.
+    /// `--target`: a server that is already running.
     pub target: Option<ExternalServer>,
     /// `--seconds`
     pub seconds: Option<f64>,
@@ -35,9 +35,10 @@ pub struct Options {
     pub threads: Option<u32>,
     /// `--warm-up`, in seconds.
     pub warmup_seconds: f64,
-    /// Whether the user asked for that warm-up: where there can be none, a default one is left out.
+    /// `true` if the user gave `--warm-up`: a default warm-up is silently dropped where none is possible, an
+    /// explicit one is an error.
     pub warmup_is_explicit: bool,
-    /// `--rates`, in operations a second; empty for as fast as it goes.
+    /// `--rates`, in operations per second; empty for a closed loop.
     pub rates: Vec<f64>,
     /// `--repetitions`
     pub repetitions: u32,
@@ -49,7 +50,7 @@ pub struct Options {
     pub data: Option<PathBuf>,
     /// The workload of a run without a suite.
     pub custom: CustomWorkload,
-    /// `--dir`: where stores are made.
+    /// `--dir`: the directory in which stores are created.
     pub directory: PathBuf,
     /// `--output`: the result file.
     pub output: PathBuf,
@@ -61,20 +62,22 @@ pub struct Options {
     pub map_bytes: u64,
     /// `--compression`
     pub compression: Compression,
-    /// How the run is conducted.
+    /// Conditions under which the run measures.
     pub conduct: RunConditions,
-    /// The command line, without what resumes it.
+    /// The command line, without the flag that resumes the run.
     pub command: Vec<String>,
-    /// The arguments that serve a target's store in a directory, on a free port.
+    /// Returns the arguments that start a server for a target's store in a directory, on a free port.
     pub server_arguments: fn(&Target, &Path, u64) -> Vec<String>,
 }
 
-/// How a run is conducted, whatever it measures. By default nothing is waited for, repeated or limited.
+/// Conditions under which a run measures, independent of the workload. By default the run waits for nothing,
+/// repeats nothing and limits nothing.
 #[derive(Clone, Debug, Default)]
 pub struct RunConditions {
-    /// `--quiet-wait`: seconds that the disk has to become idle before each job.
+    /// `--quiet-wait`: seconds to wait for the disk to become idle before each job.
     pub quiet_wait: f64,
-    /// `--foreign`: part of the processors that others may take of a job before it is measured again.
+    /// `--foreign`: share of the CPUs that other processes may use during a job; above it the job is
+    /// repeated.
     pub foreign_limit: Option<f64>,
     /// `--memory-limit`, in bytes.
     pub memory_limit: Option<u64>,
@@ -82,30 +85,31 @@ pub struct RunConditions {
     pub cold: bool,
     /// `--cpus`
     pub cpus: Cpus,
-    /// `--quick` or `--full`: what is not said by other flags.
+    /// `--quick` or `--full`: defaults for flags that are absent.
     pub preset: Option<Preset>,
 }
 
-/// Processors by their numbers.
+/// CPUs by number (`--cpus`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cpus {
-    /// Of a server of ours.
+    /// CPUs of the server that this run starts.
     pub server: Option<Vec<usize>>,
-    /// Of the driver; in process of the engine too, which works in its threads.
+    /// CPUs of the driver, and in process of the engine too, which runs in the driver's threads.
     pub driver: Option<Vec<usize>>,
 }
 
-/// How much is measured.
+/// Amount of measurement that `--quick` or `--full` stands for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preset {
-    /// For `--seconds`.
+    /// Default of `--seconds`.
     pub seconds: f64,
-    /// For `--keys`.
+    /// Default of `--keys`.
     pub keys: Option<u64>,
 }
 
 impl Default for Options {
-    /// Every store of this build, once, with nothing chosen.
+    /// Returns the options for every store of this build, one repetition, and the suite's choice for
+    /// everything else.
     fn default() -> Self {
         Self {
             suite: None,
@@ -155,13 +159,14 @@ impl Default for CustomWorkload {
 }
 
 impl Options {
-    /// Seconds of a measurement that the user or the preset wants.
+    /// Returns the seconds of a measurement, from `--seconds` or the preset. `None`: the suite chooses, or
+    /// the run ends by operations.
     pub fn wanted_seconds(&self) -> Option<f64> {
         let preset = self.conduct.preset.filter(|_| self.operations.is_none());
         self.seconds.or_else(|| preset.map(|preset| preset.seconds))
     }
 
-    /// The same with the keys that its preset says.
+    /// Returns a copy of the options with the preset's number of keys, if `--keys` is absent.
     pub fn filled(&self) -> Self {
         let mut filled = self.clone();
         if let Some(preset) = self.conduct.preset {
@@ -171,7 +176,7 @@ impl Options {
     }
 }
 
-/// A workload made of flags.
+/// A workload defined by flags.
 #[derive(Clone, Debug)]
 pub struct CustomWorkload {
     /// `--name`
@@ -192,7 +197,7 @@ pub struct CustomWorkload {
     pub ordered_keys: bool,
 }
 
-/// A server that is running already.
+/// A server that is already running.
 #[derive(Clone, Debug)]
 pub struct ExternalServer {
     /// `--target`
@@ -214,18 +219,18 @@ pub enum Suite {
     Kvbench,
     /// Set, get, both, delete, batch.
     Smallnest,
-    /// The same over a file of pairs.
+    /// Set, get, both, delete and batch over pairs from a file.
     Xdag,
     /// YCSB's core workloads.
     Ycsb,
     /// The rows of redb's table.
     Redb,
-    /// A whole experiment, at its own parameters.
+    /// A published experiment with its own parameters.
     Reproduction(Publication),
 }
 
 impl Suite {
-    /// Its name, as in result files.
+    /// Returns the name of the suite in result files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Kvbench => "kvbench",
@@ -237,7 +242,7 @@ impl Suite {
         }
     }
 
-    /// What the user writes for it.
+    /// Returns the flag or command that selects the suite.
     fn words(self) -> String {
         match self {
             Self::Reproduction(publication) => format!("reproduce {}", publication.name()),
@@ -246,7 +251,7 @@ impl Suite {
     }
 }
 
-/// Publications whose experiments can be done again (`kvbench reproduce`).
+/// Publications whose experiments can be reproduced (`kvbench reproduce`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Publication {
     /// tidwall's KVBench.
@@ -255,7 +260,7 @@ pub enum Publication {
     KvstoreBench,
     /// smallnest's kvbench.
     Smallnest,
-    /// The fork of that for blocks of the XDAG network.
+    /// The fork of smallnest's kvbench for blocks of the XDAG network.
     Xdag,
     /// The table in redb's README.
     Redb,
@@ -264,16 +269,16 @@ pub enum Publication {
 }
 
 impl Publication {
-    /// All of them.
+    /// All publications.
     pub const ALL: [Self; 6] =
         [Self::Kvbench, Self::KvstoreBench, Self::Smallnest, Self::Xdag, Self::Redb, Self::Ycsb];
 
-    /// Its name on the command line.
+    /// Returns the name of the publication on the command line.
     pub fn name(self) -> &'static str {
         self.suite().strip_prefix("reproduce-").unwrap_or_default()
     }
 
-    /// Its name in result files.
+    /// Returns the name of the publication's suite in result files.
     fn suite(self) -> &'static str {
         match self {
             Self::Kvbench => "reproduce-kvbench",
@@ -285,13 +290,13 @@ impl Publication {
         }
     }
 
-    /// That of a result file.
+    /// Returns the publication whose suite has the name `suite` in a result file.
     pub fn of_suite(suite: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|publication| publication.suite() == suite)
     }
 }
 
-/// Requests that cannot be measured. Each text names the flag and what to do.
+/// Errors of options that cannot be measured. Each message names the flag and what to do.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum PlanError {

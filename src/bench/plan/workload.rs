@@ -1,18 +1,19 @@
-//! A workload as its threads use it: which operation is next, how many there are, when all of it ends.
+//! Functions of a workload for the threads that execute it: choice of the next operation, number of
+//! operations, end.
 
 use crate::bench::result::{CellKind, OPERATIONS, Operation, Order, Size, Workload};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Chooses the kind of each operation by its part of the mix.
+/// Chooses the kind of each operation by its share of the mix.
 #[derive(Clone, Debug)]
 pub struct Mix {
     only: Option<Operation>,
-    /// Kinds with the sum of the parts up to theirs, as a share of 2^64.
+    /// Each kind with the sum of all shares up to its own, scaled to 2^64.
     bounds: Vec<(u64, Operation)>,
 }
 
 impl Mix {
-    /// The mix of a workload; `None` when no part is above zero.
+    /// Returns the mix of a workload, or `None` if no share is above zero.
     pub fn new(workload: &Workload) -> Option<Self> {
         let parts: Vec<_> = workload.mix.iter().filter(|(_, part)| **part > 0.0).collect();
         let total: f64 = parts.iter().map(|(_, part)| **part).sum();
@@ -26,7 +27,7 @@ impl Mix {
         Some(Self { only: (bounds.len() == 1).then_some(last), bounds })
     }
 
-    /// The next kind. The random number is only drawn where there is a choice.
+    /// Returns the next kind of operation. Calls `random` only if the mix has several kinds.
     #[inline]
     pub fn pick(&self, random: impl FnOnce() -> u64) -> Operation {
         if let Some(only) = self.only {
@@ -39,8 +40,8 @@ impl Mix {
 }
 
 impl Workload {
-    /// So many operations of a mix by one thread, one by one: on a thousand keys of 16 bytes, each as likely as the
-    /// others, with values of 100 bytes that do not compress.
+    /// Returns a workload of `operations` operations of `mix`, by one thread and without batches: 1000 keys
+    /// of 16 bytes, chosen uniformly, with incompressible values of 100 bytes.
     pub fn of(mix: impl Into<BTreeMap<Operation, f64>>, operations: u64) -> Self {
         Self {
             name: "custom".into(),
@@ -66,31 +67,32 @@ impl Workload {
         }
     }
 
-    /// Length of the timeline's slices.
+    /// Returns the length of the slices of the timeline.
     pub fn slice(&self) -> Duration {
         Duration::from_secs_f64(self.seconds.map_or(0.1, |seconds| (seconds / 60.0).max(0.01)))
     }
 
-    /// Nanoseconds of measured time, if it ends by time.
+    /// Returns the duration of the measurement in nanoseconds, or `None` if the workload has no time limit.
     pub fn nanoseconds(&self) -> Option<u64> {
         self.seconds.map(|seconds| (seconds * 1e9) as u64)
     }
 
-    /// Operations of thread `thread`, if it ends by count.
+    /// Returns the number of operations of thread `thread`, or `None` if the workload has no limit on
+    /// operations.
     pub fn share(&self, thread: u32) -> Option<u64> {
         let operations = self.operations?;
         let threads = u64::from(self.threads.max(1));
         Some(operations / threads + u64::from(u64::from(thread) < operations % threads))
     }
 
-    /// The seed of its threads' choices. Names tell workloads of one group apart, so that a reader does not
-    /// follow a writer's steps.
+    /// Returns the seed of the random choices of the threads. It depends on the workload's name, so that in a
+    /// group of cells a reader does not choose the same keys as a writer.
     pub fn salted_seed(&self) -> u64 {
         let salt = self.name.bytes().fold(0u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
         self.seed.wrapping_add(salt)
     }
 
-    /// Mean bytes of a key and its value.
+    /// Returns the mean size of a key with its value, in bytes.
     pub fn pair_bytes(&self) -> f64 {
         let mean = |size| match size {
             Size::Fixed(bytes) => f64::from(bytes),
@@ -99,7 +101,7 @@ impl Workload {
         mean(self.key_bytes) + mean(self.value_bytes)
     }
 
-    /// The load before the measured operations: every key once, by one thread, in large batches.
+    /// Returns the workload of the load phase: inserts every key once, by one thread, in batches of 1000.
     pub fn load(&self) -> Workload {
         Workload {
             name: "load".into(),
@@ -114,8 +116,8 @@ impl Workload {
         }
     }
 
-    /// Reads all of `keys` keys that there are, each once and by one thread; of more than `most` as many by
-    /// chance.
+    /// Returns a workload that reads each of `keys` keys once, by one thread; if `keys` exceeds `most`, it
+    /// reads `most` keys chosen at random.
     pub fn verification(&self, keys: u64, most: u64) -> Workload {
         Workload {
             name: "verification".into(),
@@ -126,39 +128,41 @@ impl Workload {
         }
     }
 
-    /// Whether it leaves the store about as it finds it, so that it can go on for any time. What only fills
-    /// or empties a store is work by count: the same for every engine, however fast it is.
+    /// Returns `true` if the number of keys stays about the same, so that the workload can run for any time.
+    /// A workload that only fills or empties a store ends by count: the same count for every engine, however
+    /// fast it is.
     pub fn is_steady(&self) -> bool {
         self.kinds().any(|kind| !matches!(kind, Operation::Insert | Operation::Delete))
     }
 
-    /// What threads do before the measured time: the same, without taking or adding keys that the measured
-    /// operations are to work on. `None` when nothing is left of it.
+    /// Returns the workload of the warm-up: the same mix without inserts and deletes, which would change the
+    /// keys of the measurement. `None` if no operation is left or no warm-up is wanted.
     pub fn warm_up(&self) -> Option<Workload> {
         let mut steady = self.clone();
         steady.mix.retain(|kind, _| !matches!(kind, Operation::Insert | Operation::Delete));
         (self.warmup_seconds > 0.0 && steady.kinds().next().is_some()).then_some(steady)
     }
 
-    /// Whether it adds or takes keys.
+    /// Returns `true` if the workload inserts or deletes keys.
     pub fn changes_keys(&self) -> bool {
         self.kinds().any(|kind| matches!(kind, Operation::Insert | Operation::Delete))
     }
 
-    /// Most keys that it can meet, where that is known before.
+    /// Returns the largest number of keys that the store may hold during the workload. Inserts of a workload
+    /// that does not end by count are not included.
     pub fn most_keys(&self) -> u64 {
         let inserts = self.kinds().any(|kind| kind == Operation::Insert);
         self.keys + self.operations.filter(|_| inserts && !self.is_steady()).unwrap_or(0)
     }
 
-    /// Whether the keys that are there at the end are known. An update of a key that another thread is
-    /// deleting may bring it back.
+    /// Returns `true` if the workload determines exactly which keys exist at the end. An update of a key that
+    /// another thread is deleting may create the key again.
     pub fn has_exact_keys(&self) -> bool {
         let does = |kind| self.kinds().any(|done| done == kind);
         !(does(Operation::Delete) && (does(Operation::Update) || does(Operation::ReadModifyWrite)))
     }
 
-    /// The kinds of operation that it does.
+    /// Returns the kinds of operation in the mix.
     pub fn kinds(&self) -> impl Iterator<Item = Operation> + '_ {
         OPERATIONS.into_iter().filter(|kind| self.mix.get(kind).is_some_and(|part| *part > 0.0))
     }

@@ -1,4 +1,4 @@
-//! Which cells can be compared: those that did the same work, at the same level, on the same machine.
+//! Comparison groups: cells that may be ranked because workload, level, loss bound and machine are equal.
 
 use super::row::Entry;
 use crate::bench::result::{
@@ -9,21 +9,23 @@ use crate::bench::result::{
 };
 use std::collections::BTreeMap;
 
-/// Cells that did the same work.
+/// Cells with equal workload, level, loss bound and machine, which may be ranked.
 pub struct ComparisonGroup<'r, 'a> {
-    /// The work in a few words, other than that of any other contest of the same list.
+    /// Short description of the workload, unique in a list of comparison groups.
     pub title: String,
-    /// The cells, in the order of their tables.
+    /// Cells, in the order of their tables.
     pub entries: Vec<&'r Entry<'a>>,
 }
 
 impl<'r, 'a> ComparisonGroup<'r, 'a> {
-    /// Whether its operations began at a rate: then their throughput is that rate, and no merit.
+    /// Returns `true` if the workload is an open loop. Its throughput is then the given rate and cannot be
+    /// ranked.
     pub fn is_paced(&self) -> bool {
         self.entries.first().is_some_and(|entry| entry.cell.workload.rate.is_some())
     }
 
-    /// The cell that is better than each of the others, of which there must be one, with 95% confidence.
+    /// Returns the cell that is better than each of the others with 95% confidence, or `None` if there is no
+    /// such cell or only one cell.
     pub fn best(&self, measure: &Metric) -> Option<&'r Entry<'a>> {
         if self.is_paced() && measure.name == THROUGHPUT.name {
             return None;
@@ -37,7 +39,7 @@ impl<'r, 'a> ComparisonGroup<'r, 'a> {
     }
 }
 
-/// Whether figures are better than others, as far as the repetitions that both have can tell.
+/// Returns `true` if `one` is better than `other` with 95% confidence, from the repetitions that both have.
 fn is_better(one: &BTreeMap<u32, f64>, other: &BTreeMap<u32, f64>, measure: &Metric) -> bool {
     let pairs = one.iter().filter_map(|(repetition, value)| Some((*value, *other.get(repetition)?)));
     let higher = measure.better == Better::Higher;
@@ -45,7 +47,7 @@ fn is_better(one: &BTreeMap<u32, f64>, other: &BTreeMap<u32, f64>, measure: &Met
     found.is_some_and(|found| found.differs() && (found.ratio > 1.0) == higher)
 }
 
-/// Groups cells by what they did, and names the groups.
+/// Divides cells into comparison groups and gives each group a title.
 pub fn contests<'r, 'a>(entries: impl IntoIterator<Item = &'r Entry<'a>>) -> Vec<ComparisonGroup<'r, 'a>>
 where
     'a: 'r,
@@ -71,11 +73,11 @@ fn comparable(a: &Entry<'_>, b: &Entry<'_>) -> bool {
         && a.cell.reference == b.cell.reference
         && loss_class::may_be_ranked(one, other)
         && a.cell.workload == b.cell.workload
-        // The cache of a server that we did not start is not known.
+        // The cache size of an external server is not known.
         && (one.cache_bytes == other.cache_bytes || foreign(one) || foreign(other))
 }
 
-/// Names contests by their workload and, where that is not enough, by what tells them apart.
+/// Sets the titles of comparison groups: the workload and, where it is ambiguous, the differing settings.
 fn name(contests: &mut [ComparisonGroup<'_, '_>]) {
     let traits: Vec<Vec<String>> = contests.iter().map(traits).collect();
     for (number, contest) in contests.iter_mut().enumerate() {
@@ -84,7 +86,8 @@ fn name(contests: &mut [ComparisonGroup<'_, '_>]) {
     }
 }
 
-/// As many traits as it takes until no other contest has them all.
+/// Returns the traits from `own` that are needed to distinguish it from all other entries of `all`, joined by
+/// commas. The first trait is always included.
 fn shortest_title(own: &[String], all: &[Vec<String>]) -> String {
     let mut namesakes: Vec<_> = all.iter().filter(|other| other.as_slice() != own).collect();
     let mut title = Vec::new();
@@ -98,7 +101,7 @@ fn shortest_title(own: &[String], all: &[Vec<String>]) -> String {
     title.join(", ")
 }
 
-/// The name of the workload first, then everything that may differ, each in words.
+/// Returns the name of the workload, followed by every setting that may differ, each as text.
 fn traits(contest: &ComparisonGroup<'_, '_>) -> Vec<String> {
     let Some(entry) = contest.entries.first() else { return Vec::new() };
     let work = &entry.cell.workload;

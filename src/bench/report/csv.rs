@@ -1,4 +1,4 @@
-//! One row a cell, for spreadsheets and scripts. Figures are in the unit that the column's name ends with.
+//! CSV report for spreadsheets and scripts, with one line per cell. The name of a column ends with its unit.
 
 use super::{
     model::{Report, Table},
@@ -34,7 +34,7 @@ const HEAD: [&str; 25] = [
     "fault",
 ];
 
-/// The CSV, with a head.
+/// Renders the report as CSV with a header line.
 pub fn render(report: &Report<'_>) -> String {
     let mut head: Vec<String> = HEAD.iter().map(ToString::to_string).collect();
     for measure in metric::METRICS {
@@ -103,7 +103,7 @@ fn workload(entry: &Entry<'_>) -> Vec<String> {
     ]
 }
 
-/// Fields as RFC 4180 wants them.
+/// Formats one line of CSV according to RFC 4180.
 fn line(fields: &[String]) -> String {
     let quoted: Vec<_> = fields.iter().map(|field| quote(field)).collect();
     format!("{}\n", quoted.join(","))

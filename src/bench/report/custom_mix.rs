@@ -1,5 +1,5 @@
-//! What the page needs to answer for a reader's own mix, data, memory and durability: the figures by
-//! repetition of all work that is made of single reads and writes. The page's script computes with them.
+//! Data with which the page's script ranks stores for a reader's own mix, data size, memory and durability:
+//! the metrics by repetition of all workloads that consist of single-key reads and writes.
 
 use super::{
     comparison_group::contests,
@@ -18,7 +18,7 @@ use crate::{
 };
 use serde::Serialize;
 
-/// Figures for the page's script.
+/// Data for the page's script.
 #[derive(Serialize)]
 struct Data<'a> {
     stores: Vec<Store<'a>>,
@@ -28,22 +28,22 @@ struct Data<'a> {
 #[derive(Serialize)]
 struct Store<'a> {
     name: &'a str,
-    /// Whether all data must fit in memory, and how much of it each byte takes.
+    /// `true` if all data must fit in memory; `factor` is then the memory used per byte of data.
     holds_all: bool,
     factor: Option<f64>,
 }
 
-/// Cells that did the same work.
+/// Cells with equal workload, which may be ranked.
 #[derive(Serialize)]
 struct Work {
     title: String,
-    /// The same of the same work under every policy.
+    /// Identifier of the workload that does not depend on the fsync policy.
     work: String,
     access: &'static str,
-    /// Part of reads.
+    /// Share of single-key reads in all operations, from 0 to 1.
     reads: f64,
     data: f64,
-    /// What the page cache and the stores could use.
+    /// Memory that was available to the page cache and the stores, in bytes.
     memory: Option<f64>,
     cold: bool,
     value_bytes: String,
@@ -52,19 +52,21 @@ struct Work {
 
 #[derive(Serialize)]
 struct Cell {
-    /// Place in the list of stores.
+    /// Index in the list of stores.
     store: usize,
-    /// Its policy.
+    /// Name of the fsync policy.
     durability: &'static str,
-    /// How much a kill and a power cut take of it, from 0 (nothing) to 4 (everything, or nobody knows).
+    /// Loss bound after a kill (`power_cut`: after a power cut), from 0 (nothing) to 4 (everything, or
+    /// unknown).
     kill: usize,
     power_cut: usize,
-    /// Throughput by repetition; absent where a repetition is missing.
+    /// Throughput by repetition; `None` for a missing repetition.
     rates: Vec<Option<f64>>,
     p99_us: Option<f64>,
 }
 
-/// Both losses as places in the list of extents, from the least to the most.
+/// Returns the loss bounds after a kill and after a power cut as indices into [`LossClass::ALL`], which
+/// begins with the smallest loss.
 fn losses(target: &Target) -> (usize, usize) {
     let place = |extent| LossClass::ALL.iter().position(|other| *other == extent);
     let worst = LossClass::ALL.len() - 1;
@@ -73,17 +75,18 @@ fn losses(target: &Target) -> (usize, usize) {
     (of(known.map(|loses| loses.kill)), of(known.map(|loses| loses.power_cut)))
 }
 
-/// What tells one work from another, whatever its policy.
+/// Returns an identifier of the entry's workload, machine, access and cache size that does not depend on the
+/// fsync policy.
 fn work_of(entry: &Entry<'_>) -> String {
     let (cell, group) = (&entry.cell, entry.group);
     let work = serde_json::to_string(&cell.workload).unwrap_or_default();
     format!("{group} {} {} {work}", Level::of(&cell.target).access_words(), cell.target.cache_bytes)
 }
 
-/// Part of the operations that a chooser of reads and writes must know.
+/// Minimum share of single-key reads and writes in a workload that the chooser uses.
 const NEARLY_ALL: f64 = 0.95;
 
-/// The figures as JSON that can stand in a page: no `<` in it opens anything.
+/// Returns the data as JSON that can be embedded in the HTML page: each `<` is escaped.
 pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String, serde_json::Error> {
     let stores = promises.iter().map(|promise| Store {
         name: &promise.label,

@@ -1,22 +1,22 @@
-//! Where and with what a run was made.
+//! Machine, software and settings of a benchmark run, as text.
 
 use crate::bench::result::{Calibration, metric::Unit, number_format, run_file::RunFile};
 
-/// A run's surroundings, in words.
+/// Environment of a run, as text.
 pub struct EnvironmentText<'a> {
-    /// Names the run.
+    /// Title of the run: suite and start time.
     pub title: String,
     /// Name and value of each fact.
     pub facts: Vec<(&'static str, String)>,
-    /// What makes the figures doubtful.
+    /// Warnings about conditions that make the results unreliable.
     pub warnings: Vec<&'a str>,
-    /// What makes the run again, for a shell.
+    /// Shell command that repeats the run.
     pub command: String,
-    /// Where its file is, seen from the report.
+    /// Path of the result file relative to the report, if the report has a copy.
     pub link: Option<String>,
 }
 
-/// Describes a run.
+/// Returns the environment of a run as text. `link` is left empty.
 pub fn describe(file: &RunFile) -> EnvironmentText<'_> {
     let run = &file.run;
     let suite = run.suite.as_deref().unwrap_or("free workload");
@@ -104,7 +104,7 @@ fn whole(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// A word as a POSIX shell reads it back.
+/// Quotes a command-line argument for a POSIX shell, if necessary.
 fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

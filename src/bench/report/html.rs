@@ -1,4 +1,4 @@
-//! The page: one file that needs no network, for people who choose an engine.
+//! HTML report for people who choose an engine: one file that needs no network.
 
 use super::{
     charts::{Style, Styles},
@@ -32,38 +32,38 @@ struct Page<'a> {
     warnings: usize,
     matrix: Matrix,
     promises: Vec<StoreProperties>,
-    /// What the chooser computes with, as JSON.
+    /// JSON data of the chooser, which compares stores for a reader's own mix.
     data: String,
     sections: Vec<Section<'a>>,
     runs: Vec<EnvironmentText<'a>>,
 }
 
-/// A table with its charts.
+/// Section of the page: a table with its charts.
 struct Section<'a> {
     id: String,
     table: &'a Table<'a>,
     level: String,
-    /// How large the data are beside cache and memory.
+    /// Size of the data compared with cache and memory, as text.
     ratio: String,
     tabs: Vec<Tab>,
     rows: Vec<Row<'a>>,
-    /// Its charts, packed; empty where it has none.
+    /// Charts of the table, compressed (see [`Charts`]); empty if there are none.
     charts: String,
 }
 
-/// The charts of a table. They repeat themselves so much that they are packed, and unpacked by the page's
-/// script when the table is opened.
+/// Charts of a table. Their SVG is repetitive, so it is compressed, and decompressed by the page's script
+/// when the table is opened.
 #[derive(Template)]
 #[template(path = "charts.html")]
 struct Charts<'a> {
     id: &'a str,
-    /// Stores in the line charts.
+    /// Names and styles of the stores in the line charts.
     legend: Vec<(String, Style)>,
     charts: Vec<ChartGroup>,
 }
 
 impl Charts<'_> {
-    /// As zlib's bytes in base64.
+    /// Returns the rendered charts, compressed with zlib and encoded in base64; empty if there are none.
     fn packed(&self) -> Result<String, askama::Error> {
         if self.charts.is_empty() {
             return Ok(String::new());
@@ -74,15 +74,15 @@ impl Charts<'_> {
     }
 }
 
-/// What a table can show: a measure, or first of all what each cell is about.
+/// Selectable view of a table: one metric or, in the first tab, the main metric of each cell.
 struct Tab {
     name: &'static str,
     title: &'static str,
     words: &'static str,
     better: &'static str,
-    /// How the script writes its figures.
+    /// Name of the format in which the script shows values.
     unit: &'static str,
-    /// Absent where cells are about different measures.
+    /// Metric of the tab; `None` if the cells have different main metrics.
     measure: Option<&'static Metric>,
 }
 
@@ -92,18 +92,19 @@ struct Row<'a> {
 }
 
 struct Place<'a> {
-    /// Of the first tab.
+    /// Value in the first tab.
     shown: Option<Figure>,
-    /// Of all tabs, for the script: number of the tab, median, smallest, largest, and whether it is best.
+    /// Values in all tabs, for the script: for each tab its number, median, minimum, maximum, and 1 if the
+    /// cell is the best of its comparison group, otherwise 0.
     figures: String,
-    /// Stands for the figures that are missing.
+    /// Text that replaces missing values.
     without: &'static str,
     state: &'a State,
     notes: &'a [usize],
 }
 
 impl Section<'_> {
-    /// Whether the title of the table tells its level already.
+    /// Returns `true` if the title of the table already names its level.
     fn titled_by_level(&self) -> bool {
         let level = &self.table.level;
         self.table.title.contains(level.access_words())
@@ -117,17 +118,16 @@ impl Place<'_> {
     }
 }
 
-/// A figure of a cell.
+/// Value of a cell in the first tab.
 struct Figure {
-    /// For sorting.
+    /// Unformatted value, by which the page sorts.
     raw: f64,
     text: String,
     range: String,
     best: bool,
 }
 
-/// The page.
-/// `links` are where the runs' files are, seen from the page.
+/// Renders the HTML page. `links` are the paths of the result files relative to the page.
 pub fn render(report: &Report<'_>, links: &[Option<PathBuf>]) -> Result<String, askama::Error> {
     let styles = Styles::new(report.entries().map(Entry::label));
     let mut runs: Vec<_> = report.runs.iter().map(environment::describe).collect();
@@ -232,7 +232,8 @@ impl Tab {
     }
 }
 
-/// The best cell of each contest, by what a tab shows.
+/// Returns the best cell of each comparison group by the metric of a tab; groups without a certain best are
+/// left out.
 fn best<'a>(tab: &Tab, contests: &[ComparisonGroup<'a, 'a>]) -> Vec<&'a Entry<'a>> {
     let of = |contest: &ComparisonGroup<'a, 'a>| {
         let figure = contest.entries.first()?.cell.figure;
@@ -241,7 +242,7 @@ fn best<'a>(tab: &Tab, contests: &[ComparisonGroup<'a, 'a>]) -> Vec<&'a Entry<'a
     contests.iter().filter_map(of).collect()
 }
 
-/// A cell of a table; `best` are the best ones of each tab.
+/// Collects the values of a cell for all tabs. `best` holds the best cells of each tab.
 fn place<'a>(entry: &'a Entry<'a>, tabs: &[Tab], best: &[Vec<&'a Entry<'a>>]) -> Place<'a> {
     let (mut shown, mut figures) = (None, Vec::new());
     for (number, (tab, best)) in tabs.iter().zip(best).enumerate() {
@@ -257,7 +258,7 @@ fn place<'a>(entry: &'a Entry<'a>, tabs: &[Tab], best: &[Vec<&'a Entry<'a>>]) ->
             shown = Some(Figure { raw: spread.median, text: text(spread.median), range, best });
         }
         let [median, min, max] = [spread.median, spread.min, spread.max].map(short);
-        // What each cell has in a unit of its own, the script cannot write.
+        // A tab without a common metric has values of different units, which the script cannot format.
         if tab.measure.is_some() {
             figures.push(format!("{number} {median} {min} {max} {}", u8::from(best)));
         }
@@ -271,7 +272,7 @@ fn place<'a>(entry: &'a Entry<'a>, tabs: &[Tab], best: &[Vec<&'a Entry<'a>>]) ->
     }
 }
 
-/// Four digits, in few letters.
+/// Formats a value with four significant digits, in plain or scientific notation, whichever is shorter.
 fn short(value: f64) -> String {
     let rounded = format!("{value:.3e}").parse().unwrap_or(value);
     let (plain, scientific) = (format!("{rounded}"), format!("{rounded:e}"));

@@ -1,4 +1,5 @@
-//! The report for a README or an issue: the matrix of stores and scenarios, what stores promise, then the tables in the layout of the suites.
+//! Markdown report for a README or an issue: the matrix of stores and scenarios, the loss bounds of the
+//! stores, then the tables in the layout of the suites.
 
 use super::{
     environment,
@@ -13,7 +14,7 @@ use crate::bench::result::{
     number_format,
 };
 
-/// The Markdown.
+/// Renders the report as Markdown.
 pub fn render(report: &Report<'_>) -> String {
     let mut text = format!("# kvbench report\n\n{}{}", matrix(&Matrix::of(report)), promised(report));
     for (number, table) in report.tables.iter().enumerate() {
@@ -122,7 +123,7 @@ fn section(number: usize, table: &Table<'_>) -> String {
     text
 }
 
-/// A table whose columns have one width, as it is also read unrendered.
+/// Renders a table with padded columns, so that the Markdown source is readable too.
 fn figures(number: usize, table: &Table<'_>, show: impl Fn(&Entry<'_>) -> Option<String>) -> String {
     let head = |head: &Head| format!("{}{}", escape(&head.label), marks(number, &head.notes));
     let mut first: Vec<_> = table.row_headings.iter().map(|heading| escape(heading)).collect();
@@ -167,7 +168,7 @@ fn environments(report: &Report<'_>) -> String {
         for warning in described.warnings {
             text.push_str(&format!("- **Warning**: {}\n", escape(warning)));
         }
-        // Indented, since a fence could be closed by what it holds.
+        // The command is an indented code block, because a fence in the command could close a fenced one.
         let command = described.command.replace(['\n', '\r'], " ");
         text.push_str(&format!("\n    {command}\n"));
     }
@@ -179,7 +180,8 @@ fn sentence(text: &str) -> String {
     letters.next().map(|first| format!("{}{}.", first.to_uppercase(), letters.as_str())).unwrap_or_default()
 }
 
-/// Text that Markdown shows as it is, in one line: names and errors come from outside.
+/// Escapes `text` so that Markdown shows it unchanged, in one line. Names and errors can contain any
+/// characters.
 fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for letter in text.chars() {

@@ -1,9 +1,10 @@
-//! The first thing on the page: how near each store is to the best, in each scenario.
+//! Matrix of stores and scenarios: the performance of each store relative to the best. It is the first table
+//! of a report.
 //!
-//! A column takes the cells of one level on one machine, and of them the work that most stores have done.
-//! A store's figure is the mean of its logarithms over that work, by repetition, so that it is compared
-//! with the best one in the same repetition. A best store is named only where each of the others is worse
-//! beyond the noise, after Holm's correction for all comparisons of the matrix.
+//! A column uses the cells of one level on one machine and, of those, the workloads that the most stores have
+//! run. A store's score in a repetition is the mean of the logarithms of its metric over these workloads, so
+//! it is compared with the best store in the same repetition. A store is named as the best only if each of
+//! the others is worse beyond the noise, after Holm's correction for all comparisons of the matrix.
 
 use super::{
     comparison_group::{ComparisonGroup, contests},
@@ -27,102 +28,105 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// Probability that any store of the matrix is called worse than the best which is not.
+/// Significance level: maximum probability that any store of the matrix is wrongly called worse than the
+/// best.
 const CHANCE: f64 = 0.05;
 
-/// Stores by scenarios.
+/// Matrix with a row for each store and a column for each scenario.
 pub struct Matrix {
-    /// One for each scenario.
+    /// Columns, one for each scenario.
     pub columns: Vec<Column>,
-    /// Stores, in the order of the report.
+    /// Rows, one for each store, in the order of the report.
     pub rows: Vec<Row>,
-    /// How many comparisons the verdicts are corrected for.
+    /// Number of comparisons for which the verdicts are corrected.
     pub comparisons: usize,
 }
 
-/// A scenario.
+/// Column of the matrix: one scenario.
 pub struct Column {
-    /// Its heading.
+    /// Heading of the column.
     pub title: &'static str,
-    /// Which cells count, in words.
+    /// Description of the cells that the column uses.
     pub scope: &'static str,
-    /// The level, and the machine where there are several; empty where nothing was measured.
+    /// Level of the cells, and their machine if the report has several; empty if nothing was measured.
     pub level: String,
-    /// What a kill and a power cut take of all that are compared, in words behind the level.
+    /// Loss bounds of the compared stores after a kill and a power cut, as text that follows the level.
     pub losses: String,
-    /// The work that counts, in words.
+    /// Names of the workloads that are compared.
     pub works: Vec<String>,
-    /// What it says.
+    /// Result of the comparison.
     pub verdict: Verdict,
 }
 
-/// What a scenario's figures say.
+/// Result of the comparison of all stores in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// This one is best.
+    /// The named store is better than all others.
     Best(String),
-    /// Nobody can be sure which of these is.
+    /// The first named store has the highest score, but it is not certainly better than the other named ones.
     Uncertain(Vec<String>),
-    /// There are too few repetitions.
+    /// A store has too few repetitions in common with the best for a comparison.
     TooFew,
-    /// Only one store has figures.
+    /// Only the named store was measured.
     Alone(String),
-    /// None has.
+    /// No store was measured.
     NotMeasured,
 }
 
-/// A store.
+/// Row of the matrix: one store.
 pub struct Row {
-    /// Its label.
+    /// Name of the store, with its compression if any.
     pub label: String,
-    /// One for each scenario.
+    /// Cells of the row, one for each scenario.
     pub places: Vec<MatrixCell>,
 }
 
-/// A store in a scenario.
+/// Cell of the matrix: one store in one scenario.
 pub struct MatrixCell {
-    /// The best by this one, or the other way round, so that 1 is best and 0.5 half as good.
+    /// Performance relative to the best store: 1 is as good, 0.5 half as good. `None` if the store has no
+    /// result.
     pub ratio: Option<f64>,
-    /// Where that is, with 95% confidence; absent of the best, and with fewer than [`ENOUGH`] repetitions.
+    /// 95% confidence interval of `ratio`; `None` for the best store, and with fewer than [`ENOUGH`]
+    /// repetitions.
     pub interval: Option<(f64, f64)>,
-    /// How it stands.
+    /// Rank of the store.
     pub standing: Rank,
-    /// What was measured, or why nothing was.
+    /// Measured values, or the reason why there are none.
     pub words: String,
 }
 
-/// How a store stands in a scenario.
+/// Rank of a store in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
-    /// It is the best.
+    /// Better than all others.
     Best,
-    /// It may be the best.
+    /// Possibly the best: no other store is certainly better.
     Near,
-    /// It is worse than the best.
+    /// Certainly worse than the best.
     Worse,
-    /// With so few repetitions nobody knows.
+    /// Not known: there are too few repetitions, or no other store to compare with.
     Unknown,
-    /// It has no figures.
+    /// Not measured, failed, or not comparable.
     Absent,
 }
 
-/// A column before its comparisons are judged together.
+/// Column before the correction for the comparisons of all columns.
 struct Draft<'r, 'a> {
     scenario: &'static Scenario,
     level: String,
     losses: String,
     contests: Vec<ComparisonGroup<'r, 'a>>,
-    /// Of each store with figures in all the work: by repetition, oriented so that more is better.
+    /// Score by repetition of each store that was measured in all workloads; more is better.
     stores: BTreeMap<String, BTreeMap<u32, f64>>,
-    /// What may be lost of stores that were measured in another class.
+    /// Loss bounds of the stores that were measured, but only in another class than that of the column.
     others: BTreeMap<String, String>,
     best: Option<String>,
-    /// The other stores beside the best.
+    /// Comparison of each other store with the best; `None` with fewer than [`ENOUGH`] common repetitions.
     rivals: BTreeMap<String, Option<Paired>>,
 }
 
 impl Matrix {
-    /// The matrix of a report.
+    /// Compares all stores of a report in all scenarios.
     pub fn of(report: &Report<'_>) -> Self {
         let mut labels: Vec<String> = Vec::new();
         for entry in report.entries().filter(|entry| !entry.cell.reference) {
@@ -153,7 +157,7 @@ impl Matrix {
 }
 
 impl Matrix {
-    /// How many comparisons the verdicts are corrected for, in words.
+    /// Returns the number of comparisons for which the verdicts are corrected, as text.
     pub fn correction(&self) -> String {
         let plural = if self.comparisons == 1 { "" } else { "s" };
         format!("{} comparison{plural}", self.comparisons)
@@ -176,7 +180,7 @@ impl<'r, 'a> Draft<'r, 'a> {
             .map(|(key, entries)| (key, common_work(entries, scenario.measure)))
             .filter(|(_, contests)| !contests.is_empty())
             .collect();
-        // Where most stores can be compared; of classes with as many, the one that loses least.
+        // The class with the most comparable stores is chosen; among equals, the one with the lowest `rank`.
         let chosen = classes.iter().enumerate().max_by_key(|(_, (class, contests))| {
             let stores = contests.first().map_or(0, |one| with_figures(one, scenario.measure).count());
             (stores, std::cmp::Reverse(class.rank()))
@@ -207,7 +211,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         Self { scenario, level, losses, contests, stores, others, best: None, rivals }
     }
 
-    /// Finds the best, and how the others are beside it.
+    /// Sets `best` to the store with the highest mean score and compares each other store with it.
     fn compare(&mut self) {
         let level = |values: &BTreeMap<u32, f64>| {
             mean(&values.values().copied().collect::<Vec<_>>()).unwrap_or(f64::MIN)
@@ -248,7 +252,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         let Some(pair) = self.rivals.get(label) else {
             let few = self.rivals.values().any(Option::is_none);
             let standing = match worse.len() == self.rivals.len() {
-                // Nobody is better than nobody.
+                // Without a rival, or with too few repetitions, no store can be called the best.
                 _ if few || self.rivals.is_empty() => Rank::Unknown,
                 true => Rank::Best,
                 false => Rank::Near,
@@ -264,13 +268,14 @@ impl<'r, 'a> Draft<'r, 'a> {
         MatrixCell { ratio, interval: pair.map(|pair| pair.interval), standing, words }
     }
 
-    /// Of means alone, where there is no interval.
+    /// Returns the ratio of a store to the best from their mean scores, for stores without a confidence
+    /// interval.
     fn ratio(&self, label: &str) -> Option<f64> {
         let level = |label: &str| mean(&self.stores.get(label)?.values().copied().collect::<Vec<_>>());
         Some((level(label)? - level(self.best.as_deref()?)?).exp())
     }
 
-    /// The figures behind a place.
+    /// Returns the measured values of a store as text: median and range for each workload.
     fn words(&self, label: &str) -> String {
         let measure = self.scenario.measure;
         let figure = |contest: &ComparisonGroup<'_, '_>| {
@@ -296,10 +301,10 @@ impl<'r, 'a> Draft<'r, 'a> {
     }
 }
 
-/// Instead of a figure of a store that a kill, or a power cut, may cost another amount than those of the column.
+/// Text that replaces the ratio of a store whose loss bound differs from that of the column.
 const OTHER_LOSS: &str = "other loss";
 
-/// What the stores of these classes may lose, as far as they have figures.
+/// Returns the loss bounds, as text, of all stores that were measured in `classes`.
 fn others(classes: &[(Class, Vec<ComparisonGroup<'_, '_>>)], measure: &Metric) -> BTreeMap<String, String> {
     let entries =
         classes.iter().flat_map(|(_, contests)| contests).flat_map(|one| with_figures(one, measure));
@@ -307,14 +312,15 @@ fn others(classes: &[(Class, Vec<ComparisonGroup<'_, '_>>)], measure: &Metric) -
     entries.map(|entry| (entry.label(), words(entry))).collect()
 }
 
-/// Cells that may be ranked: of one machine, reached and committed in one way, and of which a fault takes as much.
+/// Key of the cells that may be ranked together: equal machine, access, commit path, fsync policy and loss
+/// bound.
 #[derive(Clone, Copy)]
 struct Class {
     group: usize,
     level: Level,
-    /// As the results say it.
+    /// Loss bound in the result file.
     loses: Option<Loses>,
-    /// As this build knows it, where they do not.
+    /// Loss bound in the result file or, without one, that of this build's engine.
     known: Option<Loses>,
 }
 
@@ -333,7 +339,8 @@ impl Class {
         (self.group, self.level, self.loses) == (other.group, other.level, other.loses)
     }
 
-    /// In which order they are taken: in process first, then what loses least, then what was measured last.
+    /// Returns the sort key by which a class is preferred (smallest first): in process before over the wire,
+    /// then the smallest loss bound, then the newest run.
     fn rank(&self) -> (bool, LossClass, LossClass, std::cmp::Reverse<usize>) {
         let loses =
             self.known.unwrap_or(Loses { kill: LossClass::Everything, power_cut: LossClass::Everything });
@@ -342,7 +349,7 @@ impl Class {
     }
 }
 
-/// The work that the most stores have done, all of it by the same ones.
+/// Returns the comparison groups that were measured for the most stores.
 fn common_work<'r, 'a>(entries: Vec<&'r Entry<'a>>, measure: &Metric) -> Vec<ComparisonGroup<'r, 'a>> {
     let mut contests = contests(entries);
     let most = contests.iter().map(|one| with_figures(one, measure).count()).max().unwrap_or(0);
@@ -357,7 +364,8 @@ fn with_figures<'c, 'r, 'a>(
     contest.entries.iter().filter(|entry| entry.spread(measure).is_some_and(|spread| spread.median > 0.0))
 }
 
-/// Mean logarithms of the stores that have a figure in all the work, by repetition.
+/// Returns the score of each store by repetition: the mean logarithm of its metric over all comparison
+/// groups, negated if lower is better. Stores that lack a group are left out.
 fn figures(contests: &[ComparisonGroup<'_, '_>], measure: &Metric) -> BTreeMap<String, BTreeMap<u32, f64>> {
     let sign = if measure.better == Better::Higher { 1.0 } else { -1.0 };
     let mut stores: BTreeMap<String, Vec<BTreeMap<u32, f64>>> = BTreeMap::new();
@@ -383,14 +391,14 @@ fn figures(contests: &[ComparisonGroup<'_, '_>], measure: &Metric) -> BTreeMap<S
 }
 
 impl Column {
-    /// The level without what nearly all have.
+    /// Returns the level without the prefix "in process", which nearly all columns have.
     pub fn short_level(&self) -> &str {
         self.level.strip_prefix("in process, ").unwrap_or(&self.level)
     }
 }
 
 impl Verdict {
-    /// For people.
+    /// Returns the verdict as text.
     pub fn words(&self) -> String {
         match self {
             Self::Best(label) => label.clone(),
@@ -402,13 +410,13 @@ impl Verdict {
     }
 }
 
-/// Two digits that say something.
+/// Formats a ratio with two decimal places, or three below 0.095.
 fn part(ratio: f64) -> String {
     if ratio < 0.095 { format!("{ratio:.3}") } else { format!("{ratio:.2}") }
 }
 
 impl MatrixCell {
-    /// The ratio for people.
+    /// Returns the ratio as text, or the reason why there is none.
     pub fn text(&self) -> String {
         match self.ratio {
             Some(ratio) => part(ratio),
@@ -419,18 +427,20 @@ impl MatrixCell {
         }
     }
 
-    /// Its interval for people; empty where there is none.
+    /// Returns the confidence interval as text; empty if there is none.
     pub fn range(&self) -> String {
         self.interval.map_or(String::new(), |(low, high)| format!("{}\u{2013}{}", part(low), part(high)))
     }
 
-    /// How good, from 0 (nothing) to 5 (best): a shade of the page.
+    /// Returns a grade from 0 (no ratio) to 5 (ratio of at least 0.8), which selects the background shade on
+    /// the page.
     pub fn grade(&self) -> usize {
         let Some(ratio) = self.ratio else { return 0 };
         [0.05, 0.2, 0.5, 0.8].iter().filter(|bound| ratio >= **bound).count() + 1
     }
 
-    /// A sign that says without colour how it stands.
+    /// Returns a symbol for the rank, so that it can be read without colour: a star for the best, "≈" for
+    /// possibly the best.
     pub fn sign(&self) -> &'static str {
         match self.standing {
             Rank::Best => "\u{2605}",
@@ -439,7 +449,8 @@ impl MatrixCell {
         }
     }
 
-    /// Length of its bar, in percent.
+    /// Returns the length of the cell's bar, in percent: at least 1 for a store with a ratio, 0 for one
+    /// without.
     pub fn percent(&self) -> f64 {
         self.ratio.map_or(0.0, |ratio| (ratio * 100.0).clamp(1.0, 100.0))
     }

@@ -1,8 +1,9 @@
-//! `kvbench report`: what runs say, for people (`markdown`, `html`) and for programs (`csv`).
+//! `kvbench report`: renders result files for people (`markdown`, `html`) and for programs (`csv`).
 //!
-//! `model` arranges the cells of the runs (`entry`) as tables, `contest` tells which of them can be compared,
-//! `matrix` compares them, by the `scenarios` that people have, and `chooser` lets the page do so for a reader's own.
-//! `promises` is what the engines say of themselves. The three renderings only choose words and shapes.
+//! `model` arranges the cells of the runs (`row`) as tables, `comparison_group` finds the cells that can be
+//! compared, `matrix` compares stores in each of the `scenarios`, and `custom_mix` provides the data with
+//! which the page compares them for a reader's own mix. `store_properties` holds the loss bounds, memory and
+//! recovery time of each store. `markdown`, `html` and `csv` only format these results.
 
 mod charts;
 mod comparison_group;
@@ -27,31 +28,31 @@ use std::{
 };
 use thiserror::Error;
 
-/// Why there is no report.
+/// Error of [`write()`].
 #[derive(Debug, Error)]
 pub enum ReportError {
-    /// A run cannot be read.
+    /// A result file cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// A file of the report cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The page cannot be put together.
+    /// The HTML page cannot be rendered.
     #[error("cannot render the page: {0}")]
     Render(#[from] askama::Error),
 }
 
-/// Directory below the report for the runs' files.
+/// Name of the directory in the output directory that receives copies of the result files.
 const RESULTS: &str = "results";
 
-/// Reads runs (files, or directories of them) and writes `report.md`, `report.csv` and `report.html`
-/// into `output`, which is made when it is not there, with the runs' files beside them. Returns the paths
-/// of the report.
+/// Reads result files (or all of a directory) and writes `report.md`, `report.csv` and `report.html` into
+/// `output`, which is created if it does not exist, with copies of the result files in a subdirectory.
+/// Returns the paths of the three report files.
 pub fn write(inputs: &[PathBuf], output: &Path) -> Result<Vec<PathBuf>, ReportError> {
     let runs = run_file::read_all(inputs)?;
     let report = Report::new(&runs);
@@ -75,8 +76,9 @@ fn failed(path: &Path, source: io::Error) -> ReportError {
     ReportError::Write { path: path.to_path_buf(), source }
 }
 
-/// Puts a run's file beside the report, unless it is there already. Returns where it is, seen from the
-/// report; nothing where another file of that name is kept.
+/// Copies the result file `file` into a subdirectory of `output`, unless `output` itself contains the file.
+/// Returns its path relative to `output`, or `None` if the subdirectory already has another file of that
+/// name.
 fn keep(file: &Path, output: &Path) -> Result<Option<PathBuf>, ReportError> {
     let Some(name) = file.file_name() else { return Ok(None) };
     let folder = |path: &Path| fs::canonicalize(path).ok();

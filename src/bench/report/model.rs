@@ -1,4 +1,4 @@
-//! Runs arranged as tables.
+//! Benchmark runs arranged as tables.
 
 use super::row::{self, Entry};
 use crate::bench::result::{
@@ -8,47 +8,48 @@ use crate::bench::result::{
     run_file::RunFile,
 };
 
-/// Everything that is reported.
+/// Runs and tables of a report.
 pub struct Report<'a> {
-    /// The runs, oldest first.
+    /// Benchmark runs, oldest first.
     pub runs: &'a [RunFile],
-    /// The tables, in the order of the runs.
+    /// Tables, in the order of the runs.
     pub tables: Vec<Table<'a>>,
 }
 
-/// One table.
+/// Table of cells with equal level, machine and program version.
 pub struct Table<'a> {
-    /// Its name in the run.
+    /// Name of the table in the run.
     pub title: &'a str,
-    /// The level of all its cells.
+    /// Level (access, commit path and fsync policy) of all cells.
     pub level: Level,
-    /// Which run it is of, where runs of several machines or programs are reported together.
+    /// Run from which the table comes; `None` unless the report combines runs of several machines or
+    /// programs.
     pub source: Option<String>,
-    /// The rows, from the top.
+    /// Rows, from top to bottom.
     pub rows: Vec<Head>,
-    /// Headings of the parts of a row's label.
+    /// Headings of the columns into which row labels are split.
     pub row_headings: Vec<String>,
-    /// The columns, from the left.
+    /// Columns, from left to right.
     pub columns: Vec<Head>,
-    /// What is in it.
+    /// Cells of the table.
     pub entries: Vec<Entry<'a>>,
-    /// Footnotes; numbers of notes count from 1.
+    /// Footnotes. Cells and labels refer to them by numbers that count from 1.
     pub notes: Vec<String>,
     group: usize,
 }
 
 /// Label of a row or column.
 pub struct Head {
-    /// The label.
+    /// Whole label.
     pub label: String,
-    /// The label by the table's row headings.
+    /// Label split at `|`, one part for each of the table's row headings.
     pub parts: Vec<String>,
-    /// Its footnotes.
+    /// Numbers of the label's footnotes.
     pub notes: Vec<usize>,
 }
 
 impl<'a> Report<'a> {
-    /// Arranges runs. A table of the runs is split where it would mix levels, machines or programs.
+    /// Arranges runs as tables. A table is split if it would mix levels, machines or programs.
     pub fn new(runs: &'a [RunFile]) -> Self {
         let groups = groups(runs);
         let several = groups.iter().any(|group| *group > 0);
@@ -77,7 +78,7 @@ impl<'a> Report<'a> {
         Self { runs, tables }
     }
 
-    /// All cells.
+    /// Returns all cells of all tables.
     pub fn entries(&self) -> impl Iterator<Item = &Entry<'a>> {
         self.tables.iter().flat_map(|table| &table.entries)
     }
@@ -93,32 +94,33 @@ impl<'a> Table<'a> {
         let column = position(&mut self.columns, &cell.column);
         let mut row = position(&mut self.rows, &cell.row);
         if self.at(row, column).is_some() {
-            // Two cells for one place: the price of the harness in each run, or cells that differ in
-            // what the table does not show.
+            // Two cells have the same row and column: the harness overhead of several runs, or cells that
+            // differ in a setting that the table does not show.
             let other = if cell.reference { run.suite.as_deref().unwrap_or(&run.started) } else { &cell.id };
             row = position(&mut self.rows, &format!("{} ({other})", cell.row));
         }
         self.entries.push(Entry::new(run, cell, self.group, (row, column)));
     }
 
-    /// The cell at a place.
+    /// Returns the cell at a row and column, both counted from 0.
     pub fn at(&self, row: usize, column: usize) -> Option<&Entry<'a>> {
         self.entries.iter().find(|entry| entry.place == (row, column))
     }
 
-    /// How large the data are beside the engines' cache and the memory: figures mean little without it.
+    /// Returns the text that compares the size of the data with the engines' cache and the memory. Metrics
+    /// are hard to interpret without it.
     pub fn ratio(&self) -> String {
         row::ratio(&self.entries)
     }
 
-    /// The measure that a cell shows first, where all of the table show the same.
+    /// Returns the main metric of the table's cells, or `None` if the cells have different ones.
     pub fn figure(&self) -> Option<&'static Metric> {
         let mut figures = self.entries.iter().map(|entry| entry.cell.figure);
         let first = figures.next()?;
         figures.all(|figure| figure == first).then(|| metric::of_figure(first))
     }
 
-    /// Parts the labels of rows by the run's heading, where they have as many parts as it.
+    /// Splits the row labels at `|`, if each has as many parts as the run's row heading.
     fn head(&mut self) {
         const BAR: &str = " | ";
         let heading = self.entries.first().map_or("", |entry| entry.run.row_heading.as_str());
@@ -133,8 +135,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Puts footnotes where they say most with the fewest marks: an engine's caveats beside its row or
-    /// column where that is all its own, else beside the cell.
+    /// Numbers the footnotes and places them where the fewest references suffice: an engine's caveats at the
+    /// row or column label if every row or column has a single store, otherwise at each cell.
     fn annotate(&mut self) {
         let rows: Vec<_> = (0..self.rows.len()).map(|row| self.only_store(|place| place.0 == row)).collect();
         let columns: Vec<_> =
@@ -158,7 +160,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A cell of the only store of a part of the table; `None` where there are several.
+    /// Returns a cell of the part of the table that `part` selects, or `None` if the part has several stores.
     fn only_store(&self, part: impl Fn((usize, usize)) -> bool) -> Option<&'a Cell> {
         let mut cells = self.entries.iter().filter(|entry| part(entry.place)).map(|entry| entry.cell);
         let first = cells.next()?;
@@ -184,7 +186,7 @@ fn caveats(cell: &Cell) -> impl Iterator<Item = String> {
     cell.target.caveats.iter().map(|caveat| format!("{}: {caveat}", cell.target.store))
 }
 
-/// The number of a note, which is new unless it was made before.
+/// Returns the number of the footnote `text`, which is appended to `notes` if missing.
 fn note(notes: &mut Vec<String>, text: String) -> usize {
     if let Some(known) = notes.iter().position(|known| *known == text) {
         return known + 1;
@@ -200,8 +202,8 @@ fn position(heads: &mut Vec<Head>, label: &str) -> usize {
     })
 }
 
-/// Numbers runs so that those with the same number may share tables: made by the same program on the
-/// same machine, and not two runs of the same cell.
+/// Returns a group number for each run. Runs with equal numbers may share tables: they were made by the same
+/// program on the same machine and have no cell in common, except cells that measure the harness.
 fn groups(files: &[RunFile]) -> Vec<usize> {
     let mut groups: Vec<Vec<&Run>> = Vec::new();
     let mut numbers = Vec::new();

@@ -1,4 +1,4 @@
-//! The charts of a table, in groups.
+//! Charts of a table, grouped by kind.
 
 use super::{
     charts::{self, Styles},
@@ -7,29 +7,29 @@ use super::{
 };
 use crate::bench::result::metric::{self, DISK, Metric, SPACE_AMPLIFICATION, THROUGHPUT};
 
-/// Charts of one kind.
+/// Group of charts of one kind.
 pub struct ChartGroup {
-    /// Its heading.
+    /// Heading of the group.
     pub title: &'static str,
-    /// How to read it.
+    /// Explanation of how to read the charts.
     pub about: &'static str,
-    /// Whether its charts need the legend of the stores.
+    /// `true` if the charts need the legend of the stores.
     pub has_legend: bool,
-    /// The charts.
+    /// Charts of the group.
     pub charts: Vec<Chart>,
 }
 
-/// A chart.
+/// Chart with its title.
 pub struct Chart {
-    /// What it shows.
+    /// Title of the chart.
     pub title: String,
-    /// The picture.
+    /// SVG image.
     pub svg: String,
 }
 
 type Drawn = Option<Result<String, askama::Error>>;
 
-/// The charts of a table. Groups without any are left out.
+/// Draws the charts of a table. Groups without charts are left out.
 pub fn groups(
     contests: &[ComparisonGroup<'_, '_>],
     styles: &Styles,
@@ -73,7 +73,7 @@ pub fn groups(
     Ok(groups.into_iter().filter(|group| !group.charts.is_empty()).collect())
 }
 
-/// What each cell is about, mostly operations each second.
+/// Draws a bar chart of the main metric, mostly throughput, for each comparison group.
 fn results(contests: &[ComparisonGroup<'_, '_>], styles: &Styles) -> Result<ChartGroup, askama::Error> {
     let measure = |one: &ComparisonGroup<'_, '_>| {
         one.entries.first().map_or(&THROUGHPUT, |entry| metric::of_figure(entry.cell.figure))
@@ -117,7 +117,7 @@ fn kinds(contests: &[ComparisonGroup<'_, '_>], styles: &Styles) -> Result<Vec<Ch
     Ok(found)
 }
 
-/// Whether a cell has a figure of its own, not that of its group.
+/// Predicate that returns `true` if a cell has a value of its own for a metric, not that of its group.
 type Owns = fn(&Entry<'_>) -> bool;
 
 fn sizes(contests: &[ComparisonGroup<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {

@@ -1,4 +1,4 @@
-//! A cell of a report and what was measured of it.
+//! Cell of a report with its measurements.
 
 use crate::{
     bench::result::{
@@ -9,41 +9,41 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// A cell and what was measured of it.
+/// Cell with its measurements.
 pub struct Entry<'a> {
-    /// The run it is of.
+    /// Run to which the cell belongs.
     pub run: &'a Run,
-    /// The cell.
+    /// Description of the cell.
     pub cell: &'a Cell,
-    /// Runs with the same number were made by the same program on the same machine.
+    /// Number of the group of runs that were made by the same program on the same machine.
     pub group: usize,
-    /// Row and column, from 0.
+    /// Row and column in the table, from 0.
     pub place: (usize, usize),
-    /// Whether it has figures.
+    /// Validity of the measurements.
     pub state: State,
-    /// Whether another cell ran at the same time.
+    /// `true` if another cell ran at the same time.
     pub concurrent: bool,
-    /// Its footnotes.
+    /// Numbers of the cell's footnotes.
     pub notes: Vec<usize>,
-    /// By repetition.
+    /// Measurements by repetition; empty unless `state` is [`State::Sound`].
     measurements: BTreeMap<u32, &'a Measurement>,
 }
 
-/// Whether a cell has figures.
+/// Validity of a cell's measurements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It has, and they can be trusted.
+    /// All measurements so far are valid, and there is at least one.
     Sound,
-    /// An operation did not do what it should, so none of its figures means anything.
+    /// A measurement failed (reason), so none of the cell's metrics is shown.
     Faulty(String),
-    /// The target has no such thing.
+    /// The target does not support the workload (reason).
     Unsupported(String),
-    /// Nothing was measured.
+    /// The cell has no measurement.
     Missing,
 }
 
 impl State {
-    /// What stands where a figure would.
+    /// Returns the text that replaces a missing metric.
     pub fn without_figure(&self) -> &'static str {
         match self {
             Self::Sound => "\u{2013}",
@@ -55,7 +55,8 @@ impl State {
 }
 
 impl<'a> Entry<'a> {
-    /// A cell of a run, at its place.
+    /// Collects the measurements of `cell` from `run` and determines their state. `place` is row and column
+    /// in the table.
     pub fn new(run: &'a Run, cell: &'a Cell, group: usize, place: (usize, usize)) -> Self {
         let outcomes = || run.samples.iter().filter(|sample| sample.cell == cell.id).map(|s| &s.outcome);
         let measurements: BTreeMap<_, _> = run.by_repetition(&cell.id).collect();
@@ -65,13 +66,14 @@ impl<'a> Entry<'a> {
             (None, None) if measurements.is_empty() => State::Missing,
             (None, None) => State::Sound,
         };
-        // Sound repetitions beside a faulty one are dropped: the engine that sometimes errs is not fast.
+        // Valid repetitions of a cell with a failed one are dropped: an engine that sometimes fails must not
+        // rank as fast.
         let measurements = if state == State::Sound { measurements } else { BTreeMap::new() };
         let concurrent = concurrent(run, cell);
         Self { run, cell, group, place, state, concurrent, notes: Vec::new(), measurements }
     }
 
-    /// What is measured, as charts and answers call it.
+    /// Returns the name of the store, with its compression if any, for charts and tables.
     pub fn label(&self) -> String {
         let target = &self.cell.target;
         match target.compression.as_str() {
@@ -80,7 +82,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Bytes of all keys and values that it works on.
+    /// Returns the larger of the sizes of the data (keys and values) before and after the cell, in bytes.
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub fn data_bytes(&self) -> f64 {
         let before = self.group_cells().take_while(|cell| cell.id != self.cell.id);
@@ -88,30 +90,32 @@ impl<'a> Entry<'a> {
         found.max(left) as f64 * self.cell.workload.pair_bytes()
     }
 
-    /// Bytes of all keys and values that are there when its store is closed.
+    /// Returns the size of all keys and values when the store of this cell is closed, in bytes.
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub fn left_bytes(&self) -> f64 {
         Keys::after(self.group_cells()).left as f64 * self.cell.workload.pair_bytes()
     }
 
-    /// Whether the store keeps all its data in memory, where no page cache has a part in it.
+    /// Returns `true` if the store keeps all its data in memory, so that the page cache has no effect.
     pub fn holds_all(&self) -> bool {
         let target = &self.cell.target;
         let info = synthetic::info(&target.store).filter(|_| target.address.is_none());
         !target.persistent || info.is_some_and(|info| info.family.is_in_memory())
     }
 
-    /// A figure over the repetitions, where it was measured and can be trusted.
+    /// Returns the median and range of a metric over the repetitions, or `None` if it was not measured or the
+    /// cell failed.
     pub fn spread(&self, measure: &Metric) -> Option<Spread> {
         self.spread_of(measure.of)
     }
 
-    /// The same of a figure that is no measure of its own.
+    /// Returns the median and range of a value computed from each measurement, or `None` if it was not
+    /// measured or the cell failed.
     pub fn spread_of(&self, figure: impl Fn(&Measurement) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.measurements.values().filter_map(|measurement| figure(measurement)))
     }
 
-    /// A figure by repetition, where it was measured and can be trusted.
+    /// Returns the value of a metric for each repetition that has it; empty if the cell failed.
     pub fn by_repetition(&self, measure: &Metric) -> BTreeMap<u32, f64> {
         let figure = |(repetition, measurement): (&u32, &&Measurement)| {
             Some((*repetition, (measure.of)(measurement)?))
@@ -119,13 +123,14 @@ impl<'a> Entry<'a> {
         self.measurements.iter().filter_map(figure).collect()
     }
 
-    /// Whether the page cache held nothing of the files when it was measured.
+    /// Returns `true` if the cell was measured with a cold cache: the store's files were not in the page
+    /// cache at the start (`--cold`).
     pub fn is_cold(&self) -> bool {
         self.run.environment.cold.is_some()
     }
 
-    /// Percentiles of latency over all repetitions together, in microseconds, and of how many operations they are;
-    /// `None` where a file has no histograms.
+    /// Returns latency percentiles over all repetitions together, in microseconds, and the number of
+    /// operations behind them, or `None` if a measurement has no histogram.
     pub fn percentiles(&self, quantiles: &[f64]) -> Option<(Vec<f64>, u64)> {
         let texts = self.measurements.values().map(|measurement| measurement.latency.histogram.as_deref());
         let sum = histogram::merged(texts)?;
@@ -134,20 +139,21 @@ impl<'a> Entry<'a> {
         Some((quantiles.iter().map(at).collect(), sum.len()))
     }
 
-    /// How many repetitions there are.
+    /// Returns the number of valid repetitions.
     pub fn samples(&self) -> usize {
         self.measurements.len()
     }
 
-    /// The repetition in the middle by throughput, for what has no median of its own.
+    /// Returns the repetition with the median throughput, for data that have no median, such as a timeline.
     pub fn typical(&self) -> Option<&'a Measurement> {
         let mut sorted: Vec<_> = self.measurements.values().copied().collect();
         sorted.sort_by(|a, b| a.throughput.total_cmp(&b.throughput));
         sorted.get(sorted.len().saturating_sub(1) / 2).copied()
     }
 
-    /// Whether the size on disk is this cell's own. The cells of a group leave one set of files: its steps
-    /// that measure them count, else its first cell.
+    /// Returns `true` if the size on disk is shown for this cell of a persistent store. The cells of a
+    /// group share one set of files, so only the group's cells of kind `DiskSize` show it or, without such a
+    /// cell, the first cell.
     pub fn tells_size(&self) -> bool {
         let measures = |cell: &Cell| cell.workload.step == CellKind::DiskSize;
         self.cell.target.persistent
@@ -157,8 +163,8 @@ impl<'a> Entry<'a> {
                     && self.group_cells().next().is_some_and(|first| first.id == self.cell.id)))
     }
 
-    /// Whether that size by byte alive says something of the store: what deletes of another cell leave
-    /// alive is some rest.
+    /// Returns `true` if the space amplification of this cell characterises the store. It does not if another
+    /// cell of the group deletes keys, because then the remaining live data are an arbitrary rest.
     pub fn tells_space(&self) -> bool {
         let deletes = |cell: &Cell| cell.workload.kinds().any(|kind| kind == Operation::Delete);
         self.tells_size()
@@ -167,7 +173,7 @@ impl<'a> Entry<'a> {
                 || !self.group_cells().any(deletes))
     }
 
-    /// The cells that work on the same files.
+    /// Returns the cells that use the same files as this cell, itself included, in the order of the run.
     fn group_cells(&self) -> impl Iterator<Item = &'a Cell> {
         let alone = self.cell.group.is_none();
         let same = move |other: &&Cell| match alone {
@@ -177,7 +183,7 @@ impl<'a> Entry<'a> {
         self.run.cells.iter().filter(same)
     }
 
-    /// What its footnotes say of its measurements.
+    /// Returns the texts of the footnotes about the cell's measurements.
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         if let State::Faulty(fault) = &self.state {
@@ -199,23 +205,24 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// How many keys there are in the course of a group, as far as it is planned.
+/// Planned number of keys in the course of a group of cells.
 struct Keys {
     left: u64,
     loaded: bool,
 }
 
 impl Keys {
-    /// After some cells of a group, from its first one on.
+    /// Returns the state after `cells`, which are the first cells of a group.
     fn after<'c>(cells: impl Iterator<Item = &'c Cell>) -> Self {
         let start = Self { left: 0, loaded: false };
         cells.fold(start, |keys, cell| Self { left: keys.and(cell).1, loaded: true })
     }
 
-    /// How many the next cell finds, and leaves.
+    /// Returns the number of keys before and after `cell`, the next one of the group.
     fn and(&self, cell: &Cell) -> (u64, u64) {
         let work = &cell.workload;
-        // What the first one wants is loaded; the others find what those before them have left.
+        // The keys of the first cell are loaded; later cells start with the keys that the cells before them
+        // left.
         let found = if self.loaded { self.left } else { work.keys };
         let does = |kind| {
             work.step == CellKind::Operations && !work.is_steady() && work.kinds().any(|one| one == kind)
@@ -232,8 +239,8 @@ impl Keys {
     }
 }
 
-/// How large the largest data of some cells are beside the engines' cache and the memory: figures mean little without
-/// it.
+/// Returns the text that compares the largest data of `entries` with the engines' cache and the memory; empty
+/// without entries. Metrics are hard to interpret without it.
 pub fn ratio(entries: &[Entry<'_>]) -> String {
     let Some(entry) = entries.iter().max_by(|a, b| a.data_bytes().total_cmp(&b.data_bytes())) else {
         return String::new();
@@ -243,13 +250,14 @@ pub fn ratio(entries: &[Entry<'_>]) -> String {
     ratio_words(entry.data_bytes(), cache, place.memory_limit_bytes.or(place.memory_bytes))
 }
 
-/// A cell that runs together with others says so of itself, but for the first of them.
+/// Returns `true` if `cell` ran at the same time as another cell. `together` is set for all concurrent cells
+/// but the first, which is recognised by the cell after it.
 fn concurrent(run: &Run, cell: &Cell) -> bool {
     let after = run.cells.iter().skip_while(|other| other.id != cell.id).nth(1);
     cell.together || after.is_some_and(|next| next.together)
 }
 
-/// Why an outcome makes its cell worthless.
+/// Returns the reason if a sample failed, which invalidates its whole cell.
 fn fault(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Failed(reason) => Some(reason.clone()),

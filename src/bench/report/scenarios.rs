@@ -1,4 +1,4 @@
-//! What people need a store for, and which cells tell how good one is at it.
+//! Scenarios: typical uses of a store, each with the cells and the metric by which stores are compared.
 
 use super::row::Entry;
 use crate::bench::result::{
@@ -7,26 +7,26 @@ use crate::bench::result::{
     metric::{Metric, REOPEN, SPACE_AMPLIFICATION, THROUGHPUT},
 };
 
-/// A column of the matrix.
+/// Use of a store; a column of the matrix.
 pub struct Scenario {
-    /// Its heading.
+    /// Heading of the column.
     pub title: &'static str,
-    /// Which cells count, in words.
+    /// Description of the cells that `fits` selects.
     pub scope: &'static str,
-    /// By what stores are compared.
+    /// Metric by which stores are compared.
     pub measure: &'static Metric,
-    /// Which cells count.
+    /// Predicate that returns `true` for cells of the scenario.
     pub fits: fn(&Entry<'_>) -> bool,
 }
 
-/// Share from which a workload counts as one kind of operation only.
+/// Minimum share of one kind of operation in a workload that counts as consisting of this kind.
 const MOSTLY: f64 = 0.9;
 
-/// Share above which a kind of operation counts beside others: a little more than the rest of [`MOSTLY`],
-/// since nine tenths of one kind and one of another have no exact fractions.
+/// Share of one kind of operation above which a workload counts as mixed. It is slightly more than 1 -
+/// [`MOSTLY`], because the shares of a mix of 90% and 10% are not exact in floating point.
 const SOME: f64 = 0.100_001;
 
-/// All scenarios, in their order.
+/// All scenarios, in the order of the matrix.
 pub static SCENARIOS: [Scenario; 8] = [
     Scenario {
         title: "Read-heavy",
@@ -83,12 +83,13 @@ pub static SCENARIOS: [Scenario; 8] = [
     },
 ];
 
-/// Whether its throughput is the store's: at a rate it is the rate.
+/// Returns `true` if the throughput of the cell is a property of the store: in an open loop it is the given
+/// rate.
 pub fn tells_speed(entry: &Entry<'_>) -> bool {
     entry.cell.workload.rate.is_none()
 }
 
-/// Whether it is as fast as it could be with the page cache as it was.
+/// Returns `true` for a closed-loop cell that was not measured with a cold cache.
 fn is_warm(entry: &Entry<'_>) -> bool {
     tells_speed(entry) && !entry.is_cold()
 }
@@ -97,17 +98,18 @@ fn is_durable(entry: &Entry<'_>) -> bool {
     Level::of(&entry.cell.target).is_durable()
 }
 
-/// The part of reads of single keys.
+/// Returns the share of single-key reads in all operations, from 0 to 1.
 pub fn reads(entry: &Entry<'_>) -> f64 {
     share(entry, &[Operation::Get, Operation::GetMiss])
 }
 
-/// The part of writes.
+/// Returns the share of writes in all operations, from 0 to 1.
 pub fn writes(entry: &Entry<'_>) -> f64 {
     share(entry, &[Operation::Update, Operation::Insert, Operation::Delete, Operation::ReadModifyWrite])
 }
 
-/// The part of some kinds of operation in all. A step that is not made of operations has no part of any.
+/// Returns the share of the operations `kinds` in all operations, from 0 to 1; 0 for a cell that does not
+/// consist of operations, such as a count of keys.
 fn share(entry: &Entry<'_>, kinds: &[Operation]) -> f64 {
     let work = &entry.cell.workload;
     if work.step != CellKind::Operations {

@@ -1,4 +1,4 @@
-//! What each store promises, and what it needs: losses, memory, time to open again.
+//! Properties of each store: loss bounds, memory and recovery time.
 
 use super::{model::Report, row::Entry};
 use crate::{
@@ -9,25 +9,25 @@ use crate::{
     engine::{Fsync, synthetic},
 };
 
-/// A store.
+/// Properties of one store.
 pub struct StoreProperties {
-    /// Its label.
+    /// Name of the store, with its compression if any.
     pub label: String,
-    /// Its data structure; empty of a store that this build does not have.
+    /// Data structure of the engine; empty if this build does not have the engine.
     pub family: String,
-    /// Whether all data must fit in memory.
+    /// `true` if all data must fit in memory.
     pub holds_all: bool,
-    /// For each `--fsync` that was measured: the word, what a kill and what a power cut loses.
+    /// For each measured fsync policy: its name, and its loss bounds after a kill and after a power cut.
     pub losses: Vec<(&'static str, &'static str, &'static str)>,
-    /// Largest memory that was measured, with the data it was measured with.
+    /// Peak memory in the cell with the most data, and the size of that data, as text.
     pub memory: Option<String>,
-    /// The same for the time to open again.
+    /// Time to open the store again in the cell with the most data, and the size of that data, as text.
     pub recovery: Option<String>,
-    /// Memory for each byte of keys and values, where all of them are in memory.
+    /// Memory per byte of keys and values; `None` unless all data must fit in memory.
     pub memory_factor: Option<f64>,
 }
 
-/// All stores of a report, in its order.
+/// Returns the properties of all stores of a report, in the order of the report.
 pub fn promises(report: &Report<'_>) -> Vec<StoreProperties> {
     let mut promises: Vec<StoreProperties> = Vec::new();
     for entry in report.entries().filter(|entry| !entry.cell.reference) {
@@ -67,7 +67,7 @@ fn promise(report: &Report<'_>, entry: &Entry<'_>) -> StoreProperties {
     }
 }
 
-/// A figure with the most `data` that it was measured with.
+/// Returns the median of a metric in the cell with the largest `data`, and that size in bytes, as text.
 fn largest(entries: &[&Entry<'_>], measure: &Metric, data: impl Fn(&Entry<'_>) -> f64) -> Option<String> {
     let measured = entries.iter().filter_map(|entry| Some((data(entry), entry.spread(measure)?.median)));
     let (data, value) = measured.max_by(|one, other| {
@@ -80,7 +80,8 @@ fn largest(entries: &[&Entry<'_>], measure: &Metric, data: impl Fn(&Entry<'_>) -
     ))
 }
 
-/// Memory for each byte, of the cell with the most data, if that is enough to see anything beside the program.
+/// Returns the peak memory per byte of data in the cell with the most data, or `None` if no cell has at least
+/// 8 MiB: with less, the memory of the program itself dominates.
 fn factor(entries: &[&Entry<'_>]) -> Option<f64> {
     const ENOUGH: f64 = 8_388_608.0;
     let large = entries.iter().filter(|entry| entry.data_bytes() >= ENOUGH);

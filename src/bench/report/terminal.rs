@@ -1,4 +1,5 @@
-//! A run's tables as text, in the layout of the suite's model.
+//! Tables of a benchmark run as text for a terminal, in the layout of the benchmark on which the suite is
+//! modelled.
 
 use super::{
     comparison_group::contests,
@@ -13,7 +14,7 @@ use crate::bench::result::{
 };
 use std::fmt::Write;
 
-/// All tables but those of reference cells; then what the harness itself costs.
+/// Returns all tables of a run as text, followed by the harness overhead.
 pub fn text(run: &Run) -> String {
     let mut text = String::new();
     let names = run.cells.iter().filter(|cell| !cell.reference).map(|cell| cell.table.as_str());
@@ -37,7 +38,7 @@ pub fn text(run: &Run) -> String {
     text
 }
 
-/// What the figures of a table are.
+/// Returns the line that explains the values of a table.
 fn unit(cells: &[&Cell]) -> &'static str {
     match cells.iter().all(|cell| cell.figure == Figure::Throughput) {
         true => {
@@ -50,7 +51,7 @@ fn unit(cells: &[&Cell]) -> &'static str {
     }
 }
 
-/// Ids of the cells that are better than all others which did the same work.
+/// Returns the ids of the cells that are better than all others of their comparison group.
 fn best<'c>(entries: &[Entry<'_>], cells: &[&'c Cell]) -> Vec<&'c str> {
     let contests = contests(entries);
     let winners = contests.iter().filter_map(|contest| {
@@ -62,7 +63,7 @@ fn best<'c>(entries: &[Entry<'_>], cells: &[&'c Cell]) -> Vec<&'c str> {
     cells.iter().map(|cell| cell.id.as_str()).filter(|id| winners.iter().any(|winner| winner == id)).collect()
 }
 
-/// What the harness itself costs: one cell of a run of engines, or a suite over the reference.
+/// Returns the harness overhead as text: one number if the run has one reference cell, otherwise a table.
 fn floor(run: &Run) -> String {
     let cells: Vec<_> = run.cells.iter().filter(|cell| cell.reference).collect();
     if let [cell] = cells.as_slice() {
@@ -76,7 +77,7 @@ fn floor(run: &Run) -> String {
     text
 }
 
-/// Lines below a table.
+/// Appends `lines` below a table, each preceded by `start`.
 fn paragraph(text: &mut String, start: &str, lines: Vec<&str>) {
     for (number, line) in lines.into_iter().enumerate() {
         let blank = if number == 0 { "\n" } else { "" };
@@ -86,7 +87,7 @@ fn paragraph(text: &mut String, start: &str, lines: Vec<&str>) {
 
 fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &dyn Fn(&Cell) -> String) {
     let columns = distinct(cells.iter().map(|cell| cell.column.as_str()));
-    // The column with the most rows has them in their right order.
+    // The column with the most rows has them in the right order.
     let rows_of = |column: &str| cells.iter().filter(|cell| cell.column == column).count();
     let fullest = columns.iter().rev().max_by_key(|column| rows_of(column));
     let (first, others): (Vec<&Cell>, Vec<&Cell>) =
@@ -99,7 +100,7 @@ fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &d
         let mut line = parts(row);
         line.extend(columns.iter().map(|column| {
             let cell = cells.iter().find(|cell| cell.row == row && cell.column == *column);
-            // There is no such thing as this row of this column.
+            // The column has no cell for this row.
             let Some(cell) = cell else { return String::new() };
             match run.unsupported(&cell.id) {
                 Some(_) => "n/a".into(),
@@ -116,7 +117,8 @@ fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &d
     paragraph(text, "n/a: ", distinct(cells.iter().filter_map(|cell| run.unsupported(&cell.id))));
 }
 
-/// What stands behind a figure that is as much the harness' as the engine's.
+/// Returns the mark `~` if the harness overhead may account for more than half of the measured time,
+/// otherwise an empty string.
 fn floor_mark(run: &Run, cell: &Cell) -> &'static str {
     let near = run.measurements(&cell.id).any(|measurement| measurement.near_floor == Some(true));
     if near { "~" } else { "" }
@@ -126,7 +128,7 @@ fn is_complete(run: &Run, cell: &Cell) -> bool {
     (0..run.repetitions).all(|repetition| run.has(&cell.id, repetition))
 }
 
-/// The figure of a cell; no number where an operation went wrong.
+/// Returns the main metric of a cell as text, or "failed" if a repetition failed.
 fn figure(run: &Run, cell: &Cell) -> String {
     median(run, cell, |measurement| match cell.figure {
         Figure::Throughput => Some(measurement.throughput),
@@ -153,7 +155,7 @@ fn mean_ns(run: &Run, cell: &Cell) -> String {
     median(run, cell, mean).map_or("failed".into(), |number| format!("{number:.0}"))
 }
 
-/// The median over all repetitions, if each of them is sound.
+/// Returns the median of a value over all repetitions, or `None` if a repetition failed or is missing.
 fn median(run: &Run, cell: &Cell, number: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
     let spread = Spread::of(run.measurements(&cell.id).filter_map(number))?;
     (spread.samples >= run.repetitions as usize).then_some(spread.median)

@@ -1,13 +1,13 @@
-//! Charts of bars, in characters.
+//! Bar charts made of characters.
 
 use crate::bench::result::number_format;
 use std::fmt::Write;
 
-/// Characters of the longest bar.
+/// Length of the longest bar, in characters.
 const LONGEST: f64 = 40.0;
 
-/// A chart of figures above zero, on a logarithmic scale that begins a decade below the least: what is drawn side by
-/// side here differs by factors of a thousand.
+/// Returns a chart of the values above zero on a logarithmic scale, since they differ by factors of a thousand.
+/// The scale begins one decade below the smallest value. Empty if no value is above zero.
 pub(super) fn chart(title: &str, bars: &[(String, f64)]) -> String {
     let shown: Vec<_> = bars.iter().filter(|(_, value)| *value > 0.0).collect();
     let logs = || shown.iter().map(|(_, value)| value.log10());

@@ -1,16 +1,16 @@
-//! Tables in Markdown, aligned for a terminal.
+//! Markdown tables, aligned for a terminal.
 
 use crate::bench::result::grid;
 
-/// A table.
+/// A Markdown table.
 pub(super) struct Grid {
     lines: Vec<Vec<String>>,
-    /// Columns of words, at the left.
+    /// Number of text columns at the left; the others hold numbers.
     words: usize,
 }
 
 impl Grid {
-    /// With a heading for each column; the first `words` of them hold words.
+    /// Creates a table with these column headings. The first `words` columns hold text.
     pub fn new(words: usize, heads: impl IntoIterator<Item = String>) -> Self {
         Self { lines: vec![heads.into_iter().collect()], words }
     }

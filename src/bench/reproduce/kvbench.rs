@@ -1,4 +1,4 @@
-//! KVBench's table: a row for each store, pipeline, number of clients and durability.
+//! Layout of tidwall's KVBench: a row for each store, pipeline depth, number of clients and fsync policy.
 
 use super::{
     grid::Grid,
@@ -31,7 +31,8 @@ fn of(table: &Table, ours: &OwnMetrics<'_>) -> String {
     format!("\n## {}: {}\n\nPublished: {}.\n\n{grid}", table.name, table.unit, table.machine)
 }
 
-/// Loads in the order of the publication; in each its rows, then those that only we have.
+/// Returns the rows grouped by load, in the order of the publication. In each group, rows that only this run has
+/// come last.
 fn rows<'a>(table: &'a Table, ours: &OwnMetrics<'a>) -> Vec<&'a str> {
     let all = distinct(table.names().chain(ours.cells().map(|cell| cell.row.as_str())));
     let load = |row: &'a str| row.split(" | ").skip(1).take(2).collect::<Vec<_>>();

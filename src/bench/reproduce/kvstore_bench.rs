@@ -1,4 +1,4 @@
-//! The lines of Go's `testing`: one for each benchmark of each store.
+//! Layout of kvstore-bench: the output of Go's `testing`, with one row for each benchmark of each store.
 
 use super::{
     grid::Grid,
@@ -26,7 +26,7 @@ pub(super) fn layout(facts: &Published, ours: &OwnMetrics<'_>) -> String {
 }
 
 fn line(ours: &OwnMetrics<'_>, cell: &Cell) -> Vec<String> {
-    // Its allocations are those of the cell behind it, which does the same.
+    // The next cell runs the same workload and counts the allocations.
     let counted = ours.cells().skip_while(|other| other.id != cell.id).nth(1);
     let counted = counted.filter(|other| other.workload.counts_allocations);
     let each = |total: Option<u64>, operations: u64| Some(total? as f64 / operations.max(1) as f64);
@@ -40,7 +40,7 @@ fn line(ours: &OwnMetrics<'_>, cell: &Cell) -> Vec<String> {
     ]
 }
 
-/// A store as Go's names have it.
+/// Returns the name of a store with a capital first letter, as in the names of Go benchmarks.
 fn capitalized(store: &str) -> String {
     let mut letters = store.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())

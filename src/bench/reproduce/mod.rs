@@ -1,8 +1,9 @@
-//! `kvbench reproduce`: a publication's experiment, done again, in its own layout: what it published beside what was
-//! measured here.
+//! `kvbench reproduce`: repeats a published experiment, and shows the published and the new results in the layout
+//! of the publication.
 //!
-//! The plan's suites have the experiments; `facts` are what was published, with source, machine and date; `ours` finds
-//! figures of a run; `kvbench`, `kvstore_bench`, `stores` and `ycsb` are the layouts, made of `grid`s and `bars`.
+//! The experiments are suites of `plan`. `published` reads the published results, with source, machine and date,
+//! from `facts`; `own_metrics` finds the metrics of a run; `kvbench`, `kvstore_bench`, `tables` and `ycsb` are the
+//! layouts, made of `grid`s and `bars`.
 
 mod bars;
 mod grid;
@@ -33,7 +34,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Why a publication could not be reproduced.
+/// Error of the reproduction of a publication.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
@@ -47,12 +48,13 @@ pub enum Error {
     Facts { publication: &'static str, source: serde_json::Error },
 }
 
-/// Does the experiment that the options are of. Blocks for XDAG's are made where none are given, and removed.
+/// Runs the experiment that `options` select. Blocks for XDAG's experiment are generated if no file is given, and
+/// removed at the end.
 pub fn run(options: &Options) -> Result<Run, Error> {
     let Some((path, pairs)) = suites::made_blocks(options) else { return Ok(run::run(options)?) };
     make(&path, pairs, options.seed).map_err(|source| Error::Blocks { path: path.clone(), source })?;
     let run = run::run(options);
-    // What cannot be removed is in a directory that the user named.
+    // Errors are ignored: the user has named this directory and can remove it.
     let _ = fs::remove_file(&path);
     let _ = fs::remove_dir(&options.directory);
     Ok(run?)
@@ -63,7 +65,7 @@ fn make(path: &Path, pairs: u64, seed: u64) -> io::Result<()> {
     data::generate(path, pairs, seed)
 }
 
-/// A run of a publication's experiment in its layout, as Markdown.
+/// Returns a run of a publication's experiment as Markdown, in the layout of the publication.
 pub fn text(run: &Run) -> Result<String, Error> {
     let suite = run.suite.clone().unwrap_or_default();
     let publication = Publication::of_suite(&suite).ok_or(Error::NoReproduction(suite))?;
@@ -81,7 +83,7 @@ pub fn text(run: &Run) -> Result<String, Error> {
     Ok(head(&facts, run) + &layout + &foot(&facts, &ours))
 }
 
-/// Who measured what, and where.
+/// Returns the head of the report: the experiment, its source, and both machines.
 fn head(facts: &Published, run: &Run) -> String {
     let mut text = format!("# {}\n\nPublished: {}. Date: {}.\n\n", facts.title, facts.source, facts.date);
     for line in &facts.experiment {
@@ -114,7 +116,7 @@ fn head(facts: &Published, run: &Run) -> String {
     text
 }
 
-/// What a reader of the figures must know.
+/// Returns the remarks below the tables.
 fn foot(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     let mut text = String::from("\n## Remarks\n\n");
     let absent = facts.absent(&ours.stores());

@@ -1,4 +1,4 @@
-//! Figures of a run, found by row, column and level.
+//! Metrics of a run, found by row, column and fsync policy.
 
 use crate::{
     bench::result::{
@@ -7,7 +7,7 @@ use crate::{
     engine::Durability,
 };
 
-/// What stands where there is no figure.
+/// Table cell without a value.
 pub(super) const NONE: &str = "\u{2013}";
 
 /// A run of a publication's experiment.
@@ -20,27 +20,29 @@ impl<'r> OwnMetrics<'r> {
         Self { run }
     }
 
-    /// The cells of stores, without those of the harness.
+    /// Returns the cells of stores, without those that measure the harness.
     pub fn cells(&self) -> impl Iterator<Item = &'r Cell> {
         self.run.cells.iter().filter(|cell| !cell.reference)
     }
 
-    /// Names that head a column or begin a row of ours.
+    /// Returns the names of the measured stores, and the column headings.
     pub fn stores(&self) -> Vec<&'r str> {
         distinct(self.cells().flat_map(|cell| [cell.target.store.as_str(), cell.column.as_str()]))
     }
 
-    /// Headings of our columns at a durability, in their order. What is in memory is at all of them.
+    /// Returns the column headings of the cells with this durability, in their order. Stores in memory have every
+    /// durability.
     pub fn columns(&self, durability: Durability) -> Vec<&'r str> {
         distinct(self.cells().filter(|cell| is_at(cell, durability)).map(|cell| cell.column.as_str()))
     }
 
-    /// The cell of a row, a column and a durability.
+    /// Returns the cell in this row and column with this durability.
     pub fn cell(&self, row: &str, column: &str, durability: Durability) -> Option<&'r Cell> {
         self.cells().find(|cell| cell.row == row && cell.column == column && is_at(cell, durability))
     }
 
-    /// The median of a figure over all repetitions, shown; `n/a`, `failed` or `not yet` where there is none.
+    /// Returns the formatted median of a metric over all repetitions. Without one, returns `n/a`, `failed`, `not
+    /// yet` or [`NONE`].
     pub fn figure(
         &self,
         cell: Option<&Cell>,
@@ -62,7 +64,7 @@ impl<'r> OwnMetrics<'r> {
         figures.and_then(Spread::of).map_or(NONE.into(), |spread| show(spread.median))
     }
 
-    /// Why figures of ours are missing, and what travels with those that are there.
+    /// Returns the reasons why values of this run are missing, and the warnings about this machine.
     pub fn remarks(&self) -> Vec<String> {
         let left_out = self.run.left_out.iter().map(|reason| format!("Left out: {reason}."));
         let timed = self.cells().filter(|cell| !cell.workload.counts_allocations);

@@ -1,34 +1,34 @@
-//! What was published: figures with their source, machine and date, from the files beside this one.
+//! Published results, with source, machine and date, read from the JSON files in `facts`.
 
 use crate::bench::plan::options::Publication;
 use serde::Deserialize;
 
-/// One publication.
+/// Results of one publication.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Published {
     pub title: String,
-    /// Where the figures stand.
+    /// Source of the results.
     pub source: String,
-    /// When they were published, as far as that is stated.
+    /// Date of publication, as far as it is stated.
     pub date: String,
-    /// What was done, each point in a sentence.
+    /// Description of the experiment, one sentence for each point.
     pub experiment: Vec<String>,
-    /// What differs here, and what is known of the figures.
+    /// Differences of the experiment here, and known problems of the published results.
     pub remarks: Vec<String>,
     pub tables: Vec<Table>,
 }
 
-/// One table of it.
+/// One table of a publication.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
     pub name: String,
     pub machine: String,
     pub unit: String,
-    /// Headings of the figures.
+    /// Column headings of the values.
     pub columns: Vec<String>,
-    /// The name of a row, then its figures as they were published.
+    /// Rows: the row name, then the values as they were published.
     pub rows: Vec<Vec<Option<String>>>,
 }
 
@@ -44,7 +44,7 @@ impl Published {
         })
     }
 
-    /// Stores that head a column or begin a row of it, and that are not among `ours`.
+    /// Returns the stores of the publication that are not among `ours`.
     pub fn absent(&self, ours: &[&str]) -> Vec<String> {
         let mut absent = Vec::new();
         for store in self.tables.iter().flat_map(Table::stores) {
@@ -57,7 +57,7 @@ impl Published {
 }
 
 impl Table {
-    /// The figure of a row and a column.
+    /// Returns the published value in a row and a column.
     pub fn figure(&self, row: &str, column: &str) -> Option<&str> {
         let place = self.columns.iter().position(|name| name == column)?;
         let row =
@@ -65,12 +65,13 @@ impl Table {
         row.get(place + 1)?.as_deref()
     }
 
-    /// Names of its rows.
+    /// Returns the names of the rows.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.rows.iter().filter_map(|row| row.first()?.as_deref())
     }
 
-    /// The stores in it: at the begin of rows that have parts, or of Go's names, else in its columns.
+    /// Returns the stores of the table: the first part of row names that have parts or are names of Go benchmarks,
+    /// otherwise the column headings.
     fn stores(&self) -> Vec<&str> {
         let of_row = |name: &str| name.contains(" | ") || name.contains("DB");
         if !self.names().any(of_row) {
@@ -91,7 +92,7 @@ impl Table {
 mod tests {
     use super::*;
 
-    /// What a table says is in it once, and says where it is from.
+    /// Row names are unique in a table, and each table names its source.
     #[test]
     fn every_table_is_whole_and_has_its_source() {
         for publication in Publication::ALL {
@@ -110,9 +111,9 @@ mod tests {
         }
     }
 
-    /// A figure of each seed, as a reader finds it there.
+    /// Compares one value of each publication with the original.
     #[test]
-    fn figures_are_those_of_the_publications() {
+    fn published_values_match_the_originals() {
         let figure = |publication, table: usize, row: &str, column: &str| {
             Published::of(publication).unwrap().tables[table].figure(row, column).map(str::to_owned)
         };
@@ -127,8 +128,8 @@ mod tests {
         assert_eq!(figure(Publication::Ycsb, 0, "b", "operations").as_deref(), Some("95% read, 5% update"));
     }
 
-    /// "time" of smallnest's tables is 1e9 / throughput / threads, of XDAG's 1e9 / throughput. Two figures of XDAG's
-    /// do not follow from its throughputs; they stand as they were published.
+    /// "time" in smallnest's tables is 1e9 / throughput / threads, in XDAG's tables 1e9 / throughput. Two of
+    /// XDAG's values do not follow from its throughputs; they are kept as they were published.
     #[test]
     fn published_times_follow_from_published_throughputs() {
         let strange = |publication, threads: fn(&str, &str) -> f64| {

@@ -1,4 +1,4 @@
-//! Tables with a column for each store. Each row has a line for each publication of it, and one of ours.
+//! Layouts with a column for each store. Each row has a line for each published table, and one for this run.
 
 use super::{
     bars,
@@ -16,18 +16,18 @@ use crate::{
     engine::{Durability, Fsync},
 };
 
-/// Which cell of ours is in a row and a column.
+/// Function that returns the cell of this run in a row and a column.
 type Find<'f> = &'f dyn Fn(&str, &str) -> Option<&'f Cell>;
 
-/// A figure of ours, shown.
+/// Function that formats the value of a cell of this run.
 type Show<'f> = &'f dyn Fn(&Cell) -> String;
 
-/// One table: rows, what was published with a name for each, and ours.
+/// One table: its rows, the published tables with a name for each, and the cells of this run.
 struct Layout<'f> {
     heading: &'f str,
     rows: Vec<&'f str>,
     published: Vec<(&'f str, &'f Table)>,
-    /// Headings of our columns.
+    /// Column headings of this run.
     columns: Vec<&'f str>,
     find: Find<'f>,
     show: Show<'f>,
@@ -51,7 +51,7 @@ impl Layout<'_> {
         grid
     }
 
-    /// A chart for each row of what the tables hold.
+    /// Returns a chart for each row, with the published values and those of this run.
     fn charts(&self, title: &str) -> String {
         let number = |text: &str| text.replace(',', "").parse::<f64>().ok();
         let chart =
@@ -79,13 +79,13 @@ fn rate(ours: &OwnMetrics<'_>, cell: &Cell) -> String {
     ours.figure(Some(cell), |m| Some(m.throughput), |rate| format!("{rate:.0}"))
 }
 
-/// Elapsed time by operations, and by `divisor`.
+/// Returns the elapsed time per operation in nanoseconds, divided by `divisor`.
 fn time(ours: &OwnMetrics<'_>, cell: &Cell, divisor: u32) -> String {
     let each = |m: &Measurement| Some(1e9 / m.throughput / f64::from(divisor.max(1)));
     ours.figure(Some(cell), each, |ns| format!("{ns:.0}"))
 }
 
-/// smallnest's: throughputs and "time", not synced and synced, of two machines, with their charts.
+/// Returns smallnest's tables and charts: throughput and "time", with and without sync, of two machines.
 pub(super) fn smallnest(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     let rows = ["set", "get", "setmixed", "getmixed", "del"];
     let levels = [("nofsync", Fsync::No), ("fsync", Fsync::Always)]
@@ -103,7 +103,7 @@ pub(super) fn smallnest(facts: &Published, ours: &OwnMetrics<'_>) -> String {
                 published: published.collect(),
                 columns: ours.columns(durability),
                 find: &|row, column| ours.cell(row, column, durability),
-                // One thread sets beside those that get, so that this holds for it as well.
+                // In mixed cases one of the threads writes, so the number of threads is right for them as well.
                 show: &|cell| {
                     if is_time { time(ours, cell, cell.workload.threads) } else { rate(ours, cell) }
                 },
@@ -120,12 +120,12 @@ pub(super) fn smallnest(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     text
 }
 
-/// XDAG's: throughputs and "time" of three machines, in two sizes.
+/// Returns XDAG's tables: throughput and "time" of three machines, with two numbers of blocks.
 pub(super) fn xdag(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     let tables = distinct(ours.cells().map(|cell| cell.table.as_str()));
     let mut text = String::new();
     for (place, ours_name) in tables.iter().enumerate() {
-        // The smaller number of blocks is that of two machines, the larger that of the last.
+        // The publication has the smaller number of blocks for two machines, the larger one for the third.
         let is_large = place + 1 == tables.len() && place > 0;
         for quantity in ["throughputs", "time"] {
             let published = facts.tables.iter().filter(|table| table.name.ends_with(quantity));
@@ -164,7 +164,7 @@ fn machine_of(table: &Table) -> &str {
     table.name.split(", ").next().unwrap_or(&table.name)
 }
 
-/// redb's: times of its rows, and sizes.
+/// Returns redb's table: a duration for each row, and sizes.
 pub(super) fn redb(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     let Some(table) = facts.tables.first() else { return String::new() };
     let layout = Layout {
@@ -199,7 +199,7 @@ pub(super) fn redb(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     )
 }
 
-/// The machines of published tables.
+/// Returns the names of the machines of published tables.
 fn machines(tables: &[(&str, &Table)]) -> String {
     let named = tables.iter().map(|(name, table)| format!("{name}: {}", table.machine)).collect::<Vec<_>>();
     format!("Published: {}.\n", distinct(named.iter().map(String::as_str)).join("; "))

@@ -1,4 +1,4 @@
-//! What is measured: a target, and what it is made to do.
+//! Cells of a benchmark run: a target and a workload each.
 
 use crate::engine::{Loss, LossClass};
 use schemars::JsonSchema;
@@ -211,7 +211,7 @@ pub enum Operation {
     Delete,
 }
 
-/// Kinds of operation, for tables by kind.
+/// All kinds of operation, in the order of tables.
 pub const OPERATIONS: [Operation; 7] = [
     Operation::Get,
     Operation::GetMiss,

@@ -1,8 +1,9 @@
-//! Tables of text with columns of one width: words to the left, figures to the right.
+//! Text tables with padded columns: text is left-aligned, numbers are right-aligned.
 
 use std::fmt::Write;
 
-/// For a terminal: the first `words` columns hold words, and a separator stands between two.
+/// Formats a table for a terminal. The first `words` columns hold text; `separator` stands between two
+/// columns.
 pub fn text(lines: &[Vec<String>], words: usize, separator: &str) -> String {
     let widths = widths(lines);
     let mut text = String::new();
@@ -14,7 +15,8 @@ pub fn text(lines: &[Vec<String>], words: usize, separator: &str) -> String {
     text
 }
 
-/// For Markdown, as it is also read unrendered: the first line is the head.
+/// Formats a Markdown table with padded columns, so that the source is readable too. The first line is the
+/// header, and the first `words` columns hold text.
 pub fn markdown(lines: &[Vec<String>], words: usize) -> String {
     let widths: Vec<_> = widths(lines).into_iter().map(|width| width.max(3)).collect();
     let mut text = String::new();
@@ -30,7 +32,7 @@ pub fn markdown(lines: &[Vec<String>], words: usize) -> String {
     text
 }
 
-/// The line below the head.
+/// Returns the line below the header, which sets the alignment of each column.
 fn rule(widths: &[usize], words: usize) -> String {
     let mut rule = String::new();
     for (place, width) in widths.iter().enumerate() {
@@ -40,7 +42,7 @@ fn rule(widths: &[usize], words: usize) -> String {
     rule + "|\n"
 }
 
-/// Letters of the longest part of each column.
+/// Returns the width of each column in characters.
 fn widths(lines: &[Vec<String>]) -> Vec<usize> {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

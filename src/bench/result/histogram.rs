@@ -1,4 +1,4 @@
-//! Histograms of latency in result files: what percentiles of several repetitions together are made of.
+//! Latency histograms in result files, from which percentiles over several repetitions are computed.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use hdrhistogram::{
@@ -6,20 +6,20 @@ use hdrhistogram::{
     serialization::{Deserializer, Serializer, V2DeflateSerializer},
 };
 
-/// As text that any HdrHistogram library reads.
+/// Encodes a histogram as text that any HdrHistogram library can decode (V2 compressed, base64).
 pub fn encode(histogram: &Histogram<u64>) -> Option<String> {
     let mut bytes = Vec::new();
     V2DeflateSerializer::new().serialize(histogram, &mut bytes).ok()?;
     Some(BASE64_STANDARD.encode(bytes))
 }
 
-/// Back from text; `None` of what is no histogram.
+/// Decodes a histogram from text, or returns `None` if the text is invalid.
 pub fn decode(text: &str) -> Option<Histogram<u64>> {
     let bytes = BASE64_STANDARD.decode(text).ok()?;
     Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
 }
 
-/// The sum of several; `None` where one is missing or broken.
+/// Returns the sum of several encoded histograms, or `None` if there are none or one is missing or invalid.
 pub fn merged<'t>(texts: impl IntoIterator<Item = Option<&'t str>>) -> Option<Histogram<u64>> {
     let mut sum: Option<Histogram<u64>> = None;
     for text in texts {
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_summed() {
+    fn encoded_histograms_decode_and_merge() {
         let histogram = |values: std::ops::Range<u64>| {
             let mut histogram = Histogram::<u64>::new_with_bounds(1, 600_000_000_000, 3).unwrap();
             values.for_each(|value| histogram.record(value * 1000).unwrap());

@@ -1,40 +1,40 @@
-//! What a figure may be compared with: cells that are reached in the same way and promise the same.
+//! Level and loss bound of a cell, which decide whether two cells may be compared.
 
 use super::{Access, Commits, Loses, Target};
 use crate::engine::{Durability, Fsync, synthetic};
 use std::fmt;
 
-/// Access, durability and way to commit of a cell. Figures of different levels answer different questions, so they are
-/// never compared and never share a table.
+/// Access, fsync policy and commit path of a cell. Metrics of different levels are never compared and never
+/// share a table, because they answer different questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// How operations reach the engine.
+    /// Access to the engine: in process or over the wire.
     pub access: Access,
-    /// Who commits.
+    /// Commit path of writes in process: each thread by itself, or kvbench's group commit.
     pub commits: Commits,
-    /// What a write promises; `None` of a server that cannot be asked.
+    /// Durability of an acknowledged write; `None` for a server whose fsync policy cannot be determined.
     pub durability: Option<Durability>,
 }
 
 impl Level {
-    /// The level of a target.
+    /// Returns the level of a target.
     pub fn of(target: &Target) -> Self {
         let named = |fsync: &Fsync| target.fsync.as_deref() == Some(fsync.as_str());
         let durability = match Fsync::ALL.into_iter().find(named) {
             None => None,
-            // A store without files keeps no promise, whatever its `--fsync` says.
+            // Without files nothing is durable, whatever the fsync policy is.
             Some(_) if !target.persistent => Some(Durability::Memory),
             Some(fsync) => Some(Durability::Files(fsync)),
         };
         Self { access: target.access, commits: target.commits, durability }
     }
 
-    /// Whether an acknowledged write is on stable storage.
+    /// Returns `true` if an acknowledged write is durable.
     pub fn is_durable(self) -> bool {
         self.durability == Some(Durability::Files(Fsync::Always))
     }
 
-    /// How operations reach the engine, for people.
+    /// Returns the access to the engine and its commit path as text for people.
     pub fn access_words(self) -> &'static str {
         match (self.access, self.commits) {
             (Access::InProcess, Commits::Own) => "in process",
@@ -43,7 +43,7 @@ impl Level {
         }
     }
 
-    /// What a write promises, for people.
+    /// Returns the durability of an acknowledged write as text for people.
     pub fn durability_words(self) -> String {
         match self.durability {
             Some(Durability::Memory) => "in memory".into(),
@@ -52,19 +52,21 @@ impl Level {
         }
     }
 
-    /// What a write promises, as a part of a cell's id.
+    /// Returns the name of the durability that is part of a cell's id.
     pub fn durability_word(self) -> &'static str {
         self.durability.map_or("unknown", Durability::word)
     }
 }
 
-/// Whether figures of one target and of the other may be ranked: they are of one level, and a fault takes as
-/// much of both. Under `no` one engine loses what the system had not written, another all since it started.
+/// Returns `true` if the metrics of two targets may be ranked: level and loss bound are equal. Under fsync
+/// policy `no`, one engine loses the writes that the kernel had not yet written to the disk, another all
+/// since its start.
 pub fn may_be_ranked(one: &Target, other: &Target) -> bool {
     Level::of(one) == Level::of(other) && one.loses == other.loses
 }
 
-/// What a fault takes of a target; of a result that does not say, what this build knows of its engine.
+/// Returns the loss bound of a target from the result file or, without one, from this build's engine of that
+/// name. Returns `None` if neither is known.
 pub fn loses(target: &Target) -> Option<Loses> {
     let known = || {
         let info = synthetic::info(&target.store).filter(|_| target.address.is_none())?;
@@ -73,7 +75,7 @@ pub fn loses(target: &Target) -> Option<Loses> {
     target.loses.or_else(known)
 }
 
-/// What a result says of it, in words.
+/// Returns the loss bound from the result file as text, or `None` if the file has none.
 pub fn loses_words(target: &Target) -> Option<String> {
     let Loses { kill, power_cut } = target.loses?;
     Some(match kill == power_cut {

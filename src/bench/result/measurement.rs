@@ -1,4 +1,4 @@
-//! The numbers of one measurement.
+//! Metrics of one measurement.
 
 use super::Operation;
 use schemars::JsonSchema;
@@ -151,7 +151,8 @@ pub struct Latency {
 }
 
 impl Measurement {
-    /// Whether every operation did what it should. Nothing else may be shown as throughput.
+    /// Returns `true` if the measurement has operations and none had an error, a miss or a wrong value. Other
+    /// measurements must not be shown.
     pub fn is_sound(&self) -> bool {
         self.errors == 0 && self.misses == 0 && self.wrong_values == 0 && self.operations > 0
     }

@@ -1,29 +1,29 @@
-//! What is reported of a measurement: one list for tables, charts and CSV.
+//! Metrics of a measurement: one list for tables, charts and CSV.
 
 use super::{Figure, Measurement};
 use std::cmp::Ordering;
 
-/// One figure of a measurement.
+/// Metric of a measurement.
 #[derive(Debug)]
 pub struct Metric {
-    /// Name for programs, with the unit: a column of the CSV.
+    /// Name for programs, with the unit; a column of the CSV.
     pub name: &'static str,
     /// Name for people.
     pub title: &'static str,
     /// Unit of the value.
     pub unit: Unit,
-    /// Which way is better.
+    /// Direction in which values are better.
     pub better: Better,
-    /// Whether the page offers it in its tables; the CSV has all.
+    /// `true` if the HTML page can show the metric in its tables; the CSV has all metrics.
     pub in_tables: bool,
-    /// The value, where it was measured.
+    /// Function that returns the value, or `None` if it was not measured.
     pub of: fn(&Measurement) -> Option<f64>,
 }
 
-/// Units of figures.
+/// Unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Operations each second.
+    /// Operations per second.
     PerSecond,
     /// Microseconds.
     Microseconds,
@@ -31,21 +31,21 @@ pub enum Unit {
     Seconds,
     /// Bytes.
     Bytes,
-    /// So many times something.
+    /// Ratio without a unit.
     Times,
 }
 
-/// Which way is better.
+/// Direction in which values of a metric are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// More.
+    /// Higher values are better.
     Higher,
-    /// Less.
+    /// Lower values are better.
     Lower,
 }
 
 impl Better {
-    /// For people.
+    /// Returns the direction as text.
     pub fn words(self) -> &'static str {
         match self {
             Self::Higher => "higher is better",
@@ -53,7 +53,7 @@ impl Better {
         }
     }
 
-    /// The better value first.
+    /// Compares two values so that the better one sorts first.
     pub fn order(self, a: f64, b: f64) -> Ordering {
         match self {
             Self::Higher => b.total_cmp(&a),
@@ -80,39 +80,40 @@ fn bytes(value: Option<u64>) -> Option<f64> {
     value.map(|value| value as f64)
 }
 
-/// A latency; a step that is done once has none.
+/// Returns `value` if the measurement counted any latency. A cell that is executed once, such as a count of
+/// keys, has none.
 fn latency(measurement: &Measurement, value: f64) -> Option<f64> {
     (measurement.latency.count > 0).then_some(value)
 }
 
-/// Operations each second.
+/// Throughput in operations per second.
 pub static THROUGHPUT: Metric =
     Metric::new("throughput_per_second", "Throughput", Unit::PerSecond, true, |m| {
         (m.throughput > 0.0).then_some(m.throughput)
     });
-/// Median latency.
+/// Median latency in microseconds.
 pub static P50: Metric =
     Metric::new("p50_us", "Latency p50", Unit::Microseconds, true, |m| latency(m, m.latency.p50_us));
-/// 99th percentile.
+/// 99th percentile of the latency in microseconds.
 pub static P99: Metric =
     Metric::new("p99_us", "Latency p99", Unit::Microseconds, true, |m| latency(m, m.latency.p99_us));
-/// Size on disk.
+/// Size on disk in bytes.
 pub static DISK: Metric = Metric::new("disk_bytes", "Disk", Unit::Bytes, true, |m| bytes(m.disk_bytes));
-/// Bytes written by byte asked for.
+/// Write amplification: bytes written per byte of user data.
 pub static WRITE_AMPLIFICATION: Metric =
     Metric::new("write_amplification", "Write amplification", Unit::Times, true, |m| m.write_amplification);
-/// Bytes on disk by byte alive.
+/// Space amplification: bytes on disk per byte of live data.
 pub static SPACE_AMPLIFICATION: Metric =
     Metric::new("space_amplification", "Space amplification", Unit::Times, true, |m| m.space_amplification);
-/// Largest resident memory.
+/// Peak resident memory in bytes.
 pub static MEMORY: Metric =
     Metric::new("peak_memory_bytes", "Peak memory", Unit::Bytes, true, |m| bytes(m.peak_memory_bytes));
 
-/// How long it took.
+/// Duration of the measurement in seconds.
 pub static DURATION: Metric = Metric::new("seconds", "Duration", Unit::Seconds, false, |m| Some(m.seconds));
 
 static P999: Metric = Metric::new("p999_us", "Latency p99.9", Unit::Microseconds, true, |m| {
-    // Of fewer operations it is the slowest one.
+    // With fewer operations the 99.9th percentile is the maximum.
     (m.latency.count >= 1000).then_some(m.latency.p999_us)
 });
 static P9999: Metric =
@@ -147,11 +148,11 @@ static SETTLE: Metric =
     });
 static LOAD: Metric = Metric::new("load_seconds", "Load", Unit::Seconds, true, |m| m.load_seconds);
 static CLOSE: Metric = Metric::new("close_seconds", "Close", Unit::Seconds, false, |m| m.close_seconds);
-/// Time to open again what was closed.
+/// Time to open the closed store again, in seconds.
 pub static REOPEN: Metric =
     Metric::new("reopen_seconds", "Reopen", Unit::Seconds, true, |m| m.reopen_seconds);
 
-/// What a table shows of a cell before anything else.
+/// Returns the main metric of a cell, which tables show first.
 pub fn of_figure(figure: Figure) -> &'static Metric {
     match figure {
         Figure::Throughput => &THROUGHPUT,
@@ -160,7 +161,7 @@ pub fn of_figure(figure: Figure) -> &'static Metric {
     }
 }
 
-/// All of them, in the order of the CSV.
+/// All metrics, in the order of the CSV.
 pub static METRICS: [&Metric; 24] = [
     &THROUGHPUT,
     &DURATION,

@@ -1,9 +1,9 @@
-//! What a run writes: one JSON file, rewritten after every measurement, so that a run that was stopped
-//! is not lost and can be resumed.
+//! Result file of a benchmark run: one JSON file, rewritten after every measurement, so that an interrupted
+//! run is not lost and can be resumed.
 //!
-//! The JSON schema is made from these types and published as `docs/result.schema.json`. All durations
-//! are in the unit their name ends with, sizes in bytes. A value that could not be measured is `null`,
-//! never a guess.
+//! The JSON schema is generated from these types and published as `docs/result.schema.json`. All durations
+//! are in the unit their name ends with, sizes in bytes. A value that could not be measured is `null`, never
+//! an estimate.
 
 mod cell;
 pub mod grid;
@@ -26,7 +26,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the format. A reader refuses a file of a higher one. Since 2 an outcome can be `unsupported`,
+/// Version of the format. Files with a higher version are not read. Since 2 an outcome can be `unsupported`,
 /// and a step `compact`; since 3 a step can be `retain`, `pop` or `source-get`.
 pub const SCHEMA_VERSION: u32 = 3;
 
@@ -151,7 +151,8 @@ pub struct Disturbance {
 }
 
 impl Disturbance {
-    /// Both together.
+    /// Returns the share of CPU time that other processes and other virtual machines took together, from 0 to
+    /// 1.
     pub fn part(&self) -> f64 {
         self.foreign + self.stolen
     }
@@ -171,12 +172,12 @@ pub enum Outcome {
 }
 
 impl Run {
-    /// The sound measurements of a cell.
+    /// Returns the valid measurements of the cell with the id `cell`.
     pub fn measurements(&self, cell: &str) -> impl Iterator<Item = &Measurement> {
         self.by_repetition(cell).map(|(_, measurement)| measurement)
     }
 
-    /// The sound measurements of a cell, each with its repetition.
+    /// Returns the valid measurements of the cell with the id `cell`, each with its repetition.
     pub fn by_repetition(&self, cell: &str) -> impl Iterator<Item = (u32, &Measurement)> {
         self.samples.iter().filter(move |sample| sample.cell == cell).filter_map(|sample| {
             match &sample.outcome {
@@ -188,7 +189,7 @@ impl Run {
         })
     }
 
-    /// Why a cell cannot be measured, if it is so.
+    /// Returns the reason why the target does not support the cell with the id `cell`, or `None` if it does.
     pub fn unsupported(&self, cell: &str) -> Option<&str> {
         let mut outcomes = self.samples.iter().filter(|sample| sample.cell == cell).map(|s| &s.outcome);
         outcomes.find_map(|outcome| match outcome {
@@ -197,7 +198,7 @@ impl Run {
         })
     }
 
-    /// Whether a cell has been measured so often as the run asks.
+    /// Returns `true` if the run has a sample of the cell with the id `cell` for `repetition`.
     pub fn has(&self, cell: &str, repetition: u32) -> bool {
         self.samples.iter().any(|sample| sample.cell == cell && sample.repetition == repetition)
     }

@@ -1,9 +1,9 @@
-//! Figures as people read them.
+//! Formatting of metrics and settings for people.
 
 use crate::bench::result::{Operation, Order, Size, metric::Unit};
 use std::collections::BTreeMap;
 
-/// A figure with its unit, three digits: `412 k/s`, `12.3 us`, `1.50 GiB`, `1.83x`.
+/// Formats a value with its unit and three significant digits: `412 k/s`, `12.3 us`, `1.50 GiB`, `1.83x`.
 pub fn short(unit: Unit, value: f64) -> String {
     const RATES: [(f64, &str); 4] = [(1e9, " G/s"), (1e6, " M/s"), (1e3, " k/s"), (1.0, "/s")];
     const TIMES: [(f64, &str); 4] = [(1.0, " s"), (1e-3, " ms"), (1e-6, " \u{b5}s"), (1e-9, " ns")];
@@ -26,7 +26,7 @@ fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
     }
 }
 
-/// Three digits.
+/// Formats a value with three significant digits; below 1, with two decimal places.
 pub fn digits(value: f64) -> String {
     match value.abs() {
         large if large >= 99.95 => format!("{value:.0}"),
@@ -35,12 +35,13 @@ pub fn digits(value: f64) -> String {
     }
 }
 
-/// A figure for a table whose head has the unit: rates whole and grouped (`412,345`), else [`short`].
+/// Formats a value for a table whose heading names the unit: rates from 100 as grouped integers (`412,345`),
+/// other values as [`short`] does.
 pub fn exact(unit: Unit, value: f64) -> String {
     if unit == Unit::PerSecond && value >= 100.0 { grouped(value) } else { short(unit, value) }
 }
 
-/// A whole number with its thousands parted by commas.
+/// Formats the absolute value as an integer with commas between groups of three digits.
 pub fn grouped(value: f64) -> String {
     let plain = format!("{:.0}", value.abs());
     let mut text = String::new();
@@ -53,7 +54,7 @@ pub fn grouped(value: f64) -> String {
     text
 }
 
-/// A length of keys or values.
+/// Formats the length of keys or values.
 pub fn length(size: Size) -> String {
     match size {
         Size::Fixed(bytes) => format!("{bytes} B"),
@@ -61,12 +62,13 @@ pub fn length(size: Size) -> String {
     }
 }
 
-/// Parts of operations in percent.
+/// Formats a mix of operations with the share of each kind in percent.
 pub fn mix(mix: &BTreeMap<Operation, f64>) -> String {
     mix.keys().map(|kind| share(*kind, mix)).collect::<Vec<_>>().join(" + ")
 }
 
-/// The part of one kind of operation in percent; of the only one, its name.
+/// Formats the share of one kind of operation in percent, followed by its name; only the name if there is no
+/// other kind.
 pub fn share(kind: Operation, mix: &BTreeMap<Operation, f64>) -> String {
     let all: f64 = mix.values().sum();
     let weight = mix.get(&kind).copied().unwrap_or_default();
@@ -77,7 +79,7 @@ pub fn share(kind: Operation, mix: &BTreeMap<Operation, f64>) -> String {
     format!("{:.3}% {name}", weight / all * 100.0).replace(".000%", "%")
 }
 
-/// The name of a kind of operation.
+/// Returns the name of a kind of operation.
 pub fn operation(kind: Operation) -> &'static str {
     match kind {
         Operation::Get => "get",
@@ -90,13 +92,13 @@ pub fn operation(kind: Operation) -> &'static str {
     }
 }
 
-/// A number of bytes.
+/// Formats a number of bytes.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub fn size(bytes: u64) -> String {
     short(Unit::Bytes, bytes as f64)
 }
 
-/// How keys are chosen.
+/// Formats the order in which keys are chosen.
 pub fn order(order: Order) -> String {
     match order {
         Order::Sequential => "sequential".to_owned(),
@@ -107,14 +109,15 @@ pub fn order(order: Order) -> String {
     }
 }
 
-/// How large data are beside the engines' cache and the memory, each as far as it is known.
+/// Formats the size of the data next to the engines' cache and the memory, all in bytes; `None` is shown as
+/// unknown.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub fn ratio_words(data: f64, cache: Option<u64>, memory: Option<u64>) -> String {
     let known = |size: Option<u64>| size.map_or("unknown".to_owned(), |size| short(Unit::Bytes, size as f64));
     format!("data {} : cache {} : memory {}", short(Unit::Bytes, data), known(cache), known(memory))
 }
 
-/// Names, each once, in the order of the first.
+/// Returns the distinct names, in the order of their first occurrence.
 pub fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     let mut found = Vec::new();
     for name in names {

@@ -1,4 +1,4 @@
-//! Reading run files back.
+//! Reading of result files.
 
 use super::{Run, SCHEMA_VERSION};
 use serde::Deserialize;
@@ -9,67 +9,67 @@ use std::{
 };
 use thiserror::Error;
 
-/// A run and the file it came from.
+/// Benchmark run with the path of its result file.
 #[derive(Debug)]
 pub struct RunFile {
-    /// Where it was read.
+    /// Path of the result file.
     pub path: PathBuf,
-    /// What it holds.
+    /// Content of the file.
     pub run: Run,
 }
 
-/// Why runs could not be read.
+/// Error of [`read`] and [`read_all`].
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// The system refused.
+    /// A file or directory cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Io {
-        /// What was to be read.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// Its answer.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// It is no JSON, or no run.
+    /// The file is not valid JSON, or not a benchmark run.
     #[error("{} is not a run of kvbench bench: {source}", path.display())]
     Format {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where and why.
+        /// Position and cause of the error.
         source: serde_json::Error,
     },
-    /// A later kvbench wrote it.
+    /// A newer version of kvbench wrote the file.
     #[error(
         "{} has schema {schema}, this kvbench reads up to {SCHEMA_VERSION}: use the version that wrote it",
         path.display()
     )]
     Schema {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its schema.
+        /// Schema version of the file.
         schema: u32,
     },
-    /// A cell is described twice, or a sample belongs to none.
+    /// Two cells have the same id, or a sample belongs to no cell.
     #[error("{} is inconsistent: {reason}", path.display())]
     Contradiction {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What does not fit.
+        /// Description of the inconsistency.
         reason: String,
     },
-    /// A directory without runs.
+    /// A directory contains no `.json` file.
     #[error("no .json file in {}", path.display())]
     Empty {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
     },
-    /// Several of these, all named: mending one only to be told of the next is tiresome.
+    /// Several errors, reported together so that all can be fixed before the next attempt.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Several(Vec<ReadError>),
 }
 
-/// Reads one run.
+/// Reads one result file.
 pub fn read(path: &Path) -> Result<RunFile, ReadError> {
-    /// The schema decides whether the rest can be understood, so it is looked at first.
+    /// Part of the file that is parsed first: the schema version decides whether the rest can be parsed.
     #[derive(Deserialize)]
     struct Header {
         schema: u32,
@@ -97,11 +97,12 @@ fn contradiction(run: &Run) -> Option<String> {
     Some(format!("a sample is of the cell {:?}, which is not in the run", stray.cell))
 }
 
-/// Reads runs, of each directory every `.json` file directly in it; the oldest run comes first.
+/// Reads result files, sorted from the oldest run to the newest. A directory stands for every `.json` file
+/// directly in it.
 pub fn read_all(paths: &[PathBuf]) -> Result<Vec<RunFile>, ReadError> {
     let mut runs = Vec::new();
     let mut errors = Vec::new();
-    // The same file may be named twice, by itself and by its directory.
+    // A set, because a file may be given twice: by its own path and by its directory.
     let mut files = BTreeSet::new();
     for path in paths {
         match expand(path) {

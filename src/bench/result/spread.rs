@@ -1,24 +1,24 @@
-//! What repetitions of a measurement have in common: median, smallest, largest.
+//! Summary of the repetitions of a measurement: median, minimum and maximum.
 
-/// Fewest repetitions from which this program says which of two is better. With two, a range that does
-/// not overlap another is as likely as not by chance.
+/// Minimum number of repetitions for a comparison of two results. With two, the ranges of equal stores do not
+/// overlap in one of three cases by chance.
 pub const ENOUGH: usize = 3;
 
-/// The median and the range of repeated measurements.
+/// Median and range of repeated measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// Middle value; of an even number, the mean of the two in the middle.
+    /// Median; for an even number of values, the mean of the two in the middle.
     pub median: f64,
-    /// Smallest.
+    /// Minimum.
     pub min: f64,
-    /// Largest.
+    /// Maximum.
     pub max: f64,
-    /// How many there are.
+    /// Number of values.
     pub samples: usize,
 }
 
 impl Spread {
-    /// Of some values; `None` of no values. What is not a finite number does not count.
+    /// Summarises the finite ones of `values`. Returns `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -31,7 +31,7 @@ impl Spread {
     }
 }
 
-/// The median of values in order; `None` of none.
+/// Returns the median of sorted values, or `None` if there are none.
 pub fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     let upper = sorted.get(sorted.len() / 2)?;
     if sorted.len() % 2 == 1 {

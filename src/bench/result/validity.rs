@@ -1,11 +1,12 @@
-//! Which figures are as much the harness' as the engine's.
+//! Detection of results that are dominated by the harness overhead.
 
 use super::{Cell, Outcome, Run, Workload, spread::Spread};
 
-/// What is said of a figure that is near it.
+/// Footnote of a measurement in which the harness overhead may be more than half of the time.
 pub const NEAR: &str = "More than half of this time may be the benchmark's own cost.";
 
-/// Whether `floor` is a cell of an engine that does nothing which does the same operations as `cell`.
+/// Returns `true` if `floor` measures the harness overhead of `cell`: it runs the same operations with the
+/// no-op engine.
 fn is_of(floor: &Cell, cell: &Cell) -> bool {
     floor.reference
         && !cell.reference
@@ -14,7 +15,7 @@ fn is_of(floor: &Cell, cell: &Cell) -> bool {
         && cell.workload.rate.is_none()
 }
 
-/// Whether two workloads do the same operations, over whatever number of keys, for whatever time.
+/// Returns `true` if two workloads run the same operations, for any number of keys and any duration.
 pub fn is_same_work(one: &Workload, other: &Workload) -> bool {
     (one.step, &one.mix, one.order) == (other.step, &other.mix, other.order)
         && (one.threads, one.batch) == (other.threads, other.batch)
@@ -24,15 +25,16 @@ pub fn is_same_work(one: &Workload, other: &Workload) -> bool {
         && one.counts_allocations == other.counts_allocations
 }
 
-/// Operations in each second that the harness itself reaches with the operations of a cell, where that was
-/// measured.
+/// Returns the median throughput of the no-op engine with the operations of `cell`, in operations per second,
+/// or `None` if it was not measured.
 pub fn of(run: &Run, cell: &Cell) -> Option<f64> {
     let floors = run.cells.iter().filter(|floor| is_of(floor, cell));
     let figures = floors.flat_map(|floor| run.measurements(&floor.id)).map(|floor| floor.throughput);
     Some(Spread::of(figures)?.median)
 }
 
-/// Marks every measurement that is within twice its floor.
+/// Sets `near_floor` of every measurement: `true` if its throughput is more than half that of the no-op
+/// engine, `None` if that one was not measured.
 pub fn mark(run: &mut Run) {
     let floors: Vec<_> = run.cells.iter().map(|cell| (cell.id.clone(), of(run, cell))).collect();
     for sample in &mut run.samples {

@@ -1,9 +1,10 @@
-//! Whether engines that are compared have done the same work.
+//! Check that compared engines have processed the same number of keys.
 
 use super::{Cell, Measurement, Run};
 
-/// Cells that were given the same work but found, or left, another number of keys than the first of them:
-/// each in a sentence. A rate over other keys is another rate, and a size of other keys another size.
+/// Returns a sentence for each cell whose number of keys, before or after the measurement, differs from that
+/// of the first cell with the same workload. Rates and sizes for different numbers of keys are not
+/// comparable.
 pub fn unequal(run: &Run) -> Vec<String> {
     let mut texts = Vec::new();
     let real = |cell: &&Cell| !cell.reference;
@@ -35,7 +36,8 @@ fn difference(run: &Run, first: &Cell, cell: &Cell) -> Option<String> {
     })
 }
 
-/// Keys before and after. What goes on for a time leaves more of them the faster it is.
+/// Returns the number of keys before and after a measurement. The number after it is `None` for a workload
+/// that is limited by time, because there it depends on the speed of the engine.
 fn keys(cell: &Cell, measurement: &Measurement) -> (Option<u64>, Option<u64>) {
     (measurement.keys_before, measurement.keys_after.filter(|_| cell.workload.seconds.is_none()))
 }

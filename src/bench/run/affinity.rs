@@ -1,8 +1,8 @@
-//! Processors of the engine and of the driver (`--cpus`).
+//! CPUs of the engine and of the driver (`--cpus`).
 
 use crate::bench::plan::options::Cpus;
 
-/// This thread, and the processes it starts, on some processors until it is dropped.
+/// Guard that keeps this thread, and the processes that it starts, on a set of CPUs until it is dropped.
 pub struct Pinned {
     #[cfg(target_os = "linux")]
     before: nix::sched::CpuSet,
@@ -10,7 +10,7 @@ pub struct Pinned {
 
 #[cfg(target_os = "linux")]
 impl Pinned {
-    /// Pins this thread. The error names the flag.
+    /// Pins this thread to `cpus`. The error names the flag.
     pub fn to(cpus: &[usize]) -> Result<Self, String> {
         use nix::{
             sched::{CpuSet, sched_getaffinity, sched_setaffinity},
@@ -35,18 +35,18 @@ impl Drop for Pinned {
 
 #[cfg(not(target_os = "linux"))]
 impl Pinned {
-    /// Only Linux can.
+    /// Returns an error: only Linux can pin threads.
     pub fn to(_cpus: &[usize]) -> Result<Self, String> {
         Err("--cpus works only on Linux".into())
     }
 }
 
-/// The error of processors that this process may not use, found before anything is measured.
+/// Returns an error if this process may not use some of the CPUs, before anything is measured.
 pub fn check(cpus: &Cpus) -> Result<(), String> {
     [&cpus.server, &cpus.driver].into_iter().flatten().try_for_each(|set| Pinned::to(set).map(drop))
 }
 
-/// Both sets for the result.
+/// Describes both sets of CPUs for the result; `None` if the user gave neither.
 pub fn describe(cpus: &Cpus) -> Option<String> {
     let sets = [("server", &cpus.server), ("driver", &cpus.driver)];
     let named =

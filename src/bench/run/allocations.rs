@@ -1,4 +1,4 @@
-//! What an engine allocates in Rust: the program's allocator counts while it is told to.
+//! Counts of the allocations of an engine in Rust: the program's allocator counts them on request.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -7,7 +7,8 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-/// The system's allocator, which counts while a [`Counter`] is there. Else it costs one look at a flag.
+/// The system's allocator, which counts allocations while a [`Counter`] exists. Otherwise it only checks a
+/// flag.
 #[derive(Debug)]
 pub struct Counting;
 
@@ -16,24 +17,25 @@ static BYTES: AtomicU64 = AtomicU64::new(0);
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Whether what this thread allocates now is left out.
+    /// `true` while allocations of this thread are not counted.
     static LEFT_OUT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What was allocated.
+/// Number and size of counted allocations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allocated {
-    /// Bytes; of a block that grows, those that it adds.
+    /// Bytes allocated; for a block that grows, the added bytes.
     pub bytes: u64,
-    /// Calls.
+    /// Number of calls of the allocator.
     pub count: u64,
 }
 
-/// Counts until it is stopped.
+/// Handle of a running count, which lasts until [`Counter::stop`].
 #[derive(Debug)]
 pub struct Counter(());
 
-/// Begins to count, in all threads but those that are left out. One at a time counts.
+/// Starts to count allocations, in all threads but those that called [`leave_out`]. Only one count may run at
+/// a time.
 pub fn start() -> Counter {
     BYTES.store(0, Relaxed);
     COUNT.store(0, Relaxed);
@@ -42,22 +44,24 @@ pub fn start() -> Counter {
 }
 
 impl Counter {
-    /// What was allocated since; `None` in a program with another allocator.
+    /// Stops the count and returns the allocations since its start; `None` in a program with another
+    /// allocator.
     pub fn stop(self) -> Option<Allocated> {
         let allocated = Allocated { bytes: BYTES.load(Relaxed), count: COUNT.load(Relaxed) };
-        // One that must be seen.
+        // An allocation that must be counted if [`Counting`] is the program's allocator.
         counted(|| drop(hint::black_box(Box::new(0_u8))));
         ON.store(false, Relaxed);
         (COUNT.load(Relaxed) > allocated.count).then_some(allocated)
     }
 }
 
-/// Leaves out what this thread allocates, or counts it.
+/// Excludes the allocations of this thread from the count (`true`), or includes them.
 pub fn leave_out(left_out: bool) {
     LEFT_OUT.with(|flag| flag.set(left_out));
 }
 
-/// Counts what a thread allocates in `work` that is left out otherwise.
+/// Runs `work` and counts the allocations of this thread during it, although the thread is excluded
+/// otherwise.
 #[inline]
 pub fn counted<T>(work: impl FnOnce() -> T) -> T {
     let before = LEFT_OUT.with(|flag| flag.replace(false));
@@ -75,7 +79,7 @@ fn note(bytes: usize) {
 
 #[cold]
 fn count(bytes: usize) {
-    // A thread that ends may have no such flag any more.
+    // The thread-local flag may already be destroyed in a thread that is ending.
     if !LEFT_OUT.try_with(Cell::get).unwrap_or(true) {
         BYTES.fetch_add(bytes as u64, Relaxed);
         COUNT.fetch_add(1, Relaxed);
@@ -83,32 +87,32 @@ fn count(bytes: usize) {
 }
 
 #[expect(unsafe_code, reason = "an allocator")]
-// SAFETY: every call goes to the system's allocator as it is.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(layout.size());
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: the caller guarantees to this function what the system's allocator requires.
         unsafe { System.alloc(layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         note(layout.size());
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: the caller guarantees to this function what the system's allocator requires.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         note(new_size.saturating_sub(layout.size()));
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: the caller guarantees to this function what the system's allocator requires.
         unsafe { System.realloc(block, layout, new_size) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: the caller guarantees to this function what the system's allocator requires.
         unsafe { System.dealloc(block, layout) }
     }
 }

@@ -1,4 +1,4 @@
-//! What `kvbench calibrate` has found of this build, kept where the user's programs keep such things.
+//! Result of `kvbench calibrate` for this build, stored in the user's cache directory.
 
 use crate::bench::result::Calibration;
 use std::{
@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where it is kept: `$XDG_CACHE_HOME/kvbench/calibration-COMMIT.json`.
+/// Returns the path of the stored calibration: `$XDG_CACHE_HOME/kvbench/calibration-COMMIT.json`.
 pub fn place() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
@@ -16,13 +16,13 @@ pub fn place() -> Option<PathBuf> {
     Some(cache.join("kvbench").join(format!("calibration-{commit}.json")))
 }
 
-/// What was found of this very program, if it was calibrated.
+/// Returns the stored calibration, if it was made with exactly this program.
 pub fn of_this_build() -> Option<Calibration> {
     let found: Calibration = serde_json::from_slice(&fs::read(place()?).ok()?).ok()?;
     (found.program == program().ok()?).then_some(found)
 }
 
-/// Keeps it.
+/// Stores a calibration at `path`.
 pub fn save(calibration: &Calibration, path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
@@ -31,7 +31,7 @@ pub fn save(calibration: &Calibration, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Checksum of this program.
+/// Returns the CRC-32 of this program's file.
 pub fn program() -> io::Result<u32> {
     Ok(crc32fast::hash(&fs::read(env::current_exe()?)?))
 }

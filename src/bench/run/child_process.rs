@@ -1,8 +1,9 @@
-//! A job: the cells of one group, measured in a process of their own, so that no engine meets the memory
-//! or the global state that another one left.
+//! Measurement of a job, the cells of one group, in a process of its own, so that memory or global state left
+//! by one engine does not affect another.
 //!
-//! The parent writes the job as one line of JSON to the child's standard input and reads one line of JSON
-//! for each cell. The child ends when that input does, so that no child outlives a killed parent.
+//! The parent writes the job as one line of JSON to the child's standard input, and reads one line of JSON
+//! for each cell. The child exits when its standard input is closed, so that no child outlives a killed
+//! parent.
 
 use super::{
     affinity::Pinned,
@@ -27,9 +28,9 @@ use std::{
 pub const SUBCOMMAND: &str = "measure-job";
 
 impl Job {
-    /// Measures in this process.
+    /// Measures the job in this process.
     fn measure(&self) -> Vec<Report> {
-        // What cannot be done is not tried: not even the keys are loaded for it.
+        // Unsupported cells are not tried: not even their keys are loaded.
         let able =
             self.cells.iter().filter(|cell| ability::unsupported_reason(cell).is_none()).cloned().collect();
         let mut outcomes = Self { cells: able, ..self.clone() }.outcomes();
@@ -58,7 +59,7 @@ impl Job {
         }
     }
 
-    /// Measures in a child process, on these processors and in this group.
+    /// Measures the job in a child process, with the driver on `cpus` and its memory limited by `group`.
     pub fn run(&self, cpus: &Cpus, group: Option<&MemoryGroup>) -> Vec<Report> {
         let reports = self.spawn(cpus, group).unwrap_or_else(|error| {
             let text = format!("cannot measure in a process of its own: {error}");
@@ -67,7 +68,7 @@ impl Job {
                 .map(|cell| Report { cell: cell.id.clone(), outcome: Outcome::Failed(text.clone()) })
                 .collect()
         });
-        // A child that was killed leaves it.
+        // A killed child does not remove its directory.
         let _ = fs::remove_dir_all(&self.directory);
         reports
     }
@@ -80,9 +81,9 @@ impl Job {
             .stdout(Stdio::piped())
             .spawn()?;
         drop(pinned);
-        // It waits for its job, so nothing that counts is outside the group.
+        // The child waits for its job, so it enters the group before it allocates memory that counts.
         group.map_or(Ok(()), |group| group.add(child.id()))?;
-        // Kept open: its end is the child's.
+        // Kept open: the child exits when its standard input is closed.
         let mut stdin = child.stdin.take();
         if let Some(stdin) = &mut stdin {
             serde_json::to_writer(&mut *stdin, self)?;
@@ -101,14 +102,14 @@ impl Job {
     }
 }
 
-/// The child's side: measures the job that standard input tells.
+/// Runs in the child process: measures the job that is read from standard input.
 pub fn serve() -> io::Result<()> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
     let job: Job = serde_json::from_str(&line)?;
     let directory = job.directory.clone();
     thread::spawn(move || {
-        // Nothing follows the job, so this waits for the parent's end.
+        // Nothing follows the job on standard input, so this waits until the parent exits.
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         over_wire::stop_server();
         let _ = fs::remove_dir_all(&directory);

@@ -1,7 +1,8 @@
-//! The clock that operations are timed with.
+//! Clock that times operations.
 
-/// Time since a common start, in nanoseconds. Read after every operation, so it has to be cheap: the
-/// processor's own counter where that is steady, else the system's clock, which takes three times as long.
+/// Time since the clock was started, in nanoseconds. Read after every operation, so a reading must be cheap:
+/// it uses the CPU's own counter if that is steady, otherwise the system's clock, which takes three times as
+/// long.
 #[derive(Clone, Debug)]
 pub struct Clock {
     counter: quanta::Clock,
@@ -9,14 +10,14 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Starts now.
+    /// Starts a clock at 0.
     pub fn start() -> Self {
         let counter = quanta::Clock::new();
         let start = counter.raw();
         Self { counter, start }
     }
 
-    /// Nanoseconds since the start.
+    /// Returns the nanoseconds since the start.
     #[inline]
     pub fn now(&self) -> u64 {
         self.counter.delta_as_nanos(self.start, self.counter.raw())

@@ -1,4 +1,4 @@
-//! Files out of the page cache (`--cold`), so that reads meet the device.
+//! Removal of files from the page cache (`--cold`), so that reads come from the device.
 
 use crate::engine::Engine;
 use std::{
@@ -7,10 +7,10 @@ use std::{
     path::Path,
 };
 
-/// Where Linux takes orders to drop its caches.
+/// File through which Linux is told to drop its caches.
 const DROP: &str = "/proc/sys/vm/drop_caches";
 
-/// How it is done here, for the result.
+/// Describes for the result how caches are dropped on this machine.
 pub fn words() -> String {
     match may_drop_all() {
         true => {
@@ -27,7 +27,7 @@ fn may_drop_all() -> bool {
     fs::OpenOptions::new().write(true).open(DROP).is_ok()
 }
 
-/// Closes a store, puts its files out of the page cache, and opens it again.
+/// Closes a store, drops its files from the page cache, and opens the store again with `open`.
 pub fn reopened(
     engine: Box<dyn Engine>,
     open: &dyn Fn() -> Result<Box<dyn Engine>, String>,
@@ -39,8 +39,8 @@ pub fn reopened(
     open()
 }
 
-/// Puts the files of a directory out of the page cache. Pages that a process has mapped stay: the store must
-/// be closed.
+/// Drops the files below `directory` from the page cache. Pages that a process has mapped stay in the cache,
+/// so the store must be closed.
 pub fn evict(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -50,7 +50,7 @@ pub fn evict(directory: &Path) -> io::Result<()> {
         }
     }
     if may_drop_all() {
-        // 1 is the page cache; directories and inodes stay.
+        // 1 drops the page cache only; directory entries and inodes stay cached.
         fs::write(DROP, "1")?;
     }
     Ok(())
@@ -60,7 +60,7 @@ pub fn evict(directory: &Path) -> io::Result<()> {
 fn evict_file(path: &Path) -> io::Result<()> {
     use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
     let file = File::open(path)?;
-    // Only what is on the device can be dropped.
+    // Only pages that are already on the device can be dropped.
     file.sync_all()?;
     posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
     Ok(())
@@ -76,14 +76,15 @@ fn evict_file(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Bytes that this process has had fetched from devices.
+    /// Returns the number of bytes that this process has read from devices.
     fn fetched() -> u64 {
         let counts = fs::read_to_string("/proc/self/io").unwrap();
         let line = counts.lines().find_map(|line| line.strip_prefix("read_bytes: "));
         line.unwrap().parse().unwrap()
     }
 
-    /// The files' directories too. On a disk: a file system in memory has no other place for them.
+    /// Covers subdirectories too. Must run on a disk: a file system in memory holds its files in the page
+    /// cache only.
     #[test]
     fn files_that_were_put_out_of_the_cache_are_fetched_again() {
         const BYTES: usize = 16 << 20;

@@ -1,4 +1,4 @@
-//! Files: their sizes, and what their file system and its device have taken.
+//! Sizes of files, and bytes written to their device.
 
 use crate::bench::result::FileSize;
 use std::{
@@ -8,38 +8,39 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// `st_blocks` counts these, whatever the blocks of the file system are.
+/// Unit of `st_blocks` in bytes, whatever the block size of the file system is.
 const SECTOR: u64 = 512;
-/// Blocks of file systems that matter are of this size, or smaller.
+/// Largest usual block size of a file system, in bytes.
 const BLOCK: u64 = 4096;
 
-/// The files of one store: those of a directory.
+/// The files of one store: all files below a directory.
 #[derive(Clone, Debug)]
 pub struct Files {
     directory: PathBuf,
-    /// Its name in `/sys/dev/block`, where it is on a block device.
+    /// Path of the block device in `/sys/dev/block`; `None` if the directory is not on a block device.
     device: Option<PathBuf>,
 }
 
 impl Files {
-    /// The store whose files are in `directory`, and nothing else.
+    /// Creates a view of the store whose files are in `directory`, which holds nothing else.
     pub fn of(directory: &Path) -> Self {
         let directory = fs::canonicalize(directory).unwrap_or_else(|_| directory.into());
         let device = fs::metadata(&directory).ok().map(|metadata| device(metadata.dev()));
         Self { directory, device: device.filter(|path| path.exists()) }
     }
 
-    /// Where they are.
+    /// Returns the directory of the files.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Their sizes now. Files that vanish meanwhile, as compactions delete them, count nothing.
+    /// Returns the sum of the files' sizes now. A file that a compaction deletes meanwhile counts as empty.
     pub fn size(&self) -> FileSize {
         size(&self.directory)
     }
 
-    /// Waits until the file system has written everything, also what other programs gave to it.
+    /// Waits until the file system has written all dirty pages to the device, including those of other
+    /// programs.
     pub fn write_back(&self) -> io::Result<()> {
         let directory = File::open(&self.directory)?;
         #[cfg(target_os = "linux")]
@@ -49,7 +50,8 @@ impl Files {
         Ok(())
     }
 
-    /// Bytes that the device has taken since the machine was started, of all programs.
+    /// Returns the bytes written to the device by all programs since the machine was started; `None` if
+    /// unknown.
     pub fn device_bytes(&self) -> Option<u64> {
         let text = fs::read_to_string(self.device.as_ref()?.join("stat")).ok()?;
         // Read I/Os, merges, sectors and ticks; write I/Os, merges, then sectors.
@@ -57,7 +59,7 @@ impl Files {
         Some(sectors * SECTOR)
     }
 
-    /// Whether what a process writes to them is counted by the kernel: not where they are in memory.
+    /// Returns `true` if the kernel counts the bytes that a process writes to these files: not so on tmpfs.
     pub fn are_counted(&self) -> bool {
         #[cfg(target_os = "linux")]
         {
@@ -88,7 +90,7 @@ fn size(path: &Path) -> FileSize {
         });
     }
     let (length, blocks) = (metadata.len(), metadata.blocks() * SECTOR);
-    // What is reserved behind a file's end is given back when it is closed; a hole was never taken.
+    // Blocks reserved behind a file's end are freed when the file is closed; a hole has no blocks.
     FileSize {
         length_bytes: length,
         block_bytes: blocks,

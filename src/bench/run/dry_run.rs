@@ -1,4 +1,4 @@
-//! `--dry-run`: what a run would measure, how long that takes, and what it needs.
+//! `--dry-run`: the cells that a run would measure, the estimated time, and the disk space needed.
 
 use super::{Error, check, jobs, verification, verified_at_most};
 use crate::{
@@ -10,24 +10,28 @@ use crate::{
 };
 use std::{fmt::Write, path::Path};
 
-/// Pairs that a store takes in a second when it is loaded, to guess with.
+/// Estimated number of pairs loaded per second.
 const LOADED: f64 = 100_000.0;
-/// Operations in a second, likewise.
+/// Estimated number of operations per second.
 const DONE: f64 = 50_000.0;
-/// Commits in a second that wait for the disk, likewise.
+/// Estimated number of synced commits per second.
 const SYNCED: f64 = 1_000.0;
-/// Bytes of pairs that are written in a second, with what an engine writes besides.
+/// Estimated bytes of pairs written per second, including the additional writes of an engine.
 const WRITTEN: f64 = 250e6;
-/// Values that are compared in a second at the end.
+/// Estimated number of values verified per second at the end of a job.
 const VERIFIED: f64 = 200_000.0;
-/// Likewise where they are read from the disk.
+/// Estimated number of values verified per second if they are read from the disk.
 const VERIFIED_FROM_DISK: f64 = 5_000.0;
-/// Seconds to start a process, to wait for the disk, to open, close and remove a store.
+/// Seconds to start a process, to wait for the disk, and to open, close and remove a store.
 const START: f64 = 0.5;
-/// What files take at most of the bytes of their pairs, while they are rewritten.
+/// Maximum size of a store's files during a rewrite, as a multiple of the bytes of the pairs.
 const SWOLLEN: f64 = 3.0;
 
-/// The plan in words. Makes nothing.
+/// Describes the plan of a run, without creating any file.
+///
+/// # Errors
+///
+/// Returns an error if the options cannot be measured.
 pub fn text(options: &Options) -> Result<String, Error> {
     let plan = check(options)?;
     let jobs = jobs(&plan.cells);
@@ -68,7 +72,7 @@ pub fn text(options: &Options) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The time of a job: the load, its cells one after the other, and at most so many values that are read at its end.
+/// Estimates the seconds of a job: load, cells, and the verification of at most `verified` values at the end.
 fn seconds(cells: &[Cell], verified: u64) -> f64 {
     let Some(first) = cells.first() else { return 0.0 };
     let keys = first.workload.keys as f64;
@@ -80,7 +84,8 @@ fn seconds(cells: &[Cell], verified: u64) -> f64 {
     around + cells.iter().map(|cell| measured(cell) + settled(cell)).sum::<f64>()
 }
 
-/// The measured time of a cell, and its warm-up. Cells that run together take no time of their own.
+/// Estimates the seconds of a cell with its warm-up. A cell that runs together with the previous one adds
+/// none.
 fn measured(cell: &Cell) -> f64 {
     let work = &cell.workload;
     let seconds = match (work.step, work.seconds, work.operations) {
@@ -92,7 +97,7 @@ fn measured(cell: &Cell) -> f64 {
     if cell.together { 0.0 } else { seconds + work.warmup_seconds }
 }
 
-/// The time until what a cell writes is on the disk.
+/// Estimates the seconds until the writes of a cell are on the disk.
 fn settled(cell: &Cell) -> f64 {
     let work = &cell.workload;
     let part = |kinds: &dyn Fn(Operation) -> bool| {
@@ -109,13 +114,13 @@ fn writes(kind: Operation) -> bool {
     !matches!(kind, Operation::Get | Operation::GetMiss | Operation::Scan)
 }
 
-/// Operations that a cell may do in a second, no more than it is asked to begin.
+/// Estimates the operations per second of a cell, which do not exceed its rate.
 fn rate(cell: &Cell) -> f64 {
     cell.workload.rate.map_or(unpaced(cell), |rate| rate.min(unpaced(cell)))
 }
 
-/// As fast as it goes: operations that write wait for the disk where it is synced, each for its own commit, or over
-/// the wire for that of all clients.
+/// Estimates the operations per second of a closed loop. Durable writes wait for the disk: in process each
+/// thread for its own commit, over the wire for the common commit of all clients.
 fn unpaced(cell: &Cell) -> f64 {
     let work = &cell.workload;
     if !work.kinds().any(writes) || !Level::of(&cell.target).is_durable() {
@@ -144,7 +149,7 @@ fn duration(seconds: f64) -> String {
 
 #[cfg(target_os = "linux")]
 fn free(directory: &Path) -> Option<f64> {
-    // The directory is made by the run; it will be on the file system of the one above.
+    // The run creates the directory, on the file system of the nearest existing parent.
     let existing = std::path::absolute(directory).ok()?.ancestors().find(|path| path.exists())?.to_path_buf();
     let found = nix::sys::statvfs::statvfs(&existing).ok()?;
     Some(found.blocks_available() as f64 * found.fragment_size() as f64)

@@ -1,5 +1,5 @@
-//! Where a run takes place, as far as it can be known without asking anyone, and what makes its numbers
-//! doubtful.
+//! Description of the machine of a run, from information that the system offers without user input, and
+//! warnings about conditions that distort results.
 
 use super::{affinity, calibrated, cold, interference::CpuWatch, over_wire::program_version, process::field};
 use crate::{
@@ -17,12 +17,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Cores from which on a server and its clients have room beside each other.
+/// Number of cores from which on a server and its clients do not compete for CPU time.
 const MANY_CORES: usize = 8;
-/// Appends that the sync latency is the median of.
+/// Number of appends whose median is the sync latency.
 const SYNCS: usize = 50;
 
-/// The machine, and what the cells' directory is like.
+/// Describes the machine and the directory of the cells.
 pub fn describe(directory: &Path, cells: &[Cell], conduct: &RunConditions) -> Environment {
     let read = |path: &str| fs::read_to_string(path).ok();
     let line = |path: &str| read(path).map(|text| text.trim().to_owned());
@@ -70,7 +70,8 @@ fn libraries(cells: &[Cell]) -> std::collections::BTreeMap<String, String> {
     libraries
 }
 
-/// Whether figures of both can stand in one result: the same machine, system and disk.
+/// Returns `true` if measurements of both environments may be in one result: same CPU, memory, system and
+/// disk.
 pub fn is_same_machine(one: &Environment, other: &Environment) -> bool {
     (&one.cpu, one.cores, one.memory_bytes) == (&other.cpu, other.cores, other.memory_bytes)
         && (&one.system, &one.file_system, &one.device) == (&other.system, &other.file_system, &other.device)
@@ -81,7 +82,7 @@ fn cpu(text: &str) -> Option<String> {
     named("model name").or_else(|| named("Hardware")).map(|(_, model)| model.trim().to_owned())
 }
 
-/// Type and device of the file system that a path is on: that of the longest mount point above it.
+/// Returns type and device of the file system of `path`, that of the longest mount point above `path`.
 fn mount(mounts: &str, path: &Path) -> Option<(String, String)> {
     let above = mounts.lines().filter_map(|line| {
         // "36 35 98:0 /root /mount/point options optional... - type device options"
@@ -109,7 +110,8 @@ fn fsync_us(path: &Path) -> io::Result<f64> {
     outcome.map(|()| times.get(SYNCS / 2).copied().unwrap_or_default())
 }
 
-/// Whether others use the processors now. The load average is of the last minute, which may have been a run of ours.
+/// Returns `true` if other processes use the CPUs now. The load average alone covers the last minute, which
+/// may include an earlier benchmark run.
 fn is_busy() -> bool {
     const BUSY: f64 = 0.1;
     let watch = CpuWatch::start();
@@ -157,7 +159,7 @@ fn warnings(environment: &Environment, cells: &[Cell]) -> Vec<String> {
              own: --cpus server=0/driver=1"
         ));
     }
-    // Of a server that was running already, nobody knows the cache.
+    // The cache size of a server that was already running is unknown.
     let ours = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
     let cache = ours.map(|cell| cell.target.cache_bytes).max();
     if let Some(cache) = cache.filter(|cache| largest > *cache as f64) {

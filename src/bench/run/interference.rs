@@ -1,4 +1,4 @@
-//! Whether the machine does other work: the disk before a cell, the processors in the course of it.
+//! Detection of other work on the machine: on the disk before a cell, on the CPUs during it.
 
 use crate::bench::result::Disturbance;
 use std::{
@@ -8,15 +8,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Ticks of `/proc/stat` in a second: the kernel shows 100 to programs whatever its own clock is.
+/// Ticks of `/proc/stat` per second: the kernel reports 100 to programs, whatever its own tick rate is.
 const TICKS: f64 = 100.0;
-/// The disk is idle when it had nothing to do for so long.
+/// Time without requests after which the disk counts as idle.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// Measures again while others take more than `limit`, a part of the processors that `measure` tells beside its
-/// outcome. Of three that are disturbed, the calmest.
+/// Repeats `measure`, at most three times, until other processes use at most `limit` of the CPUs. `measure`
+/// returns its outcome with their share, from 0 to 1. Returns the outcome with the smallest share.
 pub fn least_disturbed<T>(limit: f64, mut measure: impl FnMut() -> (T, f64)) -> Option<T> {
-    /// A machine that is busy all the time is not waited for.
+    /// Maximum number of measurements: a machine that is always busy would never reach the limit.
     const TIMES: usize = 3;
     let mut best: Option<(T, f64)> = None;
     for _ in 0..TIMES {
@@ -31,8 +31,8 @@ pub fn least_disturbed<T>(limit: f64, mut measure: impl FnMut() -> (T, f64)) -> 
     best.map(|(outcome, _)| outcome)
 }
 
-/// Writes back what the file system of a directory holds, and waits until its device is idle, but not longer
-/// than so many seconds.
+/// Writes back the dirty pages of the file system of `directory`, and waits until its device is idle, but at
+/// most `seconds` seconds.
 pub fn wait_for_disk(directory: &Path, seconds: f64) {
     if seconds <= 0.0 {
         return;
@@ -53,21 +53,22 @@ pub fn wait_for_disk(directory: &Path, seconds: f64) {
 
 #[cfg(target_os = "linux")]
 fn sync_file_system(opened: &File) {
-    // What cannot be written back now is the problem of whoever wrote it.
+    // An error of the write-back concerns the program that wrote the data, not this run.
     let _ = nix::unistd::syncfs(opened);
 }
 
 #[cfg(not(target_os = "linux"))]
 fn sync_file_system(_opened: &File) {}
 
-/// What a block device has done.
+/// Counts of the requests of a block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Requests {
     done: u64,
     under_way: u64,
 }
 
-/// Of the device of an open directory; `None` where it has none of its own.
+/// Returns the request counts of the device of an open directory; `None` if its file system has no device of
+/// its own.
 #[cfg(target_os = "linux")]
 fn requests(opened: &File) -> Option<Requests> {
     use std::os::linux::fs::MetadataExt;
@@ -81,40 +82,40 @@ fn requests(_opened: &File) -> Option<Requests> {
     None
 }
 
-/// Reads and writes completed, and how many of them are under way.
+/// Parses the number of completed reads and writes, and the number of requests in flight.
 fn parse_requests(text: &str) -> Option<Requests> {
     let mut fields = text.split_whitespace().map(|field| field.parse::<u64>().ok());
     let (reads, writes) = (fields.next()??, fields.nth(3)??);
     Some(Requests { done: reads + writes, under_way: fields.nth(3)?? })
 }
 
-/// What the processors have done so far, in seconds.
+/// Time that the CPUs have spent since the machine was started, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Processors {
-    /// For any program.
+    /// Time for any program of this machine.
     busy: f64,
-    /// For other machines, while this one had work.
+    /// Time that the hypervisor gave to other machines while this one had work (steal).
     stolen: f64,
-    /// For this process, and its children that have ended.
+    /// Time for this process and its children that have ended.
     own: f64,
-    /// How many of them the other figures are of.
+    /// Number of CPUs that the times are of.
     count: u32,
 }
 
-/// Looks at the processors from one moment to another.
+/// Measures the CPU time of other processes from a start to an end.
 pub struct CpuWatch {
     start: Instant,
     before: Option<Processors>,
 }
 
 impl CpuWatch {
-    /// Starts now.
+    /// Starts the measurement.
     pub fn start() -> Self {
         Self { before: processors(), start: Instant::now() }
     }
 
-    /// What others took of all processors since then; `None` where that cannot be known. The processes that
-    /// were measured must have ended.
+    /// Returns the share of all CPU time that other processes and the hypervisor have taken since the start;
+    /// `None` if it cannot be known. The measured processes must have ended.
     pub fn end(&self) -> Option<Disturbance> {
         let (before, after) = (self.before?, processors()?);
         Some(after.disturbance(&before, self.start.elapsed().as_secs_f64()))
@@ -122,8 +123,8 @@ impl CpuWatch {
 }
 
 impl Processors {
-    /// What others took since `before`, of all that these processors could do in so many seconds; not only of those
-    /// that this process may use.
+    /// Returns the share of CPU time that other processes and the hypervisor have taken since `before`,
+    /// `seconds` ago. The whole is the time of all CPUs, not only of those that this process may use.
     fn disturbance(&self, before: &Self, seconds: f64) -> Disturbance {
         let all = seconds * f64::from(self.count.max(1));
         let part = |taken: f64| (taken / all).clamp(0.0, 1.0);
@@ -154,7 +155,8 @@ fn processors() -> Option<Processors> {
     None
 }
 
-/// The first line: `cpu user nice system idle iowait irq softirq steal ...`, and one such line for each processor.
+/// Parses the first line, `cpu user nice system idle iowait irq softirq steal ...`, and counts the lines of
+/// single CPUs.
 fn parse_processors(text: &str) -> Option<Processors> {
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<f64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
@@ -169,7 +171,7 @@ fn parse_processors(text: &str) -> Option<Processors> {
     })
 }
 
-/// Whether a line is of one processor: `cpu12 ...`.
+/// Returns `true` if the line is of a single CPU: `cpu12 ...`.
 fn is_of_one(line: &str) -> bool {
     line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
 }
@@ -199,7 +201,7 @@ mod tests {
         assert!(parse_processors("intr 1 2 3").is_none());
     }
 
-    /// A process that may use one of four processors counts the work of all four, and the time of all four.
+    /// A process that may use one of four CPUs counts the work of all four, and the time of all four.
     #[test]
     fn what_others_took_is_a_part_of_all_processors() {
         let at = |user: u32| {
@@ -216,7 +218,7 @@ mod tests {
         assert_eq!(parse_requests("1 2"), None);
     }
 
-    /// What the process itself has computed is not foreign.
+    /// CPU time of this process does not count as interference.
     #[test]
     #[cfg(target_os = "linux")]
     fn own_work_is_own() {

@@ -1,4 +1,4 @@
-//! What a process of its own measures: the cells of one group.
+//! Messages between a run and the child process that measures the cells of one group.
 
 use crate::{
     bench::result::{Cell, Outcome, Target},
@@ -7,50 +7,51 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What a child process measures.
+/// The cells that a child process measures, and how.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// The cells, in order.
     pub cells: Vec<Cell>,
-    /// A directory of its own, which it makes and removes.
+    /// Directory of this job, which the child creates and removes.
     pub directory: PathBuf,
-    /// Largest size of LMDB's data file, in bytes.
+    /// Maximum size of LMDB's data file, in bytes.
     pub map_size: u64,
-    /// Arguments that make this program serve the store that is measured over the wire.
+    /// Arguments that make this program serve the store, if it is measured over the wire.
     pub server_arguments: Vec<String>,
-    /// The same while its keys are loaded: under the policy `no`.
+    /// Arguments that make this program serve the store while keys are loaded: under the fsync policy `no`.
     pub load_arguments: Vec<String>,
-    /// Whether a foreign server that holds keys is emptied first.
+    /// `true` if an external server that holds keys is emptied first.
     pub flush_target: bool,
-    /// Whether the page cache is emptied of the store's files before its cells.
+    /// `true` if the store's files are dropped from the page cache before each step of cells.
     #[serde(default)]
     pub cold: bool,
-    /// Values that are compared at the end; of more keys so many are drawn by chance.
+    /// Maximum number of values that are compared at the end. If there are more keys, this number is drawn at
+    /// random.
     pub verified: u64,
-    /// Processors of a server of ours.
+    /// CPUs of the server that the job starts.
     #[serde(default)]
     pub server_cpus: Option<Vec<usize>>,
-    /// Process of a foreign server of this machine.
+    /// Process id of an external server on this machine.
     pub target_pid: Option<u32>,
 }
 
-/// What came of one cell.
+/// Outcome of one cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// [`Cell::id`].
     pub cell: String,
-    /// What came of it.
+    /// Measurement, error, or reason why the cell is not supported.
     pub outcome: Outcome,
 }
 
-/// A target as its keys are loaded: under `no`, or an engine that keeps its policy from when it is opened would sync
-/// each batch, and the others only the end.
+/// Returns a copy of `target` with the fsync policy `no`, for the load. Under other policies, an engine that
+/// fixes its policy when it is opened would sync each batch, and other engines only the end.
 pub fn unsynced(target: &Target) -> Target {
     Target { fsync: Some(Fsync::No.to_string()), ..target.clone() }
 }
 
 impl Job {
-    /// The cells by what runs at the same time.
+    /// Returns the cells in steps: the cells of a step run at the same time.
     pub fn steps(&self) -> impl Iterator<Item = &[Cell]> {
         self.cells.chunk_by(|_, next| next.together)
     }

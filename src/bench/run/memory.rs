@@ -1,12 +1,12 @@
-//! A limit to memory and page cache (`--memory-limit`): a control group of our own for the processes that
-//! are measured. Data larger than memory are then a matter of a small machine, or of minutes.
+//! Limit of memory and page cache (`--memory-limit`): a control group for the measured processes. It makes it
+//! possible to measure data larger than memory on any machine and in minutes.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-/// What the name of a group begins with; the rest is the number of the process that made it.
+/// Prefix of the names of groups; the id of the process that created the group follows.
 const NAME: &str = "kvbench-";
 
 /// A control group; removed when dropped.
@@ -15,19 +15,20 @@ pub struct MemoryGroup {
     path: PathBuf,
 }
 
-/// How a system limits memory.
+/// Version of control groups, which decides how memory is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
-    /// One hierarchy for each resource.
+    /// Version 1: one hierarchy for each resource.
     One,
-    /// One hierarchy for all.
+    /// Version 2: one hierarchy for all resources.
     Two,
 }
 
 impl Version {
     fn files(self, bytes: u64) -> Vec<(&'static str, String, bool)> {
         match self {
-            // The limit with swap can only be set above the other; a kernel may not count swap at all.
+            // The limit of memory with swap cannot be below the memory limit, so it is set second; a kernel
+            // may not count swap at all.
             Self::One => vec![
                 ("memory.limit_in_bytes", bytes.to_string(), true),
                 ("memory.memsw.limit_in_bytes", bytes.to_string(), false),
@@ -40,7 +41,8 @@ impl Version {
 }
 
 impl MemoryGroup {
-    /// A group with a limit, below the one of this process or at the top. The error names the flag and a remedy.
+    /// Creates a group with a limit of `bytes`, below the group of this process or at the top. The error
+    /// names the flag and a remedy.
     pub fn new(bytes: u64) -> Result<Self, String> {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -70,7 +72,8 @@ impl MemoryGroup {
         fs::create_dir(&path)?;
         let group = Self { path };
         for (file, text, needed) in version.files(bytes) {
-            // Without this a limit would be written to a file that the kernel does not know.
+            // Opened without `create`: otherwise, outside a control group file system, a plain file would be
+            // written that limits nothing.
             let path = group.path.join(file);
             let written = fs::OpenOptions::new()
                 .write(true)
@@ -83,7 +86,7 @@ impl MemoryGroup {
         Ok(group)
     }
 
-    /// Puts a process, and those it starts from now on, into the group.
+    /// Puts a process, and the processes that it starts from now on, into the group.
     pub fn add(&self, pid: u32) -> io::Result<()> {
         fs::write(self.path.join("cgroup.procs"), pid.to_string())
     }
@@ -91,25 +94,26 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // Its processes have ended. What the kernel still holds for it goes with the group.
+        // The processes of the group have ended. Memory that the kernel still accounts to the group does not
+        // prevent removal.
         let _ = fs::remove_dir(&self.path);
     }
 }
 
-/// Removes the groups of processes that were killed before they could.
+/// Removes groups whose process was killed before it could remove them.
 fn remove_leftovers(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.strip_prefix(NAME)?.parse::<u32>().ok());
         if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
-            // Fails while a process is in it.
+            // Fails while a process is in the group.
             let _ = fs::remove_dir(entry.path());
         }
     }
 }
 
-/// Lets groups below `parent` have limits. A group with processes of its own cannot, so this process
-/// moves into a group below it first.
+/// Enables memory limits for groups below `parent`. The kernel forbids this for a group that contains
+/// processes, so if necessary this process first moves into a group below it.
 fn delegate(parent: &Path) -> io::Result<()> {
     let control = parent.join("cgroup.subtree_control");
     if fs::read_to_string(&control)?.split_whitespace().any(|word| word == "memory") {
@@ -124,8 +128,8 @@ fn delegate(parent: &Path) -> io::Result<()> {
     fs::write(&control, "+memory")
 }
 
-/// Where a group may be made, best first: below this process' own group, which may have been delegated to
-/// it, then at the top.
+/// Returns the parents below which a group may be created, best first: this process's own group, which may
+/// have been delegated to it, then the top.
 fn places(own: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
     let mount = |kind: &str, option: Option<&str>| {
         // "36 35 98:0 /root /mount/point options optional... - type device options"
@@ -154,7 +158,7 @@ fn places(own: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
     ] {
         let Some(top) = top else { continue };
         if version == Version::Two && places.iter().any(|(other, _)| *other == Version::One) {
-            // Memory belongs to the older hierarchy here.
+            // Memory is controlled by the older hierarchy here.
             continue;
         }
         places.extend(own.filter(|own| !own.is_empty()).map(|own| (version, top.join(own))));
@@ -194,7 +198,7 @@ mod tests {
     #[test]
     fn groups_of_processes_that_are_gone_are_removed_and_others_are_not() {
         let dir = tempfile::tempdir().unwrap();
-        // Linux gives no process a larger number than 4,194,304.
+        // Linux gives no process a larger id than 4,194,304.
         let own = format!("kvbench-{}", std::process::id());
         for name in ["kvbench-4194305", "kvbench-driver", "other-4194305", &own] {
             fs::create_dir(dir.path().join(name)).unwrap();
@@ -208,7 +212,8 @@ mod tests {
         assert_eq!(left, kept);
     }
 
-    /// A directory that is no control group: no limit is claimed that nobody enforces.
+    /// In a directory that is no control group, no limit may be claimed, since the kernel would not enforce
+    /// it.
     #[test]
     fn a_limit_that_cannot_be_set_is_an_error_and_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();

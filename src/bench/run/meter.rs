@@ -1,5 +1,5 @@
-//! What cells that run at the same time have used, and what they have left behind: read around their
-//! measured time, between two states in which nothing is left to do.
+//! Resources that cells of one step use, and the size of the files that they leave: read around the
+//! measurement, between two states in which the store has no deferred work.
 
 use super::{
     disk::Files,
@@ -11,21 +11,21 @@ use std::{
     time::Instant,
 };
 
-/// Below so many bytes of keys and values, write amplification tells of what an engine writes at any rate
-/// (the head of a file, a first page), not of what a write costs.
+/// Minimum bytes of keys and values for a write amplification. Below it, the ratio mostly shows constant
+/// writes of an engine (a file header, a first page), not the cost of a write.
 pub(super) const LEAST_USER_BYTES: u64 = 1 << 20;
 
-/// Makes the store do the work that it has put off.
+/// Makes the store do its deferred work.
 pub(super) type Settle<'s> = &'s dyn Fn() -> Result<(), String>;
 
-/// Reads what a process uses around the measured time of some cells.
+/// Reads the resources that a process uses during the measurement of some cells.
 pub(super) struct Meter<'m> {
-    /// The process with the engine, if it is known.
+    /// Id of the process with the engine, if known.
     pid: Option<u32>,
-    /// The store's, if they are known.
+    /// Files of the store, if known.
     files: Option<&'m Files>,
     settle: Settle<'m>,
-    /// What the process had in memory without the engine.
+    /// Memory of the process without the engine.
     base: Memory,
     before: RefCell<Option<Before>>,
     live: Slot<Option<FileSize>>,
@@ -33,13 +33,13 @@ pub(super) struct Meter<'m> {
     failure: RefCell<Option<String>>,
 }
 
-/// The state at the begin of the measured time.
+/// State at the start of the measurement.
 struct Before {
     usage: ProcessUsage,
     device_bytes: Option<u64>,
 }
 
-/// What was used, and left.
+/// Resources used by the cells of a step, and sizes of the files.
 #[derive(Debug)]
 pub(super) struct CellUsage {
     written_bytes: Option<u64>,
@@ -65,8 +65,9 @@ impl<'m> Meter<'m> {
         }
     }
 
-    /// What the process has used. The first reading is that before the measured time: what the load and the
-    /// warm-up have put off is done first, so that nobody inherits it. The second is that after it.
+    /// Returns the resources used so far by the process. The first call is made before the measurement: it
+    /// first makes the store do the work deferred by load and warm-up, so that it is not charged to the
+    /// cells. The second call is made after the measurement.
     pub fn read(&self) -> ProcessUsage {
         let mut before = self.before.borrow_mut();
         if before.is_some() {
@@ -86,8 +87,8 @@ impl<'m> Meter<'m> {
         usage
     }
 
-    /// Settles, and tells all of what was used since the first reading, the settling included: `after` is
-    /// the difference of the two.
+    /// Quiesces the store and returns all resources used since the first reading, including the quiescing.
+    /// `after` is the difference of the two readings.
     pub fn finish(self, after: &ProcessUsage) -> Result<CellUsage, String> {
         let begin = Instant::now();
         self.settle()?;
@@ -123,20 +124,20 @@ impl<'m> Meter<'m> {
     }
 }
 
-/// What a process has written, no more than the device has taken. Where a file is in memory in large folios, the
-/// kernel counts a whole folio, up to 2 MiB, for each page of it that is made dirty.
+/// Returns the bytes that a process has written, at most those written to the device. If a file is cached in
+/// large folios, the kernel counts a whole folio, up to 2 MiB, for each page of it that becomes dirty.
 fn written(process: Option<u64>, device: Option<u64>) -> Option<u64> {
     process.map(|bytes| device.map_or(bytes, |device| bytes.min(device)))
 }
 
-/// Lets the store do what it has put off, then the file system.
+/// Makes the store do its deferred work, then the file system.
 pub(super) fn settle(files: Option<&Files>, settle: Settle<'_>) -> Result<(), String> {
     settle().map_err(|error| format!("settling: {error}"))?;
     files.map_or(Ok(()), Files::write_back).map_err(|error| format!("settling: syncfs: {error}"))
 }
 
 impl CellUsage {
-    /// Charges the cells with it. `alive` keys are there.
+    /// Adds the resources to the measurements of the cells. `alive` is the number of keys in the store.
     pub fn charge(&self, measurements: &mut [Measurement], cells: &[Cell], alive: u64) {
         let user_bytes: u64 = measurements.iter().map(|measurement| measurement.user_bytes).sum();
         for (measurement, cell) in measurements.iter_mut().zip(cells) {
@@ -148,7 +149,8 @@ impl CellUsage {
             measurement.mapped_bytes = self.mapped_bytes;
             measurement.written_bytes = self.written_bytes;
             measurement.device_bytes = self.device_bytes;
-            // Who of several wrote, nobody knows; who wrote nothing, has no amplification.
+            // Writes cannot be attributed to one of several cells; a cell that wrote nothing has no
+            // amplification.
             if user_bytes >= LEAST_USER_BYTES && measurement.user_bytes > 0 {
                 let times = |bytes| bytes as f64 / user_bytes as f64;
                 measurement.write_amplification = self.written_bytes.map(times);
@@ -162,7 +164,7 @@ impl CellUsage {
     }
 }
 
-/// Charges a cell with the size of settled files that hold `alive` keys.
+/// Adds the size of quiesced files that hold `alive` keys to a cell's measurement.
 pub(super) fn charge_size(measurement: &mut Measurement, cell: &Cell, size: FileSize, alive: u64) {
     measurement.settled_size = Some(size);
     measurement.disk_bytes = Some(size.used_bytes);
@@ -194,7 +196,7 @@ mod tests {
         let after = meter.read().since(&before);
         let used = meter.finish(&after).unwrap();
         let (Some(written), Some(device)) = (used.written_bytes, used.device_bytes) else {
-            // Data in memory, or on no block device of its own.
+            // Data in memory, or not on a block device of its own.
             let reason = format!("{used:?} does not tell what was written to {}", directory.path().display());
             return skip("a_page_of_a_large_folio_is_no_folio", &reason);
         };

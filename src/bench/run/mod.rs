@@ -1,5 +1,5 @@
-//! A run: every cell so often as asked for, in an order that each repetition draws anew, with the result file
-//! written after each job.
+//! A benchmark run: measures every cell as often as `--repetitions` says, in a new random order for each
+//! repetition, and writes the result file after each job.
 
 pub mod affinity;
 pub mod allocations;
@@ -42,7 +42,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Why a run ended without sound numbers.
+/// Reasons why a run ended without valid results.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
@@ -76,7 +76,8 @@ impl Error {
     }
 }
 
-/// Measures what the options ask for.
+/// Measures the cells that the options ask for, and returns the results, which are also written to
+/// `--output`.
 pub fn run(options: &Options) -> Result<Run, Error> {
     let plan = check(options)?;
     let options = &options.filled();
@@ -95,12 +96,12 @@ pub fn run(options: &Options) -> Result<Run, Error> {
     run.finished = true;
     validity::mark(&mut run);
     save(&run, &options.output)?;
-    // Only where nothing else is in it.
+    // Succeeds only if the directory is empty.
     let _ = fs::remove_dir(&options.directory);
     Ok(run)
 }
 
-/// The plan, if all that is asked for can be done.
+/// Returns the plan, or an error if a part of it cannot be measured.
 fn check(options: &Options) -> Result<Plan, Error> {
     suites::refuse_ignored(options)?;
     affinity::check(&options.conduct.cpus).map_err(Error::Conduct)?;
@@ -115,7 +116,8 @@ fn check(options: &Options) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// An error when some of what was measured is not sound; says what, on standard error.
+/// Returns an error if a measurement failed, or if the cells did unequal work; prints the failures to
+/// standard error.
 pub fn verdict(run: &Run) -> Result<(), Error> {
     match run.samples.iter().filter(|sample| complain(sample)).count() {
         0 => match work::unequal(run) {
@@ -153,8 +155,8 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
     })
 }
 
-/// The run that a file holds, if it is this one: numbers of another plan, command or build do not belong
-/// into one result.
+/// Returns the run in the result file, if it has the same plan, command and build: measurements of different
+/// ones do not belong in one result.
 fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     let path = &options.output;
     let file = File::open(path).map_err(Error::file(path))?;
@@ -182,7 +184,7 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     if !environment::is_same_machine(&now, &run.environment) {
         return differs("machine");
     }
-    // What is doubtful now holds for what is still to be measured.
+    // Warnings of now apply to the cells that are still to be measured.
     for warning in now.warnings {
         if !run.environment.warnings.contains(&warning) {
             run.environment.warnings.push(warning);
@@ -191,13 +193,13 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     Ok(run)
 }
 
-/// Whether nothing is left to measure.
+/// Returns `true` if nothing is left to measure.
 fn is_complete(run: &Run) -> bool {
     (0..run.repetitions).all(|repetition| run.cells.iter().all(|cell| run.has(&cell.id, repetition)))
 }
 
-/// Goes over all jobs once in each repetition, so that what changes on the machine in the course of the
-/// run (heat, another process, a disk that fills) meets all engines alike, and each time in another order.
+/// Measures all jobs once in each repetition, and in another order each time, so that changes of the machine
+/// during the run (heat, another process, a disk that fills) affect all engines equally.
 fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
     let jobs: Vec<Vec<Cell>> = jobs(&run.cells);
     let group = options.conduct.memory_limit.map(MemoryGroup::new).transpose().map_err(Error::Conduct)?;
@@ -212,7 +214,8 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
                 continue;
             }
             let (reports, disturbance) = undisturbed(options, &job(options, cells), group.as_ref());
-            // What a stopped run has of a group was not measured on the same data.
+            // Earlier samples of an interrupted group were not measured on the same data, so they are
+            // removed.
             run.samples.retain(|sample| {
                 sample.repetition != repetition || !cells.iter().any(|cell| cell.id == sample.cell)
             });
@@ -233,8 +236,9 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
     Ok(())
 }
 
-/// Measures a job; again while others take too much of the processors, and of these the calmest counts. A server
-/// that is not ours does its work in a process that looks foreign: beside it nothing is known of others.
+/// Measures a job, and repeats it if other processes use too much of the CPUs; returns the reports with the
+/// least interference. With an external server, interference is not measured: the server itself would count
+/// as another process.
 fn undisturbed(
     options: &Options,
     job: &Job,
@@ -248,13 +252,13 @@ fn undisturbed(
         let disturbance = watch.and_then(|watch| watch.end());
         let failed = reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)));
         let part = disturbance.as_ref().map_or(0.0, Disturbance::part);
-        // What has failed would fail again.
+        // A failed job would fail again, so it is not repeated.
         ((reports, disturbance), if failed { 0.0 } else { part })
     });
     measured.unwrap_or_default()
 }
 
-/// A line for a log, where a bar would not be seen.
+/// Prints a line about a report, for logs, which show no progress bar.
 fn tell(report: &Report, bar: &ProgressBar, repetition: u32) {
     let words = match &report.outcome {
         Outcome::Measured(measured) if !measured.is_sound() => "failed".to_owned(),
@@ -271,7 +275,7 @@ fn tell(report: &Report, bar: &ProgressBar, repetition: u32) {
     eprintln!("kvbench: {done}/{all}, repetition {}: {}: {words}", repetition + 1, report.cell);
 }
 
-/// The cells by the process they are measured in.
+/// Groups the cells by the process in which they are measured.
 pub fn jobs(cells: &[Cell]) -> Vec<Vec<Cell>> {
     let together = |first: &Cell, next: &Cell| first.group.is_some() && first.group == next.group;
     cells.chunk_by(together).map(<[Cell]>::to_vec).collect()
@@ -297,7 +301,7 @@ fn job(options: &Options, cells: &[Cell]) -> Job {
     }
 }
 
-/// How many values are compared at the end.
+/// Returns the maximum number of values that are compared at the end.
 fn verified_at_most(conduct: &RunConditions) -> u64 {
     match conduct.cold || conduct.memory_limit.is_some() {
         true => verification::MOST_FROM_DISK,
@@ -305,7 +309,7 @@ fn verified_at_most(conduct: &RunConditions) -> u64 {
     }
 }
 
-/// Replaces the file as a whole, so that a kill leaves the one before or the one after.
+/// Replaces the result file atomically, so that a kill leaves the old file or the new one.
 fn save(run: &Run, path: &Path) -> Result<(), Error> {
     let temporary = path.with_extension("json.new");
     let write = || {
@@ -318,7 +322,7 @@ fn save(run: &Run, path: &Path) -> Result<(), Error> {
     write().map_err(Error::file(path))
 }
 
-/// One line for a measurement that is not sound.
+/// Prints one line if the sample is a failed measurement, and returns `true` then.
 fn complain(sample: &Sample) -> bool {
     let text = match &sample.outcome {
         Outcome::Measured(measurement) if measurement.is_sound() => return false,
@@ -350,7 +354,7 @@ fn bar(length: u64) -> ProgressBar {
     bar
 }
 
-/// The time, as files have it.
+/// Returns the current time in the format of result files (RFC 3339).
 pub fn now() -> String {
     humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
 }

@@ -1,12 +1,13 @@
-//! In which order the jobs of a repetition are measured.
+//! Order in which the jobs of a repetition are measured.
 
 use rand::{SeedableRng, rngs::SmallRng, seq::SliceRandom};
 
-/// The places of so many jobs, shuffled anew in each repetition: what one leaves behind (a hot processor, a
-/// disk that still writes) meets another each time. The same seed gives the same order.
+/// Returns the numbers of `jobs` jobs in a random order that differs between repetitions: an effect that a
+/// job leaves behind (a hot CPU, a disk that still writes) then meets another job each time. The same seed
+/// gives the same order.
 pub fn shuffled(jobs: usize, seed: u64, repetition: u32) -> Vec<usize> {
     let mut order: Vec<usize> = (0..jobs).collect();
-    // The seed also makes keys; a number of its own keeps the two apart.
+    // Keys are made from the seed too; the constant makes the two independent.
     let mut random = SmallRng::seed_from_u64(seed ^ 0x6f72_6465_7200_0000 ^ u64::from(repetition));
     order.shuffle(&mut random);
     order

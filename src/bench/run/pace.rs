@@ -1,30 +1,31 @@
-//! When an operation starts: as fast as it goes, or at a rate.
+//! Start times of operations: closed loop, or open loop at a rate.
 
 use super::clock::Clock;
 use std::{thread, time::Duration};
 
-/// When operations of one thread start: as soon as the one before has ended, or at a fixed rate whether
-/// or not it has (open loop). In the second case latency counts from the time intended, so that a stall
-/// is charged to all operations that it delays (Gil Tene's "coordinated omission").
+/// Schedule of the operations of one thread: each starts when the previous one has ended (closed loop), or at
+/// a fixed rate whether or not it has ended (open loop). In an open loop, latency counts from the intended
+/// start, so that a stall is charged to all operations that it delays (Gil Tene's "coordinated omission").
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     interval: Option<f64>,
     next: f64,
 }
 
-/// Intended starts, evenly spaced.
+/// Evenly spaced intended starts of operations that were not started.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MissedStarts {
-    /// The first of them, in nanoseconds of the clock.
+    /// First intended start, in nanoseconds of the clock.
     pub first: f64,
-    /// From one to the next.
+    /// Distance from one start to the next, in nanoseconds.
     pub interval: f64,
-    /// How many there are.
+    /// Number of missed starts.
     pub count: u64,
 }
 
 impl Pace {
-    /// The pace of thread `thread` of `threads`, from `start` nanoseconds of the clock on.
+    /// Creates the pace of thread `thread` of `threads`, starting at `start` nanoseconds of the clock. `rate`
+    /// is the operations per second of all threads; `None` for a closed loop.
     pub fn new(rate: Option<f64>, start: u64, thread: u32, threads: u32) -> Self {
         let all = rate.map(|rate| 1e9 / rate);
         Self {
@@ -33,7 +34,7 @@ impl Pace {
         }
     }
 
-    /// The intended start of the next operation.
+    /// Returns the intended start of the next operation: `now` in a closed loop.
     #[inline]
     pub fn next(&mut self, now: u64) -> u64 {
         let Some(interval) = self.interval else { return now };
@@ -42,7 +43,8 @@ impl Pace {
         start as u64
     }
 
-    /// The intended starts before `end` that nobody has taken, at most `most`.
+    /// Returns the intended starts before `end` that no operation has used, at most `most`; `None` if there
+    /// are none.
     pub fn left(&self, end: u64, most: u64) -> Option<MissedStarts> {
         let interval = self.interval?;
         let count = ((end as f64 - self.next) / interval).ceil();
@@ -50,7 +52,7 @@ impl Pace {
         Some(MissedStarts { first: self.next, interval, count })
     }
 
-    /// Waits until `start`, asleep: what is spun would be charged to the engine as processor time.
+    /// Sleeps until `start`. Spinning would be charged to the engine as CPU time.
     #[inline]
     pub fn wait(clock: &Clock, start: u64) {
         loop {
@@ -62,11 +64,11 @@ impl Pace {
     }
 }
 
-/// Asks the kernel to wake this thread when it is time, and not up to 50 microseconds later, which is what
-/// it may do to wake several threads at once.
+/// Asks the kernel to wake this thread exactly on time. By default it may wake a thread up to 50 microseconds
+/// late, in order to wake several threads at once.
 pub fn wake_in_time() {
     #[cfg(target_os = "linux")]
-    // Without it the operations begin later; how much is measured.
+    // If this fails, operations start later, and the start delay shows it.
     let _ = nix::sys::prctl::set_timerslack(1);
 }
 
@@ -76,7 +78,7 @@ mod tests {
 
     #[test]
     fn starts_that_were_not_taken_are_counted_to_the_end() {
-        // 1000 a second by two threads: this one begins after a millisecond, and every two.
+        // 1000 per second by two threads: this one starts after one millisecond, then every two.
         let mut pace = Pace::new(Some(1000.0), 0, 1, 2);
         assert_eq!((pace.next(9), pace.next(9)), (1_000_000, 3_000_000));
         let left = pace.left(10_000_000, u64::MAX).unwrap();

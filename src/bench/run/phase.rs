@@ -1,20 +1,21 @@
-//! What the threads of one workload have measured, as the numbers of its cell.
+//! Measurements of all threads of one workload, as the metrics of its cell.
 
 use super::{process::ProcessUsage, recorder::Recorder};
 use crate::bench::result::{Measurement, Workload};
 
-/// What was measured of one workload.
+/// Measurement of one workload.
 pub struct PhaseResult {
     /// Sum over the threads.
     pub recorder: Recorder,
-    /// Begin of the measured time, in nanoseconds of the recorder's clock.
+    /// Start of the measurement, in nanoseconds of the recorder's clock.
     pub start: u64,
-    /// What the process used in the measured time.
+    /// Resources that the process used during the measurement.
     pub usage: ProcessUsage,
 }
 
 impl PhaseResult {
-    /// The sum of what threads measured, each with the begin of its measured time.
+    /// Sums the records of the threads, each with the start of its measurement; `None` if there are no
+    /// threads.
     pub(super) fn sum(
         parts: impl IntoIterator<Item = (u64, Recorder)>,
         usage: &ProcessUsage,
@@ -26,18 +27,18 @@ impl PhaseResult {
         Some(Self { recorder, start, usage: usage.clone() })
     }
 
-    /// The numbers of a phase, of `concurrent` that ran at the same time.
+    /// Returns the metrics of a phase. `concurrent` is the number of workloads that ran at the same time.
     pub fn measurement(self, workload: &Workload, concurrent: usize) -> Measurement {
         let PhaseResult { recorder, start, usage } = self;
         let mut measurement = recorder.measurement(start);
-        // Who of several used the processor, nobody knows.
+        // CPU time and allocations cannot be attributed to one of several concurrent workloads.
         if concurrent == 1 && measurement.operations > 0 {
             measurement.allocations = usage.allocated.map(|allocated| allocated.count);
             measurement.allocated_bytes = usage.allocated.map(|allocated| allocated.bytes);
             measurement.cpu_us_per_operation =
                 usage.cpu_ns.map(|ns| ns as f64 / 1e3 / measurement.operations as f64);
         }
-        // An operation under way ends after the time; one that takes so much longer is no normal one.
+        // A running operation may end after the time limit; one that takes this much longer is abnormal.
         if let Some(seconds) = workload.seconds.filter(|seconds| measurement.seconds > 2.0 * seconds + 1.0) {
             measurement.warnings.push(format!(
             "{seconds} s were asked for, but its last operation ended after {:.1}: the store, or the machine, \
@@ -61,7 +62,7 @@ mod tests {
     use crate::bench::result::Operation;
     use std::time::Duration;
 
-    /// Warnings of a measurement that was to take a second and took `seconds`.
+    /// Returns the warnings of a measurement with a limit of one second that took `seconds`.
     fn warnings(seconds: u64) -> Vec<String> {
         let mut recorder = Recorder::new(0, Duration::from_millis(100));
         recorder.success(Operation::Get, 0, seconds * 1_000_000_000);

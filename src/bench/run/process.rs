@@ -1,54 +1,55 @@
-//! What a process has used, from `/proc`; all of it unknown on other systems than Linux.
+//! Resources used by a process, from `/proc`; unknown on systems other than Linux.
 
 use super::allocations::Allocated;
 use std::{fs, path::Path};
 
-/// What a process has used.
+/// Resources used by a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessUsage {
-    /// Processor time of all its threads, in nanoseconds.
+    /// CPU time of all threads, in nanoseconds.
     pub cpu_ns: Option<u64>,
-    /// Bytes it caused to be written to storage. The kernel counts a page of a file when the process makes
-    /// it dirty, whoever writes it back and whenever, and takes back what is deleted before that.
+    /// Bytes that the process caused to be written to storage. The kernel counts a page of a file when the
+    /// process makes it dirty, whichever process writes it back and whenever, and subtracts pages that are
+    /// deleted before that.
     pub written_bytes: Option<u64>,
-    /// What it has in memory.
+    /// Memory of the process.
     pub memory: Memory,
-    /// What it has allocated in Rust, where that was counted.
+    /// Allocations in Rust, if they were counted.
     pub allocated: Option<Allocated>,
 }
 
-/// What a process has in memory, in bytes.
+/// Memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// All of it.
+    /// Resident memory in total.
     pub resident: Option<u64>,
-    /// The part without a file behind it.
+    /// Resident memory without a file behind it.
     pub anonymous: Option<u64>,
-    /// The most of it at any time since [`reset_peak`].
+    /// Maximum resident memory since [`reset_peak`].
     pub peak: Option<u64>,
 }
 
-/// Gives back what the allocator keeps for later, so that what comes next is not charged with it.
+/// Returns free memory of the allocator to the system, so that it is not charged to the following cells.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(super) fn give_back_memory() {
     #[expect(unsafe_code, reason = "a function that no crate in use wraps")]
-    // SAFETY: it takes free memory only, and the allocator's own locks keep others out.
+    // SAFETY: malloc_trim only releases free memory, under the allocator's own locks.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// Elsewhere nobody knows how.
+/// Does nothing: other C libraries have no known equivalent.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(super) fn give_back_memory() {}
 
 impl ProcessUsage {
-    /// Of this process.
+    /// Returns the resources used by this process.
     pub fn of_self() -> Self {
         Self::of(std::process::id())
     }
 
-    /// Of the process `pid`, as far as this user may know.
+    /// Returns the resources used by the process `pid`, as far as this user may read them.
     pub fn of(pid: u32) -> Self {
         Self {
             cpu_ns: cpu_ns(pid),
@@ -58,7 +59,8 @@ impl ProcessUsage {
         }
     }
 
-    /// What came since `before`; memory is as it is now.
+    /// Returns the resources used since `before`. Memory and allocations are the current values, not
+    /// differences.
     pub fn since(&self, before: &Self) -> Self {
         let less = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
         Self {
@@ -71,7 +73,7 @@ impl ProcessUsage {
 }
 
 impl Memory {
-    /// What there is beyond `base`.
+    /// Returns the memory in excess of `base`; the peak in excess of the resident memory of `base`.
     pub fn beyond(&self, base: &Self) -> Self {
         let less = |now: Option<u64>, base: Option<u64>| Some(now?.saturating_sub(base.unwrap_or(0)));
         Self {
@@ -82,13 +84,14 @@ impl Memory {
     }
 }
 
-/// Begins anew with the peak of a process' memory.
+/// Resets the peak memory of a process to its current memory.
 pub fn reset_peak(pid: u32) {
-    // Where that is not allowed, the peak is that of its whole life, which is no less.
+    // If this is not permitted, the peak is that of the whole life of the process, which is at least as
+    // large.
     let _ = fs::write(Path::new("/proc").join(pid.to_string()).join("clear_refs"), "5");
 }
 
-/// Bytes of the files in `directory` that a process has in its memory by mapping them.
+/// Returns the bytes of the files in `directory` that a process has in memory by mapping them.
 pub fn mapped_bytes(pid: u32, directory: &Path) -> Option<u64> {
     Some(mapped(&read(pid, "smaps")?, directory))
 }
@@ -97,7 +100,7 @@ fn read(pid: u32, file: &str) -> Option<String> {
     fs::read_to_string(Path::new("/proc").join(pid.to_string()).join(file)).ok()
 }
 
-/// To the nanosecond, where `/proc/PID/stat` has hundredths of a second.
+/// Returns the CPU time of a process to the nanosecond; `/proc/PID/stat` has hundredths of a second only.
 #[cfg(target_os = "linux")]
 fn cpu_ns(pid: u32) -> Option<u64> {
     use nix::{
@@ -139,7 +142,7 @@ fn mapped(smaps: &str, directory: &Path) -> u64 {
     kib << 10
 }
 
-/// The number behind a name at the start of a line.
+/// Returns the number that follows `name` at the start of a line.
 pub(super) fn field(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()

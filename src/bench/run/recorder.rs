@@ -1,31 +1,32 @@
-//! What one thread has measured, and the sum over all threads.
+//! Records of the operations of one thread, and their sum over all threads.
 
 use super::pace::MissedStarts;
 use crate::bench::result::{Latency, Measurement, OPERATIONS, Operation, histogram};
 use hdrhistogram::Histogram;
 use std::{collections::BTreeMap, time::Duration};
 
-/// Latencies above are counted as this one: ten minutes, in nanoseconds.
+/// Maximum recorded latency in nanoseconds: ten minutes. Longer latencies are recorded as this one.
 const LONGEST: u64 = 600_000_000_000;
-/// Most slices of a timeline in a result.
+/// Maximum number of slices of the timeline in a result.
 const SLICES: usize = 100;
-/// A thread stops after so many faults: the measurement is lost, and an engine that fails at once would
-/// only fill the time with errors.
+/// Number of faults after which a thread stops: the measurement has failed, and an engine that fails at once
+/// would only fill the remaining time with errors.
 const FAULTS: u64 = 1000;
 
-/// What was wrong with an operation.
+/// Reason why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It ended in an error.
+    /// The operation returned an error.
     Error(String),
-    /// What was written is not there.
+    /// A value that was written is missing.
     Miss(String),
-    /// Something else is there.
+    /// A value differs from the one that was written.
     Wrong(String),
 }
 
 impl Fault {
-    /// There is no key for an operation. What follows would be done by some engines and not by others.
+    /// Returns the fault of an operation for which no key is left. Further operations would be possible on
+    /// some engines only.
     pub fn dry(operation: Operation) -> Self {
         let work = match operation {
             Operation::Insert => "no key is left to insert",
@@ -36,7 +37,7 @@ impl Fault {
     }
 }
 
-/// Histograms, a timeline and faults.
+/// Latency histograms, timeline and faults.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     histograms: [Option<Histogram<u64>>; OPERATIONS.len()],
@@ -48,17 +49,17 @@ pub struct Recorder {
     wrong: u64,
     first_fault: Option<String>,
     user_bytes: u64,
-    /// Of operations that should have begun, and had not by the end: how long they had waited.
+    /// Open loop: waiting times of operations that were not started by the end, although they were due.
     unstarted: Option<Histogram<u64>>,
-    /// How much later than intended a waiting thread began.
+    /// Open loop: delay from the intended to the actual start of an operation whose thread was idle.
     lateness: Option<Histogram<u64>>,
-    /// Nanoseconds of the clock: the end of the last operation; at a rate, no earlier than that of the time
-    /// that was asked for.
+    /// End of the last operation, in nanoseconds of the clock; in an open loop at least the end of the time
+    /// limit.
     pub end: u64,
 }
 
 impl Recorder {
-    /// Nothing yet. Time is counted from `start`, in slices of `slice`.
+    /// Creates an empty recorder. Time counts from `start`, in slices of `slice`.
     pub fn new(start: u64, slice: Duration) -> Self {
         let slice = (slice.as_nanos() as u64).max(1);
         Self {
@@ -77,7 +78,7 @@ impl Recorder {
         }
     }
 
-    /// Counts an operation that did what it should.
+    /// Records an operation that succeeded.
     #[inline]
     pub fn success(&mut self, operation: Operation, start: u64, end: u64) {
         if let Some(histogram) = self.histograms.get_mut(operation as usize) {
@@ -93,11 +94,11 @@ impl Recorder {
         self.end = end;
     }
 
-    /// Counts operations whose intended start came and that had not begun by the `end`: so long they had
-    /// waited, at least.
+    /// Records operations that were due but not started by `end`, with the time that they had waited until
+    /// then.
     #[cold]
     pub fn missed_starts(&mut self, starts: MissedStarts, end: u64) {
-        // Of very many, those that are next to each other are recorded as one time.
+        // If there are very many, adjacent ones are recorded with the same time.
         let steps = starts.count.min(100_000);
         for step in 0..steps {
             let (from, to) = (starts.count * step / steps, starts.count * (step + 1) / steps);
@@ -106,7 +107,7 @@ impl Recorder {
         }
     }
 
-    /// Notes when a thread that had waited for `start` began.
+    /// Records the start delay of an operation that was intended for `start` and began at `now`.
     #[inline]
     pub fn began(&mut self, start: u64, now: u64) {
         record(&mut self.lateness, now.saturating_sub(start), 1);
@@ -118,7 +119,7 @@ impl Recorder {
         self.user_bytes += bytes as u64;
     }
 
-    /// Counts an operation that did not.
+    /// Records an operation that failed.
     #[cold]
     pub fn fault(&mut self, fault: Fault) {
         let (count, text) = match fault {
@@ -130,7 +131,7 @@ impl Recorder {
         self.first_fault.get_or_insert(text);
     }
 
-    /// Whether going on is of no use.
+    /// Returns `true` if there were so many faults that the thread should stop.
     #[inline]
     pub fn is_lost(&self) -> bool {
         self.errors + self.misses + self.wrong >= FAULTS
@@ -144,12 +145,12 @@ impl Recorder {
         self.first_fault = warm_up.first_fault.clone().or_else(|| self.first_fault.take());
     }
 
-    /// Goes on to the end of the time in which operations were to begin at a rate.
+    /// Extends the measurement to `end`, the end of the time limit of an open loop.
     pub fn wait_until(&mut self, end: u64) {
         self.end = self.end.max(end);
     }
 
-    /// Adds what another thread has measured.
+    /// Adds the record of another thread.
     pub fn add(&mut self, other: &Self) {
         let sums = self.histograms.iter_mut().chain([&mut self.unstarted, &mut self.lateness]);
         for (sum, part) in sums.zip(other.histograms.iter().chain([&other.unstarted, &other.lateness])) {
@@ -165,7 +166,7 @@ impl Recorder {
         self.end = self.end.max(other.end);
     }
 
-    /// The numbers. What the process and the engine have to add is absent.
+    /// Returns the metrics. Those of the process and the engine are left empty.
     pub fn measurement(self, start: u64) -> Measurement {
         let seconds = self.end.saturating_sub(start) as f64 / 1e9;
         let mut all: Option<Histogram<u64>> = None;
@@ -200,11 +201,11 @@ impl Recorder {
     }
 }
 
-/// Counts `count` times of so many nanoseconds.
+/// Records `count` latencies of `nanoseconds`.
 #[inline]
 fn record(histogram: &mut Option<Histogram<u64>>, nanoseconds: u64, count: u64) {
     if histogram.is_none() {
-        // Three digits up to LONGEST are bounds that the constructor takes.
+        // The constructor accepts three digits up to LONGEST.
         *histogram = Histogram::new_with_bounds(1, LONGEST, 3).ok();
     }
     if let Some(histogram) = histogram {

@@ -1,26 +1,26 @@
-//! Every value that should be there, read once more and compared.
+//! Verification at the end of a job: every value that should exist is read once more and compared.
 
 use super::phase::PhaseResult;
 use crate::bench::result::Measurement;
 use std::fmt::Display;
 
-/// Of more keys than this, so many are drawn by chance.
+/// Maximum number of values that are compared. If there are more keys, this number is drawn at random.
 pub const MOST: u64 = 5_000_000;
 
-/// Likewise where most of them must be read from the disk.
+/// Maximum number of values that are compared if most of them must be read from the disk.
 pub const MOST_FROM_DISK: u64 = 20_000;
 
-/// What the values are.
+/// Result of the verification.
 #[derive(Debug, Default)]
 pub(super) struct Verified {
-    /// How many were compared.
+    /// Number of values that were compared.
     values: u64,
-    /// The first that is missing or wrong, in words.
+    /// Description of the first missing or wrong value.
     fault: Option<String>,
 }
 
 impl Verified {
-    /// What the phases that read them have found.
+    /// Collects the result from the phases that read the values.
     pub fn of(phases: Vec<PhaseResult>) -> Self {
         let mut verified = Self::default();
         for phase in phases {
@@ -33,7 +33,7 @@ impl Verified {
 
     pub fn add_to(&self, measurement: &mut Measurement) {
         measurement.verified_values = Some(self.values).filter(|values| *values > 0);
-        // A write that failed may or may not be there: it is counted already.
+        // The outcome of a failed write is unknown; the failure is counted already.
         if let Some(fault) = self.fault.as_ref().filter(|_| measurement.errors == 0) {
             measurement.wrong_values += 1;
             measurement.first_fault.get_or_insert_with(|| format!("at the end, {fault}"));
@@ -41,7 +41,7 @@ impl Verified {
     }
 }
 
-/// Counts a fault when there are not so many keys as there should be.
+/// Records a fault if the number of keys is not the expected one, or could not be determined.
 pub(super) fn compare_count(
     measurement: &mut Measurement,
     counted: &Result<u64, impl Display>,

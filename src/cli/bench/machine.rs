@@ -1,4 +1,4 @@
-//! Flags of how a run is conducted.
+//! Flags of `bench` on the conditions of a run.
 
 use super::{
     percent_to_100,
@@ -54,7 +54,7 @@ impl Machine {
         }
     }
 
-    /// Repetitions and seconds of warm-up, where no flag says more.
+    /// Returns the default number of repetitions and the default warm-up in seconds.
     pub fn defaults(&self) -> (u32, f64) {
         match (self.quick, self.full) {
             (true, _) => (3, 0.0),

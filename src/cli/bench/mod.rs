@@ -221,18 +221,18 @@ impl From<DurabilityWord> for Durability {
 }
 
 impl Bench {
-    /// Whether nothing is to be measured.
+    /// Returns `true` with `--dry-run`.
     pub fn is_dry(&self) -> bool {
         self.machine.dry_run
     }
 
-    /// The data file to write in place of measuring, with its number of keys and its seed.
+    /// Returns the path, number of keys and seed of the data file that `--generate-data` writes.
     pub fn generate(&self) -> Option<(&Path, u64, u64)> {
         let path = self.files.generate_data.as_deref()?;
         Some((path, self.keys.unwrap_or(480_000), self.seed))
     }
 
-    /// The options of the run.
+    /// Returns the options of the run.
     pub fn options(self) -> Options {
         let suite = self.suite.map(|word| match word {
             SuiteWord::Kvbench => Suite::Kvbench,
@@ -312,7 +312,7 @@ impl WireFlags {
     }
 }
 
-/// Serves a target's store at `path`, on a free port.
+/// Returns the arguments that serve a target's store at `path`, on a free port.
 pub(super) fn server_arguments(target: &Target, path: &Path, map_bytes: u64) -> Vec<String> {
     let path = if target.persistent { path.display().to_string() } else { ":memory:".into() };
     let fsync = target.fsync.clone().unwrap_or_else(|| Fsync::Always.to_string());

@@ -1,4 +1,4 @@
-//! Words and numbers behind flags, to values.
+//! Value parsers of the flags of `bench`.
 
 use crate::bench::{
     plan::options::Cpus,

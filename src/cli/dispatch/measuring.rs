@@ -1,4 +1,4 @@
-//! The subcommands of the feature `bench`.
+//! Subcommands of the feature `bench`.
 
 use super::output::print;
 #[cfg(target_os = "linux")]
@@ -20,7 +20,7 @@ pub(super) fn bench(options: Bench) -> anyhow::Result<()> {
         return print(&run::dry_run::text(&options)?);
     }
     let run = run::run(&options)?;
-    // A reader that closed standard output has seen enough; the result is in its file.
+    // Errors are ignored: a reader that closed standard output has seen enough, and the result is in its file.
     let _ = print(&format!("{}\nresult: {}\n", report::terminal::text(&run), options.output.display()));
     Ok(run::verdict(&run)?)
 }

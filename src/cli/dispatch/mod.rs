@@ -1,4 +1,4 @@
-//! The program: the command line, carried out.
+//! Entry point of the program: reads and executes the command line.
 
 #[cfg(feature = "bench")]
 mod measuring;
@@ -19,10 +19,10 @@ use anyhow::Context;
 use output::print;
 use std::process::ExitCode;
 
-/// Carries out the command line of this process, with engines of `others` beside those of this build: they are
-/// listed, served, measured and tortured as ours are.
+/// Executes the command line of this process. The engines of `others` are added to those of this build: they are
+/// listed, served, measured and crash-tested in the same way.
 ///
-/// To be called first in `main`: the program starts itself for jobs that need a process of their own.
+/// Must be called first in `main`, since the program starts itself for jobs that need a process of their own.
 ///
 /// ```no_run
 /// # use kvbench::engine::Kind;
@@ -74,7 +74,7 @@ fn carry_out() -> ExitCode {
         Some(Command::Repair { path }) => check::repair(&path).and_then(|text| print(&text)),
         #[cfg(feature = "bench")]
         Some(Command::Report(options)) => measuring::report(&options),
-        // 1 says that something got slower, so what went wrong needs another code.
+        // Exit code 1 means that something got slower, so errors need another code.
         #[cfg(feature = "bench")]
         Some(Command::Compare(options)) => {
             return measuring::compare(&options)

@@ -1,4 +1,4 @@
-//! CLIENT: what connections are there, and what becomes of them.
+//! CLIENT: information about connections, and their control.
 
 use crate::{
     command::{
@@ -47,7 +47,7 @@ const CLIENT: Subcommands = &[
     ("unpause", 2),
 ];
 
-/// The text of an error reply.
+/// Result of a subcommand; the error is the text of the error reply.
 type Outcome = Result<(), Vec<u8>>;
 
 fn client(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) {
@@ -75,7 +75,7 @@ fn client(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &
     }
 }
 
-/// What a connection asks and says about itself.
+/// Executes a subcommand that reads or changes the client's own connection.
 fn own_client(subcommand: &str, session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let client = session.client();
     match subcommand {
@@ -99,7 +99,7 @@ fn own_client(subcommand: &str, session: &mut Session, args: Args<'_>, reply: &m
         }
         _ => {
             let on = switch(args.get(2))?;
-            // NO-TOUCH means nothing here: nobody keeps when a key was last used.
+            // NO-TOUCH has no effect: the access time of keys is not recorded.
             if subcommand == "no-evict" {
                 client.no_evict.store(on, Ordering::Relaxed);
             }
@@ -121,7 +121,7 @@ fn syntax_error() -> Vec<u8> {
     SYNTAX_ERROR.to_string().into()
 }
 
-/// CLIENT REPLY ON is the only one that is answered.
+/// Executes CLIENT REPLY; only CLIENT REPLY ON gets a reply.
 fn replies(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let word = args.get(2).to_ascii_lowercase();
     session.replies = match (&word[..], session.replies) {
@@ -136,7 +136,7 @@ fn replies(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome 
     Ok(())
 }
 
-/// CLIENT PAUSE milliseconds [WRITE|ALL].
+/// Executes CLIENT PAUSE milliseconds [WRITE|ALL].
 fn pause(context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let all = match (args.len(), args.get(3).to_ascii_lowercase().as_slice()) {
         (3, _) | (4, b"all") => true,
@@ -154,14 +154,14 @@ fn pause(context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Outcome {
     Ok(())
 }
 
-/// Whether Redis' clock, milliseconds since 1970, gets as far as the end of such a pause; the sum overflows otherwise,
-/// and the pause is over at once.
+/// Returns `true` if the end of the pause fits into Redis' clock, signed 64-bit milliseconds since 1970.
+/// Otherwise the sum overflows in Redis, and the pause ends at once.
 fn is_possible(millis: u64) -> bool {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
     now + u128::from(millis) <= i64::MAX as u128
 }
 
-/// No command blocks its client, so nobody is ever unblocked.
+/// Executes CLIENT UNBLOCK. No command blocks its client, so no client is ever unblocked.
 fn unblock(args: Args<'_>, reply: &mut Reply) -> Outcome {
     let is_reason = |word: &[u8]| [&b"timeout"[..], b"error"].iter().any(|w| word.eq_ignore_ascii_case(w));
     if args.len() > 4 {
@@ -175,7 +175,7 @@ fn unblock(args: Args<'_>, reply: &mut Reply) -> Outcome {
     Ok(())
 }
 
-/// Whether clients of a type are there at all: all are normal ones.
+/// Returns `true` for the client type `normal`, the type of all clients here.
 fn is_normal(kind: &[u8]) -> Result<bool, Vec<u8>> {
     match kind.to_ascii_lowercase().as_slice() {
         b"normal" => Ok(true),
@@ -184,7 +184,7 @@ fn is_normal(kind: &[u8]) -> Result<bool, Vec<u8>> {
     }
 }
 
-/// CLIENT LIST [TYPE type | ID id ...].
+/// Executes CLIENT LIST [TYPE type | ID id ...].
 fn list(session: &Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let mut all = context.clients.all();
     let word = args.get(2).to_ascii_lowercase();
@@ -214,7 +214,7 @@ fn list(session: &Session, context: &ServerState, args: Args<'_>, reply: &mut Re
     Ok(())
 }
 
-/// What CLIENT KILL looks for.
+/// Filter of CLIENT KILL.
 #[derive(Default)]
 struct KillFilter<'a> {
     id: Option<u64>,
@@ -225,7 +225,8 @@ struct KillFilter<'a> {
 }
 
 impl<'a> KillFilter<'a> {
-    /// CLIENT KILL address | [ID id] [TYPE type] [ADDR address] [LADDR address] [USER name] [SKIPME yes|no].
+    /// Parses CLIENT KILL address | [ID id] [TYPE type] [ADDR address] [LADDR address] [USER name] [SKIPME
+    /// yes|no].
     fn parse(args: Args<'a>) -> Result<Self, Vec<u8>> {
         if args.len() == 3 {
             return Ok(Self { peer: Some(args.get(2)), ..Self::default() });
@@ -274,7 +275,7 @@ fn kill(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mu
         }
         count += 1;
         if client.id == own {
-            // It still gets its reply.
+            // The client's own connection still gets the reply.
             session.after = AfterReply::Close;
         } else {
             client.kill();

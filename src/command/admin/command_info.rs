@@ -1,4 +1,4 @@
-//! COMMAND: what commands there are, and what clients should know of them.
+//! COMMAND: descriptions of the commands for clients.
 
 use crate::{
     command::{
@@ -59,7 +59,7 @@ fn describe_all(commands: &CommandTable, reply: &mut Reply) {
     commands.rows().iter().for_each(|spec| Entry { spec, subcommand: None }.describe(reply));
 }
 
-/// A command, or a subcommand of one.
+/// Command, or a subcommand of one.
 #[derive(Clone, Copy)]
 struct Entry {
     spec: &'static Spec,
@@ -67,7 +67,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// What is called `command` or `command|subcommand`.
+    /// Finds an entry by the name `command` or `command|subcommand`.
     fn named(commands: &CommandTable, name: &[u8]) -> Option<Self> {
         let mut words = name.split(|byte| *byte == b'|');
         let (spec, subcommand) = (commands.find(words.next()?)?, words.next());
@@ -83,7 +83,7 @@ impl Entry {
         found.map(|subcommand| Self { spec, subcommand: Some(*subcommand) })
     }
 
-    /// What a request is that begins with `command` and `word`.
+    /// Finds the entry for a request that begins with `command` and `word`.
     fn requested(commands: &CommandTable, command: &[u8], word: &[u8]) -> Option<Self> {
         let spec = commands.find(command)?;
         if spec.subcommands.is_empty() {
@@ -92,7 +92,7 @@ impl Entry {
         Self::subcommand(spec, word)
     }
 
-    /// All of them, each followed by its subcommands.
+    /// Returns all commands, each followed by its subcommands.
     fn all(commands: &CommandTable) -> impl Iterator<Item = Self> {
         let rows = commands.rows().iter().copied();
         rows.flat_map(|spec| std::iter::once(Self { spec, subcommand: None }).chain(Self::below(spec)))
@@ -113,7 +113,7 @@ impl Entry {
         self.subcommand.map_or(self.spec.arity, |(_, arity)| arity)
     }
 
-    /// The ten fields of COMMAND INFO.
+    /// Writes the ten fields of COMMAND INFO.
     fn describe(self, reply: &mut Reply) {
         let (name, none) = (self.name(), (0, 0, 0));
         let traits = Traits::of(&name);
@@ -136,14 +136,15 @@ impl Entry {
         Self::below(self.spec).for_each(|entry| entry.describe(reply));
     }
 
-    /// Redis' key specifications: where each group of keys begins, how far it goes, and what happens to it.
+    /// Writes Redis' key specifications: for each group of keys the position, the extent and the flags.
     fn describe_keys(self, name: &str, groups: &'static [&'static str], reply: &mut Reply) {
         let (first, last, step) = self.spec.keys;
         reply.set(groups.len());
         for (index, flags) in groups.iter().enumerate() {
             // Only the last group may have several keys.
             let (begin, is_last) = (first + index as i32, index + 1 == groups.len());
-            // The last key, counted from the first one of the group.
+            // Position of the last key, relative to the first key of the group; a negative one counts from the
+            // end.
             let behind = match last {
                 _ if !is_last => 0,
                 ..0 => last,
@@ -162,7 +163,7 @@ impl Entry {
         }
     }
 
-    /// What happens to the key at position `at` of a request.
+    /// Returns the key flags of the argument at position `at` of a request.
     fn key_flags(self, at: usize, request: Request<'_>) -> &'static str {
         let groups = Traits::of(&self.name()).keys;
         match self.spec.name {
@@ -183,7 +184,7 @@ fn statuses<'w>(words: impl Iterator<Item = &'w str> + Clone, reply: &mut Reply)
     words.for_each(|word| reply.simple(word));
 }
 
-/// One half of a key specification.
+/// Writes one half of a key specification.
 fn search(name: &str, kind: &str, fields: &[(&str, i32)], reply: &mut Reply) {
     reply.bulk(name.as_bytes());
     reply.map(2);
@@ -213,7 +214,7 @@ fn docs(commands: &CommandTable, args: Args<'_>, reply: &mut Reply) {
     }
 }
 
-/// COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern].
+/// Executes COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern].
 fn list(commands: &CommandTable, args: Args<'_>, reply: &mut Reply) {
     let (kind, wanted) = (args.get(3).to_ascii_lowercase(), args.get(4).to_ascii_lowercase());
     let is_wanted = |name: &str| match kind.as_slice() {
@@ -232,7 +233,7 @@ fn list(commands: &CommandTable, args: Args<'_>, reply: &mut Reply) {
     names.iter().for_each(|name| reply.bulk(name.as_bytes()));
 }
 
-/// The request that COMMAND GETKEYS is asked about.
+/// Request in the arguments of COMMAND GETKEYS.
 #[derive(Clone, Copy)]
 struct Request<'a>(Args<'a>);
 
@@ -249,7 +250,7 @@ impl<'a> Request<'a> {
         self.0.from(first + 2)
     }
 
-    /// Whether a BITFIELD changes nothing, as Redis finds out.
+    /// Returns `true` if a BITFIELD request only reads, by the same test as in Redis.
     fn only_gets(self) -> bool {
         let mut at = 2;
         while at < self.len() {
@@ -266,7 +267,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// COMMAND GETKEYS command argument ..., and the same with what happens to each key.
+/// Executes COMMAND GETKEYS command argument ..., or COMMAND GETKEYSANDFLAGS if `with_flags`.
 fn get_keys(commands: &CommandTable, args: Args<'_>, reply: &mut Reply, with_flags: bool) {
     let request = Request(args);
     let Some(entry) = Entry::requested(commands, request.word(0), request.word(1)) else {

@@ -1,4 +1,4 @@
-//! CONFIG: what the server was told, and what of it may change.
+//! CONFIG: the settings of the server, and which of them can change.
 
 use crate::{
     command::{
@@ -57,7 +57,8 @@ fn get(context: &ServerState, args: Args<'_>, reply: &mut Reply) {
     }
 }
 
-/// The name of a setting that is wanted: as it was asked for, or its own where that is a pattern.
+/// Returns the name under which CONFIG GET lists a setting: as the client wrote it, or the setting's own name
+/// if the client sent a pattern; `None` if no argument matches.
 fn asked_as<'a>(args: Args<'a>, name: &'static str) -> Option<&'a [u8]> {
     args.from(2).find_map(|word| {
         if !word.iter().any(|byte| b"[*?".contains(byte)) {
@@ -67,31 +68,31 @@ fn asked_as<'a>(args: Args<'a>, name: &'static str) -> Option<&'a [u8]> {
     })
 }
 
-/// One setting that may change.
+/// Setting that CONFIG SET can change.
 struct Setting {
     name: &'static str,
     kind: Kind,
 }
 
-/// What a setting's values are, and where it is kept.
+/// Type of a setting's values, with the functions that read and write it.
 enum Kind {
-    /// From the least to the most.
+    /// Integer, with minimum and maximum.
     Number(i64, i64, fn(&ServerState) -> i64, fn(&ServerState, i64)),
-    /// The same, in bytes, with units.
+    /// Number of bytes, with minimum and maximum; text may have a unit.
     Memory(i64, i64, fn(&ServerState) -> i64, fn(&ServerState, i64)),
     /// Yes or no.
     YesNo(fn(&ServerState) -> bool, fn(&ServerState, bool)),
-    /// One of some words.
+    /// One of several words.
     Word(&'static [&'static str], fn(&ServerState) -> &'static str, fn(&ServerState, &str)),
-    /// The same, where the store may refuse one.
+    /// One of several words; the store may reject a change.
     Store(
         &'static [&'static str],
         fn(&ServerState) -> &'static str,
         fn(&ServerState, &str) -> Result<(), StoreError>,
     ),
-    /// Any text; it is not told again.
+    /// Any text; CONFIG GET shows an empty string instead.
     Secret(fn(&ServerState, &[u8])),
-    /// `normal BYTES 0 0`.
+    /// Output buffer limit of normal clients, in bytes: `normal BYTES 0 0`.
     Buffer(fn(&ServerState) -> i64, fn(&ServerState, i64)),
 }
 
@@ -120,7 +121,7 @@ const LIVE: &[Setting] = &[
             1 << 20,
             i64::MAX,
             |context| number(context.live.query_buffer_limit.load(Relaxed)),
-            // What is to be more is this much, which CONFIG GET tells.
+            // Larger values are reduced to `MOST_QUERY`, as CONFIG GET shows.
             |context, bytes| context.live.query_buffer_limit.store(size(bytes.min(MOST_QUERY)), Relaxed),
         ),
     },
@@ -199,14 +200,14 @@ const LIVE: &[Setting] = &[
             |context| i64::try_from(context.live.timeout.load(Relaxed)).unwrap_or(i64::MAX),
             |context, seconds| {
                 context.live.timeout.store(seconds.unsigned_abs(), Relaxed);
-                // Who sleeps looks at the clock again.
+                // Waiting connections must compute their timeout again.
                 context.clients.wake();
             },
         ),
     },
 ];
 
-/// The largest request that can be decoded.
+/// Maximum size of a request that can be decoded, in bytes.
 const MOST_QUERY: i64 = (1 << 32) - 1;
 
 fn number(size: usize) -> i64 {
@@ -217,13 +218,13 @@ fn size(number: i64) -> usize {
     usize::try_from(number).unwrap_or(0)
 }
 
-/// A value that fits its setting.
+/// Valid value of a setting.
 enum Value<'a> {
     Number(i64),
     YesNo(bool),
     Word(&'static str),
     Text(&'a [u8]),
-    /// Nothing was told that is here.
+    /// The text changes only limits that do not exist here.
     Unchanged,
 }
 
@@ -238,7 +239,7 @@ impl Kind {
         }
     }
 
-    /// In Redis' words when it does not fit.
+    /// Parses a value; the error is Redis' reason.
     fn parse<'a>(&self, text: &'a [u8]) -> Result<Value<'a>, String> {
         match self {
             Self::Number(least, most, ..) => {
@@ -283,8 +284,8 @@ fn within<'a>(least: i64, most: i64, number: i64) -> Result<Value<'a>, String> {
     Err(format!("argument must be between {least} and {most} inclusive"))
 }
 
-/// All names are looked at before any value, all values before the first is set, and the store is asked before the
-/// others are.
+/// Executes CONFIG SET. All names are checked before any value, and all values before the first change; a
+/// change that the store may reject is made first.
 fn set(context: &ServerState, args: Args<'_>) -> Result<(), Vec<u8>> {
     if args.len() % 2 == 1 {
         return Err(SYNTAX_ERROR.to_string().into());
@@ -305,15 +306,16 @@ fn set(context: &ServerState, args: Args<'_>) -> Result<(), Vec<u8>> {
     })
 }
 
-/// A setting that CONFIG SET names.
+/// Setting that CONFIG SET names.
 enum ConfigTarget<'a> {
-    /// One that may change.
+    /// Setting that can change.
     Live(&'static Setting),
-    /// One that Redis may change and kvbench may not: it may be told as it is. With the word that names it.
+    /// Setting that Redis can change and kvbench cannot, as the name in the request and the current value.
+    /// CONFIG SET accepts the current value only.
     Fixed(&'a [u8], &'a str),
 }
 
-/// Settings that Redis may change, and that are fixed here.
+/// Settings that Redis can change and kvbench cannot.
 const FIXED: &[&str] = &[
     "appendonly",
     "bind",
@@ -355,7 +357,7 @@ fn immutable(word: &[u8]) -> Vec<u8> {
     failed(word, "can't set immutable config")
 }
 
-/// The settings that are to change, each once.
+/// Returns the settings that CONFIG SET names; a duplicate is an error.
 fn named<'a>(context: &'a ServerState, args: Args<'a>) -> Result<Vec<ConfigTarget<'a>>, Vec<u8>> {
     let mut settings: Vec<ConfigTarget<'_>> = Vec::new();
     for word in args.from(2).step_by(2) {
@@ -370,7 +372,7 @@ fn named<'a>(context: &'a ServerState, args: Args<'a>) -> Result<Vec<ConfigTarge
 
 type Change<'a> = (&'static Setting, Value<'a>);
 
-/// What is to be done for a setting; `None` for what is so already, and cannot be otherwise.
+/// Returns the change of a setting; `None` if the setting cannot change and already has this value.
 fn change<'a>(
     context: &ServerState,
     named: &ConfigTarget<'_>,
@@ -395,7 +397,7 @@ fn parse<'a>(context: &ServerState, setting: &Setting, text: &'a [u8]) -> Result
     }
 }
 
-/// The flag of a setting, and its value as the command line takes it.
+/// Returns the command line flag of a setting and its current value as that flag takes it.
 fn line(context: &ServerState, name: &str) -> Result<(&'static str, String), String> {
     let Some(setting) = LIVE.iter().find(|setting| setting.name == name) else {
         return Err(format!("there is no setting {name}"));
@@ -418,7 +420,7 @@ fn line(context: &ServerState, name: &str) -> Result<(&'static str, String), Str
 const NO_PASSWORD: &str = "Rewriting config file: the server knows only a digest of the password that was set; put \
     it into the file of --password-file, or set it back with CONFIG SET requirepass and restart";
 
-/// In Redis' words.
+/// Returns Redis' error for a failed CONFIG SET.
 fn failed(name: &[u8], reason: &str) -> Vec<u8> {
     let reason = format!("') - {reason}");
     [b"ERR CONFIG SET failed (possibly related to argument '", name, reason.as_bytes()].concat()

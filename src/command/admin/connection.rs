@@ -1,4 +1,4 @@
-//! The connection itself: handshakes, names, ends.
+//! Commands about the client's own connection: handshake, authentication, name, database, end.
 
 use crate::{
     command::{
@@ -53,8 +53,8 @@ fn select(session: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Re
     }
 }
 
-/// RESET leaves nothing of what the connection was told but NO-EVICT. It is not answered itself when it is to be
-/// skipped.
+/// Executes RESET, which resets all settings of the connection except NO-EVICT. If CLIENT REPLY SKIP applies to
+/// RESET, it gets no reply.
 fn reset(session: &mut Session, context: &ServerState, _: Args<'_>, reply: &mut Reply) {
     session.authenticated = context.live.password().is_none();
     if session.replies != ReplyMode::Skip {
@@ -73,7 +73,7 @@ fn quit(session: &mut Session, _: &ServerState, _: Args<'_>, reply: &mut Reply) 
     reply.ok();
 }
 
-/// `AUTH [user] password`. A wrong one takes nothing away from who had given the right one.
+/// Executes `AUTH [user] password`. After a wrong password, a client that was authenticated stays so.
 fn auth(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) {
     let (user, password) = match args.len() {
         2 if context.live.password().is_none() => return reply.error(NO_PASSWORD),
@@ -89,17 +89,18 @@ fn auth(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mu
     }
 }
 
-/// The only user there is.
+/// Name of the only user.
 const DEFAULT_USER: &[u8] = b"default";
 
-/// Without a password, any is right, as in Redis.
+/// Returns `true` if the user name and password are valid. If the server has no password, every password is
+/// valid, as in Redis.
 fn is_right(context: &ServerState, user: &[u8], password: &[u8]) -> bool {
     let right = context.live.password().is_none_or(|right| right.matches(password));
     right && user == DEFAULT_USER
 }
 
-/// HELLO [version [AUTH user password] [SETNAME name]]. Each option takes effect at once, though a later one may be
-/// wrong; the protocol last.
+/// Executes HELLO [version [AUTH user password] [SETNAME name]]. Each option takes effect at once, even if a
+/// later option is invalid; the protocol version changes last.
 fn hello(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) {
     match greet(session, context, args) {
         Ok(protocol) => {
@@ -110,7 +111,7 @@ fn hello(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &m
     }
 }
 
-/// Does what HELLO asks for, and returns the protocol, if it is to change.
+/// Executes the options of HELLO and returns the requested protocol version; `None` if HELLO names none.
 fn greet(session: &mut Session, context: &ServerState, args: Args<'_>) -> Result<Option<Protocol>, Vec<u8>> {
     let mut words = args.from(1);
     let protocol = words.next().map(version).transpose()?;
@@ -130,8 +131,8 @@ fn greet(session: &mut Session, context: &ServerState, args: Args<'_>) -> Result
     if session.authenticated { Ok(protocol) } else { Err(HELLO_BEFORE_AUTH.into()) }
 }
 
-/// The protocol that a HELLO chooses of a client that is in already, so that a password is taken for right; `None` if it
-/// chooses none, or is wrong.
+/// Returns the protocol version that a HELLO of an authenticated client selects, without checking the password;
+/// `None` if HELLO names no version or is invalid.
 pub fn chosen_protocol(args: Args<'_>) -> Option<Protocol> {
     let mut words = args.from(1);
     let protocol = version(words.next()?).ok()?;
@@ -156,7 +157,7 @@ fn version(word: &[u8]) -> Result<Protocol, &'static str> {
     }
 }
 
-/// The reply to HELLO, in Redis' order.
+/// Writes the reply to HELLO, with the fields in Redis' order.
 fn introduce(session: &Session, reply: &mut Reply) {
     reply.map(7);
     for (field, value) in [("server", "redis"), ("version", REDIS_VERSION)] {

@@ -1,4 +1,4 @@
-//! INFO: the sections and fields of Redis that mean something here, and our own.
+//! INFO: the sections and fields of Redis that apply to kvbench, and kvbench's own fields.
 
 use crate::{
     command::{
@@ -20,7 +20,7 @@ use std::{
 pub(in crate::command) const COMMANDS: &[Spec] =
     &[Spec::query("info", -1, info, ("server", "1.0.0"), "Describe the server.")];
 
-/// Name, whether it is there when nobody asks for it, and what writes it.
+/// Name, `true` if INFO without arguments shows the section, and function that writes the section.
 type Section = (&'static str, bool, fn(&ServerState, &mut Text) -> Result<(), Error>);
 
 const SECTIONS: &[Section] = &[
@@ -70,12 +70,13 @@ impl Text {
         self.write(format_args!("{name}:{value}\r\n"));
     }
 
-    /// How much there is of what kvbench does not have. Tools that draw all of Redis' fields want to know.
+    /// Writes fields of value 0, for features that kvbench does not have: tools that plot all fields of Redis
+    /// need them.
     fn none_of(&mut self, names: &str) {
         names.split(' ').for_each(|name| self.line(name, 0));
     }
 
-    /// Nothing when the system does not tell.
+    /// Writes a field; nothing if the operating system does not report the value.
     fn bytes(&mut self, name: &str, bytes: Option<u64>) {
         if let Some(bytes) = bytes {
             self.line(name, bytes);
@@ -89,7 +90,7 @@ impl Text {
     }
 }
 
-/// As Redis writes sizes.
+/// Returns a size in Redis' human-readable form.
 fn human(bytes: u64) -> String {
     const UNITS: [(u32, char); 3] = [(30, 'G'), (20, 'M'), (10, 'K')];
     let unit = UNITS.iter().find(|(shift, _)| bytes >> shift > 0);
@@ -179,7 +180,7 @@ fn persistence(context: &ServerState, text: &mut Text) -> Result<(), Error> {
     Ok(())
 }
 
-/// How many clients shared a commit, and how long commits and syncs took.
+/// Writes the number of clients per commit, and the durations of commits and syncs.
 fn group_lines(context: &ServerState, text: &mut Text) {
     let groups = &context.groups;
     let (size, commit, sync) = (groups.size.counts(), groups.commit.counts(), groups.sync.counts());
@@ -246,7 +247,7 @@ fn cpu(_: &ServerState, text: &mut Text) -> Result<(), Error> {
     Ok(())
 }
 
-/// The commands that were used, and what was counted of each.
+/// Returns the commands that clients have used, with their statistics.
 fn used(context: &ServerState) -> impl Iterator<Item = (&str, CommandTotal)> {
     let names = context.names.iter().map(String::as_str).enumerate();
     names.filter_map(|(index, name)| Some((name, context.command_total(index)?)))
@@ -282,9 +283,10 @@ fn latency_stats(context: &ServerState, text: &mut Text) -> Result<(), Error> {
     Ok(())
 }
 
-/// Counting is a scan on some engines, and clients ask INFO before they are ready: only what is known soon is told.
+/// Writes the number of keys of each database, if the store can count them in short time: on some engines that
+/// is a scan, and clients send INFO before they are ready.
 fn keyspace(context: &ServerState, text: &mut Text) -> Result<(), Error> {
-    // A count that fails is left out, so that the rest of INFO is shown.
+    // A failed count is left out, so that the rest of INFO is shown.
     for (database, count) in context.store.key_counts().ok().flatten().unwrap_or_default() {
         let (keys, expires, left) = (count.keys, count.expires, count.mean_ttl_ms());
         text.line(&format!("db{database}"), format_args!("keys={keys},expires={expires},avg_ttl={left}"));

@@ -1,4 +1,4 @@
-//! LATENCY: how long commands took, and what took too long.
+//! LATENCY: latency histograms of commands, and latency spikes.
 
 use crate::{
     command::{
@@ -70,7 +70,7 @@ fn latest(context: &ServerState, reply: &mut Reply) {
     }
 }
 
-/// Seconds since 1970.
+/// Returns the current Unix time in seconds.
 fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
@@ -83,10 +83,10 @@ fn graph(context: &ServerState, event: &[u8], reply: &mut Reply) {
     reply.verbatim(&drawn(&event, &series, now()));
 }
 
-/// Characters of a line.
+/// Maximum number of characters in a line.
 const COLUMNS: usize = 80;
 
-/// Redis' picture: bars, and below each how long ago it was.
+/// Returns Redis' graph of an event: bars, and below each bar its age.
 fn drawn(event: &str, series: &EventHistory, now: u64) -> String {
     let spikes: Vec<LatencySample> = series.spikes.iter().copied().collect();
     let (low, high) = range(&spikes);
@@ -111,7 +111,7 @@ fn range(spikes: &[LatencySample]) -> (u64, u64) {
 
 fn draw_bars(spikes: &[LatencySample], (low, high): (u64, u64), text: &mut String) {
     const ROWS: u64 = 4;
-    /// Of the top of a bar, by how far it reaches into its row.
+    /// Characters for the top of a bar, by the filled share of its row.
     const TOPS: [char; 3] = ['_', 'o', '#'];
     let steps = ROWS * TOPS.len() as u64;
     for row in (0..ROWS).rev() {
@@ -126,7 +126,7 @@ fn draw_bars(spikes: &[LatencySample], (low, high): (u64, u64), text: &mut Strin
     }
 }
 
-/// Each age reads downwards, below an empty line.
+/// Writes the age of each spike from top to bottom, below an empty line.
 fn draw_ages(spikes: &[LatencySample], now: u64, text: &mut String) {
     let ages: Vec<String> = spikes.iter().map(|spike| age(now.saturating_sub(spike.time))).collect();
     text.push_str(&" ".repeat(spikes.len()));
@@ -155,7 +155,7 @@ const NOTHING: &str = "Dave, no latency spike was observed during the lifetime o
 const SPIKES: &str = "Dave, I have observed latency spikes in this Redis instance. You don't mind talking about it, do you \
     Dave?\n\n";
 
-/// In Redis' words; the advice is ours.
+/// Returns the report of LATENCY DOCTOR: Redis' text with kvbench's advice.
 fn doctor(context: &ServerState) -> String {
     let events = context.spikes.all();
     if events.is_empty() {
@@ -187,7 +187,7 @@ fn describe(number: usize, event: &str, series: &EventHistory, text: &mut String
     );
 }
 
-/// What may help against an event.
+/// Returns advice for an event.
 fn advice(event: &str) -> &'static str {
     match event {
         event::ALWAYS => {
@@ -210,13 +210,13 @@ fn advice(event: &str) -> &'static str {
     }
 }
 
-/// The event of a command that took long: Redis tells apart those that never should.
+/// Returns the name of the event for a slow command: Redis distinguishes commands that should always be fast.
 pub fn of_command(name: &str) -> &'static str {
     if Traits::of(name).has("fast") { "fast-command" } else { "command" }
 }
 
-/// LATENCY HISTOGRAM [command ...]: how many calls took no longer than so many microseconds. With `client`, its
-/// subcommands are told as well; what is asked for twice is told twice.
+/// Executes LATENCY HISTOGRAM [command ...]: cumulative numbers of calls by latency in microseconds. The name
+/// of a command includes its subcommands; a command that is named twice is reported twice.
 fn histograms(context: &ServerState, args: Args<'_>, reply: &mut Reply) {
     let names = || context.names.iter().enumerate();
     let mut wanted: Vec<(usize, &String)> = names().collect();
@@ -237,7 +237,7 @@ fn histograms(context: &ServerState, args: Args<'_>, reply: &mut Reply) {
     }
 }
 
-/// Bounds below which nobody was since the last one are left out.
+/// Writes the histogram of a command. Bounds that add no calls to the previous bound are left out.
 fn histogram(total: &CommandTotal, reply: &mut Reply) {
     let mut last = 0;
     let mut steps: Vec<(u64, u64)> = total.latency.cumulative_buckets().collect();
@@ -253,8 +253,8 @@ fn histogram(total: &CommandTotal, reply: &mut Reply) {
     }
 }
 
-/// What Redis tells of a power of two, in microseconds: the end of the bucket that begins there, which is a 128th as
-/// wide.
+/// Returns the bound, in microseconds, that Redis reports for a power of two in nanoseconds: the end of the
+/// bucket that begins there, whose width is 1/128 of the power.
 fn bound(nanos: u64) -> u64 {
     (nanos + nanos / 128 - 1) / 1000
 }
@@ -263,9 +263,9 @@ fn bound(nanos: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The picture is one of redis-server 7.0.15.
+    /// Expected graph: output of redis-server 7.0.15.
     #[test]
-    fn a_graph_is_drawn_as_by_redis() {
+    fn a_graph_equals_that_of_redis() {
         let spikes = [(568, 100), (569, 231), (570, 300), (572, 400), (573, 103)];
         let spikes = spikes.map(|(time, millis)| LatencySample { time, millis });
         let series = EventHistory { spikes: spikes.into(), worst: 400 };

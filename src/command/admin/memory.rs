@@ -1,4 +1,4 @@
-//! MEMORY: what a key takes, and what the server does.
+//! MEMORY: memory used by a key and by the server.
 
 use crate::{
     command::{
@@ -31,7 +31,7 @@ fn memory(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Res
         Some("help") => help::write("MEMORY", help::MEMORY, reply),
         Some("doctor") => reply.verbatim(diagnosis(&process::memory())),
         Some("stats") => stats(&process::memory(), reply),
-        // As Redis answers with the allocator of the C library.
+        // Redis' reply when it uses the allocator of the C library.
         Some("malloc-stats") => reply.bulk(b"Stats not supported for the current allocator"),
         Some(_) => reply.ok(),
         None => {}
@@ -39,7 +39,8 @@ fn memory(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Res
     Ok(())
 }
 
-/// MEMORY USAGE key [SAMPLES count ...]. What an engine needs beside the bytes, no engine tells by key.
+/// Executes MEMORY USAGE key [SAMPLES count ...]. The size is that of key and value, because no engine reports
+/// its overhead per key.
 fn usage(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     let mut words = args.from(3);
     while let Some(word) = words.next() {
@@ -56,7 +57,7 @@ fn usage(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Resu
     Ok(())
 }
 
-/// Redis looks for trouble from so many bytes on.
+/// Minimum memory use for a diagnosis, in bytes, as in Redis.
 const LITTLE: u64 = 5 << 20;
 
 const EMPTY: &str = "Hi Sam, this instance is empty or is using very little memory, my issues detector can't be used \
@@ -68,7 +69,7 @@ const PEAK: &str = "Sam, I detected a few issues in this Redis instance memory i
     this instance used more than 150% the memory that is currently using. The allocator may keep what it does not need \
     now; it is used again when there are more data.\n\nI'm here to keep you safe, Sam. I want to help you.\n";
 
-/// In Redis' words, for what the operating system tells.
+/// Returns Redis' diagnosis for the memory use that the operating system reports.
 fn diagnosis(memory: &Memory) -> &'static str {
     match (memory.used, memory.resident.zip(memory.peak)) {
         (Some(..LITTLE), _) => EMPTY,
@@ -77,7 +78,7 @@ fn diagnosis(memory: &Memory) -> &'static str {
     }
 }
 
-/// Those fields of Redis that the operating system tells.
+/// Writes the fields of MEMORY STATS that follow from the operating system's values.
 fn stats(memory: &Memory, reply: &mut Reply) {
     let Memory { used, resident, peak, .. } = *memory;
     let part =
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peak_is_told_of_when_there_is_enough_in_use() {
+    fn a_peak_is_reported_above_the_minimum_use() {
         let memory = |used, resident, peak| Memory {
             used: Some(used),
             resident: Some(resident),

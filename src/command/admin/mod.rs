@@ -1,4 +1,4 @@
-//! The families of commands about the server and its clients.
+//! Families of commands about the server and its clients.
 
 pub(super) mod client;
 pub(super) mod command_info;

@@ -1,4 +1,4 @@
-//! Looking at a server at work: SLOWLOG, MONITOR; and waiting.
+//! Commands to observe a server: SLOWLOG, MONITOR, TIME and LOLWUT; and WAIT and WAITAOF.
 
 use crate::{
     command::{
@@ -47,7 +47,8 @@ fn slowlog(_: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut R
     }
 }
 
-/// How many entries are wanted, 10 unless it is said, all for -1; `None` for what is no such number.
+/// Parses the number of entries for SLOWLOG GET: 10 if absent, all (`None`) for -1. Returns the outer `None` if
+/// the argument is invalid.
 fn count(args: Args<'_>) -> Option<Option<usize>> {
     if args.len() == 2 {
         return Some(Some(10));
@@ -72,7 +73,7 @@ fn slow_entries(entries: &[SlowLogEntry], reply: &mut Reply) {
     }
 }
 
-/// Who monitors already gets no second answer, as in Redis.
+/// Executes MONITOR. A client already in MONITOR mode gets no second reply, as in Redis.
 fn monitor(session: &mut Session, context: &ServerState, _: Args<'_>, reply: &mut Reply) {
     if session.client().is_executing() {
         return reply.error("ERR MONITOR isn't allowed for DENY BLOCKING client");
@@ -84,15 +85,15 @@ fn monitor(session: &mut Session, context: &ServerState, _: Args<'_>, reply: &mu
     }
 }
 
-/// WAIT replicas milliseconds. Without replicas it can only wait; 0 milliseconds are not for ever here, or the client
-/// would never come back.
+/// Executes WAIT replicas milliseconds. There are no replicas, so it only waits; 0 milliseconds, in Redis
+/// without a limit, do not wait at all, because the wait would never end.
 fn wait(session: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
     let Some(replicas) = parse_integer(args.get(1)) else { return reply.error(NOT_AN_INTEGER.to_string()) };
     let time = match milliseconds(args.get(2)) {
         Ok(time) => time,
         Err(error) => return reply.error(error),
     };
-    // A transaction does not wait, as in Redis.
+    // WAIT does not wait in a transaction, as in Redis.
     if replicas > 0 && !session.client().is_executing() {
         session.wait = Some(WaitRequest { time, sync: false, for_replicas: true });
     }
@@ -104,8 +105,8 @@ fn milliseconds(word: &[u8]) -> Result<Duration, &'static str> {
     u64::try_from(time).map(Duration::from_millis).map_err(|_| "ERR timeout is negative")
 }
 
-/// WAITAOF local replicas milliseconds, of Redis 7.2: how many have synced what the client wrote. The server does so
-/// at once, whatever the policy.
+/// Executes WAITAOF local replicas milliseconds of Redis 7.2: replies with the numbers of servers that have
+/// synced the client's writes. This server syncs at once, whatever the fsync policy.
 fn waitaof(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) {
     match waitaof_arguments(context, args) {
         Ok((local, replicas, time)) => {
@@ -120,7 +121,8 @@ fn waitaof(session: &mut Session, context: &ServerState, args: Args<'_>, reply: 
     }
 }
 
-/// Whether this server and whether replicas are to have synced, and for how long to wait.
+/// Parses the arguments of WAITAOF: `true` if this server must have synced, `true` if replicas must have
+/// synced, and the maximum time to wait.
 fn waitaof_arguments(context: &ServerState, args: Args<'_>) -> Result<(bool, bool, Duration), &'static str> {
     let local = match parse_integer(args.get(1)).ok_or("ERR value is not an integer or out of range")? {
         number @ (0 | 1) => number == 1,
@@ -135,7 +137,7 @@ fn waitaof_arguments(context: &ServerState, args: Args<'_>) -> Result<(bool, boo
     Ok((local, replicas, time))
 }
 
-/// Seconds since 1970, and microseconds.
+/// Executes TIME: replies with the Unix time in seconds and its microseconds.
 fn time(_: &mut Session, _: &ServerState, _: Args<'_>, reply: &mut Reply) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     reply.array(2);
@@ -143,7 +145,7 @@ fn time(_: &mut Session, _: &ServerState, _: Args<'_>, reply: &mut Reply) {
     reply.bulk(now.subsec_micros().to_string().as_bytes());
 }
 
-/// LOLWUT [VERSION version]: as Redis 7 answers, which draws nothing.
+/// Executes LOLWUT [VERSION version]: replies as Redis 7, which draws nothing.
 fn lolwut(_: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
     if args.len() >= 3 && args.get(1).eq_ignore_ascii_case(b"version") && parse_integer(args.get(2)).is_none()
     {

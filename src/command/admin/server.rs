@@ -1,4 +1,4 @@
-//! The server: what it is, how it is set, its files, its end.
+//! Commands about the server: information, settings, persistence, shutdown.
 
 use crate::{
     command::{
@@ -41,8 +41,8 @@ fn bgrewriteaof(context: &ServerState, _: Args<'_>, reply: &mut Reply) -> Result
     Ok(())
 }
 
-/// DEBUG SETTLE answers when nothing that was written is left to be flushed, compacted or synced. DEBUG SLEEP seconds
-/// keeps only its own connection waiting.
+/// Executes DEBUG. DEBUG SETTLE replies when no write is left to be flushed, compacted or synced. DEBUG SLEEP
+/// seconds delays only its own connection.
 fn debug(context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     match subcommand("debug", DEBUG, args, reply) {
         Some("help") => {
@@ -61,8 +61,8 @@ fn debug(context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Result<(),
     Ok(())
 }
 
-/// SAVE and NOSAVE ask about snapshots, NOW and FORCE about replicas; there are neither. Nothing that ABORT could stop
-/// takes long enough.
+/// Executes SHUTDOWN. SAVE and NOSAVE are about snapshot files, NOW and FORCE about replicas; kvbench has
+/// neither. ABORT is refused: no shutdown takes long enough to be stopped.
 fn shutdown(session: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
     let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
     let has = |name: &str| args.from(1).any(|word| is(word, name));

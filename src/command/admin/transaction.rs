@@ -1,4 +1,4 @@
-//! MULTI and what belongs to it. The connection carries these out.
+//! Rows of MULTI, EXEC, DISCARD, WATCH and UNWATCH; the connection executes these commands.
 
 use crate::command::spec::{ALL_KEYS, Handler, NO_KEY, Spec, Transaction};
 

@@ -1,4 +1,4 @@
-//! BITFIELD: integers of any width inside of strings.
+//! BITFIELD: integers of any width inside values.
 
 use crate::{
     command::{
@@ -30,7 +30,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
     ),
 ];
 
-/// What happens to a result that does not fit.
+/// Handling of a result that does not fit into its field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overflow {
     Wrap,
@@ -45,12 +45,12 @@ enum Action {
     Add(i64),
 }
 
-/// Where an integer is, and how wide.
+/// Position, width and sign of an integer in a value.
 #[derive(Clone, Copy)]
 struct Field {
     signed: bool,
     bits: u32,
-    /// Number of its first bit.
+    /// Number of the first bit.
     offset: usize,
 }
 
@@ -82,12 +82,12 @@ impl Field {
         Ok(Self { signed, bits: bits as u32, offset })
     }
 
-    /// The number of its last bit.
+    /// Returns the number of the last bit.
     fn last(self) -> usize {
         self.offset + self.bits as usize - 1
     }
 
-    /// The least and the largest integer.
+    /// Returns the minimum and the maximum integer of the field.
     fn range(self) -> (i128, i128) {
         let half = 1_i128 << (self.bits - 1);
         if self.signed { (-half, half - 1) } else { (0, half * 2 - 1) }
@@ -109,14 +109,14 @@ impl Field {
         }
     }
 
-    /// The integer of which only these bits are kept.
+    /// Wraps an integer: returns the field's value of its lowest bits.
     fn wrap(self, integer: i128) -> i128 {
         let (_, most) = self.range();
         let kept = integer & ((1_i128 << self.bits) - 1);
         if kept > most { kept - (1_i128 << self.bits) } else { kept }
     }
 
-    /// The integer, or what becomes of it when it does not fit.
+    /// Returns the integer, adjusted according to `overflow` if it does not fit; `None` if the operation fails.
     fn fit(self, integer: i128, overflow: Overflow) -> Option<i128> {
         let (least, most) = self.range();
         match overflow {
@@ -154,16 +154,17 @@ impl Operation {
         Ok(all)
     }
 
-    /// The reply, and what is to be written.
+    /// Returns the integer for the reply, and the integer to write.
     fn run(&self, value: &[u8]) -> (Option<i128>, Option<i128>) {
         let old = self.field.get(value);
         match self.action {
             Action::Get => (Some(old), None),
             Action::Set(integer) => {
-                // As an unsigned one, a negative integer is too large.
+                // An unsigned field takes a negative integer as a large unsigned one.
                 let integer = if self.field.signed { integer.into() } else { i128::from(integer as u64) };
                 let (_, most) = self.field.range();
-                // What is so far below the largest that 64 bits do not hold how far is above it for Redis.
+                // In Redis, a result that is below the maximum by more than 64 bits can hold counts as above
+                // the maximum.
                 let is_above = self.field.bits < 64 && most - integer > i64::MAX.into();
                 let new = match self.overflow {
                     Overflow::Saturate if is_above => Some(most),
@@ -187,7 +188,7 @@ fn parse_overflow(word: &[u8]) -> Result<Overflow, Error> {
 
 fn write_reply(integer: Option<i128>, reply: &mut Reply) {
     match integer {
-        // Unsigned ones have at most 63 bits.
+        // Unsigned fields have at most 63 bits.
         Some(integer) => reply.integer(integer as i64),
         None => reply.null(),
     }

@@ -1,4 +1,4 @@
-//! The bits of strings. Bit 0 is the highest of the first byte.
+//! Bit operations on values. Bit 0 is the highest bit of the first byte.
 
 use crate::{
     command::{
@@ -11,7 +11,7 @@ use crate::{
 
 const GROUP: &str = "bitmap";
 
-/// The target and the sources of BITOP.
+/// Positions of the target and source keys of BITOP.
 const FROM_SECOND: Keys = (2, -1, 1);
 
 pub(in crate::command) const COMMANDS: &[Spec] = &[
@@ -50,7 +50,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
     ),
 ];
 
-/// The number of a bit, in Redis' limits.
+/// Parses a bit number within Redis' limits.
 fn bit_offset(word: &[u8]) -> Result<usize, Error> {
     let offset = parse_integer(word).and_then(|offset| usize::try_from(offset).ok());
     let offset = offset.filter(|offset| offset / 8 < MAX_STRING);
@@ -87,10 +87,11 @@ fn setbit<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<()
     Ok(())
 }
 
-/// A range of bits: the first, and the one behind the last.
+/// Range of bits: number of the first bit, and number after the last bit.
 type Bits = (usize, usize);
 
-/// The bits from `start` to `end`, both inclusive, which count bits or bytes, negative ones from the end.
+/// Returns the range from `start` to `end`, both inclusive, in bits or in bytes; negative ones count from the
+/// end.
 fn bits(len: usize, start: i64, end: i64, by_bit: bool) -> Bits {
     let unit = if by_bit { 1 } else { 8 };
     let total = (len * 8 / unit) as i64;
@@ -99,7 +100,7 @@ fn bits(len: usize, start: i64, end: i64, by_bit: bool) -> Bits {
     if start > end { (0, 0) } else { (start as usize * unit, (end as usize + 1) * unit) }
 }
 
-/// BIT or BYTE.
+/// Returns `true` for BIT and `false` for BYTE.
 fn is_by_bit(word: &[u8]) -> Result<bool, Error> {
     match word.len() {
         3 if word.eq_ignore_ascii_case(b"bit") => Ok(true),
@@ -108,7 +109,7 @@ fn is_by_bit(word: &[u8]) -> Result<bool, Error> {
     }
 }
 
-/// A byte of the value, without the bits outside.
+/// Returns byte `index` of the value, with the bits outside the range set to 0.
 fn byte_within(value: &[u8], index: usize, (start, end): Bits) -> u8 {
     let byte = value.get(index).copied().unwrap_or(0);
     let before = start.saturating_sub(index * 8).min(8);
@@ -174,7 +175,7 @@ fn bitpos(args: Args<'_>, entry: Option<Entry<'_>>, reply: &mut Reply) -> Result
         _ => return Err(SYNTAX_ERROR),
     };
     let found = (start < end).then(|| position(value, bit == 1, (start, end))).flatten();
-    // Without an end, a value is followed by zeros.
+    // Without an explicit end, zero bits follow the value.
     let zero_behind = (bit == 0 && args.len() < 5 && start < end).then_some(end);
     reply.integer(found.or(zero_behind).map_or(-1, |position| position as i64));
     Ok(())
@@ -214,7 +215,7 @@ impl Operation {
         all.into_iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())).map(|(_, found)| found)
     }
 
-    /// Adds a source to what the ones before it gave; they are as long as the longest.
+    /// Combines one more source with the result. The result has the length of the longest source.
     fn add(self, result: &mut [u8], source: &[u8]) {
         let source = source.iter().copied().chain(std::iter::repeat(0));
         match self {
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_positions_are_those_of_a_loop_over_bits() {
+    fn counts_and_positions_match_a_loop_over_bits() {
         let value: Vec<u8> =
             (0..40u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8 & (n * 7) as u8).collect();
         for start in 0..=value.len() * 8 {

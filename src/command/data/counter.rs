@@ -1,4 +1,4 @@
-//! Numbers as the values of keys.
+//! Commands that treat values as numbers.
 
 use crate::{
     command::{

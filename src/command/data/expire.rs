@@ -1,4 +1,4 @@
-//! When keys expire.
+//! Commands about the expiration times of keys.
 
 use crate::{
     command::{
@@ -87,7 +87,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
     ),
 ];
 
-/// Which deadlines are replaced.
+/// Conditions on the old expiration time (NX, XX, GT, LT).
 #[derive(Default)]
 struct Conditions {
     none: bool,
@@ -106,7 +106,7 @@ impl Conditions {
                 Some((_, condition)) => *condition = true,
                 None => {
                     let word = c_string(word);
-                    // Redis cuts line breaks off the end of an error.
+                    // Redis removes line breaks at the end of an error.
                     let breaks = word.iter().rev().take_while(|byte| b"\r\n".contains(byte)).count();
                     let word = word.get(..word.len() - breaks).unwrap_or_default();
                     return Err(Error::Words([b"ERR Unsupported option ", word].concat()));
@@ -123,7 +123,7 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// Whether a deadline (0 is never) may be replaced by `new`.
+    /// Returns `true` if the expiration time `old` (0: never) may be replaced by `new`.
     fn hold(&self, old: u64, new: i64) -> bool {
         let old = i64::try_from(old).unwrap_or(i64::MAX);
         !(self.none && old != 0
@@ -149,7 +149,7 @@ fn pexpireat<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result
     set(b"pexpireat", 1, false, args, txn, reply)
 }
 
-/// `unit` is how many milliseconds the number counts.
+/// Sets an expiration time. `unit` is the number of milliseconds per unit of the argument.
 fn set<'g>(
     command: &[u8],
     unit: i64,

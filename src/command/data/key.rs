@@ -1,4 +1,4 @@
-//! Keys, whatever their values.
+//! Commands on keys, whatever their values.
 
 use crate::{
     command::{
@@ -13,7 +13,7 @@ use crate::{
 
 const GROUP: &str = "generic";
 
-/// The key of OBJECT's subcommands.
+/// Position of the key in the subcommands of OBJECT.
 const SECOND: Keys = (2, 2, 1);
 
 const OBJECT: Subcommands = &[("encoding", 3), ("freq", 3), ("help", 2), ("refcount", 3)];
@@ -89,7 +89,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
 
 fn del<'g>(key: &'g [u8], txn: &mut Txn<'g>) -> Result<bool, Error> {
     let found = match txn.contains(key) {
-        // A value that cannot be read can be removed.
+        // A key whose value cannot be read can still be deleted.
         Err(error) if error.index_of_value().is_some() => true,
         found => found?,
     };
@@ -107,7 +107,7 @@ fn type_of(_: Args<'_>, value: Option<&[u8]>, reply: &mut Reply) {
     reply.simple(if value.is_some() { "string" } else { "none" });
 }
 
-/// A copy of what a key has.
+/// Returns a copy of the value, and the expiration time.
 fn copied(entry: Option<Entry<'_>>) -> Option<(Vec<u8>, u64)> {
     entry.map(|entry| (entry.value.to_vec(), entry.deadline))
 }
@@ -161,7 +161,8 @@ fn copy<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), 
     Ok(())
 }
 
-/// Puts what was found, unless something is there. Tells whether it did.
+/// Puts a copied value under the key `to`, unless there was none to copy, or `to` exists and `replace` is
+/// `false`. Returns `true` if it was put.
 fn put_copy<'g>(
     found: Option<(Vec<u8>, u64)>,
     to: &'g [u8],
@@ -195,7 +196,7 @@ fn moved<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(),
     Ok(())
 }
 
-/// What Redis calls the way in which it keeps such a value that was set as a whole.
+/// Returns the encoding that Redis would use for a value set by SET.
 fn encoding(value: &[u8]) -> &'static [u8] {
     match value.len() {
         0..=20 if parse_integer(value).is_some() => b"int",
@@ -204,7 +205,8 @@ fn encoding(value: &[u8]) -> &'static [u8] {
     }
 }
 
-/// How many references Redis tells of such a value: numbers below 10,000 are shared, for ever.
+/// Returns the reference count that Redis would report for a value: integers from 0 to 9,999 are shared
+/// objects.
 fn references(value: &[u8]) -> i64 {
     let is_shared =
         encoding(value) == b"int" && parse_integer(value).is_some_and(|number| (0..10_000).contains(&number));

@@ -53,7 +53,7 @@ impl Options {
     }
 }
 
-/// Lengths of the longest common subsequences of all beginnings of both.
+/// Lengths of the longest common subsequences of all pairs of prefixes.
 struct Lengths {
     table: Vec<u32>,
     width: usize,
@@ -84,14 +84,15 @@ impl Lengths {
     }
 }
 
-/// A match: where it begins in both, and its length.
+/// Common substring: its start in both values, and its length.
 struct Match {
     a: usize,
     b: usize,
     length: usize,
 }
 
-/// The subsequence, and the runs it is made of, the last first, as Redis finds them.
+/// Returns the longest common subsequence, and the common substrings that form it, the last one first, as Redis
+/// finds them.
 fn trace(a: &[u8], b: &[u8], lengths: &Lengths) -> (Vec<u8>, Vec<Match>) {
     let (mut text, mut matches): (Vec<u8>, Vec<Match>) = (Vec::new(), Vec::new());
     let (mut row, mut column, mut open) = (a.len(), b.len(), false);

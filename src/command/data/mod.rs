@@ -1,4 +1,4 @@
-//! The families of commands on keys.
+//! Families of commands on keys and values.
 
 pub(super) mod bitfield;
 pub(super) mod bitmap;

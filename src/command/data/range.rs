@@ -1,4 +1,4 @@
-//! Parts of strings.
+//! Commands on parts of values.
 
 use crate::{
     command::{
@@ -32,7 +32,7 @@ fn getrange(args: Args<'_>, entry: Option<Entry<'_>>, reply: &mut Reply) -> Resu
     Ok(())
 }
 
-/// From `start` to `end`, both inclusive; negative ones count from the end.
+/// Returns the bytes from `start` to `end`, both inclusive; negative positions count from the end.
 fn part(value: &[u8], start: i64, end: i64) -> &[u8] {
     if start < 0 && end < 0 && start > end {
         return &[];
@@ -67,7 +67,7 @@ fn setrange<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<
     Ok(())
 }
 
-/// A copy of the value, with zeros up to `len` if it is shorter.
+/// Returns a copy of the value, padded with zeros to `len` bytes, and the expiration time.
 fn extended(entry: Option<Entry<'_>>, len: usize) -> (Vec<u8>, u64) {
     let (mut value, deadline) = entry.map_or((Vec::new(), 0), |entry| (entry.value.to_vec(), entry.deadline));
     if value.len() < len {

@@ -1,4 +1,4 @@
-//! All keys: to find, to walk over, to count and to remove.
+//! Commands on all keys: KEYS, SCAN, RANDOMKEY, DBSIZE, FLUSHALL and others.
 
 use crate::{
     command::{
@@ -48,7 +48,7 @@ fn dbsize(keyspace: &mut dyn Keyspace, _: Args<'_>, reply: &mut Reply) -> Result
     Ok(())
 }
 
-/// SYNC and ASYNC ask for how, not for what.
+/// Checks the option SYNC or ASYNC, which has no effect.
 fn check_how(args: Args<'_>) -> Result<(), Error> {
     let how = args.get(1);
     let known = how.eq_ignore_ascii_case(b"sync") || how.eq_ignore_ascii_case(b"async");
@@ -75,7 +75,7 @@ fn swapdb<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<()
         _ => Err(Error::Text(bad)),
     };
     let parsed = |place, bad| match index(place, bad) {
-        // Both are looked at before either is found to be out of range.
+        // Both arguments are parsed before either is found to be out of range.
         Err(Error::Text(text)) if text == bad => Err(Error::Text(text)),
         other => Ok(other),
     };
@@ -88,7 +88,8 @@ fn swapdb<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<()
     Ok(())
 }
 
-/// KVBench's extension of KEYS: at most `limit` keys, each followed by its value when asked.
+/// Options of kvbench's extension of KEYS: maximum number of keys, and `true` if each key is followed by its
+/// value.
 struct KeysOptions {
     limit: usize,
     with_values: bool,
@@ -118,7 +119,7 @@ fn keys(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Resul
     let pattern = args.get(1);
     let prefix = glob::literal_prefix(pattern);
     let end = prefix_end(prefix);
-    // The length comes before the elements and is known after them.
+    // The length precedes the elements but is known only after them.
     let mut elements = reply.aside();
     let (mut found, mut failed) = (0, Ok(()));
     if options.limit > 0 {
@@ -132,7 +133,7 @@ fn keys(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Resul
                         failed = Err(error);
                         return ControlFlow::Break(());
                     }
-                    // A key whose value cannot be read is a key.
+                    // The value is not needed, so a key whose value cannot be read is listed too.
                     _ => {}
                 }
             }
@@ -145,17 +146,17 @@ fn keys(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Resul
     Ok(())
 }
 
-/// The keys that begin with `prefix`, whose end is `end`.
+/// Returns the range of keys that begin with `prefix`; `end` is the end of that range.
 fn range_of<'a>(prefix: &'a [u8], end: &'a Option<Vec<u8>>) -> KeyRange<'a> {
     let start = Bound::Included(prefix);
     KeyRange { start, end: end.as_deref().map_or(Bound::Unbounded, Bound::Excluded) }
 }
 
-/// What SCAN looks for.
+/// Options of SCAN.
 struct ScanOptions<'a> {
     count: usize,
     pattern: Option<&'a [u8]>,
-    /// Whether it wants strings, which all values are.
+    /// `true` if the client wants strings; all values are strings.
     strings: bool,
 }
 
@@ -180,7 +181,7 @@ impl<'a> ScanOptions<'a> {
     }
 }
 
-/// As `strtoul` reads it, but for a space before it.
+/// Parses a cursor as `strtoul` does, without leading spaces.
 fn parse_cursor(word: &[u8]) -> Option<u64> {
     let (negative, digits) = match word {
         [b'-', digits @ ..] => (true, digits),
@@ -219,11 +220,11 @@ fn scan(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Resul
     Ok(())
 }
 
-/// Keys among which one is chosen with equal chances.
+/// Maximum number of keys among which RANDOMKEY chooses uniformly.
 const CHOICE: usize = 1000;
 
-/// Some key. Of more than [`CHOICE`] keys, each byte that follows a common beginning has the same chance, which
-/// is not quite the same as the same chance for each key.
+/// Executes RANDOMKEY. With more than `CHOICE` keys, it chooses each further byte of a common prefix uniformly,
+/// so not every key has exactly the same probability.
 fn randomkey(keyspace: &mut dyn Keyspace, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     let mut random = SmallRng::seed_from_u64(RandomState::new().build_hasher().finish());
     let keys = candidates(keyspace, &mut random)?;
@@ -253,7 +254,7 @@ fn candidates(keyspace: &mut dyn Keyspace, random: &mut SmallRng) -> Result<Vec<
     }
 }
 
-/// The first keys that begin with `prefix`, in the order of the engine.
+/// Returns the first `most` keys that begin with `prefix`, in the order of the engine.
 fn first_keys(keyspace: &mut dyn Keyspace, prefix: &[u8], most: usize) -> Result<Vec<Vec<u8>>, Error> {
     let (end, mut keys) = (prefix_end(prefix), Vec::new());
     keyspace.scan(range_of(prefix, &end), &mut |key, _| {
@@ -263,7 +264,7 @@ fn first_keys(keyspace: &mut dyn Keyspace, prefix: &[u8], most: usize) -> Result
     Ok(keys)
 }
 
-/// The bytes that follow `prefix` in keys.
+/// Returns the different bytes that follow `prefix` in keys.
 fn branches(keyspace: &mut dyn Keyspace, prefix: &[u8]) -> Result<Vec<u8>, Error> {
     let (mut found, mut next) = (Vec::new(), Some(0));
     while let Some(byte) = next {

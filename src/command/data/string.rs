@@ -1,4 +1,4 @@
-//! Strings as a whole: the values of keys.
+//! Commands on whole values.
 
 use crate::{
     command::{
@@ -89,7 +89,7 @@ fn strlen(_: Args<'_>, value: Option<&[u8]>, reply: &mut Reply) {
     reply.integer(value.map_or(0, <[u8]>::len) as i64);
 }
 
-/// Which keys are set.
+/// Condition of SET: all keys, new keys (NX), or existing keys (XX).
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum SetCondition {
     #[default]
@@ -98,15 +98,15 @@ enum SetCondition {
     Old,
 }
 
-/// What becomes of the deadline.
+/// Change of the expiration time by SET and GETEX.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum SetExpiry<'a> {
-    /// SET takes it away, GETEX leaves it.
+    /// No option: SET removes the expiration time, GETEX keeps it.
     #[default]
     Unsaid,
     Keep,
     Persist,
-    /// A number, what it counts, and whether from now on.
+    /// New expiration time: a number, its unit in milliseconds, and `true` if it is relative to now.
     At {
         number: &'a [u8],
         unit: u64,
@@ -115,7 +115,7 @@ enum SetExpiry<'a> {
 }
 
 impl SetExpiry<'_> {
-    /// The deadline, in milliseconds since 1970.
+    /// Returns the expiration time in Unix milliseconds; 0: never.
     fn deadline(self, command: &[u8], now: impl FnOnce() -> u64) -> Result<u64, Error> {
         let Self::At { number, unit, relative } = self else { return Ok(0) };
         let number = parse_integer(number).ok_or(NOT_AN_INTEGER)?;
@@ -126,7 +126,7 @@ impl SetExpiry<'_> {
     }
 }
 
-/// The options of SET and GETEX.
+/// Options of SET and GETEX.
 #[derive(Default)]
 struct SetOptions<'a> {
     which: SetCondition,
@@ -185,7 +185,7 @@ fn set<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), E
     set_as(SetOptions::parse(args, 3, true)?, args, txn, reply)
 }
 
-/// SET with options.
+/// Executes SET with options.
 #[cold]
 fn set_as<'g>(
     options: SetOptions<'g>,
@@ -205,7 +205,7 @@ fn set_as<'g>(
             old.map(|old| old.deadline)
         });
         let old = match old {
-            // NX and XX only ask whether the key exists.
+            // NX and XX need only the existence of the key, not its value.
             Err(error)
                 if error.is_unreadable_value() && !options.get && options.expire != SetExpiry::Keep =>
             {
@@ -231,7 +231,7 @@ fn set_as<'g>(
     Ok(())
 }
 
-/// Sets a key that is to expire at `deadline`, unless that is 0.
+/// Puts a value with an expiration time; 0: never.
 fn put<'g>(key: &'g [u8], value: &'g [u8], deadline: u64, txn: &mut Txn<'g>) -> Result<(), Error> {
     match deadline {
         0 => txn.put(key, value)?,
@@ -341,7 +341,7 @@ fn msetnx<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<()
     Ok(())
 }
 
-/// Whether the arguments are pairs; otherwise the reply is an error.
+/// Checks that the arguments are complete key-value pairs; otherwise writes an error and returns `false`.
 fn check_pairs(command: &str, args: Args<'_>, txn: &Txn<'_>, reply: &mut Reply) -> Result<bool, Error> {
     if args.len().is_multiple_of(2) {
         refusal::wrong_arity(command, reply);

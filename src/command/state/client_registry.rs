@@ -1,4 +1,4 @@
-//! All connections, as any of them can see and end the others (CLIENT LIST, CLIENT KILL).
+//! Registry of all connections, for CLIENT LIST and CLIENT KILL.
 
 use crate::resp::Protocol;
 use std::{
@@ -12,56 +12,57 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What others see of one connection. Its own worker writes it once a batch.
+/// Part of a connection's state that other connections can see. The worker of the connection updates it once
+/// per step.
 #[derive(Debug)]
 pub struct Client {
     /// Number of the connection, ascending from 1.
     pub id: u64,
-    /// The client's address.
+    /// Address of the client.
     pub peer: Box<str>,
-    /// The address it connected to.
+    /// Local address to which the client connected.
     pub local: Box<str>,
     since: Instant,
     labels: Mutex<Labels>,
-    /// When it was last heard of, in milliseconds since it connected.
+    /// Time of the last request, in milliseconds since the connection was accepted.
     seen: AtomicU64,
-    /// Its last command, by position in the table.
+    /// Last command, as an index into the names of the command table; `usize::MAX`: none.
     pub command: AtomicUsize,
-    /// The database it works on.
+    /// Index of the selected database.
     pub database: AtomicUsize,
-    /// Commands of its open transaction; -1 without one.
+    /// Number of requests queued since MULTI; -1 without a transaction.
     queued: AtomicI64,
-    /// CLIENT NO-EVICT and MONITOR, which CLIENT LIST shows.
+    /// `true` after CLIENT NO-EVICT ON; shown by CLIENT LIST, without other effect.
     pub no_evict: AtomicBool,
-    /// See `no_evict`.
+    /// `true` while the connection is in MONITOR mode.
     pub monitors: AtomicBool,
     protocol: AtomicU8,
     killed: AtomicBool,
-    /// Wakes its task.
+    /// Waker of the connection's task.
     waker: OnceLock<Waker>,
 }
 
-/// What a client says about itself.
+/// Names that a client has given to its connection.
 #[derive(Clone, Debug, Default)]
 pub struct Labels {
-    /// Set by CLIENT SETNAME and HELLO.
+    /// Name set by CLIENT SETNAME or HELLO.
     pub name: Box<str>,
-    /// Set by CLIENT SETINFO.
+    /// Library name set by CLIENT SETINFO.
     pub lib_name: Box<str>,
-    /// Set by CLIENT SETINFO.
+    /// Library version set by CLIENT SETINFO.
     pub lib_version: Box<str>,
 }
 
-/// No command yet.
+/// Value of `Client::command` before the first command.
 const NONE: usize = usize::MAX;
 
 impl Client {
-    /// What it has called itself.
+    /// Locks and returns the names that the client has given to the connection.
     pub fn labels(&self) -> MutexGuard<'_, Labels> {
         self.labels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes its last command and its database, and that it was heard of.
+    /// Records the last command (`None`: none), the selected database and the time of the last request.
     pub fn note(&self, command: Option<usize>, database: usize, now: Instant) {
         let time = now.saturating_duration_since(self.since).as_millis();
         self.seen.store(u64::try_from(time).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -69,51 +70,53 @@ impl Client {
         self.database.store(database, Ordering::Relaxed);
     }
 
-    /// Notes how many requests its transaction has; `None` without one.
+    /// Records the number of requests queued since MULTI; `None` without a transaction.
     pub fn set_queued(&self, requests: Option<usize>) {
         let queued = requests.map_or(-1, |requests| i64::try_from(requests).unwrap_or(i64::MAX));
         self.queued.store(queued, Ordering::Relaxed);
     }
 
-    /// Whether its transaction is being carried out, when a command asks.
+    /// Returns `true` if the connection has a transaction. Commands use it to find out whether EXEC executes
+    /// them.
     pub fn is_executing(&self) -> bool {
         self.queued.load(Ordering::Relaxed) >= 0
     }
 
-    /// Notes the protocol it has chosen.
+    /// Records the protocol version that the client has chosen.
     pub fn set_protocol(&self, protocol: Protocol) {
         self.protocol.store(protocol.number() as u8, Ordering::Relaxed);
     }
 
-    /// Ends the connection: without the replies that wait to be sent.
+    /// Closes the connection. Replies that have not been sent are dropped.
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Whether somebody wants it to end.
+    /// Returns `true` if the connection has to be closed (CLIENT KILL).
     pub fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Acquire)
     }
 
-    /// Tells how its task is woken; once.
+    /// Sets the waker of the connection's task; later calls have no effect.
     pub fn set_waker(&self, waker: Waker) {
         let _first = self.waker.set(waker);
     }
 
-    /// Wakes its task, so that it looks at what has changed.
+    /// Wakes the connection's task, so that it checks for changes.
     pub fn wake(&self) {
         self.waker.get().inspect(|waker| waker.wake_by_ref());
     }
 
-    /// The Unix socket it came over, if it did: that is in place of its address.
+    /// Returns the path of the Unix socket, or `None` for a TCP connection. `peer` holds the path in place of
+    /// an address.
     pub fn socket(&self) -> Option<&str> {
         let is_path = self.peer.parse::<SocketAddr>().is_err();
         self.peer.strip_suffix(":0").filter(|_| is_path)
     }
 
-    /// A line of CLIENT LIST, in Redis' order of fields. Buffers are lent to a connection only while it is active:
-    /// their sizes are 0.
+    /// Returns a line of CLIENT LIST, in Redis' order of fields. Buffers belong to a connection only while it
+    /// is active, so their sizes are reported as 0.
     pub fn describe(&self, command: &str) -> String {
         let labels = self.labels().clone();
         let age = self.since.elapsed();
@@ -149,12 +152,12 @@ impl Client {
     }
 }
 
-/// The connections that are open.
+/// Open connections, by number.
 #[derive(Debug, Default)]
 pub struct ClientRegistry(Mutex<BTreeMap<u64, Arc<Client>>>);
 
 impl ClientRegistry {
-    /// Adds a connection between two addresses.
+    /// Registers a connection from `peer` to `local`.
     pub fn enter(self: &Arc<Self>, id: u64, peer: Box<str>, local: Box<str>) -> ClientRegistration {
         let client = Arc::new(Client {
             id,
@@ -176,12 +179,12 @@ impl ClientRegistry {
         ClientRegistration { client, clients: self.clone() }
     }
 
-    /// All of them, the oldest first.
+    /// Returns all connections, the oldest first.
     pub fn all(&self) -> Vec<Arc<Client>> {
         self.lock().values().cloned().collect()
     }
 
-    /// Wakes all tasks, so that they look at what has changed.
+    /// Wakes the tasks of all connections, so that they check for changes.
     pub fn wake(&self) {
         self.all().iter().for_each(|client| client.wake());
     }
@@ -191,10 +194,10 @@ impl ClientRegistry {
     }
 }
 
-/// A connection in the list for as long as this lives.
+/// Registration of a connection; dropping it removes the connection from the registry.
 #[derive(Debug)]
 pub struct ClientRegistration {
-    /// What others see of it.
+    /// State that other connections can see.
     pub client: Arc<Client>,
     clients: Arc<ClientRegistry>,
 }
@@ -205,11 +208,11 @@ impl Drop for ClientRegistration {
     }
 }
 
-/// CLIENT PAUSE: until when commands, or writes, wait.
+/// State of CLIENT PAUSE.
 #[derive(Debug)]
 pub struct Pause {
     start: Instant,
-    /// Milliseconds since `start`; 0 is not at all.
+    /// End of the pause, in milliseconds since `start`; 0: no pause.
     until: AtomicU64,
     all: AtomicBool,
 }
@@ -221,8 +224,8 @@ impl Default for Pause {
 }
 
 impl Pause {
-    /// Lets commands wait, `all` of them or those that write. A pause is never made shorter or weaker by another,
-    /// as in Redis.
+    /// Starts a pause of all commands (`all`) or of those that write. A pause is never shortened or weakened by
+    /// a later one, as in Redis.
     pub fn begin(&self, time: Duration, all: bool) {
         let end = (self.start.elapsed() + time).as_millis();
         let end = u64::try_from(end).unwrap_or(u64::MAX).max(1);
@@ -236,18 +239,18 @@ impl Pause {
         }
     }
 
-    /// Ends it. Who waits must be woken.
+    /// Ends the pause. The caller must wake the waiting connections.
     pub fn end(&self) {
         self.until.store(0, Ordering::Release);
     }
 
-    /// Whether there may be one.
+    /// Returns `true` if a pause was started and not ended; its time may be over.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.until.load(Ordering::Acquire) != 0
     }
 
-    /// How long a command still has to wait, `None` for not at all.
+    /// Returns how long a command (`writes`: one that writes) has to wait; `None`: not at all.
     #[inline]
     pub fn left(&self, writes: bool) -> Option<Duration> {
         match self.until.load(Ordering::Acquire) {

@@ -1,17 +1,18 @@
-//! A histogram that many threads read and one writes as a rule: counters, and nothing else.
+//! Histogram of atomic counters, usually written by one thread and read by many.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Powers of two that are told apart: from 1 (1024 ns) to 2^26 of them (about 69 s).
+/// Number of powers of two with buckets: from 2^10 (1,024 ns) to 2^36 (about 69 s).
 const POWERS: usize = 27;
 
-/// Parts of each power: a value is known to an eighth of its size.
+/// Number of buckets per power of two: a value is known to an eighth.
 const PARTS: usize = 8;
 
-/// What is less than this shares the first bucket.
+/// Exponent of the smallest power of two with buckets; all values below it share the first bucket.
 const LEAST_BITS: u32 = 10;
 
-/// Buckets of nanoseconds from 1,024 to about 137 seconds. The first has what is shorter, the last what is longer.
+/// Histogram of nanoseconds from 1,024 ns to about 137 s. The first bucket holds all smaller values, the last
+/// one all larger values.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: [AtomicU64; 1 + POWERS * PARTS],
@@ -30,14 +31,14 @@ fn bucket(value: u64) -> usize {
     (1 + power as usize * PARTS + part).min(POWERS * PARTS)
 }
 
-/// The least value that is too large for a bucket.
+/// Returns the exclusive upper bound of a bucket.
 fn end(bucket: usize) -> u64 {
     let (power, part) = (bucket.saturating_sub(1) / PARTS, bucket.saturating_sub(1) % PARTS);
     if bucket == 0 { 1 << LEAST_BITS } else { (PARTS + part + 1) as u64 * ((1 << power) << (LEAST_BITS - 3)) }
 }
 
 impl Histogram {
-    /// Notes `count` times the same value.
+    /// Records `value` `count` times.
     pub fn record(&self, value: u64, count: u64) {
         if let Some(bucket) = self.buckets.get(bucket(value)) {
             bucket.fetch_add(count, Ordering::Relaxed);
@@ -45,12 +46,12 @@ impl Histogram {
         }
     }
 
-    /// Forgets everything.
+    /// Resets all counters.
     pub fn reset(&self) {
         self.buckets.iter().chain([&self.sum]).for_each(|counter| counter.store(0, Ordering::Relaxed));
     }
 
-    /// Adds what it holds to `counts`.
+    /// Adds the counters to `counts`.
     pub fn add_to(&self, counts: &mut HistogramSnapshot) {
         for (total, bucket) in counts.buckets.iter_mut().zip(&self.buckets) {
             *total += bucket.load(Ordering::Relaxed);
@@ -58,7 +59,7 @@ impl Histogram {
         counts.sum += self.sum.load(Ordering::Relaxed);
     }
 
-    /// What it holds.
+    /// Returns a copy of the counters.
     pub fn counts(&self) -> HistogramSnapshot {
         let mut counts = HistogramSnapshot::default();
         self.add_to(&mut counts);
@@ -66,7 +67,7 @@ impl Histogram {
     }
 }
 
-/// What histograms held at one moment.
+/// Copy of the counters of one or several histograms.
 #[derive(Clone, Debug)]
 pub struct HistogramSnapshot {
     buckets: Vec<u64>,
@@ -80,17 +81,18 @@ impl Default for HistogramSnapshot {
 }
 
 impl HistogramSnapshot {
-    /// Number of values.
+    /// Returns the number of recorded values.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// Sum of the values.
+    /// Returns the sum of the recorded values.
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// The value that `percent` of all do not exceed, rounded up by an eighth at most; 0 when there is none.
+    /// Returns the percentile: an upper bound of `percent` of the values, at most an eighth too large; 0 if
+    /// there are no values.
     pub fn percentile(&self, percent: f64) -> u64 {
         let wanted = (self.count() as f64 * percent / 100.0).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -101,7 +103,7 @@ impl HistogramSnapshot {
         found.map_or(0, end)
     }
 
-    /// For each power of two from 1,024 on: the power, and how many values are below it.
+    /// Returns, for each power of two from 1,024 on, the power and the number of values below it.
     pub fn cumulative_buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut seen = 0;
         (0..=POWERS).map(move |power| {

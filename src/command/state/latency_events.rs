@@ -1,4 +1,4 @@
-//! LATENCY: what took longer than it should, by event.
+//! LATENCY: spikes, samples of events that took longer than the threshold.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -9,36 +9,36 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Most samples of an event, as in Redis.
+/// Maximum number of samples per event, as in Redis.
 const SAMPLES: usize = 160;
 
-/// Names of events, those of Redis where it has the thing.
+/// Names of events: Redis' name if Redis has the event.
 pub mod event {
-    /// A commit with its sync.
+    /// Commit with its sync.
     pub const ALWAYS: &str = "aof-fsync-always";
-    /// A commit without a sync.
+    /// Commit without a sync.
     pub const WRITE: &str = "aof-write";
-    /// A sync of `everysec`.
+    /// Sync under `everysec`.
     pub const SYNC: &str = "aof-fsync-everysec";
-    /// A step in which what has expired is removed.
+    /// Active expiration: removal of one chunk of expired keys.
     pub const EXPIRE: &str = "expire-cycle";
 }
 
-/// The worst of one second.
+/// Longest duration of an event within one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencySample {
-    /// Seconds since 1970.
+    /// Unix time in seconds.
     pub time: u64,
-    /// Milliseconds.
+    /// Duration in milliseconds.
     pub millis: u64,
 }
 
-/// One event.
+/// History of one event.
 #[derive(Clone, Debug, Default)]
 pub struct EventHistory {
-    /// The oldest first; never empty.
+    /// Samples, the oldest first; never empty.
     pub spikes: VecDeque<LatencySample>,
-    /// The worst that ever was, in milliseconds.
+    /// Longest duration since the start or the last reset, in milliseconds.
     pub worst: u64,
 }
 
@@ -55,28 +55,28 @@ impl EventHistory {
     }
 }
 
-/// All events.
+/// Histories of all events.
 #[derive(Debug, Default)]
 pub struct LatencyEvents {
-    /// Milliseconds from which on something is a spike; 0 for never.
+    /// Minimum duration of a spike in milliseconds; 0: nothing is recorded.
     pub threshold: AtomicI64,
     events: Mutex<BTreeMap<&'static str, EventHistory>>,
 }
 
 impl LatencyEvents {
-    /// None yet, of what takes `millis` milliseconds or more; 0 for never.
+    /// Creates empty histories. `millis` is the minimum duration of a spike; 0: nothing is recorded.
     pub fn new(millis: i64) -> Self {
         Self { threshold: AtomicI64::new(millis), events: Mutex::default() }
     }
 
-    /// Whether what took `time` is one.
+    /// Returns `true` if a duration is a spike.
     #[inline]
     pub fn wants(&self, time: Duration) -> bool {
         let threshold = self.threshold.load(Ordering::Relaxed);
         threshold > 0 && time.as_millis() >= threshold.unsigned_abs().into()
     }
 
-    /// Notes that `event` took `time`, if that is a spike.
+    /// Records that `event` took `time`, if that is a spike.
     #[inline]
     pub fn note(&self, event: &'static str, time: Duration) {
         if self.wants(time) {
@@ -86,17 +86,17 @@ impl LatencyEvents {
         }
     }
 
-    /// The events, by name.
+    /// Returns the histories, sorted by event name.
     pub fn all(&self) -> Vec<(&'static str, EventHistory)> {
         self.lock().iter().map(|(event, series)| (*event, series.clone())).collect()
     }
 
-    /// One of them.
+    /// Returns the history of one event, or `None` if it has no spikes.
     pub fn series(&self, event: &[u8]) -> Option<EventHistory> {
         self.lock().iter().find(|(name, _)| name.as_bytes() == event).map(|(_, series)| series.clone())
     }
 
-    /// Forgets those for which `forgets` holds, and returns how many.
+    /// Removes the histories for which `forgets` returns `true`; returns their number.
     pub fn reset(&self, forgets: impl Fn(&str) -> bool) -> usize {
         let mut events = self.lock();
         let before = events.len();

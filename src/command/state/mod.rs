@@ -1,4 +1,4 @@
-//! What the sessions of a server share.
+//! Server state that all connections share.
 
 pub(super) mod client_registry;
 pub(super) mod config_file;

@@ -1,4 +1,4 @@
-//! MONITOR: connections that see what others ask.
+//! MONITOR: connections that receive a copy of the requests of all clients.
 
 use super::client_registry::Client;
 use std::{
@@ -10,10 +10,11 @@ use std::{
     time::SystemTime,
 };
 
-/// Bytes that may wait for a monitor; one that reads too slowly is closed.
+/// Maximum number of bytes queued for a connection in MONITOR mode; if a client reads too slowly, its
+/// connection is closed.
 const LIMIT: usize = 32 << 20;
 
-/// The connections that monitor.
+/// Connections in MONITOR mode.
 #[derive(Debug, Default)]
 pub struct MonitorHub {
     count: Arc<AtomicUsize>,
@@ -32,7 +33,7 @@ impl Queue {
     }
 }
 
-/// What waits for one monitor. Dropping it ends the monitoring.
+/// Queue of one connection in MONITOR mode. Dropping it ends the mode.
 #[derive(Debug)]
 pub struct MonitorFeed {
     queue: Arc<Queue>,
@@ -40,7 +41,7 @@ pub struct MonitorFeed {
 }
 
 impl MonitorFeed {
-    /// Takes what has come.
+    /// Removes and returns the queued lines.
     pub fn take(&self) -> Vec<u8> {
         std::mem::take(&mut *self.queue.lines())
     }
@@ -53,13 +54,13 @@ impl Drop for MonitorFeed {
 }
 
 impl MonitorHub {
-    /// Whether anybody wants to see requests.
+    /// Returns `true` if any connection is in MONITOR mode.
     #[inline]
     pub fn any(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Adds a monitor.
+    /// Adds a connection in MONITOR mode.
     pub fn add(&self, client: Arc<Client>) -> MonitorFeed {
         let queue = Arc::new(Queue { client, lines: Mutex::default() });
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -67,7 +68,7 @@ impl MonitorHub {
         MonitorFeed { queue, count: self.count.clone() }
     }
 
-    /// Shows a request of `client` to all monitors.
+    /// Sends a request of `client` to all connections in MONITOR mode.
     pub fn show<'a>(&self, client: &Client, args: impl Iterator<Item = &'a [u8]>) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let database = client.database.load(Ordering::Relaxed);
@@ -95,7 +96,7 @@ impl MonitorHub {
     }
 }
 
-/// As redis-server quotes.
+/// Appends `arg` to `line`, quoted as redis-server does.
 fn quote(arg: &[u8], line: &mut String) {
     line.push_str(" \"");
     for byte in arg {

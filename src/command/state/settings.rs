@@ -1,4 +1,4 @@
-//! Settings that may change while the server runs (CONFIG SET).
+//! Settings that CONFIG SET can change while the server runs.
 
 use super::password::Password;
 use std::{
@@ -10,27 +10,28 @@ use std::{
     time::Duration,
 };
 
-/// The settings as they are now.
+/// Current values of the settings.
 #[derive(Debug)]
 pub struct RuntimeSettings {
-    /// What clients must give before they may use the rest.
+    /// Password for authentication; `None`: not required.
     password: RwLock<Option<Password>>,
-    /// Whether, without a password, clients of other machines are turned away.
+    /// `true` if clients from other machines are refused while no password is set (protected mode).
     pub protected: AtomicBool,
-    /// Most clients at once.
+    /// Maximum number of clients.
     pub max_clients: AtomicUsize,
-    /// The most that may be set: what the limit of open files leaves.
+    /// Upper bound of `max_clients`, derived from the limit of open files.
     pub possible_clients: usize,
-    /// Seconds after which a connection closes on which nothing moves; 0 is never.
+    /// Time without traffic after which a connection is closed, in seconds; 0: never.
     pub timeout: AtomicU64,
-    /// Most bytes of replies that may wait for a client; 0 is no limit.
+    /// Maximum number of unsent reply bytes per client; 0: no limit.
     pub output_buffer_limit: AtomicUsize,
-    /// Most bytes of a request that is not complete; for connections to come.
+    /// Maximum size of an incomplete request in bytes; changes apply to new connections.
     pub query_buffer_limit: AtomicUsize,
 }
 
 impl RuntimeSettings {
-    /// What the command line says. `clients` is the most there can be.
+    /// Creates the settings from the command line. `clients` is the maximum number of clients, and its upper
+    /// bound.
     pub fn new(password: Option<Password>, protected: bool, clients: usize) -> Self {
         Self {
             password: RwLock::new(password),
@@ -43,7 +44,7 @@ impl RuntimeSettings {
         }
     }
 
-    /// The same with limits: bytes of replies and of requests, and how long nothing may move.
+    /// Returns the settings with other limits: unsent reply bytes, request bytes, and time without traffic.
     pub fn with_limits(self, output: usize, query: usize, timeout: Option<Duration>) -> Self {
         self.output_buffer_limit.store(output, Ordering::Relaxed);
         self.query_buffer_limit.store(query, Ordering::Relaxed);
@@ -51,22 +52,23 @@ impl RuntimeSettings {
         self
     }
 
-    /// The password, if there is one.
+    /// Returns the password, or `None` if none is set.
     pub fn password(&self) -> Option<Password> {
         self.password.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sets the password, or none.
+    /// Sets the password; `None` removes it.
     pub fn set_password(&self, password: Option<Password>) {
         *self.password.write().unwrap_or_else(PoisonError::into_inner) = password;
     }
 
-    /// How long nothing may move on a connection.
+    /// Returns the time without traffic after which a connection is closed; `None`: never.
     pub fn timeout(&self) -> Option<Duration> {
         Some(self.timeout.load(Ordering::Relaxed)).filter(|seconds| *seconds > 0).map(Duration::from_secs)
     }
 
-    /// Whether a client from `peer` is to be turned away: one of another machine, while there is no password.
+    /// Returns `true` if protected mode refuses a client from `peer`: it is on another machine, and no password
+    /// is set.
     pub fn denies(&self, peer: IpAddr) -> bool {
         !peer.to_canonical().is_loopback()
             && self.protected.load(Ordering::Relaxed)

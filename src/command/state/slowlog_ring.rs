@@ -1,4 +1,4 @@
-//! SLOWLOG: the last commands that took long.
+//! SLOWLOG: the most recent slow commands.
 
 use std::{
     collections::VecDeque,
@@ -9,39 +9,39 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Most arguments of an entry, and most bytes of one, as in Redis.
+/// Maximum number of arguments in an entry, and maximum length of an argument in bytes, as in Redis.
 const ARGUMENTS: usize = 32;
 const BYTES: usize = 128;
 
-/// One entry.
+/// Entry of the slow log.
 #[derive(Clone, Debug)]
 pub struct SlowLogEntry {
-    /// Ascending from 0.
+    /// Number of the entry, ascending from 0.
     pub id: u64,
-    /// When it ended, in seconds since 1970.
+    /// Time at which the command ended, as Unix time in seconds.
     pub time: u64,
-    /// Microseconds it took.
+    /// Execution time in microseconds.
     pub micros: u64,
-    /// What was asked, shortened.
+    /// Arguments of the request, shortened.
     pub args: Vec<Vec<u8>>,
-    /// The client's address.
+    /// Address of the client.
     pub peer: Box<str>,
-    /// The client's name.
+    /// Name of the client.
     pub name: Box<str>,
 }
 
-/// The log, and what goes into it.
+/// Slow log and its settings.
 #[derive(Debug)]
 pub struct SlowLog {
-    /// Microseconds from which on a command is slow; less than 0 for none.
+    /// Minimum execution time of a slow command in microseconds; negative: nothing is logged.
     pub threshold: AtomicI64,
-    /// Most entries.
+    /// Maximum number of entries.
     pub length: AtomicUsize,
     entries: Mutex<(u64, VecDeque<SlowLogEntry>)>,
 }
 
 impl SlowLog {
-    /// An empty log of at most `length` entries, of commands that take `micros` microseconds or more.
+    /// Creates an empty log of at most `length` entries, for commands that take at least `micros` microseconds.
     pub fn new(micros: i64, length: usize) -> Self {
         Self {
             threshold: AtomicI64::new(micros),
@@ -50,13 +50,13 @@ impl SlowLog {
         }
     }
 
-    /// Whether a command that took `time` belongs in it.
+    /// Returns `true` if a command that took `time` is logged.
     pub fn wants(&self, time: Duration) -> bool {
         let threshold = self.threshold.load(Ordering::Relaxed);
         threshold >= 0 && time.as_micros() >= threshold.unsigned_abs().into()
     }
 
-    /// Adds an entry; the oldest go when there are too many.
+    /// Adds an entry; the oldest entries are removed if there are too many.
     pub fn add<'a>(
         &self,
         args: impl ExactSizeIterator<Item = &'a [u8]>,
@@ -81,22 +81,22 @@ impl SlowLog {
         log.1.truncate(length);
     }
 
-    /// The newest entries, `most` of them or all.
+    /// Returns the newest entries: at most `most`, or all.
     pub fn entries(&self, most: Option<usize>) -> Vec<SlowLogEntry> {
         self.lock().1.iter().take(most.unwrap_or(usize::MAX)).cloned().collect()
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.lock().1.len()
     }
 
-    /// Whether there is none.
+    /// Returns `true` if the log is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Removes all.
+    /// Removes all entries.
     pub fn reset(&self) {
         self.lock().1.clear();
     }
@@ -106,7 +106,8 @@ impl SlowLog {
     }
 }
 
-/// Redis' way: of many arguments the last is a remark, and so is the end of a long one.
+/// Shortens arguments as Redis does: a remark replaces the surplus arguments, and another one the end of a long
+/// argument.
 fn shorten<'a>(args: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let count = args.len();
     let kept = if count > ARGUMENTS { ARGUMENTS - 1 } else { count };

@@ -1,5 +1,5 @@
-//! What the server counts. Each worker writes lines of its own, once for all neighbours of a pipeline that are the
-//! same command; whoever asks adds them up.
+//! Statistics of the server. Each worker has counters of its own and updates them once for adjacent requests of
+//! a pipeline that are the same command; readers add up the counters of all workers.
 
 use std::{
     collections::BTreeMap,
@@ -14,44 +14,44 @@ pub use super::histogram::{Histogram, HistogramSnapshot};
 pub use super::latency_events::{EventHistory, LatencyEvents, LatencySample, event};
 pub use super::slowlog_ring::{SlowLog, SlowLogEntry};
 
-/// What one worker has counted.
+/// Counters of one worker.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// Connections it serves now.
+    /// Number of open connections.
     pub connections: AtomicUsize,
-    /// Connections it has served.
+    /// Number of connections since the start.
     pub accepted: AtomicU64,
-    /// Requests it has answered.
+    /// Number of requests received.
     pub commands: AtomicU64,
     /// Bytes received.
     pub received: AtomicU64,
     /// Bytes sent.
     pub sent: AtomicU64,
-    /// Keys that reads looked for and that were there.
+    /// Number of keys that reads looked up and found.
     pub keyspace_hits: AtomicU64,
-    /// Keys that reads looked for and that were not there.
+    /// Number of keys that reads looked up and did not find.
     pub keyspace_misses: AtomicU64,
-    /// By command, in the order of the table; made when a command is first used.
+    /// Counters of each command, in the order of the table; created when a command is first used.
     by_command: Box<[OnceLock<Box<CommandStats>>]>,
 }
 
 impl Stats {
-    /// All zero, for a table of so many commands.
+    /// Creates counters of value 0, for a table of `commands` names.
     pub fn new(commands: usize) -> Self {
         Self { by_command: (0..commands).map(|_| OnceLock::new()).collect(), ..Self::default() }
     }
 
-    /// The counters of one command; `None` outside the table.
+    /// Returns the counters of one command, creating them on first use; `None` if `index` is outside the table.
     pub fn command(&self, index: usize) -> Option<&CommandStats> {
         Some(self.by_command.get(index)?.get_or_init(Box::default))
     }
 
-    /// The same, if it was ever used.
+    /// Returns the counters of one command; `None` if the command was never used.
     pub fn used_command(&self, index: usize) -> Option<&CommandStats> {
         Some(self.by_command.get(index)?.get()?)
     }
 
-    /// Sets to zero what CONFIG RESETSTAT does.
+    /// Resets the counters that CONFIG RESETSTAT resets.
     pub fn reset(&self) {
         let traffic = [&self.accepted, &self.commands, &self.received, &self.sent];
         for counter in traffic.into_iter().chain([&self.keyspace_hits, &self.keyspace_misses]) {
@@ -61,24 +61,24 @@ impl Stats {
     }
 }
 
-/// What one worker has counted of one command.
+/// Counters of one command on one worker.
 #[derive(Debug, Default)]
 pub struct CommandStats {
-    /// Times it ran.
+    /// Number of calls.
     pub calls: AtomicU64,
-    /// Time it took, in nanoseconds: of commands that ran together, each has its share.
+    /// Execution time in nanoseconds. The time of a step is divided equally among its requests.
     pub nanos: AtomicU64,
-    /// Times it was refused before it ran.
+    /// Number of requests that were refused before execution.
     pub rejected: AtomicU64,
-    /// Times its reply was an error.
+    /// Number of calls with an error reply.
     pub failed: AtomicU64,
-    /// From when it was its turn until its reply was written, in nanoseconds; waiting for a commit and its sync
-    /// included.
+    /// Latency of each call in nanoseconds, from the start of its step to the written reply; includes the wait
+    /// for a commit and its sync.
     pub latency: Histogram,
 }
 
 impl CommandStats {
-    /// Notes that it ran `calls` times in a run that took `time` for `all` requests.
+    /// Records `calls` calls that were executed in a step of `all` requests, which took `time`.
     pub fn note(&self, calls: u64, all: u64, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.calls.fetch_add(calls, Ordering::Relaxed);
@@ -94,23 +94,23 @@ impl CommandStats {
     }
 }
 
-/// What all workers have counted of one command.
+/// Counters of one command, summed over all workers.
 #[derive(Default)]
 pub struct CommandTotal {
-    /// Times it ran.
+    /// Number of calls.
     pub calls: u64,
-    /// Nanoseconds it took.
+    /// Execution time in nanoseconds.
     pub nanos: u64,
-    /// Times it was refused before it ran.
+    /// Number of requests that were refused before execution.
     pub rejected: u64,
-    /// Times its reply was an error.
+    /// Number of calls with an error reply.
     pub failed: u64,
-    /// See [`CommandStats::latency`].
+    /// Histogram of latencies in nanoseconds: see [`CommandStats::latency`].
     pub latency: HistogramSnapshot,
 }
 
 impl CommandTotal {
-    /// Adds up what the workers have counted; `None` when nobody used the command.
+    /// Returns the sum of the workers' counters for one command; `None` if no client has used the command.
     pub fn of<'s>(workers: impl Iterator<Item = &'s Stats>, index: usize) -> Option<Self> {
         let mut total = Self::default();
         for stats in workers.filter_map(|worker| worker.used_command(index)) {
@@ -124,15 +124,15 @@ impl CommandTotal {
     }
 }
 
-/// Error replies by their first word. Errors are rare enough for a lock.
+/// Number of error replies by error code, the first word of a reply. Errors are rare enough for a lock.
 #[derive(Debug, Default)]
 pub struct ErrorStats(Mutex<BTreeMap<String, u64>>);
 
-/// Most different codes that are counted, as in Redis; what a client sends is in none of them.
+/// Maximum number of different codes that are counted, as in Redis. No code contains bytes from a client.
 const CODES: usize = 128;
 
 impl ErrorStats {
-    /// Notes the error reply that begins `line`: `-CODE text`.
+    /// Counts the error reply in `line`: `-CODE text`.
     pub fn note(&self, line: &[u8]) {
         let code = line.get(1..).unwrap_or_default();
         let code = code.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default();
@@ -143,42 +143,42 @@ impl ErrorStats {
         }
     }
 
-    /// Codes and counts, by name.
+    /// Returns the codes and their counts, sorted by code.
     pub fn counts(&self) -> Vec<(String, u64)> {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         counts.iter().map(|(code, count)| (code.clone(), *count)).collect()
     }
 
-    /// Forgets all.
+    /// Resets all counts.
     pub fn reset(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
-/// What the committing thread and the syncing one have counted.
+/// Statistics of commits and of the syncs under `everysec`.
 #[derive(Debug, Default)]
 pub struct CommitStats {
-    /// Connections whose writes shared a commit, times 1,024, which is where the histogram begins.
+    /// Number of connections whose writes shared a commit, times 1,024, because the histogram begins at 1,024.
     pub size: Histogram,
-    /// Nanoseconds of a commit; under `always` its sync is part of it.
+    /// Duration of commits in nanoseconds; under `always` it includes the sync.
     pub commit: Histogram,
-    /// Nanoseconds of a sync of `everysec`.
+    /// Duration of the syncs under `everysec`, in nanoseconds.
     pub sync: Histogram,
 }
 
 impl CommitStats {
-    /// Notes a commit of `size` connections' writes.
+    /// Records a commit that contained the writes of `size` connections.
     pub fn note_commit(&self, size: usize, time: Duration) {
         self.size.record((size as u64) << 10, 1);
         self.commit.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), 1);
     }
 
-    /// Notes a sync of `everysec`.
+    /// Records a sync under `everysec`.
     pub fn note_sync(&self, time: Duration) {
         self.sync.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), 1);
     }
 
-    /// Forgets all.
+    /// Resets all statistics.
     pub fn reset(&self) {
         [&self.size, &self.commit, &self.sync].into_iter().for_each(Histogram::reset);
     }

@@ -1,4 +1,4 @@
-//! A batch on its way into the file.
+//! Encoding of a batch into frames and writing them to the append-only file (AOF).
 
 use super::{
     super::Batch,
@@ -9,31 +9,32 @@ use super::{
 };
 use std::{io, ops::RangeInclusive};
 
-/// Bytes of filler that are written at a time behind a synced batch.
+/// Minimum and maximum number of bytes of padding that are written at a time behind a synced batch.
 pub(super) const PREPARED: RangeInclusive<usize> = 64 << 10..=1 << 20;
 
-/// A frame is written when it has so many bytes: most of the next record then still fits into the piece. A
-/// large batch in one frame would be in no cache when it is copied, and in memory that is new to the process.
+/// Number of bytes of records from which a frame is written: most of the next record then still fits into the
+/// chunk. A large batch in one frame would not be in a CPU cache when it is copied, and would use memory that
+/// is new to the process.
 const ENOUGH: usize = PIECE - (64 << 10);
 
-/// A kill ends a write that runs at such a place, or a multiple of it: the kernel copies whole pages.
+/// A kill can cut a running write off at a multiple of this offset, in bytes: the kernel copies whole pages.
 const PAGE: u64 = 4096;
 
-/// Where a batch begins, and from then on where its next frame does.
+/// Writer of the frames of one batch.
 pub(super) struct FrameWriter<'a> {
     pub(super) storage: &'a dyn Storage,
-    /// Up to where it is written.
+    /// Offset up to which the file is written: the start of the batch, then of its next frame.
     pub(super) end: u64,
     pub(super) chain: FrameChain,
-    /// Up to where the log is on stable storage.
+    /// Offset up to which the file is known to be durable.
     pub(super) synced: u64,
-    /// Whether the batch goes over filler, and not to the file's end.
+    /// `true` if the batch overwrites padding instead of extending the file.
     pub(super) over_filler: bool,
 }
 
 impl FrameWriter<'_> {
-    /// Encodes the batch into frames and writes them. In [`Form::Raw`], puts the places of all values into
-    /// `places`.
+    /// Encodes the batch into frames and writes them. In [`Form::Raw`], puts the offsets in the file of all
+    /// values into `places`.
     pub(super) fn write(
         &mut self,
         batch: &Batch<'_>,
@@ -58,16 +59,16 @@ impl FrameWriter<'_> {
         self.write_frame(buffer)
     }
 
-    /// Whether a kill could leave half of a single record with filler behind it, which Redis would take for the
-    /// rest of its value. In a group that has no end it does not count.
+    /// Returns `true` if a kill could leave half of a single record in front of padding, which Redis would read
+    /// as the rest of its value. Inside a group without an end, Redis ignores such a record.
     fn may_tear(&self, batch: &Batch<'_>) -> bool {
         let length = HEADER + OVERHEAD + batch.bytes();
         self.over_filler && self.end % PAGE + length as u64 > PAGE
     }
 
-    /// Sees to it that the next record may follow: writes a frame that is long enough. And where a kill could
-    /// leave half of the record's head with filler behind it, which is no annotation to Redis then but a broken
-    /// file, a line of filler comes first.
+    /// Prepares the buffer for the next record: writes the frame if it is long enough. If a kill could leave
+    /// half of the record's first `head` bytes in front of padding, which Redis would reject as a broken file,
+    /// a line of padding is inserted first.
     fn make_room(&mut self, buffer: &mut Vec<u8>, head: usize) -> io::Result<()> {
         if buffer.len() >= HEADER + ENOUGH {
             self.write_frame(buffer)?;
@@ -76,7 +77,7 @@ impl FrameWriter<'_> {
         if self.over_filler {
             let room = PAGE - (self.end + buffer.len() as u64) % PAGE;
             if room < head as u64 && head as u64 <= PAGE {
-                // The shortest line has two bytes.
+                // The shortest padding line has two bytes.
                 let length = buffer.len() + (room as usize).max(2) - 1;
                 buffer.resize(length, PADDING);
                 buffer.push(b'\n');
@@ -95,14 +96,14 @@ impl FrameWriter<'_> {
     }
 }
 
-/// Writes filler at `end` for some more batches of `length` bytes, and returns where it ends.
+/// Writes padding at `end` for several more batches of `length` bytes, and returns the offset of its end.
 pub(super) fn prepare(storage: &dyn Storage, end: u64, length: usize) -> u64 {
     const BATCHES: usize = 16;
     static FILL: [u8; *PREPARED.start()] = [PADDING; *PREPARED.start()];
     let wanted = end + (length * BATCHES).clamp(*PREPARED.start(), *PREPARED.end()) as u64;
     let mut prepared = end;
-    // Where there is no room for filler there may be some for the batches; an error that matters shows
-    // at the next sync.
+    // There may be space for the batches even if there is none for padding; a serious error shows at the next
+    // sync.
     while prepared < wanted {
         if storage.write_all_at(&FILL, prepared).is_err() {
             let _best_effort = storage.set_len(prepared);

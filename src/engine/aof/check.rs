@@ -1,4 +1,4 @@
-//! Looking at a log without changing it, and cutting off what is damaged.
+//! Check of an append-only file (AOF) without changing it, and repair by cutting off what is corrupt.
 
 use super::{
     super::{CheckReport, Error, Result, path},
@@ -14,10 +14,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Names the log in errors about what it holds: `check` and `repair` are the same for both engines.
+/// Engine name in errors about an AOF's content: `check` and `repair` are the same for both engines.
 const ENGINES: &str = "map or btree";
 
-/// Checks every byte of the log at `path`.
+/// Checks every byte of the AOF at `path`.
 pub(in super::super) fn check(path: &Path) -> Result<CheckReport> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     match file.try_lock_shared() {
@@ -44,21 +44,22 @@ pub(in super::super) fn check(path: &Path) -> Result<CheckReport> {
     Ok(CheckReport { holds: format!("{} records in {} bytes, {synced}", tail.records, tail.end), remark })
 }
 
-/// What a repair did.
+/// Result of a repair.
 #[derive(Debug)]
 pub struct Repaired {
-    /// Records that are left.
+    /// Number of records that are left.
     pub records: u64,
-    /// Bytes that are left.
+    /// Length of the file that is left, in bytes.
     pub len: u64,
-    /// What was damaged, with its place, where anything was.
+    /// Descriptions of the corruption, with offsets; empty if there was none.
     pub damage: Vec<String>,
-    /// The files with what was taken out of the log.
+    /// Files that hold what was removed from the AOF.
     pub removed: Vec<PathBuf>,
 }
 
-/// Makes a damaged log one that opens: with everything before the first damage. What is taken out goes to a new
-/// file beside it first. A first line that is damaged is made anew, if what follows tells how.
+/// Makes a corrupt AOF openable by cutting it off at the first corruption. What is removed is first saved to a
+/// new file in the same directory. A corrupt first line is rewritten if the frame behind it allows to restore
+/// it.
 pub fn repair_log(path: &Path) -> Result<Repaired> {
     let file = File::options().read(true).write(true).open(path).map_err(Error::io("open", path))?;
     let path = &path.canonicalize().map_err(Error::io("open", path))?;
@@ -78,7 +79,7 @@ pub fn repair_log(path: &Path) -> Result<Repaired> {
         (len, tail, damage) = survey(&file, path)?;
     }
     done.damage.extend(damage.map(|damage| format!("byte {}: {}", damage.offset, damage.detail)));
-    // What is not torn is filler.
+    // Without `torn`, the rest is padding.
     if tail.torn || !done.damage.is_empty() && tail.end < len {
         done.removed.push(keep(&file, path, tail.end, len)?);
         file.set_len(tail.end).and_then(|()| file.sync_all()).map_err(Error::io("truncate", path))?;
@@ -94,7 +95,7 @@ fn survey(mut file: &File, path: &Path) -> Result<(u64, ReplayEnd, Option<Damage
     Ok((len, tail, damage))
 }
 
-/// The first line as it must have been for the frame behind it.
+/// Returns the first line, restored from the header of the first frame, or `None` if that header is invalid.
 fn first_line(file: &File) -> Option<[u8; frame::START]> {
     let mut header = [0; frame::HEADER];
     file.read_exact_at(&mut header, frame::START as u64).ok()?;
@@ -102,8 +103,8 @@ fn first_line(file: &File) -> Option<[u8; frame::START]> {
     Some(frame::FrameChain::new(Form::Redis, header.id).start_line(0))
 }
 
-/// Copies a part of the log to a new file beside it, which is on stable storage, with its name, before it is
-/// taken out of the log.
+/// Copies a range of the AOF to a new file in the same directory, and makes the file and its name durable
+/// before the range is removed from the AOF.
 fn keep(mut file: &File, path: &Path, from: u64, to: u64) -> Result<PathBuf> {
     let (kept, name) = create_beside(path)?;
     file.seek(SeekFrom::Start(from)).map_err(Error::io("read", path))?;
@@ -116,7 +117,7 @@ fn keep(mut file: &File, path: &Path, from: u64, to: u64) -> Result<PathBuf> {
     Ok(name)
 }
 
-/// A file `<path>.removed-<number>` that was not there.
+/// Creates a new file `<path>.removed-<number>`, with the first number that is free.
 fn create_beside(path: &Path) -> Result<(File, PathBuf)> {
     let mut number = 1_u32;
     loop {

@@ -1,5 +1,5 @@
-//! The log's file: what is asked of it, its lock, and the directory around it. Written for Unix,
-//! where a file can be renamed over one that is open.
+//! The append-only file's (AOF's) storage: its operations, its lock, and its names in the directory. Written
+//! for Unix, where a file can be renamed over an open one.
 
 use super::super::{Error, Result, path};
 use std::{
@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What the log asks of its file. Tests put a disk behind it that fills up or fails.
+/// File operations that the AOF uses. Tests implement them with a disk that becomes full or fails.
 pub(in super::super) trait Storage: Send + Sync {
     /// Writes all of `bytes` at `offset`.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
@@ -17,13 +17,13 @@ pub(in super::super) trait Storage: Send + Sync {
     /// Fills `bytes` from `offset`.
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Cuts the file.
+    /// Truncates or extends the file to `len` bytes.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
     /// `fdatasync`: the bytes and the length, without the times.
     fn sync_data(&self) -> io::Result<()>;
 
-    /// Lets others open the file.
+    /// Releases the lock, so that other processes can open the file.
     fn unlock(&self) -> io::Result<()>;
 
     /// Returns `true` if `path` is a name of the file.
@@ -56,8 +56,8 @@ impl Storage for File {
     }
 }
 
-/// Opens or creates the log at `path` and locks it. Returns also its path without symbolic links:
-/// a rewrite puts a new file in the log's place, which must not be that of a link to it.
+/// Opens or creates the AOF at `path` and locks it. Also returns its path without symbolic links: a rewrite
+/// puts a new file in the AOF's place, and must not replace a link to it.
 pub(super) fn open_locked(path: &Path, engine: &'static str) -> Result<(File, PathBuf)> {
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         let found = "something that is no regular file".into();
@@ -77,14 +77,15 @@ pub(super) fn create_locked(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// `<path>.rewrite`
+/// Returns `<path>.rewrite`, the path of the file that a rewrite writes.
 pub(super) fn rewrite_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".rewrite");
     name.into()
 }
 
-/// Exchanges the names of two files in one step. Returns `false` if the system or the file system cannot do that.
+/// Exchanges the names of two files atomically. Returns `false` if the system or the file system does not
+/// support that.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(super) fn exchange(one: &Path, two: &Path) -> io::Result<bool> {
     use nix::{

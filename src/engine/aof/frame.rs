@@ -1,20 +1,20 @@
-//! Frames: the log's records in pieces under checksums. docs/durability-log.md has the whole format, and why
-//! it is so.
+//! Frames of the append-only file (AOF): groups of its records, protected by checksums. docs/durability-log.md
+//! has the complete format and its rationale.
 //!
-//! A log is a section: a start line, then frames, each a header line and a body of whole records. The lines
-//! are annotations to Redis, which skips them.
+//! An AOF is a section: a start line, then frames. A frame is a header line and a body of complete records.
+//! Redis takes these lines for annotations and skips them.
 //!
 //! ```text
 //! #KVBENCH:2:<id>:<check>                               start line; 3 for 2 in a segment of `bitcask`
 //! #F:<id>:<behind>:<length>:<sum>:<check>               header; then <length> bytes of records
-//! #P:<sum>                                              after a body longer than a piece, for each but its last
+//! #P:<sum>                                              after a body of several chunks: one for each but its last
 //! ```
 //!
-//! Numbers are eight hexadecimal digits, lines end with CR LF. There is one running checksum: CRC-32 (IEEE) of
-//! all bodies of the section, begun with its random id; `<sum>` is what it is after the body, so a frame is one
-//! only behind the very frames it was written behind. `<check>` is a CRC-32 of the line's numbers and of its
-//! place in the file. `<behind>` tells how many bytes before the header were not known to be on stable storage
-//! when it was written.
+//! Numbers are eight hexadecimal digits; lines end with CR LF. A section has one running checksum: the CRC-32
+//! (IEEE) of all its bodies, with the section's random id as the initial value. `<sum>` is the checksum after
+//! the frame's body, so a frame is valid only behind exactly the frames that it was written behind. `<check>`
+//! is a CRC-32 of the line's numbers and its offset in the file. `<behind>` is the number of bytes before the
+//! header that were not known to be durable when the header was written.
 
 use super::{
     record::{DecodeStop, Form},
@@ -23,28 +23,28 @@ use super::{
 use crc32fast::Hasher;
 use std::hash::{BuildHasher, RandomState};
 
-/// Length of a header line.
+/// Length of a frame's header line, in bytes.
 pub(super) const HEADER: usize = 49;
 
-/// Length of a start line.
+/// Length of a start line, in bytes.
 pub(super) const START: usize = 30;
 
-/// A checksum covers at most so many bytes of a body.
+/// Maximum number of bytes of a frame's body per checksum: the size of a chunk.
 pub(super) const PIECE: usize = 1 << 20;
 
-/// What one writes where frames will be: to Redis an annotation, however much of it is left.
+/// Byte that fills preallocated space behind the last frame. Redis reads any number of them as an annotation.
 pub(super) const PADDING: u8 = b'#';
 
-/// What every start line begins with, of whatever version.
+/// Prefix of a start line of any format version.
 pub(super) const START_TAG: &[u8] = b"#KVBENCH:";
 
-/// The format that is written, for people: the number is the one of the start line.
+/// Name of the format that this version writes, for messages. The number is the one in the start line.
 pub(in super::super) const FORMAT: &str = "kvbench's append-only file, format 2";
 
-/// The highest number in a start line that this version knows.
+/// Highest format number in a start line that this version can read.
 const LATEST: u32 = 3;
 
-/// What [`START_TAG`] is followed by.
+/// Returns the format number that follows [`START_TAG`] in a start line.
 fn number(form: Form) -> u8 {
     match form {
         Form::Redis => b'2',
@@ -52,7 +52,8 @@ fn number(form: Form) -> u8 {
     }
 }
 
-/// What the checksum of a start line begins with: a flipped bit must not make one form of the other.
+/// Returns the prefix of the bytes that a start line's checksum covers. It differs between the forms, so that a
+/// flipped bit of the format number cannot turn one form into the other.
 fn start_of_check(form: Form) -> [u8; 8] {
     match form {
         Form::Redis => *b"KVBSTART",
@@ -60,31 +61,31 @@ fn start_of_check(form: Form) -> [u8; 8] {
     }
 }
 
-/// What every header begins with.
+/// Prefix of a frame's header line.
 pub(super) const TAG: &[u8; 3] = b"#F:";
 
-/// `<behind>` where it is that or more.
+/// Value of `<behind>` if the distance is this large or larger.
 const FAR_BEHIND: u32 = u32::MAX;
 
 const PIECE_LINE: usize = 13;
 
-/// A place between two frames: what the next one goes on from.
+/// State between two frames from which the next frame's header and checksum are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameChain {
-    /// The section's, random.
+    /// Random id of the section.
     id: u32,
-    /// The running checksum.
+    /// Running checksum of all bodies of the section so far.
     sum: u32,
     form: Form,
 }
 
 impl FrameChain {
-    /// The begin of a section.
+    /// Returns the state at the start of a section with this id.
     pub(super) fn new(form: Form, id: u32) -> Self {
         Self { id, sum: id, form }
     }
 
-    /// The begin of one like no other.
+    /// Returns the state at the start of a new section with a random id.
     pub(super) fn random(form: Form) -> Self {
         Self::new(form, RandomState::new().hash_one(()) as u32)
     }
@@ -103,7 +104,7 @@ impl FrameChain {
         self.sum = hasher.finalize();
     }
 
-    /// The start line, for `offset`.
+    /// Returns the section's start line for this offset in the file.
     pub(super) fn start_line(self, offset: u64) -> [u8; START] {
         let mut line = *b"#KVBENCH:n:iiiiiiii:cccccccc\r\n";
         let (tag, fields) = line.split_at_mut(START_TAG.len() + 2);
@@ -112,12 +113,14 @@ impl FrameChain {
         line
     }
 
-    /// An empty frame, for `offset`: says that all before it is on stable storage.
+    /// Returns a sync marker for this offset: an empty frame which records that everything before it is
+    /// durable.
     pub(super) fn sync_marker(self, offset: u64) -> [u8; HEADER] {
         Header { id: self.id, synced: offset, length: 0, sum: self.sum }.line(offset)
     }
 
-    /// Makes a frame, for `offset`, of the records that were put behind [`begin`]'s room.
+    /// Turns the records that follow the header space of [`begin`] into a frame for `offset`. `synced` is the
+    /// offset up to which the file is known to be durable.
     pub(super) fn seal(&mut self, frame: &mut Vec<u8>, offset: u64, synced: u64) {
         let Some((room, body)) = frame.split_first_chunk_mut::<HEADER>() else { return };
         let mut sums = Vec::new();
@@ -125,7 +128,7 @@ impl FrameChain {
             self.extend(piece);
             sums.push(self.sum);
         }
-        // No longer than a key and a value of the longest kind, and a piece.
+        // At most the largest key, the largest value and a chunk, which fits into 32 bits.
         let length = body.len() as u32;
         *room = Header { id: self.id, synced, length, sum: self.sum }.line(offset);
         sums.pop();
@@ -134,7 +137,8 @@ impl FrameChain {
         }
     }
 
-    /// Checks the frame that `bytes`, at `offset`, begin with, and goes on behind it.
+    /// Checks the frame at the start of `bytes`, whose offset in the file is `offset`, and advances the state
+    /// past it.
     #[inline]
     pub(super) fn check(&mut self, bytes: &[u8], offset: u64) -> Result<Frame, DecodeStop> {
         let header = Header::read(bytes, offset)?;
@@ -154,7 +158,7 @@ impl FrameChain {
         };
         checked?;
         if next.sum != header.sum {
-            // The other pieces have lines of their own.
+            // The last chunk: the lines after the body hold the checksums of the earlier ones.
             let last = frame.body.saturating_sub(1) / PIECE * PIECE;
             return Err(DecodeStop::Malformed { at: HEADER + last, detail: WRONG_SUM });
         }
@@ -190,32 +194,32 @@ impl FrameChain {
 
 const WRONG_SUM: &str = "the checksum of the records is wrong";
 
-/// A frame that was checked.
+/// A frame whose checksums were correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Up to where the log was known to be on stable storage when it was written.
+    /// Offset up to which the file was known to be durable when the frame was written.
     pub(super) synced: u64,
-    /// Length of the records, which follow the header.
+    /// Length of the records that follow the header, in bytes.
     pub(super) body: usize,
 }
 
 impl Frame {
-    /// Length of all of it.
+    /// Returns the length of the frame with its header and trailer, in bytes.
     pub(super) fn len(self) -> usize {
         HEADER + self.body + self.trailer()
     }
 
-    /// Length of what follows the records.
+    /// Returns the length of the checksum lines that follow the records, in bytes.
     pub(super) fn trailer(self) -> usize {
         self.body.saturating_sub(1) / PIECE * PIECE_LINE
     }
 }
 
-/// What a header line says.
+/// Content of a frame's header line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) id: u32,
-    /// Up to where the log was known to be on stable storage.
+    /// Offset up to which the file was known to be durable.
     pub(super) synced: u64,
     length: u32,
     sum: u32,
@@ -232,12 +236,13 @@ impl Header {
         line
     }
 
-    /// The frame that it is the header of.
+    /// Returns the frame that this header describes.
     pub(super) fn frame(self) -> Frame {
         Frame { synced: self.synced, body: self.length as usize }
     }
 
-    /// Reads the header that `bytes`, at `offset`, begin with. Anything but what [`Header::line`] makes is none.
+    /// Reads the header at the start of `bytes`, whose offset in the file is `offset`. Fails on any line that
+    /// [`Header::line`] would not write.
     #[inline]
     pub(super) fn read(bytes: &[u8], offset: u64) -> Result<Self, DecodeStop> {
         let Some(line) = bytes.first_chunk::<HEADER>() else {
@@ -246,14 +251,14 @@ impl Header {
         let [id, behind, length, sum] = numbers(line.split_at(TAG.len()).1);
         let synced = if behind == FAR_BEHIND { 0 } else { offset.saturating_sub(behind.into()) };
         let header = Self { id, synced, length, sum };
-        // `behind` as it was read, which says the same of all that is further away.
+        // Compares with the `<behind>` that was read: [`FAR_BEHIND`] stands for every larger distance.
         if header.line(offset) == *line { Ok(header) } else { Err(NO_HEADER) }
     }
 }
 
 const NO_HEADER: DecodeStop = DecodeStop::Malformed { at: 0, detail: "the header of a frame is damaged" };
 
-/// Reads the start line that `bytes`, at `offset`, begin with.
+/// Reads the start line at the start of `bytes`, whose offset in the file is `offset`.
 pub(super) fn read_start(bytes: &[u8], offset: u64) -> Result<FrameChain, DecodeStop> {
     let line = bytes.get(..START.min(bytes.len())).unwrap_or_default();
     if let Some(line) = line.first_chunk::<START>() {
@@ -269,7 +274,7 @@ pub(super) fn read_start(bytes: &[u8], offset: u64) -> Result<FrameChain, Decode
         Some([version, ..]) if ![b'2', b'3', 0].contains(version) => {
             DecodeStop::Malformed { at: START_TAG.len(), detail: "a format that this version does not know" }
         }
-        // Zeros are what a first start that was interrupted leaves of its end.
+        // An interrupted first start leaves zeros in place of the end of the line.
         _ => {
             let at = line.iter().position(|&byte| byte == 0).unwrap_or_default();
             DecodeStop::Malformed { at, detail: DAMAGED_START }
@@ -277,7 +282,7 @@ pub(super) fn read_start(bytes: &[u8], offset: u64) -> Result<FrameChain, Decode
     })
 }
 
-/// Returns the number in a start line that `bytes` begin with if it is one of a newer version.
+/// Returns the format number of the start line at the start of `bytes` if this version cannot read that format.
 pub(in super::super) fn newer_format(bytes: &[u8]) -> Option<u32> {
     let number = bytes.strip_prefix(START_TAG)?.split(|&byte| byte == b':').next()?;
     let number =
@@ -287,7 +292,7 @@ pub(in super::super) fn newer_format(bytes: &[u8]) -> Option<u32> {
 
 const DAMAGED_START: &str = "the first line of a log is damaged";
 
-/// Empties `frame` but for the room of the header.
+/// Clears `frame` and reserves space for its header line.
 pub(super) fn begin(frame: &mut Vec<u8>) {
     frame.clear();
     frame.resize(HEADER, PADDING);
@@ -299,7 +304,7 @@ fn piece_line(sum: u32) -> [u8; PIECE_LINE] {
     line
 }
 
-/// The checksum of a line: two rounds of sixteen bytes.
+/// Returns the checksum of a line: the CRC-32 of 32 bytes, two rounds of sixteen bytes in the hasher.
 fn check(what: [u8; 8], numbers: [u32; 4], offset: u64) -> u32 {
     let [a, b, c, d] = numbers;
     let mut hasher = Hasher::new();
@@ -314,7 +319,7 @@ fn check(what: [u8; 8], numbers: [u32; 4], offset: u64) -> u32 {
     hasher.finalize()
 }
 
-/// Writes `numbers` as fields of nine bytes, of which the last stays.
+/// Writes `numbers` as hexadecimal fields of nine bytes; the ninth byte, a separator, is left unchanged.
 #[inline]
 fn put_numbers<const N: usize>(fields: &mut [u8], numbers: [u32; N]) {
     for (field, number) in fields.as_chunks_mut::<9>().0.iter_mut().zip(numbers) {
@@ -324,7 +329,7 @@ fn put_numbers<const N: usize>(fields: &mut [u8], numbers: [u32; N]) {
     }
 }
 
-/// The other way round. What are no digits of ours is some number.
+/// Reads hexadecimal fields of nine bytes. Bytes that are no digits give an arbitrary number.
 #[inline]
 fn numbers<const N: usize>(fields: &[u8]) -> [u32; N] {
     let mut numbers = [0; N];
@@ -334,7 +339,8 @@ fn numbers<const N: usize>(fields: &[u8]) -> [u32; N] {
     numbers
 }
 
-/// Eight digits at once, each in a byte of a word: a log of small batches has little else to decode.
+/// Converts all eight digits at once, one per byte of a `u64`: these numbers are most of the decoding of an AOF
+/// of small batches.
 #[inline]
 fn to_hexadecimal(number: u32) -> [u8; 8] {
     let mut x = u64::from(number);
@@ -360,7 +366,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digits_are_those_of_the_standard_library() {
+    fn hexadecimal_digits_match_the_standard_library() {
         for shift in 0..32 {
             for number in
                 [0x0123_4567, 0x89ab_cdef, 0xffff_ffff, 0, 0x9a9a_a9a9_u32].map(|n: u32| n.rotate_left(shift))
@@ -372,13 +378,13 @@ mod tests {
     }
 
     #[test]
-    fn a_header_says_what_it_was_told_at_its_place_only() {
+    fn header_is_valid_at_its_own_offset_only() {
         for (offset, synced, told) in [
             (0, 0, 0),
             (30, 30, 30),
             (5000, 30, 30),
             (1 << 40, (1 << 40) - 7, (1 << 40) - 7),
-            // Further behind than the line can say: then nothing is known.
+            // The line cannot hold a larger distance: the durable offset is then read as 0.
             (1 << 40, 30, 0),
             (u64::from(FAR_BEHIND), 0, 0),
         ] {

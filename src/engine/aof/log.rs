@@ -1,4 +1,4 @@
-//! The open log: appending to it, syncing it, and what makes it refuse.
+//! The open append-only file (AOF): appends, syncs, and refusal of writes after a failure.
 
 use super::{
     super::{Batch, Error, Result, path},
@@ -17,51 +17,54 @@ use std::{
     },
 };
 
-/// Capacity of the write buffer that is kept from batch to batch.
+/// Maximum capacity of the write buffer that is kept between batches, in bytes.
 const KEPT_BUFFER: usize = 2 * PIECE;
 
-/// The same of the list of places.
+/// Maximum capacity of the list of value offsets that is kept between batches, in entries.
 const KEPT_PLACES: usize = 64 << 10;
 
 /// An open append-only file.
 pub(in super::super) struct Aof {
     pub(super) engine: &'static str,
     pub(super) path: PathBuf,
-    /// Held for the whole of a write, its batch's way into the table included: between two holders
-    /// the file and the table hold the same.
+    /// Held for the whole of a write, from the file to the table: while it is not held, the file and the table
+    /// have the same content.
     pub(super) writer: Mutex<Writer>,
-    /// The file now. Locked only to look at it or to replace it, so a sync can run beside writes.
+    /// The current file. Locked only to read or replace this field, so that syncs and writes can run at the
+    /// same time.
     pub(super) current: Mutex<Current>,
     /// Held during a sync.
     pub(super) syncing: Mutex<()>,
-    /// Bytes of whole batches in the file. Changes only under `writer`, and with the file under both locks.
+    /// Length of the complete batches in the file, in bytes. Changes only under `writer`; together with the
+    /// file under both locks.
     pub(super) len: AtomicU64,
-    /// `len` after the open or the last rewrite.
+    /// Value of `len` after the open or the last rewrite.
     pub(super) base: AtomicU64,
-    /// Why no more writes are taken.
+    /// Reason why writes are refused, if they are.
     pub(super) refusal: OnceLock<String>,
-    /// Tells a running rewrite to give up.
+    /// `true` if a running rewrite must stop.
     pub(super) cancelled: AtomicBool,
 }
 
 pub(super) struct Writer {
-    /// A frame as bytes.
+    /// Bytes of the frame that is being written.
     pub(super) buffer: Vec<u8>,
     /// Where the values of a batch went.
     pub(super) places: Vec<Placed>,
     /// What the next frame goes on from; `None` in a log without frames so far.
     pub(super) chain: Option<FrameChain>,
-    /// Where the file ends: from `Aof::len` on there are a mark or filler.
+    /// Length of the file: a sync marker or padding may follow `Aof::len`.
     pub(super) prepared: u64,
-    /// Whether there are records of which the log does not say itself that they are on stable storage.
+    /// `true` if the AOF holds records that it does not itself record as durable.
     pub(super) unmarked: bool,
-    /// Offset of the last mark that was written behind the log's end; 0 if it was cut off.
+    /// Offset of the last sync marker behind the end of the AOF; 0 if it was cut off.
     pub(super) mark: u64,
 }
 
 impl Writer {
-    /// Writes behind the log's end that all before it is on stable storage. The next frame, which says so too,
-    /// goes over it. No more than a help against bit rot: a sync of its own it does not get.
+    /// Writes a sync marker behind the end of the AOF, which records that everything before it is durable. The
+    /// next frame overwrites it and records the same. It only helps against bit rot, so it is not synced by
+    /// itself.
     pub(super) fn mark(&mut self, storage: &dyn Storage, end: u64) {
         let Some(chain) = self.chain.filter(|_| self.unmarked && self.mark != end) else { return };
         if storage.write_all_at(&chain.sync_marker(end), end).is_ok() {
@@ -76,17 +79,17 @@ impl Writer {
 #[derive(Clone)]
 pub(super) struct Current {
     pub(super) storage: Arc<dyn Storage>,
-    /// Up to where it is known to be on stable storage.
+    /// Offset up to which the file is known to be durable.
     pub(super) synced: u64,
 }
 
 impl Aof {
-    /// Appends the batch, with `sync` to stable storage, then calls `apply`. On an error it was not
-    /// called, and the batch is not in the file (after a failed sync: as far as that can be said).
+    /// Appends the batch, syncs it if `sync`, then calls `apply`. If it returns an error, `apply` was not
+    /// called and the batch is not in the file (after a failed sync: as far as that can be known).
     ///
-    /// To sync a batch that made the file longer, a file system commits its journal too: twice the time
-    /// and the work of a sync of some blocks that were there (measured on ext4: 280 against 150 us). So a
-    /// synced batch is followed by filler now and then, which the next ones are written over.
+    /// A sync of a batch that made the file longer also commits the file system's journal, which takes twice
+    /// the time and work of a sync of existing blocks (measured on ext4: 280 against 150 us). So padding is
+    /// written behind a synced batch now and then, and later batches overwrite it.
     pub(in super::super) fn append<R>(
         &self,
         batch: &Batch<'_>,
@@ -96,8 +99,8 @@ impl Aof {
         self.append_placed(batch, sync, |_| apply())
     }
 
-    /// Like [`Aof::append`]. In [`Form::Raw`], tells `apply` where the batch's values are in the file, in the
-    /// order of its puts.
+    /// Like [`Aof::append`]; in [`Form::Raw`], `apply` gets the offsets in the file of the batch's values, in
+    /// the order of its puts.
     pub(in super::super) fn append_placed<R>(
         &self,
         batch: &Batch<'_>,
@@ -132,7 +135,7 @@ impl Aof {
         }
         *prepared = end.max(*prepared);
         if sync && let Err(error) = self.sync_storage(&*storage) {
-            // The client is told that the write failed: better it does not return with a restart.
+            // The client receives an error: the write should not reappear after a restart.
             let _best_effort = storage.set_len(begin);
             return Err(error);
         }
@@ -148,14 +151,14 @@ impl Aof {
         Ok(applied)
     }
 
-    /// Goes over to frames, in a log that has none.
+    /// Starts a section of frames in an AOF that has none.
     fn start_section(&self, writer: &mut Writer, storage: &dyn Storage) -> Result<FrameChain> {
         let (begin, chain) = (self.len(), FrameChain::random(Form::Redis));
         if let Err(error) = storage.write_all_at(&chain.start_line(begin), begin) {
             writer.prepared = begin;
             return Err(self.undo(storage, begin, error));
         }
-        // Frames are none without it, so it must be there before they are.
+        // Frames are invalid without the start line, so it must be durable before them.
         self.sync_storage(storage)?;
         let end = begin + frame::START as u64;
         writer.chain = Some(chain);
@@ -165,8 +168,8 @@ impl Aof {
         Ok(chain)
     }
 
-    /// Cuts off what a failed write may have left. Only where that succeeds, and the cause is a
-    /// want of room, the file is as sound as before.
+    /// Cuts off what a failed write may have left. If that succeeds and the cause was lack of space, the file
+    /// is intact; otherwise further writes are refused.
     fn undo(&self, storage: &dyn Storage, len: u64, error: io::Error) -> Error {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         match storage.set_len(len) {
@@ -177,9 +180,9 @@ impl Aof {
         }
     }
 
-    /// Makes every batch that was appended before the call survive a power cut. Runs beside
-    /// `append`. A rewrite may replace the file meanwhile; but what was in the old file then is in
-    /// the new one, and was synced with it before it got the log's name.
+    /// Makes every batch that was appended before the call durable. Can run at the same time as `append`. A
+    /// rewrite may replace the file meanwhile: the new file then contains the batches of the old one, and was
+    /// synced before it got the AOF's name.
     pub(in super::super) fn sync(&self) -> Result<()> {
         let (Current { storage, .. }, len) = {
             let current = self.lock_current();
@@ -193,7 +196,7 @@ impl Aof {
             }
             current.synced = len.max(current.synced);
         }
-        // Who writes just now will be followed by another write or sync.
+        // If a write is running, another write or sync will follow it.
         if let Ok(mut writer) = self.writer.try_lock()
             && self.len() == len
             && Arc::ptr_eq(&self.current().storage, &storage)
@@ -205,14 +208,15 @@ impl Aof {
     }
 
     fn sync_storage(&self, storage: &dyn Storage) -> Result<()> {
-        // The kernel tells of a page that it could not write once. With two syncs side by side, one
-        // would be told, and the other succeed although the page was its own.
+        // The kernel reports a page that it could not write only once. Of two concurrent syncs, one would get
+        // the error and the other would succeed although the page was its own.
         let _alone = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_usable()?;
         storage.sync_data().map_err(|error| self.refuse("sync", error))
     }
 
-    /// Syncs and lets others open the file. Takes no writes afterwards. A rewrite must not run.
+    /// Syncs the AOF, unlocks the file for other processes and refuses all later writes. Must not run during a
+    /// rewrite.
     pub(in super::super) fn close(&self) -> Result<()> {
         let finished = self.finish();
         let unlocked = self.current().storage.unlock().map_err(Error::io("unlock", &self.path));
@@ -220,8 +224,8 @@ impl Aof {
         finished.and(unlocked)
     }
 
-    /// Syncs the log for the last time: afterwards it says itself that all of it is on stable storage, and nothing
-    /// is behind that. On an error it may go on taking writes, unless it refuses them.
+    /// Syncs the AOF for the last time and ends it with a sync marker that covers all of it. After an error,
+    /// writes can continue unless they are refused.
     pub(in super::super) fn seal(&self) -> Result<()> {
         self.finish()?;
         if self.lock_writer()?.unmarked {
@@ -231,8 +235,8 @@ impl Aof {
         Ok(())
     }
 
-    /// Leaves nothing behind the last batch but a mark that says that all of it is on stable storage, and is
-    /// there itself.
+    /// Removes what follows the last batch, syncs, and appends a durable sync marker if the AOF needs one.
+    /// Without space for the marker, the AOF ends with the last batch.
     fn finish(&self) -> Result<()> {
         let mut writer = self.lock_writer()?;
         let (storage, len) = (self.current().storage, self.len());
@@ -243,7 +247,7 @@ impl Aof {
         self.sync_storage(&*storage)?;
         let Some(chain) = writer.chain.filter(|_| writer.unmarked) else { return Ok(()) };
         if storage.write_all_at(&chain.sync_marker(len), len).is_err() {
-            // Without room for it, the log is no less whole.
+            // If there is no space for the marker, the AOF is still complete.
             return storage.set_len(len).map_err(Error::io("truncate", &self.path));
         }
         writer.unmarked = false;
@@ -251,27 +255,27 @@ impl Aof {
         self.sync_storage(&*storage)
     }
 
-    /// Bytes that the files take on disk, that of a running rewrite included.
+    /// Returns the disk usage of the AOF and of the file of a running rewrite, in bytes.
     pub(in super::super) fn disk_size(&self) -> Result<u64> {
         Ok(path::disk_size(&self.path)? + path::disk_size(&file::rewrite_path(&self.path))?)
     }
 
-    /// The file's path, without symbolic links.
+    /// Returns the file's path, without symbolic links.
     pub(in super::super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Bytes of whole batches.
+    /// Returns the length of the complete batches in the file, in bytes.
     pub(in super::super) fn len(&self) -> u64 {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Bytes that are not known to be on stable storage.
+    /// Returns the number of bytes that are not known to be durable.
     pub(in super::super) fn unsynced(&self) -> u64 {
         self.len().saturating_sub(self.lock_current().synced)
     }
 
-    /// The file, to be read.
+    /// Returns the current file, for reads.
     pub(in super::super) fn storage(&self) -> Arc<dyn Storage> {
         self.current().storage
     }
@@ -285,7 +289,7 @@ impl Aof {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the write that runs, and keeps others out.
+    /// Waits for a running write to end, and blocks others until the guard is dropped.
     pub(super) fn lock_writer(&self) -> Result<MutexGuard<'_, Writer>> {
         // A writer that panicked may have left bytes in the file that `len` does not count.
         let guard =
@@ -301,7 +305,7 @@ impl Aof {
         }
     }
 
-    /// Takes no more writes, because of `error`.
+    /// Refuses all later writes because of `error`, and returns the error.
     pub(super) fn refuse(&self, action: &'static str, error: io::Error) -> Error {
         self.refusal.get_or_init(|| format!("refused since an earlier failure to {action}: {error}"));
         Error::io(action, &self.path)(error)

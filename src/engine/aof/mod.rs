@@ -1,16 +1,15 @@
-//! The append-only file: how a table in memory outlives its process.
+//! The append-only file (AOF): persistence for the engines whose table is in memory.
 //!
-//! One file of RESP commands, as Redis writes them: `SET`, `DEL` and `FLUSHDB`, a batch of several
-//! between `MULTI` and `EXEC`. People can read it, `redis-server` can load it, and `map` and
-//! `btree` can open each other's. (The segments of `bitcask` are such files, too, but for what their records hold:
-//! the engine's keys and values as they are, see [`frame`].) Unlike Redis' it has checksums, and tells up to where it was on stable
-//! storage, in lines that Redis skips: see [`frame`] and docs/durability-log.md. A rewrite
-//! works in `<path>.rewrite` beside it; what is left there after a crash is removed at the next open.
+//! One file of RESP commands, as Redis writes them: `SET`, `DEL` and `FLUSHDB`; a batch of several writes is
+//! between `MULTI` and `EXEC`. Users can read it, `redis-server` can load it, and `map` and `btree` can open
+//! each other's. (A segment of `bitcask` is such a file too, but its records hold the engine's keys and values
+//! unchanged, see [`frame`].) Unlike Redis' AOF it has checksums and records up to which offset it was durable,
+//! in lines that Redis skips: see [`frame`] and docs/durability-log.md. A rewrite writes to `<path>.rewrite` in
+//! the same directory; the next open removes what a crash has left of it.
 //!
-//! A write goes to the file, with `sync` to stable storage, and only then to the table: readers see
-//! nothing that a crash could take back. Whatever fails on the way leaves the table as it was, and
-//! the file too, or else the log refuses all further writes: a disk that failed once may have
-//! dropped pages that a second `fsync` does not report.
+//! A write goes to the file, is synced if requested, and only then goes to the table: readers see nothing that
+//! a crash could lose. A failure leaves the table unchanged, and the file too, or else the AOF refuses all
+//! further writes: a disk that failed once may have dropped pages that a second `fsync` does not report.
 
 mod append;
 mod check;
@@ -43,8 +42,8 @@ pub(super) use {
     rewrite::STEP,
 };
 
-/// What an engine with this log loses. A write is in the kernel's hands before it is acknowledged,
-/// so a killed process loses nothing whatever the policy.
+/// Loss bounds of an engine with an AOF, per fsync policy. A write is in the kernel's hands before it is
+/// acknowledged, so a kill loses nothing under any policy.
 pub(super) const LOSS: [Loss; 3] = [
     Loss::NOTHING,
     Loss::power_cut(LossBound::seconds("about a second")),
@@ -54,7 +53,7 @@ pub(super) const LOSS: [Loss; 3] = [
     )),
 ];
 
-/// What one should know of an engine with this log.
+/// Caveats of an engine with an AOF.
 pub(super) const CAVEATS: &[Caveat] = &[
     Caveat::new("All data must fit in memory."),
     Caveat::in_files("A start replays the whole file."),

@@ -1,4 +1,4 @@
-//! Opening a log.
+//! Opening an append-only file (AOF).
 
 use super::{
     super::{Batch, Error, Result, path},
@@ -16,12 +16,12 @@ use std::{
     time::Instant,
 };
 
-/// Longest file of nothing but zeros that is taken for a log: what a power cut can leave of an earlier
-/// version's first batch.
+/// Maximum length of a file of zeros that is recognised as an AOF, in bytes: a power cut can leave such a file
+/// of an earlier version's first batch.
 const LONGEST_BLANK: u64 = super::plain::LONGEST_TAIL;
 
-/// Whether `path` looks like an append-only file, of either engine or of Redis, or like what is left of one
-/// that was never written to.
+/// Returns `true` if `path` looks like an append-only file of `map`, `btree` or Redis, or like the remains of
+/// one that was never written to.
 pub(in super::super) fn recognise(path: &Path) -> bool {
     let Ok(metadata) = fs::metadata(path) else { return false };
     if !metadata.is_file() || metadata.len() == 0 {
@@ -32,20 +32,20 @@ pub(in super::super) fn recognise(path: &Path) -> bool {
     read.is_ok() && (looks_like_a_log(&start) || metadata.len() <= LONGEST_BLANK && is_blank(path))
 }
 
-/// What of a file tells that it is a log.
+/// Number of bytes at the start of a file that decide whether it is an AOF.
 const LONGEST_START: u64 = (frame::START + frame::HEADER) as u64;
 
 fn looks_like_a_log(start: &[u8]) -> bool {
     matches!(start, [b'*', b'0'..=b'9', ..]) || !is_segment(start) && looks_framed(start)
 }
 
-/// Whether these are the first bytes of a log of one of `bitcask`'s segments, which means nothing by itself.
+/// Returns `true` if these are the first bytes of a `bitcask` segment, which is useless without its store.
 pub(super) fn is_segment(start: &[u8]) -> bool {
     frame::read_start(start, 0).is_ok_and(|chain| chain.form() != Form::Redis)
 }
 
 fn looks_framed(start: &[u8]) -> bool {
-    // Where the first line is damaged, the first frame tells whose it is.
+    // If the first line is corrupt, the first frame decides.
     let first_frame = || {
         let rest = start.get(frame::START..).unwrap_or_default();
         Header::read(rest, frame::START as u64).is_ok()
@@ -53,7 +53,8 @@ fn looks_framed(start: &[u8]) -> bool {
     [b"#TS:".as_slice(), b"#CRC", frame::START_TAG].iter().any(|tag| start.starts_with(tag)) || first_frame()
 }
 
-/// Whether the file is what is left of a log that was never written to: zeros, or the first bytes of one.
+/// Returns `true` if the file is the remains of an AOF that was never written to: zeros, or part of a start
+/// line.
 fn is_blank(path: &Path) -> bool {
     fs::read(path).is_ok_and(|bytes| {
         let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
@@ -62,7 +63,7 @@ fn is_blank(path: &Path) -> bool {
 }
 
 impl Aof {
-    /// Opens or creates the log at `path` and hands what it holds to `restore`, a `Clear` first.
+    /// Opens or creates the AOF at `path` and passes its writes to `restore`, which first gets a `Clear`.
     pub(in super::super) fn open(
         path: &Path,
         engine: &'static str,
@@ -77,8 +78,8 @@ impl Aof {
         })
     }
 
-    /// Opens or creates a log in [`Form::Raw`], and hands what it holds to `restore`, which may be told to
-    /// [begin](Restored::Begin) anew.
+    /// Opens or creates an AOF in [`Form::Raw`] and passes its writes to `restore`, which discards what it has
+    /// whenever it gets [`Restored::Begin`].
     pub(in super::super) fn open_verbatim(
         path: &Path,
         engine: &'static str,
@@ -129,8 +130,8 @@ impl Aof {
             Storage::write_all_at(&*file, &line, 0).map_err(Error::io("write", &path))?;
             (end, chain) = (line.len() as u64, Some(fresh));
         }
-        // A killed process may have left bytes, or the name of a rewritten file, in the kernel's hands
-        // only. They are about to be shown to readers, so a power cut must not take them back.
+        // A killed process may have left bytes, or the name of a rewritten file, in the kernel's caches only.
+        // Clients are about to read them, so a power cut must not remove them.
         file.sync_data().map_err(Error::io("sync", &path))?;
         path::sync_dir(path::parent(&path))?;
         let mut writer =
@@ -150,7 +151,7 @@ impl Aof {
     }
 }
 
-/// Replays the log and cuts off a torn tail.
+/// Replays the AOF and cuts off an incomplete write at its end.
 fn load(
     file: &File,
     (engine, path): (&'static str, &Path),
@@ -200,8 +201,8 @@ pub(super) fn replay_whole(
     restore(&clear);
     let tail = replay::replay(&mut *source, len, (engine, path), restore)?;
     if tail.overran {
-        // Writes are handed on as they are read, not held back for the end of their group, which
-        // can be of any size. So once in a crash, everything is read twice.
+        // Writes are passed on as they are read, not held back until their group ends, which can be of any
+        // size. So after a crash inside a group, everything is read twice.
         restore(&clear);
         source.rewind().map_err(Error::io("read", path))?;
         replay::replay(source, tail.end, (engine, path), restore)?;
@@ -209,11 +210,11 @@ pub(super) fn replay_whole(
     Ok(tail)
 }
 
-/// What a replay in [`Form::Raw`] comes to.
+/// Event of a replay in [`Form::Raw`].
 pub(in super::super) enum Restored<'b> {
-    /// What came before does not count.
+    /// The replay starts, or starts again: earlier writes do not count.
     Begin,
-    /// The next writes, and where their values are.
+    /// The next writes, and the part of the file that holds their values.
     Writes(&'b Batch<'b>, Part<'b>),
 }
 
@@ -261,7 +262,8 @@ pub(in super::super) fn read_sealed(
     Err(Error::Corrupt { path: path.into(), offset: tail.end, detail })
 }
 
-/// Reads such a log that was not sealed, whose end a crash may have left half written. Changes nothing.
+/// Reads an AOF in [`Form::Raw`] that was not sealed, and whose end a crash may have torn. Does not change the
+/// file.
 pub(in super::super) fn read_last(
     mut file: &File,
     (engine, path): (&'static str, &Path),
@@ -271,7 +273,7 @@ pub(in super::super) fn read_last(
     replay_verbatim(&mut file, len, (engine, path), restore)
 }
 
-/// What tells a log in [`Form::Raw`] from all others.
+/// Returns the random id of an AOF in [`Form::Raw`], or an error if the file does not start as one.
 pub(in super::super) fn verbatim_id(storage: &dyn Storage) -> io::Result<u32> {
     let mut line = [0; frame::START];
     storage.read_exact_at(&mut line, 0)?;
@@ -279,5 +281,5 @@ pub(in super::super) fn verbatim_id(storage: &dyn Storage) -> io::Result<u32> {
     chain.map(FrameChain::id).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Length of a log to which nothing was written.
+/// Length of an AOF without writes, in bytes.
 pub(in super::super) const EMPTY: u64 = frame::START as u64;

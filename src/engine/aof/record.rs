@@ -1,34 +1,35 @@
-//! One record of the log: a RESP command, as bytes and back.
+//! One record of the append-only file (AOF), a RESP command: encoding and decoding.
 
 use super::super::{Batch, WriteOp};
 use crate::engine::key_value_headers::{self, Entry};
 use bumpalo::Bump;
 use std::{convert::Infallible, ops::Range};
 
-/// What the records of a section hold.
+/// Meaning of the keys and values in the records of an AOF section.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Commands that mean to Redis what they mean to the store: deadlines and databases are commands of their own.
+    /// Commands that mean the same to Redis and to the store: expiration times and databases are separate
+    /// commands.
     #[default]
     Redis,
-    /// Keys and values as the engine has them, in `SET` and `DEL`. So a value is in one piece, which can be read
-    /// without the log around it.
+    /// Keys and values as the engine stores them, in `SET` and `DEL`. Each value is contiguous in the file and
+    /// can be read without the records around it.
     Raw,
 }
 
-/// Longest key and longest value: Redis' own limit (`proto-max-bulk-len`).
+/// Maximum length of a key and of a value, in bytes: Redis' own limit (`proto-max-bulk-len`).
 pub(in super::super) const MAX_LENGTH: usize = 512 << 20;
 
-/// Appends the records of `batch` to `out`, as a group between `MULTI` and `EXEC` if so told: replay takes
-/// such a one whole or not at all. Before each record it calls `ready`, which may empty `out` or add to it,
-/// with the length of the record's head (or a little more): of all of it but the value of a `SET`.
+/// Appends the records of `batch` to `out`; if `group`, between `MULTI` and `EXEC`, so that a replay applies
+/// all of them or none. Before each record, `ready` is called with the length of the record without the value
+/// of a `SET` (or a little more); it may empty `out` or add to it.
 pub(super) fn encode<E>(
     batch: &Batch<'_>,
     group: bool,
     out: &mut Vec<u8>,
     mut ready: impl FnMut(&mut Vec<u8>, usize) -> Result<(), E>,
 ) -> Result<(), E> {
-    // More than one record for a write is a group, too.
+    // A write that needs several records needs a group, too.
     let group = group || batch.ops().iter().any(is_more_than_one);
     if group {
         ready(out, MULTI.len())?;
@@ -67,18 +68,18 @@ pub(super) const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 pub(super) const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 pub(super) const FLUSH: &[u8] = b"*1\r\n$8\r\nFLUSHALL\r\n";
 
-/// What a record of a deadline begins with.
+/// Prefix of a record that sets an expiration time.
 const PEXPIREAT: &[u8] = b"*3\r\n$9\r\nPEXPIREAT\r\n";
 
-/// Memory of a value that is kept for the next one, in bytes.
+/// Maximum size of a value buffer that is kept for the next value, in bytes.
 const KEPT: usize = 1 << 20;
 
-/// A record of one key and one value has at most so many bytes beside them.
+/// Maximum length of a record of one key and one value without the key and the value, in bytes.
 pub(super) const OVERHEAD: usize = 48;
 
-/// Appends a `SET` record to `out`, and what goes with it: a `PEXPIREAT` where the value has a deadline, a
-/// `SELECT` before and behind where it is of another database than 0. Nothing for the record that there are
-/// deadlines, which follows from these.
+/// Appends a `SET` record to `out`, followed by `PEXPIREAT` if the value has an expiration time, and enclosed
+/// in `SELECT` if the key is in another database than 0. Appends nothing for the marker record of expiration
+/// times: a replay restores it from the `PEXPIREAT` records.
 #[inline]
 pub(in super::super) fn encode_set(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     if key_value_headers::may_have_header(key) || key_value_headers::may_have_header(value) {
@@ -99,7 +100,7 @@ pub(super) fn encode_delete(key: &[u8], out: &mut Vec<u8>) {
     encode_bulk(key, out);
 }
 
-/// Called before each record, with the length of its head.
+/// Callback before each record, which gets the length of the record without the value.
 type Ready<'r, E> = dyn FnMut(&mut Vec<u8>, usize) -> Result<(), E> + 'r;
 
 #[cold]
@@ -118,7 +119,8 @@ fn encode_marked<E>(key: &[u8], value: &[u8], out: &mut Vec<u8>, ready: &mut Rea
     })
 }
 
-/// Appends what `encode` makes of the key that is stored as `stored`, in its database.
+/// Calls `encode` with the client's key of the stored key `stored`, between `SELECT` records if the key's
+/// database is not 0.
 fn encode_in_database<E>(
     stored: &[u8],
     out: &mut Vec<u8>,
@@ -142,7 +144,7 @@ fn encode_in_database<E>(
     Ok(())
 }
 
-/// Whether a write is more than one record.
+/// Returns `true` if a write needs more than one record.
 #[inline]
 fn is_more_than_one(op: &WriteOp<'_>) -> bool {
     match op {
@@ -162,17 +164,17 @@ fn encode_bulk(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Why no record could be read.
+/// Reason why no record could be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DecodeStop {
-    /// What is there begins a record, which has at least `need` bytes.
+    /// The bytes are the start of a record of at least `need` bytes.
     Incomplete { need: usize },
-    /// No record begins like this; `at` is the first byte that is wrong.
+    /// No record starts with these bytes; `at` is the index of the first wrong byte.
     Malformed { at: usize, detail: &'static str },
 }
 
-/// Finds the words of the record that `bytes` begin with: puts where they are into `words`, and
-/// returns the record's length. An annotation (`#TS:` and a time, or a line of `#`) has no words.
+/// Decodes the record at the start of `bytes`: puts the ranges of its arguments into `words` and returns the
+/// record's length in bytes. An annotation (`#TS:` and a time, or a line of `#`) has no arguments.
 pub(super) fn decode(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<usize, DecodeStop> {
     words.clear();
     let mut cursor = Cursor::new(bytes);
@@ -188,7 +190,7 @@ pub(super) fn decode(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<usiz
     cursor.literal(b"*", "a command must begin with '*'")?;
     let count = cursor.number(MAX_WORDS)?;
     if count == 0 {
-        // The offending byte is the zero before the line's end.
+        // Index of the zero before the end of the line.
         return Err(DecodeStop::Malformed {
             at: cursor.at.saturating_sub(3),
             detail: "a command without words",
@@ -200,19 +202,19 @@ pub(super) fn decode(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<usiz
     Ok(cursor.at)
 }
 
-/// What is wrong with another line that begins with `#`.
+/// Error text for a line that starts with `#` but is no known annotation.
 pub(super) const NO_ANNOTATION: &str = "neither a command nor a known kind of line";
 
-/// As Redis has it.
+/// Maximum number of arguments of a record, as in Redis.
 const MAX_WORDS: usize = i32::MAX as usize;
 
-/// Seconds since 1970: longer than anything has a date, short of overflow.
+/// Maximum Unix time of an annotation, in seconds: beyond every real date, below an overflow.
 const MAX_TIME: usize = usize::MAX / 100;
 
-/// A place in a record.
+/// Position in the bytes of a record that is being decoded.
 pub(super) struct Cursor<'b> {
     bytes: &'b [u8],
-    /// The next byte.
+    /// Index of the next byte.
     pub(super) at: usize,
 }
 
@@ -232,7 +234,7 @@ impl<'b> Cursor<'b> {
         Ok(())
     }
 
-    /// A line of `#`.
+    /// Consumes a line of `#`.
     fn padding(mut self) -> Result<usize, DecodeStop> {
         while self.bytes.get(self.at) == Some(&b'#') {
             self.at += 1;
@@ -241,7 +243,7 @@ impl<'b> Cursor<'b> {
         Ok(self.at)
     }
 
-    /// Decimal digits and the end of the line. `max` is below a tenth of what a `usize` holds.
+    /// Consumes a decimal number and the end of its line. `max` must be below a tenth of `usize::MAX`.
     #[inline]
     pub(super) fn number(&mut self, max: usize) -> Result<usize, DecodeStop> {
         let first = self.at;
@@ -264,7 +266,7 @@ impl<'b> Cursor<'b> {
         Ok(value)
     }
 
-    /// Eight hexadecimal digits.
+    /// Consumes eight hexadecimal digits.
     pub(super) fn hexadecimal(&mut self) -> Result<u32, DecodeStop> {
         let mut value = 0;
         for _ in 0..8 {
@@ -289,38 +291,38 @@ impl<'b> Cursor<'b> {
     }
 }
 
-/// What a record asks for.
+/// Kind of a decoded record.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// One or more writes, now in the batch.
+    /// One or more writes, which were added to the batch.
     Writes,
-    /// The begin of a group.
+    /// Start of a group.
     Multi,
-    /// The end of a group.
+    /// End of a group.
     Exec,
-    /// Nothing that changes a key.
+    /// Annotation or command that changes no key.
     Nothing,
-    /// Something that this log cannot hold.
+    /// Command that an AOF of these engines cannot contain.
     Unknown,
 }
 
-/// Where the writes of records go.
+/// State of the replay that determines how a record's keys and values are stored.
 #[derive(Default)]
 pub(super) struct State {
     form: Form,
     database: u8,
-    /// Whether there may be keys in other databases than 0.
+    /// `true` if databases other than 0 may contain keys.
     others: bool,
-    /// Whether the record that there are deadlines is there.
+    /// `true` if the marker record of expiration times exists.
     expires: bool,
-    /// Whether the record that keys have heads is there.
+    /// `true` if the marker record of key headers exists.
     spaces: bool,
-    /// The key and the value of the last write that was handed on.
+    /// Key and value of the last write that was passed on, or `None` if the last operation was no `SET`.
     last: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl State {
-    /// Where those of a log in this form go.
+    /// Returns the initial state for a section in this form.
     pub(super) fn of(form: Form) -> Self {
         Self { form, ..Self::default() }
     }
@@ -347,8 +349,8 @@ impl State {
         batch.put(stored, value);
     }
 
-    /// Keeps the last write of a batch that is handed on: the record of its deadline may be behind filler, or in the
-    /// next frame.
+    /// Saves the last write of a batch before the batch is passed on: the expiration time of its value may
+    /// follow after padding, or in the next frame.
     pub(super) fn keep_last(&mut self, batch: &Batch<'_>) {
         if self.form == Form::Raw {
             return;
@@ -358,7 +360,7 @@ impl State {
                 let (last_key, last_value) = self.last.get_or_insert_default();
                 last_key.clear();
                 last_key.extend_from_slice(key);
-                // The memory of one very large value is not kept for the short ones after it.
+                // Frees the memory of one very large value before small ones use the buffer.
                 if last_value.capacity() > KEPT {
                     *last_value = Vec::new();
                 }
@@ -370,7 +372,7 @@ impl State {
         }
     }
 
-    /// Gives the last write, if it put this key, a deadline. Tells whether it did.
+    /// Sets the expiration time of the last write if it was a `SET` of this key. Returns `false` if it was not.
     fn expire<'b>(&mut self, key: &'b [u8], time: &[u8], arena: &'b Bump, batch: &mut Batch<'b>) -> bool {
         let deadline = str::from_utf8(time).ok().and_then(|time| time.parse::<u64>().ok());
         let stored = self.key(key, arena);
@@ -406,8 +408,9 @@ fn with_deadline<'b>(value: &[u8], deadline: u64, arena: &'b Bump) -> &'b [u8] {
     arena.alloc_slice_copy(&[&key_value_headers::value_head(deadline), value].concat())
 }
 
-/// What a record asks for; its writes go to `batch`, made up in `arena` where the record does not have them. Beside
-/// what [`encode`] writes it knows what `redis-server` does, where that means the same whatever is stored.
+/// Returns the kind of a decoded record and adds its writes to `batch`; keys and values with headers are built
+/// in `arena`. In addition to the commands that [`encode`] writes, it understands commands of `redis-server`
+/// whose effect does not depend on the stored data.
 #[inline]
 pub(super) fn interpret<'b>(
     bytes: &'b [u8],
@@ -418,7 +421,7 @@ pub(super) fn interpret<'b>(
 ) -> Meaning {
     let word = |range: &Range<usize>| bytes.get(range.clone()).unwrap_or_default();
     let [name, arguments @ ..] = words else { return Meaning::Nothing };
-    // The longest name known has nine letters.
+    // The longest known command name has nine letters.
     let (name, mut upper) = (word(name), [0; 9]);
     let Some(upper) = upper.get_mut(..name.len()) else { return Meaning::Unknown };
     upper.copy_from_slice(name);

@@ -1,4 +1,4 @@
-//! Reading a log back.
+//! Replay of an append-only file (AOF).
 
 use super::{
     super::{Batch, Error, Result},
@@ -15,32 +15,32 @@ use std::{
     path::Path,
 };
 
-/// Records are handed on so many at a time: a table can look their keys up together.
+/// Maximum number of writes per batch of a replay: a table can look up the keys of a batch together.
 const GATHER: usize = 64;
 
-/// Where a replay ended.
+/// End of a replay, and what the AOF holds up to there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct ReplayEnd {
-    /// End of the last whole frame, or group.
+    /// Offset behind the last complete frame or group, in bytes.
     pub(in super::super) end: u64,
-    /// Whether what is behind `end` is the begin of another, or what a crash left of it; otherwise
-    /// nothing or filler, and zeros in a log without frames.
+    /// `true` if an incomplete frame or group, or the remains of one after a crash, follows `end`. `false` if
+    /// nothing or padding follows; in an AOF without frames also if zeros follow.
     pub(in super::super) torn: bool,
-    /// Whether writes from behind `end`, of an unfinished group, went to `sink`.
+    /// `true` if writes of an unfinished group behind `end` were passed to `sink`.
     pub(super) overran: bool,
     /// Number of records before `end`.
     pub(in super::super) records: u64,
-    /// What a frame at `end` goes on from; `None` in a log without frames.
+    /// State from which a frame at `end` continues; `None` in an AOF without frames.
     pub(super) chain: Option<FrameChain>,
-    /// Up to where the log says that it was on stable storage.
+    /// Offset up to which the AOF records that it was durable.
     pub(super) synced: u64,
-    /// Whether there are records of which it does not.
+    /// `true` if the AOF holds records that it does not record as durable.
     pub(super) unmarked: bool,
     /// Number of values before `end` that are not what was written.
     pub(in super::super) corrupt: u64,
 }
 
-/// Where there is damage, and what is wrong there.
+/// Offset and description of a corruption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Damage {
     pub(super) offset: u64,
@@ -49,7 +49,7 @@ pub(super) struct Damage {
     pub(super) synced: u64,
 }
 
-/// A part of the log that is in memory.
+/// Part of the AOF that is in memory.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Part<'b> {
     bytes: &'b [u8],
@@ -57,8 +57,8 @@ pub(in super::super) struct Part<'b> {
 }
 
 impl Part<'_> {
-    /// Where in the file a value is that was handed on with this. Only of a log in [`Form::Raw`]: otherwise a
-    /// value may have been made up elsewhere.
+    /// Returns the offset in the file of a value of the batch that was passed on with this part. Only for an
+    /// AOF in [`Form::Raw`]: in the other form a value may have been built outside `bytes`.
     pub(in super::super) fn place(self, value: &[u8]) -> u64 {
         self.offset + self.index(value) as u64
     }
@@ -73,7 +73,7 @@ impl Part<'_> {
     }
 }
 
-/// Hands the writes of the first `len` bytes of `source` to `sink`. Damage is an error.
+/// Passes the writes of the first `len` bytes of `source` to `sink`. Corruption is an error.
 pub(super) fn replay(
     source: impl Read,
     len: u64,
@@ -91,12 +91,12 @@ impl Damage {
     }
 }
 
-/// Hands the writes of the first `len` bytes of `source` to `sink`, up to the first damage.
+/// Passes the writes of the first `len` bytes of `source` to `sink`, up to the first corruption.
 ///
-/// What was not on stable storage when the power went may be there or not, in any pieces; so all from the
-/// first hole on is a torn tail, and no damage. But not where a frame, before the hole or behind it, says that
-/// the log was on stable storage beyond it: then what the hole has destroyed may have been acknowledged. Without
-/// frames, an earlier version's rules apply: see [`plain`].
+/// After a power cut, any parts of the bytes that were not durable may be missing. So everything from the first
+/// invalid byte on is an incomplete write, not corruption, unless a frame before or behind it records that the
+/// AOF was durable beyond that byte: then acknowledged writes may have been destroyed. An AOF without frames
+/// follows the rules of an earlier version: see [`plain`].
 pub(super) fn survey(
     source: impl Read,
     len: u64,
@@ -146,19 +146,19 @@ pub(super) fn survey_as(
     }
 }
 
-/// Why no more records were gathered.
+/// Reason why [`Reader::gather`] stopped.
 enum ReplayStop {
-    /// They are enough.
+    /// The batch is full.
     Gathered,
-    /// There is no record, or no frame, next.
+    /// No complete record or frame follows.
     At(DecodeStop),
-    /// What is next has its checksum, but was not written like this.
+    /// The bytes that follow match their checksum, but this program would not have written them.
     Wrong { at: usize, detail: &'static str },
-    /// There is one next that a log of these engines cannot hold.
+    /// The next record is a command that an AOF of these engines cannot contain.
     Unknown { command: String },
 }
 
-/// What is known at a place between two records.
+/// State of a replay between two records.
 #[derive(Default)]
 struct Reader {
     form: Form,
@@ -167,7 +167,8 @@ struct Reader {
     group: bool,
     records: u64,
     chain: Option<FrameChain>,
-    /// Bytes of the current frame's records that are still to come, and of what is behind them.
+    /// Bytes of the current frame's records that are still to be read; `trailer` is the length of the lines
+    /// behind them.
     left: usize,
     trailer: usize,
     synced: u64,
@@ -179,8 +180,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// Puts the writes of the first records of `bytes`, which are at `offset` of the log, into
-    /// `batch`. Returns the length of these records, and why they are not more.
+    /// Adds the writes of the first records of `bytes`, whose offset in the AOF is `offset`, to `batch`.
+    /// Returns the length of these records and the reason why it stopped.
     fn gather<'b>(
         &mut self,
         bytes: &'b [u8],
@@ -210,7 +211,7 @@ impl Reader {
                 Err(stop) => return (used, self.stopped(stop)),
             };
             let meaning = record::interpret(body, &self.words, &mut self.state, arena, batch);
-            // Nothing is an annotation, for one, and no record.
+            // Annotations and `SELECT` are not counted.
             self.records += u64::from(meaning != Meaning::Nothing);
             match meaning {
                 Meaning::Writes => self.tail.overran = self.group,
@@ -239,8 +240,8 @@ impl Reader {
         (used, ReplayStop::Gathered)
     }
 
-    /// Takes what may be before a record: the header of a frame and, in a log without frames, a line that is no
-    /// record. Returns its length; 0 where there is none, nor must be.
+    /// Consumes a line that may precede a record: a frame header or, in an AOF without frames, a start line or
+    /// checksum line. Returns its length in bytes, or 0 if there is no such line and none is required.
     #[inline]
     fn line(&mut self, rest: &[u8], offset: u64) -> Result<usize, DecodeStop> {
         if let Some(chain) = &mut self.chain {
@@ -260,7 +261,7 @@ impl Reader {
         if self.form == Form::Redis && rest.starts_with(b"#C") {
             return plain::check(rest);
         }
-        // Only Redis writes records without frames.
+        // Only Redis and earlier versions write records without frames.
         if self.form == Form::Raw || rest.starts_with(b"#K") {
             let chain = frame::read_start(rest, offset)?;
             if chain.form() != self.form {
@@ -273,12 +274,13 @@ impl Reader {
         Ok(0)
     }
 
-    /// Returns the number in the start line that `bytes` begin with if it is one of a newer version.
+    /// Returns the format number of the start line at the start of `bytes` if this version cannot read that
+    /// format.
     fn newer_format(&self, bytes: &[u8]) -> Option<u32> {
         frame::newer_format(bytes).filter(|_| self.chain.is_none())
     }
 
-    /// What it means that no record is next: in a frame, which has its checksum, nothing good.
+    /// Returns the meaning of a failed decode. Inside a frame, whose checksum was correct, it is corruption.
     fn stopped(&self, stop: DecodeStop) -> ReplayStop {
         match stop {
             _ if self.left == 0 => ReplayStop::At(stop),
@@ -296,7 +298,8 @@ impl Reader {
         (tail.unmarked, tail.overran) = (*records_end > *synced, false);
     }
 
-    /// What it means that `stop` is at the begin of `window`: a tail, or damage too.
+    /// Classifies an invalid record or frame at the start of `window`: as an incomplete write at the end, or as
+    /// corruption.
     fn hole(
         self,
         stop: DecodeStop,
@@ -315,7 +318,8 @@ impl Reader {
             damage.detail = "another log begins here".into();
             return Ok((self.tail, Some(damage)));
         }
-        // Nobody writes zeros there: they stand for bytes that never reached the disk, or were lost.
+        // No process writes zeros behind the end: they stand for bytes that never reached the disk, or were
+        // lost.
         let filler = window.is_blank_from(0, |byte| byte == PADDING)?;
         let blank = filler || window.is_blank_from(0, |byte| byte == PADDING || byte == 0)?;
         let synced = if blank { 0 } else { latest_mark(window, Some(chain.id()))? }.max(self.synced);
@@ -327,7 +331,7 @@ impl Reader {
         Ok((ReplayEnd { torn: self.group || !filler, ..self.tail }, None))
     }
 
-    /// The same in a log of an earlier version, or of Redis.
+    /// Classifies an invalid record in an AOF of an earlier version or of Redis, which has no frames.
     fn plain_hole(
         self,
         stop: DecodeStop,
@@ -341,7 +345,7 @@ impl Reader {
         let between = window.offset == self.tail.end;
         let torn = cut || between && is_torn_batch(window)?;
         let blank = window.is_blank_from(if torn { 0 } else { at }, |byte| byte == 0)?;
-        // Frames are there only if all before them had been on stable storage.
+        // Frames are written only once everything before them is durable.
         let frames_follow = !blank && latest_mark(window, None)? > self.tail.end;
         if frames_follow || !torn && !blank {
             return Ok((self.tail, Some(damage)));
@@ -350,12 +354,12 @@ impl Reader {
     }
 }
 
-/// A record that is one, but cannot be here.
+/// Returns the error for a valid record at a position where it is not allowed.
 fn misplaced(detail: &'static str) -> DecodeStop {
     DecodeStop::Malformed { at: 0, detail }
 }
 
-/// Whether all that follows is what a power cut left of one batch of an earlier version.
+/// Returns `true` if the rest of the AOF is what a power cut left of one batch of an earlier version.
 fn is_torn_batch(window: &mut Window<impl Read>) -> io::Result<bool> {
     let remaining = window.remaining();
     if remaining > plain::LONGEST_TAIL {
@@ -365,9 +369,9 @@ fn is_torn_batch(window: &mut Window<impl Read>) -> io::Result<bool> {
     Ok(plain::is_torn(window.bytes(), window.offset))
 }
 
-/// The furthest place up to which any header that follows says that the log was on stable storage, of the
-/// section `id` or, without one, of any. A start line says it of itself. All of them count only at the place that
-/// they were written for.
+/// Returns the highest offset up to which any later header records that the AOF was durable; with `id`, only
+/// headers of that section count. Without `id`, a start line counts too, for itself. A line counts only at the
+/// offset that it was written for.
 fn latest_mark(window: &mut Window<impl Read>, id: Option<u32>) -> io::Result<u64> {
     let mut synced = 0;
     let mut at = 0;
@@ -392,7 +396,7 @@ fn latest_mark(window: &mut Window<impl Read>, id: Option<u32>) -> io::Result<u6
     Ok(synced)
 }
 
-/// `the command HSET with 3 arguments`
+/// Returns a description such as `the command HSET with 3 arguments`.
 fn describe(bytes: &[u8], words: &[Range<usize>]) -> String {
     let name = words.first().and_then(|range| bytes.get(range.clone())).unwrap_or_default();
     let shown = name.get(..32).unwrap_or(name).escape_ascii();

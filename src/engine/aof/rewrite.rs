@@ -1,16 +1,15 @@
-//! Rewriting the log to hold only what is alive, while it grows.
+//! Rewrite of the append-only file (AOF) to the live data only, while writes continue.
 //!
-//! The new file is a walk over the table in small steps, each under a read lock of its own, written
-//! as `SET`s; then everything that the old log has gained since before the first step. The walk is
-//! no snapshot: one step sees writes that another does not. It need not be. For any key, either
-//! there is a write of it (or a `FLUSHDB`) among what the log gained, or there is none. If there
-//! is, the last of them decides the key, since all records are absolute, whatever the walk saw.
-//! If there is none, the key was the same during the whole walk, which saw it if it was there.
+//! The new file is a scan of the table in chunks, each under its own read lock, written as `SET`s; then
+//! everything that was appended to the old AOF since before the first chunk. The scan is no snapshot: one chunk
+//! contains writes that another does not. It need not be one. For each key, either a write of the key (or a
+//! `FLUSHDB`) was appended to the old AOF meanwhile, or none was. If there are such writes, the last one
+//! decides the key's value, whatever the scan saw, since all records are absolute. If there are none, the key
+//! did not change during the scan, which saw it if it exists.
 //!
-//! What the log gained starts between two batches and, at the end, ends between two, so no `MULTI`
-//! is parted from its `EXEC`. Nothing in the middle matters: the file has no name until it is
-//! whole. It is a section of its own, so what is copied is put into new frames, once those that it is in
-//! were found to be as they were written.
+//! The appended part starts and ends between two batches, so no `MULTI` is separated from its `EXEC`. Its
+//! middle does not matter: the file gets its name only once it is complete. The new file is a section of its
+//! own, so the appended records are put into new frames, after the checksums of their old frames were verified.
 
 use super::{
     super::{Error, Result, path},
@@ -28,30 +27,31 @@ use std::{
     time::Instant,
 };
 
-/// The file is rewritten by itself when it is this large, and twice what it was at first.
+/// Minimum size for an automatic rewrite, in bytes; the file must also have doubled since the open or the last
+/// rewrite.
 const REWRITE_SIZE: u64 = 64 << 20;
 
-/// The walk encodes about this much under one read lock.
+/// Approximate size of the records that the scan encodes under one read lock, in bytes.
 pub(in super::super) const STEP: usize = 256 << 10;
 
-/// The new file is synced whenever it has grown by this much, so that no later sync, of the old
-/// file either, has to wait for all of it.
+/// Number of bytes after which the new file is synced during a rewrite, so that no later sync, of the old file
+/// either, has to wait for all of it.
 const SYNC_EVERY: u64 = 8 << 20;
 
-/// Writers may have to wait until this much is copied and synced.
+/// Number of bytes that may be left to copy and sync while writers wait.
 const LAST_PIECE: u64 = 1 << 20;
 
-/// How often to try to get that near to writers that go on and on.
+/// Maximum number of attempts to get within [`LAST_PIECE`] of the end while writes continue.
 const ROUNDS: usize = 32;
 
 impl Aof {
-    /// Whether the log has grown enough to be rewritten without being asked.
+    /// Returns `true` if the AOF is large enough for an automatic rewrite.
     pub(in super::super) fn is_outgrown(&self) -> bool {
         self.len() >= REWRITE_SIZE.max(self.base.load(Ordering::Relaxed).saturating_mul(2))
     }
 
-    /// Rewrites the log. `step` appends the records of the walk's next step to the buffer and
-    /// returns whether there are more. On an error the log is as before.
+    /// Rewrites the AOF. `step` appends the records of the scan's next chunk to the buffer and returns `true`
+    /// if more follow. After an error the AOF is unchanged.
     pub(in super::super) fn rewrite(&self, step: impl FnMut(&mut Vec<u8>) -> bool) -> Result<()> {
         let started = Instant::now();
         let (engine, path, before) = (self.engine, self.path.display(), self.len());
@@ -65,14 +65,14 @@ impl Aof {
                 Ok(())
             }
             Err(error) => {
-                // Not to be tried again at every write.
+                // Without this, each later write would start another attempt.
                 self.base.store(self.len(), Ordering::Relaxed);
                 Err(error)
             }
         }
     }
 
-    /// Tells a running rewrite, and every later one, to give up.
+    /// Makes a running rewrite, and every later one, fail.
     pub(in super::super) fn cancel_rewrite(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -82,7 +82,7 @@ impl Aof {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Fails if the log's path is no name of its file.
+    /// Fails if the AOF's path is not a name of its open file.
     fn check_path(&self) -> Result<()> {
         let is_there = self.current().storage.is_at(&self.path)?;
         if is_there { Ok(()) } else { Err(Error::Moved { path: self.path.clone() }) }
@@ -104,7 +104,8 @@ impl Aof {
             fresh.copy_gained(self.len())?;
             fresh.sync()?;
             let left = self.len() - fresh.copied;
-            // As much was written meanwhile as was copied: more rounds come no nearer, and cost what writers need.
+            // Writers appended as much as was copied: more attempts would get no nearer, and would slow the
+            // writers down.
             if left <= LAST_PIECE || left >= before {
                 break;
             }
@@ -114,7 +115,7 @@ impl Aof {
     }
 }
 
-/// A new log that is being written. Its file goes away with it, unless it became the log.
+/// A new AOF that is being written. If it does not become the AOF, its file is removed on drop.
 struct Fresh<'a> {
     log: &'a Aof,
     file: Arc<File>,
@@ -122,15 +123,16 @@ struct Fresh<'a> {
     chain: FrameChain,
     len: u64,
     synced: u64,
-    /// Up to where the new log has what the old one has: at first, in the walk's words.
+    /// Offset in the old AOF up to which the new one has its content: at first from the scan, then from copied
+    /// records.
     copied: u64,
-    /// The old one's, there. `None` when it has no frames before.
+    /// State of the old AOF's section at `copied`; `None` if the old AOF has no frames before it.
     old_chain: Option<FrameChain>,
 }
 
 impl<'a> Fresh<'a> {
     fn create(log: &'a Aof) -> Result<Self> {
-        // Otherwise what is at the new file's path may be of another server.
+        // Otherwise the file at the path of the new file may belong to another server.
         log.check_path()?;
         let path = file::rewrite_path(&log.path);
         path::remove_leftover(&path)?;
@@ -141,14 +143,14 @@ impl<'a> Fresh<'a> {
         let old = fs::metadata(&log.path).map_err(Error::io("read", &log.path))?;
         fresh.file.set_permissions(old.permissions()).map_err(Error::io("create", &fresh.path))?;
         fresh.write(&chain.start_line(0))?;
-        // No write is half-way while this is held, so the table has all that the log has.
+        // No write is unfinished while this lock is held, so the table has everything that the AOF has.
         let writer = log.lock_writer()?;
         (fresh.copied, fresh.old_chain) = (log.len(), writer.chain);
         drop(writer);
         Ok(fresh)
     }
 
-    /// Makes a frame of the records that were put behind the room for its header.
+    /// Turns the records that follow the header space into a frame and writes it.
     fn append(&mut self, records: &mut Vec<u8>) -> Result<()> {
         if records.len() > HEADER {
             self.chain.seal(records, self.len, self.synced);
@@ -173,7 +175,7 @@ impl<'a> Fresh<'a> {
         Ok(())
     }
 
-    /// Copies what the log has gained, up to `end`.
+    /// Copies the records of the old AOF from `copied` up to `end`.
     fn copy_gained(&mut self, end: u64) -> Result<()> {
         let old = self.log.current().storage;
         let mut window = Window::new(From { storage: &*old, offset: self.copied, end }, self.copied, end);
@@ -205,7 +207,8 @@ impl<'a> Fresh<'a> {
         Ok(())
     }
 
-    /// Adds the records of the old log's next frame, or what is a line of its own. Returns its length.
+    /// Copies the records of the old AOF's next frame, or skips its start line. Returns the number of bytes
+    /// consumed.
     fn copy_frame(&mut self, bytes: &[u8], records: &mut Vec<u8>) -> Result<usize, DecodeStop> {
         let Some(chain) = &mut self.old_chain else {
             self.old_chain = Some(frame::read_start(bytes, self.copied)?);
@@ -216,13 +219,15 @@ impl<'a> Fresh<'a> {
         Ok(frame.len())
     }
 
-    /// Puts the new file in the log's place, while no write runs. A crash leaves either the old log
-    /// or the new one, which is whole and synced before it gets the name. Until the name is durable a power cut
-    /// may bring back the old one, so until then a sync is one of the old one.
+    /// Puts the new file in the AOF's place while no write runs. A crash leaves either the old AOF or the new
+    /// one, which is complete and synced before it gets the name. Until the name is durable, a power cut may
+    /// bring the old AOF back, so `current` refers to the old file until then, and a sync is one of the old
+    /// file.
     fn replace_log(mut self) -> Result<u64> {
         let mut writer = self.log.lock_writer()?;
         self.copy_gained(self.log.len())?;
-        // It says that all of it is on stable storage before it is; but so is it before it is the log.
+        // The marker is written before what it covers is durable; but the sync precedes the rename that makes
+        // this file the AOF.
         self.write(&self.chain.sync_marker(self.len))?;
         self.sync()?;
         self.take_name()?;
@@ -238,8 +243,8 @@ impl<'a> Fresh<'a> {
         named.map(|()| self.len)
     }
 
-    /// Gives the new file the log's name, unless that is the name of another file by now. A rename would take it from
-    /// a file that gets there between the check and the rename; an exchange is undone.
+    /// Gives the new file the AOF's name, unless another file has that name by now. A rename would replace a
+    /// file that takes the name between the check and the rename; an exchange of names can be undone.
     fn take_name(&self) -> Result<()> {
         self.log.check_path()?;
         self.check_path(&self.path)?;
@@ -258,7 +263,7 @@ impl<'a> Fresh<'a> {
         Ok(())
     }
 
-    /// Fails if `path` is no name of the new file.
+    /// Fails if `path` is not a name of the new file.
     fn check_path(&self, path: &Path) -> Result<()> {
         if path::is_at(&self.file, path)? { Ok(()) } else { Err(Error::Moved { path: path.into() }) }
     }
@@ -266,15 +271,15 @@ impl<'a> Fresh<'a> {
 
 impl Drop for Fresh<'_> {
     fn drop(&mut self) {
-        // After a success the name is gone already; otherwise it is best effort, the next open
-        // tries again. Where the log was moved, it may be the name of another server's file.
+        // After a success the name no longer exists; otherwise this is best effort, and the next open tries
+        // again. If the AOF was moved, the name may belong to another server's file.
         if self.check_path(&self.path).is_ok() {
             let _gone = path::remove_leftover(&self.path);
         }
     }
 }
 
-/// The old log from some place on.
+/// Reader of the old AOF from an offset up to `end`.
 struct From<'a> {
     storage: &'a dyn Storage,
     offset: u64,

@@ -1,4 +1,4 @@
-//! The records of a log in [`Form::Raw`](super::record::Form::Raw).
+//! Encoding of the records of an AOF in [`Form::Raw`](super::record::Form::Raw).
 
 use super::{
     super::{Batch, WriteOp},

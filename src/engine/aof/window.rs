@@ -1,27 +1,27 @@
-//! The part of a log that is being looked at.
+//! Buffered view of a part of an append-only file (AOF), for replays and copies.
 
 use std::{
     io::{self, Read},
     ops::Range,
 };
 
-/// Size of the window at first. It grows only for a frame, or a record, that is longer.
+/// Initial size of the window, in bytes. It grows only for a longer frame or record.
 const SIZE: usize = 1 << 20;
 
-/// The part of a log from some place on.
+/// View of an AOF that moves forward from an offset.
 pub(super) struct Window<R> {
     source: R,
     buffer: Vec<u8>,
-    /// What of the buffer is read and not yet consumed.
+    /// Range of the buffer that was read and not yet consumed.
     filled: Range<usize>,
-    /// Where in the log `filled` starts.
+    /// Offset in the AOF of the start of `filled`.
     pub(super) offset: u64,
-    /// Length of the log.
+    /// Length of the AOF, in bytes.
     len: u64,
 }
 
 impl<R: Read> Window<R> {
-    /// `source` is at `offset` of a log of `len` bytes.
+    /// Creates a window. `source` must be at `offset` of an AOF of `len` bytes.
     pub(super) fn new(source: R, offset: u64, len: u64) -> Self {
         Self { source, buffer: vec![0; SIZE], filled: 0..0, offset, len }
     }
@@ -31,7 +31,7 @@ impl<R: Read> Window<R> {
         self.buffer.get(self.filled.clone()).unwrap_or_default()
     }
 
-    /// Bytes of the log from the begin of the window.
+    /// Returns the number of bytes from the start of the window to the end of the AOF.
     pub(super) fn remaining(&self) -> u64 {
         self.len - self.offset
     }
@@ -41,13 +41,13 @@ impl<R: Read> Window<R> {
         self.offset += by as u64;
     }
 
-    /// Reads until the window has at least `need` bytes. The caller has seen that the log has them,
-    /// so a length that lies cannot make the buffer larger than the log.
+    /// Reads until the window has at least `need` bytes. The caller has checked that the AOF has them, so a
+    /// wrong length cannot make the buffer larger than the AOF.
     pub(super) fn fill(&mut self, need: usize) -> io::Result<()> {
         self.buffer.copy_within(self.filled.clone(), 0);
         self.filled = 0..self.filled.len();
         if need > self.buffer.len() {
-            // At least twice as much, lest a record of many words be decoded anew for each of them.
+            // At least doubled, so that a record of many arguments is not decoded again for each of them.
             self.buffer.resize(need.max(self.buffer.len() * 2), 0);
         }
         while self.filled.end < need {
@@ -70,8 +70,8 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// Goes to the next `wanted` byte from `at` bytes into the window on; else to the end. Returns whether there
-    /// is one.
+    /// Advances the window to the next `wanted` byte, searching from index `at`; without one, to the end of the
+    /// AOF. Returns `true` if the byte was found.
     pub(super) fn find(&mut self, mut at: usize, wanted: u8) -> io::Result<bool> {
         loop {
             let rest = self.bytes().get(at..).unwrap_or_default();
@@ -88,15 +88,15 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// Whether nothing but `blank` bytes follows from `at` bytes into the window to the end of the log. If not,
-    /// the window is left with the first that is not, and some of what is before it.
+    /// Returns `true` if all bytes from index `at` of the window to the end of the AOF are `blank`. If not, the
+    /// window then contains the first other byte and some of the bytes before it.
     pub(super) fn is_blank_from(&mut self, at: usize, blank: impl Fn(u8) -> bool) -> io::Result<bool> {
         self.advance(at);
         loop {
             if !self.bytes().iter().all(|&byte| blank(byte)) {
                 return Ok(false);
             }
-            // What begins with a blank byte may go on with others.
+            // The last blank byte stays in the window: it may be the first byte of a header (`#`).
             let kept = self.filled.len().min(1);
             self.advance(self.filled.len() - kept);
             if self.remaining() == kept as u64 {

@@ -1,10 +1,10 @@
-//! One table for many threads, none of which keeps it from the others for long.
+//! One table in memory for many threads, none of which locks it for long.
 //!
 //! - A reader sees all of a batch or nothing of it, whatever its size.
-//! - What looks at many keys, or at all, does so in steps of about a millisecond, on a [`Snapshot`].
-//! - A large batch is gathered beside the table, shows at once, and is moved into the table in steps (see
-//!   [`State`]). A scan, or a read of very many keys, that begins while it is moved waits for the end of that.
-//! - What a `Clear` took away is freed on a thread of its own.
+//! - Reads of many keys, and scans, work in chunks of about a millisecond, on a [`Snapshot`].
+//! - A large batch is gathered outside the table, becomes visible at once, and is moved into the table in chunks
+//!   (see [`State`]). A scan, or a read of very many keys, that begins during the move waits for its end.
+//! - Data that a `Clear` removed are freed on a separate thread.
 //!
 //! [`Snapshot`]: super::snapshot::Snapshot
 
@@ -22,49 +22,50 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// More writes, or bytes of them, than are carried out while readers wait.
+/// Maximum number of writes, and of bytes, that are applied under one lock; a larger batch is gathered outside the
+/// table.
 const LARGE: (usize, usize) = (16 << 10, 4 << 20);
 
-/// Writes of a large batch under one lock.
+/// Number of writes of a large batch that are applied under one lock.
 const OPS: usize = 512;
 
-/// Keys that are read under one lock.
+/// Maximum number of keys that are read under one lock.
 pub(in super::super) const KEYS: usize = 4096;
 
-/// Bytes of values that are visited under one lock, which mostly means copied.
+/// Maximum number of bytes of values that are visited, and usually copied, under one lock.
 const BYTES: ByteBudget = ByteBudget(4 << 20);
 
-/// Bytes of one value that are copied under one lock.
+/// Number of bytes of one value that are copied under one lock.
 const PIECE: usize = 1 << 20;
 
-/// How long a walk keeps a lock.
+/// Maximum time for which a scan holds a lock.
 const STEP: Duration = Duration::from_millis(1);
 
-/// Pairs between two looks at the clock.
+/// Number of pairs between two readings of the clock.
 const PAIRS: u32 = 64;
 
-/// Tables of fewer keys are freed where they were cleared.
+/// Number of keys below which a cleared table is freed by the thread that cleared it.
 const SMALL: usize = 10_000;
 
-/// A table and its locks.
+/// Table with its locks.
 pub(in super::super) struct SharedTable<T: Table> {
-    /// Every connection reads. A plain `RwLock` would make each of them write the one cache line
-    /// of its reader count; here a reader touches the line of its own shard, and the one writer
-    /// pays for all shards, once a batch.
+    /// Every connection reads. A plain `RwLock` would make each of them write the one cache line of its reader
+    /// count; here a reader touches the line of its own shard, and the one writer pays for all shards, once per
+    /// batch.
     state: ShardedLock<State<T>>,
     ordered: bool,
     snapshots: Snapshots<T>,
     /// Held while a large batch is pending.
     pending: Mutex<()>,
-    /// Held for writing while a large batch shows and is not yet in the table: a snapshot of the table is
-    /// taken before or after that.
+    /// Locked for writing while a large batch is visible but not yet completely in the table: a snapshot of the
+    /// table is taken before or after that.
     settling: RwLock<()>,
 }
 
-/// Keeps other writes out while it calls what it is given.
+/// Callback that calls its argument while no other write runs.
 type Turn<'t> = dyn FnMut(&mut dyn FnMut()) + 't;
 
-/// Tells when a step of a walk has taken long enough.
+/// Limit of the duration of one step of a scan.
 #[derive(Default)]
 struct Clock {
     pairs: u32,
@@ -97,7 +98,7 @@ fn key<'o>(op: &'o WriteOp<'_>) -> &'o [u8] {
     }
 }
 
-/// Frees what was taken away, much of it where nobody waits.
+/// Frees what a write removed; large data on a separate thread.
 #[inline]
 pub(in super::super) fn free_garbage<T: Table>(waste: Garbage<T>) {
     if waste.cleared.is_some() || !waste.heavy.is_empty() {
@@ -118,7 +119,7 @@ fn free<T: Table>(Garbage { cleared, heavy }: Garbage<T>) {
             release(table);
         }
     };
-    // Without a thread all is dropped here.
+    // If no thread can be started, all data are dropped here.
     let _thread = thread::Builder::new().name("free".into()).spawn(free);
 }
 
@@ -133,9 +134,9 @@ impl<T: Table> SharedTable<T> {
         }
     }
 
-    // A poisoned lock is taken as it is, for reading and writing: a table is whole after each of its
-    // operations, so at worst half a batch of a panicked writer shows, and refusing to answer would
-    // turn the one panic into one of every later call.
+    // A poisoned lock is used for reading and writing: a table is consistent after each of its operations, so at
+    // worst half a batch of a panicked writer is visible, and refusing all later calls would turn one panic into
+    // many.
 
     #[inline]
     pub(super) fn lock(&self) -> ShardedLockReadGuard<'_, State<T>> {
@@ -147,12 +148,12 @@ impl<T: Table> SharedTable<T> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A snapshot of the state that `guard` keeps as it is; nothing may show that is not in the table.
+    /// Creates a snapshot of the state that `_guard` locks; no batch may be visible that is not yet in the table.
     pub(super) fn snapshot(&self, _guard: &State<T>, position: T::Position) -> View<'_, T> {
         self.snapshots.open(position)
     }
 
-    /// See [`Engine::read`](super::super::Engine::read).
+    /// Reads keys: see [`Engine::read`](super::super::Engine::read).
     #[inline]
     pub(in super::super) fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
         if keys.len() > KEYS {
@@ -161,7 +162,8 @@ impl<T: Table> SharedTable<T> {
         self.lock().read(keys, ByteBudget::NONE, visit);
     }
 
-    /// See [`Engine::read_large`](super::super::Engine::read_large).
+    /// Reads keys, and large values without a long lock: see
+    /// [`Engine::read_large`](super::super::Engine::read_large).
     pub(super) fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
         if keys.len() > KEYS {
             return self.read_many(keys, visit);
@@ -172,7 +174,7 @@ impl<T: Table> SharedTable<T> {
         }
     }
 
-    /// Goes on with a read whose values are too much for one lock, under the same snapshot.
+    /// Continues a read whose values are too large for one lock, under the same snapshot.
     #[cold]
     fn read_rest(
         &self,
@@ -183,14 +185,14 @@ impl<T: Table> SharedTable<T> {
     ) {
         let rest = keys.get(first..).unwrap_or_default();
         let mut visit = |index, value: Option<&[u8]>| visit(first + index, value);
-        // To wait here would be to wait for one who waits for the guard.
+        // Waiting here could deadlock: the thread that holds `settling` may wait for the guard.
         match self.settling.try_read() {
             Ok(settled) => {
                 let view = self.snapshot(&guard, T::Position::default());
                 drop((guard, settled));
                 self.read_in_steps(&view, rest, &mut visit);
             }
-            // Nothing was visited, so that any other moment will do.
+            // No key was visited yet, so that another snapshot will do.
             Err(_) if first == 0 => {
                 drop(guard);
                 self.read_many(rest, &mut visit);
@@ -212,7 +214,7 @@ impl<T: Table> SharedTable<T> {
         while let [first, ..] = rest {
             let (at, mut after) = (keys.len() - rest.len(), ControlFlow::Continue(()));
             let step = rest.get(..KEYS).unwrap_or(rest);
-            // In this order, as writers lock them.
+            // Locked in this order, as writers do.
             let guard = self.lock();
             let stopped = view.lock_snapshot().read(&guard.table, step, BYTES, &mut |index, value| {
                 after = visit(at + index, value);
@@ -234,7 +236,7 @@ impl<T: Table> SharedTable<T> {
         }
     }
 
-    /// A long value, which others may change meanwhile: the snapshot has it as it was.
+    /// Copies a large value in chunks. Other threads may change it meanwhile: the snapshot keeps the old value.
     fn copy(&self, view: &View<'_, T>, key: &[u8]) -> Option<Vec<u8>> {
         let mut copy = Vec::new();
         loop {
@@ -252,13 +254,13 @@ impl<T: Table> SharedTable<T> {
         }
     }
 
-    /// See [`Engine::scan`](super::super::Engine::scan).
+    /// Visits the pairs of `range`: see [`Engine::scan`](super::super::Engine::scan).
     pub(super) fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) {
         self.scan_in_steps(range, visit, &mut || ControlFlow::Continue(()));
     }
 
-    /// Like [`SharedTable::scan`]. What takes long is done by `between`: it is called without a lock after each step,
-    /// the last one included, and may stop the scan.
+    /// Scans like [`SharedTable::scan`], and calls `between` without a lock after each step, the last one included.
+    /// `between` may take long, and may stop the scan.
     pub(in super::super) fn scan_in_steps(
         &self,
         range: KeyRange<'_>,
@@ -308,12 +310,12 @@ impl<T: Table> SharedTable<T> {
         let _done = between();
     }
 
-    /// Waits until all that readers see is in the table, where a walk finds it.
+    /// Waits until all visible data are in the table, where a scan finds them.
     pub(in super::super) fn wait_until_settled(&self) {
         drop(self.settling.read());
     }
 
-    /// One step of a walk that is no snapshot.
+    /// Runs one step of an incremental scan, which is no snapshot. Returns `true` if there may be more pairs.
     pub(in super::super) fn walk(&self, position: &mut T::Position, visit: &mut VisitPair<'_>) -> bool {
         self.lock().table.walk(KeyRange::ALL, position, &mut |key, value| match visit(key, value) {
             ControlFlow::Continue(()) => WalkControl::On,
@@ -321,21 +323,21 @@ impl<T: Table> SharedTable<T> {
         })
     }
 
-    /// Looks at the table, without what is on its way into it.
+    /// Calls `look` with the table, without a large batch that is not yet in it.
     pub(in super::super) fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         look(&self.lock().table)
     }
 
-    /// Number of keys.
+    /// Returns the number of keys.
     pub(in super::super) fn len(&self) -> u64 {
         self.lock().len()
     }
 
-    /// Carries out a batch while no reader looks, or, if it is large, as [`SharedTable::write_alone`]. No other writes
-    /// may run but one of [`SharedTable::write_beside`].
+    /// Applies a batch under one lock, or, if it is large, like [`SharedTable::write_alone`]. No other write may
+    /// run except one [`SharedTable::write_beside`].
     #[must_use = "to be discarded after the locks"]
     pub(super) fn write(&self, batch: &Batch<'_>) -> Garbage<T> {
-        // One that is beside may wait for its turn, which is this.
+        // A concurrent large batch may be waiting for its turn, which this write has.
         if is_large(batch.len(), batch.bytes())
             && let Ok(alone) = self.pending.try_lock()
         {
@@ -345,8 +347,8 @@ impl<T: Table> SharedTable<T> {
         self.write_piece(clear, ops)
     }
 
-    /// Carries out a batch in the order of its parts, each while no reader looks, or beside the table. No
-    /// other writes may run.
+    /// Applies a batch in the order of its parts, each under one lock, or outside the table if it is large. No
+    /// other write may run.
     #[must_use = "to be discarded after the locks"]
     pub(in super::super) fn write_alone(&self, batch: &Batch<'_>) -> Garbage<T> {
         self.write_in_parts(batch, &self.pending.lock().unwrap_or_else(PoisonError::into_inner))
@@ -385,7 +387,7 @@ impl<T: Table> SharedTable<T> {
         cleared
     }
 
-    /// Puts a table with these writes in the place of all that there is.
+    /// Replaces the contents by a table with the writes `ops`.
     fn replace(&self, ops: &[WriteOp<'_>]) -> Cleared<T> {
         let mut table = T::default();
         table.write(ops, &mut Vec::new());
@@ -395,8 +397,8 @@ impl<T: Table> SharedTable<T> {
         cleared
     }
 
-    /// Carries out a batch, if it is large, beside the writes of others: only to show it takes a `turn`.
-    /// Returns whether it did.
+    /// Applies a large batch concurrently with other writes: `turn` is called only to make it visible. Returns
+    /// `false`, without any change, if the batch is not large or clears.
     pub(super) fn write_beside(&self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> bool {
         let (clear, ops) = batch.after_clear();
         let large = !clear && is_large(batch.len(), batch.bytes());
@@ -413,7 +415,7 @@ impl<T: Table> SharedTable<T> {
             pause();
         }
         let mut settling = None;
-        // Within the turn: a scan of whoever has it waits for the end of this.
+        // Locked within the turn: a scan of the thread that has the turn waits for the end of the move.
         turn(&mut || {
             settling = Some(self.settling.write());
             self.lock_mut().show();
@@ -445,7 +447,8 @@ impl<T: Table> SharedTable<T> {
         }
     }
 
-    /// Returns whether to go on, and what was replaced.
+    /// Moves writes of a large batch into the table. Returns `true` if the batch is still pending, and the replaced
+    /// pairs.
     pub(super) fn settle(&self, ops: &[WriteOp<'_>]) -> (bool, Vec<T::Pair>) {
         let mut replaced = Vec::with_capacity(ops.len());
         let mut state = self.lock_mut();

@@ -1,4 +1,4 @@
-//! Everything that works in steps, step by step between others' writes, against a plain model.
+//! Model tests of all operations that work in steps, with writes between the steps.
 
 use super::{
     super::{Batch, KeyRange, WriteOp},
@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, ops::ControlFlow};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A key and its value, or `None` to delete it.
+/// Key and its value, or `None` to delete it.
 type Write = (Vec<u8>, Option<Vec<u8>>);
 
 fn apply(model: &mut Model, writes: &[Write]) {
@@ -36,15 +36,15 @@ fn ops(writes: &[Write]) -> Vec<WriteOp<'_>> {
     writes.iter().map(op).collect()
 }
 
-/// A large batch on its way.
+/// Large batch that is not completely in the table yet.
 struct Large {
     writes: Vec<Write>,
     gathered: usize,
-    /// How many are in the table, once it shows.
+    /// Number of writes that are in the table, once the batch is visible.
     settled: Option<usize>,
 }
 
-/// A scan on its way.
+/// Scan that has not ended yet.
 struct Scan<'t, T: Table> {
     view: View<'t, T>,
     expected: Model,
@@ -85,7 +85,7 @@ impl<'t, T: Table> Test<'t, T> {
         apply(&mut self.model, &writes);
     }
 
-    /// The next step of a large batch.
+    /// Runs the next step of a large batch.
     fn go_on_writing(&mut self) {
         let step = self.rng.random_range(1..40);
         let Some(mut large) = self.large.take() else {
@@ -162,7 +162,7 @@ impl<'t, T: Table> Test<'t, T> {
         if let Some(scan) = self.scans.first() {
             let guard = self.table.lock();
             let mut expected = names.iter().map(|name| scan.expected.get(*name).map(Vec::as_slice));
-            // What the walk is past is no longer kept.
+            // Keys that the scan has passed are no longer kept.
             if scan.found.is_empty() {
                 scan.view.lock_snapshot().read(&guard.table, &names, ByteBudget::NONE, &mut |_, value| {
                     assert_eq!(value, expected.next().unwrap());
@@ -192,7 +192,7 @@ fn interleave<T: Table>(ordered: bool, keys: u32, filled: u32, rounds: usize, se
         }
         test.check();
     }
-    // Miri has no time for more.
+    // Miri is too slow for more.
     let enough = if cfg!(miri) { 1 } else { 10 };
     assert!(test.finished >= enough, "{} scans", test.finished);
 }
@@ -206,10 +206,10 @@ fn steps_between_writes_show_what_one_moment_holds() {
     }
 }
 
-/// A map of many parts, also where it is divided into them between two steps.
+/// A large map with many parts, also if it is split into them between two steps.
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
-fn so_do_those_over_a_large_map() {
+fn steps_over_a_large_map_between_writes_show_one_snapshot() {
     for (seed, filled) in [(1, 8000), (2, 30_000)] {
         interleave::<HashTable>(false, 40_000, filled, 20_000, seed);
     }

@@ -1,29 +1,29 @@
-//! A pair of the table: one allocation behind one pointer.
+//! Pair of the hash table: one allocation behind one pointer.
 #![expect(unsafe_code, reason = "a boxed slice keeps its length beside the pointer: 8 bytes a slot more")]
 
 use super::HEAVY;
 use std::{mem, ptr::NonNull, slice};
 
-/// The allocation's length in four bytes, the key's length, the key, the value.
+/// Key and value in one allocation: its length in four bytes, the key's length, the key, the value.
 ///
-/// A box each for key and value would double the allocations and a look-up's cache misses, and whatever
-/// else stands in the table is paid for by its empty slots too. The key's length is one byte, or [`LONG`]
-/// and four more.
+/// One box each for key and value would double the allocations and a look-up's cache misses, and anything else
+/// stored in the table would also take space in its empty slots. The key's length is one byte, or [`LONG`] and four
+/// more bytes.
 pub(in super::super) struct Entry(NonNull<u8>);
 
-/// What stands before the length of a key that is this long or longer.
+/// Byte before the length of a key of at least this length.
 const LONG: u8 = u8::MAX;
 
-/// Bytes before the key's length.
+/// Number of bytes before the key's length.
 const START: usize = size_of::<u32>();
 
-/// Whether a key's length takes five bytes, not one.
+/// Returns `true` if a key's length takes five bytes, not one.
 #[inline]
 fn is_long(key: usize) -> bool {
     key >= usize::from(LONG)
 }
 
-/// Where a key of this length begins.
+/// Returns the offset of a key of length `key`.
 #[inline]
 fn start_of_key(key: usize) -> usize {
     START + if is_long(key) { 1 + size_of::<u32>() } else { 1 }
@@ -31,11 +31,11 @@ fn start_of_key(key: usize) -> usize {
 
 // SAFETY: the bytes are the entry's own, as a `Box<[u8]>`'s are.
 unsafe impl Send for Entry {}
-// SAFETY: as above; they change through `&mut` only.
+// SAFETY: the bytes are the entry's own, and change through `&mut` only.
 unsafe impl Sync for Entry {}
 
 impl Entry {
-    /// The engine takes neither keys nor values of more than 512 MiB, so all lengths fit 32 bits.
+    /// Creates a pair. The engine takes neither keys nor values of more than 512 MiB, so all lengths fit 32 bits.
     pub(super) fn new(key: &[u8], value: &[u8]) -> Self {
         let length = start_of_key(key.len()) + key.len() + value.len();
         assert!(u32::try_from(length).is_ok(), "the unsafe code below relies on it");
@@ -80,7 +80,7 @@ impl Entry {
         self.pair().0
     }
 
-    /// Whether this is the entry of `key`.
+    /// Returns `true` if this is the entry of `key`.
     #[inline]
     pub(super) fn is_of(&self, key: &[u8]) -> bool {
         if is_long(key.len()) {
@@ -96,7 +96,7 @@ impl Entry {
         same_length_equal(own, key)
     }
 
-    /// The value of an entry whose key has `length` bytes.
+    /// Returns the value of an entry whose key has `length` bytes.
     #[inline]
     pub(super) fn value_behind(&self, length: usize) -> &[u8] {
         // SAFETY: as in `pair`.
@@ -104,19 +104,19 @@ impl Entry {
         bytes.get(start_of_key(length) + length..).unwrap_or_default()
     }
 
-    /// Where it is in memory.
+    /// Returns the address of the entry in memory.
     pub(super) fn address(&self) -> usize {
         self.0.addr().get()
     }
 
-    /// The first byte, to fetch the memory.
+    /// Returns the first byte, to fetch the memory into the cache.
     #[inline]
     pub(super) fn first(&self) -> u8 {
         // SAFETY: no allocation is shorter than its length.
         unsafe { self.0.read() }
     }
 
-    /// Frees the entry, unless that takes long: then it is added to `heavy`.
+    /// Frees the entry, unless it is so large that this takes long: then it is added to `heavy`.
     #[inline]
     pub(super) fn free(self, heavy: &mut Vec<Self>) {
         if self.bytes().len() > HEAVY {
@@ -124,7 +124,7 @@ impl Entry {
         }
     }
 
-    /// Replaces the value; one of the same length in place. The entry before is freed as by [`Entry::free`].
+    /// Replaces the value, in place if the length is equal. Otherwise the old entry is freed as by [`Entry::free`].
     #[inline]
     pub(super) fn set_value(&mut self, value: &[u8], heavy: &mut Vec<Self>) {
         let (key, old) = self.pair();
@@ -132,7 +132,7 @@ impl Entry {
             let new = Self::new(key, value);
             return mem::replace(self, new).free(heavy);
         }
-        // SAFETY: as in `pair`, and nobody else has it.
+        // SAFETY: as in `pair`, and `&mut self` excludes all other references.
         let bytes: &mut [u8] = unsafe { slice::from_raw_parts_mut(self.0.as_ptr(), self.bytes().len()) };
         let start = bytes.len() - value.len();
         if let Some(place) = bytes.get_mut(start..) {
@@ -141,10 +141,11 @@ impl Entry {
     }
 }
 
-/// Whether two slices of one length are equal. A call of `memcmp` takes longer than all else for a short key.
+/// Returns `true` if two slices of equal length are equal. For a short key a call of `memcmp` would take longer
+/// than the rest of the look-up.
 #[inline]
 fn same_length_equal(a: &[u8], b: &[u8]) -> bool {
-    /// Compares the first and the last `N` bytes: all of them, in slices of `N` to `2 * N`.
+    /// Compares the first and the last `N` bytes, which are all bytes of slices of `N` to `2 * N` bytes.
     #[inline]
     fn ends<const N: usize>(a: &[u8], b: &[u8]) -> bool {
         a.first_chunk::<N>() == b.first_chunk() && a.last_chunk::<N>() == b.last_chunk()

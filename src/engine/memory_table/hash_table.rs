@@ -1,4 +1,4 @@
-//! The hash table of `map`, in parts that grow one by one.
+//! Hash table of `map`, in parts that grow one by one.
 
 use super::{
     ByteBudget, Change, Table, VisitNext, WalkControl, free_in_order,
@@ -13,27 +13,27 @@ use std::{
     mem,
 };
 
-/// Number of sub-tables of a large map. Each grows on its own, so the pause of a growing table is that of
-/// one sub-table: at 10 million keys some 30 thousand entries move, not all of them. More parts would not
-/// all stay in the processor's nearest cache.
+/// Number of parts of a large map. Each grows on its own, so the pause of a growing table is that of one part: at
+/// 10 million keys some 30 thousand entries move, not all of them. More parts would not all stay in the processor's
+/// L1 cache.
 const PARTS: usize = 3 << 7;
 
-/// Numbers of places for each part.
+/// Range of incremental scan positions per part.
 const PLACES: u64 = u64::MAX / PARTS as u64;
 
-/// A map of fewer keys is one table. It is taken to be in the processor's caches, where to find the part,
-/// and to fetch keys together, costs more than it saves.
+/// Number of keys from which a map is split into parts. A smaller map is expected to be in the processor's caches,
+/// where finding the part, and fetching keys together, costs more than it saves.
 const LARGE: usize = 8 << 10;
 
-/// A hash table, in [`PARTS`] parts once it is [`LARGE`].
+/// Hash table, in [`PARTS`] parts once it has [`LARGE`] keys.
 pub(in crate::engine) struct HashTable {
     pub(super) hasher: DefaultHashBuilder,
-    /// One or [`PARTS`].
+    /// One part or [`PARTS`].
     pub(super) parts: Vec<RawTable<Entry>>,
     pub(super) len: usize,
-    /// Whether most of the last writes brought new keys to a large map.
+    /// `true` if most of the last writes added new keys to a large map.
     pub(super) grows: bool,
-    /// How many times as many entries there will be, as far as is known.
+    /// Estimated ratio of the final to the current number of entries; 1 if unknown.
     pub(super) times: f64,
 }
 
@@ -49,7 +49,8 @@ impl Default for HashTable {
     }
 }
 
-/// Like `hash_one`, without the length that this puts before a slice: a hash of one slice alone needs none.
+/// Hashes like `hash_one`, without the length that `hash_one` adds before a slice: the hash of one slice alone
+/// needs none.
 #[inline]
 pub(super) fn hash_of(hasher: &DefaultHashBuilder, key: &[u8]) -> u64 {
     let mut state = hasher.build_hasher();
@@ -57,12 +58,12 @@ pub(super) fn hash_of(hasher: &DefaultHashBuilder, key: &[u8]) -> u64 {
     state.finish()
 }
 
-/// The part of a hash. hashbrown picks a bucket by the lowest bits and tells the entries of a
-/// bucket apart by the highest seven; taken from either, all entries of a part would share them.
+/// Returns the part of a hash. hashbrown picks a bucket by the lowest bits and distinguishes the entries of a
+/// bucket by the highest seven; if the part depended on either, all entries of a part would share them.
 ///
-/// Parts are not equally large: the share of keys falls by half from the last to the first. Tables
-/// double, and equal ones would all do so at one time, to be half empty then; these do one after the
-/// other, and together take the same room for a key whatever their number.
+/// Parts are not equally large: the share of keys falls by half from the last to the first. Tables double, and
+/// equal ones would all do so at one time, to be half empty then; these do one after the other, and together take
+/// equal memory per key whatever the number of keys.
 #[inline]
 fn part_of(hash: u64) -> usize {
     // About PARTS * log2(1 + x), where x is in 0..1, as the parabola PARTS * x * (4 - x) / 3.
@@ -85,13 +86,13 @@ impl HashTable {
         self.parts.len() > 1
     }
 
-    /// Where the part of a hash is.
+    /// Returns the index of the part of a hash.
     #[inline]
     pub(super) fn place(&self, hash: u64) -> usize {
         if self.is_large() { part_of(hash) } else { 0 }
     }
 
-    /// Moves the entries of a small map to parts.
+    /// Splits a small map into parts.
     #[cold]
     fn split(&mut self) {
         let small = mem::replace(&mut self.parts, empty_parts());
@@ -103,9 +104,9 @@ impl HashTable {
         }
     }
 
-    /// Fetches what look-ups of up to [`KEYS_PER_LOOKUP`] hashes will need. In a large table each look-up waits
-    /// for memory three times, one after the other: for the tags, the slot and the entry. Done step by
-    /// step for all of them, where no result decides what comes next, the processor waits side by side.
+    /// Fetches the memory that look-ups of up to [`KEYS_PER_LOOKUP`] hashes will need. In a large table each
+    /// look-up waits for memory three times in sequence: for the tags, the slot and the entry. Done stage by stage
+    /// for all keys, where no result decides what comes next, the memory accesses overlap.
     #[inline]
     pub(super) fn fetch(&self, hashes: &[u64]) {
         if !self.is_large() {
@@ -129,7 +130,7 @@ impl HashTable {
         Some(entry.value_behind(key.len()))
     }
 
-    /// Counts one entry more.
+    /// Counts one more entry, and splits the map once it is large.
     #[inline]
     pub(super) fn grown(&mut self) {
         self.len += 1;
@@ -168,7 +169,8 @@ impl HashTable {
 }
 
 impl Table for HashTable {
-    /// The part of [`PARTS`] to go on with. `Clear` brings other hashes, but then nothing was there all the time.
+    /// Index of the next of [`PARTS`] parts. `Clear` changes the hashes, but then no key existed throughout the
+    /// scan.
     type Position = usize;
     type Pair = Entry;
 
@@ -178,7 +180,7 @@ impl Table for HashTable {
 
     #[inline(always)]
     fn read(&self, keys: &[&[u8]], mut budget: ByteBudget, visit: &mut VisitValue<'_>) -> Option<usize> {
-        // A client that does not pipeline: one look-up has nothing to wait beside.
+        // A client that does not pipeline: a single look-up has no other to overlap with.
         let [key] = keys else { return self.get_many(keys, budget, visit) };
         let value = self.find(self.hash(key), key);
         if budget.is_over(value) {
@@ -220,7 +222,7 @@ impl Table for HashTable {
     }
 
     fn change(&mut self, changes: Vec<Change<Entry>>, part: f64, waste: &mut Vec<Entry>) {
-        // The first of them tell too little of the others.
+        // The first changes are not representative of the others.
         self.times = if part > 0.02 { 1.0 / part } else { 1.0 };
         self.change_together(changes, waste);
     }
@@ -263,7 +265,7 @@ impl Table for HashTable {
             }
             return false;
         }
-        // By the parts that the entries will be in, so that a walk may go on after the split.
+        // In the order of the parts that the entries will be in, so that a scan may continue after the split.
         let parts = self.parts.iter().flatten().map(|entry| (part_of(self.hash(entry.key())), entry));
         let mut rest: Vec<_> = parts.filter(|(part, _)| part >= position).collect();
         rest.sort_unstable_by_key(|(part, _)| *part);
@@ -315,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_any_length_are_told_from_their_values() {
+    fn keys_of_any_length_are_distinguished_from_values() {
         let mut map = HashTable::default();
         let lengths = [0, 1, 254, 255, 256, 70_000];
         let keys = lengths.map(|length| vec![b'k'; length]);
@@ -350,7 +352,7 @@ mod tests {
         assert_eq!(map.parts.len(), 1);
         add(&mut map, LARGE - 1..LARGE * 2);
         assert_eq!(map.parts.len(), PARTS);
-        // Back to its size at the split, and over it again.
+        // Back to the size at the split, and above it again.
         for number in 0..=LARGE {
             map.write(&[WriteOp::Delete { key: &number.to_be_bytes() }], &mut Vec::new());
         }
@@ -362,7 +364,8 @@ mod tests {
         }
     }
 
-    /// Each step of a walk is one read lock and one buffer, so it must end soon after it was told to.
+    /// Each step of an incremental scan is one read lock and one buffer, so it must end soon after a pause is
+    /// requested.
     #[test]
     #[cfg_attr(miri, ignore = "takes too long")]
     fn a_walk_takes_small_steps_and_goes_on_over_the_split() {

@@ -1,12 +1,12 @@
-//! A walk over one part of the map.
+//! Scan of one part of the map.
 
 use super::{super::KeyRange, VisitNext, WalkControl, hash_entry::Entry};
 use std::hint::black_box;
 
-/// Entries, or keys, whose memory is fetched together.
+/// Number of entries, or keys, whose memory is fetched together.
 pub(super) const KEYS_PER_LOOKUP: usize = 32;
 
-/// Visits a part to its end, since where its entries are changes as it grows; or until told to stop.
+/// Visits a part up to its end, because the positions of its entries change as it grows, or until `visit` stops.
 pub(super) fn visit_part<'e>(
     part: impl IntoIterator<Item = &'e Entry>,
     range: KeyRange<'_>,
@@ -16,7 +16,7 @@ pub(super) fn visit_part<'e>(
     let mut together = [None; KEYS_PER_LOOKUP];
     let mut after = WalkControl::On;
     loop {
-        // Fetched side by side, as in `HashTable::fetch`.
+        // Overlaps memory accesses, as in `HashTable::fetch`.
         let count = together.iter_mut().zip(&mut part).map(|(place, entry)| *place = Some(entry)).count();
         let entries = || together.iter().take(count).flatten();
         black_box(entries().fold(0, |sum, entry: &&Entry| sum ^ entry.first()));

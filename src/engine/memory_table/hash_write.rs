@@ -1,4 +1,5 @@
-//! Writes to the map. What takes long in a large one is to wait for memory, so that is done for several keys at a time.
+//! Writes to the map. In a large map most of the time is spent waiting for memory, so several keys are written at a
+//! time.
 
 use super::{
     hash_entry::Entry,
@@ -9,11 +10,11 @@ use crate::engine::{WriteOp, memory_table::Change};
 use hashbrown::{DefaultHashBuilder, HashTable as RawTable, hash_table::Entry as Slot};
 use std::{hint::black_box, mem};
 
-/// Parts of fewer places grow as they like.
+/// Number of buckets below which a part grows by itself.
 const SMALL: usize = 64;
 
 impl HashTable {
-    /// Carries out up to [`KEYS_PER_LOOKUP`] writes, as `Table::write` does.
+    /// Applies up to [`KEYS_PER_LOOKUP`] writes, as `Table::write` does.
     pub(super) fn write_together(&mut self, ops: &[WriteOp<'_>], heavy: &mut Vec<Entry>) {
         let mut hashes = [0; KEYS_PER_LOOKUP];
         for (hash, op) in hashes.iter_mut().zip(ops) {
@@ -40,8 +41,8 @@ impl HashTable {
         self.remove(hash, key).into_iter().for_each(|entry| entry.free(heavy));
     }
 
-    /// Does the same where most keys are new. All entries are made before the first is put in: the allocator's lock
-    /// waits until everything before it is in the cache, the places in the table too.
+    /// Applies writes that mostly add new keys. All entries are created before the first is inserted: the
+    /// allocator's lock waits until all earlier memory accesses are done, including those to the table.
     #[inline(never)]
     fn write_made(&mut self, hashes: &[u64; KEYS_PER_LOOKUP], ops: &[WriteOp<'_>], heavy: &mut Vec<Entry>) {
         let mut made = [const { None }; KEYS_PER_LOOKUP];
@@ -64,13 +65,13 @@ impl HashTable {
         }
     }
 
-    /// As `Table::change`.
+    /// Applies changes, as `Table::change` does.
     pub(super) fn change_together(&mut self, changes: Vec<Change<Entry>>, waste: &mut Vec<Entry>) {
         let mut changes = changes.into_iter();
         loop {
             let mut hashes = [0; KEYS_PER_LOOKUP];
             let next = changes.as_slice().iter().take(KEYS_PER_LOOKUP);
-            // Made by another thread, they are in no near cache.
+            // Pairs were created by another thread, so they are not in a near cache.
             black_box(next.clone().fold(0, |sum, change| sum ^ change.pair.first()));
             let count = hashes
                 .iter_mut()
@@ -92,7 +93,7 @@ impl HashTable {
         }
     }
 
-    /// Takes a part out, without the room that it turned out not to need.
+    /// Takes a part out, without unused capacity.
     pub(super) fn take_part(&mut self, place: usize) -> Option<RawTable<Entry>> {
         let mut part = mem::take(self.parts.get_mut(place)?);
         if part.num_buckets() >= SMALL && part.len() <= room(&part) / 2 {
@@ -101,7 +102,7 @@ impl HashTable {
         Some(part)
     }
 
-    /// Puts an entry in. Returns the one it replaces.
+    /// Inserts an entry. Returns the one that it replaces.
     pub(super) fn put_hashed(&mut self, hash: u64, entry: Entry) -> Option<Entry> {
         let place = self.place(hash);
         let part = self.parts.get_mut(place)?;
@@ -130,7 +131,7 @@ impl HashTable {
     }
 }
 
-/// Sees to it that a part can take one more.
+/// Grows a part that is full, so that one more entry fits.
 #[inline]
 fn make_room(part: &mut RawTable<Entry>, hasher: &DefaultHashBuilder, times: f64) {
     if part.len() == part.capacity() && part.num_buckets() >= SMALL {
@@ -138,17 +139,17 @@ fn make_room(part: &mut RawTable<Entry>, hasher: &DefaultHashBuilder, times: f64
     }
 }
 
-/// How many entries a part has room for.
+/// Returns the number of entries that a part has capacity for.
 fn room(part: &RawTable<Entry>) -> usize {
     part.num_buckets() / 8 * 7
 }
 
-/// Doubles a part that is full, or makes room for so many `times` its entries. To double it the table could do by
-/// itself, but it would wait for the memory of one entry after the other.
+/// Doubles the capacity of a part that is full, or extends it to `times` its number of entries. The table could
+/// double itself, but would wait for the memory of one entry after the other.
 #[cold]
 fn grow(part: &mut RawTable<Entry>, hasher: &DefaultHashBuilder, times: f64) {
     if part.len() <= room(part) / 2 {
-        // Full of what was removed: the table tidies up in place.
+        // Full of removed entries: the table reclaims them in place.
         return;
     }
     let room = (room(part) + 1).max((part.len() as f64 * times) as usize);

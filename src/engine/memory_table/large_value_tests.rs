@@ -1,4 +1,4 @@
-//! Reads and writes of very much: they see one moment, and keep nobody from reading and writing.
+//! Tests of very large reads and writes: they see one snapshot, and block no other reads and writes.
 
 use super::{
     super::{Batch, KeyRange, WriteOp},
@@ -25,7 +25,7 @@ fn put<T: Table>(table: &SharedTable<T>, keys: &[&[u8]], value: &[u8]) {
     free_garbage(table.write_alone(&batch));
 }
 
-/// Writes while a value is lent, which waits for ever if that holds a lock.
+/// Writes while a value is being visited, which would deadlock if the visit held a lock.
 fn write_while_it_is_read<T: Table>() {
     let table = SharedTable::new(T::default(), false);
     let long = vec![7; 20 * MIB + 3];
@@ -52,7 +52,7 @@ fn a_long_value_is_lent_without_a_lock() {
     write_while_it_is_read::<BTree>();
 }
 
-/// What takes long to be freed is not freed under the lock, whatever takes it away.
+/// Checks that a large pair is not freed under the lock, whatever write removes it.
 fn keep_what_is_heavy<T: Table>() {
     let (table, long) = (SharedTable::new(T::default(), false), vec![7; HEAVY + 1]);
     for small in [WriteOp::Put { key: b"key", value: b"short" }, WriteOp::Delete { key: b"key" }] {
@@ -73,7 +73,7 @@ fn a_long_value_is_freed_without_a_lock() {
     keep_what_is_heavy::<BTree>();
 }
 
-/// Twelve values of up to 5 MiB, all written together again and again.
+/// Writes twelve values of up to 5 MiB in one batch, repeatedly, and reads them.
 fn read_what_is_written_together<T: Table>() {
     let names: Vec<[u8; 1]> = (0..12).map(|name| [name]).collect();
     let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
@@ -113,8 +113,8 @@ fn many_long_values_are_of_one_moment() {
     read_what_is_written_together::<BTree>();
 }
 
-/// One writes large batches beside others, another large ones while it has the turn: neither waits for ever, and a
-/// reader sees each of them whole.
+/// One thread writes large batches concurrently with other writes, another thread large batches that have the turn:
+/// neither deadlocks, and a reader sees each batch as a whole.
 fn write_large_at_once<T: Table>() {
     let names = names(20_000);
     let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
@@ -179,7 +179,7 @@ fn table_of<T: Table>(names: &[[u8; 4]]) -> SharedTable<T> {
     table
 }
 
-/// Looks at many keys, slowly until another thread has written. Tells whether it had before the last key.
+/// Visits many keys, slowly until another thread has written. Returns `true` if that was before the last key.
 fn writes_meanwhile<T: Table>(look: impl FnOnce(&SharedTable<T>, &[&[u8]], &mut dyn FnMut())) -> bool {
     let names = names(MANY);
     let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
@@ -241,8 +241,8 @@ fn others_write_before_a_read_of_many_keys_ends() {
     read_and_let_writers_in::<BTree>();
 }
 
-/// Writes a large batch. Tells whether another thread had the table half-way: when some of it was gathered, and when
-/// some of it was moved.
+/// Writes a large batch. Returns whether another thread locked the table between its steps: while the batch was
+/// gathered, and while it was moved.
 fn is_seen_half_way<T: Table>() -> (bool, bool) {
     let (names, done) = (names(MANY), AtomicBool::new(false));
     let table = SharedTable::new(T::default(), false);
@@ -268,7 +268,7 @@ fn is_seen_half_way<T: Table>() -> (bool, bool) {
 
 fn let_readers_in<T: Table>() {
     let (mut gathered, mut moved) = (false, false);
-    // The system may for once not let the other thread run.
+    // The system may not schedule the other thread in a single attempt.
     for _ in 0..20 {
         let seen = is_seen_half_way::<T>();
         (gathered, moved) = (gathered || seen.0, moved || seen.1);

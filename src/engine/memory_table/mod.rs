@@ -1,4 +1,5 @@
-//! The engine around a table in memory: what [`map`](super::stores::map) and [`btree`](super::stores::btree) share.
+//! Engine over a table in memory: the common part of [`map`](super::stores::map) and
+//! [`btree`](super::stores::btree).
 
 mod concurrent;
 #[cfg(test)]
@@ -32,17 +33,17 @@ pub(super) use table_trait::{
     ByteBudget, Change, HEAVY, Table, VisitNext, WalkControl, free_each, free_in_order,
 };
 
-/// An engine over one table.
+/// Engine over one table in memory.
 pub(super) struct MemoryEngine<T: Table> {
     shared: Arc<Shared<T>>,
     rewriter: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the engine shares with the thread that rewrites its log.
+/// State that the engine shares with the thread that rewrites its append-only file.
 struct Shared<T: Table> {
     info: &'static Info,
     table: SharedTable<T>,
-    /// `None` in memory.
+    /// `None` for an engine without files.
     log: Option<Aof>,
 }
 
@@ -58,7 +59,7 @@ impl<T: Table> MemoryEngine<T> {
         Self::open_by(parallel_replay::threads(length), length, info, location)
     }
 
-    /// Opens it with so many threads that fill the table from a log of so many bytes.
+    /// Opens the engine with `threads` threads that fill the table from an append-only file of `length` bytes.
     fn open_by(threads: usize, length: u64, info: &'static Info, location: &Location) -> Result<Self> {
         let (table, log) = match location.path() {
             None => (T::default(), None),
@@ -74,11 +75,11 @@ impl<T: Table> MemoryEngine<T> {
     }
 
     fn rewriter(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
-        // Nothing that can panic half-way is done while it is held.
+        // No code that can panic half-way runs under this lock, so poisoning is ignored.
         self.rewriter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a running rewrite give up, and waits until it has.
+    /// Cancels a running rewrite, and waits for its end.
     fn stop_rewriter(&self) {
         let Some(log) = &self.shared.log else { return };
         log.cancel_rewrite();
@@ -94,7 +95,7 @@ impl<T: Table> MemoryEngine<T> {
     }
 }
 
-/// A dropped engine leaves no thread behind, which would keep the log locked.
+/// Stops the rewriting thread, which would keep the append-only file locked.
 impl<T: Table> Drop for MemoryEngine<T> {
     fn drop(&mut self) {
         self.stop_rewriter();
@@ -112,7 +113,7 @@ impl<T: Table> Shared<T> {
         })
     }
 
-    /// Rewrites the log on a thread of its own, where nobody waits for the outcome.
+    /// Rewrites the append-only file on a separate thread, and logs an error, since no caller waits for the result.
     fn rewrite_beside(&self, log: &Aof) {
         match self.rewrite(log) {
             Ok(()) => {}
@@ -167,7 +168,7 @@ impl<T: Table> Engine for MemoryEngine<T> {
         }
         batch.check_lengths(self.shared.info.name, MAX_LENGTH)?;
         let show = &mut |show: &mut dyn FnMut()| {
-            // To show it cannot fail.
+            // Making the batch visible cannot fail.
             let _shown = turn(&mut || {
                 show();
                 Ok(())
@@ -183,7 +184,7 @@ impl<T: Table> Engine for MemoryEngine<T> {
         self.shared.log.as_ref().map_or(Ok(()), Aof::sync)
     }
 
-    /// Each write says whether it is synced.
+    /// Does nothing: each write has its own `sync` argument.
     fn set_fsync(&self, _: Fsync) -> Result<()> {
         Ok(())
     }
@@ -237,7 +238,7 @@ impl<T: Table> Engine for MemoryEngine<T> {
         let Some(log) = &self.shared.log else {
             return Err(Error::no_files(self.shared.info.name));
         };
-        // One that runs may have begun before the last deletes.
+        // A running rewrite may have begun before the last deletes.
         self.join_rewriter();
         let rewritten = self.shared.rewrite(log);
         rewritten.and(self.close())

@@ -1,4 +1,5 @@
-//! Filling a table with what its log holds: one thread reads the log, and others each fill a piece of the table.
+//! Filling a table from its append-only file: one thread reads the file, and others each fill a partition of the
+//! table.
 
 use super::{
     super::{Batch, Error, Result, WriteOp},
@@ -11,33 +12,33 @@ use std::{
     thread,
 };
 
-/// A log of fewer bytes is not worth the threads.
+/// Size in bytes from which an append-only file is replayed by several threads.
 const LONG: u64 = 64 << 20;
 
-/// Changes, and bytes of them, that are handed to a thread together.
+/// Number of changes, and of bytes, from which changes are sent to a thread.
 const TOGETHER: (usize, usize) = (2048, 1 << 20);
 
-/// What may wait for a thread.
+/// Maximum number of tasks that wait for a thread.
 const WAITING: usize = 4;
 
-/// Bytes of a record beside its key and its value, about.
+/// Approximate overhead of a record in bytes, in addition to its key and its value.
 const BESIDE: usize = 32;
 
-/// What a thread is to do.
+/// Task of a thread that fills a partition.
 enum Task<P> {
-    /// Carries out changes, which are up to this part of the log: more than 0, and 1 at its end.
+    /// Applies changes. The number is the fraction of the file that was read: more than 0, and 1 at its end.
     Change(Vec<Change<P>>, f64),
-    /// Drops the sender when all before is done.
+    /// Drops the sender when all earlier tasks are done.
     Barrier(SyncSender<()>),
     Clear,
 }
 
-/// How many threads are to fill a table from a log of `length` bytes.
+/// Returns the number of threads that fill a table from an append-only file of `length` bytes.
 pub(super) fn threads(length: u64) -> usize {
     if length < LONG { 1 } else { thread::available_parallelism().map_or(1, usize::from) }
 }
 
-/// Fills a table with the batches of the log at `path`, of `length` bytes, that `read` hands to its argument.
+/// Fills a table with the batches that `read` passes to its argument, from the file at `path` of `length` bytes.
 pub(super) fn fill<T: Table, L>(
     threads: usize,
     (path, length): (&Path, u64),
@@ -52,7 +53,7 @@ pub(super) fn fill<T: Table, L>(
         if clear {
             table = T::default();
         }
-        // Nobody waits for what is freed here.
+        // Freeing large pairs here delays no client.
         table.write(ops, &mut Vec::new());
     })?;
     Ok((table, log))
@@ -81,7 +82,7 @@ fn fill_pieces<T: Table, L>(
             replaced.try_iter().for_each(drop);
         })?;
         queues.iter_mut().for_each(|queue| queue.flush(1.0));
-        // What ends the threads.
+        // Ends the threads.
         drop(queues);
         let pieces =
             fillers.into_iter().map(|filler| filler.join().unwrap_or_else(|e| panic::resume_unwind(e)));
@@ -89,10 +90,11 @@ fn fill_pieces<T: Table, L>(
     })
 }
 
-/// Distributes writes. Those of one key always go to the same thread, in order.
+/// Distributes writes to the threads. Those of one key always go to the same thread, in order.
 ///
-/// Pairs are made, and freed, by this thread alone. If each did so for itself, glibc would ask the kernel for memory page
-/// by page (all but the first thread's memory grows like this), and the others would wait meanwhile.
+/// Pairs are created, and freed, by the calling thread alone. If each thread did so for itself, glibc would ask the
+/// kernel for memory page by page (the memory of all but the first thread grows like this), and the other threads
+/// would wait meanwhile.
 fn dispatch<T: Table>(
     batch: &Batch<'_>,
     part: f64,
@@ -115,10 +117,10 @@ fn dispatch<T: Table>(
     }
 }
 
-/// What goes to one thread.
+/// Queue of one thread.
 struct Queue<T: Table> {
     tasks: SyncSender<Task<T::Pair>>,
-    /// Changes that are not on the way yet, and their bytes.
+    /// Changes that were not sent yet, and their bytes.
     changes: Vec<Change<T::Pair>>,
     bytes: usize,
 }
@@ -130,17 +132,17 @@ impl<T: Table> Queue<T> {
         if self.changes.len() >= TOGETHER.0 || self.bytes >= TOGETHER.1 {
             self.flush(part);
         }
-        // Several of the largest pairs on the way, and those that they replace, would take much memory.
+        // Several of the largest pairs in the queue, and those that they replace, would take much memory.
         if bytes >= TOGETHER.1 {
             self.wait();
         }
     }
 
-    /// Waits until the thread has done all.
+    /// Waits until the thread has done all its tasks.
     fn wait(&self) {
         let (sender, done) = mpsc::sync_channel(0);
         self.send(Task::Barrier(sender));
-        // An error says that the sender was dropped.
+        // An error means that the sender was dropped.
         let _dropped = done.recv();
     }
 
@@ -159,12 +161,12 @@ impl<T: Table> Queue<T> {
     }
 
     fn send(&self, task: Task<T::Pair>) {
-        // A thread that panicked takes no more. Joining it tells.
+        // A thread that panicked takes no more tasks. Joining it reports the panic.
         let _ended = self.tasks.send(task);
     }
 }
 
-/// Fills a piece of a table. What is replaced and removed goes back.
+/// Fills a partition of a table. Replaced and removed pairs are sent back.
 fn carry_out<T: Table>(queue: Receiver<Task<T::Pair>>, mut piece: T, waste: &Sender<Vec<T::Pair>>) -> T {
     for task in queue {
         match task {
@@ -205,7 +207,7 @@ mod tests {
         state
     }
 
-    /// Hands on random writes, in all batches, with a `Clear` in each that `clears` names.
+    /// Passes random writes to `sink`, in `batches` batches, with a `Clear` in each that `clears` names.
     fn write_random(seed: u64, batches: usize, clears: &[usize], sink: &mut dyn FnMut(&Batch<'_>)) {
         let mut rng = StdRng::seed_from_u64(seed);
         for number in 0..batches {
@@ -244,7 +246,7 @@ mod tests {
             for threads in [2, 3, 7] {
                 let mut several: T = filled(threads, seed, clears);
                 assert!(state(&several) == state(&one), "{threads} threads, seed {seed}");
-                // It is used like any other from then on.
+                // The table is then used like any other.
                 several.write(&[WriteOp::Put { key: b"new", value: b"value" }], &mut Vec::new());
                 assert_eq!(several.get(b"new"), Some(&b"value"[..]));
                 assert_eq!(several.len(), one.len() + 1);

@@ -1,7 +1,7 @@
-//! A table as it was at one moment, to be looked at in steps while it changes.
+//! Snapshots of a table, to be read in steps while the table changes.
 //!
-//! It costs nothing while nobody looks. While somebody does, a writer first keeps what it is about to change;
-//! what the walk is past need not be kept.
+//! Without an open snapshot, writes do no extra work. With one, a writer first saves the old value of each key that
+//! it changes, unless the scan has passed that key.
 
 use super::{
     super::{KeyRange, VisitValue},
@@ -18,20 +18,20 @@ use std::{
     time::Duration,
 };
 
-/// Values of keys that have changed since, `None` for those that were absent.
+/// Old values of keys that have changed since the snapshot, `None` for those that were absent.
 pub(super) type UndoRecords = BTreeMap<Box<[u8]>, Option<Box<[u8]>>>;
 
-/// How a table was.
+/// Snapshot of a table.
 pub(super) struct Snapshot<T: Table> {
-    /// How far the walk over it has come.
+    /// Position of the scan of the snapshot.
     position: T::Position,
     kept: UndoRecords,
-    /// The table itself, once a `Clear` has put another in its place.
+    /// The table of the snapshot, once a `Clear` has replaced it by another.
     cleared: Option<Arc<T>>,
 }
 
 impl<T: Table> Snapshot<T> {
-    /// See [`Table::read`].
+    /// Reads keys: see [`Table::read`].
     pub(super) fn read(
         &self,
         table: &T,
@@ -54,13 +54,13 @@ impl<T: Table> Snapshot<T> {
         None
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key` in the snapshot.
     pub(super) fn get<'t>(&'t self, table: &'t T, key: &[u8]) -> Option<&'t [u8]> {
         let table = self.cleared.as_deref().unwrap_or(table);
         self.kept.get(key).map_or_else(|| table.get(key), Option::as_deref)
     }
 
-    /// The next step of a walk. Returns whether there may be more.
+    /// Runs the next step of a scan. Returns `true` if there may be more pairs.
     pub(super) fn walk(
         &mut self,
         table: &T,
@@ -82,7 +82,7 @@ impl<T: Table> Snapshot<T> {
         })
     }
 
-    /// What was kept and not visited: in the end, what is no longer in the table.
+    /// Takes the saved values that were not visited: at the end, those of keys that are no longer in the table.
     pub(super) fn take_kept(&mut self) -> UndoRecords {
         mem::take(&mut self.kept)
     }
@@ -94,7 +94,7 @@ impl<T: Table> Snapshot<T> {
     }
 }
 
-/// Visits the kept keys before `key`, which the table no longer has.
+/// Visits the saved keys before `key`, which the table no longer contains.
 fn visit_before(
     key: &[u8],
     range: KeyRange<'_>,
@@ -116,7 +116,7 @@ fn visit_before(
 
 type Shared<T> = Arc<Mutex<Snapshot<T>>>;
 
-/// The snapshots in use.
+/// Open snapshots.
 pub(super) struct Snapshots<T: Table> {
     all: Mutex<Vec<Shared<T>>>,
     any: AtomicBool,
@@ -128,42 +128,42 @@ impl<T: Table> Default for Snapshots<T> {
     }
 }
 
-/// Frees a table when nobody else has it.
+/// Frees a table, unless it is still in use.
 pub(super) fn release<T: Table>(table: Arc<T>) {
     if let Some(table) = Arc::into_inner(table) {
         table.free(&mut pause);
     }
 }
 
-/// Between two steps of something long. A thread that waits for a lock needs some time to wake up; without a
-/// pause the next step would begin before that, and the next.
+/// Sleeps between two steps of a long operation. A thread that waits for a lock needs some time to wake up; without
+/// a pause the next step would begin before that, and the next.
 pub(super) fn pause() {
     thread::sleep(Duration::from_micros(200));
 }
 
-/// A snapshot in use.
+/// Open snapshot, closed when dropped.
 pub(super) struct View<'s, T: Table> {
     snapshots: &'s Snapshots<T>,
     own: Shared<T>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What panics under these locks is a visitor, between two of its pairs.
+    // Only a visitor can panic under these locks, between two pairs, so poisoning is ignored.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<T: Table> Snapshots<T> {
-    /// A snapshot of a table that nobody can change during the call, where a walk has come to `position`.
+    /// Opens a snapshot of a table that the caller has locked, whose scan has reached `position`.
     pub(super) fn open(&self, position: T::Position) -> View<'_, T> {
         let own = Arc::new(Mutex::new(Snapshot { position, kept: UndoRecords::new(), cleared: None }));
         let mut all = lock(&self.all);
         all.push(own.clone());
-        // Seen by the next writer, whose lock of the table comes after the caller's.
+        // The next writer sees this, because it locks the table after the caller.
         self.any.store(true, Ordering::Relaxed);
         View { snapshots: self, own }
     }
 
-    /// To be called before `keys` of the table change.
+    /// Saves the values of `keys` for the open snapshots. Must be called before the table changes.
     #[inline]
     pub(super) fn keep<'k>(&self, table: &T, keys: impl Iterator<Item = &'k [u8]> + Clone) {
         if self.any.load(Ordering::Relaxed) {
@@ -179,7 +179,7 @@ impl<T: Table> Snapshots<T> {
         }
     }
 
-    /// To be called when all of `table` was taken away; it changes no more.
+    /// Passes `table` to all open snapshots after a `Clear`; the table does not change any more.
     pub(super) fn keep_all(&self, table: &Arc<T>) {
         for snapshot in lock(&self.all).drain(..) {
             lock(&snapshot).cleared = Some(table.clone());

@@ -1,4 +1,4 @@
-//! The table, and beside it a large batch on its way into it.
+//! State of a table: its data, and a large batch that is not yet completely in it.
 
 use super::{
     super::{VisitValue, WriteOp},
@@ -6,26 +6,26 @@ use super::{
 };
 use std::{collections::HashSet, mem, sync::Arc};
 
-/// What readers see: the table under what is pending, once that shows.
+/// Data that readers see: the table, and above it the pending batch, once that is visible.
 pub(super) struct State<T: Table> {
     pub(super) table: T,
     pending: Option<Box<Pending<T>>>,
 }
 
-/// A large batch beside the table. It is gathered in steps while nobody sees it, then shows all at once,
-/// and is moved into the table in steps, which nobody sees either.
+/// Large batch outside the table. It is gathered in steps while it is invisible, then becomes visible at once, and
+/// is moved into the table in steps, which readers do not notice.
 struct Pending<T: Table> {
-    /// What each key is set to by the last write of it.
+    /// Pairs by the last write of each key.
     puts: T,
-    /// The keys whose last write removes them.
+    /// Keys whose last write removes them.
     deletes: HashSet<Box<[u8]>>,
-    /// Whether readers see it.
+    /// `true` if the batch is visible to readers.
     shows: bool,
-    /// By how many keys there are more with it than without.
+    /// Difference that the batch makes to the number of keys.
     extra: i64,
 }
 
-/// What a batch has taken away, to be freed when no lock is held.
+/// Data that a batch has removed, to be freed when no lock is held.
 pub(in super::super) struct Garbage<T: Table> {
     pub(super) cleared: Option<Cleared<T>>,
     /// Pairs that take long to be freed.
@@ -38,20 +38,20 @@ impl<T: Table> Default for Garbage<T> {
     }
 }
 
-/// What [`State::clear`] took away: to free millions of entries takes seconds, which nobody should wait for.
+/// Data that [`State::clear`] removed: freeing millions of entries takes seconds, for which no client should wait.
 pub(super) struct Cleared<T: Table> {
     pub(super) table: Arc<T>,
-    /// What was pending.
+    /// Puts of a pending batch.
     pub(super) puts: Option<T>,
 }
 
-/// The number of keys that a put, or else a delete, of a key adds when it does or does not exist.
+/// Returns the change of the number of keys by a put (`is_put`) or a delete of a key.
 fn difference(is_put: bool, exists: bool) -> i64 {
     i64::from(is_put) - i64::from(exists)
 }
 
 impl<T: Table> Pending<T> {
-    /// What it does to `key`: a put (`true`), a delete or nothing.
+    /// Returns the effect of the batch on `key`: a put (`true`), a delete (`false`) or nothing (`None`).
     fn effect(&self, key: &[u8]) -> Option<bool> {
         if self.puts.get(key).is_some() {
             return Some(true);
@@ -65,7 +65,7 @@ impl<T: Table> State<T> {
         Self { table, pending: None }
     }
 
-    /// See [`Table::read`].
+    /// Reads keys: see [`Table::read`].
     #[inline(always)]
     pub(super) fn read(
         &self,
@@ -106,13 +106,13 @@ impl<T: Table> State<T> {
         None
     }
 
-    /// Number of keys.
+    /// Returns the number of visible keys.
     pub(super) fn len(&self) -> u64 {
         let extra = self.pending.as_ref().filter(|pending| pending.shows).map_or(0, |pending| pending.extra);
         (self.table.len() as u64).saturating_add_signed(extra)
     }
 
-    /// See [`Table::write`].
+    /// Applies writes: see [`Table::write`].
     #[inline]
     pub(super) fn write(&mut self, ops: &[WriteOp<'_>], heavy: &mut Vec<T::Pair>) {
         match &mut self.pending {
@@ -121,7 +121,7 @@ impl<T: Table> State<T> {
         }
     }
 
-    /// One write while a batch is pending: after it when that shows, otherwise before it.
+    /// Applies one write while a batch is pending: after the batch if that is visible, otherwise before it.
     #[cold]
     fn write_beside(&mut self, op: &WriteOp<'_>, heavy: &mut Vec<T::Pair>) {
         let (WriteOp::Put { key, .. } | WriteOp::Delete { key }) = op else { return };
@@ -139,7 +139,7 @@ impl<T: Table> State<T> {
         self.table.write(&[*op], heavy);
     }
 
-    /// Empties the table, and what is pending if that shows.
+    /// Removes all data from the table, and the pending batch if that is visible.
     pub(super) fn clear(&mut self) -> Cleared<T> {
         let table = mem::take(&mut self.table);
         let pending = match &mut self.pending {
@@ -183,25 +183,25 @@ impl<T: Table> State<T> {
         pending.deletes.insert(key);
     }
 
-    /// Shows the batch.
+    /// Makes the batch visible.
     pub(super) fn show(&mut self) {
         if let Some(pending) = &mut self.pending {
             pending.shows = true;
         }
     }
 
-    /// Whether a batch is pending; a `Clear` ends it.
+    /// Returns `true` if a batch is pending; a `Clear` ends a visible one.
     pub(super) fn has_pending(&self) -> bool {
         self.pending.is_some()
     }
 
-    /// How many puts of a batch are pending.
+    /// Returns the number of puts of the pending batch.
     #[cfg(test)]
     pub(super) fn pending_puts(&self) -> usize {
         self.pending.as_ref().map_or(0, |pending| pending.puts.len())
     }
 
-    /// Moves what the batch does to `key` into the table. Returns the pair that it replaces.
+    /// Moves the effect of the batch on `key` into the table. Returns the pair that it replaces.
     pub(super) fn settle(&mut self, key: &[u8]) -> Option<T::Pair> {
         let pending = self.pending.as_mut()?;
         if let Some(pair) = pending.puts.take(key) {
@@ -217,7 +217,7 @@ impl<T: Table> State<T> {
         old
     }
 
-    /// Ends the batch, of which nothing is left. Returns the memory it took.
+    /// Ends the batch, which is completely in the table. Returns the memory that it used.
     pub(super) fn end(&mut self) -> impl Sized + use<T> {
         self.pending.take()
     }

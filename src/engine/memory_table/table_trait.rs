@@ -1,27 +1,27 @@
-//! What a table in memory can do.
+//! Trait of tables in memory.
 
 use super::super::{KeyRange, VisitValue, WriteOp};
 
-/// What follows a visited pair in a walk.
+/// Continuation of a scan after a visited pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum WalkControl {
     /// The next pair.
     On,
-    /// A pause, at the next place where the walk can go on later; until there, more pairs follow.
+    /// A pause, at the next position from which the scan can continue later; up to there, more pairs follow.
     Pause,
-    /// Nothing: the walk is over, and no pair may follow.
+    /// End of the scan: no pair may follow.
     Stop,
 }
 
-/// Bytes of values that are still to be visited under one lock.
+/// Number of bytes of values that may still be visited under one lock.
 #[derive(Clone, Copy)]
 pub(in super::super) struct ByteBudget(pub(in super::super) usize);
 
 impl ByteBudget {
-    /// No bound.
+    /// No limit.
     pub(in super::super) const NONE: Self = Self(usize::MAX);
 
-    /// Takes a value from it. Returns whether that was too much.
+    /// Subtracts the length of a value. Returns `true` if it exceeds the budget.
     #[inline]
     pub(in super::super) fn is_over(&mut self, value: Option<&[u8]>) -> bool {
         match self.0.checked_sub(value.map_or(0, <[u8]>::len)) {
@@ -34,9 +34,9 @@ impl ByteBudget {
     }
 }
 
-/// Frees many small pieces of memory, in the order of their addresses. In any other, the allocator would for a
-/// time have as many holes between pieces that are not free yet, of all sizes; glibc sorts them by size with
-/// its lock held, when anyone allocates next (for 4 seconds, of 5 million pairs).
+/// Frees many small allocations, in the order of their addresses. In any other order, the allocator would
+/// temporarily have as many holes between allocations that are not free yet, of all sizes; glibc sorts them by size
+/// with its lock held on the next allocation of any thread (for 4 seconds, with 5 million pairs).
 pub(in super::super) fn free_in_order<P>(
     mut pieces: Vec<P>,
     address: impl Fn(&P) -> usize,
@@ -46,7 +46,7 @@ pub(in super::super) fn free_in_order<P>(
     free_each(pieces, pause);
 }
 
-/// Frees one after the other, with a pause after every few thousand.
+/// Frees values one after the other, with a pause after every 4,096.
 pub(in super::super) fn free_each<P>(pieces: impl IntoIterator<Item = P>, pause: &mut dyn FnMut()) {
     for (number, piece) in (1_u64..).zip(pieces) {
         drop(piece);
@@ -56,60 +56,61 @@ pub(in super::super) fn free_each<P>(pieces: impl IntoIterator<Item = P>, pause:
     }
 }
 
-/// A pair of more bytes takes long to be freed, so no lock is held meanwhile.
+/// Size in bytes above which freeing a pair takes so long that no lock is held meanwhile.
 pub(in super::super) const HEAVY: usize = 4 << 20;
 
-/// Called with a key and its value, both lent for the time of the call.
+/// Callback that receives a key and its value, both borrowed for the call.
 pub(in super::super) type VisitNext<'v> = dyn FnMut(&[u8], &[u8]) -> WalkControl + 'v;
 
-/// What puts or removes a pair.
+/// Put or removal of a pair.
 pub(in super::super) struct Change<P> {
-    /// Of what is removed, only the key counts.
+    /// Pair to put; for a removal only the key is used.
     pub(in super::super) pair: P,
     pub(in super::super) is_put: bool,
 }
 
-/// A data structure that holds pairs. `T::default()` is the empty one.
+/// Data structure that holds pairs. `T::default()` is the empty one.
 pub(in super::super) trait Table: Default + Send + Sync + 'static {
-    /// A place in a walk over all pairs; at first before them all.
+    /// Position of a scan of all pairs; the default is before all pairs.
     type Position: Default + Send + Sync;
 
-    /// A pair as the table keeps it.
+    /// Pair in the form in which the table stores it.
     type Pair: Send + 'static;
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     fn get(&self, key: &[u8]) -> Option<&[u8]>;
 
-    /// Calls `visit` for each of `keys`, in order, until it stops that, or until the values would be more than
-    /// `budget`. Returns the index of the first key whose value was too much.
+    /// Calls `visit` for each of `keys`, in order, until `visit` stops, or until the values would exceed `budget`.
+    /// Returns the index of the first key whose value exceeds it.
     fn read(&self, keys: &[&[u8]], budget: ByteBudget, visit: &mut VisitValue<'_>) -> Option<usize>;
 
-    /// Carries out `ops`, in order. There is no `Clear` among them. Pairs of more than [`HEAVY`] bytes that are
+    /// Applies `ops`, in order, which must not contain `Clear`. Pairs of more than [`HEAVY`] bytes that are
     /// replaced or removed are added to `heavy`.
     fn write(&mut self, ops: &[WriteOp<'_>], heavy: &mut Vec<Self::Pair>);
 
-    /// Makes a pair, so that no lock is held while its bytes are copied.
+    /// Creates a pair, so that no lock is held while its bytes are copied.
     fn pair(key: &[u8], value: &[u8]) -> Self::Pair;
 
-    /// The key of a pair.
+    /// Returns the key of a pair.
     fn key(pair: &Self::Pair) -> &[u8];
 
-    /// Puts a pair in. Returns the one it replaces.
+    /// Inserts a pair. Returns the one that it replaces.
     fn put(&mut self, pair: Self::Pair) -> Option<Self::Pair>;
 
-    /// Takes a pair out.
+    /// Removes the pair of `key` and returns it.
     fn take(&mut self, key: &[u8]) -> Option<Self::Pair>;
 
-    /// Number of keys, without counting them.
+    /// Returns the number of keys, in constant time.
     fn len(&self) -> usize;
 
-    /// Empty tables, `count` of them or one, for threads that each fill one; and which of them a key belongs to.
+    /// Creates `count` empty partitions, or one, for threads that each fill one; and a function that returns the
+    /// partition of a key.
     fn partitions(_count: usize) -> (Vec<Self>, impl Fn(&[u8]) -> usize) {
         (vec![Self::default()], |_: &[u8]| 0)
     }
 
-    /// Carries out changes of such a piece, in order. Adds the pairs that are then of no use to `waste`. What has come
-    /// is `part` of all that will.
+    /// Applies changes to such a partition, in order. Adds the pairs that are then unused to `waste`. `_part` is
+    /// the fraction of all changes that have arrived.
     fn change(&mut self, changes: Vec<Change<Self::Pair>>, _part: f64, waste: &mut Vec<Self::Pair>) {
         for Change { pair, is_put } in changes {
             if is_put {
@@ -121,36 +122,36 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
         }
     }
 
-    /// Removes all pairs of such a piece.
+    /// Removes all pairs of a partition.
     fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// One table of all pieces, in their order.
+    /// Joins all partitions, in their order, into one table.
     fn join(mut pieces: Vec<Self>) -> Self {
         pieces.pop().unwrap_or_default()
     }
 
-    /// Frees the table as [`free_in_order`] does, with a `pause` after every few thousand pairs: the allocator's
-    /// locks are held often meanwhile.
+    /// Frees the table as [`free_in_order`] does, with a `pause` after every 4,096 pairs: the allocator's locks are
+    /// held often meanwhile.
     fn free(self, pause: &mut dyn FnMut());
 
-    /// Goes on with a walk over the pairs of `range`, in the table's order; the table may change between
-    /// two steps. Returns whether there may be more. A whole walk visits every key that was there all the
-    /// time, once.
+    /// Continues a scan of the pairs of `range` at `position`, in the table's order; the table may change between
+    /// two steps. Returns `true` if there may be more pairs. A complete scan visits every key that existed
+    /// throughout, once.
     fn walk(&self, range: KeyRange<'_>, position: &mut Self::Position, visit: &mut VisitNext<'_>) -> bool;
 
-    /// The place that a number stands for, if places have numbers: 0 is before all pairs, and the others, up to
-    /// the largest there is, are spread over them.
+    /// Returns the position with the given number, or `None` if positions have no numbers: 0 is before all pairs,
+    /// and the others, up to `u64::MAX`, are spread over them.
     fn place(_number: u64) -> Option<Self::Position> {
         None
     }
 
-    /// The number of a place, if it has one.
+    /// Returns the number of a position, or 0 if positions have no numbers.
     fn number(_position: &Self::Position) -> u64 {
         0
     }
 
-    /// Whether a walk that paused at `position` is past the place of `key`.
+    /// Returns `true` if a scan that paused at `position` has passed `key`.
     fn is_past(&self, position: &Self::Position, key: &[u8]) -> bool;
 }

@@ -1,4 +1,4 @@
-//! Tests of the engines as a whole: both tables, in memory and over a log.
+//! Tests of the engines as a whole: both tables, in memory and with an append-only file.
 
 use super::{
     super::{Fsync, Kind},
@@ -36,7 +36,7 @@ fn all(engine: &dyn Engine) -> State {
     state(engine, KeyRange::ALL)
 }
 
-/// A batch of writes to few keys, in memory of its own.
+/// Returns random writes to few keys.
 fn random_ops(rng: &mut StdRng) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     (0..rng.random_range(1..80))
         .map(|_| {
@@ -47,7 +47,7 @@ fn random_ops(rng: &mut StdRng) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
         .collect()
 }
 
-/// Writes a random batch, `clears` times in 100 one with a `Clear` in it, to engine and model.
+/// Writes a random batch to engine and model; with a probability of `clears` percent it contains a `Clear`.
 fn write_random(engine: &dyn Engine, model: &mut State, rng: &mut StdRng, clears: u32) {
     let ops = random_ops(rng);
     let mut batch = Batch::default();
@@ -86,7 +86,7 @@ fn check(engine: &dyn Engine, model: &State, rng: &mut StdRng) {
     assert_eq!(next, 70);
 }
 
-/// Like a `BTreeMap`, whatever happens; 3000 batches from `seed`, with reopens and rewrites.
+/// Compares the engine with a `BTreeMap` over 3000 batches from `seed`, with reopens and rewrites.
 fn run_model(kind: &Kind, location: &Location, seed: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut model = State::new();
@@ -100,7 +100,7 @@ fn run_model(kind: &Kind, location: &Location, seed: u64) {
         match rng.random_range(0..100) {
             0 => engine.close().unwrap(),
             1 => {}
-            // One may be running still.
+            // A rewrite may still be running.
             2..4 => drop(engine.rewrite_log()),
             _ => continue,
         }
@@ -142,7 +142,7 @@ fn a_range_holds_its_keys_and_a_crossed_one_nothing() {
 }
 
 #[test]
-fn a_btree_is_scanned_in_order_and_until_told_to_stop() {
+fn btree_is_scanned_in_order_until_visit_stops() {
     let engine = btree::KIND.open(&options(Location::Memory)).unwrap();
     let keys: Vec<[u8; 2]> = (0..1000u16).map(u16::to_be_bytes).collect();
     let mut batch = Batch::default();
@@ -170,7 +170,7 @@ fn either_engine_opens_the_log_of_the_other() {
     }
 }
 
-/// A log that several threads replay, whose last group is whole or cut off.
+/// Tests an append-only file that several threads replay, whose last group is complete or cut off.
 fn long_log<T: Table>(info: &'static Info, is_cut: bool) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("log.aof");
@@ -194,7 +194,7 @@ fn long_log<T: Table>(info: &'static Info, is_cut: bool) {
             }
         }
     }
-    // Of more than one frame, so that its begin is handed on before it is known to have no end.
+    // The group has more than one frame, so that its beginning is replayed before its end is known to be missing.
     let last: State = (0..3000_u32).map(|key| (key.to_le_bytes().into(), vec![b'l'; 1000])).collect();
     let mut batch = Batch::default();
     batch.clear();
@@ -221,13 +221,13 @@ fn several_threads_replay_a_log_and_drop_a_group_that_is_cut_off() {
     }
 }
 
-/// Random writes, some of them where the walk is, during at least `rewrites` rewrites.
+/// Writes randomly, in part at the position of the rewrite, during at least `rewrites` rewrites.
 fn rewrite_beside_writes(kind: &Kind, rewrites: usize, clears: u32) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("log.aof");
     let (mut model, mut rng) = (State::new(), StdRng::seed_from_u64(4));
     let engine = open(kind, &path);
-    // Enough for many steps of the walk.
+    // Enough pairs for many steps of the rewrite.
     let (keys, value) = ((0..20_000u32).map(u32::to_be_bytes).collect::<Vec<_>>(), [b'v'; 200]);
     let mut batch = Batch::default();
     for key in &keys {
@@ -235,7 +235,7 @@ fn rewrite_beside_writes(kind: &Kind, rewrites: usize, clears: u32) {
         model.insert(key.to_vec(), value.to_vec());
     }
     engine.write(&batch, false).unwrap();
-    // That one begins says that the one before has ended.
+    // A rewrite can begin only after the end of the previous one.
     let mut begun = 0;
     while begun <= rewrites {
         begun += usize::from(engine.rewrite_log().is_ok());
@@ -259,7 +259,7 @@ fn rewrites_beside_writes_lose_nothing() {
     }
 }
 
-/// While this guard lives, a walk over the table waits at its next step.
+/// Returns a guard: while it exists, a scan of the table waits at its next step.
 fn hold<T: Table>(engine: &MemoryEngine<T>) -> impl Sized + use<'_, T> {
     engine.shared.table.lock_mut()
 }
@@ -285,7 +285,7 @@ fn one_rewrite_at_a_time<T: Table>(info: &'static Info) {
         drop(guard);
         closing.join().unwrap().unwrap();
     });
-    // And the mark that a close leaves.
+    // A close only appends the sync marker.
     assert!(fs::read(&path).unwrap().starts_with(&before));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
 }
@@ -330,7 +330,7 @@ fn in_memory_there_is_nothing_to_rewrite_or_to_block_on() {
 }
 
 #[test]
-fn too_long_a_key_or_value_is_refused_as_a_whole() {
+fn key_or_value_that_is_too_long_fails_the_whole_batch() {
     let engine = map::KIND.open(&options(Location::Memory)).unwrap();
     let long = vec![0; MAX_LENGTH + 1];
     let mut batch = Batch::default();

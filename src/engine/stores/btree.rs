@@ -39,8 +39,8 @@ static INFO: Info = Info {
     caveats: aof::CAVEATS,
 };
 
-/// A key, inside the tree's node unless it is longer than this. In a box, each comparison would wait for
-/// memory: a look-up among a million keys took half as long again.
+/// A key, stored inside the tree's node if it has at most 24 bytes. With boxed keys each comparison would wait
+/// for memory: a lookup among a million keys took half as long again.
 type Key = SmallVec<[u8; 24]>;
 
 /// A B-tree of pairs.
@@ -57,7 +57,7 @@ impl BTree {
     }
 }
 
-/// Frees a value, unless that takes long: then it is added to `heavy`.
+/// Frees a value, or adds it to `heavy` if freeing it would take long.
 fn free(value: Box<[u8]>, heavy: &mut Vec<(Key, Box<[u8]>)>) {
     if value.len() > HEAVY {
         heavy.push((Key::new(), value));
@@ -65,7 +65,7 @@ fn free(value: Box<[u8]>, heavy: &mut Vec<(Key, Box<[u8]>)>) {
 }
 
 impl Table for BTree {
-    /// The last key that was visited.
+    /// Last key that was visited.
     type Position = Option<Key>;
     type Pair = (Key, Box<[u8]>);
 
@@ -131,14 +131,15 @@ impl Table for BTree {
         let Self(mut pairs) = self;
         let mut values = Vec::with_capacity(pairs.len());
         values.extend(pairs.values_mut().map(mem::take));
-        // The nodes first: one alone between values that are still there is a hole of a size like all others.
+        // Nodes are freed before values: they all have the same size, so the allocator does not have to sort
+        // the holes that they leave between values (see `free_in_order`).
         free_each(pairs, pause);
         free_in_order(values, |value| value.as_ptr().addr(), pause);
     }
 
     fn walk(&self, range: KeyRange<'_>, position: &mut Self::Position, visit: &mut VisitNext<'_>) -> bool {
         let start = position.as_deref().map_or(range.start, Bound::Excluded);
-        // `BTreeMap::range` panics on bounds that cross.
+        // `BTreeMap::range` panics if the start is behind the end.
         if (KeyRange { start, end: range.end }).is_empty() {
             return false;
         }

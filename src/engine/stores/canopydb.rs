@@ -32,7 +32,7 @@ static INFO: Info = Info {
     writers: Writers::Serialized,
     compression: &[Compression::None],
     cache: "page cache of this size; besides, pages that are not yet in the file: usually 64 MiB, at most 256 MiB",
-    // The lock, the data, and files of the log, which are switched at each checkpoint.
+    // The lock, the data, and WAL files, which are switched at each checkpoint.
     open_files: OpenFiles::always(32),
     loss: [
         Loss { kill: FULL_DISK, power_cut: FULL_DISK },
@@ -79,22 +79,23 @@ static INFO: Info = Info {
     ],
 };
 
-/// What a kill loses: canopydb's log is damaged by a write that finds no space, and is read up to the damage.
+/// Loss bound of a kill: a write that runs out of space corrupts canopydb's WAL, which is read up to the
+/// corruption.
 const FULL_DISK: LossBound = LossBound::new(
     LossClass::Everything,
     "usually nothing; after a full disk possibly everything (10 of 20 tests)",
 );
 
-/// Longest key: what Redis takes. canopydb's own limit is 1 GiB.
+/// Maximum length of a key, in bytes: Redis' limit. canopydb's own limit is 1 GiB.
 const MAX_KEY: usize = 512 << 20;
 
-/// The directory within ours that is canopydb's.
+/// Name of canopydb's directory inside the store's directory.
 const ENVIRONMENT: &str = "canopydb";
 
-/// The file that canopydb locks, which is there from the first start on.
+/// Name of the file that canopydb locks, which exists from the first start on.
 const LOCK: &str = "LOCK";
 
-/// The only tree.
+/// Name of the only tree.
 const TREE: &[u8] = b"kv";
 
 fn recognise(path: &Path) -> bool {
@@ -104,8 +105,8 @@ fn recognise(path: &Path) -> bool {
 struct Canopy {
     db: Database,
     path: PathBuf,
-    /// Why it takes no more writes. Half of a commit may be in the log after a failed write; canopydb goes on behind it,
-    /// and the next start would take it for the log's end.
+    /// Reason why writes are refused, if they are. After a failed write, half of a commit may be in the WAL;
+    /// canopydb would continue behind it, and the next start would take it for the end of the WAL.
     refusal: OnceLock<String>,
 }
 
@@ -127,7 +128,7 @@ impl Canopy {
         fail(error, &self.path)
     }
 
-    /// Lends the tree as of the last commit.
+    /// Calls `f` with the tree as of the last commit.
     fn with_latest<R>(&self, f: impl FnOnce(&Tree<'_>) -> Result<R, canopydb::Error>) -> Result<R> {
         let read = || {
             let latest: ReadTransaction = self.db.begin_read()?;
@@ -137,7 +138,7 @@ impl Canopy {
         read().map_err(|error| self.fail(error))
     }
 
-    /// Changes the log, unless an earlier change of it failed.
+    /// Runs `change`, which writes to the WAL, unless an earlier change failed.
     fn change(&self, change: impl FnOnce() -> Result<(), canopydb::Error>) -> Result<()> {
         if let Some(why) = self.refusal.get() {
             return Err(Error::io("write", &self.path)(io::Error::other(why.as_str())));
@@ -150,7 +151,7 @@ impl Canopy {
 
     fn apply(&self, batch: &Batch<'_>, sync: bool) -> Result<(), canopydb::Error> {
         let (clear, ops) = batch.after_clear();
-        // Dropped without a commit, the transaction leaves nothing behind.
+        // Dropped without a commit, the transaction leaves no trace.
         let txn = self.db.begin_write()?;
         {
             let mut tree = txn.get_tree(TREE)?.ok_or_else(missing)?;
@@ -178,7 +179,7 @@ fn open_at(path: &Path, options: &OpenOptions) -> Result<Database, canopydb::Err
     let mut environment = EnvOptions::new(path);
     environment.page_cache_size = usize::try_from(options.cache_size).unwrap_or(usize::MAX);
     environment.file_lock_timeout = Duration::ZERO;
-    // kvbench has a timer of its own.
+    // kvbench has its own timer.
     environment.wal_background_sync_interval = None;
     let db = Database::with_options(environment, DbOptions::new())?;
     if db.begin_read()?.get_tree(TREE)?.is_none() {
@@ -191,7 +192,7 @@ fn open_at(path: &Path, options: &OpenOptions) -> Result<Database, canopydb::Err
     Ok(db)
 }
 
-/// Without checksums of pages only what is read tells of damage.
+/// Checks a copy by a scan: pages have no checksums, so only the data itself can show corruption.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark =
         "canopydb's pages have no checksums here, and damage in its log is taken for the end of the log";
@@ -245,7 +246,7 @@ impl Engine for Canopy {
         self.change(|| self.db.sync())
     }
 
-    /// Each write says whether it is synced.
+    /// Does nothing: each write has its own sync option.
     fn set_fsync(&self, _: Fsync) -> Result<()> {
         Ok(())
     }

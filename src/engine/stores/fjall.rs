@@ -38,7 +38,8 @@ static INFO: Info = Info {
     compression: &[Compression::None, Compression::Lz4],
     cache: "one budget: half of it for the block cache, an eighth (at most 64 MiB) for each memtable, of which two \
             are usual and four the most",
-    // Journals, directories, tables that are written; and one of a table that no other read has open.
+    // Journals, directories, SST files that are being written; plus one SST file per read that is not open
+    // already.
     open_files: OpenFiles { least: OWN_FILES + 16, most: OWN_FILES + 900, per_read: 1 },
     loss: [
         Loss::NOTHING,
@@ -78,22 +79,23 @@ static INFO: Info = Info {
     ],
 };
 
-/// fjall writes a longer key's length into 16 bits, and panics at an empty one.
+/// Minimum and maximum length of a key, in bytes: fjall panics at an empty key and writes the length into 16
+/// bits.
 const KEY_LIMITS: (usize, usize) = (1, u16::MAX as usize);
 
-/// Open files that are no tables, or tables while they are written.
+/// Number of open files other than SST files, plus SST files that are being written.
 const OWN_FILES: u64 = 24;
 
-/// Largest memtable; fjall's default.
+/// Maximum size of a memtable, in bytes: fjall's default.
 const MEMTABLE: u64 = 64 << 20;
 
-/// As many as RocksDB has here; fjall's default on two cores.
+/// Number of background threads: as many as RocksDB has here, and fjall's default on two cores.
 const THREADS: usize = 2;
 
-/// The directory within ours that is fjall's.
+/// Name of fjall's directory inside the store's directory.
 const TREE: &str = "fjall";
 
-/// The file that fjall knows its data by.
+/// Name of the file by which fjall recognises its data.
 const VERSION: &str = "version";
 
 const KEYSPACE: &str = "kv";
@@ -103,7 +105,7 @@ fn recognise(path: &Path) -> bool {
 }
 
 struct Fjall {
-    /// What readers see: all of the last batch.
+    /// Snapshot that reads use: the state after the last complete batch.
     latest: ShardedLock<Arc<Snapshot>>,
     keyspace: Keyspace,
     db: Database,
@@ -128,14 +130,14 @@ impl Fjall {
         fail(error, &self.path)
     }
 
-    /// The state as of the last commit.
+    /// Returns the state as of the last commit.
     fn latest(&self) -> Arc<Snapshot> {
         Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Shows readers the new state.
+    /// Makes the new state visible to readers.
     fn show(&self) {
-        // Taken under the lock: of two writers, the older state must not replace the newer.
+        // Taken under the lock: of two writers, the older state must not replace the newer one.
         let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
         let old = mem::replace(&mut *latest, Arc::new(self.db.snapshot()));
         drop(latest);
@@ -161,9 +163,10 @@ impl Fjall {
         converted.commit()
     }
 
-    /// Waits where the commit would: it would not look whether there is anything to wait for.
+    /// Waits for flushes and compactions before a commit would, because a commit would keep waiting even after
+    /// background work has failed.
     fn wait_for_room(&self) -> Result<(), fjall::Error> {
-        // A commit waits at 4 memtables, and may make two more of them full; and at 30 tables of the first level.
+        // A commit waits at 4 memtables, and may fill two more; and at 30 SST files in the first level.
         const MEMTABLES: usize = 1;
         const TABLES: usize = 27;
         self.wait_while(|| {
@@ -171,20 +174,20 @@ impl Fjall {
         })
     }
 
-    /// Waits, unless background work has failed.
+    /// Waits while `busy`; returns an error if background work has failed.
     fn wait_while(&self, busy: impl Fn() -> bool) -> Result<(), fjall::Error> {
         while busy() {
-            // Tells of failures.
+            // Reports failures of background work.
             self.db.persist(PersistMode::Buffer)?;
             thread::sleep(Duration::from_millis(1));
         }
         Ok(())
     }
 
-    /// Writes the memtable to a table, and waits for the compactions that follow.
+    /// Flushes the memtable to an SST file, and waits for the compactions that follow.
     fn flush(&self) -> Result<(), fjall::Error> {
         self.keyspace.rotate_memtable()?;
-        // A compaction is asked for in the moment between.
+        // A compaction may start shortly after a flush, so the wait ends only after several idle checks.
         let mut quiet = 0;
         while quiet < 3 {
             let busy = || {
@@ -221,7 +224,7 @@ fn open_at(path: &Path, options: &OpenOptions) -> Result<(Database, Keyspace), f
     Ok((db, keyspace))
 }
 
-/// fjall compares each block with its checksum when it reads it.
+/// Checks a copy by a scan: fjall compares each block with its checksum when it reads the block.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "some damage in its journal is not found: fjall takes it for the end of the journal, as after a crash";
     let sound = CheckReport::by_scan(Fjall::open(&OpenOptions::for_check(path))?)?;
@@ -282,7 +285,7 @@ impl Engine for Fjall {
         self.db.persist(PersistMode::SyncData).map_err(|error| self.fail(error))
     }
 
-    /// Each write says whether it is synced.
+    /// Does nothing: each write has its own sync option.
     fn set_fsync(&self, _: Fsync) -> Result<()> {
         Ok(())
     }

@@ -81,27 +81,27 @@ static INFO: Info = Info {
     ],
 };
 
-/// With pages of 4 KiB.
+/// Maximum length of a key with pages of 4 KiB, in bytes.
 const MAX_KEY: usize = 2022;
 const PAGE: usize = 4096;
 
-/// Reader slots: one for each read while it runs.
+/// Number of reader slots: each read uses one while it runs.
 const MAX_READERS: u32 = 4096;
 
 const DATA: &str = "mdbx.dat";
 /// MDBX's table of readers.
 const READERS: &str = "mdbx.lck";
-/// Keeps other processes out, which MDBX itself would let in.
+/// Lock file that excludes other processes; MDBX itself would admit them.
 const LOCK: &str = "lock";
-/// A compacted copy, until it takes the place of the data file, and its table of readers.
+/// A compacted copy and its table of readers, until the copy replaces the data file.
 const COPY: &str = "mdbx.dat.compact";
 const COPY_READERS: &str = "mdbx.dat.compact-lck";
 
-/// Keeps MDBX from writing to standard error. It would, in each child that a process forks, whether or not it has
-/// data open.
+/// Keeps MDBX from writing to standard error. Otherwise it would write there in each child that a process
+/// forks, whether or not the child has data open.
 pub(in crate::engine) fn disable_stderr_log() {
     #[expect(unsafe_code, reason = "a call that the crate does not wrap")]
-    // SAFETY: it sets the level of what is told, and leaves the logger as it is.
+    // SAFETY: it sets the log level, and does not change the logger.
     unsafe {
         let flags = mdbx_sys::MDBX_DBG_DONTCHANGE;
         mdbx_sys::mdbx_setup_debug_nofmt(mdbx_sys::MDBX_LOG_ERROR, flags, None, std::ptr::null_mut(), 0);
@@ -112,16 +112,17 @@ fn recognise(path: &Path) -> bool {
     path.join(DATA).is_file()
 }
 
-/// A data file of more than its first pages is not of the first start.
+/// Returns `true` for a file that an interrupted first start may have left: a data file has its first pages
+/// only.
 fn is_first(name: &str, metadata: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
-    // The file is long from the start, and has holes.
+    // The file has its full length from the start, and is sparse.
     let is_data = name == DATA && metadata.blocks() <= 2048;
     metadata.is_file() && ([READERS, LOCK].contains(&name) || is_data)
 }
 
 struct Mdbx {
-    /// Closed before the lock is let go, hence before it here.
+    /// Declared before `_lock`, so that the database is closed before the lock is released.
     db: Database<NoWriteMap>,
     advice: Advice,
     path: PathBuf,
@@ -144,7 +145,7 @@ impl Mdbx {
         for name in [COPY, COPY_READERS] {
             path::remove_leftover(&path.join(name))?;
         }
-        // A header, and a slot for each.
+        // Size of the header, and of a slot for each reader.
         path::reserve(&path.join(READERS), 4096 + 64 * u64::from(MAX_READERS))?;
         let data = path.join(DATA);
         let (length, limit) = (path::length(&data)?, mmap_read_ahead::limit(options.read_ahead));
@@ -155,7 +156,7 @@ impl Mdbx {
         sync_first_pages(path)?;
         path::sync_dir(path)?;
         place.end()?;
-        // MDBX, told of it too, leaves out a part of its map.
+        // MDBX got the setting as an option too, but does not apply it to a part of its map.
         let advice = Advice::new(NAME, data, limit, false);
         advice.grown_to(length, length);
         let (path, map_size, fsync) = (path.into(), options.map_size, options.fsync);
@@ -172,7 +173,7 @@ impl Mdbx {
 
     fn apply(&self, batch: &Batch<'_>) -> libmdbx::Result<()> {
         let (clear, ops) = batch.after_clear();
-        // Dropped without a commit, it leaves nothing behind.
+        // Dropped without a commit, the transaction leaves no trace.
         let txn = self.db.begin_rw_txn()?;
         let table = txn.open_table(None)?;
         if clear {
@@ -188,14 +189,15 @@ impl Mdbx {
         txn.commit().map(drop)
     }
 
-    /// MDBX maps the whole file, and each time it grows it advises the kernel anew.
+    /// Repeats the read-ahead advice if the file has grown: MDBX maps the whole file, and advises the kernel at
+    /// each growth.
     fn look_at_length(&self) {
         if let Ok(length) = path::length(&self.path.join(DATA)) {
             self.advice.grown_to(length, length);
         }
     }
 
-    /// Writes all pairs, in order, to a new file beside.
+    /// Writes all pairs, in order, to a new file at `path`.
     fn copy_to(&self, path: &Path) -> libmdbx::Result<()> {
         let settings = DatabaseOptions { no_sub_dir: true, ..options_of(SyncMode::Durable, self.map_size) };
         let copy = Database::<NoWriteMap>::open_with_options(path, settings)?;
@@ -209,17 +211,17 @@ impl Mdbx {
     }
 }
 
-/// MDBX writes the first pages of a new file and leaves them to the system; its own sync finds nothing to do before
+/// Syncs the first pages of a new file: MDBX writes them without a sync, and its own sync does nothing before
 /// the first commit.
 fn sync_first_pages(path: &Path) -> Result<()> {
     let data = path.join(DATA);
     File::open(&data).and_then(|file| file.sync_all()).map_err(Error::io("sync", data))
 }
 
-/// For a data file of this length.
+/// Returns the options for a data file of `length` bytes.
 fn settings(options: &OpenOptions, length: u64, no_rdahead: bool) -> DatabaseOptions {
     let sync_mode = if options.fsync == Fsync::Always { SyncMode::Durable } else { SyncMode::SafeNoSync };
-    // It refuses a map that is smaller than the data.
+    // MDBX refuses a map that is smaller than the data.
     DatabaseOptions {
         max_readers: Some(MAX_READERS),
         no_rdahead,
@@ -241,7 +243,7 @@ fn options_of(sync_mode: SyncMode, map_size: u64) -> DatabaseOptions {
     }
 }
 
-/// Whether the scan of a range is over at `key`.
+/// Returns `true` if `key` is behind the end of the scanned range.
 fn is_past(end: Bound<&[u8]>, key: &[u8]) -> bool {
     match end {
         Bound::Included(end) => key > end,
@@ -250,7 +252,7 @@ fn is_past(end: Bound<&[u8]>, key: &[u8]) -> bool {
     }
 }
 
-/// Walks every page that is in use. MDBX has no checksums of its pages: a value that was changed is not seen.
+/// Checks a copy by visiting every used page. MDBX has no page checksums, so changed values are not detected.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "damaged keys and values are not found: MDBX has no checksums";
     let sound = CheckReport::by_scan(Mdbx::open(&OpenOptions::for_check(path))?)?;
@@ -313,7 +315,7 @@ impl Engine for Mdbx {
         batch.check_keys(NAME, self.key_limits())?;
         self.apply(batch).map_err(|error| self.fail(error))?;
         self.look_at_length();
-        // Under `always` the commit is synced before it is visible.
+        // Under `always` MDBX syncs the commit before it becomes visible.
         if sync && self.fsync != Fsync::Always { self.sync() } else { Ok(()) }
     }
 
@@ -321,7 +323,8 @@ impl Engine for Mdbx {
         self.db.sync(true).map(drop).map_err(|error| self.fail(error))
     }
 
-    /// The crate has no way to change the mode of an open file. `everysec` and `no` have the same.
+    /// Changes the policy between `everysec` and `no`, which use the same mode. The crate cannot change the
+    /// mode of an open file.
     fn set_fsync(&self, fsync: Fsync) -> Result<()> {
         match (self.fsync, fsync) {
             (Fsync::EverySec | Fsync::No, Fsync::EverySec | Fsync::No) => Ok(()),
@@ -366,7 +369,7 @@ impl Engine for Mdbx {
         self.sync()?;
         let copy = self.path.join(COPY);
         self.copy_to(&copy).map_err(|error| self.fail(error))?;
-        // The lock is held to the end: nobody opens either file meanwhile.
+        // The lock is held until the end, so that no other process opens either file meanwhile.
         let Self { db, path, _lock, .. } = *self;
         drop(db);
         fs::rename(&copy, path.join(DATA)).map_err(Error::io("rename", copy))?;

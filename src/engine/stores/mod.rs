@@ -1,4 +1,4 @@
-//! The stores that `--store` names, one file or folder each.
+//! The engines that `--store` selects, one file or folder each.
 
 pub(super) mod bitcask;
 pub(super) mod btree;

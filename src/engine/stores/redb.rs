@@ -27,7 +27,7 @@ pub const KIND: Kind = Kind { info: &INFO, open: Redb::open, recognise, check: C
 
 const NAME: &str = "redb";
 
-/// What it loses under `no`, see [`PENDING`].
+/// Loss bound of a kill or power cut under `no`, see [`PENDING`].
 const SINCE_SYNC: LossBound =
     LossBound::new(LossClass::Buffer, "what redb's buffer of at most 100,000 commits holds");
 
@@ -78,10 +78,11 @@ static INFO: Info = Info {
     ],
 };
 
-/// Longest key: what Redis takes. redb's own limit is 3 GiB.
+/// Maximum length of a key, in bytes: Redis' limit. redb's own limit is 3 GiB.
 const MAX_KEY: usize = 512 << 20;
 
-/// Commits without a sync of which redb keeps some bytes each: after so many, one is synced. [`INFO`] says so.
+/// Maximum number of consecutive commits without a sync: redb keeps some bytes for each, so one more is synced.
+/// [`INFO`] documents the number.
 const PENDING: u32 = if cfg!(test) { 100 } else { 100_000 };
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("kvbench");
@@ -97,18 +98,18 @@ fn recognise(path: &Path) -> bool {
 }
 
 struct Redb {
-    /// The table as of the last commit, shared by all readers: to begin a transaction and open the
-    /// table costs several times a lookup. It pins the pages of that one commit, until the next.
-    /// Declared before `db`, to let go of them before it closes.
+    /// The table as of the last commit, shared by all readers: starting a transaction and opening the table
+    /// costs several times a lookup. It pins the pages of that commit, until the next one. Declared before
+    /// `db`, so that it is dropped before the database closes.
     latest: ShardedLock<Arc<Table>>,
     db: Database,
     /// `None` in memory.
     path: Option<PathBuf>,
-    /// Whether there are commits that only this process knows.
+    /// `true` if there are commits that were not synced.
     unsynced: AtomicBool,
-    /// How many since the last synced one.
+    /// Number of commits since the last synced one.
     pending: AtomicU32,
-    /// Held by a sync: who finds nothing unsynced must know that it is not just being synced.
+    /// Held during a sync: a caller that finds nothing unsynced must still wait for a running sync.
     syncing: Mutex<()>,
 }
 
@@ -137,16 +138,16 @@ impl Redb {
         fail(error, self.path.as_deref())
     }
 
-    /// The state as of the last commit.
+    /// Returns the state as of the last commit.
     fn latest(&self) -> Arc<Table> {
         Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Commits, then shows readers the new state.
+    /// Commits, then makes the new state visible to readers.
     fn commit(&self, txn: WriteTransaction) -> Result<(), redb::Error> {
         txn.commit()?;
-        // Opened under the lock: `write` and `sync` may both be here, and the older of two states
-        // must not replace the newer.
+        // Opened under the lock: `write` and `sync` may both be here, and the older state must not replace the
+        // newer one.
         let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
         let table = self.db.begin_read()?.open_table(TABLE)?;
         let old = mem::replace(&mut *latest, Arc::new(table));
@@ -184,7 +185,7 @@ fn create_table(db: &Database) -> Result<Table, redb::Error> {
     Ok(db.begin_read()?.open_table(TABLE)?)
 }
 
-/// redb has a check of its own: every page against its checksum, and what it believes of free pages.
+/// Checks a copy with redb's own check: every page against its checksum, and the list of free pages.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let fail = |error: redb::DatabaseError| fail(error, Some(path));
     let mut db = Database::builder().open(path).map_err(fail)?;
@@ -233,12 +234,12 @@ impl Engine for Redb {
         let sync = sync || self.pending.load(Ordering::Relaxed) >= PENDING;
         let durability = if sync { Durability::Immediate } else { Durability::None };
         self.apply(batch, durability).map_err(|error| self.fail(error))?;
-        // Several may write at once: one more or less counted makes no difference.
+        // Several threads may write at the same time; the count need not be exact.
         match sync {
             true => self.pending.store(0, Ordering::Relaxed),
             false => drop(self.pending.fetch_add(1, Ordering::Relaxed)),
         }
-        // A synced commit makes all before it durable too, but one of another thread may have come after.
+        // A synced commit makes all earlier ones durable too, but another thread may have committed after it.
         if !sync {
             self.unsynced.store(true, Ordering::Release);
         }
@@ -255,7 +256,7 @@ impl Engine for Redb {
         Ok(())
     }
 
-    /// Each write says whether it is synced.
+    /// Does nothing: each write has its own sync option.
     fn set_fsync(&self, _: Fsync) -> Result<()> {
         Ok(())
     }
@@ -287,9 +288,9 @@ impl Engine for Redb {
             return Err(Error::no_files(NAME));
         }
         let Self { latest, mut db, path, .. } = *self;
-        // A reader that redb would not compact under.
+        // redb does not compact while there is a reader.
         drop(latest);
-        // It begins with a synced commit, which makes all before it durable too.
+        // The compaction starts with a synced commit, which makes all earlier ones durable.
         db.compact().map_err(|error| fail(error, path.as_deref()))?;
         Ok(())
     }
@@ -304,7 +305,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// Keys that the next start would find if the process were killed now.
+    /// Returns the number of keys that the next start would find if the process were killed now.
     fn left_by_a_kill(path: &Path) -> u64 {
         let copy = path.with_extension("copy");
         fs::copy(path, &copy).unwrap();
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn of_commits_without_a_sync_one_in_so_many_is_synced() {
+    fn unsynced_commits_are_synced_at_the_pending_limit() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("data");
         let engine = Redb::open(&OpenOptions::for_check(&path)).unwrap();
@@ -327,7 +328,7 @@ mod tests {
         assert_eq!(left_by_a_kill(&path), 0);
         write(PENDING, false);
         assert_eq!(left_by_a_kill(&path), u64::from(PENDING) + 1);
-        // It counts from the last synced commit on, whoever asked for that.
+        // The count restarts at every synced commit, also at one that the caller requested.
         (0..PENDING / 2).for_each(|number| write(PENDING * 2 + number, false));
         write(PENDING * 3, true);
         let synced = left_by_a_kill(&path);

@@ -34,7 +34,7 @@ static INFO: Info = Info {
     writers: Writers::Concurrent,
     compression: &[Compression::None],
     cache: "page cache of this size",
-    // A large value is read from a file of its own.
+    // A large value is read from a separate file.
     open_files: OpenFiles { least: 24, most: 24, per_read: 1 },
     loss: [
         Loss::power_cut(LossBound::new(
@@ -89,21 +89,22 @@ static INFO: Info = Info {
     ],
 };
 
-/// Longest key: what Redis takes. sled has no limit of its own.
+/// Maximum length of a key, in bytes: Redis' limit. sled has no limit of its own.
 const MAX_KEY: usize = 512 << 20;
 
-/// The log of page changes.
+/// Name of the log of page changes.
 const LOG_FILE: &str = "db";
-/// The settings that must not change between runs.
+/// Name of the file with the settings that must not change between starts.
 const CONF_FILE: &str = "conf";
-/// Holds one file for each large record.
+/// Name of the directory with one file per large record.
 const BLOB_DIR: &str = "blobs";
 
 fn recognise(path: &Path) -> bool {
     path.join(CONF_FILE).is_file() && path.join(LOG_FILE).is_file()
 }
 
-/// A log of more than its first record, or a file for a large record, is not of the first start.
+/// Returns `true` for a file that an interrupted first start may have left: the log holds at most its first
+/// record, and there is no file of a large record.
 fn is_first(name: &str, metadata: &Metadata) -> bool {
     let is_snapshot = name.starts_with("snap.");
     match metadata.is_dir() {
@@ -115,18 +116,19 @@ fn is_first(name: &str, metadata: &Metadata) -> bool {
 struct Sled {
     db: sled::Db,
     path: PathBuf,
-    /// Held for writing while a batch is applied. sled makes one `get` wait for that, but not
-    /// several, nor a scan.
+    /// Held for writing while a batch is applied. sled makes a single `get` wait for that, but not several, nor
+    /// a scan.
     batch: ShardedLock<()>,
     log: File,
-    /// Names of the blob files that are on stable storage. Not the highest of these numbers:
-    /// sled's threads take their numbers before they create the files.
+    /// Names of the blob files that are durable. The highest of their numbers would not suffice: sled's threads
+    /// take their numbers before they create the files.
     synced_blobs: Mutex<HashSet<OsString>>,
 }
 
-/// Removes snapshots of the page table that a killed or failed start left half written: sled takes the last name
-/// that begins with `snap.`, and then finds it damaged at every start (github.com/spacejam/sled/issues/1527). The
-/// snapshot before it is still there, as is the log that sled reads from there on.
+/// Removes snapshots of the page table that a killed or failed start left incomplete: sled reads the last file
+/// whose name starts with `snap.`, and would then report it as corrupt at every start
+/// (github.com/spacejam/sled/issues/1527). The previous snapshot still exists, as does the log from which sled
+/// reads the later changes.
 fn remove_unfinished_snapshots(path: &Path) -> Result<()> {
     let log_path = path.join(LOG_FILE);
     let log = match File::open(&log_path) {
@@ -154,7 +156,7 @@ impl Sled {
             return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
         };
         let place = FirstDirectory::begin(path, NAME, is_first)?;
-        // Under `always` each commit flushes, and a timer would only disturb.
+        // Under `always` each commit flushes, so a timer would only add work.
         let flush = if options.fsync == Fsync::EverySec { Some(1000) } else { None };
         let config = sled::Config::new()
             .path(path)
@@ -171,7 +173,7 @@ impl Sled {
         Ok(Box::new(engine))
     }
 
-    /// Makes what sled creates at its first start, and never syncs, survive a power cut.
+    /// Makes the files durable that sled creates at its first start and never syncs.
     fn sync_new_files(&self) -> Result<()> {
         let conf = self.path.join(CONF_FILE);
         File::open(&conf).and_then(|file| file.sync_all()).map_err(Error::io("sync", conf))?;
@@ -180,8 +182,7 @@ impl Sled {
         path::sync_dir(&self.path)
     }
 
-    /// Makes the blob files survive a power cut that an earlier call did not see. sled writes them
-    /// and forgets them.
+    /// Makes the blob files durable that were created since the last call. sled writes them without a sync.
     fn sync_blobs(&self) -> Result<()> {
         let dir = self.path.join(BLOB_DIR);
         let mut synced = self.synced_blobs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -193,7 +194,7 @@ impl Sled {
             if !synced.contains(&name) {
                 match File::open(entry.path()).and_then(|file| file.sync_data()) {
                     Ok(()) => is_new = true,
-                    // Replaced meanwhile by a newer one.
+                    // sled has replaced the file by a newer one meanwhile.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     Err(error) => return Err(Error::io("sync", entry.path())(error)),
                 }
@@ -211,7 +212,7 @@ impl Sled {
         fail(error, &self.path)
     }
 
-    /// The batch as sled takes it: a map, in which the last write of a key stands.
+    /// Converts the batch to sled's type: a map that holds the last write of each key.
     fn convert(&self, batch: &Batch<'_>) -> Result<sled::Batch> {
         let mut converted = sled::Batch::default();
         let (clear, ops) = batch.after_clear();
@@ -231,7 +232,7 @@ impl Sled {
     }
 }
 
-/// sled compares each record of its log with its checksum when it reads it.
+/// Checks a copy by a scan: sled compares each record of its log with its checksum when it reads the record.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "damage near the end of its log is not found: sled takes it for the end of the log, as after a \
     crash";
@@ -239,8 +240,8 @@ fn check_copy(path: &Path) -> Result<CheckReport> {
     Ok(CheckReport { remark: Some(remark.into()), ..sound })
 }
 
-/// sled keeps the first error of its log and answers all later writes with it, so no error leaves
-/// an engine that could go on.
+/// Converts sled's error. sled keeps the first error of its log and returns it for all later writes, so writes
+/// cannot continue after any error.
 fn fail(error: sled::Error, path: &Path) -> Error {
     match error {
         sled::Error::Io(source) if source.to_string().starts_with("could not acquire lock") => {
@@ -285,20 +286,20 @@ impl Engine for Sled {
             let _alone = self.batch.write().unwrap_or_else(PoisonError::into_inner);
             self.db.apply_batch(converted).map_err(|error| self.fail(error))?;
         }
-        // Readers go on while the batch is synced, hence they see it early.
+        // Readers do not wait for the sync, so they see the batch before it is durable.
         if sync { self.sync() } else { Ok(()) }
     }
 
     fn sync(&self) -> Result<()> {
-        // Hands the log to the operating system and waits for its writes, but not for the file's
-        // length nor for the disk's own cache.
+        // Passes the log to the operating system and waits for its writes, but not for the file's length nor
+        // for the disk's cache.
         self.db.flush().map_err(|error| self.fail(error))?;
         self.sync_blobs()?;
         self.log.sync_data().map_err(Error::io("sync", self.path.join(LOG_FILE)))
     }
 
-    /// Each write says whether it is synced. sled's own timer, of an opening for `everysec`, only writes earlier than it
-    /// has to.
+    /// Does nothing: each write has its own sync option. sled's own timer, which runs if the store was opened
+    /// with `everysec`, only writes earlier than required.
     fn set_fsync(&self, _: Fsync) -> Result<()> {
         Ok(())
     }

@@ -1,10 +1,11 @@
-//! What a reference answers reads with.
+//! Expected data of a store, from which a synthetic engine answers reads.
 
-/// What an engine should hold.
+/// Data that a store is expected to contain.
 pub trait Expected: Send + Sync {
-    /// Makes the value that a key should have: false when there is none. The buffer is overwritten.
+    /// Writes the expected value of a key to `value`, replacing its contents. Returns `false` if the key should not
+    /// exist.
     fn value(&self, key: &[u8], value: &mut Vec<u8>) -> bool;
 
-    /// All keys in ascending order.
+    /// Returns all expected keys in ascending order.
     fn keys(&self) -> Vec<Vec<u8>>;
 }

@@ -1,8 +1,8 @@
-//! Engines that fail on purpose. Three do so to see that a benchmark notices: now and then `failing` returns errors and
-//! `wrong-value` values that nobody wrote; when `forgetful` is closed, it undoes the last update. While there is a file
-//! `<path>.hold` (in memory: `<store>.hold`), `slow-sync` does not end its syncs, and `slow-scan` its scans, its counts,
-//! its size and what is read for long; a file `<path>.held` tells when one waits.
-//! Otherwise they are `btree`.
+//! Engines that fail on purpose, otherwise `btree`. Three test that a benchmark notices: `failing` sometimes
+//! returns errors, `wrong-value` sometimes returns values that no client wrote, and `forgetful` undoes the last
+//! update when it is closed. While a file `<path>.hold` (in memory: `<store>.hold`) exists, `slow-sync` does not
+//! end its syncs, and `slow-scan` does not end its scans, counts, size queries and large reads; it creates a file
+//! `<path>.held` when one waits.
 
 use crate::engine::{
     Batch, Caveat, Engine, Error, Fsync, Info, KeyRange, Kind, OpenOptions, Result, VisitPair, VisitValue,
@@ -20,12 +20,12 @@ use std::{
     time::Duration,
 };
 
-/// Every so many calls of one kind are wrong.
+/// Number of calls of one kind per fault.
 const EVERY: u64 = 97;
-/// Batches from this size on succeed, so that the load before a measurement does.
+/// Minimum number of writes of a batch that always succeeds, so that the load before a measurement does.
 const LARGE: usize = 100;
 
-/// Fails reads, scans and small writes.
+/// Engine that fails reads, scans and small writes.
 pub const FAILING: Kind = Kind {
     info: &FAILING_INFO,
     open: |options| open(&FAILING_INFO, Fault::Errors, options),
@@ -33,7 +33,7 @@ pub const FAILING: Kind = Kind {
     check: btree::KIND.check,
 };
 
-/// Returns wrong values.
+/// Engine that returns wrong values.
 pub const WRONG_VALUE: Kind = Kind {
     info: &WRONG_INFO,
     open: |options| open(&WRONG_INFO, Fault::Lies, options),
@@ -41,7 +41,7 @@ pub const WRONG_VALUE: Kind = Kind {
     check: btree::KIND.check,
 };
 
-/// Has an old value when it is opened again, and as many keys as before.
+/// Engine that has an old value when it is opened again, with an unchanged number of keys.
 pub const FORGETFUL: Kind = Kind {
     info: &FORGETFUL_INFO,
     open: |options| open(&FORGETFUL_INFO, Fault::Forgets(Mutex::default()), options),
@@ -49,7 +49,7 @@ pub const FORGETFUL: Kind = Kind {
     check: btree::KIND.check,
 };
 
-/// Syncs as slowly as the test wants.
+/// Engine whose syncs take as long as the test wants.
 pub const SLOW_SYNC: Kind = Kind {
     info: &SLOW_SYNC_INFO,
     open: |options| open(&SLOW_SYNC_INFO, Fault::SlowSyncs(PauseFile::of(&SLOW_SYNC_INFO, options)), options),
@@ -57,7 +57,7 @@ pub const SLOW_SYNC: Kind = Kind {
     check: btree::KIND.check,
 };
 
-/// Scans, counts and reads for long as slowly as the test wants.
+/// Engine whose scans, counts and large reads take as long as the test wants.
 pub const SLOW_SCAN: Kind = Kind {
     info: &SLOW_SCAN_INFO,
     open: |options| open(&SLOW_SCAN_INFO, Fault::SlowScans(PauseFile::of(&SLOW_SCAN_INFO, options)), options),
@@ -85,15 +85,15 @@ enum Fault {
     Errors,
     /// Values are wrong.
     Lies,
-    /// The last key that was updated, with its value before.
+    /// The last key that was updated, with its previous value.
     Forgets(Mutex<Option<(Vec<u8>, Vec<u8>)>>),
     /// Syncs wait.
     SlowSyncs(PauseFile),
-    /// Scans, counts and long reads wait.
+    /// Scans, counts and large reads wait.
     SlowScans(PauseFile),
 }
 
-/// A file that others wait for: until it is gone.
+/// File whose existence delays the operations of an engine.
 struct PauseFile(PathBuf);
 
 impl PauseFile {
@@ -102,10 +102,10 @@ impl PauseFile {
         Self(beside.with_added_extension("hold"))
     }
 
-    /// Waits, and tells so by another file.
+    /// Waits while the file exists, and creates a `.held` file to report that.
     fn wait(&self) {
         if self.0.exists() {
-            // A test that looks for it fails without it.
+            // A test that expects the file fails without it.
             let _made = File::create(self.0.with_extension("held"));
         }
         while self.0.exists() {
@@ -145,7 +145,7 @@ impl FaultyEngine {
         }
     }
 
-    /// Notes what a write is about to replace.
+    /// Records the value that a write is about to replace.
     fn remember(&self, batch: &Batch<'_>) -> Result<()> {
         let Fault::Forgets(last) = &self.fault else { return Ok(()) };
         for op in batch.ops() {
@@ -171,7 +171,7 @@ impl FaultyEngine {
         self.engine.write(&batch, false)
     }
 
-    /// The value with its last byte changed, now and then.
+    /// Calls `visit` with the value, whose last byte is changed in every [`EVERY`]-th call of `wrong-value`.
     fn distort<R>(&self, value: &[u8], visit: impl FnOnce(&[u8]) -> R) -> R {
         if !matches!(self.fault, Fault::Lies) || !Self::is_due(&self.reads) {
             return visit(value);

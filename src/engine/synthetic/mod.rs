@@ -1,4 +1,4 @@
-//! Engines of the measuring itself. They are in no list of stores, but can be asked for by name.
+//! Synthetic engines of the benchmark itself. They are in no list of stores, but can be selected by name.
 
 #[cfg(target_os = "linux")]
 pub mod calibration;
@@ -17,12 +17,12 @@ use std::sync::Arc;
 pub use expected::Expected;
 pub use noop::NOTHING;
 
-/// Whether `store` measures the harness.
+/// Returns `true` if `store` is the no-op engine, which measures the harness overhead.
 pub fn is_reference(store: &str) -> bool {
     store == NOTHING
 }
 
-/// The description of a store of this build or of a reference.
+/// Returns the description of a store of this build or of the no-op engine.
 pub fn info(store: &str) -> Option<&'static Info> {
     match is_reference(store) {
         true => Some(&noop::INFO),
@@ -30,7 +30,7 @@ pub fn info(store: &str) -> Option<&'static Info> {
     }
 }
 
-/// A reference that can be served, though it is in no list.
+/// Returns a synthetic engine that can be served, though it is in no list.
 pub fn kind(store: &str) -> Option<&'static Kind> {
     #[cfg(target_os = "linux")]
     if store == calibration::CALIBRATION {
@@ -40,7 +40,7 @@ pub fn kind(store: &str) -> Option<&'static Kind> {
     None
 }
 
-/// Opens a store of this build or a reference, which answers reads with what is `expected`.
+/// Opens a store of this build or a synthetic engine; the no-op engine answers reads from `expected`.
 pub fn open(store: &str, options: &OpenOptions, expected: &Arc<dyn Expected>) -> Result<Box<dyn Engine>> {
     if is_reference(store) {
         return Ok(noop::open(Arc::clone(expected)));

@@ -1,4 +1,4 @@
-//! The engine that does nothing: what remains of a measurement is the price of the harness.
+//! No-op engine: it does nothing, so that a measurement of it shows the harness overhead.
 
 use super::expected::Expected;
 use crate::engine::{
@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// Its name.
+/// Name of the no-op engine.
 pub const NOTHING: &str = "nothing";
 
 pub(super) static INFO: Info = Info {
@@ -35,19 +35,19 @@ pub(super) static INFO: Info = Info {
     )],
 };
 
-/// Opens it.
+/// Opens the no-op engine.
 pub(super) fn open(expected: Arc<dyn Expected>) -> Box<dyn Engine> {
     Box::new(Nothing { expected, keys: OnceLock::new() })
 }
 
 struct Nothing {
     expected: Arc<dyn Expected>,
-    /// Those that scans go over: of the first one on.
+    /// Keys that scans visit, set by the first scan.
     keys: OnceLock<Vec<Vec<u8>>>,
 }
 
 thread_local! {
-    /// The value that is being made.
+    /// Buffer of the value that is being generated.
     static VALUE: RefCell<Vec<u8>> = RefCell::default();
 }
 
@@ -93,7 +93,7 @@ impl Engine for Nothing {
             }
             Bound::Unbounded => 0,
         };
-        // A key that was inserted since then is there too.
+        // A key that was inserted after the first scan exists, too.
         let start = match range.start {
             Bound::Included(key) if keys.get(begin).is_none_or(|first| first != key) => Some(key),
             _ => None,

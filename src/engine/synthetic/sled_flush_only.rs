@@ -1,5 +1,5 @@
-//! `sled-flush-only`: sled as its users call it, with `flush()` for a sync and nothing else. Only in builds
-//! for tests, to see that a power cut finds out what that is worth.
+//! `sled-flush-only`: sled as applications commonly use it, with `flush()` as the only sync. Only in builds for
+//! tests, to check that a power cut test finds the lost writes.
 
 use crate::engine::{
     Batch, Caveat, Engine, Error, Info, KeyRange, Kind, Location, Loss, OpenOptions, Result, VisitPair,
@@ -7,12 +7,12 @@ use crate::engine::{
 };
 use std::ops::ControlFlow;
 
-/// The engine's row in the list.
+/// Registration of the engine.
 pub const KIND: Kind = Kind { info: &INFO, open, ..crate::engine::stores::sled::KIND };
 
 static INFO: Info = Info {
     name: "sled-flush-only",
-    // As its users believe.
+    // As applications assume.
     loss: [Loss::NOTHING; 3],
     caveats: &[Caveat::new("loses what it acknowledged, on purpose")],
     ..*crate::engine::stores::sled::KIND.info

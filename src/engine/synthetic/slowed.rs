@@ -1,4 +1,5 @@
-//! An engine that takes a part longer than it does: what `kvbench compare` must find (`benches/compare_proof.py`).
+//! Engine wrapper that adds a fixed share to each operation's time, which `kvbench compare` must find
+//! (`benches/compare_proof.py`).
 
 use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, Result, Turn, VisitPair, VisitValue};
 use std::{
@@ -6,10 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Names a store and the part of its speed that it loses: `btree=0.15`.
+/// Environment variable with a store and the fraction of its speed that it loses: `btree=0.15`.
 const VARIABLE: &str = "KVBENCH_SLOWED";
 
-/// `engine` as the environment wants it.
+/// Returns `engine`, slowed down if the environment variable names `store`.
 pub(super) fn as_asked(store: &str, engine: Box<dyn Engine>) -> Box<dyn Engine> {
     let asked = env::var(VARIABLE).ok();
     let part = asked.as_deref().and_then(|text| text.split_once('=')).filter(|(name, _)| *name == store);
@@ -21,12 +22,12 @@ pub(super) fn as_asked(store: &str, engine: Box<dyn Engine>) -> Box<dyn Engine> 
 
 struct Slowed {
     engine: Box<dyn Engine>,
-    /// Time that is added, by time that it takes.
+    /// Added time as a fraction of the time that an operation takes.
     more: f64,
 }
 
 impl Slowed {
-    /// Works, and holds the processor for so much longer.
+    /// Runs `work`, then spins for the added time.
     fn slowly<T>(&self, work: impl FnOnce() -> T) -> T {
         let begin = Instant::now();
         let result = work();

@@ -1,28 +1,27 @@
-//! Incremental request decoder: it never looks twice at bytes it has understood, allocates nothing
-//! per request and does not recurse.
+//! Incremental request decoder: it parses each byte once, allocates nothing per request and does not recurse.
 
 use super::{ArgRange, Foreign, Input, Requests, inline, parse_integer};
 
-/// What a client may send. The defaults are those of redis-server 7.0.
+/// Limits on the requests of a client. The defaults are those of redis-server 7.0.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Longest argument, in bytes (`proto-max-bulk-len`).
+    /// Maximum length of an argument, in bytes (`proto-max-bulk-len`).
     pub bulk: usize,
-    /// Longest inline command and longest length line, in bytes.
+    /// Maximum length of an inline command and of a length line, in bytes.
     pub line: usize,
-    /// Most arguments of one request.
+    /// Maximum number of arguments of one request.
     pub args: usize,
-    /// Most bytes of one incomplete request (`client-query-buffer-limit`); below 4 GiB.
+    /// Maximum size of an incomplete request, in bytes (`client-query-buffer-limit`); below 4 GiB.
     pub query_buffer: usize,
-    /// Most requests of one batch; the rest waits in the buffer.
+    /// Maximum number of requests in one batch; further requests stay in the buffer.
     pub batch: usize,
-    /// Whether the client may send requests of any size, because it has authenticated.
+    /// `true` if the client may send requests of any size, because it has authenticated.
     pub authenticated: bool,
 }
 
 impl Limits {
-    /// What Redis takes from a client that has not authenticated. Its requests come one by one, because
-    /// each may be the one after which these limits end.
+    /// Returns the limits that Redis applies to a client that has not authenticated. Requests are then decoded
+    /// one at a time, because each of them may authenticate the client and so lift these limits.
     pub fn before_auth(self) -> Self {
         Self { bulk: 16 << 10, args: 10, batch: 1, authenticated: false, ..self }
     }
@@ -41,7 +40,7 @@ impl Default for Limits {
     }
 }
 
-/// Bytes that are not RESP. The connection answers with the text and closes.
+/// Protocol error: bytes that are not RESP. The connection replies with the text and closes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages are Redis' and say it")]
 pub enum ProtocolError {
@@ -59,7 +58,8 @@ pub enum ProtocolError {
     LengthTooLong,
     #[error("Protocol error: invalid bulk length")]
     Length,
-    /// Redis skips these two bytes unseen; a client that lost count is told so here.
+    /// An argument is not followed by CRLF. Redis skips these two bytes unchecked; kvbench reports a client
+    /// that sent a wrong length.
     #[error("Protocol error: expected CRLF after an argument")]
     NoCrlf,
     #[error("Protocol error: request larger than the query buffer limit")]
@@ -68,13 +68,14 @@ pub enum ProtocolError {
     CountBeforeAuth,
     #[error("Protocol error: unauthenticated bulk length")]
     LengthBeforeAuth,
-    /// It gets no answer.
+    /// The client speaks another protocol. It gets no reply.
     #[error("it speaks {0}, not the Redis protocol")]
     Foreign(Foreign),
 }
 
-/// A line of `kind` with one to three digits, and where the next one begins. Nearly every line is one; it needs no
-/// search for its end and no general parser.
+/// Parses a length line of type `kind` with one to three digits; returns the length and the position of the
+/// next line. Nearly every length line has this form, which needs no search for CRLF and no general parser.
+/// Returns `None` for any other line.
 #[inline(always)]
 fn short_length(data: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
     let digit = |byte: u8| usize::from(byte - b'0');
@@ -90,37 +91,37 @@ fn short_length(data: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
     }
 }
 
-/// A step of decoding: the bytes seen so far do not complete it.
+/// Result of a decoding step that needs more bytes.
 struct Incomplete;
 
-/// Decoder of one connection. Between calls it remembers how far it got in an incomplete request.
+/// Decoder of one connection. Between calls it keeps its position in an incomplete request.
 pub struct Decoder {
     limits: Limits,
-    /// Position up to which the input is understood.
+    /// Position up to which the input has been parsed.
     at: usize,
-    /// Start of the first request that is not complete.
+    /// Position of the first incomplete request.
     start: usize,
-    /// Arguments the current request still lacks; 0 between requests.
+    /// Number of arguments that the current request still lacks; 0 between requests.
     missing: usize,
-    /// Length of the current argument, when its length line has been read.
+    /// Length of the current argument in bytes, if the length line has been parsed.
     bulk: Option<usize>,
-    /// Position up to which the current line is known to have no end.
+    /// Position up to which the current line was searched for its end without success.
     searched: usize,
 }
 
 impl Decoder {
-    /// A decoder at the start of a stream.
+    /// Creates a decoder at the start of a stream.
     pub fn new(limits: Limits) -> Self {
         Self { limits, at: 0, start: 0, missing: 0, bulk: None, searched: 0 }
     }
 
-    /// Changes what the client may send from the next request on.
+    /// Sets the limits that apply from the next request on.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Appends the complete requests of `input` to `requests`, up to `Limits::batch`. On an error
-    /// the requests before it are there, to be answered first.
+    /// Appends the complete requests of `input` to `requests`, at most `Limits::batch`. After an error,
+    /// `requests` still holds the requests before the invalid one; they are answered first.
     pub fn decode(&mut self, input: &mut Input, requests: &mut Requests) -> Result<(), ProtocolError> {
         while requests.len() < self.limits.batch {
             let step = if self.missing > 0 {
@@ -148,16 +149,18 @@ impl Decoder {
         Ok(())
     }
 
-    /// Whether a batch has all the requests it may have, so that the input may hold more.
+    /// Returns `true` if the batch has reached `Limits::batch`, so that the input may hold further complete
+    /// requests.
     pub fn is_full(&self, requests: &Requests) -> bool {
         requests.len() >= self.limits.batch
     }
 
-    /// Forgets the requests, which have been answered, and their bytes.
+    /// Removes the answered requests and their bytes.
     pub fn retire(&mut self, input: &mut Input, requests: &mut Requests) {
         let done = self.start;
         requests.retire();
-        // Most calls find the rest of a request that is still to come, of which there may be millions of arguments.
+        // Most calls receive another part of an incomplete request, which may have millions of arguments: there
+        // is nothing to remove.
         if done == 0 {
             return;
         }
@@ -170,7 +173,7 @@ impl Decoder {
         self.start = 0;
     }
 
-    /// `*3\r\n`. A count of zero or less is no request at all, as in Redis.
+    /// Parses the argument count, `*3\r\n`. A count of zero or less is not a request, as in Redis.
     #[cold]
     fn count(&mut self, data: &[u8]) -> Result<Result<(), Incomplete>, ProtocolError> {
         let Some(count) = self.length_line(data, ProtocolError::CountTooLong, ProtocolError::Count)? else {
@@ -187,7 +190,7 @@ impl Decoder {
         Ok(Ok(()))
     }
 
-    /// `$3\r\nSET\r\n`, as often as arguments are missing.
+    /// Parses the missing arguments, each like `$3\r\nSET\r\n`.
     #[inline]
     fn arguments(
         &mut self,
@@ -226,7 +229,7 @@ impl Decoder {
         Ok(Ok(()))
     }
 
-    /// `$3\r\n`; `None` while the line has no end.
+    /// Parses a bulk length, `$3\r\n`; `None` if the line is incomplete.
     #[cold]
     fn bulk_length(&mut self, data: &[u8]) -> Result<Option<usize>, ProtocolError> {
         match data.get(self.at) {
@@ -244,7 +247,7 @@ impl Decoder {
         Ok(Some(len))
     }
 
-    /// A type byte and a decimal number up to CRLF; `None` while the line has no end.
+    /// Parses a type byte and a decimal number up to CRLF; `None` if the line is incomplete.
     fn length_line(
         &mut self,
         data: &[u8],
@@ -263,7 +266,7 @@ impl Decoder {
         Ok(Some(number))
     }
 
-    /// One line of words; an empty one is no request.
+    /// Parses an inline command: one line of words. An empty line is not a request.
     fn inline(
         &mut self,
         input: &mut Input,
@@ -296,7 +299,8 @@ impl Decoder {
         Ok(Ok(()))
     }
 
-    /// The first `byte` of the current line, from where an earlier call stopped looking.
+    /// Returns the position of the first `byte` in the current line. The search continues where the previous
+    /// call stopped.
     fn find(
         &mut self,
         data: &[u8],

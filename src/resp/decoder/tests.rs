@@ -5,7 +5,7 @@ use redis_protocol::resp2::types::Resp2Frame;
 
 type Request = Vec<Vec<u8>>;
 
-/// Feeds `pieces` one by one, as reads of a socket, and returns every request and the error.
+/// Decodes `pieces` one by one, as if each were a read of a socket, and returns every request and the error.
 fn decode(pieces: &[&[u8]], limits: Limits) -> (Vec<Request>, Option<ProtocolError>) {
     let (mut input, mut requests, mut decoder) =
         (Input::with_capacity(8), Requests::default(), Decoder::new(limits));
@@ -68,7 +68,7 @@ fn pipelined_and_inline_requests() {
 #[test]
 fn split_at_every_pair_of_bytes() {
     let expected = whole(MIXED);
-    // Miri has no time for all of them.
+    // Miri is too slow to try every position.
     let step = if cfg!(miri) { 17 } else { 1 };
     for first in (0..=MIXED.len()).step_by(step) {
         for second in (first..=MIXED.len()).step_by(step) {
@@ -128,7 +128,7 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
     prop::collection::vec(prop::collection::vec(arg, 1..6), 0..12)
 }
 
-/// As many cases as an interpreter has time for, or proptest's own number of them.
+/// Returns the number of test cases: few under Miri, proptest's default otherwise.
 fn config() -> ProptestConfig {
     if cfg!(miri) { ProptestConfig::with_cases(3) } else { ProptestConfig::default() }
 }
@@ -150,7 +150,7 @@ proptest! {
         prop_assert_eq!(decode(&pieces, Limits::default()), (all, None));
     }
 
-    /// `redis-protocol` is the independent reader of the same bytes.
+    /// Compares the decoder with `redis-protocol`, an independent parser.
     #[test]
     fn agrees_with_redis_protocol(all in requests()) {
         let bytes = encode(&all);

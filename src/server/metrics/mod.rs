@@ -1,4 +1,4 @@
-//! `--metrics`: what the server counts, over HTTP, in the text format of Prometheus.
+//! `--metrics`: statistics of the server over HTTP, in the text format of Prometheus.
 
 mod text;
 
@@ -14,16 +14,16 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Longest time that a client may take to send its request, and to read the reply.
+/// Maximum time that a client may take to send its request, and to read the reply.
 const IO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of connections. One more closes the oldest, so that idle clients do not keep other clients out.
 const MAX_CONNECTIONS: usize = 16;
 
-/// Longest head of a request.
+/// Maximum size of the head of an HTTP request, in bytes.
 const HEAD: usize = 16 << 10;
 
-/// Where metrics are asked for.
+/// Listening socket for metrics requests.
 pub(super) struct Metrics(TcpListener);
 
 impl Metrics {
@@ -33,12 +33,12 @@ impl Metrics {
         TcpListener::bind(address).await.map(Self).map_err(failed)
     }
 
-    /// The address, for people.
+    /// Returns the address for display.
     pub fn address(&self) -> String {
         self.0.local_addr().map(|address| address.to_string()).unwrap_or_default()
     }
 
-    /// Answers requests without end. The thread that accepts connections runs this, so nothing here may block.
+    /// Serves requests forever. The thread that accepts connections runs this, so nothing here may block.
     pub async fn serve(&self, context: &Arc<ServerState>) {
         let (mut connections, scrape) = (VecDeque::<JoinHandle<()>>::new(), Arc::new(Mutex::new(())));
         loop {
@@ -97,8 +97,8 @@ async fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// Returns the metrics. The engine may walk its directory for them, so a blocking thread reads them; one at a time,
-/// because a disk that hangs is not to hold more threads with every scrape.
+/// Returns the metrics. The engine may read its directory for them, so a blocking thread reads them; only one
+/// request at a time, because on a disk that hangs every scrape would otherwise block another thread.
 async fn text(context: Arc<ServerState>, scrape: Arc<Mutex<()>>) -> io::Result<String> {
     let alone = scrape.lock_owned().await;
     let read = spawn_blocking(move || {

@@ -1,5 +1,4 @@
-//! The figures, in the text format of Prometheus
-//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
+//! Metrics in the text format of Prometheus (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
 
 use crate::{
     command::{
@@ -13,12 +12,12 @@ use std::{
     sync::atomic::Ordering,
 };
 
-/// What is written so far.
+/// Text written so far.
 #[derive(Default)]
 pub(super) struct PrometheusText(String);
 
 impl PrometheusText {
-    /// Everything that is known now.
+    /// Returns the text with the current values of all metrics.
     pub fn of(context: &ServerState) -> Self {
         let mut text = Self::default();
         text.server(context);
@@ -141,7 +140,7 @@ impl PrometheusText {
         }
     }
 
-    /// What the engine cannot tell at once, or fails to tell, is left out.
+    /// Writes the gauges of the engine. Gauges that are slow to read, or that fail, are left out.
     fn engine(&mut self, context: &ServerState) {
         let store = &context.store;
         if let Ok(bytes) = store.disk_size() {
@@ -193,7 +192,7 @@ impl PrometheusText {
         self.write(format_args!("{end} {value}\n"));
     }
 
-    /// Steps of powers of two, in multiples of `unit`.
+    /// Writes a histogram with a bucket per power of two; `unit` is the value of one recorded unit.
     fn histogram(&mut self, name: &str, labels: &[(&str, &str)], counts: &HistogramSnapshot, unit: f64) {
         let bucket = format!("{name}_bucket");
         let mut step = |end: &str, count: u64| {
@@ -201,7 +200,7 @@ impl PrometheusText {
             self.sample(&bucket, &labels, count);
         };
         let count = counts.count();
-        // The last of them has what is longer, too.
+        // The last bucket also holds all larger values.
         let powers: Vec<_> = counts.cumulative_buckets().collect();
         for (value, below) in powers.split_last().map_or(&[][..], |(_, powers)| powers) {
             step(&(*value as f64 / unit).to_string(), *below);

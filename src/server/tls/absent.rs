@@ -1,10 +1,10 @@
-//! A build without TLS.
+//! Replacement for TLS in a build without the feature.
 
 use crate::{config::Tls, server::access_error::AccessError};
 use std::io;
 use tokio::net::TcpStream;
 
-/// There is none.
+/// TLS acceptor; never created in a build without TLS.
 pub enum Acceptor {}
 
 impl Acceptor {

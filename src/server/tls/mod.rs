@@ -1,4 +1,4 @@
-//! TLS: certificates and handshakes. What is encrypted looks like any other stream to a connection.
+//! TLS: certificates and handshakes. For a connection, an encrypted stream is like any other stream.
 
 #[cfg(not(feature = "tls"))]
 mod absent;

@@ -1,4 +1,4 @@
-//! TLS by rustls.
+//! TLS with rustls.
 
 use crate::{
     config::{AuthClients, Tls},
@@ -17,7 +17,7 @@ use tokio_rustls::{
     server::TlsStream,
 };
 
-/// Takes up encrypted connections.
+/// Acceptor of TLS connections.
 pub struct Acceptor(TlsAcceptor);
 
 impl Acceptor {
@@ -38,7 +38,7 @@ impl Acceptor {
         Ok(Self(TlsAcceptor::from(Arc::new(config))))
     }
 
-    /// The handshake.
+    /// Performs the TLS handshake.
     pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         self.0.accept(stream).await
     }
@@ -48,7 +48,7 @@ fn refused(flag: &'static str, path: &Path, reason: impl ToString) -> AccessErro
     AccessError::Certificate { flag, path: path.into(), reason: reason.to_string() }
 }
 
-/// The certificates of a PEM file, of which there must be one.
+/// Reads the certificates of a PEM file; a file without a certificate is an error.
 fn certificates(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, AccessError> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match read {
@@ -58,7 +58,7 @@ fn certificates(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'s
     }
 }
 
-/// What looks at the certificates of clients, if any of them has to or may show one.
+/// Returns the verifier of client certificates, if clients must or may present one.
 fn client_verifier(options: &Tls) -> Result<Option<Arc<dyn ClientCertVerifier>>, AccessError> {
     let Some(path) = options.ca.as_deref().filter(|_| options.auth_clients != AuthClients::No) else {
         return Ok(None);

@@ -1,23 +1,24 @@
-//! What a power cut leaves of the bytes and names that no sync has made durable.
+//! Kinds of power cuts: which unsynced bytes and names are left on the medium.
 
 use rand::{Rng, rngs::SmallRng};
 
-/// A kind of power cut.
+/// Kind of power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// All that was not synced is gone.
+    /// All unsynced bytes and names are lost.
     Drop,
-    /// Any pages of it are there, and the first of the names.
+    /// Some unsynced pages are left, and the first of the unsynced names.
     Pages,
-    /// As before, and some pages are new in some of their sectors only.
+    /// Some unsynced pages and names are left, and some of these pages are torn: only some of their sectors are
+    /// new.
     Torn,
 }
 
 impl Cut {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Drop, Self::Pages, Self::Torn];
 
-    /// Draws how much such a cut leaves.
+    /// Returns random shares of what a cut of this kind leaves.
     pub(super) fn draw(self, rng: &mut SmallRng) -> Keep {
         let pages = [0.1, 0.5, 0.9, 1.0].into_iter().nth(rng.random_range(0..4)).unwrap_or(0.5);
         match self {
@@ -28,14 +29,14 @@ impl Cut {
     }
 }
 
-/// How much of what was not synced is left.
+/// Shares of the unsynced data that are left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keep {
-    /// Part of the pages.
+    /// Probability that an unsynced page is left.
     pub pages: f64,
-    /// Part of those that is torn.
+    /// Probability that a page that is left is torn.
     pub torn: f64,
-    /// Whether some names are left.
+    /// `true` if a random number of the first unsynced names is left, `false` for none.
     pub names: bool,
 }
 

@@ -1,8 +1,8 @@
-//! What the kernel asks, answered from the `Image`.
+//! FUSE calls of the kernel, answered from the `Image`.
 //!
 //! There is no write-back cache: a `write` reaches the image before it returns. Pages of a shared memory map
-//! come when the kernel writes them back, which `msync` and `fsync` make it do before they ask for a sync;
-//! `sync_file_range` makes it do so as well, and asks for none.
+//! arrive when the kernel writes them back. `msync` and `fsync` make the kernel do so before it requests a sync;
+//! `sync_file_range` makes the kernel write them back without a sync request.
 
 use super::{
     image::{Image, Result},
@@ -21,10 +21,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// How long the kernel may believe what it knows: nobody else changes anything.
+/// Time for which the kernel may cache names and attributes; only the kernel changes them.
 const TTL: Duration = Duration::from_secs(3600);
 
-/// Pages of an empty disk, 64 GiB.
+/// Capacity of the disk in pages: 64 GiB.
 const CAPACITY: u64 = 1 << 24;
 
 pub(super) struct Fuse(pub Arc<Mutex<Image>>);
@@ -64,7 +64,7 @@ fn attributes(image: &Image, ino: Ino, request: &Request) -> Result<FileAttr> {
 }
 
 impl Fuse {
-    /// Runs one call, unless the power is off.
+    /// Executes a call, or returns EIO if the power is off.
     fn call<T>(&self, call: impl FnOnce(&mut Image) -> Result<T>) -> std::result::Result<T, Errno> {
         let mut image = lock(&self.0);
         if image.is_off {
@@ -94,7 +94,7 @@ impl Fuse {
 
 impl Filesystem for Fuse {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // The kernel lowers it to what it can.
+        // The kernel lowers the value to its maximum.
         let _ = config.set_max_write(1 << 20);
         Ok(())
     }
@@ -243,7 +243,7 @@ impl Filesystem for Fuse {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        // O_SYNC includes O_DSYNC. What comes from a memory map has the flags of no open file.
+        // O_SYNC includes O_DSYNC. Writes that come from a memory map have the flags of no open file.
         let synced = flags.0 & libc::O_DSYNC != 0 && !how.contains(WriteFlags::FUSE_WRITE_CACHE);
         let written = self.call(|image| {
             let len = image.write(ino.0, offset, data)?;
@@ -259,7 +259,7 @@ impl Filesystem for Fuse {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        // The kernel asks no more then.
+        // After this error the kernel sends no more flush calls.
         reply.error(Errno::ENOSYS);
     }
 
@@ -288,7 +288,7 @@ impl Filesystem for Fuse {
     fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let outcome = self.call(|image| {
             let dir = image.dir(ino.0)?;
-            // The parent's number is of no use to anyone.
+            // The inode number of the parent is not needed.
             for (place, name) in [(1, "."), (2, "..")] {
                 if place > offset && reply.add(ino, place, FileType::Directory, name) {
                     return Ok(());

@@ -1,16 +1,15 @@
-//! A disk that can lose its power: a file system in memory, served through FUSE, that keeps what was written
-//! apart from what was synced.
+//! A simulated disk for power cuts: a file system in memory, served through FUSE, that keeps written data apart
+//! from synced data.
 //!
-//! - `node`: files and directories, each in two states.
-//! - `image`: all of them, and what can be done to them.
-//! - `file`: the bytes of a file, by pages.
+//! - `node`: a file or directory, each in two states.
+//! - `image`: all files and directories, and the operations on them.
+//! - `simulated_file`: the bytes of a file, by pages.
 //! - `cut`: what a power cut leaves.
 //! - `fuse`: the kernel's calls.
 //!
-//! It keeps the rules of POSIX and of the usual journaling file systems, and gives nothing beyond them: a file's
-//! bytes and length are durable after `fsync`, `fdatasync`, a synced `msync` or a write with `O_SYNC` or
-//! `O_DSYNC`, its name after a sync of its directory; a rename is one step; changes of names reach the
-//! medium in their order.
+//! The disk gives the guarantees of POSIX and of the usual journaling file systems, and no more: a file's bytes
+//! and length are durable after `fsync`, `fdatasync`, a synced `msync` or a write with `O_SYNC` or `O_DSYNC`, its
+//! name after a sync of its directory; a rename is atomic; changes of names reach the medium in order.
 
 mod cut;
 mod fuse;
@@ -36,11 +35,11 @@ use std::{
 pub use cut::Cut;
 pub use image::InjectedFault;
 
-/// The device through which a file system talks to the kernel.
+/// Device through which a file system communicates with the kernel.
 const DEVICE: &str = "/dev/fuse";
 
-/// Gives this process and those it starts mounts of their own, so that none is left behind however it
-/// ends. To be called before there are other threads; needs root, and does nothing without.
+/// Moves this process and its later children into a mount namespace of their own, so that no mount is left behind,
+/// however the process ends. Must be called before there are other threads. Needs root, and does nothing without.
 pub fn own_mounts() {
     if unshare(CloneFlags::CLONE_NEWNS).is_ok() {
         let (none, flags) = (None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE);
@@ -48,8 +47,8 @@ pub fn own_mounts() {
     }
 }
 
-/// Hides which boot of the machine this is, or shows it again, after [`own_mounts`]. After a power cut it is another
-/// one: MDBX asks, and believes less of what was not synced. After a kill it is the same.
+/// Hides the boot id of the machine from this process and its children, or shows it again; needs [`own_mounts`].
+/// After a power cut the boot id differs, and MDBX then trusts unsynced data less; after a kill it is the same.
 pub fn hide_boot(hide: bool) {
     const FILE: &str = "/proc/sys/kernel/random/boot_id";
     let _not_hidden = umount2(FILE, MntFlags::empty());
@@ -59,7 +58,7 @@ pub fn hide_boot(hide: bool) {
     }
 }
 
-/// Whether there can be such a disk here.
+/// Checks that this machine can mount a simulated disk. The error says what is missing.
 pub fn check() -> Result<(), String> {
     fs::File::options().read(true).write(true).open(DEVICE).map(drop).map_err(|error| {
         format!(
@@ -69,29 +68,29 @@ pub fn check() -> Result<(), String> {
     })
 }
 
-/// What a disk holds while nobody uses it.
+/// Contents of a disk that is not mounted.
 pub struct DiskImage(Image);
 
 impl Default for DiskImage {
-    /// An empty one.
+    /// Returns an empty disk.
     fn default() -> Self {
         Self(Image::new())
     }
 }
 
 impl DiskImage {
-    /// A copy of it.
+    /// Returns a copy of the disk.
     pub fn copy(&self) -> Self {
         Self(self.0.clone())
     }
 
-    /// Writes its files into a directory of another file system.
+    /// Writes the files into a directory of another file system.
     pub fn export(&self, path: &Path) -> io::Result<()> {
         self.0.export(image::ROOT, path)
     }
 }
 
-/// A disk in use, mounted.
+/// Mounted disk.
 pub struct Disk {
     image: Arc<Mutex<Image>>,
     session: Option<BackgroundSession>,
@@ -99,7 +98,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Mounts it. This process must not touch its files: it is the one to serve them.
+    /// Mounts the disk at `at`. This process must not access its files: it is the one that serves them.
     pub fn mount(medium: DiskImage, at: &Path) -> io::Result<Self> {
         clear(at);
         fs::create_dir_all(at)?;
@@ -110,28 +109,28 @@ impl Disk {
         Ok(Self { image, session: Some(session), at: at.into() })
     }
 
-    /// Cuts the power: nothing that is asked from now on is done.
+    /// Cuts the power, after which every call fails, and returns what is left on the medium.
     pub fn cut(&self, cut: Cut, rng: &mut SmallRng) -> DiskImage {
         let keep = cut.draw(rng);
         DiskImage(lock(&self.image).cut(&keep, rng))
     }
 
-    /// What it holds after an orderly end, with nothing lost.
+    /// Returns the contents of the disk, including all unsynced data.
     pub fn contents(&self) -> DiskImage {
         DiskImage(lock(&self.image).clone())
     }
 
-    /// Everything that was written becomes durable.
+    /// Makes everything that was written durable.
     pub fn settle(&self) {
         lock(&self.image).sync_all();
     }
 
-    /// Things go wrong from now on, or right again.
+    /// Sets the errors that the disk returns from now on; the default value stops them.
     pub fn trouble(&self, trouble: InjectedFault) {
         lock(&self.image).trouble = trouble;
     }
 
-    /// No room is left from now on.
+    /// Makes the disk full, without free space.
     pub fn fill(&self) {
         lock(&self.image).fill();
     }
@@ -147,7 +146,7 @@ impl Drop for Disk {
     }
 }
 
-/// Takes away a mount that is still at a place, of this process or of one that was killed.
+/// Removes a mount that is left at `at`, of this process or of one that was killed.
 pub fn clear(at: &Path) {
     while umount2(at, MntFlags::MNT_DETACH).is_ok() {}
     let is_dead = fs::metadata(at).is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN));

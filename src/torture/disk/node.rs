@@ -1,4 +1,4 @@
-//! One file or directory, as programs see it and as the medium holds it.
+//! One file or directory of the simulated disk, as programs see it and as the medium holds it.
 
 use super::simulated_file::File;
 use std::{
@@ -6,19 +6,19 @@ use std::{
     ffi::{OsStr, OsString},
 };
 
-/// The number of a file or directory.
+/// Inode number.
 pub(super) type Ino = u64;
 
-/// A file or directory.
+/// File or directory of the simulated disk.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub kind: Kind,
     pub mode: u32,
-    /// Names that programs see.
+    /// Number of names that programs see.
     pub links: u32,
-    /// Names on the medium.
+    /// Number of names on the medium.
     pub durable_links: u32,
-    /// Names in the journal.
+    /// Number of names in the journal.
     pub pending: u32,
     pub opens: u32,
 }
@@ -29,16 +29,16 @@ pub(super) enum Kind {
     Dir(Dir),
 }
 
-/// A directory.
+/// Directory of the simulated disk.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dir {
-    /// Each with the place that a listing can go on from.
+    /// Names that programs see, each with its inode number and its position in a listing.
     pub names: BTreeMap<OsString, (Ino, u64)>,
     order: BTreeMap<u64, OsString>,
     pub durable: BTreeMap<OsString, Ino>,
 }
 
-/// The first places of a listing are those of `.` and `..`.
+/// First position of a listing after those of `.` and `..`.
 const FIRST_PLACE: u64 = 3;
 
 impl Dir {
@@ -53,7 +53,7 @@ impl Dir {
         }
     }
 
-    /// The entries behind a place of the listing.
+    /// Returns the entries after a position of the listing.
     pub fn after(&self, place: u64) -> impl Iterator<Item = (u64, Ino, &OsStr)> {
         let behind = self.order.range(place + 1..);
         behind.filter_map(|(place, name)| Some((*place, self.names.get(name)?.0, name.as_os_str())))

@@ -1,4 +1,4 @@
-//! A file with two images: what programs read, and what the medium holds.
+//! A simulated file with two images of its bytes: what programs read, and what the medium holds.
 
 use super::cut::Keep;
 use rand::{Rng, rngs::SmallRng};
@@ -7,14 +7,14 @@ use std::{
     sync::Arc,
 };
 
-/// What is kept or lost as a whole, unless it is torn.
+/// Size of a page in bytes: the unit that a power cut keeps or drops as a whole, unless it is torn.
 pub(super) const PAGE: u64 = 4096;
-/// What a disk writes as a whole.
+/// Size of a sector in bytes: the unit that a disk writes atomically.
 const SECTOR: usize = 512;
 
 type Page = Arc<[u8; PAGE as usize]>;
 
-/// One image of the bytes. A page that is absent is a hole.
+/// One image of a file's bytes, by page number. A page that is absent is a hole.
 #[derive(Clone, Debug, Default)]
 struct Version {
     pages: BTreeMap<u64, Page>,
@@ -33,14 +33,14 @@ impl Version {
         }
     }
 
-    /// Sets the length. What was behind a shorter one reads as zeros when the file grows again.
+    /// Sets the length in bytes. Bytes behind it read as zeros when the file grows again.
     fn set_len(&mut self, len: u64) {
         self.len = len;
         drop(self.pages.split_off(&len.div_ceil(PAGE)));
         self.fill_zeros(len, len.next_multiple_of(PAGE));
     }
 
-    /// Zeros the part of one page, if it is not a hole.
+    /// Fills a byte range of one page with zeros, if the page is not a hole.
     fn fill_zeros(&mut self, start: u64, end: u64) {
         let within = (start % PAGE) as usize..(start % PAGE + (end - start)) as usize;
         if let Some(page) = self.pages.get_mut(&(start / PAGE))
@@ -51,16 +51,16 @@ impl Version {
     }
 }
 
-/// A regular file.
+/// Regular file of the simulated disk.
 #[derive(Clone, Debug, Default)]
 pub(super) struct File {
     now: Version,
     durable: Version,
-    /// Pages that differ, as far as a sync would know.
+    /// Numbers of the pages that the next sync writes to the medium.
     dirty: BTreeSet<u64>,
 }
 
-/// The pages that a range touches: number, first byte in the page, bytes.
+/// Returns the parts of a byte range, one for each page: page number, offset in the page, length in bytes.
 fn pieces(offset: u64, len: u64) -> impl Iterator<Item = (u64, usize, usize)> {
     let end = offset.saturating_add(len);
     let pages = if len == 0 { 0..0 } else { offset / PAGE..end.div_ceil(PAGE) };
@@ -76,7 +76,7 @@ impl File {
         self.now.len
     }
 
-    /// Pages that take space.
+    /// Returns the number of pages that take space.
     pub fn used(&self) -> u64 {
         self.now.pages.len() as u64
     }
@@ -93,7 +93,7 @@ impl File {
         bytes
     }
 
-    /// Pages that a write of this range would take from the free space.
+    /// Returns the number of pages that a write of this range would take from the free space.
     pub fn needs(&self, offset: u64, len: u64) -> u64 {
         pieces(offset, len).filter(|(page, ..)| self.now.page(*page).is_none()).count() as u64
     }
@@ -118,7 +118,7 @@ impl File {
         self.now.set_len(len);
     }
 
-    /// Makes a range read as zeros (a hole where it covers pages).
+    /// Makes a range read as zeros; pages that it covers become holes.
     pub fn zero(&mut self, offset: u64, len: u64) {
         let pages: Vec<_> = pieces(offset, len.min(self.now.len.saturating_sub(offset))).collect();
         for (number, start, len) in pages {
@@ -132,7 +132,7 @@ impl File {
         }
     }
 
-    /// All of it reaches the medium.
+    /// Makes all bytes and the length durable.
     pub fn sync(&mut self) {
         for number in std::mem::take(&mut self.dirty) {
             self.durable.put(number, self.now.page(number).cloned());
@@ -140,7 +140,7 @@ impl File {
         self.durable.set_len(self.now.len);
     }
 
-    /// A range reaches the medium, and the length that is needed to read it.
+    /// Makes a range durable, and the length if it is needed to read the range.
     pub fn sync_range(&mut self, offset: u64, len: u64) {
         for (number, ..) in pieces(offset, len) {
             if self.dirty.remove(&number) {
@@ -152,13 +152,13 @@ impl File {
         }
     }
 
-    /// A sync failed: the pages never reach the medium, and the next sync does not know of them. Linux' file
-    /// systems do so.
+    /// Simulates a failed sync: the dirty pages never reach the medium, and the next sync does not write them
+    /// either. Linux file systems behave in this way.
     pub fn sync_fails(&mut self) {
         self.dirty.clear();
     }
 
-    /// What is there when the power is back.
+    /// Returns the file that is left after a power cut.
     pub fn after_cut(&self, keep: &Keep, rng: &mut SmallRng) -> Self {
         let mut left = self.durable.clone();
         let mut end = left.len;
@@ -173,7 +173,7 @@ impl File {
             left.put(number, page);
             end = end.max((number + 1) * PAGE).min(self.now.len.max(left.len));
         }
-        // A length is written by itself, before or after the pages.
+        // The length is written independently, before or after the pages.
         let len = match keep.nothing() {
             Some(()) => left.len,
             None => {
@@ -184,7 +184,7 @@ impl File {
         Self { now: left.clone(), durable: left, dirty: BTreeSet::new() }
     }
 
-    /// The parts that are not holes, and where they are.
+    /// Returns the offset and bytes of each page that is not a hole.
     pub fn parts(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.now.pages.iter().map(|(number, page)| {
             let offset = number * PAGE;
@@ -194,7 +194,7 @@ impl File {
     }
 }
 
-/// A page of which some sectors are new: the first ones, or any.
+/// Returns a torn page in which some sectors are new: the first ones, or random ones.
 fn tear(old: Option<&Page>, new: Option<&Page>, rng: &mut SmallRng) -> Page {
     let blank = Arc::new([0; PAGE as usize]);
     let (old, new) = (old.unwrap_or(&blank), new.unwrap_or(&blank));

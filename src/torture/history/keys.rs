@@ -1,29 +1,31 @@
-//! The keys of one client.
+//! Keys of one client.
 
 use super::value::Content;
 use std::ops::Range;
 
-/// Keys that are written again and again, and keys that are written rarely.
+/// Number of keys that are written often.
 pub(super) const AGAIN: usize = 16;
+/// Number of keys that are written rarely.
 const ONCE: usize = 256;
-/// Sizes of the groups that are only set together and deleted together.
+/// Number of keys of each group. The keys of a group are only set together and deleted together.
 pub(super) const GROUPS: [usize; 4] = [2, 4, 8, 16];
 const COUNTERS: usize = 2;
 
-/// Keys of one client; the last one is for large values.
+/// Index of the last key, which holds large values.
 pub(super) const BIG: usize = FIRST_COUNTER + COUNTERS;
 pub(super) const FIRST_GROUP: usize = AGAIN + ONCE;
 pub(super) const FIRST_COUNTER: usize = FIRST_GROUP + 2 + 4 + 8 + 16;
 pub(in super::super) const KEYS: usize = BIG + 1;
 
-/// Keys that are always set with a deadline, and those in another database than 0: two groups are among them.
+/// Indexes of keys that are always set with an expiration time.
 pub(super) const DATED: Range<usize> = AGAIN..AGAIN + 32;
+/// Indexes of keys in database 1; two groups are among them.
 pub(super) const ELSEWHERE: Range<usize> = FIRST_GROUP - 32..FIRST_GROUP + 6;
 
-/// The first of 2100, in milliseconds since 1970.
+/// 1 January 2100, in Unix time in milliseconds.
 const FAR: i64 = 4_102_444_800_000;
 
-/// When a key that holds `content` expires, in milliseconds since 1970; -1 is never.
+/// Returns the expiration time of a key that holds `content`, in Unix time in milliseconds; -1 for never.
 pub(super) fn deadline(index: usize, content: Content) -> i64 {
     match content.request() {
         Some(request) if DATED.contains(&index) => FAR + i64::from(request),
@@ -31,7 +33,7 @@ pub(super) fn deadline(index: usize, content: Content) -> i64 {
     }
 }
 
-/// What a server can do beside SET, MSET, INCR, DEL and GET.
+/// Features that a server supports besides SET, MSET, INCR, DEL and GET.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct SubjectCapabilities {
     /// MULTI and EXEC.
@@ -45,7 +47,7 @@ pub(in super::super) struct SubjectCapabilities {
 impl SubjectCapabilities {
     pub const ALL: Self = Self { transactions: true, databases: true, deadlines: true };
 
-    /// The database of a key.
+    /// Returns the database of a key.
     pub fn database(self, index: usize) -> u8 {
         u8::from(self.databases && ELSEWHERE.contains(&index))
     }
@@ -61,7 +63,7 @@ pub(in super::super) fn key(client: u32, index: usize) -> String {
     }
 }
 
-/// The keys of each group.
+/// Returns the key indexes of each group.
 pub(super) fn groups() -> impl Iterator<Item = Range<usize>> {
     GROUPS.into_iter().scan(FIRST_GROUP, |first, size| {
         let group = *first..*first + size;

@@ -1,10 +1,10 @@
-//! What one client asked for and was told, and which states of a store that allows.
+//! Requests and replies of one client, and the states of a store that they allow.
 //!
-//! A connection's requests are executed in their order, and no two clients share a key. So after a strike
-//! the keys of a client must be as its first n requests left them, for one n: at most those that were
-//! sent, at least those that were acknowledged, less what the store may lose. Where requests were refused
-//! in between (a full disk), each of those may have been executed or not, and each key is looked at by
-//! itself; the keys of one MSET, or of one transaction, together.
+//! A connection's requests are executed in order, and no two clients share a key. So after a kill or power cut,
+//! the keys of a client must have the state after its first n requests, for some n: at most the number of requests
+//! sent, at least the number acknowledged, minus the writes that the loss bound allows to lose. If requests were
+//! refused in between (full disk), each of them may or may not have been executed, and each key is checked
+//! separately, except that the keys of one MSET or of one transaction are checked together.
 
 mod keys;
 mod record;

@@ -1,4 +1,4 @@
-//! What one client asks for, and what it is told.
+//! Recording of one client's requests and of their replies.
 
 use super::{
     keys::{
@@ -11,23 +11,23 @@ use super::{
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::{collections::BTreeSet, time::Duration};
 
-/// Largest value.
+/// Maximum size of a value in bytes.
 const LARGEST: u32 = 4 << 20;
 
-/// Bytes of values that a client sends before its values become small.
+/// Total size in bytes of the values that a client sends before its values become small.
 pub(super) const BUDGET: u64 = 24 << 20;
 
-/// A client's requests since the store was last looked at.
+/// Requests of a client since the last check of the store.
 pub(in super::super) struct History {
     pub client: u32,
     pub skills: SubjectCapabilities,
     rng: SmallRng,
     sequence: u32,
     pub(super) base: State,
-    /// When all that was sent has been executed.
+    /// State after all requests that were sent.
     pub(super) ahead: State,
     pub(super) sent: Vec<Sent>,
-    /// Whether `ahead` is known.
+    /// `true` if `ahead` is known, because no request was refused.
     pub(super) certain: bool,
     pub(super) budget: u64,
 }
@@ -47,7 +47,7 @@ impl History {
         }
     }
 
-    /// The next request, noted as sent.
+    /// Returns the next request, and records it as sent.
     pub fn send(&mut self) -> Request {
         self.sequence += 1;
         match self.rng.random_range(0..100) {
@@ -59,14 +59,15 @@ impl History {
         }
     }
 
-    /// Notes a write of keys of one database.
+    /// Records a write of keys of one database.
     fn write(&mut self, command: Words, expected: Expected, changes: Vec<(usize, Change)>) -> Request {
         let index = changes.first().map_or(0, |(index, _)| *index);
         let (commands, counts) = self.within(index, command);
         self.note(Request { commands, counts, expected, write: None }, changes)
     }
 
-    /// The commands that carry out one in the database of a key, and which of them it is.
+    /// Returns the commands that execute `command` in the database of a key, and the index of `command` among
+    /// them.
     fn within(&self, index: usize, command: Words) -> (Vec<Words>, usize) {
         match self.skills.database(index) {
             0 => (vec![command], 0),
@@ -103,7 +104,7 @@ impl History {
         self.write(command, Expected::Ok, vec![(index, Change::To(Some(content)))])
     }
 
-    /// From one byte to 4 MiB, mostly small.
+    /// Returns the length of a value in bytes: from 1 byte to 4 MiB, mostly small.
     fn len(&mut self) -> u32 {
         let rng = &mut self.rng;
         let len = match rng.random_range(0..3000) {
@@ -118,7 +119,7 @@ impl History {
         len
     }
 
-    /// Sets a group, by MSET or in a transaction.
+    /// Returns a request that sets all keys of a group, by MSET or in a transaction.
     fn group(&mut self) -> Request {
         let len = self.len().min(5000);
         let which = self.rng.random_range(0..GROUPS.len());
@@ -152,7 +153,7 @@ impl History {
         self.write(args, Expected::Number(new), vec![(index, Change::Add)])
     }
 
-    /// DEL of some keys, or of a group.
+    /// Returns a DEL of some keys, or of a group.
     fn del(&mut self) -> Request {
         let which = self.rng.random_range(0..3 * GROUPS.len());
         let indexes: BTreeSet<usize> = match groups().nth(which) {
@@ -175,12 +176,12 @@ impl History {
         Request { commands, counts, expected, write: None }
     }
 
-    /// Whether no request was refused, so that replies can be foretold.
+    /// Returns `true` if no request was refused, so that replies can be predicted.
     pub fn is_certain(&self) -> bool {
         self.certain
     }
 
-    /// A write was acknowledged; `number` is what the reply to INCR or DEL said.
+    /// Records that a write was acknowledged at time `at`. `number` is the reply to INCR or DEL.
     pub fn acknowledged(&mut self, write: usize, number: i64, at: Duration) {
         if let Some(sent) = self.sent.get_mut(write) {
             sent.fate = RequestOutcome::Acknowledged(number);
@@ -188,12 +189,12 @@ impl History {
         }
     }
 
-    /// Requests without a reply may have been refused, each by itself.
+    /// Records that each request without a reply may have been refused, independently of the others.
     pub fn mark_unknown_outcomes(&mut self) {
         self.certain &= self.sent.iter().all(|sent| sent.fate != RequestOutcome::Unknown);
     }
 
-    /// A request got an error reply.
+    /// Records an error reply.
     pub fn refused(&mut self, write: Option<usize>) {
         self.certain = false;
         if let Some(sent) = write.and_then(|write| self.sent.get_mut(write)) {
@@ -202,7 +203,7 @@ impl History {
     }
 }
 
-/// SELECT.
+/// Returns a SELECT command.
 fn select(database: u8) -> Words {
     vec![b"SELECT".to_vec(), database.to_string().into_bytes()]
 }

@@ -1,9 +1,9 @@
-//! A request, what it changes, and what became of it.
+//! A request, its changes, and its outcome.
 
 use super::value::Content;
 use std::time::Duration;
 
-/// What each key holds.
+/// Value of each key of a client; `None` if the key is absent.
 pub(super) type State = Vec<Option<Content>>;
 
 #[derive(Clone, Copy, Debug)]
@@ -12,11 +12,11 @@ pub(super) enum Change {
     Add,
 }
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestOutcome {
     Unknown,
-    /// With the number in the reply to an INCR.
+    /// The reply was received. The number is that of the reply to INCR or DEL, otherwise 0.
     Acknowledged(i64),
     Refused,
 }
@@ -24,46 +24,47 @@ pub(super) enum RequestOutcome {
 pub(super) struct Sent {
     pub changes: Vec<(usize, Change)>,
     pub fate: RequestOutcome,
-    /// When it was acknowledged, since the start of the load.
+    /// Time of the acknowledgement since the start of the load.
     pub at: Duration,
 }
 
-/// What must be answered.
+/// Expected reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Expected {
     Ok,
     Number(i64),
-    /// The value, or its absence.
+    /// The value, or `None` for a null reply.
     Value(Option<Content>),
-    /// So many OKs.
+    /// An array of this many `OK`s.
     All(usize),
-    /// Any, since an earlier request was refused.
+    /// Any reply, since an earlier request was refused.
     Any,
 }
 
-/// The words of a command.
+/// Name and arguments of a command.
 pub(super) type Words = Vec<Vec<u8>>;
 
-/// A request, and what must be answered.
+/// A request with its expected reply.
 pub(in super::super) struct Request {
     /// Commands that are sent together.
     pub commands: Vec<Words>,
-    /// The one of them whose reply counts. The others are answered by a word; an error of any is one of the request.
+    /// Index of the command whose reply is checked. The others are answered by a simple string; an error reply to
+    /// any of them is an error of the request.
     pub counts: usize,
     pub expected: Expected,
-    /// Its number among the writes.
+    /// Index among the client's writes; `None` for a read.
     pub write: Option<usize>,
 }
 
-/// What a key was found to hold.
+/// Value that a key was found to hold.
 #[derive(Clone, Debug)]
 pub(in super::super) struct ObservedValue {
     pub value: Vec<u8>,
-    /// When it expires, in milliseconds since 1970; -1 is never. `None` where the server cannot tell.
+    /// Expiration time in Unix time in milliseconds; -1 for never, `None` if the server cannot report it.
     pub deadline: Option<i64>,
 }
 
-/// What a key holds after a change.
+/// Returns the value of a key after a change.
 pub(super) fn after(before: Option<Content>, change: Change) -> Option<Content> {
     match (change, before) {
         (Change::To(content), _) => content,

@@ -1,4 +1,4 @@
-//! Histories that stores may and may not have.
+//! Tests of the history checker, with histories that stores may and may not have.
 
 use super::{
     super::promise::AllowedLoss,
@@ -12,8 +12,8 @@ use std::time::Duration;
 
 const NOW: Duration = Duration::from_secs(10);
 
-/// A history of which the first requests are acknowledged, one each second, and the states of a store
-/// after each number of writes.
+/// Returns a history whose first `acknowledged` writes were acknowledged, one each second, and the states of the
+/// store after each number of writes.
 fn history(writes: usize, acknowledged: usize) -> (History, Vec<Vec<Option<ObservedValue>>>) {
     let mut history = History::new(7, 3);
     let held = |(index, content): (usize, Content)| ObservedValue {
@@ -47,7 +47,7 @@ fn judge(writes: usize, acknowledged: usize, left: usize, promise: AllowedLoss) 
 }
 
 #[test]
-fn what_was_acknowledged_and_any_number_of_further_requests_may_be_there() {
+fn acknowledged_writes_and_any_number_of_later_ones_may_be_left() {
     for left in 9..=20 {
         let verdict = judge(20, 9, left, AllowedLoss::Nothing);
         assert_eq!((verdict.lost, verdict.faults), (0, vec![]));
@@ -55,7 +55,7 @@ fn what_was_acknowledged_and_any_number_of_further_requests_may_be_there() {
 }
 
 #[test]
-fn a_lost_write_is_told_with_its_age() {
+fn a_lost_write_is_reported_with_its_age() {
     let verdict = judge(20, 9, 7, AllowedLoss::Nothing);
     assert_eq!((verdict.lost, verdict.oldest), (2, Some(Duration::from_secs(2))));
     assert_eq!(verdict.faults.len(), 1);
@@ -77,7 +77,7 @@ fn a_hole_is_a_fault_even_where_the_end_may_be_lost() {
 }
 
 #[test]
-fn bytes_that_nobody_wrote_are_a_fault() {
+fn bytes_that_no_client_wrote_are_a_fault() {
     let (mut history, states) = history(200, 200);
     let mut changed = states[200].clone();
     let held = changed.iter_mut().flatten().find(|held| held.value.len() > 100).unwrap();
@@ -106,7 +106,8 @@ fn beside_refused_requests_each_key_and_each_group_counts() {
     assert!(verdict.faults.iter().any(|fault| fault.contains("half there")), "{:?}", verdict.faults);
 }
 
-/// Under a promise of seconds an older write must be there, whatever was refused beside it.
+/// If the store may lose the last seconds, a lost write that is older is a failure, even if other requests were
+/// refused.
 #[test]
 fn beside_refused_requests_a_promise_of_seconds_is_kept_for_each_key() {
     let judge = |left: usize, within: u64| {
@@ -122,9 +123,9 @@ fn beside_refused_requests_a_promise_of_seconds_is_kept_for_each_key() {
     assert!(verdict.oldest > Some(Duration::from_secs(10)), "{:?}", verdict.oldest);
 }
 
-/// The server may have refused it, and carried out what came behind it.
+/// The server may have refused a request without a reply, and executed the one after it.
 #[test]
-fn where_requests_are_refused_any_without_a_reply_may_have_been() {
+fn requests_without_a_reply_may_have_been_refused() {
     let faults = |doubted: bool| {
         let (mut history, states) = history(200, 100);
         let value = |state: usize, index: usize| states[state][index].as_ref().map(|held| &held.value);
@@ -154,7 +155,7 @@ fn a_lost_deadline_is_a_fault() {
     }
 }
 
-/// Who cannot do more is asked for no more.
+/// Clients send no commands that the server does not support.
 #[test]
 fn a_load_is_of_what_the_server_can() {
     let words = |skills: SubjectCapabilities| {
@@ -172,7 +173,7 @@ fn a_load_is_of_what_the_server_can() {
     );
 }
 
-/// One connection sends all of them: each uses the database of its keys, and leaves the connection in the first.
+/// All requests use one connection: each selects the database of its keys, and then database 0 again.
 #[test]
 fn a_request_uses_the_database_of_its_keys() {
     let mut history = History::new(7, 3);

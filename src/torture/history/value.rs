@@ -1,26 +1,28 @@
-//! What a key holds, in a few bytes: enough to make the value again, and to know it by.
+//! Values that clients write, represented in a few bytes from which the value can be generated and recognised.
 
 use rand::{Rng, RngCore, SeedableRng, rngs::SmallRng};
 
-/// Values from this length on tell who wrote them and when.
+/// Minimum length in bytes of values that contain their client and request number.
 const NAMED: u32 = 16;
 
-/// What some values are full of: a log that is read from the middle of a value would obey it.
+/// Content of some values: Redis commands, which an AOF replay that starts inside a value would execute.
 const HOSTILE: &[u8] = b"\r\n*1\r\n$8\r\nFLUSHALL\r\n*1\r\n$7\r\nFLUSHDB\r\n";
 
-/// A value.
+/// Compact representation of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::torture) enum Content {
-    /// Written by a client with its request of that number; short ones hold only a part of the number.
+    /// Value that a client wrote with this request; values shorter than [`NAMED`] contain only the request number
+    /// modulo 256.
     Bytes { client: u32, request: u32, len: u32 },
-    /// A counter.
+    /// Value of a counter.
     Number(i64),
-    /// Something that nobody wrote.
+    /// Value that no client wrote.
     Foreign,
 }
 
 impl Content {
-    /// Two of these are equal when their bytes are.
+    /// Returns the representation of the value of a request. Two of these are equal if and only if their bytes
+    /// are.
     pub fn new(client: u32, request: u32, len: u32) -> Self {
         match len {
             NAMED.. => Self::Bytes { client, request, len },
@@ -37,7 +39,7 @@ impl Content {
         }
     }
 
-    /// Whether these are its bytes.
+    /// Returns `true` if `bytes` is this value.
     pub fn is(self, bytes: &[u8]) -> bool {
         match self {
             Self::Bytes { len, .. } => bytes.len() == len as usize && self.bytes() == bytes,
@@ -45,7 +47,8 @@ impl Content {
         }
     }
 
-    /// The request it came with, as far as it tells.
+    /// Returns the number of the request that wrote the value, modulo 256 for short values; `None` for a number or
+    /// an unknown value.
     pub fn request(self) -> Option<u32> {
         match self {
             Self::Bytes { request, .. } => Some(request),
@@ -54,7 +57,8 @@ impl Content {
     }
 }
 
-/// Who and when, then noise; zeros now and then, or commands.
+/// Returns a value of client and request number, followed by random bytes; by zeros or Redis commands in 1 of 16
+/// values each.
 fn named(client: u32, request: u32, len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len);
     bytes.extend_from_slice(&client.to_be_bytes());

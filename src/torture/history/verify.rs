@@ -1,4 +1,4 @@
-//! Which states of a store a history allows.
+//! History checker: decides whether the data of a store are a state that the replies allow.
 
 use super::{
     super::promise::AllowedLoss,
@@ -9,23 +9,23 @@ use super::{
 };
 use std::{collections::BTreeSet, time::Duration};
 
-/// How many faults of one client are told.
+/// Maximum number of failures that are reported for each client.
 const TOLD: usize = 4;
 
-/// What a look at the store says of one client.
+/// Result of the check of one client's keys.
 #[derive(Default)]
 pub(in super::super) struct Verdict {
     pub acknowledged: u64,
     pub lost: u64,
-    /// How long before the strike the oldest lost write was acknowledged.
+    /// Time from the acknowledgement of the oldest lost write to the kill or power cut.
     pub oldest: Option<Duration>,
-    /// What must not be, in words.
+    /// Descriptions of states that the replies and the loss bound do not allow.
     pub faults: Vec<String>,
 }
 
 impl History {
-    /// Judges what a store holds now, and goes on from there. `struck` is when it was struck, since the start
-    /// of the load.
+    /// Checks the values that a store holds, and makes them the base of the next load. `promise` is the allowed
+    /// loss, `struck` the time of the kill or power cut since the start of the load.
     pub fn settle(
         &mut self,
         found: &[Option<ObservedValue>],
@@ -53,7 +53,7 @@ impl History {
         verdict
     }
 
-    /// Which of the values that a key may hold, or ever held, it holds.
+    /// Identifies the value of each key among those that it held at the last check or that were written since.
     fn recognise(&self, found: &[Option<ObservedValue>], faults: &mut Vec<String>) -> State {
         let mut candidates: Vec<Vec<Content>> =
             self.base.iter().map(|base| base.iter().copied().collect()).collect();
@@ -89,7 +89,7 @@ impl History {
             .collect()
     }
 
-    /// Looks for the number of requests after which the keys were so, the largest there is.
+    /// Searches the largest number of requests that leave the keys in the state found.
     fn judge_by_order(&self, found: &State, promise: AllowedLoss, struck: Duration, verdict: &mut Verdict) {
         let acknowledged = verdict.acknowledged as usize;
         let mut state = self.base.clone();
@@ -139,7 +139,7 @@ impl History {
         }
     }
 
-    /// Says in which way the keys are as no number of requests left them.
+    /// Describes how the keys differ from the state after the acknowledged requests.
     fn disorder(&self, found: &State, wrong: &BTreeSet<usize>, acknowledged: usize) -> String {
         let some = wrong.iter().take(6).map(|index| {
             let held = match found.get(*index).copied().flatten() {
@@ -161,7 +161,8 @@ impl History {
         )
     }
 
-    /// Each key must hold what its last acknowledged write left, or what one behind that may have.
+    /// Checks that each key holds the value of its last acknowledged write, or one that a later request may have
+    /// written.
     fn judge_by_key(&self, found: &State, promise: AllowedLoss, struck: Duration, verdict: &mut Verdict) {
         let (possible, acknowledged) = self.possible();
         let keys = found.iter().zip(possible.iter().zip(&acknowledged)).enumerate();
@@ -174,7 +175,7 @@ impl History {
             verdict.oldest = verdict.oldest.max(age);
             let is_too_old = match promise {
                 AllowedLoss::Nothing => true,
-                // What was there at the last look is older than any write since.
+                // A value of the last check is older than any write since.
                 AllowedLoss::Within(time) => age.is_none_or(|age| age > time),
                 AllowedLoss::Tail | AllowedLoss::Anything => false,
             };
@@ -196,8 +197,8 @@ impl History {
         }
     }
 
-    /// What each key may hold if nothing is lost, and when the last of its writes was acknowledged; absent where
-    /// none was since the last look.
+    /// Returns for each key the values that it may hold if nothing is lost, and the time at which its last write
+    /// was acknowledged; `None` if there was none since the last check.
     fn possible(&self) -> (Vec<BTreeSet<Option<Content>>>, Vec<Option<Duration>>) {
         let mut acknowledged = vec![None; self.base.len()];
         let mut possible: Vec<BTreeSet<Option<Content>>> =
@@ -211,8 +212,8 @@ impl History {
                     RequestOutcome::Acknowledged(number) if matches!(change, Change::Add) => {
                         (*set, *last) = (BTreeSet::from([Some(Content::Number(number))]), Some(sent.at));
                     }
-                    // How many of its keys were there tells which ones only when it is all of them. The
-                    // others were absent when they were looked at, which makes nothing durable.
+                    // The reply to DEL identifies the deleted keys only if it counts all of them. The other keys
+                    // were absent when DEL was executed, but that makes their absence not durable.
                     RequestOutcome::Acknowledged(deleted)
                         if matches!(change, Change::To(None)) && deleted != sent.changes.len() as i64 =>
                     {

@@ -1,4 +1,4 @@
-//! What the suites share: stores, targets and cells as the options want them.
+//! Builder of stores, targets and cells from the options, shared by the suites.
 
 use crate::{
     bench::{
@@ -12,11 +12,11 @@ use crate::{
 };
 use std::thread;
 
-/// The name of Redis among stores.
+/// Name of Redis in `--stores`.
 const REDIS: &str = "redis";
 
-/// Stores that a build may lack, and whose absence a reader of a whole experiment must know of, with their cargo
-/// features.
+/// Stores that a build may lack, with their cargo features. A reproduced experiment reports the absent ones,
+/// since its readers must know of them.
 const OPTIONAL: [(&str, &str); 9] = [
     ("rocksdb", "rocksdb"),
     ("rocksdb-blob", "rocksdb"),
@@ -33,10 +33,10 @@ pub(super) fn is_asked_for(options: &Options) -> bool {
     options.stores.iter().any(|store| synthetic::is_reference(store))
 }
 
-/// Heading of the rows, and the cells.
+/// Heading of the row names, and the cells.
 pub(super) type Rows = (&'static str, Vec<Cell>);
 
-/// What the suites share.
+/// Builds targets, workloads and cells from the options.
 pub(super) struct CellBuilder<'o> {
     pub options: &'o Options,
 }
@@ -64,17 +64,17 @@ impl CellBuilder<'_> {
         Ok(())
     }
 
-    /// Whether it is measured over the wire by nature.
+    /// Returns `true` if the suite always runs over the wire.
     fn is_kvbench(&self) -> bool {
         self.options.suite == Some(Suite::Kvbench) || self.has_redis()
     }
 
-    /// Whether Redis is one of the stores.
+    /// Returns `true` if Redis is one of the stores of the suite.
     fn has_redis(&self) -> bool {
         self.options.suite == Some(Suite::Reproduction(Publication::Kvbench))
     }
 
-    /// Redis, at every durability, where the options want it.
+    /// Returns Redis as a target at each durability, or nothing if `--stores` excludes it.
     pub fn redis(&self) -> Vec<Target> {
         if !self.options.stores.is_empty() && !self.options.stores.iter().any(|name| name == REDIS) {
             return Vec::new();
@@ -98,7 +98,7 @@ impl CellBuilder<'_> {
         self.durabilities().iter().map(target).collect()
     }
 
-    /// The stores to compare.
+    /// Returns the stores to compare.
     fn stores(&self) -> Vec<&'static Info> {
         match self.options.stores.as_slice() {
             [] => kinds().map(|kind| kind.info).collect(),
@@ -106,7 +106,8 @@ impl CellBuilder<'_> {
         }
     }
 
-    /// The durabilities to compare: without a choice of the user, those of the suite's model.
+    /// Returns the durabilities to compare: the user's, otherwise those of the benchmark that the suite
+    /// follows.
     fn durabilities(&self) -> &[Durability] {
         const ALWAYS: Durability = Durability::Files(Fsync::Always);
         const NO: Durability = Durability::Files(Fsync::No);
@@ -119,7 +120,7 @@ impl CellBuilder<'_> {
         }
     }
 
-    /// The ways to commit that are compared; over the wire there is one.
+    /// Returns the ways to commit that are compared. Over the wire there is only one.
     fn commits(&self, access: Access) -> &[Commits] {
         match (self.options.commits.as_slice(), access) {
             ([], _) | (_, Access::Wire) => &[Commits::Own],
@@ -127,7 +128,7 @@ impl CellBuilder<'_> {
         }
     }
 
-    /// In process, unless the options say otherwise.
+    /// Returns over the wire with `--wire` or `--target`, otherwise in process.
     pub fn access(&self) -> Access {
         match self.options.wire || self.options.target.is_some() {
             true => Access::Wire,
@@ -142,8 +143,9 @@ impl CellBuilder<'_> {
         }
     }
 
-    /// Every store at every durability it has, each once: a word may be given twice, and to the reference
-    /// all durabilities are one. A foreign server stands for all of them.
+    /// Returns every store at every durability that it supports, without duplicates: a user may name a
+    /// durability twice, and all durabilities are the same for the no-op engine. With `--target`, returns the
+    /// external server only.
     pub fn targets(&self, access: Access) -> Vec<Target> {
         if let Some(foreign) = &self.options.target {
             return vec![self.foreign(foreign)];
@@ -165,7 +167,8 @@ impl CellBuilder<'_> {
         targets
     }
 
-    /// Why a store cannot be opened as it is asked for.
+    /// Returns the reason why a store cannot be opened with this durability and the compression of the
+    /// options, or `None` if it can.
     fn lack(&self, info: &Info, durability: Durability) -> Option<String> {
         let (store, compression) = (info.name, self.options.compression);
         if !info.compression.contains(&compression) {
@@ -197,7 +200,7 @@ impl CellBuilder<'_> {
     }
 
     pub fn target(&self, info: &Info, access: Access, durability: Durability) -> Target {
-        // Nothing that is not stored can be lost.
+        // The no-op engine stores nothing, so it cannot lose anything.
         let durability = if synthetic::is_reference(info.name) { Durability::Memory } else { durability };
         Target {
             access,
@@ -217,7 +220,7 @@ impl CellBuilder<'_> {
         }
     }
 
-    /// A target at another durability.
+    /// Returns a copy of `target` with another durability.
     pub fn at(&self, target: &Target, durability: Durability) -> Target {
         let commits = target.commits;
         match synthetic::info(&target.store) {
@@ -246,9 +249,9 @@ impl CellBuilder<'_> {
         }
     }
 
-    /// How many keys a suite writes or removes one by one, of `keys`: where each of them waits for the disk,
-    /// a part, since the same work for all stores takes the slowest of them so much longer. The user's
-    /// `--keys` hold whatever the durability.
+    /// Returns how many of `keys` keys a suite writes or removes one by one. If each commit waits for the
+    /// disk, at most 20,000: the count is the same for all stores, and the slowest of them would take very
+    /// long. A user's `--keys` applies at any durability.
     pub fn writes(&self, target: &Target, keys: u64) -> u64 {
         const SYNCED: u64 = 20_000;
         match self.options.keys {
@@ -257,18 +260,19 @@ impl CellBuilder<'_> {
         }
     }
 
-    /// Writes or removals of `count` keys, each once: as many for every store, whatever `--seconds`.
+    /// Returns a workload that writes or removes `count` keys, each once: the count is the same for every
+    /// store, whatever `--seconds` is.
     pub fn by_count(&self, name: &str, operation: Operation, count: u64) -> Workload {
         let workload = self.workload(name, &[(operation, 1.0)], 0.0);
         Workload { seconds: None, operations: Some(count), warmup_seconds: 0.0, ..workload }
     }
 
-    /// The name of the suite in ids of cells and names of tables.
+    /// Returns the name of the suite in cell ids and table names.
     pub fn suite(&self) -> &'static str {
         self.options.suite.map_or("custom", Suite::name)
     }
 
-    /// A workload with the options' limits, or `seconds` when they have none.
+    /// Returns a workload that ends by the limits of the options, or after `seconds` if they have none.
     pub fn workload(&self, name: &str, mix: &[(Operation, f64)], seconds: f64) -> Workload {
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         Workload {
@@ -286,7 +290,7 @@ impl CellBuilder<'_> {
                 (seconds, _) => seconds,
             },
             operations: self.options.operations,
-            // A warm-up reads back what was put out of the page cache.
+            // A warm-up would load into the page cache what `--cold` has dropped from it.
             warmup_seconds: if self.options.conduct.cold { 0.0 } else { self.options.warmup_seconds },
             rate: None,
             scan_length: 1,
@@ -300,7 +304,7 @@ impl CellBuilder<'_> {
     }
 }
 
-/// Whether a server has files, and the word of its policy.
+/// Returns `true` if a server with this durability has files, and the name of its fsync policy.
 fn words(durability: Option<Durability>) -> (bool, Option<String>) {
     let fsync = durability.map(|durability| match durability {
         Durability::Files(fsync) => fsync.to_string(),
@@ -309,7 +313,8 @@ fn words(durability: Option<Durability>) -> (bool, Option<String>) {
     (matches!(durability, Some(Durability::Files(_))), fsync)
 }
 
-/// What Redis loses, and those that keep its words.
+/// Returns the loss bound of Redis at a durability; external servers that follow Redis' policies have the
+/// same.
 fn as_redis_loses(durability: Durability) -> Loses {
     Loses {
         kill: if durability == Durability::Memory { LossClass::Everything } else { LossClass::Nothing },
@@ -327,7 +332,7 @@ mod tests {
     use super::*;
     use crate::engine::KINDS;
 
-    /// Every store is there always, or known to be optional.
+    /// Fails if a store is neither in every build nor listed in `OPTIONAL`.
     #[test]
     fn optional_stores_are_those_that_a_build_may_lack() {
         for kind in KINDS.iter().filter(|kind| !["map", "btree", "bitcask"].contains(&kind.info.name)) {

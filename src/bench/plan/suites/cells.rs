@@ -1,11 +1,11 @@
-//! Cells as suites make them: their names, their groups, their rates.
+//! Functions that make cells for the suites: names, groups, rates.
 
 use crate::{
     bench::result::{Cell, CellKind, Figure, Operation, Target, Workload, loss_class::Level, number_format},
     engine::synthetic,
 };
 
-/// A cell of `suite` in the row `row` of its store's column.
+/// Returns a cell of `suite` in the row `row`, in the column of its store.
 pub(super) fn cell(suite: &str, target: Target, workload: Workload, row: &str) -> Cell {
     let level = Level::of(&target);
     let access = level.access_words();
@@ -35,32 +35,33 @@ pub(super) fn cell(suite: &str, target: Target, workload: Workload, row: &str) -
     }
 }
 
-/// Makes cells a group: measured in one process, in their order.
+/// Makes `cells` a group: measured in one process, in this order.
 pub(super) fn group(mut cells: Vec<Cell>) -> Vec<Cell> {
     let name = cells.first().map(|cell| cell.id.clone());
     cells.iter_mut().for_each(|cell| cell.group.clone_from(&name));
     cells
 }
 
-/// Says in the heading of the cells' tables how much is done.
+/// Adds `work`, a description of the amount of work, to the table heading of each cell.
 pub(super) fn headed(mut cells: Vec<Cell>, work: &str) -> Vec<Cell> {
     cells.iter_mut().for_each(|cell| cell.table = format!("{}; {work}", cell.table));
     cells
 }
 
-/// A number of keys for people.
+/// Formats a number of keys with digit groups, for people.
 pub(super) fn count(keys: u64) -> String {
     number_format::grouped(keys as f64)
 }
 
-/// A cell for each rate, of those that can go on at one.
+/// Returns a copy of each cell for each rate. Cells that cannot run at a rate stay as they are.
 pub(super) fn at_rates(cells: Vec<Cell>, rates: &[f64]) -> Vec<Cell> {
     if rates.is_empty() {
         return cells;
     }
     let mut paced = Vec::new();
     for step in cells.chunk_by(|_, next| next.together) {
-        // At a rate a time tells only how many operations there were.
+        // Excludes cells whose metric is a time: at a fixed rate, the time would only show the number of
+        // operations.
         let steady = |cell: &Cell| {
             cell.workload.step == CellKind::Operations
                 && cell.workload.is_steady()
@@ -77,8 +78,8 @@ pub(super) fn at_rates(cells: Vec<Cell>, rates: &[f64]) -> Vec<Cell> {
     paced
 }
 
-/// Operations of a cold store until most of what is read no longer comes from the device: of a twentieth of the keys at
-/// most, but enough for a median.
+/// Limits the operations of `--cold` cells, so that most reads still come from the device: they read at most
+/// a twentieth of the keys, but do at least 100 operations, enough for a median.
 pub(super) fn while_cold(mut cells: Vec<Cell>) -> Vec<Cell> {
     for Cell { workload, .. } in &mut cells {
         if workload.step == CellKind::Operations && workload.is_steady() && workload.operations.is_none() {
@@ -90,12 +91,13 @@ pub(super) fn while_cold(mut cells: Vec<Cell>) -> Vec<Cell> {
     cells
 }
 
-/// What runs beside another cell goes as fast as it can.
+/// Returns a copy of `cell` at `rate` operations per second. A cell that runs together with another one stays
+/// a closed loop.
 fn at_rate(cell: &Cell, rate: f64) -> Cell {
     let mut cell = cell.clone();
     cell.workload.rate = (!cell.together).then_some(rate);
     cell.id = format!("{}/{rate}-a-second", cell.id);
-    // Where a row has several parts, the first one tells what is measured.
+    // In a row name of several parts, the first part names the workload.
     let (first, rest) = cell.row.split_once(" | ").unwrap_or((&cell.row, ""));
     let separator = if rest.is_empty() { "" } else { " | " };
     cell.row = format!("{first} at {rate}/s{separator}{rest}");

@@ -1,4 +1,4 @@
-//! A workload made of flags, for every store.
+//! A workload defined by flags, for every store.
 
 use super::{
     cell_builder::{CellBuilder, Rows},
@@ -10,7 +10,7 @@ use crate::bench::{
     result::{Access, Cell, Operation, Order, Size, Workload, number_format},
 };
 
-/// Keys, and operations of a mix by count, where the options give none.
+/// Default of `--keys`, and of `--operations` for a mix that ends by count.
 const KEYS: u64 = 1_000_000;
 
 pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
@@ -31,13 +31,13 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
         by_count(maker, &mut workload)?;
     }
     let cells = maker.targets(access).into_iter().map(|target| {
-        // Asked for by name, the reference is no longer aside.
+        // The user named the no-op engine in `--stores`, so its cell is an ordinary one.
         Cell { reference: false, ..cell("custom", target, workload.clone(), &custom.name) }
     });
     Ok(("Workload", cells.collect()))
 }
 
-/// Makes a mix that only fills or empties the store one of a number of operations.
+/// Gives a mix that only fills or empties the store a number of operations.
 fn by_count(maker: &CellBuilder<'_>, workload: &mut Workload) -> Result<(), PlanError> {
     let mix = || number_format::mix(&workload.mix);
     if maker.options.seconds.is_some() {
@@ -53,7 +53,7 @@ fn by_count(maker: &CellBuilder<'_>, workload: &mut Workload) -> Result<(), Plan
     if !does(Operation::Insert) && operations > workload.keys {
         return Err(PlanError::RunsDry { operations, keys: workload.keys });
     }
-    // Half of what fits is left for reads that find nothing.
+    // Half of the possible keys are kept for reads of absent keys.
     let (Size::Fixed(bytes) | Size::Uniform(bytes, _)) = workload.key_bytes;
     let most =
         (Keys::new(workload.key_bytes, workload.hashed_keys).capacity() / 2).saturating_sub(workload.keys);
@@ -66,7 +66,8 @@ fn by_count(maker: &CellBuilder<'_>, workload: &mut Workload) -> Result<(), Plan
 
 fn check(workload: &Workload, access: Access) -> Result<(), PlanError> {
     let (Size::Fixed(bytes) | Size::Uniform(bytes, _)) = workload.key_bytes;
-    // Half of all byte strings stay free for reads that find nothing, another half for inserts.
+    // A half of all byte strings stays free for reads of absent keys, and another half of the rest for
+    // inserts.
     let bits = (workload.keys.max(1) * 4).ilog2() + 1;
     let least = if workload.hashed_keys { 8 } else { bits.div_ceil(8) };
     if bytes < least {

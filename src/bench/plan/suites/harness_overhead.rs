@@ -1,4 +1,4 @@
-//! What the harness itself costs, beside what it measures.
+//! Cells that measure the harness overhead, beside the cells of a suite.
 
 use super::{
     cell_builder::{CellBuilder, is_asked_for},
@@ -12,7 +12,8 @@ use crate::{
     engine::synthetic,
 };
 
-/// What the harness costs: for each kind of work in process, the same over an engine that does nothing.
+/// Returns cells that measure the harness overhead: for each in-process workload of `cells`, the same
+/// workload over the no-op engine.
 pub(super) fn floors(maker: &CellBuilder<'_>, cells: &[Cell]) -> Vec<Cell> {
     let mut floors: Vec<Cell> = Vec::new();
     let Some(info) = synthetic::info(synthetic::NOTHING).filter(|_| !is_asked_for(maker.options)) else {
@@ -25,7 +26,7 @@ pub(super) fn floors(maker: &CellBuilder<'_>, cells: &[Cell]) -> Vec<Cell> {
         for cell in job.iter().filter(|cell| has_floor(cell)) {
             keys = cell.workload.keys.max(keys);
             let workload = floor(&cell.workload, keys);
-            // A cell of the same group finds what those before it have inserted.
+            // The next cell of a group finds the keys that earlier cells have inserted.
             keys = cell.workload.most_keys().max(keys);
             let row = workload.name.clone();
             let mut made = named("harness", target.clone(), workload, &row);
@@ -45,16 +46,16 @@ fn has_floor(cell: &Cell) -> bool {
     cell.target.access == Access::InProcess
         && work.step == CellKind::Operations
         && !cell.together
-        // Of these nobody compares a figure.
+        // Allocation counts are not compared with the harness overhead.
         && !work.counts_allocations
 }
 
-/// The same operations, for a moment: long enough whatever the others have, since the first tenth of a second
-/// meets cold memory.
+/// Returns the workload `work`, shortened to half a second for the no-op engine. The duration is fixed, since
+/// the first tenth of a second runs on cold memory.
 fn floor(work: &Workload, keys: u64) -> Workload {
     const COUNT: u64 = 20_000;
     let fills = work.kinds().all(|kind| kind == Operation::Insert);
-    // The engine that does nothing sorts the keys for its scans.
+    // The no-op engine sorts the keys for its scans.
     let most = if work.kinds().any(|kind| kind == Operation::Scan) { 20_000 } else { 1_000_000 };
     let keys = if fills { 0 } else { keys.min(most) };
     let mut floor = Workload { rate: None, keys, ..work.clone() };

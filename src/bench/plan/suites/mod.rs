@@ -1,4 +1,4 @@
-//! The suites: each turns options into the cells that reproduce one published benchmark.
+//! The suites: each turns options into the cells of one published benchmark.
 
 mod cell_builder;
 mod cells;
@@ -21,18 +21,22 @@ use cells::{at_rates, while_cold};
 pub use publications::made_blocks;
 pub use unused_flags::refuse_ignored;
 
-/// What a run measures.
+/// Cells of a benchmark run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Heading of the row names.
     pub row_heading: String,
-    /// The cells, in the order of tables and of measuring.
+    /// The cells, in the order in which tables show and the run measures them.
     pub cells: Vec<Cell>,
-    /// Stores without cells at some level, each with the reason.
+    /// Stores without cells at some durability, each with the reason.
     pub left_out: Vec<String>,
 }
 
-/// The cells that options ask for.
+/// Returns the cells that `options` ask for.
+///
+/// # Errors
+///
+/// Returns a [`PlanError`] if the options cannot be measured.
 pub fn plan(options: &Options) -> Result<Plan, PlanError> {
     let maker = CellBuilder { options };
     maker.check_stores()?;

@@ -1,13 +1,14 @@
-//! The rows of the table in redb's README (its `redb-bench` crate, `lmdb_benchmark`), and those that its program has
-//! beside: 24-byte random keys, 150-byte values, every commit synced, one data set from the bulk load to the last
-//! removals. All counts scale with `--keys`.
+//! The rows of the table in redb's README (its `redb-bench` crate, `lmdb_benchmark`), and further rows of
+//! that program: 24-byte random keys, 150-byte values, every commit synced, one data set from the bulk load
+//! to the last removals. All counts scale with `--keys`.
 //!
-//! Sizes and the compaction stand after `retain`, before `pop`: stores without order cannot pop.
+//! Sizes and the compaction follow `retain` and precede `pop`: stores without key order cannot pop.
 //!
-//! What differs: large commits (bulk load, removals, `retain`, `pop`) are of 50,000 pairs each, theirs are of all
-//! pairs. Theirs pops from both ends in turn; here it is always the first key. What `retain` keeps is drawn by
-//! chance, theirs is every other pair. After these two theirs fills the table again. The time of the compaction,
-//! which their program prints but their table does not have, is a row here; it includes the close.
+//! Differences: large commits (bulk load, removals, `retain`, `pop`) have 50,000 pairs each, in redb's
+//! program all pairs. Its `pop` removes from both ends in turn; here always the first key. Here `retain`
+//! keeps random pairs; there every other pair. After these two, redb's program fills the table again. The
+//! time of the compaction, which redb's program prints but its table lacks, is a row here; it includes the
+//! close.
 
 use super::{
     cell_builder::{CellBuilder, Rows},
@@ -23,11 +24,11 @@ use crate::{
     engine::Fsync,
 };
 
-/// Pairs of their bulk load; other counts are in proportion.
+/// Number of pairs in redb's bulk load; other counts are in proportion.
 const KEYS: u64 = 5_000_000;
-/// Pairs in a commit of the bulk load and of the removals.
+/// Number of pairs per commit of the bulk load and of the removals.
 const BULK: u32 = 50_000;
-/// Pairs that one range read visits.
+/// Number of pairs per range read.
 const SCAN: u32 = 10;
 
 pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
@@ -39,7 +40,7 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
     Ok(("Row", cells))
 }
 
-/// The rows of one store.
+/// Builder of the rows of one store.
 struct Table<'m> {
     maker: &'m CellBuilder<'m>,
     target: Target,
@@ -65,7 +66,8 @@ impl Table<'_> {
         for threads in [4, 8, 16, 32] {
             let mut row =
                 self.row(&format!("random reads ({threads} threads)"), Operation::Get, all, threads, 1);
-            // Each key once; their bytes are a hash of their numbers.
+            // Sequential key numbers, so that each key is read once; key bytes are a hash of the number, so
+            // the order is random.
             row.workload.order = Order::Sequential;
             rows.push(row);
         }
@@ -74,12 +76,13 @@ impl Table<'_> {
         rows.push(self.step("uncompacted size", CellKind::DiskSize, Figure::DiskBytes));
         rows.push(self.step("compaction", CellKind::Compact, Figure::Milliseconds));
         rows.push(self.step("compacted size", CellKind::DiskSize, Figure::DiskBytes));
-        // Last: a store without order has no first key, and would be left with other contents than the others.
+        // Last: a store without key order has no first key, and would keep other contents than the other
+        // stores.
         rows.push(self.removal("pop", CellKind::Pop, part(10)));
         rows
     }
 
-    /// A row by operation count, with redb's keys and values.
+    /// Returns a row that ends after `operations` operations, with redb's sizes of keys and values.
     fn row(&self, name: &str, operation: Operation, operations: u64, threads: u32, batch: u32) -> Cell {
         let workload = self.maker.workload(name, &[(operation, 1.0)], 0.0);
         let workload = Workload {
@@ -88,7 +91,7 @@ impl Table<'_> {
             batch,
             key_bytes: Size::Fixed(24),
             value_bytes: Size::Fixed(150),
-            // Its figure is the time of so many operations: a clock must not cut it.
+            // The metric is the time of a fixed number of operations, so no time limit may cut it.
             seconds: None,
             scan_length: SCAN,
             warmup_seconds: 0.0,
@@ -98,7 +101,7 @@ impl Table<'_> {
         Cell { figure: Figure::Milliseconds, ..cell }
     }
 
-    /// A row that is no mix of operations.
+    /// Returns a row that measures a single action instead of a mix of operations.
     fn step(&self, name: &str, step: CellKind, figure: Figure) -> Cell {
         let mut cell = self.row(name, Operation::Get, 1, 1, 1);
         (cell.workload.step, cell.figure) = (step, figure);
@@ -112,7 +115,7 @@ impl Table<'_> {
         cell
     }
 
-    /// Writes that do not wait for the disk, where the others do.
+    /// Returns a row of writes under the fsync policy `no`, among rows of a store that syncs every commit.
     fn unsynced(&self, name: &str, operations: u64) -> Cell {
         let mut row = self.row(name, Operation::Insert, operations, 1, 1);
         if Level::of(&self.target).is_durable() {

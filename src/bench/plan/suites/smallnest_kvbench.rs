@@ -1,6 +1,6 @@
-//! The cases of smallnest's kvbench and of its XDAG fork: set, get, get with one setter beside it, delete,
-//! and sets in batches of 1000. The seeds end each of them by the clock; here only those do that read. All
-//! stores are filled and emptied by the same number of keys, and all gets are over the same keys.
+//! The cases of smallnest's kvbench and of its XDAG fork: set, get, get while another thread sets, delete,
+//! and sets in batches of 1000. The originals end each case by time; here only cases that read end by time.
+//! All stores are filled and emptied by the same number of keys, and all gets read the same keys.
 
 use super::{
     cell_builder::{CellBuilder, Rows},
@@ -13,21 +13,21 @@ use crate::bench::{
 };
 use std::collections::HashSet;
 
-/// Length of a case that reads where the options give none, as in the seed.
+/// Default duration in seconds of a case that reads, as in the original.
 const SECONDS: f64 = 60.0;
-/// Keys where the options give none.
+/// Default number of keys.
 const KEYS: u64 = 1_000_000;
-/// The row of batches.
+/// Name of the row of batches.
 const BATCH: &str = "batch 1000";
 
 pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
     (HEADING, all(maker))
 }
 
-/// Of its rows.
+/// Heading of the row names.
 pub(super) const HEADING: &str = "Case";
 
-/// Those of the publication: it has no batches.
+/// Returns the cases of the publication, which has no batches.
 pub(super) fn published(maker: &CellBuilder<'_>) -> Rows {
     let cells = all(maker).into_iter().filter(|cell| cell.row != BATCH);
     (HEADING, cells.collect())
@@ -45,7 +45,8 @@ fn all(maker: &CellBuilder<'_>) -> Vec<Cell> {
     cases.cells(maker, maker.access())
 }
 
-/// The same over pairs read from a file; first, how fast one thread reads them without any store.
+/// Returns the cases over pairs that are read from a file, and in each table first a row for one thread that
+/// reads the file without any store.
 pub(super) fn xdag(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
     maker.is_in_process(Suite::Xdag)?;
     let data = maker.options.data.as_ref().ok_or(PlanError::NoData)?;
@@ -71,17 +72,18 @@ pub(super) fn xdag(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
     Ok((HEADING, cells))
 }
 
-/// A cell of the file itself, in the table of a store; named as its workload is.
+/// Returns a cell that reads the file itself, placed in the table of `store`; its row has the name of
+/// `workload`.
 pub(super) fn of_source(suite: &str, store: &Cell, workload: Workload, step: CellKind) -> Cell {
     let target = Target { store: "file".into(), caveats: Vec::new(), ..store.target.clone() };
     let (table, column, row) = (store.table.clone(), "XDAG".into(), workload.name.clone());
     Cell { table, column, ..cell(suite, target, Workload { threads: 1, step, ..workload }, &row) }
 }
 
-/// What the two suites have in common.
+/// Parameters of the cases, which the suites smallnest and xdag share.
 struct Cases<'s> {
     suite: &'s str,
-    /// Length of a case that reads.
+    /// Duration in seconds of a case that reads.
     seconds: f64,
     keys: u64,
     shape: &'s dyn Fn(Workload) -> Workload,
@@ -92,7 +94,8 @@ impl Cases<'_> {
         maker.targets(access).iter().flat_map(|target| self.of(maker, target)).collect()
     }
 
-    /// The cells of one store. `set` and `batch` fill an empty one each; the others find all keys loaded.
+    /// Returns the cells of one store. `set` and `batch` each fill an empty store; the other cells find all
+    /// keys loaded.
     fn of(&self, maker: &CellBuilder<'_>, target: &Target) -> Vec<Cell> {
         let writes = maker.writes(target, self.keys);
         let make =

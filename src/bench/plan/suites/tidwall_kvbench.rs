@@ -1,5 +1,5 @@
-//! The table of tidwall's KVBench: SET and GET with `redis-benchmark`'s keys and values, for every store,
-//! pipeline depth, number of clients and durability. Over the wire by nature.
+//! The table of tidwall's KVBench: SET and GET with the keys and values of `redis-benchmark`, for every
+//! store, pipeline depth, number of clients and durability; always over the wire.
 
 use super::{
     cell_builder::{CellBuilder, Rows},
@@ -13,12 +13,12 @@ use crate::{
     engine::Fsync,
 };
 
-/// Of its rows.
+/// Heading of the row names.
 pub(super) const HEADING: &str = "Store | Pipeline | Clients | Persist | Fsync";
-/// Requests in a pipeline, and clients.
+/// Pipeline depth, and number of clients.
 const LOADS: [(u32, u32); 4] = [(1, 1), (1, 256), (256, 1), (256, 256)];
-/// Length of a measurement where the options give none. The seed sends a million requests, which a
-/// synced write with one client would take many minutes for.
+/// Default duration of a measurement in seconds. KVBench sends a million requests, which would take many
+/// minutes with synced writes and one client.
 const SECONDS: f64 = 10.0;
 
 pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
@@ -32,7 +32,7 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
     (HEADING, cells)
 }
 
-/// The row of a store, a pipeline and a number of clients.
+/// Returns the row name of a store, a pipeline depth and a number of clients.
 pub(super) fn row(target: &Target, pipeline: u32, clients: u32) -> String {
     let (persist, fsync) = match Level::of(target).durability {
         None => ("?", "?"),
@@ -43,8 +43,8 @@ pub(super) fn row(target: &Target, pipeline: u32, clients: u32) -> String {
     format!("{} | {pipeline} | {clients} | {persist} | {fsync}", target.store)
 }
 
-/// SET and GET of one row. The GETs find what was loaded: the seed's random GETs of a partly filled store
-/// count a miss as a success.
+/// Returns the SET and the GET cell of one row. Every GET finds a loaded key: KVBench's random GETs of a
+/// partly filled store count a miss as a success.
 fn pair(maker: &CellBuilder<'_>, target: &Target, pipeline: u32, clients: u32) -> Vec<Cell> {
     let row = row(target, pipeline, clients);
     let make = |name: &str, operation| {

@@ -1,4 +1,4 @@
-//! Flags that a suite would ignore are refused: who sets one believes that it does something.
+//! Refusal of flags that a suite would ignore, since a user who sets a flag expects it to have an effect.
 
 use super::plan;
 use crate::bench::{
@@ -6,7 +6,8 @@ use crate::bench::{
     result::{Access, Cell},
 };
 
-/// An error where another value of a flag that was given would make the same plan.
+/// Returns an error if another value of a given flag would lead to the same plan, or if the run conditions
+/// cannot be met.
 pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
     let cells = plan(options)?.cells;
     check_conditions(options, &cells)?;
@@ -33,7 +34,7 @@ pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
     ];
     for (flag, other) in others {
         let Some(other) = other else { continue };
-        // What cannot be planned at all makes a difference.
+        // If the other value cannot be planned at all, the flag has an effect.
         if plan(&other).is_ok_and(|other| measured(&other.cells).eq(measured(&cells))) {
             return Err(PlanError::Ignored { flag, suite });
         }
@@ -41,7 +42,7 @@ pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// An error where a flag of the machine cannot be kept by what is measured.
+/// Returns an error if a flag of the run conditions cannot apply to `cells`.
 fn check_conditions(options: &Options, cells: &[Cell]) -> Result<(), PlanError> {
     let conduct = &options.conduct;
     let any = |access| cells.iter().any(|cell| cell.target.access == access);
@@ -63,7 +64,8 @@ fn check_conditions(options: &Options, cells: &[Cell]) -> Result<(), PlanError> 
     refusals.into_iter().find(|(refused, _)| *refused).map_or(Ok(()), |(_, error)| Err(error))
 }
 
-/// The cells that the user asked for; the price of the harness is beside them, or is all of them.
+/// Returns the cells that the user asked for: all but those of the harness overhead, or all if there are no
+/// others.
 fn measured(cells: &[Cell]) -> impl Iterator<Item = &Cell> {
     let engines = cells.iter().any(|cell| !cell.reference);
     cells.iter().filter(move |cell| !(engines && cell.reference))

@@ -1,5 +1,5 @@
 //! YCSB's core workloads (Cooper et al., "Benchmarking cloud serving systems with YCSB", SoCC 2010), with
-//! its record of 1000 bytes in one value, and scans of 50 records, the mean of its 1 to 100.
+//! YCSB's record of 1000 bytes in one value, and scans of 50 records, the mean of YCSB's 1 to 100.
 
 use super::{
     cell_builder::{CellBuilder, Rows},
@@ -34,12 +34,12 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
     over(maker, KEYS)
 }
 
-/// The paper's: 120 million records on six servers.
+/// Returns the cells with the paper's number of records per server: 120 million on six servers.
 pub(super) fn published(maker: &CellBuilder<'_>) -> Rows {
     over(maker, 20_000_000)
 }
 
-/// Over so many records where the options give no number.
+/// Returns the cells over `records` records, or over `--keys` records.
 fn over(maker: &CellBuilder<'_>, records: u64) -> Rows {
     let mut cells = Vec::new();
     for target in maker.targets(maker.access()) {

@@ -1,35 +1,35 @@
-//! Scales of charts with lines.
+//! Axes of line charts.
 
-/// Maps values to the units of the picture.
+/// Axis that maps values to positions in the picture.
 #[derive(Clone, Copy)]
 pub struct Axis {
     from: f64,
     to: f64,
     logarithmic: bool,
-    /// Where the picture has the two ends.
+    /// Positions of both ends of the axis in the picture.
     ends: (f64, f64),
 }
 
 impl Axis {
-    /// From zero to a largest value.
+    /// Creates a linear axis from 0 to `largest`.
     pub fn linear(largest: f64, ends: (f64, f64)) -> Self {
         Self { from: 0.0, to: if largest > 0.0 { largest } else { 1.0 }, logarithmic: false, ends }
     }
 
-    /// Between two positive values, with some room around them.
+    /// Creates a logarithmic axis that extends a little beyond two positive values.
     pub fn logarithmic(smallest: f64, largest: f64, ends: (f64, f64)) -> Self {
         const ROOM: f64 = 1.3;
         Self { from: (smallest / ROOM).log10(), to: (largest * ROOM).log10(), logarithmic: true, ends }
     }
 
-    /// Where a value is.
+    /// Returns the position of a value in the picture.
     pub fn place(&self, value: f64) -> f64 {
         let value = if self.logarithmic { value.log10() } else { value };
         let part = (value - self.from) / (self.to - self.from);
         self.ends.0 + part * (self.ends.1 - self.ends.0)
     }
 
-    /// Round values along the axis.
+    /// Returns round values along the axis.
     pub fn ticks(&self) -> Vec<f64> {
         if !self.logarithmic {
             return linear_ticks(self.to);
@@ -46,7 +46,7 @@ impl Axis {
     }
 }
 
-/// Three to six multiples of 1, 2 or 5 times a power of ten.
+/// Returns three to six multiples of 1, 2 or 5 times a power of ten, from 0 to at most `largest`.
 fn linear_ticks(largest: f64) -> Vec<f64> {
     let decade = 10f64.powf(largest.log10().floor());
     let fine = [0.2, 0.5, 1.0, 2.0].into_iter().map(|factor| factor * decade);

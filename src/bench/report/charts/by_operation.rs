@@ -1,4 +1,4 @@
-//! Charts of cells that mix operations: each kind of operation by itself.
+//! Charts of mixed workloads, with separate results for each kind of operation.
 
 use super::{BAR_STEP, BARS_WIDTH, Bars, Heading, Style, Styles, WIDTH, axis::Axis, bar, cut, lines::tick};
 use crate::bench::{
@@ -12,7 +12,7 @@ use crate::bench::{
 };
 use askama::Template;
 
-/// A figure of one kind of operation.
+/// Function that computes a metric of one kind of operation.
 type Figure = fn(&Measurement, &Latency) -> f64;
 
 fn spread(entry: &Entry<'_>, kind: Operation, figure: Figure) -> Option<Spread> {
@@ -25,7 +25,8 @@ fn per_second(measurement: &Measurement, latency: &Latency) -> f64 {
     count / measurement.seconds
 }
 
-/// The kinds that cells of a contest have done; `None` where that is one.
+/// Returns the kinds of operation that a comparison group has measured, or `None` if there are fewer than
+/// two.
 fn kinds(contest: &ComparisonGroup<'_, '_>) -> Option<Vec<Operation>> {
     let done = |kind: &Operation| {
         contest.entries.iter().any(|entry| spread(entry, *kind, |_, latency| latency.p50_us).is_some())
@@ -34,7 +35,8 @@ fn kinds(contest: &ComparisonGroup<'_, '_>) -> Option<Vec<Operation>> {
     (kinds.len() > 1).then_some(kinds)
 }
 
-/// Operations each second: a bar for each kind and cell. `None` where cells do one kind only.
+/// Draws the throughput as a bar for each kind of operation and cell. Returns `None` if the cells have only
+/// one kind.
 pub fn throughput(
     contest: &ComparisonGroup<'_, '_>,
     styles: &Styles,
@@ -76,22 +78,22 @@ struct Ranges {
 struct Row {
     y: f64,
     label: String,
-    /// All of it, in words.
+    /// Text alternative of the row.
     words: String,
     style: Style,
-    /// Where the median and the 99th percentile are.
+    /// Positions of the median and the 99th percentile; `None` if there is no result.
     ends: Option<(f64, f64)>,
     text: String,
 }
 
-/// Where ranges begin and end; the text behind them has the rest.
+/// Horizontal layout of the latency chart: start and end of the ranges, and start of the text after them.
 const FROM: f64 = 108.0;
 const TO: f64 = 246.0;
 const TEXT: f64 = 254.0;
 const STEP: f64 = 20.0;
 
-/// Latency from the median to the 99th percentile: a range for each kind and cell. `None` where cells do
-/// one kind only.
+/// Draws the latency as a range from the median to the 99th percentile for each kind of operation and cell.
+/// Returns `None` if the cells have only one kind.
 pub fn latency(contest: &ComparisonGroup<'_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
     let kinds = kinds(contest)?;
     let all = || kinds.iter().flat_map(|kind| contest.entries.iter().filter_map(|entry| range(entry, *kind)));
@@ -114,7 +116,7 @@ pub fn latency(contest: &ComparisonGroup<'_, '_>, styles: &Styles) -> Option<Res
     Some(Ranges { width, height, bottom, text_x, words, ticks, headings, rows }.render())
 }
 
-/// So many of the axis' ticks as there is room for.
+/// Returns positions and labels of those ticks of the axis that fit without overlapping.
 fn ticks(axis: &Axis) -> Vec<(f64, String)> {
     const ROOM: f64 = 44.0;
     let mut end = f64::NEG_INFINITY;
@@ -129,11 +131,12 @@ fn ticks(axis: &Axis) -> Vec<(f64, String)> {
     ticks
 }
 
-/// Median and 99th percentile, medians over the repetitions.
+/// Returns the median and the 99th percentile of the latency in microseconds, each as the median over the
+/// repetitions.
 fn range(entry: &Entry<'_>, kind: Operation) -> Option<(f64, f64)> {
     let p50 = spread(entry, kind, |_, latency| latency.p50_us)?.median;
     let p99 = spread(entry, kind, |_, latency| latency.p99_us)?.median;
-    // A latency under the clock's resolution has no place on a logarithmic axis.
+    // A latency below the clock's resolution is 0, which a logarithmic axis cannot show.
     (p50 > 0.0).then_some((p50, p99.max(p50)))
 }
 
@@ -157,7 +160,7 @@ impl Row {
 }
 
 impl Heading {
-    /// What follows at `y` is about a kind; moves `y` below it.
+    /// Creates the heading of a kind of operation at `y` and moves `y` below it.
     fn new(contest: &ComparisonGroup<'_, '_>, kind: Operation, y: &mut f64) -> Self {
         const HEIGHT: f64 = 26.0;
         const BASELINE: f64 = 17.0;

@@ -22,10 +22,10 @@ pub(super) struct Lines {
 }
 
 pub(super) struct Series {
-    /// All its points, in words.
+    /// Text alternative of the line: the label and the text of its markers.
     words: String,
     style: Style,
-    /// Points as SVG wants them.
+    /// Points of the line, in the syntax of SVG.
     path: String,
     marks: Vec<Mark>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Mark {
     pub text: String,
 }
 
-/// The part of the picture between the axes.
+/// Edges of the area between the axes.
 pub(super) const LEFT: f64 = 58.0;
 pub(super) const RIGHT: f64 = WIDTH - 14.0;
 pub(super) const TOP: f64 = 10.0;
@@ -46,8 +46,9 @@ const HEIGHT: f64 = 204.0;
 const PERCENTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("max", 1.0)];
 
-/// Of all repetitions together; of a file without histograms, those of the repetition in the middle. One that too few
-/// operations tell of is left out.
+/// Returns the latency percentiles in microseconds, over all repetitions together or, if the result file has
+/// no histograms, of the repetition with the median throughput. A percentile is `None` if there are too few
+/// operations to determine it.
 fn percentiles(entry: &Entry<'_>) -> Option<Vec<Option<f64>>> {
     let quantiles = PERCENTILES.map(|(_, quantile)| quantile);
     let (values, count) = entry.percentiles(&quantiles).or_else(|| {
@@ -61,14 +62,14 @@ fn percentiles(entry: &Entry<'_>) -> Option<Vec<Option<f64>>> {
     Some(values.into_iter().zip(told).map(|(value, told)| Some(value).filter(|_| told)).collect())
 }
 
-/// Whether so many operations tell of a quantile: one of them at least lies beyond it. The largest is always one of
-/// them.
+/// Returns `true` if `count` operations suffice to determine `quantile`: at least one of them must lie beyond
+/// it. The maximum (quantile 1) is always known.
 #[expect(clippy::cast_precision_loss, reason = "compared with a hundred thousand at most")]
 fn is_told(quantile: f64, count: u64) -> bool {
     quantile >= 1.0 || count as f64 * (1.0 - quantile) > 1.0 - 1e-6
 }
 
-/// Percentiles of latency.
+/// Draws the latency percentiles of each store.
 pub fn latency(contest: &ComparisonGroup<'_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
     let of = |entry: &&Entry<'_>| Some((entry.label(), percentiles(entry)?));
     let found: Vec<_> = contest.entries.iter().filter_map(of).collect();
@@ -80,7 +81,7 @@ pub fn latency(contest: &ComparisonGroup<'_, '_>, styles: &Styles) -> Option<Res
     let series = found.iter().map(|(label, values)| {
         let points = values.iter().zip(PERCENTILES).zip(0u8..);
         let marks = points.filter_map(|((us, (name, _)), position)| {
-            // A latency under the clock's resolution has no place on a logarithmic axis.
+            // A latency below the clock's resolution is 0, which a logarithmic axis cannot show.
             let us = us.filter(|us| *us > 0.0)?;
             Some(Mark { x: x(f64::from(position)), y: y.place(us), text: format!("{name} {}", text(us)) })
         });
@@ -100,7 +101,7 @@ pub fn latency(contest: &ComparisonGroup<'_, '_>, styles: &Styles) -> Option<Res
     Some(chart.render())
 }
 
-/// Throughput over time, of the repetition with the median throughput.
+/// Draws the throughput over time, for each store of the repetition with the median throughput.
 pub fn timeline(contest: &ComparisonGroup<'_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
     let mut found = typical(contest);
     found.retain(|(_, m)| m.timeline.len() > 1 && m.timeline_slice_seconds > 0.0);
@@ -143,7 +144,8 @@ fn typical<'a>(contest: &ComparisonGroup<'_, 'a>) -> Vec<(String, &'a Measuremen
     contest.entries.iter().filter_map(|entry| Some((entry.label(), entry.typical()?))).collect()
 }
 
-/// End of each slice in seconds, and operations each second in it; a picture has room for so many.
+/// Returns the end of each time slice in seconds, and the operations per second in it. Slices are joined so
+/// that there are at most `ROOM`.
 #[expect(clippy::cast_precision_loss, reason = "pixels")]
 fn rates(measurement: &Measurement) -> impl Iterator<Item = (f64, f64)> {
     const ROOM: usize = 50;
@@ -156,7 +158,8 @@ fn rates(measurement: &Measurement) -> impl Iterator<Item = (f64, f64)> {
     })
 }
 
-/// A line with a marker at every so many points, the last among them. The words of the markers are the line's.
+/// Builds a line through all points of `marks`, with a marker at every `every`-th point counted back from the
+/// last. The line's text alternative consists of the text of its markers.
 pub(super) fn series(label: &str, styles: &Styles, mut marks: Vec<Mark>, every: usize) -> Series {
     let path = marks.iter().map(|mark| format!("{:.0},{:.0}", mark.x, mark.y)).collect::<Vec<_>>().join(" ");
     let last = marks.len().saturating_sub(1);
@@ -170,7 +173,7 @@ pub(super) fn series(label: &str, styles: &Styles, mut marks: Vec<Mark>, every: 
     Series { words, style: styles.of(label), path, marks }
 }
 
-/// A round value without the digits that say nothing.
+/// Formats the value of a tick without trailing zeros.
 pub(super) fn tick(unit: Unit, value: f64) -> String {
     let text = number_format::short(unit, value);
     match text.split_once(['.', ' ', '/']) {
@@ -193,7 +196,7 @@ fn words(what: &str, contest: &ComparisonGroup<'_, '_>, said: impl Iterator<Item
 mod tests {
     use super::*;
 
-    /// Of 300 operations none is the slowest of a thousand.
+    /// With 300 operations the 99.9th percentile cannot be determined.
     #[test]
     fn percentiles_need_operations() {
         let told = |count| PERCENTILES.map(|(_, quantile)| is_told(quantile, count));

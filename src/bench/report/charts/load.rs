@@ -1,4 +1,4 @@
-//! Latency against the load that is offered.
+//! Chart of latency against the offered load.
 
 use super::{
     Styles,
@@ -12,14 +12,15 @@ use crate::bench::{
 use askama::Template;
 use std::collections::BTreeMap;
 
-/// Contests of one work at several rates.
+/// Comparison groups of one workload at several rates.
 pub struct Loads<'c, 'r, 'a> {
-    /// The work in a few words.
+    /// Short description of the workload.
     pub title: String,
     contests: Vec<&'c ComparisonGroup<'r, 'a>>,
 }
 
-/// Contests that differ in nothing but their rate, together where there are several.
+/// Collects open-loop comparison groups that differ in nothing but their rate. Workloads with only one rate
+/// are left out.
 pub fn of<'c, 'r, 'a>(contests: &'c [ComparisonGroup<'r, 'a>]) -> Vec<Loads<'c, 'r, 'a>> {
     let mut found: Vec<Loads<'c, 'r, 'a>> = Vec::new();
     for contest in contests.iter().filter(|contest| contest.is_paced()) {
@@ -36,7 +37,7 @@ pub fn of<'c, 'r, 'a>(contests: &'c [ComparisonGroup<'r, 'a>]) -> Vec<Loads<'c, 
     found
 }
 
-/// The work without its rate, where it stands, and the machine.
+/// Returns the workload without its rate, with the number of the entry's run group and the name of its table.
 fn unpaced<'e>(entry: &'e Entry<'_>) -> (usize, &'e str, Workload) {
     (entry.group, &entry.cell.table, Workload { rate: None, ..entry.cell.workload.clone() })
 }
@@ -47,7 +48,8 @@ fn title(contest: &ComparisonGroup<'_, '_>) -> String {
     format!("{}: {}, {} threads", work.name, number_format::mix(&work.mix), work.threads)
 }
 
-/// The 99th percentile of each store at each rate, in microseconds.
+/// Returns the rate in operations per second and the 99th percentile of the latency in microseconds, for each
+/// store and rate.
 fn points(loads: &Loads<'_, '_, '_>) -> BTreeMap<String, Vec<(f64, f64)>> {
     let mut found: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for entry in loads.contests.iter().flat_map(|contest| &contest.entries) {
@@ -63,7 +65,8 @@ fn points(loads: &Loads<'_, '_, '_>) -> BTreeMap<String, Vec<(f64, f64)>> {
     found
 }
 
-/// A line for each store: the 99th percentile at each rate, of all repetitions together.
+/// Draws a line for each store: the 99th percentile of the latency at each rate, over all repetitions
+/// together.
 pub fn chart(loads: &Loads<'_, '_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
     let found = points(loads);
     let all = || found.values().flatten();

@@ -1,4 +1,4 @@
-//! Charts, drawn as SVG when the page is written: they need no script, and print.
+//! Charts as SVG, drawn when the page is written: they need no script and can be printed.
 
 use super::{comparison_group::ComparisonGroup, row::Entry};
 use crate::bench::result::{
@@ -15,21 +15,21 @@ pub mod load;
 
 pub use lines::{latency, timeline};
 
-/// Width of every chart in its own units; a phone shows about one of them to the pixel.
+/// Width of every chart in SVG units; a phone shows about one unit per pixel.
 const WIDTH: f64 = 360.0;
 
-/// Colours and shapes of what is measured, the same all over the page. Colours repeat after
-/// [`COLOURS`] and shapes after another number, so that their pairs do not.
+/// Assigns colours and marker shapes to stores, the same in all charts of the page. Colours repeat after
+/// [`COLOURS`] stores and shapes after another number, so that their combinations repeat later.
 pub struct Styles(Vec<String>);
 
-/// How one store is drawn.
+/// Style in which one store is drawn.
 #[derive(Clone, Copy)]
 pub struct Style {
-    /// Number of a colour of the style sheet.
+    /// Number of the colour in the style sheet.
     pub colour: usize,
-    /// Number of its marker among [`shapes`].
+    /// Index of the marker in [`shapes`].
     pub mark: usize,
-    /// Dashes of its line.
+    /// SVG dash pattern of the line.
     pub dash: &'static str,
 }
 
@@ -45,13 +45,14 @@ const SHAPES: [(&str, &str); 7] = [
     ("M-4 -4l8 8m0 -8l-8 8", "10 3"),
 ];
 
-/// Paths of the markers around 0, 0. The page has them once, and charts refer to them.
+/// Returns the SVG paths of the markers, centred at 0, 0. The page defines each marker once, and charts refer
+/// to it.
 pub fn shapes() -> impl Iterator<Item = &'static str> {
     SHAPES.iter().map(|(shape, _)| *shape)
 }
 
 impl Styles {
-    /// Gives a style to each label.
+    /// Assigns a style to each distinct label.
     pub fn new(labels: impl Iterator<Item = String>) -> Self {
         let mut known = Vec::new();
         for label in labels {
@@ -62,7 +63,7 @@ impl Styles {
         Self(known)
     }
 
-    /// The style of a label.
+    /// Returns the style of a label.
     pub fn of(&self, label: &str) -> Style {
         let number = self.0.iter().position(|known| known == label).unwrap_or_default();
         let mark = number % SHAPES.len();
@@ -76,13 +77,13 @@ impl Styles {
 struct Bars {
     width: f64,
     height: f64,
-    /// What is drawn, in words.
+    /// Text alternative of the chart.
     words: String,
     headings: Vec<Heading>,
     bars: Vec<Bar>,
 }
 
-/// What the rows below it have in common.
+/// Heading above a group of rows.
 struct Heading {
     y: f64,
     text: String,
@@ -104,13 +105,13 @@ struct BarValue {
     max: f64,
 }
 
-/// Where bars begin, how long the longest may be, and how high each is.
+/// Layout of bar charts: start of the bars, maximum length of a bar, and height of a row, in SVG units.
 const BARS_FROM: f64 = 100.0;
 const BARS_WIDTH: f64 = 180.0;
 const BAR_STEP: f64 = 24.0;
 
-/// A bar for each cell, from zero, with the range of its repetitions as a whisker. `None` where no cell
-/// has the figure.
+/// Draws a bar for the median of each cell, from zero, with the range of its repetitions as a whisker.
+/// Returns `None` if no cell has the metric.
 pub fn bars(
     contest: &ComparisonGroup<'_, '_>,
     measure: &Metric,
@@ -147,7 +148,7 @@ fn bar(entry: &Entry<'_>, spread: Option<&Spread>, unit: Unit, scale: f64, y: f6
     Bar { y, label: cut(&full_label), full_label, colour, value, text, text_x }
 }
 
-/// A label that fits beside the bars.
+/// Shortens a label so that it fits next to the bars.
 fn cut(label: &str) -> String {
     const LETTERS: usize = 14;
     if label.chars().count() <= LETTERS {

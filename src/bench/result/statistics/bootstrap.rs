@@ -1,11 +1,12 @@
-//! Which of two is better, from repetitions that were measured side by side.
+//! Comparison of two stores from repetitions that were measured in pairs.
 //!
-//! The pairs of one repetition met the same machine, so the ratio within a pair has less noise than the
-//! figures. Pairs are drawn with replacement, and the interval of their mean ratio is cut out of many such
-//! draws (Efron and Tibshirani, An Introduction to the Bootstrap, 1993). With few pairs that interval is
-//! too narrow; it is widened to what Student's distribution asks (Hesterberg, What Teachers Should Know
-//! About the Bootstrap, 2015, "expanded percentile"). A bootstrap of five pairs knows no probability
-//! below one in some hundred, so what many comparisons are corrected with is that of the paired t-test.
+//! Both measurements of a repetition met the same conditions of the machine, so the ratio within a pair has
+//! less noise than the single values. Pairs are drawn with replacement, and the confidence interval of their
+//! mean ratio is taken from the quantiles of many such draws (Efron and Tibshirani, An Introduction to the
+//! Bootstrap, 1993). With few pairs that interval is too narrow; it is widened according to Student's
+//! distribution (Hesterberg, What Teachers Should Know About the Bootstrap, 2015, "expanded percentile"). A
+//! bootstrap of five pairs cannot yield a probability below one in a few hundred, so the correction for many
+//! comparisons uses the probability of the paired t-test.
 
 use super::{mean, squares, student};
 use crate::bench::result::spread::ENOUGH;
@@ -13,29 +14,30 @@ use rand::{Rng, SeedableRng, rngs::SmallRng};
 
 const RESAMPLES: usize = 4_000;
 
-/// Two stores that are nearer to each other than this are alike, whatever the pairs say: the way that a
-/// program lies in memory alone moves a figure so much.
+/// Relative difference up to which two stores count as equal, whatever their pairs show: the memory layout of
+/// the program alone can change a metric by this much.
 const ALIKE: f64 = 0.01;
 
-/// How one is to another.
+/// Result of the comparison of two stores.
 #[derive(Clone, Copy, Debug)]
 pub struct Paired {
-    /// The first by the second.
+    /// Geometric mean of the ratios of the first value to the second.
     pub ratio: f64,
-    /// Where it is with 95% confidence.
+    /// 95% confidence interval of `ratio`.
     pub interval: (f64, f64),
-    /// How often chance alone makes such a difference.
+    /// Probability of at least such a difference if both stores are equal: the p-value of the paired t-test.
     pub probability: f64,
 }
 
 impl Paired {
-    /// Whether the interval leaves no room for equality.
+    /// Returns `true` if the confidence interval excludes all ratios that count as equal (`ALIKE`).
     pub fn differs(&self) -> bool {
         self.interval.0 > 1.0 + ALIKE || self.interval.1 < 1.0 / (1.0 + ALIKE)
     }
 }
 
-/// Compares pairs of positive figures; `None` with fewer than [`ENOUGH`] of them.
+/// Compares the first values of `pairs` with the second; pairs with a value that is not positive are ignored.
+/// Returns `None` with fewer than [`ENOUGH`] pairs.
 pub fn paired(pairs: &[(f64, f64)]) -> Option<Paired> {
     let positive = pairs.iter().filter(|(one, other)| *one > 0.0 && *other > 0.0);
     let logs: Vec<f64> = positive.map(|(one, other)| (one / other).ln()).collect();
@@ -45,13 +47,14 @@ pub fn paired(pairs: &[(f64, f64)]) -> Option<Paired> {
     let (centre, pairs) = (mean(&logs)?, u32::try_from(logs.len()).ok()?);
     let freedom = f64::from(pairs) - 1.0;
     let error = (squares(&logs) / freedom / f64::from(pairs)).sqrt();
-    // Pairs that agree to the last digit came from a counter, not from a clock.
+    // Pairs with exactly equal ratios come from a counter, not from a clock.
     let probability = if error > 0.0 { student::two_sided(centre / error, freedom) } else { 0.0 };
     let (low, high) = interval(&logs, freedom)?;
     Some(Paired { ratio: centre.exp(), interval: (low.exp(), high.exp()), probability })
 }
 
-/// The expanded percentile interval of the mean, but never narrower than Student's.
+/// Returns the 95% confidence interval of the mean of `logs`: the expanded percentile interval, widened to
+/// that of Student's t if that one is wider. `freedom` is the number of values minus one.
 fn interval(logs: &[f64], freedom: f64) -> Option<(f64, f64)> {
     let mut random = SmallRng::seed_from_u64(0);
     let mut means = Vec::with_capacity(RESAMPLES);
@@ -112,7 +115,7 @@ mod tests {
         assert!(paired(&pairs(&[0.0, 2.0, 2.0], &[1.0, 1.0, 1.0])).is_none());
     }
 
-    /// Intervals of 95% miss the truth about five times in a hundred.
+    /// 95% confidence intervals miss the true value about five times in a hundred.
     #[test]
     fn intervals_of_five_pairs_hold_what_they_promise() {
         let mut random = SmallRng::seed_from_u64(1);

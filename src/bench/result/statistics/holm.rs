@@ -1,11 +1,12 @@
-//! Many questions asked of the same data: how often chance answers one of them.
+//! Correction of probabilities for many comparisons on the same data.
 //!
-//! Holm's step-down procedure (A Simple Sequentially Rejective Multiple Test Procedure, 1979). It bounds
-//! the probability of even one false answer, whatever the questions have to do with each other. Here that
-//! is what counts, since one false answer fails a build; the procedure of Benjamini and Yekutieli bounds
-//! only the part of the answers that is false.
+//! Holm's step-down procedure (A Simple Sequentially Rejective Multiple Test Procedure, 1979). It bounds the
+//! probability of even one false positive, however the comparisons depend on each other. That is the right
+//! criterion here, because one false positive fails a build; the procedure of Benjamini and Yekutieli bounds
+//! only the share of false positives among all positives.
 
-/// The smallest probability of a false answer at which each question would be answered.
+/// Returns the adjusted p-value of each comparison, in the order of `probabilities`: the smallest
+/// significance level for all comparisons together at which this one is significant.
 pub fn adjusted(probabilities: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     let of = |place: usize| probabilities.get(place).copied().unwrap_or(1.0);

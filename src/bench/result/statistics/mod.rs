@@ -1,18 +1,17 @@
-//! What figures of a few repetitions allow to say, and how surely.
+//! Statistics for metrics of a few repetitions: confidence intervals, tests and corrections.
 //!
-//! Everything is done with logarithms: a ratio becomes a difference, and noise that multiplies becomes
-//! noise that adds.
+//! All calculations use logarithms: a ratio becomes a difference, and multiplicative noise becomes additive.
 
 pub mod bootstrap;
 pub mod holm;
 pub mod student;
 
-/// Mean of some numbers; `None` of none.
+/// Returns the arithmetic mean, or `None` if there are no values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / count(values))
 }
 
-/// Sum of the squared distances from the mean.
+/// Returns the sum of the squared deviations from the mean.
 pub fn squares(values: &[f64]) -> f64 {
     let Some(mean) = mean(values) else { return 0.0 };
     values.iter().map(|value| (value - mean).powi(2)).sum()

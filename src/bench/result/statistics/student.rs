@@ -1,12 +1,12 @@
-//! Student's t distribution: how often chance alone makes a mean so many standard errors wrong.
+//! Student's t distribution: how often a mean is a given number of standard errors off by chance.
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
-/// Above, the distribution is as good as normal.
+/// Maximum of the degrees of freedom; above it, the distribution is practically normal.
 const MANY: f64 = 400.0;
 
-/// How often chance alone is at least `t` standard errors off, on either side. `freedom` is rounded down,
-/// and is at least 1.
+/// Returns the two-sided p-value of `t`: the probability of a deviation of at least `t` standard errors by
+/// chance. `freedom` is the degrees of freedom, rounded down and limited to 1 to 400.
 pub fn two_sided(t: f64, freedom: f64) -> f64 {
     let t = t.abs();
     if t.is_nan() {
@@ -16,7 +16,7 @@ pub fn two_sided(t: f64, freedom: f64) -> f64 {
     (1.0 - within(t, freedom)).clamp(0.0, 1.0).max(tail_bound(t, freedom))
 }
 
-/// So many standard errors are exceeded, on either side, with probability `p`.
+/// Returns the number of standard errors that a deviation exceeds, on either side, with probability `p`.
 pub fn critical(p: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1e6);
     for _ in 0..100 {
@@ -26,7 +26,8 @@ pub fn critical(p: f64, freedom: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// Probability between `-t` and `t`: the finite series of Abramowitz and Stegun, 26.7.3 and 26.7.4.
+/// Returns the probability of a value between `-t` and `t`: the finite series of Abramowitz and Stegun,
+/// 26.7.3 and 26.7.4.
 fn within(t: f64, freedom: f64) -> f64 {
     let angle = (t / freedom.sqrt()).atan();
     let (sine, cosine) = angle.sin_cos();
@@ -45,10 +46,11 @@ fn within(t: f64, freedom: f64) -> f64 {
     }
 }
 
-/// Far out, one minus nearly one is only noise of the arithmetic; less than this it cannot tell.
+/// Returns a positive lower limit for the p-value, at most 1e-14. For a large `t`, `1 - within(t)` is only
+/// rounding noise and may be 0.
 fn tail_bound(t: f64, freedom: f64) -> f64 {
     let angle = FRAC_PI_2 - (t / freedom.sqrt()).atan();
-    // Part of the density's tail: below cos(angle)^freedom for every freedom.
+    // The probability beyond `t` is below sin(angle)^freedom for all degrees of freedom.
     angle.sin().powf(freedom).min(1e-14)
 }
 
@@ -56,9 +58,9 @@ fn tail_bound(t: f64, freedom: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// From the tables of Abramowitz and Stegun, 26.10.
+    /// Expected values: tables of Abramowitz and Stegun, 26.10.
     #[test]
-    fn quantiles_are_those_of_the_tables() {
+    fn quantiles_match_published_tables() {
         for (freedom, p, t) in [
             (1.0, 0.05, 12.706),
             (2.0, 0.05, 4.303),

@@ -1,4 +1,4 @@
-//! What is left of an engine: compacted files, closed files, the time to close and open again.
+//! End of a store's cells: compaction, close, and the times to close and to open the store again.
 
 use crate::{
     bench::{
@@ -16,7 +16,7 @@ use std::time::Instant;
 /// Opens the store of a job, for the first time or again.
 pub(super) type Open<'s> = &'s dyn Fn() -> Result<Box<dyn Engine>, String>;
 
-/// Compacts the files, and opens them again. The keys must still be there.
+/// Compacts the files, opens the store again and compares its number of keys with `live`.
 pub(super) fn compact(
     engine: Box<dyn Engine>,
     live: &KeyLedger,
@@ -41,9 +41,9 @@ pub(super) fn compact(
     Ok((outcome, engine))
 }
 
-/// What the engine's end has shown.
+/// Result of closing a store and opening it again.
 pub(super) struct CloseReport {
-    /// Of its files, where it has any.
+    /// Size of the closed files; `None` for a store in memory.
     size: Option<FileSize>,
     close_seconds: f64,
     reopen_seconds: Option<f64>,
@@ -52,8 +52,9 @@ pub(super) struct CloseReport {
 }
 
 impl CloseReport {
-    /// Closes the engine. Opens it again where it has files, to see how long that takes and whether the
-    /// keys are still there. `verify` looks at the values: of files, after that.
+    /// Closes the store. A store with files is opened again, to measure the time and to compare the number of
+    /// keys. `verify` reads the values: of a store with files after it was opened again, of one in memory
+    /// before the close.
     pub fn of(
         engine: Box<dyn Engine>,
         live: &KeyLedger,
@@ -74,7 +75,7 @@ impl CloseReport {
             let begin = Instant::now();
             let engine = open().map_err(|error| format!("again, {error}"))?;
             let reopen_seconds = begin.elapsed().as_secs_f64();
-            // To open what is empty tells nothing of recovery.
+            // The time to open an empty store says nothing about recovery.
             end.reopen_seconds = (live.count() > 0).then_some(reopen_seconds);
             let keys = engine.count().map_err(|error| format!("opened again, count: {error}"))?;
             if keys != live.count() {
@@ -89,12 +90,13 @@ impl CloseReport {
         Ok(end)
     }
 
-    /// Adds it to a cell; the size to those that ran `last`, just before.
+    /// Adds the result to a cell's measurement. The file size is added only if the cell was in the `last`
+    /// step before the close.
     pub fn add_to(&self, measurement: &mut Measurement, cell: &Cell, last: bool) {
         measurement.close_seconds = Some(self.close_seconds);
         measurement.reopen_seconds = self.reopen_seconds;
         measurement.closed_size = self.size.filter(|_| last);
-        // A write that failed may or may not be there: it is counted already.
+        // The outcome of a failed write is unknown; the failure is counted already.
         let exact = measurement.errors == 0 && cell.workload.has_exact_keys();
         if let Some(fault) = self.fault.as_ref().filter(|_| exact) {
             measurement.misses += 1;
@@ -104,7 +106,7 @@ impl CloseReport {
     }
 }
 
-/// A step, which took until now. What is done once has no throughput.
+/// Returns the measurement of a single action from `begin` until now. A single action has no throughput.
 pub(super) fn once(begin: Instant) -> Measurement {
     Measurement { operations: 1, seconds: begin.elapsed().as_secs_f64(), ..Measurement::default() }
 }

@@ -1,4 +1,4 @@
-//! Removals that are no deletes of one key after the other.
+//! Removals other than deletes of one key after another: `retain` and `pop`.
 
 use super::close_reopen::once;
 use crate::{
@@ -10,18 +10,18 @@ use crate::{
 };
 use std::{ops::ControlFlow, time::Instant};
 
-/// What an engine holds, and how it is written.
+/// Pairs of an engine, and how writes to it are committed.
 pub(super) struct Content<'c> {
     pub data: &'c Data,
     pub live: &'c KeyLedger,
     pub sync: bool,
 }
 
-/// A way to remove keys.
+/// A function that removes keys and measures the time.
 pub(super) type Remove = fn(&dyn Engine, &Content<'_>, &Workload) -> Result<Measurement, String>;
 
-/// Walks over all keys in the engine's order and removes those whose number is in the lower half. Numbers have
-/// nothing to do with that order, so it is every other key, by chance.
+/// Scans all keys in the engine's order and removes those whose number is in the lower half. Numbers are
+/// unrelated to that order, so about every other key is removed, at random.
 pub(super) fn retain(
     engine: &dyn Engine,
     content: &Content<'_>,
@@ -37,7 +37,7 @@ pub(super) fn retain(
     Ok(measurement)
 }
 
-/// Removes the first key that is left, again and again; so many at a time as a commit takes.
+/// Removes the first remaining keys repeatedly, one batch per scan and commit.
 pub(super) fn pop(
     engine: &dyn Engine,
     content: &Content<'_>,
@@ -60,7 +60,8 @@ pub(super) fn pop(
 }
 
 impl Content<'_> {
-    /// Numbers of the first `most` keys that are meant, in the engine's order.
+    /// Returns the numbers of the first `most` keys for which `is_meant` returns `true`, in the engine's
+    /// order.
     fn numbers(
         &self,
         engine: &dyn Engine,

@@ -27,20 +27,20 @@ use std::{
     time::Duration,
 };
 
-/// What the threads of a phase share.
+/// State that the threads of a phase share.
 struct Shared<'b> {
     bench: &'b InProcessBench<'b>,
     clock: Clock,
     barrier: Barrier,
-    /// Threads of the first workload that still run.
+    /// Number of threads of the first workload that still run.
     leaders: AtomicU32,
-    /// Set when they have ended.
+    /// `true` when all threads of the first workload have ended.
     stop: AtomicBool,
 }
 
 impl InProcessBench<'_> {
-    /// Runs workloads at the same time, until the first of them ends. `usage` reads what the process has
-    /// used so far.
+    /// Runs workloads at the same time, until the first of them ends. `usage` reads the resources that the
+    /// process has used so far.
     pub fn run(&self, workloads: &[&Workload], usage: impl Fn() -> ProcessUsage) -> Vec<PhaseResult> {
         let threads: u32 = workloads.iter().map(|workload| workload.threads).sum();
         let shared = Shared {
@@ -64,8 +64,8 @@ impl InProcessBench<'_> {
             let handles: Vec<_> =
                 workloads.iter().enumerate().map(|(place, workload)| spawn(place, *workload)).collect();
             let syncs = self.sync_every_second.then(|| scope.spawn(|| shared.sync_every_second()));
-            // Warm-up lies between the first and the second meeting of all threads, measured time after
-            // the third: what the process has used is read while nobody works.
+            // The warm-up lies between the first and the second wait at the barrier, the measurement after
+            // the third: the usage of the process is read while no thread works.
             shared.barrier.wait();
             shared.barrier.wait();
             let before = usage();
@@ -90,8 +90,9 @@ impl InProcessBench<'_> {
 }
 
 impl InProcessBench<'_> {
-    /// Does the work of a workload's first thread on this thread, as fast as it goes. What its memory was is given
-    /// back with this thread's: glibc keeps the end of the heap that another thread had.
+    /// Executes the operations of the workload's first thread on this thread, as a closed loop. The memory of
+    /// the operations can then be returned to the system: glibc keeps the end of a heap that another thread
+    /// used.
     pub fn run_here(&self, workload: &Workload) -> PhaseResult {
         let clock = Clock::start();
         let chooser = Worker::chooser(self, workload).for_thread(0, workload.salted_seed());
@@ -105,7 +106,8 @@ impl InProcessBench<'_> {
 }
 
 impl Shared<'_> {
-    /// One thread's life. Returns when its measured time began, and what it measured.
+    /// Executes one thread: warm-up, then measurement. Returns the start of the measurement in nanoseconds,
+    /// and its record.
     fn drive(
         &self,
         mut worker: Worker<'_>,
@@ -128,7 +130,7 @@ impl Shared<'_> {
         worker.pace = Pace::new(workload.rate, start, thread, workload.threads);
         let warm_up = mem::replace(&mut worker.recorder, Recorder::new(start, workload.slice()));
         worker.recorder.add_faults(&warm_up);
-        // A workload that accompanies another ends with it.
+        // A workload that runs together with the first one ends with it.
         let end = match leads {
             true => End {
                 time: workload.nanoseconds().map_or(u64::MAX, |length| start + length),
@@ -144,7 +146,8 @@ impl Shared<'_> {
         (start, worker.recorder)
     }
 
-    /// Returns the error of the first sync that fails; nobody knows what a later one is worth.
+    /// Syncs once per second until the phase ends. Stops at the first failed sync and returns its error,
+    /// since a later successful sync would not prove that the data is durable.
     fn sync_every_second(&self) -> Option<engine::Error> {
         let mut next = self.clock.now() + 1_000_000_000;
         while !self.stop.load(Ordering::SeqCst) {

@@ -1,4 +1,4 @@
-//! What a store should hold, made from what the driver has written: the engine that does nothing answers with it.
+//! The pairs that a store should hold, generated from the driver's records: the no-op engine returns them.
 
 use crate::{
     bench::data::{Data, key_ledger::KeyLedger},
@@ -9,15 +9,15 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// Pairs of a driver.
+/// Pairs that the driver has written.
 struct Pairs {
     data: Arc<Data>,
     live: Arc<KeyLedger>,
-    /// Numbers of the keys of a file, which do not tell them.
+    /// Numbers of the keys of a data file, whose bytes do not contain their number.
     numbers: OnceLock<HashMap<Vec<u8>, u64>>,
 }
 
-/// What `live` says of `data`.
+/// Returns the pairs of `data` that exist according to `live`.
 pub(super) fn of(data: &Arc<Data>, live: &Arc<KeyLedger>) -> Arc<dyn Expected> {
     Arc::new(Pairs { data: Arc::clone(data), live: Arc::clone(live), numbers: OnceLock::new() })
 }
@@ -34,7 +34,7 @@ impl Pairs {
         }
     }
 
-    /// All keys of a file.
+    /// Returns all keys of a data file with their numbers.
     fn all(&self) -> impl Iterator<Item = (u64, Vec<u8>)> {
         (0..self.data.capacity()).map(|number| (number, self.key(number)))
     }

@@ -1,5 +1,5 @@
-//! Writes of many threads in one commit, as our server makes them of its clients: who finds nobody at it
-//! commits everything that waits, with one sync; meanwhile the next group gathers.
+//! Group commit of the writes of many threads, as kvbench's server does it for its clients: a thread that
+//! finds no commit running commits all waiting writes with one sync; meanwhile the next group gathers.
 
 use crate::{
     bench::result::Operation,
@@ -10,19 +10,19 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-/// One write of a thread's batch. Reused, with its memory.
+/// One write of a thread's batch. Reused together with its memory.
 #[derive(Clone)]
 pub(super) struct Write {
     pub kind: Operation,
     pub index: u64,
     pub key: Vec<u8>,
-    /// `None` deletes.
+    /// `None` for a delete.
     pub value: Option<Vec<u8>>,
     pub start: u64,
 }
 
 impl Write {
-    /// No write yet.
+    /// Returns an empty write, to be filled later.
     pub fn spare() -> Self {
         Self { kind: Operation::Update, index: 0, key: Vec::new(), value: None, start: 0 }
     }
@@ -35,14 +35,14 @@ impl Write {
     }
 }
 
-/// What a thread wants committed: the first `count` of its writes.
+/// Commit request of a thread: the first `count` of `writes`.
 struct Part {
     writes: Vec<Write>,
     count: usize,
     seat: Arc<Seat>,
 }
 
-/// Where a thread waits for its part.
+/// Slot in which a thread waits for the outcome of its commit request.
 #[derive(Default)]
 pub(super) struct Seat {
     news: Mutex<News>,
@@ -53,7 +53,7 @@ pub(super) struct Seat {
 enum News {
     #[default]
     None,
-    /// It is this thread's turn to commit what waits.
+    /// This thread must commit all waiting requests.
     Lead,
     Done(Vec<Write>, Result<(), String>),
 }
@@ -75,7 +75,7 @@ impl Seat {
     }
 }
 
-/// The parts that wait.
+/// Queue of the waiting commit requests.
 #[derive(Default)]
 pub(super) struct Groups {
     queue: Mutex<Queue>,
@@ -84,12 +84,13 @@ pub(super) struct Groups {
 #[derive(Default)]
 struct Queue {
     waiting: Vec<Part>,
-    /// Whether somebody commits.
+    /// `true` while a thread commits.
     busy: bool,
 }
 
 impl Groups {
-    /// Commits the first `count` of `writes`, alone or with those of others, by `commit`, and gives them back.
+    /// Commits the first `count` of `writes` by `commit`, alone or together with requests of other threads.
+    /// Returns `writes` for reuse, and the outcome.
     pub fn commit(
         &self,
         seat: &Arc<Seat>,
@@ -117,7 +118,7 @@ impl Groups {
         (own, outcome)
     }
 
-    /// Lets one of those that wait commit them.
+    /// Makes the first waiting thread commit the next group.
     fn hand_over(&self) {
         let mut queue = self.queue();
         match queue.waiting.first() {

@@ -1,4 +1,4 @@
-//! The file of pairs itself, read by one thread without an engine.
+//! Measurements of the data file itself, read by one thread without an engine.
 
 use super::close_reopen::once;
 use crate::bench::{
@@ -7,7 +7,7 @@ use crate::bench::{
 };
 use std::{collections::HashMap, fs::File, hint, io, os::unix::fs::FileExt, path::Path, time::Instant};
 
-/// Measures a cell of the file; `None` of any other.
+/// Measures a cell that reads the data file; returns `None` for any other cell.
 pub(super) fn measure(workload: &Workload) -> Option<Result<Measurement, String>> {
     let read = match workload.step {
         CellKind::SourceScan => scan,
@@ -21,12 +21,12 @@ pub(super) fn measure(workload: &Workload) -> Option<Result<Measurement, String>
     )
 }
 
-/// An error of the file of a workload, with its name.
+/// Returns the message of an error in the data file of a workload, with the path.
 pub(super) fn in_file(workload: &Workload, error: &dyn std::fmt::Display) -> String {
     format!("cannot read {}: {error}", workload.data.as_deref().unwrap_or("the data"))
 }
 
-/// How many pairs are read: as many as the other cells have, or all.
+/// Returns the number of pairs to read: the workload's number of operations, or all pairs.
 fn wanted(data: &Data, workload: &Workload) -> u64 {
     workload.operations.map_or(data.capacity(), |count| count.min(data.capacity()))
 }
@@ -36,7 +36,7 @@ fn finished(operations: u64, begin: Instant) -> Measurement {
     Measurement { throughput: measured.operations as f64 / measured.seconds, ..measured }
 }
 
-/// All of it into memory, pair by pair.
+/// Reads the whole file into memory, then each pair in order.
 fn scan(path: &Path, workload: &Workload) -> io::Result<Measurement> {
     let begin = Instant::now();
     let data = Data::read(path)?;
@@ -50,7 +50,7 @@ fn scan(path: &Path, workload: &Workload) -> io::Result<Measurement> {
     Ok(finished(wanted, begin))
 }
 
-/// One value after the other by its key: an index in memory tells where it is in the file.
+/// Reads values from the file one by one, by key: an index in memory holds their positions.
 fn get(path: &Path, workload: &Workload) -> io::Result<Measurement> {
     const RECORD: usize = RECORD_KEY + RECORD_VALUE;
     let (file, data) = (File::open(path)?, Data::read(path)?);
@@ -72,7 +72,7 @@ fn get(path: &Path, workload: &Workload) -> io::Result<Measurement> {
         hint::black_box(&value);
     }
     let measured = finished(wanted, begin);
-    // What was read last stands for all: the places are made in one way.
+    // Only the last value is checked: all positions are computed in the same way.
     data.value(mix(wanted.saturating_sub(1)) % wanted.max(1), 0, &mut expected);
     let wrong_values = u64::from(expected != value);
     Ok(Measurement { misses, wrong_values, ..measured })

@@ -29,10 +29,10 @@ use close_reopen::{CloseReport, once};
 use driver::InProcessBench;
 use std::{sync::Arc, time::Instant};
 
-/// Measures the cells of a job; the text of an error that leaves none of them measured.
+/// Measures the cells of a job. Returns the text of an error that leaves all cells unmeasured.
 pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     let Some(first) = job.cells.first() else { return Ok(Vec::new()) };
-    // Of a file that nobody has read just now.
+    // Checked first: these cells need a file that this process has not read yet.
     if let Some(outcome) = input_file::measure(&first.workload) {
         return Ok(vec![Outcome::Measured(outcome?)]);
     }
@@ -47,7 +47,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     let open_under = |policy| open_as(&OpenOptions { fsync: policy, ..options.clone() });
     let open = || open_as(&options);
     let files = first.target.persistent.then(|| Files::of(&job.directory));
-    // The data are prepared: what comes from here on is the engine's.
+    // The pairs are prepared: memory used from here on is the engine's.
     let base = ProcessUsage::of_self().memory;
     let (engine, load_seconds) = loaded(&open_as, &options, &data, &live, &first.workload)?;
     let mut session = Session {
@@ -64,7 +64,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     for cells in job.steps() {
         session = session.under_policy_of(cells)?;
         if job.cold && first.target.persistent {
-            // A compaction that was put off would read the files back into memory.
+            // Deferred compactions would read the files back into memory.
             meter::settle(session.files, &settle(&*session.engine))?;
             let again = || open_under(session.policy);
             session.engine = cold::reopened(session.engine, &again, &job.directory)?;
@@ -87,25 +87,25 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     Ok(outcomes)
 }
 
-/// An engine in the middle of a job.
+/// A store in the course of a job.
 struct Session<'s> {
     engine: Box<dyn Engine>,
     open_under: OpenUnder<'s>,
-    /// What it is open under.
+    /// The fsync policy under which `engine` is open.
     policy: Fsync,
     data: &'s Data,
     live: &'s KeyLedger,
     files: Option<&'s Files>,
-    /// What this process had in memory before the engine.
+    /// Memory of this process before the engine was opened.
     base: Memory,
-    /// Of the cells so far.
+    /// Outcomes of the cells measured so far.
     outcomes: Vec<Outcome>,
-    /// Why the files are not compacted, after a cell that should have done it.
+    /// Reason why the files are not compacted, after a cell that should have compacted them.
     uncompacted: Option<String>,
 }
 
 impl Session<'_> {
-    /// Measures the cells that run at the same time.
+    /// Measures cells that run at the same time.
     fn step(mut self, cells: &[Cell]) -> Result<Self, String> {
         let Some(first) = cells.first() else { return Ok(self) };
         match first.workload.step {
@@ -134,20 +134,21 @@ impl Session<'_> {
         Ok(self)
     }
 
-    /// Measures cells that run at the same time, with the keys counted before and after.
+    /// Measures cells of operations that run at the same time, and compares the number of keys before and
+    /// after.
     fn counted(&self, cells: &[Cell]) -> Result<Vec<Measurement>, String> {
         let (engine, live) = (&*self.engine, self.live);
         let real = !cells.iter().any(|cell| cell.reference || synthetic::is_reference(&cell.target.store));
         let keys_before = live.count();
         let before = (real && engine.info().constant_count).then(|| (engine.count(), keys_before));
         let mut measurements = self.operations(cells)?;
-        // To count is to scan, for some engines: only where the number may have changed.
+        // Some engines scan to count, so the keys are counted only if their number may have changed.
         let worth = engine.info().constant_count || cells.iter().any(|cell| cell.workload.changes_keys());
         let after = (real && worth).then(|| (engine.count(), live.count()));
         let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
         for measurement in &mut measurements {
             (measurement.keys_before, measurement.keys_after) = (Some(keys_before), Some(live.count()));
-            // A write that failed may or may not be there: it is counted already.
+            // The outcome of a failed write is unknown; the failure is counted already.
             if !exact || measurement.errors > 0 {
                 continue;
             }
@@ -179,8 +180,8 @@ impl Session<'_> {
         Ok(measurements)
     }
 
-    /// Opens the store again where the next cells have another policy: some engines keep theirs from when they
-    /// are opened.
+    /// Opens the store again if the next cells have another fsync policy: some engines fix their policy when
+    /// they are opened.
     fn under_policy_of(mut self, cells: &[Cell]) -> Result<Self, String> {
         let target = cells.first().map(|cell| &cell.target).filter(|target| target.persistent);
         if let Some(policy) = target.map(fsync).filter(|policy| *policy != self.policy) {
@@ -192,7 +193,7 @@ impl Session<'_> {
         Ok(self)
     }
 
-    /// Does a step that removes keys, and counts those that are left.
+    /// Runs and measures a step that removes keys, and compares the number of remaining keys.
     fn removed(&mut self, cell: &Cell, remove: delete_phases::Remove) -> Result<(), String> {
         let content =
             delete_phases::Content { data: self.data, live: self.live, sync: self.policy == Fsync::Always };
@@ -203,7 +204,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Adds what was measured of a step that has found so many keys.
+    /// Adds the measurement of a step that began with `before` keys.
     fn push_step(&mut self, measurement: Measurement, before: u64) {
         let (keys_before, keys_after) = (Some(before), Some(self.live.count()));
         self.outcomes.push(Outcome::Measured(Measurement { keys_before, keys_after, ..measurement }));
@@ -226,7 +227,7 @@ impl Session<'_> {
     }
 }
 
-/// Reads the values that an engine should hold.
+/// Reads the values that an engine should hold, and compares them.
 fn verify(engine: &dyn Engine, data: &Data, live: &KeyLedger, job: &Job) -> Verified {
     let Some(first) = job.cells.first().filter(|_| live.count() > 0) else { return Verified::default() };
     let reads = first.workload.verification(live.count(), job.verified);
@@ -255,7 +256,7 @@ fn open_options(job: &Job, target: &Target) -> Result<OpenOptions, String> {
     })
 }
 
-/// The policy it is opened with; in memory there is nothing to sync.
+/// Returns the fsync policy to open the store with; `no` in memory.
 fn fsync(target: &Target) -> Fsync {
     match Level::of(target).durability {
         Some(Durability::Files(fsync)) => fsync,
@@ -263,14 +264,15 @@ fn fsync(target: &Target) -> Fsync {
     }
 }
 
-/// Opens it under a policy.
+/// Opens the store under an fsync policy.
 type OpenUnder<'s> = &'s dyn Fn(Fsync) -> Result<Box<dyn Engine>, String>;
 
-/// Opens the store of a job in a way that may differ from its cells'.
+/// Opens the store of a job with options that may differ from those of its cells.
 type OpenAs<'s> = &'s dyn Fn(&OpenOptions) -> Result<Box<dyn Engine>, String>;
 
-/// Opens a store and loads its keys. That is done under `no`, whatever the policy of the cells: an engine
-/// that keeps its policy from when it is opened would sync each batch, and the others only the end.
+/// Opens a store and loads its keys. The load runs under the fsync policy `no`, whatever the policy of the
+/// cells: otherwise an engine that fixes its policy when it is opened would sync each batch, and other
+/// engines only the end. Returns the engine, opened again under `options`, and the seconds of the load.
 fn loaded(
     open: OpenAs<'_>,
     options: &OpenOptions,
@@ -286,14 +288,15 @@ fn loaded(
     if engine.is_memory_only() {
         return Ok((engine, seconds));
     }
-    // Under every policy, so that all of them find the engine in the same state.
+    // Reopens under every policy, so that cells of all policies find the engine in the same state.
     engine.close().map_err(|error| format!("after the load, close: {error}"))?;
     drop(engine);
     process::give_back_memory();
     Ok((open(options)?, seconds))
 }
 
-/// Loads the keys that the first cell wants, unsynced until its end. The time it took, if there are any.
+/// Loads the keys of the first cell with one sync at the end. Returns the seconds, or `None` if there are no
+/// keys.
 fn load(
     engine: &dyn Engine,
     data: &Data,
@@ -348,7 +351,7 @@ mod tests {
         assert_eq!((engine.count().unwrap(), live.count()), (3000, 3000));
     }
 
-    /// A scan of the file of pairs is the first that reads it.
+    /// Fails if anything reads the data file before the scan that is measured.
     #[test]
     #[cfg(target_os = "linux")]
     fn a_source_scan_reads_its_file_once() {

@@ -1,4 +1,4 @@
-//! The engine that the threads call.
+//! The engine that the threads call, and its expected contents.
 
 use super::group_commit::Groups;
 use crate::{
@@ -10,37 +10,39 @@ use crate::{
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks that the read-modify-writes of all keys share.
+/// Number of locks that the read-modify-writes of all keys share.
 const STRIPES: usize = 1024;
 
-/// An engine under measurement and what is known of its content.
+/// An engine under measurement, with its expected contents.
 pub struct InProcessBench<'e> {
-    /// The engine.
+    /// The engine under measurement.
     pub engine: &'e dyn Engine,
-    /// The pairs.
+    /// The pairs that the workload may write.
     pub data: &'e Data,
-    /// Those that are there.
+    /// Keys that exist, and the versions of their values.
     pub live: &'e KeyLedger,
-    /// Whether a write returns only when it is on stable storage.
+    /// `true` if a write returns only when it is durable.
     pub sync: bool,
-    /// Whether something syncs every second.
+    /// `true` if a thread of the driver syncs every second.
     pub sync_every_second: bool,
-    /// Whether the writes that wait are committed together, as our server does it; else each thread calls
-    /// the engine with its own, as a program that embeds it.
+    /// `true` if waiting writes are committed together, as kvbench's server does it. Otherwise each thread
+    /// commits its own writes, as in a program that embeds the engine.
     pub in_groups: bool,
-    /// Whether it is the engine that does nothing: its scans know the keys that were there at the first one.
+    /// `true` for the no-op engine, whose scans return the keys that existed at the first scan.
     pub is_reference: bool,
-    /// Whether the engine's allocations are counted.
+    /// `true` if the engine's allocations are counted.
     pub counts: bool,
     pub(super) groups: Groups,
-    /// Held by the thread that writes, where the engine takes one at a time and leaves it to its caller.
+    /// Held by the thread that writes, if the engine takes one write at a time and leaves the locking to its
+    /// caller.
     turn: Option<Mutex<()>>,
-    /// Held from the read to the write of a read-modify-write, by all keys whose number leaves this rest.
+    /// Locks held from the read to the write of a read-modify-write. A key uses the lock of its number modulo
+    /// the number of locks.
     stripes: Vec<Mutex<()>>,
 }
 
 impl<'e> InProcessBench<'e> {
-    /// An engine that holds what `live` says.
+    /// Creates a benchmark of `engine`, which holds the pairs that `live` records. Writes are not synced.
     pub fn new(engine: &'e dyn Engine, data: &'e Data, live: &'e KeyLedger) -> Self {
         Self {
             engine,
@@ -57,19 +59,20 @@ impl<'e> InProcessBench<'e> {
         }
     }
 
-    /// Commits a batch.
+    /// Commits a write batch.
     pub(super) fn write(&self, batch: &Batch<'_>) -> engine::Result<()> {
         let _turn = self.turn.as_ref().map(lock);
         self.call(|| self.engine.write(batch, self.sync))
     }
 
-    /// Calls the engine; what it allocates is counted where that is wanted, and nothing of the harness'.
+    /// Calls the engine. If allocations are counted, those during the call are counted, and none of the
+    /// harness.
     #[inline]
     pub(super) fn call<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.counts { allocations::counted(work) } else { work() }
     }
 
-    /// Keeps other read-modify-writes from this key.
+    /// Locks the key `index` against other read-modify-writes.
     pub(super) fn hold(&self, index: u64) -> Option<MutexGuard<'_, ()>> {
         self.stripes.get(index as usize % STRIPES).map(lock)
     }

@@ -26,10 +26,11 @@ use std::{
     },
 };
 
-/// Bytes of most keys: what a scan keeps of them grows while its allocations are counted.
+/// Capacity in bytes of buffers for keys, large enough for most keys: a buffer that grows during a scan would
+/// be counted as an allocation of the engine.
 const KEY: usize = 256;
 
-/// When a thread stops, whichever comes first.
+/// Limits at which a thread stops; the first that is reached applies.
 pub(super) struct End<'s> {
     /// Nanoseconds of the clock.
     pub time: u64,
@@ -46,31 +47,31 @@ pub(super) struct Worker<'b> {
     pub recorder: Recorder,
     key: Vec<u8>,
     scratch: Vec<u8>,
-    /// Of a scan: the key before.
+    /// Key that the current scan visited last.
     last: Vec<u8>,
-    /// Of a scan by prefix: where it ends.
+    /// End of the range of a scan by prefix.
     range_end: Option<Vec<u8>>,
-    /// Those from `waiting` on are spare.
+    /// Writes of the current batch: the first `waiting` are to be committed, the others are spare.
     writes: Vec<Write>,
     waiting: usize,
-    /// Bytes of the values that waiting deletes remove.
+    /// Bytes of the values that the waiting deletes remove.
     freed: usize,
     batch: Batch<'static>,
     seat: Arc<Seat>,
 }
 
-/// What a read has found.
+/// Outcome of a read.
 #[derive(Clone, Copy, PartialEq)]
 enum Found {
     Nothing,
     Right,
-    /// A value of this key, of a version that cannot be there.
+    /// A value of this key, but of a version that a read may not return.
     Stale(u32),
     Wrong,
 }
 
 impl<'b> Worker<'b> {
-    /// The chooser that those of all threads of a workload are made of.
+    /// Creates the chooser from which the choosers of all threads of a workload are made.
     pub fn chooser(bench: &InProcessBench<'_>, workload: &Workload) -> KeyChooser {
         let (first, end) = bench.live.range();
         let keys = end.saturating_sub(first).max(1);
@@ -102,13 +103,13 @@ impl<'b> Worker<'b> {
         }
     }
 
-    /// Does operations of a mix until the end. A mix of nothing does nothing.
+    /// Executes operations of the mix until the end. Without a mix, does nothing.
     pub fn run(&mut self, mix: Option<Mix>, end: End<'_>) {
         let Some(mix) = mix else { return };
         let mut left = end.operations;
         let mut now = self.clock.now();
         while left > 0 && now < end.time && !self.recorder.is_lost() {
-            // Who accompanies a short workload does one operation at least.
+            // A workload that runs together with a short one does one operation at least.
             let began = left < end.operations;
             if began && end.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                 break;
@@ -141,7 +142,7 @@ impl<'b> Worker<'b> {
         }
     }
 
-    /// Does one operation, and returns the time after it; `None` when no key is left for it.
+    /// Executes one operation and returns the time after it, or `None` if no key is left for it.
     #[inline]
     fn perform(&mut self, operation: Operation, start: u64) -> Option<u64> {
         match operation {
@@ -179,7 +180,7 @@ impl<'b> Worker<'b> {
         let now = self.clock.now();
         match found {
             Ok(Found::Right) => self.recorder.success(Operation::Get, start, now),
-            // A delete of another thread was faster.
+            // Another thread deleted the key before the read.
             Ok(Found::Nothing) if self.bench.live.is_deleted(index) => {
                 self.recorder.success(Operation::Get, start, now);
             }
@@ -237,7 +238,7 @@ impl<'b> Worker<'b> {
         });
     }
 
-    /// Adds a write to the batch, with the value of a version or without one.
+    /// Adds a write to the batch: a put of version `version`, or a delete if it is `None`.
     fn add(&mut self, kind: Operation, index: u64, version: Option<u32>, start: u64) {
         let data = self.bench.data;
         let Some(write) = self.writes.get_mut(self.waiting) else { return };
@@ -268,7 +269,7 @@ impl<'b> Worker<'b> {
 
     fn delete(&mut self, start: u64) -> Option<u64> {
         let index = self.bench.live.delete()?;
-        // It frees the value too.
+        // A delete also counts the bytes of the value as written.
         self.freed += self.bench.data.value_length(index);
         self.add(Operation::Delete, index, None, start);
         Some(self.commit_when_full(start))
@@ -276,13 +277,15 @@ impl<'b> Worker<'b> {
 
     fn commit_when_full(&mut self, start: u64) -> u64 {
         if self.waiting < self.writes.len() {
-            // It ends with its batch, and the next one starts when it has joined.
+            // The write ends with its batch, and the next one starts as soon as this one has joined the
+            // batch.
             return if self.workload.rate.is_some() { start } else { self.clock.now() };
         }
         self.commit()
     }
 
-    /// Writes what waits as one batch. Each write took from its own start until now.
+    /// Writes the waiting writes as one batch. The latency of each is the time from its own start to the end
+    /// of the commit.
     fn commit(&mut self) -> u64 {
         let count = mem::take(&mut self.waiting);
         if count == 0 {
@@ -327,7 +330,7 @@ impl<'b> Worker<'b> {
         outcome.map_err(|error| error.to_string())
     }
 
-    /// No other of its kind comes between its read and its write.
+    /// Reads and replaces a value, under a lock against other read-modify-writes of the key.
     fn read_modify_write(&mut self, index: u64, start: u64) -> u64 {
         self.commit();
         let held = self.bench.hold(index);
@@ -336,7 +339,7 @@ impl<'b> Worker<'b> {
             drop(held);
             let now = self.clock.now();
             match found {
-                // A delete of another thread was faster: nothing is there to be changed.
+                // Another thread deleted the key before the read: there is no value to change.
                 Ok(Found::Nothing) if self.bench.live.is_deleted(index) => {
                     self.recorder.success(Operation::ReadModifyWrite, start, now);
                 }
@@ -349,8 +352,8 @@ impl<'b> Worker<'b> {
         self.commit()
     }
 
-    /// Visits pairs from a key on, or those with its prefix, and checks each: its value, its place after the one
-    /// before, and that the scan does not end before it should.
+    /// Visits pairs from a key on, or the pairs with its prefix. Checks the value of each pair, the order of
+    /// keys, and that the scan does not end too early.
     fn scan(&mut self, index: u64, start: u64) -> u64 {
         let (data, length) = (self.bench.data, self.workload.scan_length.max(1));
         let index = self.bounds(index);
@@ -393,24 +396,25 @@ impl<'b> Worker<'b> {
         now
     }
 
-    /// Sets where a scan begins and ends. Returns the number of the first key that it finds.
+    /// Sets the bounds of a scan. Returns the number of the first key that the scan should visit.
     fn bounds(&mut self, index: u64) -> u64 {
         self.bench.data.key(index, &mut self.key);
         let Some(length) = self.workload.prefix_bytes else { return index };
         self.key.truncate(length as usize);
         self.range_end = engine::prefix_end(&self.key);
-        // Keys in the order of their numbers: those of a prefix follow each other.
+        // Keys are in the order of their numbers, so keys with the same prefix are adjacent.
         let together = 1u64 << (8 * (8 - length.min(8)));
         (index / together * together).max(self.bench.live.range().0)
     }
 
-    /// Whether a scan may find only `visited` pairs. With hashed keys how many follow is known roughly.
+    /// Returns `true` if a correct scan may visit only `visited` pairs. For hashed keys, the number of
+    /// following keys is known only approximately.
     fn may_end(&self, index: u64, visited: u32) -> bool {
         let (first, end) = self.bench.live.range();
         if self.bench.is_reference || self.bench.live.is_deleted(index) {
             return true;
         }
-        // 256 keys and more have a prefix in common; a scan of them ends there.
+        // At least 256 keys share a prefix; a scan by prefix ends after them.
         let prefixed = self.workload.prefix_bytes.map(|length| 1u64 << (8 * (8 - length.min(8))));
         let end = prefixed.map_or(end, |together| end.min((index / together + 1) * together));
         match self.bench.data.keys() {

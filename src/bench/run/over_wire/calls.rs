@@ -1,4 +1,4 @@
-//! Single requests, outside of the measured time.
+//! Single requests that are not measured.
 
 use crate::resp::Client;
 use bytes::BytesMut;
@@ -8,21 +8,21 @@ use redis_protocol::resp2::{
 };
 use std::{io, net::SocketAddr, time::Duration};
 
-/// How long a server may be silent in a call that is not measured.
+/// Maximum time to wait for a reply in a call that is not measured.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Appends a request.
+/// Appends a request to `output`.
 pub(super) fn encode(output: &mut BytesMut, parts: &[&[u8]]) {
     let mut frames = [const { BorrowedFrame::Null }; 3];
     for (frame, part) in frames.iter_mut().zip(parts) {
         *frame = BorrowedFrame::BulkString(part);
     }
     let request = BorrowedFrame::Array(frames.get(..parts.len()).unwrap_or_default());
-    // It makes the room that it needs.
+    // The encoder reserves the space that it needs.
     let _ = extend_encode_borrowed(output, &request, false);
 }
 
-/// One request and its reply, outside of the measured time.
+/// Sends one request, unmeasured, and returns the reply.
 fn call(address: SocketAddr, parts: &[&str]) -> io::Result<OwnedFrame> {
     ask(address, parts, Some(PATIENCE))
 }
@@ -34,7 +34,7 @@ fn ask(address: SocketAddr, parts: &[&str], patience: Option<Duration>) -> io::R
     }
 }
 
-/// How many keys the server holds.
+/// Returns the number of keys on the server.
 pub(super) fn count_keys(address: SocketAddr) -> io::Result<u64> {
     match call(address, &["DBSIZE"])? {
         OwnedFrame::Integer(keys) => u64::try_from(keys).map_err(io::Error::other),
@@ -42,30 +42,30 @@ pub(super) fn count_keys(address: SocketAddr) -> io::Result<u64> {
     }
 }
 
-/// Removes every key.
+/// Removes all keys from the server.
 pub(super) fn flush(address: SocketAddr) -> io::Result<()> {
     call(address, &["FLUSHDB"]).map(drop)
 }
 
-/// Makes one of our own servers do what it has put off.
+/// Makes a kvbench server do its deferred work.
 pub(super) fn settle_store(address: SocketAddr) -> io::Result<()> {
-    // Compactions may take an hour.
+    // Without a timeout, since compactions may take an hour.
     ask(address, &["DEBUG", "SETTLE"], None).map(drop)
 }
 
-/// Makes one of our own servers sync what it has accepted, however long that takes.
+/// Makes a kvbench server sync all accepted writes, however long that takes.
 pub(super) fn sync(address: SocketAddr) -> io::Result<()> {
     ask(address, &["WAITAOF", "1", "0", "0"], None).map(drop)
 }
 
-/// Asks the server to end; it may do so without a reply.
+/// Asks the server to shut down; it may do so without a reply.
 pub(super) fn shut_down(address: SocketAddr) {
     let _ = call(address, &["SHUTDOWN"]);
 }
 
-/// Whether a server answers, and is the process that is meant, not another one which took its port meanwhile.
+/// Returns `true` if the server replies and is the process `pid`, not another one that took over its port.
 pub(super) fn is_ready(address: SocketAddr, pid: u32) -> bool {
-    // While Redis reads its files, it answers DBSIZE with an error.
+    // While Redis loads its files, it replies to DBSIZE with an error.
     let info = || match call(address, &["INFO", "server"]) {
         Ok(OwnedFrame::BulkString(text)) => String::from_utf8(text).ok(),
         _ => None,

@@ -1,4 +1,4 @@
-//! Many clients on few threads: each thread has its share of the clients as tasks of its own runtime.
+//! Many clients on few threads: each thread runs its share of the clients as tasks of its own runtime.
 
 use super::{
     pipelined_client::Client,
@@ -64,8 +64,8 @@ impl WireBench {
 }
 
 impl Shared {
-    /// One thread: connects its clients, warms up, measures. Every thread comes to all three meetings,
-    /// also one whose clients could not connect, so that nobody waits for it.
+    /// Runs one thread: connects its clients, warms up, measures. Every thread waits at the barrier three
+    /// times, even if its clients could not connect, so that no other thread waits forever.
     fn drive(self: &Arc<Self>, thread: u32) -> io::Result<(u64, Vec<Recorder>)> {
         let connected = Builder::new_current_thread().enable_all().build().and_then(|runtime| {
             let clients = runtime.block_on(self.connect(thread))?;
@@ -95,7 +95,7 @@ impl Shared {
         Ok((start, recorders))
     }
 
-    /// What it measures does not count, but for its faults.
+    /// Runs the warm-up. Of its records only the faults count.
     fn warm_up(self: &Arc<Self>, runtime: &Runtime, clients: Vec<Placed>) -> (Vec<Placed>, Vec<Recorder>) {
         let steady = self.workloads.iter().map(|workload| workload.warm_up());
         let mixes: Vec<_> = steady.map(|steady| Mix::new(&steady?)).collect();
@@ -108,7 +108,7 @@ impl Shared {
         runtime.block_on(LocalSet::new().run_until(round))
     }
 
-    /// This thread's clients.
+    /// Connects the clients of this thread.
     async fn connect(&self, thread: u32) -> io::Result<Vec<Placed>> {
         let mut clients = Vec::new();
         for (place, workload) in self.workloads.iter().enumerate() {
@@ -121,7 +121,7 @@ impl Shared {
         Ok(clients)
     }
 
-    /// Lets clients work until their end, each on the mix of its workload; without one, it waits.
+    /// Runs each client until its end, on the mix of its workload. A client without a mix does nothing.
     async fn round(
         self: &Arc<Self>,
         clients: Vec<Placed>,
@@ -165,7 +165,7 @@ impl Shared {
     }
 }
 
-/// A client, its number, and the place of its workload.
+/// A client with its number and the index of its workload.
 struct Placed {
     place: usize,
     number: u32,

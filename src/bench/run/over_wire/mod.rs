@@ -1,5 +1,5 @@
-//! Cells over the wire: our own load generator against a server process, ours or any other that speaks
-//! RESP.
+//! Cells over the wire: kvbench's load generator against a server process, of kvbench or of any program that
+//! speaks RESP.
 
 mod calls;
 mod clients;
@@ -25,11 +25,11 @@ pub(super) use server::stop_server;
 use shared::WireBench;
 use std::{sync::Arc, time::Instant};
 
-/// Requests in a pipeline, and clients, while keys are loaded.
+/// Pipeline depth, and number of clients, of the load.
 const LOAD_PIPELINE: u32 = 256;
 const LOAD_CLIENTS: u32 = 8;
 
-/// Measures the cells of a job; the text of an error that leaves none of them measured.
+/// Measures the cells of a job. Returns the text of an error that leaves all cells unmeasured.
 pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     let Some(first) = job.cells.first() else { return Ok(Vec::new()) };
     let data = Data::new(&first.workload).map_err(|error| format!("cannot read the data: {error}"))?;
@@ -54,7 +54,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
         for (phase, cell) in phases.into_iter().zip(cells) {
             let mut measurement = phase.measurement(&cell.workload, cells.len());
             (measurement.keys_before, measurement.keys_after) = (Some(keys_before), Some(live.count()));
-            // A write that failed may or may not be there: it is counted already.
+            // The outcome of a failed write is unknown; the failure is counted already.
             if keys.is_err() || (exact && measurement.errors == 0) {
                 compare_count(&mut measurement, &keys, live.count());
             }
@@ -70,7 +70,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     if reopens {
         let begin = Instant::now();
         let server = Server::start(job, &first.target, &job.server_arguments)?;
-        // To open what is empty tells nothing of recovery.
+        // The time to open an empty store says nothing about recovery.
         reopen_seconds = Some(begin.elapsed().as_secs_f64()).filter(|_| live.count() > 0);
         verified =
             Some(WireBench { address: server.address, ..bench }.verify(&first.workload, job.verified)?);
@@ -89,13 +89,14 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
     Ok(measurements.into_iter().map(Outcome::Measured).collect())
 }
 
-/// Whether its server is ours to end and to start again over the same files.
+/// Returns `true` if this run starts the target's server and can restart it over the same files.
 fn can_start_again(target: &Target) -> bool {
     target.persistent && target.address.is_none()
 }
 
-/// A server that holds the keys that the first cell wants, and how long their load took. As in process they are loaded
-/// under `no`, by a server that ends before the one with the policy of the cells begins.
+/// Returns a server that holds the keys of the first cell, and the seconds of their load. As in process, the
+/// load runs under the fsync policy `no`: by a server that ends before the server with the cells' policy
+/// starts.
 fn loaded(
     job: &Job,
     first: &Cell,
@@ -122,7 +123,7 @@ fn loaded(
 }
 
 impl WireBench {
-    /// Reads the values that the server should hold.
+    /// Reads the values that the server should hold, and compares them.
     fn verify(&self, workload: &Workload, most: u64) -> Result<Verified, String> {
         if self.live.count() == 0 {
             return Ok(Verified::default());

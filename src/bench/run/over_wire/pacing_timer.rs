@@ -1,4 +1,4 @@
-//! A timer that wakes a client in time: that of the runtime has steps of a millisecond.
+//! Timer that wakes a client on time: the timer of the runtime has a resolution of a millisecond.
 
 use std::{io, time::Duration};
 
@@ -25,7 +25,7 @@ mod precise {
         }
     }
 
-    /// A timer of the kernel, one descriptor each.
+    /// A kernel timer; uses one file descriptor.
     pub struct Timer(AsyncFd<Descriptor>);
 
     impl Timer {
@@ -38,12 +38,12 @@ mod precise {
             Ok(Self(registered?))
         }
 
-        /// Sleeps so long, and not noticeably longer.
+        /// Sleeps for `time`, and not noticeably longer.
         pub async fn sleep(&self, time: Duration) -> io::Result<()> {
             let timer = &self.0.get_ref().0;
             timer.set(Expiration::OneShot(TimeSpec::from_duration(time)), TimerSetTimeFlags::empty())?;
             let mut ready = self.0.readable().await?;
-            // Takes the expiration from the descriptor.
+            // Reads the expiration from the descriptor.
             let _ = timer.wait();
             ready.clear_ready();
             Ok(())
@@ -55,7 +55,7 @@ mod precise {
 mod rough {
     use super::{Duration, io};
 
-    /// The runtime's own.
+    /// The timer of the runtime.
     pub struct Timer;
 
     impl Timer {

@@ -1,5 +1,5 @@
-//! One client: sends pipelines of requests and checks every reply. RESP comes from `redis-protocol`, so
-//! that the server's own encoder and decoder are not measured against themselves.
+//! A client that sends pipelines of requests and checks every reply. RESP is encoded and decoded by
+//! `redis-protocol`, so that the server's encoder and decoder are not tested against themselves.
 
 use super::{
     calls::encode,
@@ -23,29 +23,29 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Bytes that there is room for in each read, at least.
+/// Minimum free space of the input buffer for each read, in bytes.
 const READ: usize = 32 << 10;
 
-/// A request whose reply is awaited.
+/// A request whose reply has not arrived.
 struct Request {
     operation: Operation,
     index: u64,
     start: u64,
-    /// Of a read: the oldest value that it may find.
+    /// Oldest version that the reply to a read may contain.
     oldest: OldestVersion,
-    /// Bytes of key and value that it writes.
+    /// Bytes of the key and value that the request writes or deletes.
     bytes: usize,
-    /// The second half of a read-modify-write.
+    /// `true` for the write of a read-modify-write.
     writes_back: bool,
 }
 
-/// The parts of a client that all clients of a workload begin with.
+/// Parts that are the same in all clients of a workload at the start.
 #[derive(Clone)]
 pub(super) struct Prototype {
     chooser: KeyChooser,
     depth: usize,
     seed: u64,
-    /// Whether there is a rate.
+    /// `true` for an open loop.
     paced: bool,
 }
 
@@ -59,11 +59,11 @@ pub(super) struct Client {
     output: BytesMut,
     input: BytesMut,
     waiting: VecDeque<Request>,
-    /// Read-modify-writes whose read has come: key number and start.
+    /// Read-modify-writes whose read is done: key number and start.
     to_write_back: VecDeque<(u64, u64)>,
-    /// Taken from the pace but not yet due.
+    /// Intended start of the next operation, if it is not due yet.
     due: Option<u64>,
-    /// Where there is a rate.
+    /// Timer of an open loop; `None` in a closed loop.
     timer: Option<Timer>,
 }
 
@@ -98,7 +98,7 @@ impl Client {
         })
     }
 
-    /// Works on a mix until its end; a connection that breaks ends it with an error.
+    /// Sends operations of the mix until the end. A broken connection ends the client and counts as an error.
     pub async fn run(&mut self, shared: &Shared, recorder: &RefCell<Recorder>, mix: &Mix, end: End) {
         let mut left = end.operations;
         let outcome = async {
@@ -118,7 +118,7 @@ impl Client {
         }
     }
 
-    /// Counts what should have begun before the time was over.
+    /// Records the operations that were due before the end and not started.
     fn give_up(&mut self, recorder: &mut Recorder, end: u64, left: u64, now: u64) {
         if let Some(due) = self.due.take().filter(|due| *due < end && left > 0) {
             recorder.missed_starts(MissedStarts { first: due as f64, interval: 0.0, count: 1 }, now);
@@ -128,7 +128,8 @@ impl Client {
         }
     }
 
-    /// Puts requests that are due into the pipeline, waiting for one if need be. False at the end.
+    /// Adds due requests to the pipeline; waits for the next one if the pipeline is empty. Returns `false` at
+    /// the end.
     async fn fill(
         &mut self,
         shared: &Shared,
@@ -142,7 +143,7 @@ impl Client {
         }
         while self.waiting.len() < self.depth {
             let now = shared.clock.now();
-            // Who accompanies a short workload does one operation at least.
+            // A workload that runs together with a short one does one operation at least.
             let began = *left < end.operations;
             let stopped =
                 began && end.role == Role::Follower && shared.stop.load(std::sync::atomic::Ordering::Relaxed);
@@ -173,7 +174,7 @@ impl Client {
         Ok(!self.waiting.is_empty())
     }
 
-    /// Adds the next request of the mix. A fault when no key is left for it.
+    /// Adds the next request of the mix. Returns a fault if no key is left for it.
     fn request(&mut self, bench: &WireBench, start: u64, mix: &Mix) -> Result<(), Fault> {
         let operation = mix.pick(|| self.chooser.random());
         let (first, last) = bench.live.range();
@@ -184,7 +185,7 @@ impl Client {
             Operation::GetMiss => Some(bench.data.absent(self.chooser.random())),
             Operation::Insert => bench.live.insert(),
             Operation::Delete => bench.live.delete(),
-            // No command of Redis scans a range of keys; the plan has refused it.
+            // No Redis command scans a range of keys; the plan refuses such cells.
             Operation::Scan => None,
         };
         let index = index.ok_or_else(|| Fault::dry(operation))?;
@@ -232,8 +233,8 @@ impl Client {
         });
     }
 
-    /// Sends the pipeline and takes all its replies. Both at once: a server may answer before it has read
-    /// everything, and stop reading until the answers are taken.
+    /// Sends the pipeline and reads all replies, both at the same time: a server may reply before it has read
+    /// everything, and stop reading until its replies are read.
     async fn exchange(&mut self, shared: &Shared, recorder: &RefCell<Recorder>) -> io::Result<()> {
         let (mut reader, mut writer) = self.stream.split();
         let (input, waiting, to_write_back) = (&mut self.input, &mut self.waiting, &mut self.to_write_back);
@@ -270,7 +271,8 @@ fn next(bytes: &[u8]) -> io::Result<Option<(RangeFrame, usize)>> {
     }
 }
 
-/// Checks a reply and counts its operation. Whether what was read is now to be written back.
+/// Checks a reply and records its operation. Returns `true` if a read-modify-write must now write the value
+/// back.
 fn settle(
     bench: &WireBench,
     request: &Request,
@@ -327,13 +329,13 @@ fn is_current(bench: &WireBench, request: &Request, version: u32) -> bool {
 }
 
 impl Request {
-    /// Whether it replaces a value.
+    /// Returns `true` if the request replaces a value.
     fn updates(&self) -> bool {
         self.writes_back || self.operation == Operation::Update
     }
 }
 
-/// Counts an operation that did what it should; nothing is to be written back.
+/// Records an operation that succeeded. Returns `false`: nothing is to be written back.
 fn count(bench: &WireBench, request: &Request, now: u64, recorder: &mut Recorder) -> bool {
     if request.updates() {
         bench.live.versions.end(request.index, true);

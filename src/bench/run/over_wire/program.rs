@@ -1,4 +1,4 @@
-//! A server that is another program than kvbench: `redis-server`, from the search path.
+//! Servers of other programs: `redis-server`, from the search path.
 
 use super::calls::{PATIENCE, is_ready};
 use crate::bench::result::Target;
@@ -11,20 +11,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Where a program is.
+/// Returns the path of a program in `PATH`.
 pub(in crate::bench::run) fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.is_file())
 }
 
-/// What it says of its version: `Redis server v=7.0.15`.
+/// Returns the version that a program reports: `Redis server v=7.0.15`.
 pub(in crate::bench::run) fn version(program: &str) -> Option<String> {
     let output = Command::new(find(program)?).arg("--version").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     Some(text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")).filter(|text| !text.is_empty())
 }
 
-/// Starts it over files in `directory`, as Redis takes its options, and does not wait for it.
+/// Starts a program over files in `directory`, with the options of Redis, without waiting until it accepts
+/// connections.
 pub(super) fn start(program: &str, target: &Target, directory: &Path) -> Result<(Child, SocketAddr), String> {
     let path = find(program).ok_or_else(|| format!("there is no {program} in PATH"))?;
     let address = SocketAddr::from((
@@ -42,7 +43,8 @@ pub(super) fn start(program: &str, target: &Target, directory: &Path) -> Result<
     Ok((child, address))
 }
 
-/// No snapshots: the append-only file is what holds its promise, and what is compared.
+/// Returns the options of the server. Snapshots are off: the append-only file alone provides the durability
+/// that is compared.
 fn arguments(target: &Target, port: u16) -> Vec<String> {
     let fsync = target.fsync.as_deref().unwrap_or("always");
     let append = if target.persistent { "yes" } else { "no" };
@@ -51,7 +53,7 @@ fn arguments(target: &Target, port: u16) -> Vec<String> {
     ["--port", &port].into_iter().chain(words).map(Into::into).collect()
 }
 
-/// Waits until it serves.
+/// Waits until the server `pid` replies to requests.
 pub(super) fn wait(address: SocketAddr, pid: u32, has_ended: impl Fn() -> bool) -> Result<(), String> {
     let deadline = Instant::now() + PATIENCE;
     while !is_ready(address, pid) {
@@ -66,7 +68,8 @@ pub(super) fn wait(address: SocketAddr, pid: u32, has_ended: impl Fn() -> bool) 
     Ok(())
 }
 
-/// One that nobody has now; a server that finds it taken ends, and is missed.
+/// Returns a port that is free now. If another process takes it before the server does, the server exits, and
+/// the run reports an error.
 fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

@@ -1,4 +1,4 @@
-//! The server that is measured: a child process of ours, or one that was running already.
+//! The measured server: a child process of this job, or an external server.
 
 use super::{calls, program};
 use crate::bench::{
@@ -17,12 +17,12 @@ use std::{
 /// The server that this process has started, if any.
 static SERVER: Mutex<Option<Child>> = Mutex::new(None);
 
-/// Keeps a server, to end it when this process ends before its time.
+/// Stores a server, so that it can be stopped if this process ends early.
 fn keep_server(server: Child) {
     *SERVER.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
 }
 
-/// Takes back the server that was kept.
+/// Removes and returns the stored server.
 fn take_server() -> Option<Child> {
     SERVER.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
@@ -39,14 +39,14 @@ pub(in crate::bench::run) fn stop_server() {
     }
 }
 
-/// Whose it is.
+/// Origin of a server.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
-    /// A process of kvbench, for this job.
+    /// A kvbench process, started for this job.
     Own,
-    /// A process of another program, for this job.
+    /// A process of another program, started for this job.
     Program,
-    /// It was there before, and will be after.
+    /// An external server, which was running before the job and runs on after it.
     Foreign,
 }
 
@@ -54,12 +54,13 @@ pub(super) struct Server {
     pub address: SocketAddr,
     pub pid: Option<u32>,
     kind: Kind,
-    /// Of our own server's store, if it has any.
+    /// Files of the store, if the job started the server and the store has files.
     pub files: Option<Files>,
 }
 
 impl Server {
-    /// Starts it, or finds the one that is running: ours with these arguments, another one as the target says.
+    /// Starts a server, or connects to the external server that `target` names. `arguments` are those of a
+    /// kvbench server.
     pub fn start(job: &Job, target: &Target, arguments: &[String]) -> Result<Self, String> {
         match (&target.address, &target.program) {
             (Some(address), _) => Self::foreign(job, address),
@@ -68,7 +69,7 @@ impl Server {
         }
     }
 
-    /// Starts another program, over files of the job's directory.
+    /// Starts another program, over files in the job's directory.
     fn program(job: &Job, target: &Target, program: &str) -> Result<Self, String> {
         let _pinned = job.server_cpus.as_deref().map(Pinned::to).transpose()?;
         let (child, address) = program::start(program, target, &job.directory)?;
@@ -79,7 +80,8 @@ impl Server {
         Ok(Self { address, pid: Some(pid), kind: Kind::Program, files })
     }
 
-    /// A server that holds keys is not ours to fill and empty, unless the user says so.
+    /// Connects to an external server. Returns an error if it holds keys, unless the user allowed the run to
+    /// remove them.
     fn foreign(job: &Job, name: &str) -> Result<Self, String> {
         let mut addresses = name.to_socket_addrs().map_err(|error| format!("{name}: {error}"))?;
         let address = addresses.next().ok_or_else(|| format!("{name} has no address"))?;
@@ -117,7 +119,7 @@ impl Server {
         }
     }
 
-    /// Makes our own server do what it has put off; of another one nobody knows how to ask.
+    /// Makes a kvbench server do its deferred work; other servers have no command for that.
     pub fn settle(&self) -> Result<(), String> {
         if self.kind != Kind::Own {
             return Ok(());
@@ -125,7 +127,8 @@ impl Server {
         calls::settle_store(self.address).map_err(|error| error.to_string())
     }
 
-    /// Makes what our own server has accepted durable. Another one does so when it ends, or as it likes.
+    /// Makes the accepted writes of a kvbench server durable. Other servers do so when they shut down, or at
+    /// their own time.
     pub fn sync(&self) -> Result<(), String> {
         if self.kind != Kind::Own || self.files.is_none() {
             return Ok(());
@@ -133,8 +136,8 @@ impl Server {
         calls::sync(self.address).map_err(|error| format!("load: {error}"))
     }
 
-    /// Ends a server of this job in an orderly way, leaves another one empty. The time it took and the files it
-    /// left on disk.
+    /// Shuts down a server of this job; removes all keys from an external server. Returns the seconds of the
+    /// shutdown and the size of the remaining files.
     pub fn stop(&self) -> Result<(Option<f64>, Option<FileSize>), String> {
         if self.kind == Kind::Foreign {
             calls::flush(self.address).map_err(|error| format!("FLUSHDB: {error}"))?;

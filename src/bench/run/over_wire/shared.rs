@@ -1,4 +1,4 @@
-//! What the clients of one server share.
+//! State that the clients of one server share.
 
 use crate::bench::{
     data::{Data, key_ledger::KeyLedger},
@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-/// A server under measurement and what is known of its content.
+/// A server under measurement, with its expected contents.
 #[derive(Clone)]
 pub(super) struct WireBench {
     pub address: SocketAddr,
@@ -21,20 +21,20 @@ pub(super) struct WireBench {
     pub live: Arc<KeyLedger>,
 }
 
-/// What all load threads share.
+/// State that all load threads share.
 pub(super) struct Shared {
     pub bench: WireBench,
     pub clock: Clock,
     pub workloads: Vec<Arc<Workload>>,
     pub threads: u32,
     pub barrier: Barrier,
-    /// Clients of the first workload that still run.
+    /// Number of clients of the first workload that still run.
     pub leaders: AtomicU32,
-    /// Set when they have ended.
+    /// `true` when all clients of the first workload have ended.
     pub stop: AtomicBool,
 }
 
-/// When a client stops, whichever comes first.
+/// Limits at which a client stops; the first that is reached applies.
 #[derive(Clone, Copy)]
 pub(super) struct End {
     /// Nanoseconds of the clock.
@@ -43,12 +43,12 @@ pub(super) struct End {
     pub role: Role,
 }
 
-/// What a client's round is to the others.
+/// Role of a client in a phase.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     WarmUp,
-    /// All of them together end the measured time.
+    /// Clients of the first workload, which together determine the end of the measurement.
     Leader,
-    /// Stops with the leaders.
+    /// Client that stops when all leaders have stopped.
     Follower,
 }

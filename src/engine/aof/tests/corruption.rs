@@ -1,4 +1,4 @@
-//! Whatever happens to a log's bytes, it opens with all that it says was on stable storage, or not at all.
+//! Any corruption of an AOF: it opens with everything that it records as durable, or is refused.
 
 use super::*;
 use crate::engine::key_value_headers;
@@ -6,12 +6,11 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 const SECTOR: usize = 512;
 
-/// Opens `damaged`, of which `bytes` is what was written, and looks at what came of it. Returns whether it was
-/// refused.
+/// Opens `damaged`, a changed copy of `image.bytes`, and checks the outcome. Returns `true` if it was refused.
 ///
-/// It has a whole number of first batches, at least those before the first change, and all that any header says
-/// was on stable storage which is as it was; or it is refused, but only if something was changed that had been
-/// there.
+/// If it opens, it holds the first batches up to some batch: at least those before the first change, and
+/// everything that an unchanged header records as durable. It may be refused only if a durable byte was
+/// changed.
 fn judge(image: &Image, damaged: &[u8], what: &dyn Fn() -> String) -> bool {
     let changed = damaged.iter().zip(&image.bytes).position(|(one, other)| one != other);
     let changed = changed.unwrap_or(damaged.len().min(image.bytes.len()));
@@ -36,12 +35,12 @@ fn judge(image: &Image, damaged: &[u8], what: &dyn Fn() -> String) -> bool {
             assert!(offset as usize + HEADER + PIECE >= changed, "{}: named byte {offset}", what());
             true
         }
-        // Without frames a word of a record may be changed into another.
+        // Without frames, one argument of a record may have become another.
         Err(Error::Foreign { .. }) => {
             assert!(changed < image.places[0].0, "{}", what());
             true
         }
-        // A larger number.
+        // The format number became a higher one.
         Err(Error::Newer { .. }) => {
             assert_eq!(changed, image.places[0].0 - frame::START + frame::START_TAG.len(), "{}", what());
             true
@@ -50,7 +49,8 @@ fn judge(image: &Image, damaged: &[u8], what: &dyn Fn() -> String) -> bool {
     }
 }
 
-/// Images of all kinds: with a mark, without, with filler, of several frames a batch, behind a log of Redis.
+/// Returns images of all kinds: with and without a sync marker, with padding, with several frames per batch,
+/// behind an AOF of Redis.
 fn images() -> Vec<(&'static str, Image)> {
     let synced = Image::synced_sample();
     let mut unmarked = Image::new();
@@ -106,7 +106,7 @@ fn any_byte_of_another_value_is_refused_or_costs_nothing_that_was_synced() {
     }
 }
 
-/// With a mark behind them, no byte of the batches can be changed without a refusal.
+/// With a sync marker behind the batches, every change of a byte is detected.
 #[test]
 fn in_a_log_that_was_closed_no_changed_byte_costs_anything() {
     let image = Image::synced_sample();
@@ -142,7 +142,7 @@ fn a_log_cut_anywhere_holds_the_batches_before() {
     }
 }
 
-/// The record of the deadline stands behind that of the value, on another page.
+/// The expiration time's record is behind that of the value, on another page.
 #[test]
 fn a_large_value_and_its_deadline_are_kept_or_lost_together() {
     let head = |deadline| key_value_headers::value_head(deadline).to_vec();
@@ -165,7 +165,7 @@ fn a_large_value_and_its_deadline_are_kept_or_lost_together() {
                 let (_, state) = read(&torn).unwrap();
                 assert_eq!(state.get(&key), Some(&old), "{size} bytes, cut {} before the end", end - cut);
             }
-            // The other way round: what is behind is there, and a sector is not.
+            // The reverse case: the end of the batch is intact, and a sector before it is lost.
             let mut torn = image.bytes.clone();
             torn[cut..end.min(cut + SECTOR)].fill(0);
             let (_, state) = read(&torn).unwrap();
@@ -204,9 +204,9 @@ fn any_sector_lost_doubled_or_in_anothers_place_is_refused_or_costs_nothing_that
     }
 }
 
-/// Any of the sectors of what was not synced may be there or not.
+/// Any sectors that were not synced may be missing after a power cut.
 #[test]
-fn of_the_unsynced_tail_any_sectors_may_be_missing() {
+fn unsynced_tail_without_some_sectors_is_cut_off() {
     let mut image = Image::new();
     image.append(&batch(&[put(b"first", &[b'1'; 700])])).sync();
     let synced = image.bytes.len();
@@ -226,7 +226,7 @@ fn of_the_unsynced_tail_any_sectors_may_be_missing() {
     }
 }
 
-/// A log of some MiB: batches of one frame and of many, records longer than a piece.
+/// Returns an AOF of several MiB: batches of one frame and of many, and records longer than a chunk.
 fn large(rng: &mut StdRng, batches: usize, synced: usize) -> Image {
     let mut image = Image::new();
     for number in 0..batches {
@@ -243,14 +243,14 @@ fn large(rng: &mut StdRng, batches: usize, synced: usize) -> Image {
         if number < synced && rng.random_bool(0.3) || number == synced {
             image.sync();
         }
-        // What no test looks at need not be kept.
+        // Only the states from the last sync on are checked, so earlier ones are not kept.
         let last = image.places.len() - 1;
         image.places.drain(1..last.saturating_sub(batches - synced).max(1));
     }
     image
 }
 
-/// What a power cut does to pages that no sync has reached: in any order, older than they should be, torn.
+/// Simulates what a power cut does to unsynced pages: written in any order, older versions, torn pages.
 #[test]
 fn a_large_log_whose_unsynced_tail_is_at_random_holds_a_first_part_of_it() {
     for seed in 0..6 {
@@ -299,7 +299,7 @@ fn a_large_log_with_a_changed_bit_where_it_was_synced_is_refused() {
 }
 
 #[test]
-fn what_is_behind_another_log_is_refused() {
+fn log_behind_another_log_is_refused() {
     let one = Image::synced_sample();
     let mut bytes = one.bytes.clone();
     let mut other = Image::new();
@@ -318,13 +318,13 @@ fn a_log_of_a_later_version_is_refused() {
     bytes[frame::START_TAG.len()] = b'4';
     let text = refused(&bytes);
     assert!(text.contains("a newer version of kvbench (format 4)"), "{text}");
-    // A flipped bit does not make a segment of it.
+    // A flipped bit must not turn it into a segment.
     bytes[frame::START_TAG.len()] = b'3';
     let text = refused(&bytes);
     assert!(text.contains("the first line of a log is damaged"), "{text}");
 }
 
-/// A log that goes on where its tail was cut off, for each place where it may have been torn.
+/// Writes continue behind an end that was cut off, for each position where the AOF may be torn.
 #[test]
 fn a_cut_log_can_be_continued() {
     let (_directory, path) = scratch();
@@ -340,7 +340,8 @@ fn a_cut_log_can_be_continued() {
     }
 }
 
-/// What a cut left behind the file's end may come back when the file grows again, frame by frame in its place.
+/// Bytes that were cut off may reappear when the file grows again; old frames then fit behind the new ones by
+/// length.
 #[test]
 fn frames_of_a_tail_that_was_cut_off_do_not_come_back() {
     let (one, two, other) = (batch(&[put(b"k", b"1")]), batch(&[put(b"k", b"2")]), batch(&[put(b"k", b"3")]));

@@ -1,4 +1,4 @@
-//! Values with deadlines, whose records need not follow each other.
+//! Values with expiration times, whose records need not be adjacent.
 
 use super::*;
 use crate::engine::key_value_headers;
@@ -9,7 +9,7 @@ fn dated(len: usize) -> Vec<u8> {
     value
 }
 
-/// Records are handed on some at a time, wherever that ends; a rewritten log has no groups.
+/// A replay passes a limited number of writes on at a time, wherever that ends; a rewritten AOF has no groups.
 #[test]
 fn values_with_deadlines_are_read_from_groups_and_from_a_rewritten_log() {
     let value = dated(5);
@@ -33,7 +33,7 @@ fn values_with_deadlines_are_read_from_groups_and_from_a_rewritten_log() {
     }
 }
 
-/// The deadline is in another frame, which need not be read yet when the first one ends.
+/// The expiration time is in the next frame, which need not be read yet when the first one ends.
 #[test]
 fn a_deadline_may_be_in_the_frame_behind_its_value() {
     for pieces in 1..6 {
@@ -45,7 +45,7 @@ fn a_deadline_may_be_in_the_frame_behind_its_value() {
     }
 }
 
-/// Where a kill could tear a record, filler comes before it.
+/// Padding precedes a record that a kill could tear.
 #[test]
 fn filler_may_be_between_a_value_and_its_deadline() {
     let pairs: Vec<_> = (0..100_000_usize)

@@ -1,10 +1,10 @@
-//! A disk that is full, or fails.
+//! Full disks and I/O errors.
 
 use super::*;
 use io::ErrorKind;
 
-/// A file that takes `room` more bytes, then fails with `kind`; and that fails to sync or to be cut
-/// when told to. `after_check` is called after each look at its path.
+/// File that takes `room` more bytes, then fails with `kind`; syncs and truncations fail on demand.
+/// `after_check` is called after each check of the file's path.
 struct Faulty {
     file: Arc<dyn Storage>,
     room: Mutex<usize>,
@@ -54,7 +54,7 @@ impl Storage for Faulty {
     }
 }
 
-/// Opens the log over a file that fails after `room` bytes.
+/// Opens an AOF over a file that fails after `room` bytes.
 fn open_faulty(path: &Path, room: usize, kind: ErrorKind) -> (Aof, Arc<Faulty>) {
     let (log, _) = open(path).unwrap();
     let faulty = Arc::new(Faulty {
@@ -69,7 +69,7 @@ fn open_faulty(path: &Path, room: usize, kind: ErrorKind) -> (Aof, Arc<Faulty>) 
     (log, faulty)
 }
 
-/// Appends and says whether the batch was applied.
+/// Appends the batch. Returns the result, and `true` if the batch was applied.
 fn append(log: &Aof, batch: &Batch<'_>, sync: bool) -> (Result<()>, bool) {
     let mut applied = false;
     let result = log.append(batch, sync, || applied = true);
@@ -110,7 +110,7 @@ fn a_full_disk_undoes_the_batch_and_no_more() {
     }
 }
 
-/// A batch too long for one frame is written piece by piece; none of them stays.
+/// A batch that needs several frames is written frame by frame; after a failure none of them may be left.
 #[test]
 fn a_disk_that_fills_up_between_two_pieces_undoes_the_batch() {
     let (_directory, path) = scratch();
@@ -132,13 +132,13 @@ fn a_disk_that_fills_up_between_two_pieces_undoes_the_batch() {
     let state = open(&path).unwrap().1;
     assert_eq!(state.len(), 4002);
     assert!(keys.iter().all(|key| state[&key[..]] == value));
-    // Two batches of one frame and the mark are the others.
+    // The remaining bytes are two batches of one frame each and the sync marker.
     let headers = headers(&fs::read(&path).unwrap());
     assert!(headers.len() >= 3 + batch(&large).bytes().div_ceil(PIECE));
     assert!(headers.iter().all(|(_, header)| header.frame().body <= PIECE));
 }
 
-/// Filler is written ahead where there is room for it; where there is not, batches still are.
+/// Padding is written only if there is space for it; batches are written without it.
 #[test]
 fn a_disk_without_room_for_filler_takes_batches() {
     let (_directory, path) = scratch();
@@ -221,7 +221,7 @@ fn a_write_that_panicked_stops_the_log() {
     assert!(append(&log, &batch(&[put(b"b", b"2")]), false).0.is_err());
 }
 
-/// The undo cuts off the mark behind the last batch.
+/// The truncation after the failed append removes the sync marker behind the last batch.
 #[test]
 fn mark_is_written_again_after_an_append_that_found_no_space() {
     let (_directory, path) = scratch();
@@ -239,7 +239,7 @@ fn mark_is_written_again_after_an_append_that_found_no_space() {
     assert!(is_marked());
 }
 
-/// A seal that fails after it has cut off the mark leaves a log that goes on.
+/// A seal that fails after it has cut off the sync marker leaves a usable AOF.
 #[test]
 fn mark_is_written_again_after_a_seal_that_found_no_space() {
     let (_directory, path) = scratch();
@@ -253,7 +253,7 @@ fn mark_is_written_again_after_a_seal_that_found_no_space() {
     assert!(frame::Header::read(&bytes[len as usize..], len).is_ok_and(|header| header.synced == len));
 }
 
-/// The first batch after the rewrite ends where the last mark of the old file was.
+/// The first batch after the rewrite ends at the offset of the old file's last sync marker.
 #[test]
 fn mark_is_written_after_a_rewrite_at_the_offset_of_the_last_one() {
     let (_directory, path) = scratch();
@@ -267,7 +267,7 @@ fn mark_is_written_after_a_rewrite_at_the_offset_of_the_last_one() {
     assert!(frame::Header::read(&bytes[before as usize..], before).is_ok());
 }
 
-/// A backup is restored after the last look at the path, and before the rewrite takes the name.
+/// A backup is restored after the last check of the path, and before the rewrite takes the name.
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn file_that_takes_the_name_before_a_rewrite_does_gets_it_back() {

@@ -1,4 +1,4 @@
-//! Tests of the log, from its bytes to an open file.
+//! Tests of the append-only file (AOF), from its bytes to an open file.
 
 mod corruption;
 mod deadlines;
@@ -40,7 +40,7 @@ fn apply(state: &mut State, batch: &Batch<'_>) {
     }
 }
 
-/// Opens the log and returns what it holds too.
+/// Opens the AOF and returns it with its content.
 fn open(path: &Path) -> Result<(Aof, State)> {
     let mut state = State::new();
     let log = Aof::open(path, "test", &mut |batch| apply(&mut state, batch))?;
@@ -61,7 +61,7 @@ fn delete(key: &[u8]) -> WriteOp<'_> {
     WriteOp::Delete { key }
 }
 
-/// Single writes and groups, with whatever could be taken for structure inside of keys and values.
+/// Returns single writes and groups. Keys and values contain bytes that could be taken for structure.
 fn sample() -> Vec<Batch<'static>> {
     vec![
         batch(&[put(b"a", b"1")]),
@@ -75,19 +75,19 @@ fn sample() -> Vec<Batch<'static>> {
     ]
 }
 
-/// The id of the sections that tests make.
+/// Id of the sections that tests create.
 const ID: u32 = 0xfeed_beef;
 
-/// A log as bytes, and what it was when.
+/// Bytes of an AOF, and its content after each batch.
 #[derive(Clone)]
 struct Image {
     bytes: Vec<u8>,
     chain: FrameChain,
-    /// Up to where the next frame says that the log was synced.
+    /// Offset up to which the next frame records that the AOF was durable.
     synced: u64,
-    /// Length and content before the first batch and after each.
+    /// Length and content before the first batch and after each batch.
     places: Vec<(usize, State)>,
-    /// Where the frames' headers are, and up to where they say that the log was synced.
+    /// Offsets of the frames' headers, and the offsets up to which they record that the AOF was durable.
     headers: Vec<(usize, u64)>,
 }
 
@@ -96,7 +96,7 @@ impl Image {
         Self::after(&[], State::new())
     }
 
-    /// One that goes on behind a log without frames.
+    /// Returns an image that continues an AOF without frames.
     fn after(plain: &[u8], state: State) -> Self {
         let chain = FrameChain::new(Form::Redis, ID);
         let bytes = [plain, &chain.start_line(plain.len() as u64)].concat();
@@ -104,7 +104,7 @@ impl Image {
         Self { places: vec![(bytes.len(), state)], headers: Vec::new(), chain, synced, bytes }
     }
 
-    /// Of [`sample`], each batch synced after it was written, and a mark behind them all.
+    /// Returns the image of [`sample`] with a sync after each batch and a sync marker at the end.
     fn synced_sample() -> Self {
         let mut image = Self::new();
         sample().iter().for_each(|batch| image.append(batch).sync());
@@ -132,12 +132,12 @@ impl Image {
         self.headers.extend(headers_from(&self.bytes, from).map(|(at, header)| (at, header.synced)));
     }
 
-    /// All so far was synced.
+    /// Marks all bytes so far as durable.
     fn sync(&mut self) {
         self.synced = self.bytes.len() as u64;
     }
 
-    /// The mark that says so; synced itself.
+    /// Appends a durable sync marker.
     fn mark(&mut self) {
         let at = self.bytes.len();
         self.bytes.extend(self.chain.sync_marker(at as u64));
@@ -146,7 +146,7 @@ impl Image {
     }
 }
 
-/// The headers of one frame after the other, and where they are.
+/// Returns the headers of consecutive frames from offset `at` on, with their offsets.
 fn headers_from(bytes: &[u8], mut at: usize) -> impl Iterator<Item = (usize, frame::Header)> {
     std::iter::from_fn(move || {
         let (here, header) = (at, frame::Header::read(bytes.get(at..)?, at as u64).ok()?);
@@ -159,7 +159,7 @@ fn headers(bytes: &[u8]) -> Vec<(usize, frame::Header)> {
     headers_from(bytes, frame::START).collect()
 }
 
-/// A file in memory.
+/// File in memory.
 struct Buffer(Mutex<Vec<u8>>);
 
 impl Storage for Buffer {
@@ -194,7 +194,7 @@ impl Storage for Buffer {
     }
 }
 
-/// What a log of these bytes holds.
+/// Replays an AOF of these bytes and returns its content.
 fn read(bytes: &[u8]) -> Result<(replay::ReplayEnd, State)> {
     let mut state = State::new();
     let names = ("test", Path::new("LOG"));
@@ -203,7 +203,7 @@ fn read(bytes: &[u8]) -> Result<(replay::ReplayEnd, State)> {
     Ok((tail, state))
 }
 
-/// Opens a log that must be refused, and returns the error's text.
+/// Opens an AOF that must be refused, and returns the error's text.
 fn refused(bytes: &[u8]) -> String {
     let (_directory, path) = scratch();
     fs::write(&path, bytes).unwrap();
@@ -248,7 +248,7 @@ fn scratch() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn the_bytes_are_those_of_redis() {
+fn records_have_the_format_of_redis() {
     let mut image = Image::new();
     image.append(&batch(&[put(b"key", b"value")])).append(&batch(&[delete(b"key"), WriteOp::Clear])).sync();
     image.mark();
@@ -261,7 +261,7 @@ fn the_bytes_are_those_of_redis() {
 }
 
 #[test]
-fn what_was_appended_is_there_after_a_reopen() {
+fn reopened_log_holds_all_appended_batches() {
     let (_directory, path) = scratch();
     let mut model = State::new();
     for (index, batch) in sample().iter().enumerate() {
@@ -315,7 +315,7 @@ fn how_the_bytes_arrive_does_not_matter() {
     assert_eq!(Some(&state), places.last().map(|(_, state)| state));
 }
 
-/// Proofs of `kvbench torture` count for one format only.
+/// Results of `kvbench torture` are valid for one format only.
 #[test]
 fn the_format_has_the_number_of_the_start_line() {
     let number = frame::FORMAT.rsplit(' ').next().unwrap();
@@ -323,7 +323,7 @@ fn the_format_has_the_number_of_the_start_line() {
     assert!(line.starts_with(format!("#KVBENCH:{number}:").as_bytes()), "{}", line.escape_ascii());
 }
 
-/// The file while it is open under `always`: batches, a mark, then filler.
+/// Content of the file while it is open under `always`: batches, a sync marker, then padding.
 #[test]
 fn filler_follows_a_synced_batch_until_the_log_is_closed() {
     let (_directory, path) = scratch();

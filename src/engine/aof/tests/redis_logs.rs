@@ -1,12 +1,12 @@
-//! Logs of earlier versions and of Redis: torn tails are cut off, damage is refused.
+//! AOFs of earlier versions and of Redis: an incomplete write at the end is cut off, corruption is refused.
 
 use super::*;
 use std::convert::Infallible;
 
-/// Longest batch that got a checksum.
+/// Maximum length of a batch with a checksum line, in bytes.
 const MAX_CHECKED: usize = 1 << 20;
 
-/// The bytes of a batch, `checked` as they were appended, or as Redis and the first version wrote them.
+/// Encodes a batch: with a checksum line if `checked`, otherwise as Redis and the first version wrote it.
 fn encode(batch: &Batch<'_>, checked: bool) -> Vec<u8> {
     let mut records = Vec::new();
     record::encode::<Infallible>(batch, batch.len() > 1, &mut records, |_, _| Ok(())).unwrap();
@@ -17,7 +17,7 @@ fn encode(batch: &Batch<'_>, checked: bool) -> Vec<u8> {
     [format!("#CRC:{sum:08x}:{:08}\r\n", records.len()).as_bytes(), &records].concat()
 }
 
-/// The log of [`sample`], and its length and content after each batch (and before them all).
+/// Returns the AOF of [`sample`], and its length and content before the first batch and after each.
 fn sample_log(checked: bool) -> (Vec<u8>, Vec<(usize, State)>) {
     let (mut bytes, mut state) = (Vec::new(), State::new());
     let mut places = vec![(0, State::new())];
@@ -29,7 +29,8 @@ fn sample_log(checked: bool) -> (Vec<u8>, Vec<(usize, State)>) {
     (bytes, places)
 }
 
-/// Whether `file` is what is there after `kept` bytes of a log were: a log of none is begun anew.
+/// Returns `true` if `file` is what an open leaves of an AOF with the valid bytes `kept`: without any, a new
+/// start line.
 fn is_kept(file: &[u8], kept: &[u8]) -> bool {
     if kept.is_empty() {
         frame::read_start(file, 0).is_ok() && file.len() == frame::START
@@ -38,7 +39,7 @@ fn is_kept(file: &[u8], kept: &[u8]) -> bool {
     }
 }
 
-/// Puts `bytes` at `path`, opens the log, and returns what it holds and the file afterwards.
+/// Writes `bytes` to `path` and opens it as an AOF. Returns its content and the file's bytes afterwards.
 fn open_bytes(path: &Path, bytes: &[u8]) -> (State, Vec<u8>) {
     fs::write(path, bytes).unwrap();
     let (log, state) = open(path).unwrap();
@@ -63,7 +64,7 @@ fn a_log_torn_at_any_byte_holds_the_batches_before() {
     }
 }
 
-/// Of a batch that was being written over zeros when the power went, any sectors may be there.
+/// After a power cut, any sectors of a batch that was being written over zeros may be missing.
 #[test]
 fn a_batch_without_some_of_its_sectors_is_a_torn_tail() {
     const SECTOR: usize = 512;
@@ -108,7 +109,7 @@ fn a_lost_sector_before_a_whole_batch_is_damage() {
     }
 }
 
-/// What is neither a missing sector nor a missing end is not what a power cut leaves.
+/// A power cut leaves missing sectors or a missing end only, so any other change is corruption.
 #[test]
 fn a_changed_byte_in_the_last_batch_is_damage() {
     let mut bytes = encode(&batch(&[put(b"a", &[b'a'; 2000])]), true);
@@ -163,7 +164,7 @@ fn any_changed_byte_is_either_content_or_refused_or_the_tail() {
             }
             Err(Error::Corrupt { offset, .. }) => {
                 refusals += 1;
-                // A wrong length shows where the next word should begin, never before.
+                // A wrong length is detected at the next argument, never before it.
                 assert!(offset as usize >= at || bytes[at].is_ascii_uppercase(), "{offset} before {at}");
                 assert_eq!(fs::read(&path).unwrap(), damaged);
             }
@@ -186,7 +187,7 @@ fn with_checksums_any_changed_byte_is_refused_or_the_tail() {
         damaged[at] ^= change;
         fs::write(&path, &damaged).unwrap();
         if let Ok((log, state)) = open(&path) {
-            // The same digit in upper case, or a length that goes beyond the end.
+            // The change gave the same digit in upper case, or a length beyond the end.
             let (end, expected) = places.iter().rfind(|(end, _)| *end as u64 <= log.len()).unwrap();
             assert_eq!(&state, expected);
             assert!(*end == bytes.len() || *end <= at, "lost bytes from {end}, before the change at {at}");
@@ -255,14 +256,14 @@ fn a_length_beyond_the_end_is_a_torn_tail() {
     }
 }
 
-/// What redis-server 7.0.15 wrote, with `aof-timestamp-enabled yes`.
+/// Output of redis-server 7.0.15 with `aof-timestamp-enabled yes`.
 const BY_REDIS: &str = "#TS:1795250606\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n\
     *3\r\n$3\r\nset\r\n$8\r\ngreeting\r\n$5\r\nhello\r\n*3\r\n$3\r\nsEt\r\n$5\r\nMixed\r\n$4\r\ncase\r\n\
     *7\r\n$4\r\nmset\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n$1\r\nc\r\n$1\r\n3\r\n\
     *1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$2\r\nin\r\n$5\r\ngroup\r\n\
     *3\r\n$6\r\nUNLINK\r\n$1\r\na\r\n$1\r\nb\r\n*1\r\n$4\r\nEXEC\r\n";
 
-/// How the same log went on.
+/// Continuation of [`BY_REDIS`], which begins with FLUSHALL.
 const BY_REDIS_AFTER_FLUSHALL: &str = "*1\r\n$8\r\nflushall\r\n\
     *3\r\n$3\r\nset\r\n$5\r\nafter\r\n$5\r\nflush\r\n*2\r\n$3\r\ndel\r\n$5\r\nafter\r\n\
     *5\r\n$4\r\nmset\r\n$1\r\nx\r\n$1\r\n1\r\n$1\r\ny\r\n$1\r\n2\r\n\
@@ -270,7 +271,7 @@ const BY_REDIS_AFTER_FLUSHALL: &str = "*1\r\n$8\r\nflushall\r\n\
     #TS:1795250607\r\n*3\r\n$3\r\nset\r\n$6\r\nsp ace\r\n$1\r\nv\r\n";
 
 #[test]
-fn what_redis_writes_is_understood() {
+fn log_written_by_redis_is_read() {
     let (_directory, path) = scratch();
     let (state, file) = open_bytes(&path, BY_REDIS.as_bytes());
     assert_eq!(state, pairs(&[("Mixed", "case"), ("c", "3"), ("greeting", "hello"), ("in", "group")]));

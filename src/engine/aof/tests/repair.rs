@@ -1,9 +1,9 @@
-//! What a check says, what a repair does, and what is left of both.
+//! Reports of a check, and the results and files of a repair.
 
 use super::*;
 use crate::engine::aof::check::{check, repair_log};
 
-/// A log file with these bytes.
+/// Creates an AOF with these bytes.
 fn file(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let (directory, path) = scratch();
     fs::write(&path, bytes).unwrap();
@@ -48,8 +48,8 @@ fn a_log_in_use_is_neither_checked_nor_repaired() {
     check(&path).unwrap();
 }
 
-/// For damage anywhere: the log opens then with the batches before it, and the two files together are what was
-/// there.
+/// For corruption at any position: the repaired AOF opens with the batches before it, and the two files
+/// together hold all of the old bytes.
 #[test]
 fn a_repair_keeps_what_it_takes_out() {
     let image = Image::synced_sample();
@@ -109,7 +109,7 @@ fn a_log_of_earlier_versions_is_repaired_too() {
     assert!(check(&path).unwrap().holds.contains("earlier version"));
 }
 
-/// Also when all but the number is as this version writes it.
+/// This also holds if only the format number differs from what this version writes.
 #[test]
 fn log_of_a_newer_format_is_neither_opened_nor_repaired() {
     let mut next = Image::synced_sample().bytes;
@@ -118,7 +118,7 @@ fn log_of_a_newer_format_is_neither_opened_nor_repaired() {
     for (bytes, format) in [
         (next, "4"),
         (b"#KVBENCH:10:0000:lz4\nanything".to_vec(), "10"),
-        // Behind a log without frames.
+        // The start line is behind an AOF without frames.
         ([plain, b"#KVBENCH:7:feedbeef:00000000\r\n\0\0\0"].concat(), "7"),
     ] {
         let (directory, path) = file(&bytes);
@@ -137,7 +137,7 @@ fn log_of_a_newer_format_is_neither_opened_nor_repaired() {
     }
 }
 
-/// No format ever had these numbers.
+/// No format ever had these numbers, so they are corruption and not a newer format.
 #[test]
 fn damaged_format_number_is_corruption() {
     for number in [b'1', b'x', b' '] {

@@ -1,9 +1,9 @@
-//! Rewrites of the log, beside writes.
+//! Rewrites of the AOF while writes continue.
 
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 
-/// A table whose walk is interrupted by writes: before each step, the next of `batches` is appended.
+/// Rewrites the AOF and appends the next of `batches` before each chunk of the scan.
 fn rewrite_beside(log: &Aof, state: &mut State, batches: &[Batch<'_>]) -> Result<()> {
     let mut batches = batches.iter();
     let mut last: Option<Vec<u8>> = None;
@@ -107,7 +107,7 @@ fn a_cancelled_rewrite_leaves_the_log_as_it_was() {
 }
 
 #[test]
-fn what_an_unfinished_rewrite_left_is_ignored_and_removed() {
+fn leftover_of_an_unfinished_rewrite_is_ignored_and_removed() {
     let (_directory, path) = scratch();
     let (log, state) = filled(&path, 20);
     drop(log);
@@ -146,7 +146,8 @@ fn a_log_is_outgrown_at_twice_its_size_and_not_below_64_mib() {
     }
 }
 
-/// Moves the log away and opens another at its path, as another server does. Returns it with what it holds.
+/// Moves the AOF away and opens another at its path, as another server would. Returns the other one and its
+/// content.
 fn replace(path: &Path, moved: &Path) -> (Aof, State) {
     fs::rename(path, moved).unwrap();
     let (other, mut state) = open(path).unwrap();
@@ -155,7 +156,7 @@ fn replace(path: &Path, moved: &Path) -> (Aof, State) {
     (other, state)
 }
 
-/// The log was moved before the rewrite, or during it.
+/// The AOF is moved before the rewrite, or during it.
 #[test]
 fn rewrite_of_a_moved_log_fails_and_leaves_the_log_of_another_server_alone() {
     for is_moved_before in [true, false] {
@@ -163,7 +164,7 @@ fn rewrite_of_a_moved_log_fails_and_leaves_the_log_of_another_server_alone() {
         let moved = directory.path().join("moved");
         let (log, mut state) = filled(&path, 20);
         let mut other = is_moved_before.then(|| replace(&path, &moved));
-        // A rewrite of the other server.
+        // This stands for a rewrite of the other server.
         let leftover = file::rewrite_path(&path);
         let begin = || fs::write(&leftover, "of the other").unwrap();
         other.iter().for_each(|_| begin());
@@ -190,7 +191,7 @@ fn rewrite_of_a_moved_log_fails_and_leaves_the_log_of_another_server_alone() {
     }
 }
 
-/// Another file has taken the place of the one that is being written.
+/// Another file takes the place of the file that the rewrite is writing.
 #[test]
 fn rewrite_does_not_give_the_name_of_the_log_to_another_file() {
     let (_directory, path) = scratch();

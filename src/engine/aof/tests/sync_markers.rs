@@ -1,8 +1,8 @@
-//! What a log says of what was on stable storage, and what that saves.
+//! What an AOF records as durable, and the corruption that this detects.
 
 use super::*;
 
-/// Changes the log's file as `change` says, and returns the text of the refusal that must follow.
+/// Changes the AOF's file with `change`, and returns the text of the refusal that must follow.
 fn refused_after(path: &Path, change: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut bytes = fs::read(path).unwrap();
     change(&mut bytes);
@@ -48,13 +48,13 @@ fn a_lost_page_of_a_large_batch_or_of_a_rewritten_log_is_refused() {
             let mut left = keys.iter();
             log.rewrite(|buffer| left.next().map(|key| encode_set(key, &value, buffer)).is_some()).unwrap();
         }
-        // Neither was closed: what was synced is known all the same.
+        // Neither AOF was closed, but the synced parts are recorded.
         drop(log);
         refused_after(&path, zero_a_page_of(&value));
     }
 }
 
-/// Pages are written back in any order: one may be missing before others that are there.
+/// Pages are written back in any order: one may be missing before others that were written.
 #[test]
 fn a_lost_page_of_what_was_not_synced_is_cut_off_with_all_behind_it() {
     let (_directory, path) = scratch();
@@ -82,7 +82,7 @@ fn a_lost_page_of_what_was_not_synced_is_cut_off_with_all_behind_it() {
     let (log, found) = open(&path).unwrap();
     assert!(found.len() > 250 && found.iter().all(|(key, value)| state.get(key) == Some(value)));
     assert!(log.len() as usize <= page && log.len() >= at[250]);
-    // The same page of what was synced.
+    // The page of the same size is now taken from the synced part.
     let page = at[100] as usize / 4096 * 4096;
     bytes[page..page + 4096].fill(0);
     refused(&bytes);
@@ -95,7 +95,7 @@ fn a_changed_bit_of_any_header_cuts_off_no_batch_that_was_synced() {
     for number in 0..200u32 {
         log.append(&batch(&[put(&number.to_be_bytes(), b"v")]), true, || ()).unwrap();
     }
-    // A kill: nothing was closed.
+    // Reads the file as a kill would leave it, without a close.
     let bytes = fs::read(&path).unwrap();
     let headers = headers(&bytes);
     assert_eq!(headers.len(), 201, "one of each batch and the last mark");
@@ -117,7 +117,8 @@ fn a_value_that_holds_frames_is_not_taken_for_what_follows_a_torn_batch() {
     let mut image = Image::new();
     image.append(&batch(&[put(b"k", b"v")])).sync();
     let synced = image.bytes.len();
-    // Of this log, each at the place that it would have if the torn batch were shorter; and of others.
+    // The value holds frames of this AOF, each with the offset that it would have if the torn batch were
+    // shorter, and frames of other AOFs.
     let mut value = image.bytes.clone();
     value.extend(image.chain.start_line(0));
     for place in 0..2000 {
@@ -142,13 +143,13 @@ fn a_first_batch_that_is_torn_to_zeros_leaves_an_empty_log() {
     let first = Image::new().append(&batch(&[put(b"k", &[b'v'; 1000])])).clone();
     let zeros = [0; 70_000];
     for bytes in [
-        // Of an earlier version, which wrote nothing before.
+        // An earlier version wrote nothing before the first batch.
         &zeros[..],
         &zeros[..1],
-        // The first line is synced before a batch is written.
+        // The start line is synced before a batch is written.
         &first.bytes[..frame::START],
         &[&first.bytes[..frame::START], &zeros].concat(),
-        // Unless the first start itself was interrupted.
+        // Unless the first start was interrupted before that sync.
         &first.bytes[..frame::START - 1],
         &[&first.bytes[..9], &zeros].concat(),
         b"#",
@@ -179,7 +180,7 @@ fn a_damaged_first_line_is_refused_by_its_own_name() {
     }
 }
 
-/// Under `everysec` nobody writes for a while; and under `always` at the end.
+/// Covers a sync without later writes (`everysec`) and a sync before further writes (`always`).
 #[test]
 fn a_sync_leaves_a_mark_that_the_next_batch_goes_over() {
     let (_directory, path) = scratch();
@@ -202,7 +203,7 @@ fn a_sync_leaves_a_mark_that_the_next_batch_goes_over() {
     assert_eq!(open(&path).unwrap().1, state);
 }
 
-/// A log of an earlier version goes on in frames, and is what it was until then.
+/// An AOF of an earlier version is continued with frames; until the first write it is unchanged.
 #[test]
 fn a_log_without_frames_gets_them_with_the_first_write() {
     let (_directory, path) = scratch();
@@ -216,7 +217,7 @@ fn a_log_without_frames_gets_them_with_the_first_write() {
     log.append(&next, true, || apply(&mut state, &next)).unwrap();
     let bytes = fs::read(&path).unwrap();
     assert!(bytes.starts_with(plain) && frame::read_start(&bytes[plain.len()..], plain.len() as u64).is_ok());
-    // What is before the frames was synced, and is no tail any more.
+    // The part before the frames was synced, so a change of it is corruption, not an incomplete write.
     for at in 0..plain.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 2;
@@ -256,7 +257,7 @@ fn a_rewrite_takes_nothing_over_that_is_not_as_it_was_written() {
     assert!(!file::rewrite_path(&path).exists());
 }
 
-/// A page that was lost, or never written, may be all zeros; filler was written as such.
+/// A lost or unwritten page may be all zeros; padding is never zeros.
 #[test]
 fn zeros_behind_the_last_frame_are_cut_off_as_an_incomplete_write() {
     let image = Image::synced_sample();

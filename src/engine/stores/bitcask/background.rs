@@ -1,4 +1,4 @@
-//! The thread that works behind the writes: it syncs, merges, and writes hints.
+//! Background thread of `bitcask`: it syncs, merges, and writes hint files.
 
 use super::{info::NAME, reading, segment_io::Files};
 use crate::engine::{Error, Result};
@@ -10,48 +10,48 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// What the thread is to do.
+/// Requests to the background thread, and its state.
 #[derive(Default)]
 struct Jobs {
-    /// To look for work.
+    /// `true` if the thread must look for work.
     look: bool,
-    /// To merge all there is.
+    /// `true` if the thread must merge all segments, or is merging them.
     rewrite: bool,
-    /// Nothing more.
+    /// `true` if the thread must end, or has ended.
     stop: bool,
-    /// Whether it works.
+    /// `true` while the thread works.
     busy: bool,
 }
 
-/// What both sides know.
+/// State shared by the background thread and its callers.
 #[derive(Default)]
 struct WorkerSignals {
     orders: Mutex<Jobs>,
     changed: Condvar,
-    /// The same as in the orders, for a look in the midst of work.
+    /// Copy of [`Jobs::stop`] that the thread reads without a lock during its work.
     stop: AtomicBool,
 }
 
 impl WorkerSignals {
     fn orders(&self) -> MutexGuard<'_, Jobs> {
-        // Nothing can panic while it is held.
+        // No code panics while the lock is held.
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `until`, or until the thread has ended.
+    /// Waits until `until` returns `true`, or until the thread has ended.
     fn wait<'d>(&'d self, mut until: impl FnMut(&Jobs) -> bool) -> MutexGuard<'d, Jobs> {
         let waited = self.changed.wait_while(self.orders(), |orders| !orders.stop && !until(orders));
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The thread.
+/// Handle of the background thread.
 pub(super) struct Background {
     desk: Arc<WorkerSignals>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Whatever ends the thread, nobody waits for it.
+/// Guard that marks the thread as ended when it returns or panics, so that no caller waits for it.
 struct End(Arc<WorkerSignals>);
 
 impl Drop for End {
@@ -73,13 +73,13 @@ impl Background {
         Ok(Self { desk, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Has it look for work.
+    /// Makes the thread look for work.
     pub(super) fn wake(&self) {
         self.desk.orders().look = true;
         self.desk.changed.notify_all();
     }
 
-    /// Has it merge all there is; `false` when it does already.
+    /// Makes the thread merge all segments. Returns `false` if such a merge is already requested or running.
     pub(super) fn rewrite(&self) -> bool {
         let mut orders = self.desk.orders();
         let first = !orders.rewrite;
@@ -88,13 +88,13 @@ impl Background {
         first
     }
 
-    /// Waits until there is no more work.
+    /// Makes the thread look for work, and waits until there is none left.
     pub(super) fn finish(&self) {
         self.wake();
         drop(self.desk.wait(|orders| !orders.busy && !orders.look && !orders.rewrite));
     }
 
-    /// Makes it give up what it does, and waits until it has.
+    /// Makes the thread abandon its work, and waits until it has ended.
     pub(super) fn stop(&self) {
         self.desk.stop.store(true, Ordering::Relaxed);
         self.desk.orders().stop = true;
@@ -108,7 +108,7 @@ impl Background {
     }
 }
 
-/// An engine leaves no thread behind, which would keep its files open.
+/// Stops the thread: otherwise it would outlive the engine and keep files open.
 impl Drop for Background {
     fn drop(&mut self) {
         self.stop();
@@ -121,7 +121,7 @@ fn run(desk: &WorkerSignals, files: &Files) {
         if orders.stop {
             return;
         }
-        // A rewrite stands in the orders until it has ended: another one is refused.
+        // The request stays set until the rewrite has ended, so that another one is refused.
         let rewrite = orders.rewrite;
         (orders.look, orders.busy) = (false, true);
         drop(orders);
@@ -150,7 +150,7 @@ fn work(files: &Files, rewrite: bool, stop: &dyn Fn() -> bool) -> Result<()> {
     }
     let mut failed = Ok(());
     for segment in files.segments.sealed() {
-        // A start can do without hints, merges and deletes cannot do without space.
+        // A start works without hint files, but merges and deletes need space.
         if stop() || files.is_short_of_space() {
             break;
         }

@@ -46,7 +46,7 @@ impl Corrupt {
         }
     }
 
-    /// Notes a segment with values that were corrupt before they were moved there.
+    /// Records a segment with values that were corrupt before they were moved there.
     pub(super) fn look_at(&mut self, segment: u32, restored: &Restored<'_>) {
         let Restored::Writes(batch, _) = restored else { return };
         if batch
@@ -58,14 +58,14 @@ impl Corrupt {
         }
     }
 
-    /// Notes a segment whose bytes are not what was written.
+    /// Records a segment whose bytes are not what was written, with the error.
     pub(super) fn note(&mut self, segment: u32, error: Error) {
         self.segments.insert(segment);
         self.first.get_or_insert(error);
     }
 
-    /// Reads the values of all keys that are in these segments of `directory`. Fails if there is any corruption, and names
-    /// the keys.
+    /// Reads the values of all keys that are in the recorded segments of `directory`. Fails if any is corrupt,
+    /// and names the keys.
     pub(super) fn end(self, directory: &Path, table: &KeyTable) -> Result<()> {
         let (mut count, mut names, mut buffer) = (0_usize, Vec::new(), Vec::new());
         let files = OpenFiles::new(0);

@@ -1,4 +1,4 @@
-//! Hints: what the table needs of a segment, without the values.
+//! Hint files: the keys and value positions of a segment, from which a start fills the key table.
 
 use super::{
     key_table::KeyTable,
@@ -17,24 +17,26 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The first bytes of the file.
+/// First bytes of a hint file.
 const MAGIC: [u8; 8] = *b"KVBHINT1";
 
-/// [`MAGIC`], the id of the segment's log, its length.
+/// Length of the header of a hint file, in bytes: [`MAGIC`], the random id of the segment's file, the segment's
+/// length.
 const HEAD: usize = MAGIC.len() + 4 + 8;
 
-/// Writes that are handed to the table together.
+/// Number of writes that are applied to the key table together.
 const TOGETHER: usize = 64;
 
 const PUT: u8 = b'P';
 const DELETE: u8 = b'D';
 const CLEAR: u8 = b'C';
 
-/// The writes of a segment in their order. As bytes: what each does, the key's length and the key, the place.
+/// Writes of a segment in their order, encoded: for each its kind, the key's length, the key, and the value's
+/// position.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Hint(Vec<u8>);
 
-/// A write, with the place for the value.
+/// A write, with the value's position in place of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry<'h> {
     Put(&'h [u8], ValuePosition),
@@ -43,7 +45,7 @@ pub(super) enum Entry<'h> {
 }
 
 impl Hint {
-    /// Takes what a replay of segment `id` comes to.
+    /// Appends the writes of a replay event of segment `id`, or clears the hint if the replay starts again.
     pub(super) fn restore(&mut self, id: u32, restored: &Restored<'_>) {
         let Restored::Writes(batch, part) = restored else { return self.0.clear() };
         for op in batch.ops() {
@@ -60,7 +62,7 @@ impl Hint {
         }
     }
 
-    /// Adds a write of a value.
+    /// Appends a put of a value at `place`.
     pub(super) fn put(&mut self, key: &[u8], place: ValuePosition) {
         self.push(PUT, key);
         self.0.extend_from_slice(&place.to_bytes());
@@ -68,12 +70,12 @@ impl Hint {
 
     fn push(&mut self, what: u8, key: &[u8]) {
         self.0.push(what);
-        // The engine takes no key of more than 512 MiB.
+        // A key has at most 512 MiB.
         self.0.extend_from_slice(&(key.len() as u32).to_le_bytes());
         self.0.extend_from_slice(key);
     }
 
-    /// The writes. They end where one is not whole.
+    /// Returns the writes, up to the first incomplete one.
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         let mut rest = &*self.0;
         std::iter::from_fn(move || {
@@ -83,7 +85,7 @@ impl Hint {
         })
     }
 
-    /// Carries out the writes in a table.
+    /// Applies the writes to a key table.
     pub(super) fn apply(&self, table: &mut KeyTable) {
         let (mut entries, mut places) = (Vec::with_capacity(TOGETHER), Vec::with_capacity(TOGETHER));
         for entry in self.entries() {
@@ -126,7 +128,8 @@ impl Hint {
         fs::rename(&fresh, &path).map_err(Error::io("rename", &fresh))
     }
 
-    /// Reads the file beside `segment`; `None` where there is none, or one that is damaged or of another segment.
+    /// Reads the hint file of `segment`. Returns `None` if it does not exist, is corrupt or belongs to another
+    /// segment.
     pub(super) fn read(segment: &Path, storage: &dyn Storage) -> Option<Self> {
         let mut bytes = fs::read(path_of(segment)).ok()?;
         let (rest, sum) = bytes.split_last_chunk()?;
@@ -180,18 +183,18 @@ fn write(table: &mut KeyTable, entries: &mut Vec<(&[u8], bool)>, places: &mut Ve
             None => WriteOp::Delete { key },
         })
         .collect();
-    // A place is not heavy.
+    // Positions are small, so the list of large values that were removed stays empty.
     table.write(&ops, &mut Vec::new());
     drop(ops);
     places.clear();
 }
 
-/// The file beside a segment.
+/// Returns the path of a segment's hint file.
 pub(super) fn path_of(segment: &Path) -> PathBuf {
     segment.with_extension(SUFFIX)
 }
 
-/// The same while it is written.
+/// Returns the path of a segment's hint file while it is being written.
 fn fresh_path_of(segment: &Path) -> PathBuf {
     segment.with_extension(FRESH)
 }
@@ -199,7 +202,8 @@ fn fresh_path_of(segment: &Path) -> PathBuf {
 const SUFFIX: &str = "hint";
 const FRESH: &str = "hint-new";
 
-/// Whether a file of this name is a hint, and not one that is half written.
+/// Returns `Some(true)` if `name` is that of a hint file, `Some(false)` if it is that of an unfinished one,
+/// otherwise `None`.
 pub(super) fn is_of(name: &str) -> Option<bool> {
     match name.rsplit_once('.')?.1 {
         SUFFIX => Some(true),

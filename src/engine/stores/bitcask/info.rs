@@ -1,14 +1,14 @@
-//! What `bitcask` is.
+//! Static description of `bitcask`.
 
 use crate::engine::{Caveat, Compression, Error, Family, Info, OpenFiles, Writers, aof};
 
 pub(super) const NAME: &str = "bitcask";
 
-/// What is written, for people: the number is the one in a segment's first line.
+/// Name of the format that this version writes, for messages. The number is the one in a segment's first line.
 pub const FORMAT: &str = "kvbench's segments, format 3";
 
-/// Files beside the segments that are open all the time: the lock, the segment that is written to, and for a moment
-/// a new one, a hint, a segment that is read for its hint, a directory.
+/// Number of open files other than sealed segments: the lock, the active segment, and temporarily a new
+/// segment, a hint file, a segment that is read for its hint file, a directory.
 pub(super) const OWN_FILES: u64 = 12;
 
 pub(super) static INFO: Info = Info {
@@ -24,7 +24,7 @@ pub(super) static INFO: Info = Info {
     writers: Writers::One,
     compression: &[Compression::None],
     cache: "not used: keys are in memory, values in the system's page cache",
-    // A segment beyond those that stay open is opened for each read.
+    // A sealed segment beyond the limit of open ones is opened for each read.
     open_files: OpenFiles { least: OWN_FILES + 16, most: OWN_FILES + 4096, per_read: 1 },
     loss: aof::LOSS,
     caveats: &[
@@ -49,7 +49,8 @@ pub(super) static INFO: Info = Info {
     ],
 };
 
-/// Damage, which nothing here repairs: `kvbench repair` is for a log that is all there is.
+/// Converts an error about corruption to one that advises a backup: `kvbench repair` can repair an AOF only,
+/// not one of several segments.
 pub(super) fn damage(error: Error) -> Error {
     match error {
         Error::Corrupt { path, offset, detail } => {

@@ -1,4 +1,4 @@
-//! The table of the keys.
+//! Table of the keys with their values' positions.
 
 use super::place::{ValuePosition, record_size};
 use crate::engine::{
@@ -8,14 +8,14 @@ use crate::engine::{
 use hashbrown::{HashMap, hash_map::Entry};
 use std::ops::ControlFlow;
 
-/// Keys that are looked up together before they are changed.
+/// Number of keys that are looked up together before they are changed.
 const TOGETHER: usize = 32;
 
-/// [`HashTable`] with places for values. It knows how much of what is on disk is alive.
+/// A [`HashTable`] that holds value positions in place of values, and counts the live bytes on disk.
 #[derive(Default)]
 pub(super) struct KeyTable {
     map: HashTable,
-    /// Bytes of the records of all keys.
+    /// Total length of the records of all keys, in bytes.
     live: u64,
     /// Live bytes of each segment that has live keys.
     live_in: HashMap<u32, u64>,
@@ -24,17 +24,17 @@ pub(super) struct KeyTable {
 type Pair = <HashTable as Table>::Pair;
 
 impl KeyTable {
-    /// Bytes of the records of all keys.
+    /// Returns the total length of the records of all keys, in bytes.
     pub(super) fn live(&self) -> u64 {
         self.live
     }
 
-    /// Returns the bytes of the records of all keys whose values are in segment `id`.
+    /// Returns the length of the records of all keys whose values are in segment `id`, in bytes.
     pub(super) fn live_in(&self, id: u32) -> u64 {
         self.live_in.get(&id).copied().unwrap_or_default()
     }
 
-    /// Counts the record of `key` at `place`.
+    /// Adds the record of `key`, whose value is at `place`, to the counts.
     fn add(&mut self, key: &[u8], place: &[u8]) {
         let Some(place) = ValuePosition::of(place) else { return };
         let size = record_size(key.len(), place.length as usize);
@@ -42,7 +42,7 @@ impl KeyTable {
         *self.live_in.entry(place.segment).or_default() += size;
     }
 
-    /// Takes the record of `key` out of the counts, if the key exists.
+    /// Subtracts the record of `key` from the counts, if the key exists.
     fn subtract(&mut self, key: &[u8]) {
         let Some(place) = self.map.get(key).and_then(ValuePosition::of) else { return };
         let size = record_size(key.len(), place.length as usize);
@@ -86,7 +86,7 @@ impl Table for KeyTable {
                 WriteOp::Put { key, .. } | WriteOp::Delete { key } => key,
                 WriteOp::Clear => &[],
             }));
-            // Fetches their memory side by side.
+            // Loads the keys' memory into the CPU cache, several at a time.
             self.map.read(&keys, ByteBudget::NONE, &mut |_, _| ControlFlow::Continue(()));
             ops.iter().for_each(|op| self.write_one(*op, heavy));
         }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_alive_is_counted_whatever_changes_it() {
+    fn live_bytes_are_counted_after_every_kind_of_change() {
         let mut table = KeyTable::default();
         let (short, long) = (place(10), place(1000));
         let put = |key, value| WriteOp::Put { key, value };

@@ -18,16 +18,16 @@ use std::{
     path::Path,
 };
 
-/// Name of the file.
+/// Name of the manifest.
 pub(super) const MANIFEST: &str = "bitcask.segments";
 
-/// Name of the file while it is written.
+/// Name of the manifest while it is being written.
 pub(super) const FRESH: &str = "bitcask.segments-new";
 
-/// First line but for the number of the format.
+/// First line of the manifest, up to the number of the format.
 const TITLE: &str = "kvbench bitcask segments ";
 
-/// Number of the format.
+/// Number of the format, with the end of its line.
 const FORMAT: &str = "1\n";
 
 /// Maximum length of the manifest of a first start, which lists one segment, in bytes.
@@ -38,7 +38,7 @@ pub(super) const FIRST_LEN: u64 = 64;
 pub(super) struct Manifest(Vec<RangeInclusive<u32>>);
 
 impl Manifest {
-    /// Lists these numbers, which must ascend.
+    /// Returns a manifest of these segment numbers, which must be in ascending order.
     pub(super) fn of(ids: impl IntoIterator<Item = u32>) -> Self {
         let mut ranges: Vec<RangeInclusive<u32>> = Vec::new();
         for id in ids {
@@ -50,7 +50,7 @@ impl Manifest {
         Self(ranges)
     }
 
-    /// Returns the numbers, in ascending order.
+    /// Returns the numbers of the listed segments, in ascending order.
     pub(super) fn ids(&self) -> impl Iterator<Item = u32> {
         self.0.iter().cloned().flatten()
     }
@@ -133,7 +133,7 @@ impl Manifest {
 /// Prefix of the last line.
 const SUM: &str = "sum ";
 
-/// What has the next start list the segments that it finds.
+/// Advice for an error message: how to make the next start list the segments that it finds.
 const HOW_TO_LIST: &str =
     "put an empty bitcask.lock beside the segments, if you are sure that none of them is missing";
 
@@ -147,14 +147,14 @@ pub(super) fn missing(directory: &Path) -> Error {
     Error::Library { engine: NAME, message }
 }
 
-/// Returns `true` if the last line has the checksum of all before it.
+/// Returns `true` if the last line holds the checksum of everything before it.
 fn has_sum(text: &str) -> bool {
     let Some((rest, sum)) = text.rsplit_once(SUM) else { return false };
     sum == format!("{:08x}\n", crc32fast::hash(rest.as_bytes()))
 }
 
-/// Returns what the lines between the title and the checksum list. Only what [`Manifest::text`] makes of that again is
-/// a manifest.
+/// Parses the lines between the title and the checksum. Returns `None` for text that [`Manifest::text`] would
+/// not write.
 fn parse(text: &str) -> Option<Manifest> {
     let mut ranges: Vec<RangeInclusive<u32>> = Vec::new();
     for line in text.strip_prefix(TITLE)?.strip_prefix(FORMAT)?.lines() {

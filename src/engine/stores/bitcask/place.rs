@@ -1,15 +1,15 @@
-//! What the table has of a value: where it is.
+//! Position and checksum of a value on disk, which the key table holds in place of the value.
 
 use crate::engine::key_value_headers;
 
-/// Where a value is on disk, and what it must be.
+/// Position of a value on disk, with its length and checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ValuePosition {
-    /// The number of its segment.
+    /// Number of the segment that holds the value.
     pub(super) segment: u32,
-    /// Its first byte.
+    /// Offset of the value's first byte in the segment.
     pub(super) offset: u64,
-    /// Its bytes.
+    /// Length of the value, in bytes.
     pub(super) length: u32,
     /// Checksum of the value: see [`sum_of`].
     pub(super) sum: u32,
@@ -21,19 +21,19 @@ pub(super) fn sum_of(value: &[u8], sum: u32) -> u32 {
     if key_value_headers::is_corrupt(value) { !sum } else { sum }
 }
 
-/// Bytes of a place. A segment ends with the batch that makes it long enough, so five bytes of an offset are more
-/// than any has.
+/// Length of an encoded position, in bytes. A segment ends with the batch that reaches its maximum length, so
+/// no offset needs more than five bytes.
 pub(super) const PLACE: usize = 4 + 5 + 4 + 4;
 
 impl ValuePosition {
-    /// As the table keeps it.
+    /// Encodes the position as the key table stores it.
     pub(super) fn to_bytes(self) -> [u8; PLACE] {
         let ([a, b, c, d], [e, f, g, h, i, ..]) = (self.segment.to_le_bytes(), self.offset.to_le_bytes());
         let ([j, k, l, m], [n, o, p, q]) = (self.length.to_le_bytes(), self.sum.to_le_bytes());
         [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q]
     }
 
-    /// The other way round; `None` of anything else.
+    /// Decodes a position, or returns `None` if `bytes` has another length than [`PLACE`].
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = *<&[u8; PLACE]>::try_from(bytes).ok()?;
         Some(Self {

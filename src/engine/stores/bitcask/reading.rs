@@ -1,4 +1,4 @@
-//! What a sealed segment holds: from its hint, or else from itself.
+//! Content of a sealed segment, read from its hint file or, without a valid one, from the segment.
 
 use super::{
     hint::Hint,
@@ -11,7 +11,7 @@ use crate::engine::{
 };
 use std::sync::atomic::Ordering;
 
-/// The writes of a sealed segment.
+/// Returns the writes of a sealed segment, from its hint file if that is valid.
 pub(super) fn hint_of(segment: &Segment) -> Result<Hint> {
     let found = Hint::read(&segment.path, &*segment.file()?);
     segment.has_hint.store(found.is_some(), Ordering::Relaxed);
@@ -42,7 +42,7 @@ pub(super) fn read(segment: &Segment, look: &mut dyn FnMut(&Restored<'_>)) -> Re
     Ok((hint, tail.map_err(damage)?))
 }
 
-/// Writes the hint of a sealed segment.
+/// Writes the hint file of a sealed segment.
 pub(super) fn write_hint(segment: &Segment) -> Result<()> {
     read(segment, &mut |_| ())?.0.write(segment)?;
     segment.has_hint.store(true, Ordering::Relaxed);

@@ -1,28 +1,30 @@
-//! The space of the disk: how long a segment is, and what is kept free for merges and deletes.
+//! Disk space: the length of a segment, and the reserve for merges and deletes.
 
 use std::{
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
-/// Length from which a segment takes no more writes, in bytes; less on a small disk, see [`Space::segment`].
+/// Segment length from which a segment takes no more writes, in bytes; less on a small disk, see
+/// [`Space::segment`].
 pub(super) const SEGMENT: u64 = if cfg!(any(test, fuzzing)) { 64 << 10 } else { 64 << 20 };
 
-/// Length of a segment on the smallest disk, in bytes.
+/// Minimum segment length, in bytes: that on the smallest disk.
 const LEAST: u64 = if SEGMENT < 1 << 20 { SEGMENT } else { 1 << 20 };
 
-/// Share of the disk that a segment takes at most, as a divisor.
+/// Maximum share of the disk that a segment takes, as a divisor.
 const SHARE: u64 = 64;
 
-/// The dead and the free bytes when no segment was worth a merge, or none fitted: while there are not more of them, a
-/// client that goes on sending refused writes does not have all hints read again and again.
+/// Dead and free bytes at a search in which no segment was worth a merge, or none fitted. While there are the
+/// same dead and no more free bytes, there is no new search: otherwise a client that repeats refused writes
+/// would have all hint files read again and again.
 #[derive(Clone, Copy)]
 pub(super) struct Fruitless {
     pub(super) dead: u64,
     pub(super) free: u64,
 }
 
-/// The last fruitless search for a segment.
+/// Last search for a segment to merge that found none.
 #[derive(Default)]
 pub(super) struct LastSearch(Mutex<Option<Fruitless>>);
 
@@ -37,7 +39,7 @@ impl LastSearch {
     }
 }
 
-/// The file system of the data.
+/// File system that holds the data.
 pub(super) struct Space {
     directory: PathBuf,
     segment: u64,
@@ -47,7 +49,7 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Looks at the file system of `directory`.
+    /// Reads the size of the file system of `directory`.
     pub(super) fn of(directory: &Path) -> Self {
         let total = look(directory).map_or(u64::MAX, |(total, _)| total);
         Self {
@@ -63,18 +65,18 @@ impl Space {
         self.segment
     }
 
-    /// Returns the number of bytes after which the background is woken.
+    /// Returns the number of written bytes after which the background thread is woken.
     pub(super) fn wake_every(&self) -> u64 {
         self.segment / 8
     }
 
-    /// Returns the number of bytes that are kept free: a merge needs up to a segment. The rest is for deletes, and for
-    /// writes since the last look at the disk.
+    /// Returns the number of bytes that are kept free. A merge needs up to a segment; the rest is for deletes,
+    /// and for writes since the free space was last read.
     pub(super) fn reserve(&self) -> u64 {
         self.segment + 2 * self.wake_every()
     }
 
-    /// Returns the free bytes, or `u64::MAX` if they are not known.
+    /// Returns the number of free bytes, or `u64::MAX` if it is unknown.
     pub(super) fn free(&self) -> u64 {
         let free = look(&self.directory).map_or(u64::MAX, |(_, free)| free);
         #[cfg(test)]
@@ -90,7 +92,7 @@ impl Space {
     }
 }
 
-/// Returns the size of the file system of `directory` and its free bytes. `None` if it does not tell.
+/// Returns the size of the file system of `directory` and its free bytes, or `None` if they cannot be read.
 fn look(directory: &Path) -> Option<(u64, u64)> {
     let found = nix::sys::statvfs::statvfs(directory).ok()?;
     let bytes = |blocks: f64| (blocks * found.fragment_size() as f64) as u64;
@@ -103,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn space_is_that_of_the_disk() {
+    fn space_is_read_from_the_file_system() {
         let directory = tempfile::tempdir().unwrap();
         let space = Space::of(directory.path());
         let (total, free) = look(directory.path()).unwrap();

@@ -1,4 +1,4 @@
-//! LMDB's data file: its lock, and the compacted copy that takes its place.
+//! LMDB's data file: its lock, and its replacement by a compacted copy.
 
 use crate::engine::{Error, Result, path};
 use heed::{CompactionOption, Env, WithTls};
@@ -12,44 +12,45 @@ const DATA: &str = "data.mdb";
 /// LMDB's table of readers.
 const LOCK: &str = "lock.mdb";
 
-/// A compacted copy, until it takes the place of the data file.
+/// Name of a compacted copy until it replaces the data file.
 const COPY: &str = "data.mdb.compact";
 
 pub(super) fn recognise(path: &Path) -> bool {
     path.join(DATA).is_file()
 }
 
-/// A data file of more than its first two pages, of which none is larger than 64 KiB, is not of the first start.
+/// Returns `true` for a file that an interrupted first start may have left: a data file has at most two pages,
+/// of 64 KiB or less.
 pub(super) fn is_first(name: &str, metadata: &Metadata) -> bool {
     metadata.is_file() && (name == LOCK || name == DATA && metadata.len() <= 128 << 10)
 }
 
-/// Takes the data for this process. LMDB itself lets any number of processes in, each of which
-/// would believe that no one else writes. The lock is on the data file, where LMDB takes none.
+/// Locks the data for this process. LMDB itself admits any number of processes, each of which would assume that
+/// it is the only writer. The lock is on the data file, on which LMDB takes none.
 pub(super) fn lock(path: &Path) -> Result<File> {
     path::open_locked(&path.join(DATA), path)
 }
 
-/// The data file.
+/// Returns the path of the data file.
 pub(super) fn data(path: &Path) -> PathBuf {
     path.join(DATA)
 }
 
-/// Takes the disk space of the table of readers.
+/// Allocates the disk space of the table of readers.
 pub(super) fn reserve_readers(path: &Path, readers: u32) -> Result<()> {
-    /// Of LMDB's for one reader, and as much for its header as is surely enough.
+    /// Size of LMDB's slot of one reader in bytes, and an upper bound of the size of the table's header.
     const SLOT: u64 = 64;
     const HEADER: u64 = 4096;
     path::reserve(&path.join(LOCK), HEADER + u64::from(readers) * SLOT)
 }
 
-/// Removes a copy that a crash has left. It may be torn, and the data file is whole.
+/// Removes a copy that a crash has left. The copy may be incomplete; the data file is intact.
 pub(super) fn remove_leftover(path: &Path) -> Result<()> {
     path::remove_leftover(&path.join(COPY))
 }
 
-/// Replaces the data file by a compacted copy, and closes the environment. A crash leaves the one or
-/// the other: the copy is whole and synced before it gets the name.
+/// Replaces the data file by a compacted copy, and closes the environment. A crash leaves either of the two:
+/// the copy is complete and synced before it gets the name.
 pub(super) fn compact(env: Env<WithTls>, path: &Path, fail: impl Fn(heed::Error) -> Error) -> Result<()> {
     let (data, copy) = (path.join(DATA), path.join(COPY));
     let written = env.copy_to_path(&copy, CompactionOption::Enabled).map_err(fail)?;
@@ -58,7 +59,7 @@ pub(super) fn compact(env: Env<WithTls>, path: &Path, fail: impl Fn(heed::Error)
         .set_permissions(old.permissions())
         .and_then(|()| written.sync_all())
         .map_err(Error::io("sync", &copy))?;
-    // The last of it, so this unmaps the old file.
+    // This is the last reference, so it unmaps the old file.
     drop(env);
     fs::rename(&copy, &data).map_err(Error::io("rename", copy))?;
     path::sync_dir(path)

@@ -1,11 +1,11 @@
-//! LMDB's file, made longer ahead of its data, so that the kernel caches it in small pieces.
+//! Extension of LMDB's file ahead of its data, so that the kernel caches it in small folios.
 //!
-//! LMDB appends up to 64 pages in one write, and Linux (ext4 since 6.16, XFS, btrfs) then caches them as
-//! one folio. Later commits write single pages, scattered by the free list, and each such write, and each
-//! write-back, walks all blocks of the folio it falls into: measured on ext4, 5 us a page in folios of one
-//! page, 14 to 19 us in folios of 64. Pages that are in the cache already stay as they are, and reading
-//! ahead brings them in one by one. So the file is extended (sparse, no blocks are taken) and its end read
-//! ahead, before LMDB writes there.
+//! LMDB appends up to 64 pages in one write, and Linux (ext4 since 6.16, XFS, btrfs) then caches them as one
+//! folio. Later commits write single pages, scattered by the free list, and each such write, and each
+//! write-back, visits all blocks of its folio. Measured on ext4: 5 us per page in folios of one page, 14 to 19
+//! us in folios of 64. Pages that are already in the page cache keep their folios, and read-ahead adds pages
+//! one by one. So the file is extended (sparse, without allocating blocks) and its end is read ahead before
+//! LMDB writes there.
 
 use crate::engine::mmap_read_ahead::Advice;
 use heed::{Env, WithTls};
@@ -15,17 +15,17 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// The cache holds at least this much behind the data before a write,
+/// Minimum number of bytes behind the data that are in the page cache before a write.
 const AHEAD: u64 = 2 << 20;
 
-/// and is extended by this much more when it does not.
+/// Number of bytes by which the cached part exceeds [`AHEAD`] after an extension.
 const STEP: u64 = 4 << 20;
 
 pub(super) struct Growth {
     file: File,
     page_size: u64,
     advice: Advice,
-    /// The end of what is cached.
+    /// Offset of the end of the cached part.
     prepared: Mutex<u64>,
 }
 
@@ -37,8 +37,8 @@ impl Growth {
         Ok(Self { file, page_size, advice, prepared })
     }
 
-    /// Prepares the space behind the pages of the last commit. To be called while a write transaction is
-    /// open: only then does no one else change the file's length.
+    /// Prepares the space behind the pages of the last commit. Must be called while a write transaction is
+    /// open: only then does no other thread change the file's length.
     pub(super) fn keep_ahead(&self, env: &Env<WithTls>) {
         let info = env.info();
         let used = (info.last_page_number as u64 + 1) * self.page_size;
@@ -47,7 +47,7 @@ impl Growth {
         if used + AHEAD <= *prepared || end <= *prepared {
             return;
         }
-        // Without it LMDB works as well, only slower.
+        // A failure makes LMDB slower, not wrong.
         if let Err(error) = self.extend(used.max(*prepared), end) {
             log::debug!("lmdb: cannot extend the file: {error}");
         }
@@ -71,7 +71,8 @@ impl Growth {
 #[cfg(target_os = "linux")]
 fn read_ahead(file: &File, start: u64, end: u64) -> io::Result<()> {
     use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-    // The kernel does at most a device's read-ahead window a call, 128 KiB unless set otherwise.
+    // Maximum number of bytes that the kernel reads ahead per call: a device's read-ahead window, 128 KiB by
+    // default.
     const CALL: u64 = 128 << 10;
     for offset in (start..end).step_by(CALL as usize) {
         let advice = PosixFadviseAdvice::POSIX_FADV_WILLNEED;

@@ -87,11 +87,11 @@ static INFO: Info = Info {
     ],
 };
 
-/// Reader slots. Each thread that ever read keeps one until it ends, so there must be more than
-/// threads that read; a slot costs 64 bytes of the lock file.
+/// Number of reader slots. Each thread that has read keeps one until it ends, so there must be more slots than
+/// reading threads; a slot takes 64 bytes of the lock file.
 const MAX_READERS: u32 = 4096;
 
-/// Walks every page that is in use. LMDB has no checksums: a value that was changed is not seen.
+/// Checks a copy by visiting every used page. LMDB has no checksums, so changed values are not detected.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "damaged keys and values are not found: LMDB has no checksums";
     let sound = CheckReport::by_scan(Lmdb::open(&OpenOptions::for_check(path))?)?;
@@ -99,14 +99,14 @@ fn check_copy(path: &Path) -> Result<CheckReport> {
 }
 
 struct Lmdb {
-    /// Closed before the lock is let go, hence before it here. Its readers are tied to threads: to
-    /// begin a read then takes no lock that all readers share (a run of one key beside another
-    /// reader takes 285 instead of 390 ns). A thread cannot begin a second one inside a `visit`.
+    /// Declared before `_lock`, so that it is closed before the lock is released. Readers are tied to threads:
+    /// starting a read then takes no lock that all readers share (a step of one key takes 285 ns instead of 390
+    /// ns while another reader runs). A thread cannot start a second read inside a `visit` callback.
     env: Env<WithTls>,
     db: Database<'static, Bytes, Bytes>,
     growth: Growth,
     path: PathBuf,
-    /// Whether commits are not synced.
+    /// `true` if commits are not synced.
     is_lazy: AtomicBool,
     _lock: File,
 }
@@ -137,7 +137,7 @@ impl Lmdb {
             })
             .map_err(fail)?
             .unwrap_commit();
-        // The files are new names when the directory was; LMDB does not sync it.
+        // In a new directory the file names are new too; LMDB does not sync the directory.
         env.force_sync().map_err(fail)?;
         path::sync_dir(path)?;
         place.end()?;
@@ -151,8 +151,8 @@ impl Lmdb {
         fail(error, &self.path, self.env.info().map_size as u64)
     }
 
-    /// A commit that finds no room on the disk is aborted: its pages belong to nothing, also those that were
-    /// written, and the next transaction begins where this one did.
+    /// Returns the error for a failed write. A commit that runs out of space is aborted: its pages, even
+    /// written ones, are not part of the tree, and the next transaction starts from the state before.
     fn fail_write(&self, error: heed::Error) -> Error {
         match error {
             heed::Error::Io(source) if error::is_want_of_room(&source) => {
@@ -162,8 +162,8 @@ impl Lmdb {
         }
     }
 
-    /// `range` as LMDB takes it: without the empty key, which it has no place for. `None` when no
-    /// key can be inside.
+    /// Returns `range` without the empty key, which LMDB cannot store, or `None` if the range can contain no
+    /// other key.
     fn without_empty_key(range: KeyRange<'_>) -> Option<KeyRange<'_>> {
         if range.is_empty() {
             return None;
@@ -184,18 +184,18 @@ fn open_env(path: &Path, options: &OpenOptions, is_random: bool) -> Result<Env<W
     flags.set(EnvFlags::NO_SYNC, options.fsync != Fsync::Always);
     flags.set(EnvFlags::NO_READ_AHEAD, is_random);
     #[expect(unsafe_code, reason = "a flag can cost the data of a power cut, hence unsafe in heed")]
-    // SAFETY: neither changes anything about memory; `INFO.caveats` tells what `NO_SYNC` risks.
+    // SAFETY: neither call changes anything about memory; `INFO.caveats` documents the risk of `NO_SYNC`.
     unsafe {
         env.flags(flags);
     }
     #[expect(unsafe_code, reason = "the map is undefined when someone else changes the file")]
-    // SAFETY: `file::lock` has shut out every other kvbench, and the file is changed through LMDB alone,
-    // which keeps its own processes apart.
+    // SAFETY: `file::lock` has excluded every other kvbench process, and the file is changed through LMDB only,
+    // which synchronises its own processes.
     let env = unsafe { env.open(path) };
     env.map_err(|error| fail(error, path, options.map_size))
 }
 
-/// LMDB wants whole pages; 64 KiB is a multiple of every page size there is.
+/// Rounds `bytes` to whole pages, as LMDB requires; 64 KiB is a multiple of every existing page size.
 fn whole_pages(bytes: u64) -> usize {
     const UNIT: usize = 64 << 10;
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -252,8 +252,8 @@ impl Engine for Lmdb {
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_keys(NAME, self.key_limits())?;
-        // The transaction begins and ends on this thread, as LMDB's writer lock demands. Dropped
-        // without a commit it leaves nothing behind.
+        // The transaction starts and ends on this thread, as LMDB's writer lock requires. Dropped without a
+        // commit, it leaves no trace.
         let commit = || {
             let (clear, ops) = batch.after_clear();
             let mut txn = self.env.write_txn()?;
@@ -273,12 +273,12 @@ impl Engine for Lmdb {
             txn.commit()
         };
         commit().map_err(|error| self.fail_write(error))?;
-        // Under `always` the commit is synced before it is visible. The other policies do not
-        // promise that, and ask for no sync.
+        // Under `always` LMDB syncs the commit before it becomes visible. The other policies do not promise
+        // this order, and request no sync.
         if sync && self.is_lazy.load(Ordering::Relaxed) { self.sync() } else { Ok(()) }
     }
 
-    /// Takes no lock of LMDB, so commits go on meanwhile.
+    /// Takes no lock of LMDB, so commits can run at the same time.
     fn sync(&self) -> Result<()> {
         self.env.force_sync().map_err(|error| self.fail(error))
     }
@@ -287,7 +287,7 @@ impl Engine for Lmdb {
         let is_lazy = fsync != Fsync::Always;
         let mode = if is_lazy { FlagSetMode::Enable } else { FlagSetMode::Disable };
         #[expect(unsafe_code, reason = "the flag can cost the data of a power cut, hence unsafe in heed")]
-        // SAFETY: it changes nothing about memory, and no write runs meanwhile.
+        // SAFETY: the call changes nothing about memory, and no write runs at the same time.
         let set = unsafe { self.env.set_flags(EnvFlags::NO_SYNC, mode) };
         set.map_err(|error| self.fail(error))?;
         self.is_lazy.store(is_lazy, Ordering::Relaxed);
@@ -317,9 +317,9 @@ impl Engine for Lmdb {
     }
 
     fn compact(self: Box<Self>) -> Result<()> {
-        // Under the policies without syncs, the old file would not be whole after a power cut.
+        // Under the policies without syncs, the old file could be incomplete after a power cut.
         self.sync()?;
-        // The lock is held to the end: nobody opens either file meanwhile.
+        // The lock is held until the end, so that no other process opens either file meanwhile.
         let Self { env, path, _lock, .. } = *self;
         let map_size = env.info().map_size as u64;
         file::compact(env, &path, |error| fail(error, &path, map_size))

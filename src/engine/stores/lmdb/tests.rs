@@ -1,4 +1,4 @@
-//! Read-ahead, as the kernel shows it of the map.
+//! Tests of the read-ahead setting, as the kernel reports it for the memory map.
 
 #![cfg(target_os = "linux")]
 
@@ -18,7 +18,7 @@ fn open(path: &Path, read_ahead: ReadAhead) -> Lmdb {
 fn read_ahead_is_as_chosen() {
     for (choice, random) in [(ReadAhead::Auto, false), (ReadAhead::On, false), (ReadAhead::Off, true)] {
         let dir = tempfile::tempdir().unwrap();
-        // The first time there is no file yet.
+        // Creates the file, which does not exist yet.
         drop(open(dir.path(), choice));
         let _lmdb = open(dir.path(), choice);
         assert_eq!(is_random(&file::data(dir.path())), random, "{choice:?}");

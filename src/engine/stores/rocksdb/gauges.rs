@@ -1,4 +1,4 @@
-//! What RocksDB tells of itself when it is asked: properties, which cost nothing before. Its statistics, which are
+//! Gauges from RocksDB's properties, which cost nothing until they are read. RocksDB's statistics, which are
 //! counted with every read and write, stay off.
 
 use crate::engine::Gauge;
@@ -37,7 +37,7 @@ const PROPERTIES: &[(&PropName, &str, &str)] = &[
     (TOTAL_SST_FILES_SIZE, "table_file_bytes", "Table files."),
 ];
 
-/// Those of a database that it knows.
+/// Returns the gauges that this version of RocksDB provides for a database.
 pub fn figures(db: &DB) -> Vec<Gauge> {
     let known = PROPERTIES.iter().filter_map(|(property, name, help)| {
         let value = db.property_int_value(*property).ok()??;

@@ -1,4 +1,4 @@
-//! What RocksDB is and promises, with values in its tables and beside them.
+//! Static description of RocksDB, with values in its SST files and with large values in blob files.
 
 use crate::engine::{Caveat, Compression, Family, Info, Loss, LossBound, LossClass, OpenFiles, Writers};
 
@@ -6,13 +6,14 @@ pub(super) static PLAIN: Info = info("rocksdb", &PLAIN_CAVEATS);
 
 pub(super) static BLOB: Info = info("rocksdb-blob", &BLOB_CAVEATS);
 
-/// Bytes of the smallest value that gets into a blob file.
+/// Minimum size of a value that is stored in a blob file, in bytes.
 pub(super) const SMALLEST_BLOB: u64 = 1024;
 
-/// Open files that are no tables, or tables while they are written.
+/// Number of open files other than SST files, plus SST files that are being written.
 pub(super) const OWN_FILES: u64 = 32;
 
-/// The more table files stay open, the fewer reads open one. At 65,536 they have several terabytes.
+/// Maximum number of open files: the more SST files stay open, the fewer reads open one. 65,536 SST files hold
+/// several terabytes.
 pub(super) const MOST_FILES: u64 = 1 << 16;
 
 const fn info(name: &'static str, caveats: &'static [Caveat]) -> Info {
@@ -30,7 +31,7 @@ const fn info(name: &'static str, caveats: &'static [Caveat]) -> Info {
         compression: &[Compression::None, Compression::Lz4],
         cache: "one budget: block cache (HyperClockCache) with indexes and filters, of which up to half for memtables \
                 (at most two of 64 MiB)",
-        // The log, its own text log, the manifest, directories; table files of a compaction.
+        // The WAL, RocksDB's text log, the manifest, directories; SST files of a compaction.
         open_files: OpenFiles { least: OWN_FILES + 96, most: MOST_FILES, per_read: 0 },
         loss: [
             Loss::NOTHING,

@@ -27,24 +27,26 @@ use write_stall::StallMonitor;
 pub const KIND: Kind =
     Kind { info: &info::PLAIN, open: RocksDb::open_plain, recognise, check: Check::OnCopy(check_copy) };
 
-/// The same engine with large values in files of their own (BlobDB).
+/// The row of RocksDB with large values in separate files (BlobDB).
 pub const BLOB: Kind =
     Kind { info: &info::BLOB, open: RocksDb::open_blob, recognise, check: Check::OnCopy(check_copy) };
 
-/// Longest key: what Redis takes. RocksDB's own limit is 4 GiB.
+/// Maximum length of a key, in bytes: Redis' limit. RocksDB's own limit is 4 GiB.
 const MAX_KEY: usize = 512 << 20;
 
-/// Keys of one batched read: as many as RocksDB itself looks up together. All their values are in memory at a time.
+/// Maximum number of keys per batched read: as many as RocksDB itself looks up together. All their values are
+/// in memory at the same time.
 const READS: usize = 32;
 
-/// Largest memtable; RocksDB's default.
+/// Maximum size of a memtable, in bytes: RocksDB's default.
 const MEMTABLE: usize = 64 << 20;
 
 fn recognise(path: &Path) -> bool {
     path.join("CURRENT").is_file()
 }
 
-/// A log with anything in it, or a table, is not of the first start.
+/// Returns `true` for a file that an interrupted first start may have left: not for a WAL with content, nor for
+/// an SST file.
 fn is_first(name: &str, metadata: &Metadata) -> bool {
     let is_log = name.ends_with(".log");
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
@@ -56,7 +58,7 @@ fn is_first(name: &str, metadata: &Metadata) -> bool {
 }
 
 struct RocksDb {
-    /// `None` in memory. Dropped before the database, which it looks at.
+    /// `None` in memory. Declared before `db`, which it reads, so that it is dropped first.
     watch: Option<StallMonitor>,
     db: Arc<DB>,
     /// `None` in memory.
@@ -83,8 +85,8 @@ impl RocksDb {
                 (None, None)
             }
         };
-        // The crate creates the directory on disk even when RocksDB's files are in memory, hence
-        // one that is there.
+        // The crate creates the directory on disk even if RocksDB's files are in memory, so an existing one is
+        // used.
         let directory = path.clone().unwrap_or_else(env::temp_dir);
         let db = open_db(&db_options, &directory).map_err(|error| fail(error, path.as_deref(), info.name))?;
         place.map_or(Ok(()), FirstDirectory::end)?;
@@ -115,7 +117,7 @@ impl RocksDb {
         Ok(converted)
     }
 
-    /// The first key after the last one there is.
+    /// Returns the first key behind the last existing one, or `None` if the database is empty.
     fn end(&self) -> Result<Option<Vec<u8>>> {
         let mut iterator = self.db.raw_iterator();
         iterator.seek_to_last();
@@ -124,19 +126,20 @@ impl RocksDb {
     }
 }
 
-/// Batched reads take their column family by a handle, and the crate has handles of those only that it is told.
+/// Opens the database with a handle of the default column family: batched reads need one, and the crate has
+/// handles only for the column families that it is given.
 fn open_db(options: &Options, path: &Path) -> std::result::Result<DB, rocksdb::Error> {
     DB::open_cf_with_opts(options, path, [(DEFAULT_COLUMN_FAMILY_NAME, options.clone())])
 }
 
 fn db_options(options: &OpenOptions) -> Options {
     let budget = usize::try_from(options.cache_size).unwrap_or(usize::MAX);
-    // Look-ups take no lock: with 630,000 keys a GET takes 6% to 18% less processor time than with the LRU cache.
-    // 0: entries, which are blocks and shares of memtables, have no common size.
+    // The hyper clock cache looks up without a lock: with 630,000 keys a GET takes 6% to 18% less CPU time than
+    // with the LRU cache. 0: its entries, which are blocks and shares of memtables, have no common size.
     let cache = Cache::new_hyper_clock_cache(budget, 0);
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&cache);
-    // Inside the budget too, instead of in memory beside it that grows with the data.
+    // Counts index and filter blocks in the budget, instead of additional memory that grows with the data.
     table.set_cache_index_and_filter_blocks(true);
     table.set_pin_l0_filter_and_index_blocks_in_cache(true);
     table.set_bloom_filter(10.0, false);
@@ -145,8 +148,9 @@ fn db_options(options: &OpenOptions) -> Options {
     result.set_block_based_table_factory(&table);
     result.set_write_buffer_size((budget / 4).clamp(1 << 20, MEMTABLE));
     result.set_max_write_buffer_number(2);
-    // A filter of each memtable, 2% of its size: a GET looks into a memtable only for what may be there. With 630,000
-    // keys, most of them in tables, it takes a quarter less processor time; a SET at depth takes 5% more.
+    // A filter per memtable, 2% of its size: a GET searches a memtable only for keys that it may hold. With
+    // 630,000 keys, most of them in SST files, a GET takes a quarter less CPU time; a SET with pipelining takes
+    // 5% more.
     result.set_memtable_whole_key_filtering(true);
     result.set_memtable_prefix_bloom_ratio(0.02);
     let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(budget / 2, false, cache);
@@ -155,13 +159,13 @@ fn db_options(options: &OpenOptions) -> Options {
     result.set_max_background_jobs(2);
     result.set_use_direct_reads(options.direct_reads);
     result.set_max_open_files(max_open_files(options.max_files));
-    // Its text log, one file a start.
+    // RocksDB's text log: one file per start.
     result.set_keep_log_file_num(4);
     result
 }
 
-/// Large values go to files of their own when a memtable is written, and tables hold where they are. Files of which
-/// much is dead are collected by compactions.
+/// Stores large values in blob files when a memtable is flushed; SST files then hold their positions.
+/// Compactions collect blob files with many dead values.
 fn separate_values(options: &mut Options, compression: Compression) {
     options.set_enable_blob_files(true);
     options.set_min_blob_size(info::SMALLEST_BLOB);
@@ -176,8 +180,8 @@ fn compression_type(compression: Compression) -> DBCompressionType {
     }
 }
 
-/// A scan reads every block that holds a pair, and RocksDB compares it with its checksum. Damage in the midst of
-/// the write-ahead log, which a server takes for its end, is an error here.
+/// Checks a copy of the data by a scan, which reads every block with pairs; RocksDB verifies each block's
+/// checksum. Corruption in the middle of the WAL, which a server takes for its end, is an error here.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let mut options = db_options(&OpenOptions::for_check(path));
     options.create_if_missing(false);
@@ -192,7 +196,8 @@ fn check_copy(path: &Path) -> Result<CheckReport> {
     }))
 }
 
-/// All tables are open from the start where that may be, as is RocksDB's default: a read then looks none up.
+/// Returns RocksDB's limit of open files. If `allowed` is large enough, all SST files stay open (-1, RocksDB's
+/// default), so that no read opens one.
 fn max_open_files(allowed: u64) -> i32 {
     if allowed >= MOST_FILES {
         return -1;
@@ -252,7 +257,7 @@ impl Engine for RocksDb {
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_keys(self.info.name, self.key_limits())?;
         let mut options = WriteOptions::default();
-        // In memory there is nothing to sync, and RocksDB may say it is not supported.
+        // In memory there is nothing to sync, and RocksDB may reject the option.
         options.set_sync(sync && self.path.is_some());
         let converted = self.convert(batch)?;
         let write = || self.db.write_opt(converted, &options);
@@ -270,7 +275,7 @@ impl Engine for RocksDb {
         self.db.flush_wal(true).map_err(|error| self.fail(error))
     }
 
-    /// Each write says whether it is synced.
+    /// Does nothing: each write has its own sync option.
     fn set_fsync(&self, _: Fsync) -> Result<()> {
         Ok(())
     }
@@ -309,7 +314,7 @@ impl Engine for RocksDb {
 
     fn count(&self) -> Result<u64> {
         let mut options = ReadOptions::default();
-        // The blocks are read once; to keep them would push out those that are in use.
+        // Each block is read once; caching it would evict blocks that are in use.
         options.fill_cache(false);
         let mut iterator = self.db.raw_iterator_opt(options);
         let mut count = 0;
@@ -334,7 +339,7 @@ impl Engine for RocksDb {
         if self.path.is_none() {
             return Err(Error::no_files(self.info.name));
         }
-        // The memtable too goes through the compaction; this tells of errors, which that does not.
+        // The compaction would flush the memtable too, but only this call returns errors.
         self.db.flush().map_err(|error| self.fail(error))?;
         let mut options = CompactOptions::default();
         options.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);

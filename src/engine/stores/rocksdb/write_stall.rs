@@ -1,10 +1,10 @@
-//! Writes that wait for room on a full disk.
+//! Detection of writes that stall because the disk is full.
 //!
-//! RocksDB stops writes while its memtables are full and waits for the flush. When that finds no room, later
-//! writes fail at once, but the one that waits goes on waiting until there is room again, for hours perhaps. Its
-//! client, and all whose writes queue behind it, are owed an error like the others; the orderly end of the
-//! process waits for it too. So somebody looks every second, and ends what waits in vain by ending RocksDB's
-//! background work: reads go on, and writes fail from then on, which they do after a failed write anyway.
+//! RocksDB stops writes while its memtables are full and waits for the flush. If the flush finds no space,
+//! later writes fail at once, but the stalled write waits until there is space again, possibly for hours. Its
+//! client, and all clients whose writes queue behind it, must get an error like the others; the shutdown of the
+//! process waits for it too. So a thread checks every second, and ends such a wait by stopping RocksDB's
+//! background work: reads continue, and writes fail from then on, which they do after a failed write anyway.
 
 use rocksdb::{
     DB,
@@ -22,14 +22,14 @@ use std::{
 
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Writes that began, and that ended.
+/// Numbers of writes that have started and that have ended.
 #[derive(Default)]
 struct Writes {
     begun: AtomicU64,
     ended: AtomicU64,
 }
 
-/// Looks after one database until dropped.
+/// Thread that monitors one database until this value is dropped.
 pub(super) struct StallMonitor {
     writes: Arc<Writes>,
     thread: Option<(Sender<()>, JoinHandle<()>)>,
@@ -49,7 +49,7 @@ impl StallMonitor {
         Ok(Self { writes, thread: Some((stop, thread)) })
     }
 
-    /// Runs a write.
+    /// Runs a write and counts it.
     pub fn run<R>(&self, write: impl FnOnce() -> R) -> R {
         self.writes.begun.fetch_add(1, Ordering::Relaxed);
         let result = write();
@@ -72,11 +72,11 @@ impl Drop for StallMonitor {
 struct StallSample {
     db: Arc<DB>,
     writes: Arc<Writes>,
-    /// The writes that had ended at the last look.
+    /// Number of writes that had ended at the last check.
     ended: u64,
-    /// Failures of background work at the last look that saw writes move, and at the one before: those since
-    /// then may be what the write that does not move waits for. RocksDB counts them from the start on, also
-    /// those it got over.
+    /// Background errors at the two latest checks that saw writes progress, older first: a stalled write may
+    /// wait for work that failed since the older one. RocksDB counts errors since its start, including those it
+    /// recovered from.
     failures: [u64; 2],
 }
 

@@ -38,7 +38,7 @@ static INFO: Info = Info {
     compression: &[Compression::None],
     cache: "page caches, of which the connection that writes and one reader a core have equal shares; further \
             readers have 512 KiB each",
-    // Two of each reader.
+    // Two files per reader.
     open_files: OpenFiles { least: OWN_FILES + 2 * 16, most: OWN_FILES + 2 * 128, per_read: 0 },
     loss: [
         Loss::NOTHING,
@@ -71,25 +71,27 @@ static INFO: Info = Info {
     ],
 };
 
-/// Longest key: with the longest value that Redis takes, 512 MiB, it stays below SQLite's limit.
+/// Maximum length of a key, in bytes: together with the largest value of Redis, 512 MiB, it stays below
+/// SQLite's limit.
 const MAX_KEY: usize = 400 << 20;
 
-/// Open files beside those of readers: the data, the log and its index, the lock; a journal and a directory for a
-/// moment.
+/// Number of open files other than those of readers: the data, the WAL and its index, the lock; temporarily a
+/// journal and a directory.
 const OWN_FILES: u64 = 16;
 
 const DATA: &str = "data.sqlite3";
 const LOG: &str = "data.sqlite3-wal";
-/// Keeps other processes out, which SQLite itself would let in.
+/// Lock file that excludes other processes; SQLite itself would admit them.
 const LOCK: &str = "lock";
 
-/// In the file's header, so that no other program's database is taken for ours: "kvb1".
+/// Application id in the file's header, which distinguishes the file from other programs' databases: "kvb1".
 const APPLICATION: i32 = 0x6b76_6231;
 
-/// With a rowid, and so with an index beside the table. WITHOUT ROWID is one tree with the values in its inner nodes too:
-/// SQLite advises it for rows below a twentieth of a page (<https://sqlite.org/withoutrowid.html>). With values of 1,000
-/// bytes such a file was 3.4 times as large, and a GET from the disk read 6.5 times instead of 1.2 times; with 100 bytes
-/// a GET from the cache was faster by a quarter. A file that was created so keeps its table: the statements are the same.
+/// A table with rowids, and so with a separate index. WITHOUT ROWID is one tree with the values in its inner
+/// nodes too: SQLite advises it for rows below a twentieth of a page (<https://sqlite.org/withoutrowid.html>).
+/// With values of 1,000 bytes such a file was 3.4 times as large, and a GET from the disk did 6.5 reads instead
+/// of 1.2; with 100 bytes a GET from the cache was faster by a quarter. A file that was created with such a
+/// table keeps it: the statements are the same.
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS kv (k BLOB PRIMARY KEY, v BLOB NOT NULL) STRICT";
 const GET: &str = "SELECT v FROM kv WHERE k = ?1";
 const PUT: &str = "INSERT INTO kv (k, v) VALUES (?1, ?2) ON CONFLICT (k) DO UPDATE SET v = excluded.v";
@@ -102,25 +104,26 @@ fn recognise(path: &Path) -> bool {
     header.starts_with(b"SQLite format 3\0") && header.ends_with(&APPLICATION.to_be_bytes())
 }
 
-/// More than the pages of an empty table is not of the first start.
+/// Returns `true` for a file that an interrupted first start may have left: the data is at most an empty table.
 fn is_first(name: &str, metadata: &Metadata) -> bool {
     let is_data = name.starts_with(DATA) && metadata.len() <= 64 << 10;
     metadata.is_file() && (name == LOCK && metadata.len() == 0 || is_data)
 }
 
 struct Sqlite {
-    /// Closed before the lock is let go, hence before it here.
+    /// Declared before `files`, so that connections are closed before its lock is released.
     readers: Pool,
     writer: Mutex<Connection>,
     files: Option<Files>,
-    /// Whether commits are not synced.
+    /// `true` if commits are not synced.
     is_lazy: AtomicBool,
 }
 
-/// What there is on disk.
+/// Paths and files on disk; absent for a store in memory.
 struct Files {
     path: PathBuf,
-    /// Ours, to sync it beside SQLite's commits; SQLite has no locks on this file that closing it would lift.
+    /// The WAL, opened separately so that syncs can run during SQLite's commits. SQLite holds no locks on this
+    /// file that closing it would release.
     log: File,
     _lock: File,
 }
@@ -151,7 +154,7 @@ impl Sqlite {
         create(&writer).and_then(|()| begin_log(&writer)).map_err(fail)?;
         let log = path.join(LOG);
         let log = File::open(&log).map_err(Error::io("open", log))?;
-        // The log is a new file after each orderly end.
+        // SQLite creates a new WAL file after each clean shutdown.
         path::sync_dir(path)?;
         place.end()?;
         let files = Some(Files { path: path.into(), log, _lock: lock });
@@ -172,7 +175,7 @@ impl Sqlite {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs reads on a connection that no other thread has.
+    /// Runs `read` on a connection that no other thread uses.
     fn reading<R>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<R>) -> Result<R> {
         let outcome = match self.files {
             Some(_) => self.readers.lend(read),
@@ -186,7 +189,8 @@ fn is_lazy(options: &OpenOptions) -> AtomicBool {
     AtomicBool::new(options.fsync != Fsync::Always)
 }
 
-/// Creates the table unless it is there, whole in the data file, and synced whatever the policy.
+/// Creates the table if it does not exist, and checkpoints it into the data file, synced under any fsync
+/// policy.
 fn create(connection: &Connection) -> rusqlite::Result<()> {
     let found: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     if found == APPLICATION {
@@ -197,16 +201,17 @@ fn create(connection: &Connection) -> rusqlite::Result<()> {
     checkpoint(connection)
 }
 
-/// Commits something, so that the log has its header: SQLite syncs that with the first commit, under every policy.
+/// Commits a change, so that the WAL gets its header: SQLite syncs the header with the first commit, under
+/// every policy.
 fn begin_log(connection: &Connection) -> rusqlite::Result<()> {
-    /// Of the table.
+    /// Version of the table's schema.
     const VERSION: i32 = 1;
     connection.pragma_update(None, "user_version", VERSION)
 }
 
 fn apply(connection: &mut Connection, batch: &Batch<'_>) -> rusqlite::Result<()> {
     let (clear, ops) = batch.after_clear();
-    // Dropped without a commit, it is rolled back.
+    // Dropped without a commit, the transaction is rolled back.
     let txn = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     {
         let mut put = txn.prepare_cached(PUT)?;
@@ -225,7 +230,7 @@ fn apply(connection: &mut Connection, batch: &Batch<'_>) -> rusqlite::Result<()>
     txn.commit()
 }
 
-/// `at` is the index of the key that is being read.
+/// Passes the values of `keys` to `visit`. Sets `at` to the index of the key that is being read.
 fn get(
     connection: &Connection,
     keys: &[&[u8]],
@@ -247,7 +252,7 @@ fn get(
     Ok(())
 }
 
-/// A column, lent from SQLite's own memory.
+/// Returns a column as bytes in SQLite's own memory.
 fn blob<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<&'r [u8]> {
     Ok(row.get_ref(column)?.as_blob()?)
 }
@@ -274,12 +279,12 @@ fn scan(connection: &Connection, range: KeyRange<'_>, visit: &mut VisitPair<'_>)
     Ok(())
 }
 
-/// Copies the log to the data file, and empties it.
+/// Copies the WAL to the data file and empties it.
 fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }
 
-/// SQLite's own check of every page, and of the order of keys; then a scan.
+/// Checks a copy with SQLite's own check of every page and of the order of keys, then by a scan.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "damaged keys and values are not found: SQLite's pages have no checksums";
     let fail = |error| fail(error, Some(path));
@@ -296,7 +301,7 @@ fn check_copy(path: &Path) -> Result<CheckReport> {
 fn fail(error: rusqlite::Error, path: Option<&Path>) -> Error {
     let place = path.map_or_else(|| ":memory:".into(), |path| path.display().to_string());
     match error.sqlite_error_code() {
-        // A transaction that found no room is rolled back: its pages in the log are followed by no commit.
+        // A transaction that ran out of space is rolled back: no commit follows its pages in the WAL.
         Some(ErrorCode::DiskFull) => Error::Full { engine: NAME, detail: format!("{place}: {error}") },
         Some(ErrorCode::TooBig) => Error::Full {
             engine: NAME,
@@ -323,7 +328,7 @@ impl Engine for Sqlite {
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         let mut at = 0;
         let read = self.reading(|connection| match keys {
-            // A statement sees one moment; several of them need a transaction for that.
+            // One statement reads one snapshot; several statements need a transaction for that.
             [] | [_] => get(connection, keys, &mut at, visit),
             _ => {
                 connection.prepare_cached("BEGIN")?.execute([])?;
@@ -338,18 +343,18 @@ impl Engine for Sqlite {
         batch.check_keys(NAME, self.key_limits())?;
         apply(&mut self.writer(), batch).map_err(|error| {
             match (error.sqlite_error_code(), self.fail(error)) {
-                // The transaction was rolled back.
+                // SQLite has rolled the transaction back.
                 (Some(ErrorCode::DatabaseCorrupt), Error::Library { engine, message }) => {
                     Error::CorruptWrite { engine, message }
                 }
                 (_, error) => error,
             }
         })?;
-        // Under `always` the commit is synced before it is visible.
+        // Under `always` SQLite syncs the commit before it becomes visible.
         if sync && self.is_lazy.load(Ordering::Relaxed) { self.sync() } else { Ok(()) }
     }
 
-    /// Takes no lock of SQLite, so commits go on meanwhile.
+    /// Takes no lock of SQLite, so commits can run at the same time.
     fn sync(&self) -> Result<()> {
         match &self.files {
             Some(Files { log, path, .. }) => log.sync_data().map_err(Error::io("sync", path.join(LOG))),

@@ -1,4 +1,4 @@
-//! Connections to one database: SQLite lets one thread at a time use each.
+//! Pool of connections to one database: SQLite allows one thread at a time per connection.
 
 use crate::engine::{Fsync, OpenOptions};
 use rusqlite::{Connection, OpenFlags};
@@ -13,24 +13,25 @@ use std::{
     time::Duration,
 };
 
-/// A quarter of SQLite's default: there are as many as reads at once, and the system's cache is behind them.
+/// Cache size of a connection without a share of the cache, in bytes: a quarter of SQLite's default. There is
+/// one connection per concurrent read, and the page cache holds the file too.
 const SMALL_CACHE: u64 = 512 << 10;
 
-/// How long a connection waits for a lock that another one has for a moment.
+/// Maximum time that a connection waits for a lock that another one holds briefly.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How connections are opened.
+/// Settings with which connections are opened.
 pub(super) struct Settings {
     /// `None` in memory.
     data: Option<PathBuf>,
     fsync: Fsync,
-    /// Connections that have an equal share of the cache.
+    /// Number of connections that get an equal share of the cache.
     shares: usize,
     cache_size: u64,
     opened: AtomicUsize,
 }
 
-/// A connection, and whether it has a share of the cache.
+/// A connection, and `true` if it has a share of the cache.
 type Shared = (Connection, bool);
 
 impl Settings {
@@ -40,9 +41,9 @@ impl Settings {
         Self { data, fsync: options.fsync, shares, cache_size: options.cache_size, opened: 0.into() }
     }
 
-    /// A new connection to the file, which is created when missing.
+    /// Opens a connection to the file, which is created if it does not exist.
     pub fn connect(&self) -> rusqlite::Result<Shared> {
-        // One thread at a time has it, so it needs no lock of its own.
+        // Only one thread at a time uses a connection, so SQLite needs no mutex per connection.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -54,12 +55,13 @@ impl Settings {
         Ok((connection, has_share))
     }
 
-    /// Sets what is not kept in the file. Returns whether the connection got a share of the cache.
+    /// Applies the settings that the file does not store. Returns `true` if the connection got a share of the
+    /// cache.
     pub fn apply(&self, connection: &Connection) -> rusqlite::Result<bool> {
         let share = self.cache_size / self.shares as u64;
         let is_early = self.opened.fetch_add(1, Ordering::Relaxed) < self.shares;
         let cache = if is_early { share } else { share.min(SMALL_CACHE) };
-        // A negative number is of KiB, a positive one of pages.
+        // SQLite reads a negative number as KiB, a positive one as pages.
         let kib = i64::try_from(cache.max(64 << 10) >> 10).unwrap_or(i64::MAX);
         connection.pragma_update(None, "cache_size", -kib)?;
         set_synchronous(connection, self.fsync)?;
@@ -67,13 +69,14 @@ impl Settings {
     }
 }
 
-/// NORMAL syncs in checkpoints only: a power cut takes the last commits, and never the file.
+/// Sets SQLite's `synchronous` for the fsync policy. NORMAL syncs in checkpoints only: a power cut loses the
+/// last commits, but never corrupts the file.
 pub(super) fn set_synchronous(connection: &Connection, fsync: Fsync) -> rusqlite::Result<()> {
     let synchronous = if fsync == Fsync::Always { "FULL" } else { "NORMAL" };
     connection.pragma_update(None, "synchronous", synchronous)
 }
 
-/// Connections for readers, at most so many. A read that finds none waits for one.
+/// Pool of a limited number of connections for reads. A read waits if all of them are in use.
 pub(super) struct Pool {
     settings: Settings,
     state: Mutex<State>,
@@ -81,9 +84,9 @@ pub(super) struct Pool {
 }
 
 struct State {
-    /// Those with a share of the cache are at the back.
+    /// Idle connections; those with a share of the cache are at the back.
     idle: VecDeque<Shared>,
-    /// How many more may be opened.
+    /// Number of further connections that may be opened.
     left: usize,
 }
 
@@ -93,7 +96,7 @@ impl Pool {
         Self { settings, state, returned: Condvar::new() }
     }
 
-    /// Runs `read` on a connection that no other thread has.
+    /// Runs `read` on a connection that no other thread uses.
     pub fn lend<R>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<R>) -> rusqlite::Result<R> {
         let mut lent = Lent { pool: self, connection: self.take() };
         let connection = match lent.connection.take() {
@@ -101,16 +104,16 @@ impl Pool {
             None => self.settings.connect()?,
         };
         let result = read(&connection.0)?;
-        // One that failed, or was left in the midst of a read, is closed instead.
+        // A connection whose read failed or did not finish is closed instead of returned.
         lent.connection = Some(connection);
         Ok(result)
     }
 
-    /// One that waits, or `None` when a new one may be opened.
+    /// Takes an idle connection, or the right to open one (`None`). Waits until one of them is available.
     fn take(&self) -> Option<Shared> {
         let mut state = self.lock();
         loop {
-            // The one that was used last has the warmest cache, if it has one.
+            // The connection that was used last has the warmest cache, if it has a share.
             if let Some(connection) = state.idle.pop_back() {
                 return Some(connection);
             }
@@ -127,7 +130,7 @@ impl Pool {
     }
 }
 
-/// A connection's place in the pool: dropped, it takes the connection back, or the right to open another.
+/// A place in the pool. When dropped, it returns its connection, or without one the right to open another.
 struct Lent<'p> {
     pool: &'p Pool,
     connection: Option<Shared>,

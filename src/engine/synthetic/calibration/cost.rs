@@ -1,13 +1,13 @@
-//! Time that operations are made to take, and what of it was really taken.
+//! Time that operations of the calibration engine are configured to take, and the time that they really took.
 
 use super::expected_values::{Call, Cost, Span, Truth};
 use nix::time::{ClockId, clock_gettime};
 use std::{thread, time::Duration};
 
-/// A number that has no factor in common with sizes that people choose: spreads the parts over the reads.
+/// Number that has no factor in common with sizes that users choose: spreads the parts over the reads.
 const STRIDE: u64 = 7919;
 
-/// Operations of a span, at most, where allocations are counted.
+/// Maximum number of operations of a span that are recorded without an allocation.
 const EXPECTED: usize = 4096;
 
 fn clock(id: ClockId) -> u64 {
@@ -15,12 +15,12 @@ fn clock(id: ClockId) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Nanoseconds of the clock that all processes of the machine share.
+/// Returns the time in nanoseconds of the monotonic clock, which all processes of the machine share.
 pub(super) fn now() -> u64 {
     clock(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Hands out what operations are to take, and adds up what they took.
+/// Determines the cost of each operation, and records the time that it took.
 pub(super) struct Meter {
     truth: Truth,
     reads: u64,
@@ -29,15 +29,15 @@ pub(super) struct Meter {
     span: Span,
 }
 
-/// What one operation is to take.
+/// Cost of one operation.
 pub(super) struct Turn {
     cost: Cost,
-    /// The end of a standstill, if there is one.
+    /// End of a stall in nanoseconds; 0 if there is none.
     until: u64,
     begin: u64,
 }
 
-/// What it took.
+/// Time that an operation took.
 pub(super) struct Taken {
     begin: u64,
     end: u64,
@@ -52,21 +52,21 @@ impl Meter {
         meter
     }
 
-    /// Begins a span, whose operations are noted without an allocation where no more are expected.
+    /// Begins a span. Up to `EXPECTED` operations are recorded without an allocation.
     pub fn begin(&mut self) {
         (self.reads, self.writes, self.commits) = (0, 0, 0);
         self.span.calls.reserve(EXPECTED);
         self.span.process_cpu_ns.0 = clock(ClockId::CLOCK_PROCESS_CPUTIME_ID);
     }
 
-    /// Ends the span.
+    /// Ends the span and returns it.
     pub fn take(&mut self) -> Span {
         let mut span = std::mem::take(&mut self.span);
         span.process_cpu_ns.1 = clock(ClockId::CLOCK_PROCESS_CPUTIME_ID);
         span
     }
 
-    /// The next read.
+    /// Returns the cost of the next read.
     pub fn read(&mut self) -> Turn {
         let all: u64 = self.truth.reads.iter().map(|part| part.count).sum();
         let mut place = (self.reads * STRIDE).checked_rem(all).unwrap_or(0);
@@ -79,13 +79,13 @@ impl Meter {
         self.turn(cost.unwrap_or_default())
     }
 
-    /// The next write, and whether it is the first one.
+    /// Returns `true` for the first write of the span, and the cost of the next write.
     pub fn write(&mut self) -> (bool, Turn) {
         self.writes += 1;
         (self.writes == 1, self.turn(self.truth.write))
     }
 
-    /// The number of the next commit.
+    /// Returns the number of the next commit, from 1.
     pub fn commit(&mut self) -> u64 {
         self.commits += 1;
         self.commits
@@ -102,7 +102,7 @@ impl Meter {
         Turn { cost, until, begin }
     }
 
-    /// Adds an operation; a write with the number of its commit.
+    /// Records an operation; a write with the number of its commit.
     pub fn add(&mut self, taken: Taken, commit: Option<u64>) -> &mut Span {
         self.span.calls.push(Call { begin: taken.begin, end: taken.end, commit });
         self.span.cpu_ns += taken.cpu_ns;
@@ -111,7 +111,7 @@ impl Meter {
 }
 
 impl Turn {
-    /// Takes it.
+    /// Sleeps and uses CPU time according to the cost. Returns the time that this took.
     pub fn take(self) -> Taken {
         let cpu = clock(ClockId::CLOCK_THREAD_CPUTIME_ID);
         let wait = self.until.saturating_sub(now()) + self.cost.sleep_ns;

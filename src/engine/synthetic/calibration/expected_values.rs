@@ -1,133 +1,134 @@
-//! What the calibration engine is told to be, and what it has seen itself do.
+//! Configuration of the calibration engine, and its record of what it did: the expected values of a calibration.
 
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The engine's name.
+/// Name of the calibration engine.
 pub const CALIBRATION: &str = "calibration";
 
-/// Bytes of a page: what is written and mapped comes in multiples of it, or the kernel would round.
+/// Size of a page in bytes: written and mapped sizes are multiples of it, or the kernel would round.
 pub const PAGE: u64 = 4096;
 
-/// What the engine is to be. Everything that is absent costs nothing.
+/// Configuration of the calibration engine. A value of 0 or an empty value costs nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Truth {
-    /// What reads take, in parts; empty for nothing.
+    /// Costs of reads, in parts; empty if they cost nothing.
     pub reads: Vec<Part>,
-    /// Blocks of memory that each read takes and gives back.
+    /// Number of memory blocks that each read allocates and frees.
     pub read_blocks: u64,
-    /// Bytes of each of these.
+    /// Size of each of these blocks in bytes.
     pub block_bytes: u64,
-    /// What each write takes.
+    /// Cost of each write.
     pub write: Cost,
-    /// When all operations stand still.
+    /// Periods in which all operations stall.
     pub stall: Option<Stall>,
     /// Bytes that each write appends to the log: a multiple of [`PAGE`].
     pub write_bytes: u64,
-    /// Bytes that each write leaves to be written later: a multiple of [`PAGE`].
+    /// Bytes of deferred work per write: a multiple of [`PAGE`].
     pub debt_bytes: u64,
-    /// Bytes beside the log that are on disk once settled.
+    /// Maximum number of bytes on disk in addition to the log after a quiesce.
     pub settled_bytes: u64,
-    /// What of these is left when it is closed.
+    /// Maximum number of these bytes that remain after the engine is closed.
     pub closed_bytes: u64,
-    /// Bytes that the log's file is longer than what is in it, a hole, while there are unsettled writes.
+    /// Size in bytes of a hole at the end of a file, while there are writes since the last quiesce.
     pub hole_bytes: u64,
-    /// Bytes reserved behind the log's end while there are unsettled writes.
+    /// Bytes reserved behind the log's end while there are writes since the last quiesce.
     pub reserved_bytes: u64,
-    /// Memory without a file.
+    /// Memory without a file, in bytes.
     pub memory_bytes: u64,
-    /// Memory that the first write after settling takes and gives back at once.
+    /// Memory in bytes that the first write after a quiesce allocates and frees at once.
     pub surge_bytes: u64,
-    /// The same in the load, before it was settled for the first time.
+    /// Memory in bytes that the first write of the load, before the first quiesce, allocates and frees at once.
     pub load_surge_bytes: u64,
-    /// Bytes of a file that is mapped into memory.
+    /// Size in bytes of a file that is mapped into memory.
     pub mapped_bytes: u64,
-    /// Milliseconds to settle, to close, and to open again what was closed.
+    /// Duration of a quiesce, in milliseconds.
     pub settle_ms: u64,
-    /// See `settle_ms`.
+    /// Duration of a close, in milliseconds.
     pub close_ms: u64,
-    /// See `settle_ms`.
+    /// Duration of a recovery when existing data are opened, in milliseconds.
     pub recovery_ms: u64,
-    /// Where it tells what it has seen: a line of JSON for each time it was open.
+    /// File to which the engine appends its record: a line of JSON for each time that it was open.
     pub record: PathBuf,
 }
 
-/// What so many of all reads take.
+/// Cost of a part of the reads.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// So many.
+    /// Number of reads of this part, relative to the sum over all parts.
     pub count: u64,
-    /// Take this.
+    /// Cost of each of these reads.
     pub cost: Cost,
 }
 
-/// What an operation takes.
+/// Cost of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Nanoseconds of processor time.
+    /// CPU time in nanoseconds.
     pub cpu_ns: u64,
-    /// Nanoseconds of sleep.
+    /// Sleep in nanoseconds.
     pub sleep_ns: u64,
 }
 
-/// Standstills: the last `length_ms` of every `every_ms` since the first operation after settling.
+/// Stalls: the last `length_ms` of every `every_ms` since the first operation after a quiesce.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stall {
-    /// From the begin of one period to that of the next.
+    /// Time from the start of one period to the start of the next, in milliseconds.
     pub every_ms: u64,
-    /// How long it stands still.
+    /// Duration of a stall in milliseconds.
     pub length_ms: u64,
 }
 
-/// What the engine has seen while it was open. Times are nanoseconds of the machine's monotonic clock,
-/// the same in all processes.
+/// Record of what the engine did while it was open. Times are nanoseconds of the machine's monotonic clock, which
+/// all processes share.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
-    /// Begin and end of opening.
+    /// Start and end of the open.
     pub open: (u64, u64),
-    /// What came between one settling and the next; the first is what came before any, the last what came
-    /// before it was closed, if there was something.
+    /// Spans between quiesces: the first is before any quiesce, the last is between the last quiesce and the close,
+    /// if there were operations.
     pub spans: Vec<Span>,
-    /// Begin and end of closing.
+    /// Start and end of the close.
     pub close: (u64, u64),
 }
 
-/// An operation.
+/// Operation of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
-    /// When it began.
+    /// Start of the operation.
     pub begin: u64,
-    /// When it ended.
+    /// End of the operation.
     pub end: u64,
-    /// Of a write: the number of its commit, from 1 on in each span. A read has none.
+    /// Number of the commit of a write, from 1 in each span; `None` for a read.
     pub commit: Option<u64>,
 }
 
-/// What came before a settling, and the settling.
+/// Operations before a quiesce, and the quiesce.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Span {
-    /// Each operation.
+    /// Operations in order.
     pub calls: Vec<Call>,
-    /// Processor time that operations were made to take.
+    /// CPU time that operations were made to use, in nanoseconds.
     pub cpu_ns: u64,
-    /// Processor time of the process when the span began, and when it ended.
+    /// CPU time of the process at the start and at the end of the span, in nanoseconds.
     pub process_cpu_ns: (u64, u64),
     /// Bytes of keys and values that were written, or deleted.
     pub user_bytes: u64,
-    /// Bytes written to files, the settling's included.
+    /// Bytes written to files, including those of the quiesce.
     pub written_bytes: u64,
-    /// Length of all files before the settling, and after it.
+    /// Length of all files in bytes before and after the quiesce.
     pub length_bytes: (u64, u64),
-    /// The same without holes.
+    /// Length of all files in bytes, without holes, before and after the quiesce.
     pub used_bytes: (u64, u64),
-    /// Keys and values that are there, in bytes.
+    /// Size of all existing keys and values in bytes.
     pub alive_bytes: u64,
-    /// Begin and end of the settling.
+    /// Start and end of the quiesce.
     pub settle: (u64, u64),
 }
 
 impl Truth {
-    /// Where the truth of a store at `path` is told: beside the directory it is in, which may be measured.
+    /// Returns the path of the configuration of a store at `path`: beside the directory that contains it, whose
+    /// size may be measured.
     pub fn place(path: &Path) -> PathBuf {
         path.parent().unwrap_or(path).with_extension("truth")
     }

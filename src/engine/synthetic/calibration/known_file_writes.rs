@@ -1,4 +1,5 @@
-//! The calibration engine's files: a log with a record a write, what debts have left, and a mapped one.
+//! Files of the calibration engine: a log with one record per write, the output of deferred work, and a mapped
+//! file.
 
 use super::expected_values::{CALIBRATION, PAGE, Truth};
 use crate::engine::{Error, Result, WriteOp, first};
@@ -19,11 +20,11 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// Written at once when debts are paid.
+/// Size in bytes of one write of deferred work.
 const PIECE: usize = 1 << 20;
-/// The length of a value that is not there.
+/// Value length that marks a deleted key.
 const DELETED: u32 = u32::MAX;
-/// Bytes of a record before its key: both lengths.
+/// Number of bytes of a record before its key: both lengths.
 const HEAD: usize = 8;
 
 pub(super) fn log(path: &Path) -> PathBuf {
@@ -39,14 +40,14 @@ pub(super) struct Files {
     truth: Truth,
     log: File,
     log_path: PathBuf,
-    /// Length of what is in the log.
+    /// Length of the contents of the log in bytes.
     length: u64,
     /// Records that are not in the log yet.
     buffer: Vec<u8>,
     debts: Debts,
-    /// Bytes written since it was settled.
+    /// Bytes written since the last quiesce.
     written: u64,
-    /// Bytes that writes since then have left to be written.
+    /// Bytes of deferred work since the last quiesce.
     owed: u64,
     unsettled: bool,
     _map: Option<Map>,
@@ -80,10 +81,10 @@ impl Files {
         })
     }
 
-    /// Reads the log. The number of its records.
+    /// Reads the log into `pairs`. Returns the number of records.
     pub fn replay(&mut self, pairs: &mut HashMap<Vec<u8>, Vec<u8>>) -> Result<u64> {
         let damaged = || Error::library(CALIBRATION, "a record of its log is not whole");
-        // One after the other: all of them would be memory that it is not told to hold.
+        // One record at a time: all of them would use memory that the configuration does not include.
         let length = self.truth.write_bytes.max(PAGE);
         let mut record = vec![0; usize::try_from(length).unwrap_or(0)];
         let records = self.length / length;
@@ -99,7 +100,7 @@ impl Files {
         Ok(records)
     }
 
-    /// Adds the record of a write. Clearing leaves none: a store under calibration is not emptied.
+    /// Adds the record of a write. Clearing leaves none: a store under calibration is not cleared.
     pub fn put(&mut self, op: &WriteOp<'_>) -> Result<()> {
         let (key, value) = match *op {
             WriteOp::Put { key, value } => (key, Some(value)),
@@ -123,18 +124,18 @@ impl Files {
         Ok(())
     }
 
-    /// Writes the records.
+    /// Appends the buffered records to the log.
     pub fn append(&mut self) -> Result<()> {
         self.stretch()?;
         self.log.write_all_at(&self.buffer, self.length).map_err(Error::io("write", &self.log_path))?;
         self.length += self.buffer.len() as u64;
         self.written += self.buffer.len() as u64;
-        // A large one is none of the memory that it is told to hold.
+        // Freed, because a large buffer is not part of the configured memory.
         self.buffer = Vec::new();
         Ok(())
     }
 
-    /// With the first write: a reserve behind the log's end, and a hole behind what will be in it.
+    /// Creates, with the first write after a quiesce, the reserved space behind the log's end and the hole.
     fn stretch(&mut self) -> Result<()> {
         if self.unsettled {
             return Ok(());
@@ -147,7 +148,7 @@ impl Files {
         let reserve = i64::try_from(self.truth.reserved_bytes).unwrap_or(0);
         if reserve > 0 {
             let start = i64::try_from(self.length).unwrap_or(0);
-            // A file system that reserves nothing has nothing to give back either.
+            // A file system that cannot reserve space has nothing to free later.
             let _ = fallocate(&self.log, FallocateFlags::FALLOC_FL_KEEP_SIZE, start, reserve);
         }
         Ok(())
@@ -157,7 +158,7 @@ impl Files {
         self.log.sync_data().map_err(Error::io("sync", &self.log_path))
     }
 
-    /// Pays the debts, and gives back what was reserved. The bytes written since it was settled.
+    /// Does the deferred work, and frees the reserved space. Returns the bytes written since the last quiesce.
     pub fn settle(&mut self) -> Result<u64> {
         self.sync()?;
         self.debts.pay(self.owed, self.truth.settled_bytes)?;
@@ -167,7 +168,7 @@ impl Files {
         Ok(written)
     }
 
-    /// Length of all files, and the same without holes.
+    /// Returns the length of all files in bytes, and their length without holes.
     pub fn size(&self) -> (u64, u64) {
         let used = self.length + self.truth.mapped_bytes + self.debts.kept;
         (if self.unsettled { used + self.truth.hole_bytes } else { used }, used)
@@ -190,13 +191,13 @@ fn decode(record: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     }
 }
 
-/// A thread of its own pays, as an engine's compactions do.
+/// Deferred work, done by a separate thread, like an engine's compactions.
 struct Debts {
     file: File,
     path: PathBuf,
     /// Length of the file without its hole.
     kept: u64,
-    /// Where to begin, how much to write, and the length to cut the file to.
+    /// Orders to the thread: start offset, number of bytes to write, and length to truncate the file to.
     orders: Option<Sender<(u64, u64, u64)>>,
     paid: Receiver<io::Result<()>>,
     thread: Option<JoinHandle<()>>,
@@ -220,7 +221,7 @@ impl Debts {
         Ok(Self { file, path, kept, orders: Some(orders), paid, thread: Some(thread) })
     }
 
-    /// Has `bytes` written, and keeps up to `keep` of all.
+    /// Writes `bytes` at the end of the file, then truncates the file to at most `keep` bytes.
     fn pay(&mut self, bytes: u64, keep: u64) -> Result<()> {
         let gone = || Error::library(CALIBRATION, "the thread that pays debts is gone");
         let orders = self.orders.as_ref().ok_or_else(gone)?;
@@ -240,16 +241,16 @@ impl Drop for Debts {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has told so.
+            // A thread that panicked has reported it.
             let _ = thread.join();
         }
     }
 }
 
-/// Writes `bytes` to fresh pages from `start` on, since the kernel counts a dirty page once; cut off only when
-/// they are on the disk, or it would take them back.
+/// Writes `bytes` to fresh pages from `start` on, since the kernel counts a dirty page once. The file is truncated
+/// only when they are on the disk, or the kernel would subtract them from the count.
 fn pay(file: &File, start: u64, bytes: u64, length: u64) -> io::Result<()> {
-    // Without a hole in between.
+    // Removes the hole.
     file.set_len(start)?;
     let (mut place, end) = (start, start + bytes);
     let piece = vec![0x5a; PIECE];
@@ -262,18 +263,18 @@ fn pay(file: &File, start: u64, bytes: u64, length: u64) -> io::Result<()> {
     file.set_len(length)
 }
 
-/// A file in the process' memory.
+/// File that is mapped into memory.
 struct Map {
     address: NonNull<c_void>,
     length: usize,
 }
 
 #[expect(unsafe_code, reason = "a plain address, which no thread reads or writes through")]
-// SAFETY: nothing is ever read or written at `address`; it is only given back.
+// SAFETY: nothing is ever read or written at `address`; it is only unmapped.
 unsafe impl Send for Map {}
 
 impl Map {
-    /// Maps `bytes` of the file at `path`, made when it is not there, and has all its pages brought in.
+    /// Maps `bytes` of the file at `path`, which is created if it does not exist, and loads all its pages.
     fn new(path: &Path, bytes: u64) -> io::Result<Option<Self>> {
         let Some(length) = NonZeroUsize::new(usize::try_from(bytes).unwrap_or(0)) else { return Ok(None) };
         if !fs::exists(path)? {
@@ -282,7 +283,7 @@ impl Map {
         let file = File::open(path)?;
         let flags = MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE;
         #[expect(unsafe_code, reason = "maps a file at a place of the kernel's choice")]
-        // SAFETY: a new mapping, read only, at an address that nobody uses and nobody reads.
+        // SAFETY: a new mapping, read only, at an address that is not in use and is never read.
         let address = unsafe { mmap(None, length, ProtFlags::PROT_READ, flags, &file, 0) };
         Ok(Some(Self { address: address.map_err(io::Error::from)?, length: length.get() }))
     }
@@ -291,7 +292,7 @@ impl Map {
 impl Drop for Map {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "gives a mapping back")]
-        // SAFETY: it is the mapping of `new`, which nobody refers to.
+        // SAFETY: it is the mapping of `new`, to which there are no references.
         let _ = unsafe { munmap(self.address, self.length) };
     }
 }

@@ -1,5 +1,5 @@
-//! The calibration engine: what it costs and leaves behind is what it is told, so that every column of a
-//! result can be held against a known truth. It keeps its pairs in memory and, record by record, in a log.
+//! Calibration engine: its costs and files are configured, so that every metric of a result can be compared with a
+//! known expected value. It keeps its pairs in memory and, record by record, in a log.
 
 mod cost;
 mod expected_values;
@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-/// How it is opened; it is in no list.
+/// Registration of the calibration engine, which is in no list of engines.
 pub const KIND: Kind = Kind { info: &INFO, open, recognise, check: Check::InPlace(check) };
 
 pub(super) static INFO: Info = Info {
@@ -42,7 +42,7 @@ pub(super) static INFO: Info = Info {
     caveats: &[Caveat::new("takes known times and sizes, to check what is measured")],
 };
 
-/// Of longest key and value, whose record must fit into what a write is told to append.
+/// Maximum length of a key in bytes; the record of a pair must fit into the configured bytes per write.
 const MAX_KEY: usize = 512;
 
 struct Calibration {
@@ -52,7 +52,7 @@ struct Calibration {
     meter: Mutex<Meter>,
     files: Mutex<Files>,
     record: Mutex<Record>,
-    /// Held, never looked at.
+    /// Allocated only to use the configured memory.
     _memory: Vec<u8>,
 }
 
@@ -60,7 +60,7 @@ fn recognise(path: &Path) -> bool {
     known_file_writes::log(path).is_file()
 }
 
-/// Its files are those of one measurement.
+/// Fails: the engine's files belong to one measurement.
 fn check(_: &Path) -> Result<CheckReport> {
     Err(Error::Unsupported { engine: CALIBRATION, what: "has nothing to be checked".into() })
 }
@@ -97,19 +97,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Calibration {
-    /// Bytes of the pairs that are there.
+    /// Returns the size of all existing pairs in bytes.
     fn alive_bytes(&self) -> u64 {
         let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
         pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
     }
 
-    /// Memory that is taken and given back: above 32 MiB, so that it does not stay with the allocator.
+    /// Allocates and frees the configured memory: above 32 MiB, so that the allocator does not retain it.
     fn surge(&self, spans: usize) {
         let bytes = if spans == 0 { self.truth.load_surge_bytes } else { self.truth.surge_bytes };
         std::hint::black_box(vec![1_u8; usize::try_from(bytes).unwrap_or(0)]);
     }
 
-    /// Takes blocks of memory, and gives them back.
+    /// Allocates and frees the configured memory blocks.
     fn allocate(&self) {
         for _ in 0..self.truth.read_blocks {
             let bytes = usize::try_from(self.truth.block_bytes).unwrap_or(0);
@@ -149,7 +149,7 @@ impl Engine for Calibration {
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         for (index, key) in keys.iter().enumerate() {
-            // The server looks for records of its own when it starts, which is no part of an experiment.
+            // The server reads marker records at start, which is not part of a measurement.
             if key_value_headers::needs_header(key) {
                 if visit(index, None).is_break() {
                     break;

@@ -1,7 +1,7 @@
-//! Files and directories, each as programs see it and as the medium holds it.
+//! All files and directories of a simulated disk, as programs see them and as the medium holds them.
 //!
-//! A change of names waits in a journal until one of its directories is synced. A rename is one change,
-//! also between two directories: every journaling file system keeps it whole.
+//! A change of names stays in a journal until one of its directories is synced. A rename is one change, also
+//! between two directories, since every journaling file system makes it atomic.
 
 #[cfg(test)]
 mod tests;
@@ -23,21 +23,21 @@ use std::{
 
 pub(super) type Result<T> = std::result::Result<T, Errno>;
 
-/// The root directory.
+/// Inode number of the root directory.
 pub(super) const ROOT: Ino = 1;
 
-/// What goes wrong on purpose.
+/// Errors that the disk returns on purpose.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InjectedFault {
-    /// No page more than these can be taken.
+    /// Maximum number of used pages; `None` for no limit.
     pub(super) limit: Option<u64>,
-    /// Writes fail.
+    /// `true` if writes fail.
     pub writes: bool,
-    /// Syncs fail.
+    /// `true` if syncs fail.
     pub syncs: bool,
 }
 
-/// A name that comes, or goes.
+/// A name that is added or, without a target, removed.
 #[derive(Clone, Debug)]
 struct Edit {
     dir: Ino,
@@ -45,16 +45,16 @@ struct Edit {
     target: Option<Ino>,
 }
 
-/// The state of the file system.
+/// State of the file system.
 #[derive(Clone, Debug)]
 pub(super) struct Image {
     nodes: HashMap<Ino, Node>,
     next: Ino,
-    /// Changes of names that no sync has made durable, in their order; each whole or not at all.
+    /// Changes of names that are not durable, in order. A change is applied as a whole or not at all.
     journal: Vec<Vec<Edit>>,
     used: u64,
     pub trouble: InjectedFault,
-    /// The power is off.
+    /// `true` if the power is off.
     pub is_off: bool,
 }
 
@@ -107,12 +107,12 @@ impl Image {
         self.dir(dir)?.names.get(name).map(|(ino, _)| *ino).ok_or(Errno::ENOENT)
     }
 
-    /// Pages that files take.
+    /// Returns the number of pages that files use.
     pub fn used(&self) -> u64 {
         self.used
     }
 
-    /// From now on the disk is full.
+    /// Makes the disk full, without free pages.
     pub fn fill(&mut self) {
         self.trouble.limit = Some(self.used);
     }
@@ -121,7 +121,7 @@ impl Image {
         self.trouble.limit.is_some_and(|limit| self.used >= limit)
     }
 
-    /// Changes a file, and counts the pages it takes then.
+    /// Changes a file, and updates the number of used pages.
     fn change<T>(&mut self, ino: Ino, change: impl FnOnce(&mut File) -> T) -> Result<T> {
         let file = self.file_mut(ino)?;
         let before = file.used();
@@ -131,7 +131,7 @@ impl Image {
         Ok(outcome)
     }
 
-    /// Writes what there is room for, and returns how much that was.
+    /// Writes as many of the bytes as there is space for, and returns their number.
     pub fn write(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
         if self.trouble.writes {
             return Err(Errno::EIO);
@@ -164,7 +164,7 @@ impl Image {
         self.change(ino, |file| file.zero(offset, len))
     }
 
-    /// Room for a range; whether it makes the file longer.
+    /// Reserves space up to offset `end`. With `grows`, extends the file to that length.
     pub fn allocate(&mut self, ino: Ino, end: u64, grows: bool) -> Result<()> {
         if self.is_full() {
             return Err(Errno::ENOSPC);
@@ -194,8 +194,8 @@ impl Image {
         Ok(())
     }
 
-    /// Makes the names of a directory durable, and what they depend on: earlier changes of a directory that
-    /// one of its changes shares.
+    /// Makes the names of a directory durable, and the changes that they depend on: earlier changes of each
+    /// directory that one of these changes involves.
     pub fn sync_dir(&mut self, dir: Ino) -> Result<()> {
         self.dir(dir)?;
         if self.trouble.syncs {
@@ -216,7 +216,7 @@ impl Image {
         Ok(())
     }
 
-    /// Everything is durable, as after some quiet minutes.
+    /// Makes everything durable, as after minutes without writes.
     pub fn sync_all(&mut self) {
         std::mem::take(&mut self.journal).iter().for_each(|change| self.apply(change));
         for node in self.nodes.values_mut() {
@@ -247,7 +247,8 @@ impl Image {
         }
     }
 
-    /// Programs see the change at once; the medium when one of the directories is synced.
+    /// Makes a change of names visible to programs, and adds it to the journal, from which a sync of one of the
+    /// directories moves it to the medium.
     fn enter(&mut self, change: Vec<Edit>) -> Result<()> {
         for Edit { dir, name, target } in &change {
             let old = self.dir(*dir)?.names.get(name).map(|(ino, _)| *ino);
@@ -335,7 +336,7 @@ impl Image {
         })
     }
 
-    /// Exchanges what two names stand for, as one change.
+    /// Exchanges the files of two names, as one change.
     pub fn exchange(&mut self, one: (Ino, &OsStr), two: (Ino, &OsStr)) -> Result<()> {
         let (first, second) = (self.lookup(one.0, one.1)?, self.lookup(two.0, two.1)?);
         self.enter(vec![
@@ -356,7 +357,7 @@ impl Image {
         self.forget_unused(ino);
     }
 
-    /// What is there when the power is back. This image serves nobody any more.
+    /// Cuts the power, and returns the image that is left. This image serves no more calls.
     pub fn cut(&mut self, keep: &Keep, rng: &mut SmallRng) -> Self {
         self.is_off = true;
         let mut left = self.clone();
@@ -403,7 +404,7 @@ impl Image {
         }
     }
 
-    /// Writes all of it into a directory of another file system, for people to look at.
+    /// Writes all files into a directory of another file system, where people can inspect them.
     pub fn export(&self, ino: Ino, path: &Path) -> io::Result<()> {
         let Some(node) = self.nodes.get(&ino) else { return Ok(()) };
         match &node.kind {

@@ -1,4 +1,4 @@
-//! What names and files a power cut leaves.
+//! Tests of the names and files that a power cut leaves.
 
 use super::*;
 use rand::SeedableRng;

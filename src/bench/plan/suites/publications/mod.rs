@@ -1,4 +1,4 @@
-//! Whole experiments of publications, at their own parameters (`kvbench reproduce`).
+//! Complete published experiments, with their own parameters (`kvbench reproduce`).
 
 mod nutsdb_kvstore_bench;
 mod tidwall_kvbench;
@@ -11,13 +11,14 @@ use super::{
 use crate::bench::plan::options::{Options, PlanError, Publication, Suite};
 use std::path::PathBuf;
 
-/// The file of blocks that a run of XDAG's experiment needs and is not given, and how many it must have.
+/// Returns the path of the block file that the run must generate, and the number of blocks in it. `None` if
+/// the experiment is not XDAG's, or the user gave a file.
 pub fn made_blocks(options: &Options) -> Option<(PathBuf, u64)> {
     let wanted = options.suite == Some(Suite::Reproduction(Publication::Xdag)) && options.data.is_none();
     wanted.then(|| (xdag::made_blocks(options), xdag::blocks_needed(options.filled().keys)))
 }
 
-/// The cells of a publication.
+/// Returns the cells of a published experiment.
 pub(super) fn cells(maker: &CellBuilder<'_>, publication: Publication) -> Result<Rows, PlanError> {
     Ok(match publication {
         Publication::Kvbench => tidwall_kvbench::cells(maker),

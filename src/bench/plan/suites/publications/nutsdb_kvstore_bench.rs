@@ -1,9 +1,10 @@
-//! kvstore-bench: one thread that puts values of 64 to 512 bytes, gets, and scans by range and by prefix; time,
-//! bytes and allocations of each operation.
+//! kvstore-bench: one thread that puts values of 64 to 512 bytes, gets, and scans by range and by prefix;
+//! time, bytes and allocations of each operation.
 //!
-//! Go's `testing` chooses for each store how many operations it does in about a second. Here they are as many for
-//! all. The publication does not say how long its keys are, how many there are to be read, or how many pairs a scan
-//! visits: here 16 bytes, as many as were put, and 10.
+//! In the publication, Go's `testing` chooses for each store how many operations it does in about a second.
+//! Here the number is the same for all stores. The publication does not state the length of keys, the number
+//! of keys to read, or the number of pairs per scan: here they are 16 bytes, the number of keys that were
+//! put, and 10.
 
 use super::super::cells::{cell, group};
 use crate::bench::{
@@ -11,17 +12,18 @@ use crate::bench::{
     result::{Access, Cell, Operation, Size, Target, Workload},
 };
 
-/// Bytes of a value in each of its puts.
+/// Value sizes of the puts, in bytes.
 const PUTS: [u32; 4] = [64, 128, 256, 512];
-/// Bytes of a value where its names do not say.
+/// Value size in bytes of the benchmarks whose name states none.
 const VALUE: u32 = 64;
-/// Keys that are put, where the options give no number.
+/// Default number of keys to put.
 const KEYS: u64 = 100_000;
-/// Gets for each key.
+/// Number of gets per key.
 const GETS: u64 = 10;
-/// Pairs that a scan visits.
+/// Number of pairs per scan.
 const SCANNED: u32 = 10;
-/// All but the last of the bytes that number a key: 256 keys have a prefix in common.
+/// Length in bytes of a scan prefix: all but the last of the 8 bytes that hold a key's number, so 256 keys
+/// share a prefix.
 const PREFIX: u32 = 7;
 
 pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
@@ -29,7 +31,7 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
     ("Benchmark", targets.iter().flat_map(|target| Benchmarks { maker, target }.cells()).collect())
 }
 
-/// Those of one store.
+/// The benchmarks of one store.
 struct Benchmarks<'m> {
     maker: &'m CellBuilder<'m>,
     target: &'m Target,
@@ -71,7 +73,8 @@ impl Benchmarks<'_> {
         }
     }
 
-    /// Its time; then, of a tenth as many operations, their allocations.
+    /// Returns a cell that measures the time of `workload`, and a cell that counts the allocations of a tenth
+    /// as many operations.
     fn with_count(&self, workload: Workload) -> Vec<Cell> {
         let operations = workload.operations.map(|count| (count / 10).max(1));
         let name = format!("{} allocations", workload.name);

@@ -1,8 +1,8 @@
-//! The README of tidwall's KVBench: a million SETs into an empty store, then a million GETs, over the wire, with
-//! Redis among the stores.
+//! The experiment in the README of tidwall's KVBench: a million SETs into an empty store, then a million
+//! GETs, over the wire, with Redis among the stores.
 //!
-//! What differs: its requests draw their keys at random, so that 37% of the SETs meet a key that is there, and as
-//! many GETs find none. Here every key is set once, in an order without order, and every GET finds one.
+//! Differences: KVBench draws its keys at random, so 37% of the SETs write a key that exists already, and as
+//! many GETs find no key. Here every key is set once, in a scattered order, and every GET finds a key.
 
 use super::super::cells::{cell, group};
 use crate::bench::{
@@ -13,9 +13,9 @@ use crate::bench::{
     result::{Access, Cell, Operation, Size, Target, Workload},
 };
 
-/// Requests in a pipeline, and clients.
+/// Pipeline depth, and number of clients.
 const LOADS: [(u32, u32); 3] = [(1, 1), (1, 256), (256, 256)];
-/// Requests of each kind.
+/// Number of SETs, and of GETs.
 const REQUESTS: u64 = 1_000_000;
 
 pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {

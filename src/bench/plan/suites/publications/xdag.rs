@@ -1,6 +1,6 @@
-//! The XDAG fork of smallnest's kvbench, with its two numbers of blocks: each is set, read, read beside a setter and
-//! deleted once, by as many threads as there are cores; and one thread reads the file of blocks itself, from its
-//! begin to its end and by key.
+//! The XDAG fork of smallnest's kvbench, with its two numbers of blocks: each block is set, read, read while
+//! another thread sets, and deleted once, by one thread per core. One thread also reads the block file
+//! itself, from start to end and by key.
 
 use super::super::cells::{cell, count, group, headed};
 use crate::bench::{
@@ -16,7 +16,7 @@ use crate::bench::{
 };
 use std::path::PathBuf;
 
-/// Blocks of its first machine, and of its last.
+/// Number of blocks in the fork's experiment on its first machine, and on its last.
 const SIZES: [u64; 2] = [154_700, 483_296];
 
 pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
@@ -26,7 +26,7 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
         None => blocks_needed(maker.options.keys),
     };
     let mut sizes = sizes(maker.options.keys).map(|size| size.clamp(1, most)).to_vec();
-    // A file that is given may be too small for two.
+    // In a user's file that is too small, both sizes may be the same.
     sizes.dedup();
     let mut cells = Vec::new();
     for keys in sizes {
@@ -42,24 +42,25 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
     Ok((HEADING, cells))
 }
 
-/// Where the blocks are when the options do not say: they are made for the run.
+/// Returns the path of the block file that is generated for the run if the options name none.
 pub(super) fn made_blocks(options: &Options) -> PathBuf {
     options.directory.join("xdag-blocks")
 }
 
-/// Its two sizes; with another number of keys, that one and one in proportion.
+/// Returns the two numbers of blocks of the experiment; with `--keys`, that number and another one in the
+/// same proportion.
 fn sizes(keys: Option<u64>) -> [u64; 2] {
     let [small, large] = SIZES;
     keys.map_or(SIZES, |keys| [keys.max(1), keys.max(1) * large / small])
 }
 
-/// How many blocks the file must have.
+/// Returns the number of blocks that the file must have.
 pub(super) fn blocks_needed(keys: Option<u64>) -> u64 {
     let [_, large] = sizes(keys);
     large
 }
 
-/// So many of its blocks.
+/// The first `keys` blocks of the block file.
 struct Blocks<'m> {
     maker: &'m CellBuilder<'m>,
     keys: u64,
@@ -67,9 +68,9 @@ struct Blocks<'m> {
 }
 
 impl Blocks<'_> {
-    /// One store, from empty to empty.
+    /// Returns the cells of one store, which is empty at the start and after the last cell.
     fn of(&self, target: &Target) -> Vec<Cell> {
-        // All but the first find the keys of the first.
+        // All cells but the first find the keys that the first has inserted.
         let make = |name: &str, operation| {
             let keys = if operation == Operation::Insert { 0 } else { self.keys };
             self.cell(target, Workload { keys, ..self.workload(name, operation) })
@@ -85,7 +86,7 @@ impl Blocks<'_> {
         ]))
     }
 
-    /// The file itself, in the table of a store.
+    /// Returns the cells that read the block file itself, placed in the table of `store`.
     fn source(&self, store: &Cell) -> Vec<Cell> {
         let of = |name: &str, step| {
             let workload = Workload { mix: [].into(), ..self.workload(name, Operation::Get) };
@@ -111,7 +112,7 @@ impl Blocks<'_> {
         cell(self.maker.suite(), target.clone(), workload, &row)
     }
 
-    /// Names that tell the two sizes apart.
+    /// Adds the number of blocks to ids, headings and groups, since the experiment runs with two numbers.
     fn named(&self, cells: Vec<Cell>) -> Vec<Cell> {
         let mut cells = headed(cells, &format!("{} blocks", count(self.keys)));
         for cell in &mut cells {

@@ -1,4 +1,4 @@
-//! Damage: what is refused, what is an error of one value, and what does no harm.
+//! Corruption: which is refused, which is an error of one value, and which is harmless.
 
 use super::{
     super::{hint, open, reading},
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::engine::{KeyRange, repair_log};
 
-/// Three sealed segments with hints, and one that is written to.
+/// Returns a store with three sealed segments with hint files, and the active segment.
 fn sealed() -> Store {
     let mut store = Store::new();
     store.fill(0, FULL * 3, 5);
@@ -22,7 +22,7 @@ fn damage(path: &Path, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-/// The place in its file of a value that a sealed segment has.
+/// Returns the offset of a value in the file of a sealed segment.
 fn place_of(store: &Store, segment: u32, number: u32) -> usize {
     let bytes = fs::read(path_of(&store.path(), segment)).unwrap();
     let value = value(number, 5);
@@ -35,7 +35,7 @@ fn a_damaged_value_is_an_error_and_never_another_value() {
     let first = store.segments()[0];
     store.shut(true);
     damage(&path_of(&store.path(), first), place_of(&store, first, 7) + 500);
-    // The hint stands for the segment.
+    // The start reads the hint file instead of the segment.
     store.open();
     let names_key = |store: &Store| {
         let error = get(store.engine(), &7_u32.to_be_bytes()).unwrap_err();
@@ -49,7 +49,7 @@ fn a_damaged_value_is_an_error_and_never_another_value() {
     assert!(store.engine().scan_step(0, &mut |_, _| ControlFlow::Continue(())).is_err());
     assert_eq!(passed_over(store.engine()), [7_u32.to_be_bytes()]);
     assert_eq!(get(store.engine(), &8_u32.to_be_bytes()).unwrap(), Some(value(8, 5)));
-    // The value is moved, and stays corrupt: after a kill, after a merge of where it went, without a hint.
+    // A merge moves the value, which stays corrupt: after a kill, after a second merge, without a hint file.
     for round in 0..2 {
         assert!(store.engine().files.merge_all(&|| false).unwrap());
         assert!(!store.segments().contains(&first));
@@ -67,7 +67,7 @@ fn a_damaged_value_is_an_error_and_never_another_value() {
     open::check(&store.path()).unwrap();
 }
 
-/// Returns the keys whose values a scan passes over. A walk must pass over the same ones.
+/// Returns the keys whose values a scan skips. An incremental scan must skip the same ones.
 fn passed_over(engine: &Bitcask) -> Vec<Vec<u8>> {
     let (mut scanned, mut walked) = (Vec::new(), Vec::new());
     let note = |keys: &mut Vec<Vec<u8>>, key: &[u8], value: Result<&[u8]>| {
@@ -80,7 +80,7 @@ fn passed_over(engine: &Bitcask) -> Vec<Vec<u8>> {
     scanned
 }
 
-/// A bit that flips in a segment of which there is no hint yet: the table knows what is alive in it.
+/// A bit flips in a segment that has no hint file yet: the key table still knows which of its values are live.
 #[test]
 fn a_corrupt_segment_without_a_hint_is_merged_too() {
     let mut store = sealed();
@@ -119,7 +119,7 @@ fn a_sealed_segment_that_is_cut_anywhere_is_refused() {
     let path = path_of(&store.path(), store.segments()[1]);
     store.shut(true);
     let bytes = fs::read(&path).unwrap();
-    // Also where a frame ends, before the mark that was the last thing written.
+    // This includes a cut at the end of a frame, before the sync marker that was written last.
     for len in [bytes.len() - 1, bytes.len() - 49, bytes.len() - 50, 2000, 30, 0] {
         fs::write(&path, &bytes[..len]).unwrap();
         let text = try_open(&store.path()).map(|_| ()).unwrap_err().to_string();
@@ -163,7 +163,7 @@ fn a_hint_that_is_not_whole_or_not_of_this_segment_does_no_harm() {
         store.open();
         store.check();
     }
-    // It is made anew in the background.
+    // The background thread writes it again.
     store.shut(true);
     let engine = Bitcask::open(&OpenOptions::for_check(&store.path())).unwrap();
     engine.quiesce().unwrap();
@@ -184,7 +184,7 @@ fn a_check_counts_and_changes_nothing() {
     assert!(contents() == before);
 }
 
-/// A segment alone is no log, and a repair of it would bring back what later ones have removed.
+/// A segment is not a complete AOF, and its repair would bring back keys that later segments have removed.
 #[test]
 fn a_segment_is_not_repaired() {
     let mut store = sealed();
@@ -196,7 +196,7 @@ fn a_segment_is_not_repaired() {
     assert!(fs::read(&path).unwrap() == before);
 }
 
-/// Of the last segment and of a sealed one without a hint.
+/// Covers the last segment, and a sealed one without a hint file.
 #[test]
 fn segment_of_a_newer_format_is_refused_and_left_alone() {
     for is_last in [false, true] {

@@ -1,4 +1,4 @@
-//! Ends at any moment.
+//! Crashes of the process at any time.
 
 use super::{
     super::{hint, manifest::MANIFEST, reading, segment::path_of},
@@ -23,7 +23,7 @@ fn the_torn_end_of_the_last_segment_is_cut_off() {
         let Some(at) = at else { break };
         fs::write(&path, &bytes[..end]).unwrap();
         assert_eq!(found_by_a_start(&store.path()), states[at].1, "cut at {end}");
-        // What never reached the disk may be anything.
+        // Bytes that never reached the disk may have any content.
         let mut torn = bytes[..end].to_vec();
         torn.resize(bytes.len() + 5000, 0);
         fs::write(&path, &torn).unwrap();
@@ -39,7 +39,7 @@ fn half_a_group_is_nothing() {
     store.put(b"b", b"before");
     let path = path_of(&store.path(), 2);
     let (before, len) = (store.model.clone(), fs::metadata(&path).unwrap().len());
-    // Of several frames, so that some of it is whole.
+    // The batch needs several frames, so that some of them are complete at each cut.
     let large = vec![7; 1 << 20];
     let manifest = store.path().join(MANIFEST);
     let listed = fs::read(&manifest).unwrap();
@@ -48,7 +48,7 @@ fn half_a_group_is_nothing() {
     (0..5_u8).for_each(|_| batch.put(b"a", &large));
     batch.delete(b"b");
     store.engine().write(&batch, false).unwrap();
-    // It was long enough to seal the segment.
+    // The batch was long enough to seal the segment.
     assert_eq!(store.segments(), [1, 2, 3]);
     store.shut(false);
     fs::remove_file(path_of(&store.path(), 3)).unwrap();
@@ -62,7 +62,7 @@ fn half_a_group_is_nothing() {
     assert_eq!(found_by_a_start(&store.path()), Model::from([(b"a".to_vec(), large)]));
 }
 
-/// The values are there twice while they are moved, and a power cut may bring a removed file back.
+/// During a merge the values exist twice, and a power cut may bring a removed file back.
 #[test]
 fn a_merge_may_end_at_any_moment() {
     let mut store = Store::new();
@@ -75,7 +75,7 @@ fn a_merge_may_end_at_any_moment() {
     while store.segments().len() > 1 {
         let path = path_of(&store.path(), store.segments()[0]);
         let files = [path.clone(), hint::path_of(&path)].map(|path| (fs::read(&path).ok(), path));
-        // After each step.
+        // Called after each chunk of the merge.
         let stop = || {
             assert_eq!(found_by_a_start(&store.path()), store.model);
             false
@@ -96,7 +96,7 @@ fn a_merge_may_end_at_any_moment() {
     store.check();
 }
 
-/// A disk that is full, for one, may let the new file be created and no more.
+/// A full disk, for example, may let the new file be created but not written to.
 #[test]
 fn an_empty_segment_at_the_end_stands_for_nothing() {
     for left in [&b""[..], b"#KVBENCH:3:", &[0; 30]] {
@@ -107,7 +107,7 @@ fn an_empty_segment_at_the_end_stands_for_nothing() {
         for id in last + 1..last + 3 {
             fs::write(path_of(&store.path(), id), left).unwrap();
         }
-        // Writes went on in the one before, which is not sealed.
+        // Writes continued in the segment before, which is not sealed.
         assert_eq!(found_by_a_start(&store.path()), store.model);
         store.open();
         assert_eq!(store.segments().last(), Some(&last));
@@ -128,7 +128,7 @@ fn a_hint_that_is_half_written_or_without_its_segment_is_removed() {
     fs::write(store.path().join("letter.txt"), b"Dear reader,").unwrap();
     store.open();
     let mut names = names(&store.path());
-    // The background may have been quick.
+    // The background thread may already have written the hint file.
     names.retain(|name| name != "0000000001.hint");
     assert_eq!(names, ["0000000001.segment", "0000000002.segment", "bitcask.lock", MANIFEST, "letter.txt"]);
     store.check();
@@ -138,7 +138,7 @@ fn a_hint_that_is_half_written_or_without_its_segment_is_removed() {
 fn a_roll_that_finds_no_place_lets_writes_go_on() {
     let mut store = Store::new();
     store.fill(0, 5, 0);
-    // A directory stands where the next segment belongs.
+    // A directory has the name of the next segment.
     let next = path_of(&store.path(), 2);
     fs::create_dir(&next).unwrap();
     store.fill(0, FULL * 2, 1);

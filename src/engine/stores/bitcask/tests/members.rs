@@ -1,4 +1,4 @@
-//! Segments that are missing are noticed, whichever they are.
+//! Detection of missing segments.
 
 use super::{
     super::{
@@ -8,7 +8,7 @@ use super::{
     *,
 };
 
-/// Four segments or more, of which the last is written to.
+/// Returns a store with four segments or more, of which the last is active.
 fn filled() -> Store {
     let mut store = Store::new();
     store.fill(0, FULL * 3 + 5, 5);
@@ -73,7 +73,7 @@ fn backup_without_the_manifest_is_refused_and_left_alone() {
     let before = names(&store.path());
     all_say(&store, "bitcask.segments, the list of the segments, is not there");
     assert_eq!(names(&store.path()), before);
-    // As the error says.
+    // Follows the advice of the error.
     fs::write(&lock, "").unwrap();
     store.open();
     store.check();
@@ -97,7 +97,7 @@ fn directory_of_the_version_before_opens_and_gets_a_manifest() {
         store.shut(merges == 1);
         fs::remove_file(store.path().join(MANIFEST)).unwrap();
         fs::write(store.path().join("bitcask.lock"), "").unwrap();
-        // It had gone over to a new segment, and then ended.
+        // The earlier version had created a new segment, and then ended.
         let last = *store.segments().last().unwrap();
         fs::write(path_of(&store.path(), last + 1), "").unwrap();
         assert!(open::check(&store.path()).is_ok());
@@ -110,23 +110,23 @@ fn directory_of_the_version_before_opens_and_gets_a_manifest() {
     }
 }
 
-/// The steps of a roll: the old segment is sealed, the new one is created, then listed, then written to.
+/// A roll seals the old segment, creates the new one, lists it, then writes to it.
 #[test]
-fn kill_at_any_step_of_a_roll_is_no_loss() {
+fn kill_at_any_step_of_a_roll_loses_nothing() {
     let mut store = filled();
     let manifest = store.path().join(MANIFEST);
     let (before, old) = (fs::read(&manifest).unwrap(), store.model.clone());
     store.roll();
     let after = fs::read(&manifest).unwrap();
     assert_ne!(before, after);
-    // Created and not listed; half of the next manifest is written.
+    // The segment is created and not listed; half of the next manifest is written.
     fs::write(store.path().join(FRESH), &after[..after.len() / 2]).unwrap();
     fs::write(&manifest, &before).unwrap();
     assert_eq!(found_by_a_start(&store.path()), old);
-    // Listed.
+    // The segment is listed.
     fs::write(&manifest, &after).unwrap();
     assert_eq!(found_by_a_start(&store.path()), old);
-    // Written to, though the list could not be written.
+    // The segment is written to, though the manifest could not be written.
     store.put(b"more", b"value");
     assert_eq!(found_by_a_start(&store.path()), store.model);
     fs::write(&manifest, &before).unwrap();
@@ -137,8 +137,8 @@ fn kill_at_any_step_of_a_roll_is_no_loss() {
     assert!(!store.path().join(FRESH).exists());
 }
 
-/// Under `everysec` and `no` a power cut takes what was not synced, up to the whole of the last segment but its first
-/// line.
+/// Under `everysec` and `no` a power cut may remove everything that was not synced: all of the last segment but
+/// its first line.
 #[test]
 fn power_cut_may_take_all_of_the_last_segment_that_was_not_synced() {
     let mut store = filled();
@@ -160,7 +160,7 @@ fn power_cut_may_take_all_of_the_last_segment_that_was_not_synced() {
     }
 }
 
-/// A directory stands where the next manifest is to be written.
+/// A directory has the name under which the next manifest would be written.
 #[test]
 fn manifest_that_cannot_be_written_is_written_later() {
     let mut store = filled();
@@ -169,7 +169,7 @@ fn manifest_that_cannot_be_written_is_written_later() {
     let last = *store.segments().last().unwrap();
     let listed = |store: &Store| Manifest::read(&store.path()).unwrap().unwrap().newest();
     assert!(listed(&store) < last);
-    // Nothing is removed that is listed.
+    // No listed segment is removed.
     let ids = store.segments();
     store.engine().files.merge_oldest(&|| false).unwrap_err();
     assert_eq!(store.segments(), ids);
@@ -182,7 +182,8 @@ fn manifest_that_cannot_be_written_is_written_later() {
     store.check();
 }
 
-/// Copies the store without one file, to a directory below the store's own.
+/// Copies the store without one file to a directory inside the test's temporary directory, and returns the
+/// directory.
 fn without(store: &Store, name: &str) -> PathBuf {
     let to = store.directory.path().join("without");
     fs::create_dir_all(&to).unwrap();

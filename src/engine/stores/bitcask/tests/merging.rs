@@ -1,4 +1,4 @@
-//! Merges: what they keep, what they remove, and who may read meanwhile.
+//! Merges: what they keep, what they remove, and reads during a merge.
 
 use super::{super::segment::before_open, *};
 use crate::engine::{KeyRange, Location};
@@ -36,7 +36,7 @@ fn a_merge_keeps_what_is_alive_and_removes_the_segment() {
 }
 
 #[test]
-fn what_was_removed_does_not_come_back_with_any_merge() {
+fn merges_do_not_restore_removed_keys() {
     let mut store = Store::new();
     store.put(b"deleted", b"old");
     store.put(b"set again", b"old");
@@ -73,7 +73,7 @@ fn the_background_keeps_the_files_at_about_twice_what_is_alive() {
     assert!(all_bytes - live <= live.max(SEGMENT), "{all_bytes} bytes, {live} of them alive");
     assert!(engine.disk_size().unwrap() < 40 * SEGMENT / 4);
     assert_eq!(all(&engine), model);
-    // Each sealed segment has its hint, and what is merged has left nothing.
+    // Each sealed segment has its hint file, and merged segments have left no files.
     let hints = names(&path).iter().filter(|name| name.ends_with(".hint")).count();
     assert_eq!(hints, segments(&path).len() - 1);
     engine.close().unwrap();
@@ -102,7 +102,7 @@ fn a_clear_leaves_one_segment() {
 }
 
 #[test]
-fn whoever_reads_sees_one_moment_whatever_is_merged_meanwhile() {
+fn scan_sees_one_snapshot_during_writes_and_merges() {
     let mut store = Store::new();
     store.fill(0, FULL * 4, 0);
     let before = store.model.clone();
@@ -111,7 +111,7 @@ fn whoever_reads_sees_one_moment_whatever_is_merged_meanwhile() {
         .engine()
         .scan(KeyRange::ALL, &mut |key, value| {
             if !merged {
-                // Everything changes, and no file of before is left.
+                // All values change, and no earlier file is left.
                 let mut batch = Batch::default();
                 (0..FULL * 4).for_each(|number| batch.put(&[], &value[..number as usize % 9]));
                 before.keys().for_each(|key| batch.put(key, b"changed"));
@@ -175,7 +175,8 @@ fn sealed_segments_are_closed_beyond_the_limit() {
     assert!(open_files(&store) < 30, "{} files", open_files(&store));
 }
 
-/// A scan keeps the removed segments open that it may still read: a merge waits for the scan before they are too many.
+/// A scan keeps removed segments open that it may still read: a merge waits for the scan before there are too
+/// many.
 #[test]
 fn a_merge_beside_a_scan_keeps_the_limit_of_open_files() {
     let mut store = Store::new();
@@ -189,7 +190,7 @@ fn a_merge_beside_a_scan_keeps_the_limit_of_open_files() {
     store
         .engine()
         .scan(KeyRange::ALL, &mut |_, _| {
-            // It gives up when it has waited for a while.
+            // The merge is stopped when it has waited for a while.
             let stop = || {
                 polls.set(polls.get() + 1);
                 polls.get() > 200
@@ -205,7 +206,7 @@ fn a_merge_beside_a_scan_keeps_the_limit_of_open_files() {
     store.check();
 }
 
-/// A read has found the file closed, a merge removes it, and the read goes on.
+/// A read finds the file closed, a merge removes the file, and the read continues.
 #[test]
 fn a_read_that_opens_a_segment_which_a_merge_removes_succeeds() {
     let mut store = Store::new();
@@ -216,7 +217,7 @@ fn a_read_that_opens_a_segment_which_a_merge_removes_succeeds() {
     store.shut(true);
     store.engine = Some(open_with_few_files(&store.path()));
     store.check();
-    // Every file that may stay open is; the last sealed segment is closed.
+    // All files within the limit are open; the last sealed segment is closed.
     let last = store.engine().files.segments.sealed().pop().unwrap();
     let number = last.id - 1;
     let engine = Arc::new(store.engine.take().unwrap());
@@ -238,7 +239,7 @@ fn many_keys_in_one_read() {
     store.check();
 }
 
-/// Random writes, rolls, merges, kills and restarts, against a plain map.
+/// Random writes, rolls, merges, kills and restarts, compared with a map in memory.
 #[test]
 fn random_merges_and_restarts_leave_what_a_map_holds() {
     for seed in 0..8 {

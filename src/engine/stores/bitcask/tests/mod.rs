@@ -1,4 +1,4 @@
-//! Tests of what only this engine has: segments, merges, hints.
+//! Tests of what is specific to this engine: segments, merges, hint files.
 
 mod corruption;
 mod crashes;
@@ -23,7 +23,7 @@ use std::{
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A store, and what it must hold.
+/// A store with its expected content.
 struct Store {
     directory: tempfile::TempDir,
     engine: Option<Bitcask>,
@@ -32,7 +32,7 @@ struct Store {
 
 fn try_open(path: &Path) -> Result<Bitcask> {
     let engine = Bitcask::open(&OpenOptions::for_check(path))?;
-    // The tests decide what is done when.
+    // Tests run the background work themselves, at known times.
     engine.background.stop();
     Ok(engine)
 }
@@ -66,7 +66,7 @@ impl Store {
         self.model.remove(key);
     }
 
-    /// Writes so many values of a kilobyte, all different, to keys from this number on.
+    /// Writes `count` different values of 1,000 bytes to the keys from `first` on.
     fn fill(&mut self, first: u32, count: u32, seed: u8) {
         for number in first..first + count {
             self.put(&number.to_be_bytes(), &value(number, seed));
@@ -82,7 +82,7 @@ impl Store {
         assert!(self.engine().files.merge_oldest(&|| false).unwrap());
     }
 
-    /// As a kill leaves it, unless it is closed.
+    /// Closes the store if `close`; otherwise drops it, which leaves the files as a kill would.
     fn shut(&mut self, close: bool) {
         let engine = self.engine.take().unwrap();
         if close {
@@ -99,7 +99,7 @@ impl Store {
         self.open();
     }
 
-    /// Everything is there, and nothing else, to a scan, a walk, reads and a count.
+    /// Compares the content with the model by a scan, an incremental scan, a count and reads.
     fn check(&self) {
         assert_eq!(all(self.engine()), self.model);
         assert_eq!(walked(self.engine()), self.model);
@@ -174,7 +174,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What the next start finds when the process, or this copy of its files, ends now.
+/// Returns what a start finds if the process ends now: opens a copy of the files.
 fn found_by_a_start(path: &Path) -> Model {
     let scratch = tempfile::tempdir().unwrap();
     let to = scratch.path().join("copy");
@@ -182,5 +182,5 @@ fn found_by_a_start(path: &Path) -> Model {
     all(&try_open(&to).unwrap())
 }
 
-/// Numbers of values that fill a segment.
+/// Number of values of [`Store::fill`] that fill a segment.
 const FULL: u32 = (SEGMENT / 1000) as u32 + 1;

@@ -1,4 +1,4 @@
-//! A disk that is nearly full: what is refused, what is not, and what merges do.
+//! Nearly full disks: which writes are refused, and what merges do.
 
 use super::{super::place::ValuePosition, *};
 use crate::engine::{Error, memory_table::Table};
@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::sync::atomic::Ordering;
 
 impl Store {
-    /// Pretends that the disk has so many free bytes now.
+    /// Simulates a disk with this number of free bytes.
     fn leave_free(&self, bytes: u64) {
         let space = &self.engine().files.space;
         space.capacity.store(u64::MAX, Ordering::Relaxed);
@@ -16,7 +16,7 @@ impl Store {
         assert_eq!(space.free(), bytes);
     }
 
-    /// Puts a value, unless there is no space for it.
+    /// Puts a value. Returns `false` if there is no space for it.
     fn try_put(&mut self, key: &[u8], value: &[u8]) -> bool {
         let mut batch = Batch::default();
         batch.put(key, value);
@@ -35,7 +35,7 @@ impl Store {
         self.model.clear();
     }
 
-    /// Merges as the background does. Returns the numbers of the merged segments.
+    /// Merges as the background thread does. Returns the numbers of the merged segments.
     fn merge_what_is_due(&self) -> Vec<u32> {
         let (files, mut merged) = (&self.engine().files, Vec::new());
         while let Some(source) = files.next_merge().unwrap() {
@@ -55,7 +55,8 @@ impl Store {
         place.unwrap().segment
     }
 
-    /// Merges a segment, whatever space there is. Returns `false` if it has to wait for older ones.
+    /// Merges a segment without a check of the free space. Returns `false` if it has to wait for older
+    /// segments.
     pub(super) fn merge(&self, id: u32) -> bool {
         let files = &self.engine().files;
         let segment = files.segments.sealed().into_iter().find(|segment| segment.id == id).unwrap();
@@ -72,7 +73,8 @@ fn full_disk_merges_the_segment_with_the_most_dead_bytes_that_fits() {
         (0..FULL * 6).map(u32::to_be_bytes).filter(|key| store.segment_of(key) == id).collect::<Vec<_>>()
     };
     let [second, third, fourth] = [2, 3, 4].map(|id| in_segment(&store, id));
-    // Dead are a half of segment 2, all but two values of segment 3, and a tenth of segment 4; nothing of segment 1.
+    // Dead bytes: half of segment 2, all but two values of segment 3, a tenth of segment 4, nothing of segment
+    // 1.
     for key in second.iter().step_by(2).chain(third.iter().skip(2)).chain(fourth.iter().step_by(10)) {
         store.put(key, b"");
     }
@@ -97,14 +99,14 @@ fn merge_in_the_middle_keeps_what_older_segments_need() {
     store.roll();
     assert!(store.merge(2));
     assert_eq!(found_by_a_start(&store.path()), store.model);
-    // What it has written anew is merged too.
+    // The segment that the merge wrote is merged too.
     store.roll();
     let last = *store.segments().iter().rev().nth(1).unwrap();
     assert!(store.merge(last));
     assert_eq!(store.segments()[..2], [1, 3]);
     store.reopen(false);
     store.check();
-    // A clear stays until nothing is before it.
+    // A clear is kept until there is no older segment.
     store.clear();
     store.put(b"after", b"1");
     store.roll();
@@ -119,7 +121,7 @@ fn merge_in_the_middle_keeps_what_older_segments_need() {
     store.check();
 }
 
-/// Values are refused while a merge and deletes still fit, and taken again when these have made space.
+/// Values are refused while a merge and deletes still fit, and accepted again once these have freed space.
 #[test]
 fn values_are_refused_before_merges_and_deletes_do_not_fit() {
     for seed in 0..2 {
@@ -150,7 +152,7 @@ fn values_are_refused_before_merges_and_deletes_do_not_fit() {
     }
 }
 
-/// What no merge can free is an error of a rewrite, and nothing is lost.
+/// A rewrite fails if merges cannot free enough space, and nothing is lost.
 #[test]
 fn rewrite_without_space_is_refused() {
     let mut store = Store::new();
