@@ -38,7 +38,7 @@ fn write(path: &Path, program: &[u8]) -> Vec<Pairs> {
     let mut states = vec![all(&*engine)];
     // As the store does it: what has a deadline, or looks as if, has a head; and a record tells that there are deadlines.
     let deadline = program.first().map_or(0, |byte| u64::from(byte % 4));
-    let stored = match deadline > 0 || key_value_headers::needs_head(program) {
+    let stored = match deadline > 0 || key_value_headers::needs_header(program) {
         true => [&key_value_headers::value_head(deadline), program].concat(),
         false => program.to_vec(),
     };

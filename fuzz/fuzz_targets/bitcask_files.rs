@@ -58,7 +58,7 @@ fn write(path: &Path, program: &[u8]) -> Written {
         engine.write(&batch, step.len() % 2 == 0).expect("written");
         if number == 3 {
             // The segments get their hints, and some are merged.
-            engine.settle().expect("settled");
+            engine.quiesce().expect("settled");
         }
     }
     if program.len() % 2 == 0 {
@@ -109,8 +109,8 @@ fn use_it(path: &Path, written: &Written) {
         ControlFlow::Continue(())
     });
     put(&*engine, b"a new key", b"a new value");
-    let _unreadable = engine.rewrite();
-    let _unreadable = engine.settle();
+    let _unreadable = engine.rewrite_log();
+    let _unreadable = engine.quiesce();
     for (key, found) in &before {
         let now = get(&*engine, key);
         assert!(now.is_none() || found.is_none() || now == *found, "{key:?} has changed");

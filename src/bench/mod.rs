@@ -20,7 +20,7 @@
 //!     bench::{
 //!         data::{Data, key_ledger::KeyLedger},
 //!         result::{Operation, Workload},
-//!         run::{in_process::driver::Bench, process::Usage},
+//!         run::{in_process::driver::InProcessBench, process::ProcessUsage},
 //!     },
 //!     engine::{Fsync, Kind, Location, OpenOptions},
 //! };

@@ -226,6 +226,7 @@ impl KeyChooser {
         Self { random, next: thread, ..self.clone() }
     }
 
+    /// Returns a random number.
     #[inline]
     pub fn random(&mut self) -> u64 {
         self.random.next_u64()

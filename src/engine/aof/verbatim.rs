@@ -23,7 +23,7 @@ pub(in super::super) struct Placed {
     pub(in super::super) sum: u32,
 }
 
-/// Like [`record::encode`](super::record::encode). `ready` and `placed` get `sink` too; `placed` is called after each
+/// Like [`record::encode`]. `ready` and `placed` get `sink` too; `placed` is called after each
 /// `SET` record, with the offset of its value in `out` and the value's CRC-32.
 pub(super) fn encode<E, T>(
     batch: &Batch<'_>,
