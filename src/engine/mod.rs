@@ -18,7 +18,7 @@ mod mmap_read_ahead;
 mod path;
 mod registry;
 mod stores;
-#[cfg(feature = "bench")]
+#[cfg(any(feature = "bench", feature = "fault-injection"))]
 pub mod synthetic;
 
 /// Helpers for the files of engines: interruptible first starts, locks, sizes.

@@ -1,55 +1,23 @@
-//! Synthetic engines of the benchmark itself. They are in no list of stores, but can be selected by name.
+//! Synthetic engines of the benchmark and of tests. They are in no list of stores, but can be selected by name.
 
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "bench", target_os = "linux"))]
 pub mod calibration;
+#[cfg(feature = "bench")]
 mod expected;
 #[cfg(feature = "fault-injection")]
 pub(super) mod faulty;
+#[cfg(feature = "bench")]
 mod noop;
+#[cfg(feature = "bench")]
+mod open;
 #[cfg(all(feature = "fault-injection", feature = "sled"))]
 pub(super) mod sled_flush_only;
-#[cfg(feature = "fault-injection")]
+#[cfg(all(feature = "bench", feature = "fault-injection"))]
 mod slowed;
 
-use super::{Engine, Error, Info, Kind, OpenOptions, Result};
-use std::sync::Arc;
-
-pub use expected::Expected;
-pub use noop::NOTHING;
-
-/// Returns `true` if `store` is the no-op engine, which measures the harness overhead.
-pub fn is_reference(store: &str) -> bool {
-    store == NOTHING
-}
-
-/// Returns the description of a store of this build or of the no-op engine.
-pub fn info(store: &str) -> Option<&'static Info> {
-    match is_reference(store) {
-        true => Some(&noop::INFO),
-        false => Kind::find(store).map(|kind| kind.info),
-    }
-}
-
-/// Returns a synthetic engine that can be served, though it is in no list.
-pub fn kind(store: &str) -> Option<&'static Kind> {
-    #[cfg(target_os = "linux")]
-    if store == calibration::CALIBRATION {
-        return Some(&calibration::KIND);
-    }
-    let _ = store;
-    None
-}
-
-/// Opens a store of this build or a synthetic engine; the no-op engine answers reads from `expected`.
-pub fn open(store: &str, options: &OpenOptions, expected: &Arc<dyn Expected>) -> Result<Box<dyn Engine>> {
-    if is_reference(store) {
-        return Ok(noop::open(Arc::clone(expected)));
-    }
-    match Kind::find(store).or_else(|| kind(store)) {
-        #[cfg(feature = "fault-injection")]
-        Some(kind) => kind.open(options).map(|engine| slowed::as_asked(store, engine)),
-        #[cfg(not(feature = "fault-injection"))]
-        Some(kind) => kind.open(options),
-        None => Err(Error::Library { engine: "bench", message: format!("this build has no store {store}") }),
-    }
-}
+#[cfg(feature = "bench")]
+pub use {
+    expected::Expected,
+    noop::NOTHING,
+    open::{info, is_reference, kind, open},
+};
