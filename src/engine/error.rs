@@ -154,6 +154,20 @@ impl Error {
         )
     }
 
+    /// Returns the error of a write of `engine` that failed after `removed` had been removed. It does not say that
+    /// nothing was written.
+    #[cfg(any(feature = "redis", feature = "tikv"))]
+    pub(super) fn after_removal(self, engine: &'static str, removed: &str) -> Self {
+        let cause = match self {
+            Self::Full { detail, .. }
+            | Self::Conflict { detail, .. }
+            | Self::Unavailable { detail, .. }
+            | Self::Unknown { detail, .. } => detail,
+            error => error.to_string(),
+        };
+        Self::Unknown { engine, detail: format!("{removed} were removed, then: {cause}") }
+    }
+
     /// Returns an error with the message of the engine's library, as one line.
     pub fn library(engine: &'static str, error: impl ToString) -> Self {
         let message = error.to_string().replace('\n', " ");

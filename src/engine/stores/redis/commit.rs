@@ -53,14 +53,16 @@ impl<'e> Running<'e> {
         if self.crossed {
             return Err(Error::CrossSlot);
         }
+        let changes = self.cluster.changes(ops);
         if clear {
             if !self.seen.is_empty() {
                 let what = "cannot remove all keys together with what else MULTI and EXEC do".into();
                 return Err(Error::Unsupported { engine: NAME, what });
             }
+            check_count(changes.len())?;
             self.cluster.clear()?;
+            return self.write(&changes).map_err(|error| error.after_removal(NAME, "all keys"));
         }
-        let changes = self.cluster.changes(ops);
         // What one request has read was so at one moment.
         if changes.is_empty() && self.seen.len() < 2 {
             return Ok(());
@@ -168,4 +170,42 @@ pub(super) fn check(cluster: &Cluster, ops: &[WriteOp<'_>]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{Answer, Fake};
+    use super::*;
+
+    /// Removes all keys and sets `keys`, where the removal of the only key succeeds and the write gets `answer`.
+    fn clear_and_set(node: &Fake, keys: &[Vec<u8>], answer: &str) -> Result<()> {
+        let cluster = node.cluster(b"{p}");
+        let lines = ["*1\r\n$4\r\n{p}a", ":1", answer];
+        node.answer(lines.map(|line| Answer::Line(line.into())));
+        let mut batch = Batch::default();
+        batch.clear();
+        keys.iter().for_each(|key| batch.put(key, b"v"));
+        Running::begin(&cluster).apply(&batch)
+    }
+
+    /// The error of a refused write is that nothing was written, which is not true of the removal before it.
+    #[test]
+    fn outcome_is_unknown_if_the_write_after_a_removal_of_all_keys_is_refused() {
+        for refusal in ["-OOM a test", "-ERR a test", "+strange"] {
+            let error = clear_and_set(&Fake::start(), &[b"b".to_vec()], refusal).unwrap_err();
+            assert!(matches!(error, Error::Unknown { .. }), "{refusal}: {error}");
+            let text = error.to_string();
+            assert!(text.contains("all keys were removed, then: "), "{text}");
+            assert!(!text.contains("nothing was written"), "{text}");
+        }
+        clear_and_set(&Fake::start(), &[b"b".to_vec()], ":1").unwrap();
+    }
+
+    #[test]
+    fn removal_of_all_keys_with_too_many_writes_removes_nothing() {
+        let (node, keys) = (Fake::start(), (0..=MOST_KEYS).map(|number| number.to_string().into_bytes()));
+        let error = clear_and_set(&node, &keys.collect::<Vec<_>>(), ":1").unwrap_err();
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        assert_eq!(node.seen(), Vec::<String>::new());
+    }
 }

@@ -258,10 +258,7 @@ impl Cluster {
 fn part_done(removed: usize, error: Error) -> Error {
     match removed {
         0 => error,
-        _ => {
-            let detail = format!("{removed} keys were removed, then: {error}");
-            Error::Unknown { engine: super::info::NAME, detail }
-        }
+        _ => error.after_removal(super::info::NAME, &format!("{removed} keys")),
     }
 }
 
