@@ -105,8 +105,8 @@ pub trait Engine: Send + Sync {
     }
 
     /// Reads values that are available without waiting for a machine that does not reply: returns for each of
-    /// `keys` its value, or `Some(None)` if it is absent; `None` if it must be read by [`Engine::read`]. Used with
-    /// hash slots only.
+    /// `keys` its value, or `Some(None)` if it is absent; `None` if it must be read by [`Engine::read`]. Used only if
+    /// reads wait for the network.
     fn read_now(&self, keys: &[&[u8]]) -> Vec<Option<Option<Vec<u8>>>> {
         keys.iter().map(|_| None).collect()
     }
@@ -226,6 +226,11 @@ pub trait Transaction {
     /// when they are requested: that all of them existed at one time is known when [`Transaction::commit`]
     /// succeeds.
     fn read(&mut self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()>;
+
+    /// Reads the values of `keys` in advance, because [`Transaction::read`] will probably need them. They count as
+    /// read when `Transaction::read` returns them; it also returns the errors. Used only if each read waits for the
+    /// network.
+    fn prefetch(&mut self, _keys: &[&[u8]]) {}
 
     /// Scans like [`Engine::scan`], under the snapshot of the transaction's start.
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()>;

@@ -5,6 +5,7 @@ use super::{
     read_batch::KeyHits,
     request_batch::{LARGE, REPLY_SIZE, RequestBatch},
     through::read_through,
+    transaction::{ListKeys, list_all_keys, list_keys_to_read},
 };
 use crate::{
     command::{Handler, Lookup, Write},
@@ -15,7 +16,22 @@ use crate::{
 /// commit request.
 const LARGE_WEIGHT: usize = 64 << 20;
 
+/// Maximum number of keys of a step that are prefetched.
+const MAX_PREFETCHED: usize = 1024;
+
 impl RequestBatch {
+    /// Appends the keys of the current step that `list` selects.
+    fn list_keys_of_step(&self, list: ListKeys, keys: &mut Vec<Vec<u8>>) {
+        for index in self.next..self.end {
+            let Some(args) = self.args(index) else { break };
+            match (&self.transaction, self.lookups.get(index)) {
+                (Some(transaction), _) => transaction.list_keys(args, self.space, list, keys),
+                (None, Some(Lookup::Known(spec))) => list(spec, args, self.space, keys),
+                (None, _) => {}
+            }
+        }
+    }
+
     /// Sets up to which size the transaction may lend values without copying them.
     fn lend(&self, txn: &mut Txn<'_>) {
         if self.is_next_large() {
@@ -151,6 +167,22 @@ impl Work for Box<RequestBatch> {
             None => spec.keys_of(args).next(),
         };
         first.map_or(0, |key| store.slot(key))
+    }
+
+    fn keys_to_read(&self, keys: &mut Vec<Vec<u8>>) {
+        let first = keys.len();
+        self.list_keys_of_step(list_keys_to_read, keys);
+        keys.truncate(first + MAX_PREFETCHED);
+    }
+
+    fn keys(&self) -> Option<Vec<Vec<u8>>> {
+        let is_of_all = match &self.transaction {
+            Some(transaction) => transaction.is_long(),
+            None => self.is_next_of_all_keys(),
+        };
+        let mut keys = Vec::new();
+        self.list_keys_of_step(list_all_keys, &mut keys);
+        (!is_of_all).then_some(keys)
     }
 
     fn is_blind(&self) -> bool {

@@ -149,14 +149,17 @@ fn spawn_workers(
     Ok((inlets, workers))
 }
 
-/// Maximum total size of the requests in one group of reads, in bytes, on a store with hash slots.
+/// Maximum total size of the requests in one group of reads, in bytes, if reads wait for the network.
 const READ_GROUP_BYTES: usize = 256 << 10;
+
+/// Number of commit threads and number of read threads, if each commit and each read waits for the network.
+const COMMIT_AND_READ_THREADS: (usize, usize) = (4, 2);
 
 /// Threads that write and sync for a store whose engine may block.
 struct BackgroundThreads {
-    committer: Option<JoinHandle<()>>,
-    /// Thread that reads for all connections, on a store with hash slots.
-    reader: Option<JoinHandle<()>>,
+    committers: Vec<JoinHandle<()>>,
+    /// Threads that read for all connections, if reads wait for the network.
+    readers: Vec<JoinHandle<()>>,
     syncer: Option<(Sender<()>, JoinHandle<()>)>,
     remover: JoinHandle<()>,
 }
@@ -168,27 +171,33 @@ impl BackgroundThreads {
         let note = move |time| context.spikes.note(event::EXPIRE, time);
         let target = store.clone();
         let remover = spawn("expire".into(), move || target.run_active_expiration(note))?;
-        let mut writers = Self { committer: None, reader: None, syncer: None, remover };
+        let mut writers = Self { committers: Vec::new(), readers: Vec::new(), syncer: None, remover };
         if store.is_memory_only() {
             return Ok(writers);
         }
-        let (queue, target) = (shared.clone(), store.clone());
-        let commit = move || {
-            let clients = || queue.context.connections();
-            queue.queue.run(&target, clients, |group, time| {
-                queue.context.note_commit(group.len(), time);
-                queue.deliver(group);
-            });
-        };
-        writers.committer = Some(spawn("commit".into(), commit)?);
-        if store.is_sharded() {
+        // With hash slots, one thread of each kind has requests to all nodes in progress.
+        let is_apart = store.is_shared() && !store.is_sharded();
+        let (commits, reads) =
+            if is_apart { COMMIT_AND_READ_THREADS } else { (1, store.is_sharded().into()) };
+        for _ in 0..commits {
+            let (queue, target) = (shared.clone(), store.clone());
+            let commit = move || {
+                let clients = || queue.context.connections();
+                queue.queue.run(&target, clients, |group, time| {
+                    queue.context.note_commit(group.len(), time);
+                    queue.deliver(group);
+                });
+            };
+            writers.committers.push(spawn("commit".into(), commit)?);
+        }
+        for _ in 0..reads {
             let (queue, target) = (shared.clone(), store.clone());
             let read = move || {
                 let clients = || queue.context.connections();
                 let read = |group: &mut [Box<RequestBatch>]| RequestBatch::read_group(group, &target);
                 queue.reads.serve(READ_GROUP_BYTES, clients, read, |group, _| queue.deliver(group));
             };
-            writers.reader = Some(spawn("read".into(), read)?);
+            writers.readers.push(spawn("read".into(), read)?);
         }
         let (stop, stopped) = channel::<()>();
         let shared = shared.clone();
@@ -210,7 +219,7 @@ impl BackgroundThreads {
         join([self.remover]);
         shared.queue.close();
         shared.reads.close();
-        join(self.committer.into_iter().chain(self.reader));
+        join(self.committers.into_iter().chain(self.readers));
         if let Some((stop, syncer)) = self.syncer {
             drop(stop);
             join([syncer]);

@@ -139,9 +139,12 @@ impl RequestBatch {
 
     /// Returns `true` if the next step is too large for a worker.
     pub fn is_next_large(&self) -> bool {
-        self.works_on_large
-            || self.is_large(self.next)
-            || matches!(self.lookups.get(self.next), Some(Lookup::Known(spec)) if spec.action.is_of_all_keys())
+        self.works_on_large || self.is_large(self.next) || self.is_next_of_all_keys()
+    }
+
+    /// Returns `true` if the next request is about all keys.
+    pub fn is_next_of_all_keys(&self) -> bool {
+        matches!(self.lookups.get(self.next), Some(Lookup::Known(spec)) if spec.action.is_of_all_keys())
     }
 
     /// Returns `true` if the next request writes.

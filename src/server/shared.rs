@@ -20,7 +20,7 @@ pub(super) struct Shared {
     pub access: Access,
     pub keepalive: Option<Duration>,
     pub queue: CommitQueue<Box<RequestBatch>>,
-    /// Requests for the thread that reads for all connections, on a store with hash slots.
+    /// Requests for the threads that read for all connections, if reads wait for the network.
     pub reads: CommitQueue<Box<RequestBatch>>,
     pub inboxes: Vec<Mailbox>,
     pub shutdown: Notify,

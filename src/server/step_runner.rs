@@ -247,11 +247,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         if !store.reads_may_wait() {
             read(&mut exchange);
-        } else if store.is_sharded() {
-            exchange = self.read_together(exchange).await?;
         } else if store.is_shared() {
             // Each read waits for the network.
-            exchange = self.read_on_blocking_thread(exchange, RequestBatch::read).await?.0;
+            exchange = self.read_together(exchange).await?;
         } else if self.temperature.is_slow() {
             let fetched = if self.temperature.waits_for_device() {
                 self.prefetch(&exchange).await?

@@ -6,6 +6,7 @@ use crate::{
     resp::{Args, OwnedRequests, Protocol, Reply},
     store::{Database, Store, Txn, Watch},
 };
+use bumpalo::Bump;
 use std::{
     collections::{HashSet, VecDeque},
     mem,
@@ -74,6 +75,22 @@ pub(super) struct Transaction {
     added: Vec<Box<[u8]>>,
     pub task: Option<CommitJob>,
     executed: ExecResult,
+}
+
+/// Function that appends stored keys of a request in a database.
+pub(super) type ListKeys = fn(&Spec, Args<'_>, Database, &mut Vec<Vec<u8>>);
+
+/// Appends all stored keys of the request.
+pub(super) fn list_all_keys(spec: &Spec, args: Args<'_>, space: Database, keys: &mut Vec<Vec<u8>>) {
+    let arena = Bump::new();
+    keys.extend(spec.keys_of(args).map(|key| space.encode_key(key, &arena).to_vec()));
+}
+
+/// Appends the stored keys that the request will probably read.
+pub(super) fn list_keys_to_read(spec: &Spec, args: Args<'_>, space: Database, keys: &mut Vec<Vec<u8>>) {
+    if !spec.is_blind(args) {
+        list_all_keys(spec, args, space, keys);
+    }
 }
 
 impl Transaction {
@@ -177,6 +194,22 @@ impl Transaction {
         let Queue { requests, specs, .. } = self.queue.as_ref()?;
         let mut queued = specs.iter().enumerate();
         queued.find_map(|(index, spec)| spec.keys_of(requests.get(index)?).next())
+    }
+
+    /// Appends the stored keys of `database` that the transaction uses and `list` selects. `args` are the arguments of
+    /// WATCH, if the transaction executes one.
+    pub fn list_keys(&self, args: Args<'_>, database: Database, list: ListKeys, keys: &mut Vec<Vec<u8>>) {
+        if self.task == Some(CommitJob::Watch) {
+            let arena = Bump::new();
+            return keys.extend(args.from(1).map(|key| database.encode_key(key, &arena).to_vec()));
+        }
+        keys.extend(self.watched.iter().map(|watch| watch.key().to_vec()));
+        let Some(Queue { requests, specs, .. }) = &self.queue else { return };
+        for (index, spec) in specs.iter().enumerate() {
+            if let Some(args) = requests.get(index) {
+                list(spec, args, database, keys);
+            }
+        }
     }
 
     /// Returns `true` if a queued request may read or write very many keys.

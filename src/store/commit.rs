@@ -221,8 +221,8 @@ impl Store {
         if let Some(work) = self.beside(group) {
             return self.commit_beside(work);
         }
-        if self.is_sharded() {
-            // With hash slots, several commits run concurrently, so each has scratch memory of its own.
+        if self.is_shared() {
+            // Several commits run concurrently, so each has scratch memory of its own.
             return self.commit_with(&mut Scratch::default(), group);
         }
         // A commit that panicked left only scratch memory behind.
@@ -241,6 +241,11 @@ impl Store {
         arena.reset();
         let own = self.own();
         let mut txn = Txn::new(self, arena, mem::take(batch).recycle(), own);
+        if self.is_shared() && !self.is_sharded() {
+            let mut keys = Vec::new();
+            group.iter().for_each(|work| work.keys_to_read(&mut keys));
+            txn.prefetch(&keys)?;
+        }
         for work in group {
             work.run(&mut txn);
             txn.end_client();

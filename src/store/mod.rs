@@ -149,6 +149,16 @@ pub trait Work: Send {
         0
     }
 
+    /// Appends the stored keys that `run` will probably read, if they are known in advance and not too many. Used only
+    /// if reads wait for the network.
+    fn keys_to_read(&self, _keys: &mut Vec<Vec<u8>>) {}
+
+    /// Returns the stored keys that `run` may read or write, or `None` if it may be any key. Used only if several
+    /// groups are committed concurrently: if a key is missing here, one of two groups may have to run again.
+    fn keys(&self) -> Option<Vec<Vec<u8>>> {
+        None
+    }
+
     /// Returns `true` if `run` reads nothing (a blind commit request), so that concurrent writes do not affect it.
     fn is_blind(&self) -> bool {
         false

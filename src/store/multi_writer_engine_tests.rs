@@ -24,6 +24,8 @@ pub(super) struct Data {
     /// Pair that another client writes at the start of the next commit.
     meddling: Option<(Vec<u8>, Vec<u8>)>,
     pub commits: u64,
+    /// Keys of each prefetch.
+    prefetched: Vec<Vec<Vec<u8>>>,
 }
 
 impl Data {
@@ -89,6 +91,10 @@ impl Transaction for Snapshot {
             }
         }
         Ok(())
+    }
+
+    fn prefetch(&mut self, keys: &[&[u8]]) {
+        self.shared.data().prefetched.push(keys.iter().map(|key| key.to_vec()).collect());
     }
 
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> engine::Result<()> {
@@ -218,6 +224,10 @@ impl Work for Increment {
         self.replies.push(outcome.map_err(|error| error.to_string()));
     }
 
+    fn keys_to_read(&self, keys: &mut Vec<Vec<u8>>) {
+        keys.push(self.key.into());
+    }
+
     fn rewind(&mut self) {
         self.replies.pop();
     }
@@ -249,6 +259,13 @@ fn increments_of_two_stores_add_up() {
         }
     });
     assert_eq!(add(&stores[0], &["a", "b"]), [[Ok(4 * EACH + 1)], [Ok(2 * EACH + 1)]]);
+}
+
+#[test]
+fn keys_that_a_group_reads_are_prefetched_together() {
+    let shared = Shared::default();
+    add(&shared.store(), &["a", "b", "a"]);
+    assert_eq!(shared.data().prefetched, [["a", "b", "a"].map(|key| key.as_bytes().to_vec())]);
 }
 
 #[test]

@@ -21,6 +21,7 @@ use loom::{
     sync::{Arc, Condvar, Mutex},
     thread,
 };
+use std::collections::HashSet;
 
 /// Write of one client, with its number among the writes of the client.
 struct Part {
@@ -46,7 +47,15 @@ impl Work for Part {
     fn bytes(&self) -> usize {
         20 << 20
     }
+
+    /// All commit requests of a client have the same key, or may use any key.
+    fn keys(&self) -> Option<Vec<Vec<u8>>> {
+        (self.client != ANY_KEY).then(|| vec![vec![self.client as u8]])
+    }
 }
+
+/// Number of a client whose commit requests may use any key.
+const ANY_KEY: usize = 9;
 
 /// Number of delivered commit requests per client.
 struct Delivered {
@@ -143,4 +152,48 @@ fn a_closing_queue_leaves_nothing_behind() {
         queue.close();
         assert_eq!(committer.join().unwrap(), 2);
     });
+}
+
+/// Lets two threads commit one request for each of `clients`.
+fn commit_on_two_threads(clients: &'static [usize]) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(move || {
+        let queue: Arc<CommitQueue<Part>> = Arc::default();
+        // ClientRegistry of the groups in progress, and the number of writes that are done.
+        let progress = Arc::new(Mutex::new((HashSet::new(), 0)));
+        let serve = || {
+            let (queue, progress) = (queue.clone(), progress.clone());
+            move || {
+                let carry_out = |group: &mut [Part]| {
+                    let mut state = progress.lock().unwrap();
+                    for part in &*group {
+                        assert!(state.0.insert(part.client), "two groups have a key in common");
+                    }
+                    assert!(!state.0.contains(&ANY_KEY) || state.0.len() == 1, "any key, and others");
+                    drop(state);
+                    thread::yield_now();
+                    let mut state = progress.lock().unwrap();
+                    group.iter().for_each(|part| assert!(state.0.remove(&part.client)));
+                    state.1 += group.len();
+                };
+                queue.serve_disjoint(1, || 1, carry_out, |group, _| group.clear());
+            }
+        };
+        let threads = [thread::spawn(serve()), thread::spawn(serve())];
+        for (number, client) in clients.iter().enumerate() {
+            if queue.push(Part { client: *client, number, runs: 0 }) {
+                queue.wake();
+            }
+        }
+        queue.close();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(progress.lock().unwrap().1, clients.len());
+    });
+}
+
+#[test]
+fn groups_in_progress_have_no_keys_in_common() {
+    commit_on_two_threads(&[0, 0, 1]);
+    commit_on_two_threads(&[0, ANY_KEY, 1]);
 }

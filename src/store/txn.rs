@@ -135,6 +135,19 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
+    /// Reads the values of stored keys in advance, which the group will probably read, because each read waits for
+    /// the network.
+    pub(super) fn prefetch(&mut self, keys: &[Vec<u8>]) -> Result<(), Error> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        self.begin()?;
+        if let Some(transaction) = &mut self.transaction {
+            transaction.prefetch(&keys.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        }
+        Ok(())
+    }
+
     /// Ends a commit request: the writes of one connection, which become visible together.
     pub(super) fn end_client(&mut self) {
         self.batch.end_client();

@@ -1,13 +1,16 @@
 //! One transaction of the cluster: optimistic, with the keys that were read locked at its commit.
 
 use super::{
-    async_client::{TIMEOUT, unavailable},
+    async_client::{TIMEOUT, cause, unavailable},
     info::NAME,
     outcome,
     reads::{Changes, Cluster},
 };
 use crate::engine::{Batch, Error, KeyRange, Result, Transaction, VisitPair, VisitValue};
-use std::{collections::HashSet, time::Instant};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Instant,
+};
 use tikv_client::{Timestamp, Transaction as Inner};
 
 /// Keys that are removed together when all are.
@@ -20,21 +23,21 @@ pub(super) struct Running<'e> {
     at: Timestamp,
     /// Stored keys that were read.
     seen: HashSet<Vec<u8>>,
-    /// Whether a read has waited in vain: no other need.
-    failed: bool,
+    /// Prefetched values by key, `None` for absent keys.
+    prefetched: HashMap<Vec<u8>, Option<Vec<u8>>>,
+    /// Cause of a read that timed out. No other read needs to wait then.
+    failed: Option<String>,
 }
 
 impl<'e> Running<'e> {
     pub fn begin(cluster: &'e Cluster) -> Result<Self> {
         let inner = cluster.begin()?;
-        Ok(Self { cluster, at: inner.start_timestamp(), inner, seen: HashSet::new(), failed: false })
+        let at = inner.start_timestamp();
+        Ok(Self { cluster, inner, at, seen: HashSet::new(), prefetched: HashMap::new(), failed: None })
     }
 
     fn check(&self) -> Result<()> {
-        match self.failed {
-            true => Err(unavailable("it did not answer the read before")),
-            false => Ok(()),
-        }
+        self.failed.as_ref().map_or(Ok(()), |cause| Err(unavailable(cause)))
     }
 
     /// Applies a batch, after which this has ended.
@@ -86,15 +89,30 @@ impl Transaction for Running<'_> {
         let most = self.cluster.key_limits().1;
         let stored = keys.iter().filter(|key| key.len() <= most).map(|key| self.cluster.stored(key));
         self.seen.extend(stored);
+        let prefetched = keys.iter().map(|key| self.prefetched.get(*key)).collect::<Option<Vec<_>>>();
+        if let Some(values) = prefetched {
+            let mut values = values.into_iter().enumerate();
+            let _stopped_early = values.try_for_each(|(index, value)| visit(index, value.as_deref()));
+            return Ok(());
+        }
         let outcome = self.cluster.read_at(keys, Some(self.at.clone()), visit);
-        self.failed = outcome.is_err();
+        self.failed = outcome.as_ref().err().map(cause);
         outcome
+    }
+
+    fn prefetch(&mut self, keys: &[&[u8]]) {
+        match self.cluster.prefetch(keys, &self.at) {
+            Ok(values) => self.prefetched = values,
+            Err(Error::Unavailable { detail, .. }) => self.failed = Some(detail),
+            // A value that was not written by kvbench: the read of its key returns the error.
+            Err(error) => log::debug!("{NAME}: {error}"),
+        }
     }
 
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         self.check()?;
         let outcome = self.cluster.scan_at(range, &self.at, visit);
-        self.failed = outcome.is_err();
+        self.failed = outcome.as_ref().err().map(cause);
         outcome
     }
 
@@ -107,7 +125,7 @@ impl Transaction for Running<'_> {
 fn after_removal(error: Error) -> Error {
     match error {
         Error::Conflict { .. } => error,
-        error => Error::Unknown { engine: NAME, detail: format!("all keys were removed, then: {error}") },
+        error => error.after_removal(NAME, "all keys"),
     }
 }
 
@@ -123,9 +141,7 @@ fn remove_all(cluster: &Cluster) -> Result<()> {
         let none: Changes = keys.into_iter().map(|key| (key, None)).collect();
         again(cluster, |transaction| transaction.write(none.clone())).map_err(|error| match removed {
             0 => error,
-            _ => {
-                Error::Unknown { engine: NAME, detail: format!("{removed} keys were removed, then: {error}") }
-            }
+            _ => error.after_removal(NAME, &format!("{removed} keys")),
         })?;
         removed += count;
     }

@@ -53,6 +53,10 @@ impl Engine for Tikv {
         self.0.read_at(keys, None, visit)
     }
 
+    fn read_now(&self, keys: &[&[u8]]) -> Vec<Option<Option<Vec<u8>>>> {
+        self.0.values_now(keys)
+    }
+
     /// Always synced. Done again on what others leave, when they are in the way.
     fn write(&self, batch: &Batch<'_>, _sync: bool) -> Result<()> {
         again(&self.0, |transaction| transaction.apply(batch))

@@ -1,7 +1,7 @@
 //! The keys of one prefix in a cluster, and what it takes to read them.
 
 use super::{
-    async_client::{self, Calls},
+    async_client::{self, Calls, words},
     info::NAME,
     page_scan::{Keys, Pages},
 };
@@ -10,11 +10,14 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     future::Future,
     ops::ControlFlow,
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tikv_client::{
-    CheckLevel, Config, Snapshot, Timestamp, Transaction, TransactionClient, TransactionOptions,
+    CheckLevel, Config, Error as Cause, Snapshot, Timestamp, Transaction, TransactionClient,
+    TransactionOptions,
 };
+use tokio::time;
 
 /// Longest key, in bytes, with the prefix: TiKV's default limit, less what it adds itself.
 const MAX_KEY: usize = 4000;
@@ -25,8 +28,18 @@ const MAX_VALUE: usize = 6 << 20;
 /// Most writes of one transaction.
 const MOST_WRITES: usize = 20_000;
 
-/// Keys that are asked for in one call.
-const TOGETHER: usize = 64;
+/// Number of keys in the first call of a read of many keys, and maximum number in a later call.
+const KEYS_PER_CALL: (usize, usize) = (64, 4096);
+
+/// Size of the values in a response, in bytes, from which on later calls read fewer keys.
+const LARGE_RESPONSE: usize = 4 << 20;
+
+/// Time limit of a grouped read. It is short, because the group may contain reads of regions that have a leader beside
+/// reads of one that elects its leader.
+const GROUPED_READ_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Time after a failed grouped read in which each client's read is a call of its own.
+const UNGROUPED: Duration = Duration::from_secs(1);
 
 /// Largest answer of a node.
 const LARGEST_ANSWER: usize = 1 << 30;
@@ -38,7 +51,7 @@ const OLD: Duration = Duration::from_secs(600);
 const VALUE: u8 = b'v';
 
 /// Stored keys with their values.
-type Found = HashMap<Vec<u8>, Vec<u8>>;
+pub(super) type Found = HashMap<Vec<u8>, Vec<u8>>;
 
 /// Stored keys, and their new values or nothing.
 pub(super) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
@@ -47,6 +60,8 @@ pub(super) struct Cluster {
     client: TransactionClient,
     keys: Keys,
     calls: Calls,
+    /// Time of the last grouped read that failed.
+    failed: Mutex<Option<Instant>>,
 }
 
 impl Cluster {
@@ -74,7 +89,7 @@ impl Cluster {
             let cause = async_client::cause(&error);
             Error::library(NAME, format!("no cluster answers at --pd {place}: {cause}; is it running{flags}"))
         })?;
-        Ok(Self { client, keys: Keys::new(prefix), calls })
+        Ok(Self { client, keys: Keys::new(prefix), calls, failed: Mutex::default() })
     }
 
     pub fn key_limits(&self) -> (usize, usize) {
@@ -140,27 +155,91 @@ impl Cluster {
         })
     }
 
-    pub fn read_at(
+    /// Reads keys at `at`, or at the current timestamp if that is `None`. The first call reads few keys, later calls
+    /// more while the values are small. Calls `take` with the keys and the values of each call until it breaks.
+    fn read_in_calls<'k>(
         &self,
-        keys: &[&[u8]],
+        keys: &[&'k [u8]],
         mut at: Option<Timestamp>,
-        visit: &mut VisitValue<'_>,
+        mut take: impl FnMut(&[&'k [u8]], &Found) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let (mut index, most) = (0, self.key_limits().1);
-        for together in keys.chunks(TOGETHER) {
+        let (mut rest, mut many, most) = (keys, KEYS_PER_CALL.0, self.key_limits().1);
+        while !rest.is_empty() {
+            let (together, later) = rest.split_at(many.min(rest.len()));
             let wanted: HashSet<_> = together.iter().filter(|key| key.len() <= most).collect();
             let wanted = wanted.into_iter().map(|key| self.keys.stored(key)).collect();
             let (moment, found) = self.values(wanted, at)?;
-            at = Some(moment);
+            if take(together, &found)?.is_break() {
+                break;
+            }
+            many = match found.values().map(Vec::len).sum::<usize>() {
+                0..LARGE_RESPONSE => (many * 2).min(KEYS_PER_CALL.1),
+                _ => (many / 2).max(1),
+            };
+            (rest, at) = (later, Some(moment));
+        }
+        Ok(())
+    }
+
+    pub fn read_at(&self, keys: &[&[u8]], at: Option<Timestamp>, visit: &mut VisitValue<'_>) -> Result<()> {
+        let mut index = 0;
+        self.read_in_calls(keys, at, |together, found| {
             for key in together {
                 let value = found.get(&self.keys.stored(key)).map(|stored| value(stored)).transpose()?;
                 if visit(index, value).is_break() {
-                    return Ok(());
+                    return Ok(ControlFlow::Break(()));
                 }
                 index += 1;
             }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// Returns the values of keys at `at`, `None` for those that are absent. Stops when the values are many bytes.
+    pub fn prefetch(&self, keys: &[&[u8]], at: &Timestamp) -> Result<HashMap<Vec<u8>, Option<Vec<u8>>>> {
+        let (mut all, mut bytes) = (HashMap::new(), 0);
+        self.read_in_calls(keys, Some(at.clone()), |together, found| {
+            for key in together {
+                let value = found.get(&self.keys.stored(key)).map(|stored| value(stored)).transpose()?;
+                bytes += value.map_or(0, <[u8]>::len);
+                all.insert(key.to_vec(), value.map(Vec::from));
+            }
+            Ok(if bytes < LARGE_RESPONSE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })?;
+        Ok(all)
+    }
+
+    /// Returns the current values of keys, read in one call: `None` for each key if it fails or takes long.
+    pub fn values_now(&self, keys: &[&[u8]]) -> Vec<Option<Option<Vec<u8>>>> {
+        let lock = || self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let none = || keys.iter().map(|_| None).collect();
+        if lock().is_some_and(|failed| failed.elapsed() < UNGROUPED) {
+            return none();
         }
-        Ok(())
+        let most = self.key_limits().1;
+        let wanted: HashSet<_> = keys.iter().filter(|key| key.len() <= most).collect();
+        let wanted: Vec<_> = wanted.into_iter().map(|key| self.keys.stored(key)).collect();
+        let client = self.client.clone();
+        let read = async move {
+            let now = client.current_timestamp().await?;
+            let found = snapshot(&client, &now).batch_get(wanted).await?;
+            Ok(found.map(|pair| (pair.0.into(), pair.1)).collect::<Found>())
+        };
+        let found = self.calls.wait(async move { time::timeout(GROUPED_READ_TIMEOUT, read).await });
+        let found = match found {
+            Ok(Ok(Ok(found))) => found,
+            failure => {
+                let cause =
+                    failure.map(|outcome| outcome.map(|read: Result<_, Cause>| read.err().map(words)));
+                log::debug!("{NAME}: no grouped reads for {UNGROUPED:?}: {cause:?}");
+                *lock() = Some(Instant::now());
+                return none();
+            }
+        };
+        let read = |key: &&[u8]| {
+            found.get(&self.keys.stored(key)).map(|stored| value(stored).map(Vec::from)).transpose()
+        };
+        keys.iter().map(|key| read(key).ok()).collect()
     }
 
     /// Visits the pairs of `range` at a moment, page by page.
