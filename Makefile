@@ -39,7 +39,7 @@ CLUSTERS ?= redis tikv
 NODES_redis := KVBENCH_NODES=127.0.0.1:17001,127.0.0.1:17002
 NODES_tikv := KVBENCH_PD=127.0.0.1:2379
 comma := ,
-DISTRIBUTED = cargo test --release --no-default-features --features $(subst $() ,$(comma),$(strip $(CLUSTERS))),fault-injection \
+DISTRIBUTED = cargo test --release --no-default-features --features $(subst $() ,$(comma),$(strip $(CLUSTERS))),tls,fault-injection \
   --test distributed
 
 test-distributed:

@@ -23,6 +23,8 @@ mod proxy;
 mod servers;
 #[cfg(feature = "redis")]
 mod slots;
+#[cfg(feature = "tls")]
+mod tls;
 
 /// What every engine must do, but for what is about files, and a batch of 20,000 keys, for which the test server takes
 /// minutes.
