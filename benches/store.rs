@@ -111,10 +111,6 @@ impl Work for Sets<'_> {
         self.done = self.pairs.iter().all(|(key, value)| txn.put(key, value).is_ok());
     }
 
-    fn rewind(&mut self) {
-        self.done = false;
-    }
-
     fn fail(&mut self, error: &Error) {
         panic!("the commit failed: {error}");
     }

@@ -61,9 +61,6 @@
 //!             txn.put(b"word", value)
 //!         })();
 //!     }
-//!     fn rewind(&mut self) {
-//!         self.outcome = Ok(());
-//!     }
 //!     fn fail(&mut self, error: &Error) {
 //!         self.outcome = Err(Error::ReadOnly(error.to_string()));
 //!     }

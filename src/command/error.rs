@@ -23,12 +23,6 @@ impl Error {
         Self::Words([b"ERR invalid expire time in '", &name[..], b"' command"].concat())
     }
 
-    /// Returns `true` if the error is not a reply, but means that the command must be executed off the worker:
-    /// see [`store::Error::Long`].
-    pub fn is_long(&self) -> bool {
-        matches!(self, Self::Store(store::Error::Long))
-    }
-
     /// Writes the error reply.
     pub fn write(&self, reply: &mut Reply) {
         match self {

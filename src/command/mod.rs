@@ -10,6 +10,7 @@ pub(super) mod admin;
 mod amount;
 mod data;
 mod error;
+mod execute;
 mod extended;
 pub mod glob;
 mod help;
@@ -26,6 +27,7 @@ mod traits;
 
 pub use admin::connection::chosen_protocol;
 pub use error::{Error, answer};
+pub use execute::{Done, KeyHits, Progress, ReadLimits, StepReader, execute};
 pub use list::markdown;
 pub use refusal::{Subcommands, subcommand};
 pub use server_state::{

@@ -272,10 +272,13 @@ impl Spec {
         self.subcommands.iter().copied().enumerate().find(is_named)
     }
 
-    /// Returns `true` if the command is executed at once between MULTI and EXEC, instead of being queued: QUIT
-    /// and RESET, which end the transaction.
-    pub fn ends_transaction(&self) -> bool {
-        matches!(self.name, "quit" | "reset")
+    /// Returns `true` if the command is executed at once between MULTI and EXEC, instead of being queued: transaction
+    /// commands, except UNWATCH, and QUIT and RESET, which end the transaction.
+    pub fn is_executed_in_multi(&self) -> bool {
+        match self.action {
+            Handler::Transaction(command) => command != Transaction::Unwatch,
+            _ => matches!(self.name, "quit" | "reset"),
+        }
     }
 
     /// Returns `true` if the command is refused between MULTI and EXEC.

@@ -1,107 +1,100 @@
-//! Execution of a step of writes, and of the reads between them, as a commit request.
+//! Step of writes, and of the reads between them, on its way through group commit.
 
 use super::{
-    each::Progress,
-    read_batch::KeyHits,
-    request_batch::{LARGE, REPLY_SIZE, RequestBatch},
-    through::read_through,
-    transaction::{ListKeys, list_all_keys, list_keys_to_read},
+    request_batch::{REPLY_SIZE, RequestBatch},
+    step_planner::Step,
+    transaction::{ListKeys, Transaction, list_all_keys, list_keys_to_read},
 };
 use crate::{
-    command::{Handler, Lookup, Write},
+    command::{Done, KeyHits, Lookup, Progress, execute},
     store::{self, Store, Txn, Work},
 };
-
-/// Weight in bytes of a request on a large value; it exceeds what a commit group takes in addition to one
-/// commit request.
-const LARGE_WEIGHT: usize = 64 << 20;
+use tokio::sync::oneshot;
 
 /// Maximum number of keys of a step that are prefetched.
 const MAX_PREFETCHED: usize = 1024;
 
-impl RequestBatch {
-    /// Appends the keys of the current step that `list` selects.
-    fn list_keys_of_step(&self, list: ListKeys, keys: &mut Vec<Vec<u8>>) {
-        for index in self.next..self.end {
-            let Some(args) = self.args(index) else { break };
-            match (&self.transaction, self.lookups.get(index)) {
-                (Some(transaction), _) => transaction.list_keys(args, self.space, list, keys),
-                (None, Some(Lookup::Known(spec))) => list(spec, args, self.space, keys),
+/// Step of a connection that the commit thread executes. If reads wait for the network, read steps travel to the
+/// thread that reads for all connections in the same way.
+pub(super) struct CommitRequest {
+    pub batch: Box<RequestBatch>,
+    pub step: Step,
+    /// Progress of the next request, if it takes several commits.
+    pub progress: Progress,
+    /// Transaction of the client, if the step is WATCH or EXEC.
+    pub transaction: Option<Box<Transaction>>,
+    /// Worker and connection to which the step returns.
+    pub reply_to: Option<ReplyTo>,
+    /// Progress of the first request before the step.
+    first_progress: Progress,
+    /// Length of the reply buffer before the step.
+    reply_start: usize,
+    /// Positions at which the replies of the step end, without the last one, if each request is committed by itself.
+    reply_ends: Vec<usize>,
+}
+
+/// Worker and connection that wait for a step.
+pub(super) struct ReplyTo {
+    pub worker: usize,
+    pub connection: oneshot::Sender<CommitRequest>,
+}
+
+impl CommitRequest {
+    pub fn new(
+        batch: Box<RequestBatch>,
+        step: Step,
+        progress: Progress,
+        transaction: Option<Box<Transaction>>,
+    ) -> Self {
+        let (reply_start, reply_ends) = (batch.reply.len(), Vec::new());
+        let (first_progress, reply_to) = (progress, None);
+        Self { batch, step, progress, transaction, reply_to, first_progress, reply_start, reply_ends }
+    }
+
+    /// Appends the keys that `list` selects.
+    fn list_keys(&self, list: ListKeys, keys: &mut Vec<Vec<u8>>) {
+        let database = self.step.database;
+        for index in self.step.requests.clone() {
+            let Some(args) = self.batch.args(index) else { break };
+            match (&self.transaction, self.batch.lookups.get(index)) {
+                (Some(transaction), _) => transaction.list_keys(args, database, list, keys),
+                (None, Some(Lookup::Known(spec))) => list(spec, args, database, keys),
                 (None, _) => {}
             }
         }
     }
 
-    /// Sets up to which size the transaction may lend values without copying them.
-    fn lend(&self, txn: &mut Txn<'_>) {
-        if self.is_next_large() {
-            txn.lend_patiently();
-        } else if self.transaction.is_none() || txn.is_memory_only() {
-            // On other stores the commit thread executes transactions; only other writes wait for it.
-            txn.lend_up_to(LARGE);
-        }
+    /// Discards what an earlier call of `run` has done.
+    fn reset(&mut self) {
+        self.transaction.iter_mut().for_each(|transaction| transaction.reset());
+        self.progress = self.first_progress;
+        self.reply_ends.clear();
+        self.batch.hits = KeyHits::default();
+        self.batch.reply.truncate(self.reply_start);
+        self.batch.next = self.step.requests.start;
     }
 }
 
-impl Work for Box<RequestBatch> {
+impl Work for CommitRequest {
     fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
-        self.lend(txn);
-        let RequestBatch {
-            input,
-            requests,
-            reply,
-            lookups,
-            next,
-            end,
-            each,
-            begin,
-            found_large,
-            space,
-            transaction,
-            found,
-            reply_ends,
-            ..
-        } = &mut **self;
-        reply_ends.clear();
+        self.reset();
+        let Self { batch, step, progress, transaction, reply_ends, .. } = self;
+        let RequestBatch { input, requests, reply, lookups, next, hits, .. } = &mut **batch;
         let (requests, data) = (&*requests, input.bytes());
-        txn.select(*space);
+        txn.select(step.database);
         if let (Some(transaction), Some(args)) = (transaction, requests.get(*next, data)) {
-            transaction.run(args, *space, txn, reply);
+            transaction.run(args, step.database, txn, reply);
             *next += 1;
             return;
         }
-        while *next < *end {
-            let (Some(Lookup::Known(spec)), Some(args)) = (lookups.get(*next), requests.get(*next, data))
-            else {
-                break;
-            };
-            let start = reply.len();
-            if *next > begin.1 && txn.end_request() {
-                reply_ends.push(start);
+        while step.requests.contains(next)
+            && let (Some(Lookup::Known(spec)), Some(args)) = (lookups.get(*next), requests.get(*next, data))
+        {
+            if *next > step.requests.start && txn.end_request() {
+                reply_ends.push(reply.len());
             }
-            let outcome = match spec.action {
-                Handler::Write(
-                    Write::Blind(run)
-                    | Write::BlindWithoutOptions(run)
-                    | Write::Seeing(run)
-                    | Write::All(run),
-                ) => run(args, txn, reply),
-                Handler::Write(Write::Each(write)) => match each.write(write, args, txn, reply) {
-                    Ok(true) => Ok(()),
-                    Ok(false) => break,
-                    Err(error) => Err(error),
-                },
-                Handler::Read(read) => read_through(read, args, txn, found, reply).map_err(Into::into),
-                _ => break,
-            };
-            if let Err(error) = outcome {
-                reply.truncate(start);
-                *found_large = error.is_long();
-                if *found_large {
-                    break;
-                }
-                *each = Progress::default();
-                error.write(reply);
+            if execute(spec, args, txn, progress, hits, reply) == Done::MoreKeys {
+                break;
             }
             *next += 1;
             if reply.len() >= REPLY_SIZE {
@@ -110,28 +103,14 @@ impl Work for Box<RequestBatch> {
         }
     }
 
-    fn rewind(&mut self) {
-        let (reply_start, first, each) = self.begin;
-        self.transaction.iter_mut().for_each(|transaction| transaction.rewind());
-        self.each = each;
-        self.found_large = false;
-        self.found = KeyHits::default();
-        self.reply.truncate(reply_start);
-        self.next = first;
-    }
-
     fn fail(&mut self, error: &store::Error) {
-        let end = self.next;
-        self.rewind();
-        self.found_large = matches!(error, store::Error::Long);
-        if self.found_large {
-            return;
-        }
-        self.each = Progress::default();
-        self.transaction.iter_mut().for_each(|transaction| transaction.task = None);
-        while self.next < end.max(self.begin.1 + 1) {
-            self.reply.error(error.to_string());
-            self.next += 1;
+        let end = self.batch.next.max(self.step.requests.start + 1);
+        self.reset();
+        self.progress = Progress::default();
+        self.transaction.iter_mut().for_each(|transaction| transaction.job = None);
+        while self.batch.next < end {
+            self.batch.reply.error(error.to_string());
+            self.batch.next += 1;
         }
     }
 
@@ -139,29 +118,31 @@ impl Work for Box<RequestBatch> {
         if let [Err(error)] = outcomes {
             return self.fail(error);
         }
-        let mut written = self.reply.aside();
-        written.append(&self.reply);
-        let mut start = self.begin.0;
-        self.reply.truncate(start);
+        let reply = &mut self.batch.reply;
+        let mut written = reply.aside();
+        written.append(reply);
+        let mut start = self.reply_start;
+        reply.truncate(start);
         let ends = self.reply_ends.iter().copied().chain([written.len()]);
         for (outcome, end) in outcomes.iter().zip(ends) {
             match outcome {
-                Ok(()) => self.reply.append_part(&written, start..end),
-                Err(error) => self.reply.error(error.to_string()),
+                Ok(()) => reply.append_part(&written, start..end),
+                Err(error) => reply.error(error.to_string()),
             }
             start = end;
         }
     }
 
     fn bytes(&self) -> usize {
-        let transaction = self.transaction.as_ref().map_or(0, |transaction| transaction.weight());
-        let value = if self.works_on_large { LARGE_WEIGHT } else { 0 };
-        transaction + self.input.len() + value
+        self.transaction.as_ref().map_or(0, |transaction| transaction.bytes()) + self.batch.input.len()
     }
 
     fn slot(&self, store: &Store) -> u16 {
-        let Some(Lookup::Known(spec)) = self.lookups.get(self.next) else { return 0 };
-        let Some(args) = self.requests.get(self.next, self.input.bytes()) else { return 0 };
+        let index = self.step.requests.start;
+        let (Some(Lookup::Known(spec)), Some(args)) = (self.batch.lookups.get(index), self.batch.args(index))
+        else {
+            return 0;
+        };
         let first = match &self.transaction {
             Some(transaction) => transaction.first_key(args),
             None => spec.keys_of(args).next(),
@@ -171,24 +152,27 @@ impl Work for Box<RequestBatch> {
 
     fn keys_to_read(&self, keys: &mut Vec<Vec<u8>>) {
         let first = keys.len();
-        self.list_keys_of_step(list_keys_to_read, keys);
+        self.list_keys(list_keys_to_read, keys);
         keys.truncate(first + MAX_PREFETCHED);
     }
 
     fn keys(&self) -> Option<Vec<Vec<u8>>> {
-        let is_of_all = match &self.transaction {
-            Some(transaction) => transaction.is_long(),
-            None => self.is_next_of_all_keys(),
+        let uses_all_keys = match &self.transaction {
+            Some(transaction) => transaction.uses_all_keys(),
+            None => matches!(
+                self.batch.lookups.get(self.step.requests.start),
+                Some(Lookup::Known(spec)) if spec.action.is_of_all_keys()
+            ),
         };
         let mut keys = Vec::new();
-        self.list_keys_of_step(list_all_keys, &mut keys);
-        (!is_of_all).then_some(keys)
+        self.list_keys(list_all_keys, &mut keys);
+        (!uses_all_keys).then_some(keys)
     }
 
     fn is_blind(&self) -> bool {
-        if let Some(transaction) = &self.transaction {
-            return transaction.is_blind();
+        match &self.transaction {
+            Some(transaction) => transaction.is_blind(),
+            None => self.step.requests.clone().all(|index| self.batch.is_blind(index)),
         }
-        (self.next..self.end).all(|index| self.is_blind_at(index))
     }
 }

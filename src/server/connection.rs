@@ -1,17 +1,16 @@
 //! One connection: reads the received bytes, executes every complete request, and sends the replies in one
-//! write.
+//! write. It is closed after `--timeout` without traffic, and by CLIENT KILL.
 
 use super::{
-    idle::{CloseReason, IdleTimer},
-    pool,
-    request_batch::{REPLY_SIZE, RequestBatch, StepKind},
+    request_batch::{REPLY_SIZE, RequestBatch},
     request_stats::{self, StepStart},
     slow_reads::SlowReadDetector,
+    step_planner::{ClientMode, Step, StepKind, next_step},
     transaction::Transaction,
     worker_state::WorkerState,
 };
 use crate::{
-    command::{self, AfterReply, MonitorFeed, ReplyMode, Session, WaitRequest},
+    command::{self, AfterReply, Client, Lookup, MonitorFeed, Progress, ReplyMode, Session, WaitRequest},
     resp::{Decoder, Foreign, Limits, Partial, Protocol, ProtocolError},
     store,
 };
@@ -20,14 +19,14 @@ use std::{
     io,
     pin::Pin,
     rc::Rc,
-    sync::atomic::Ordering,
+    sync::{Arc, atomic::Ordering},
     task::{Context, Poll},
     time::{Duration, Instant},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
     task::{spawn_blocking, yield_now},
-    time::timeout,
+    time::{Sleep, sleep, timeout},
 };
 
 /// Maximum size of an incomplete request, in bytes, that an idle connection keeps outside the read buffer.
@@ -50,7 +49,7 @@ impl From<io::Error> for ConnectionEnd {
     }
 }
 /// Maximum number of reply bytes per write to the socket.
-const PIECE: usize = 1 << 20;
+const MAX_WRITE: usize = 1 << 20;
 
 pub(super) struct Connection<S> {
     stream: S,
@@ -63,6 +62,8 @@ pub(super) struct Connection<S> {
     /// Received part of a small incomplete request.
     partial_request: Option<Box<Partial>>,
     pub(super) temperature: SlowReadDetector,
+    /// Progress of the next request, if it takes several commits.
+    pub(super) progress: Progress,
     /// Requests queued since MULTI, and the watched keys.
     pub(super) transaction: Option<Box<Transaction>>,
     /// Closes the connection after too long without traffic, or after CLIENT KILL.
@@ -82,6 +83,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             kept_batch: None,
             partial_request: None,
             temperature: SlowReadDetector::default(),
+            progress: Progress::default(),
             transaction: None,
             idle,
         }
@@ -109,20 +111,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     async fn try_serve(&mut self) -> Result<(), ConnectionEnd> {
-        while let Some(mut exchange) = poll_fn(|cx| self.poll_receive(cx)).await? {
-            let full = exchange.input.is_full();
-            exchange.reply.set_protocol(self.protocol);
-            exchange
-                .reply
-                .set_limit(self.local.shared.context.live.output_buffer_limit.load(Ordering::Relaxed));
-            exchange = self.answer(exchange).await?;
-            self.send(&mut exchange).await?;
-            self.protocol = exchange.reply.protocol();
+        while let Some(mut batch) = poll_fn(|cx| self.poll_receive(cx)).await? {
+            let full = batch.input.is_full();
+            batch.reply.set_protocol(self.protocol);
+            batch.reply.set_limit(self.local.shared.context.live.output_buffer_limit.load(Ordering::Relaxed));
+            batch = self.answer(batch).await?;
+            self.send(&mut batch).await?;
+            self.protocol = batch.reply.protocol();
             if self.session.after != AfterReply::Continue {
                 self.stream.shutdown().await?;
                 return Ok(());
             }
-            self.release_buffers(exchange);
+            self.release_buffers(batch);
             if full || self.kept_batch.is_some() {
                 // The socket may hold more bytes; other connections are served first.
                 yield_now().await;
@@ -140,9 +140,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.local.is_closed() {
             return Poll::Ready(Ok(None));
         }
-        let mut exchange = self.kept_batch.take().unwrap_or_else(pool::take);
+        let mut batch = self.kept_batch.take().unwrap_or_else(RequestBatch::take);
         if let Some(partial) = self.partial_request.take() {
-            exchange.restore(*partial);
+            batch.restore(*partial);
         }
         if self.session.client().is_killed() {
             return Poll::Ready(Err(CloseReason::Killed.into()));
@@ -150,115 +150,111 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let Some(lines) =
             self.session.feed.as_ref().map(MonitorFeed::take).filter(|lines| !lines.is_empty())
         {
-            exchange.reply.raw(&lines);
-            return Poll::Ready(Ok(Some(exchange)));
+            batch.reply.raw(&lines);
+            return Poll::Ready(Ok(Some(batch)));
         }
-        let mut space = ReadBuf::new(exchange.input.space());
+        let mut space = ReadBuf::new(batch.input.space());
         let read = Pin::new(&mut self.stream).poll_read(cx, &mut space);
         match self.idle.on_poll(cx, read) {
             Poll::Pending if self.local.is_stopping() => Poll::Ready(Ok(None)),
             Poll::Pending => {
-                self.release_buffers(exchange);
+                self.release_buffers(batch);
                 Poll::Pending
             }
             Poll::Ready(outcome) => {
                 let len = space.filled().len();
                 outcome?;
-                exchange.input.advance(len);
+                batch.input.advance(len);
                 self.local.stats().received.fetch_add(len as u64, Ordering::Relaxed);
-                Poll::Ready(Ok((len > 0).then_some(exchange)))
+                Poll::Ready(Ok((len > 0).then_some(batch)))
             }
         }
     }
 
     /// Returns the buffers to the pool, or keeps the ones that an incomplete request needs.
-    fn release_buffers(&mut self, mut exchange: Box<RequestBatch>) {
-        if exchange.input.len() > PARTIAL_SIZE {
-            self.kept_batch = Some(exchange);
+    fn release_buffers(&mut self, mut batch: Box<RequestBatch>) {
+        if batch.input.len() > PARTIAL_SIZE {
+            self.kept_batch = Some(batch);
             return;
         }
-        if !exchange.input.is_empty() {
-            self.partial_request = Some(Box::new(exchange.take_partial()));
+        if !batch.input.is_empty() {
+            self.partial_request = Some(Box::new(batch.take_partial()));
         }
-        pool::put(exchange);
+        batch.put();
     }
 
     /// Executes every complete request in the buffer and writes the replies.
-    async fn answer(&mut self, mut exchange: Box<RequestBatch>) -> Result<Box<RequestBatch>, ConnectionEnd> {
+    async fn answer(&mut self, mut batch: Box<RequestBatch>) -> Result<Box<RequestBatch>, ConnectionEnd> {
         loop {
-            let decoded = self.decoder.decode(&mut exchange.input, &mut exchange.requests);
-            let full = self.decoder.is_full(&exchange.requests);
-            exchange.resolve(&self.local.shared.commands);
-            let store = &self.local.shared.context.store;
-            if store.is_sharded() {
-                exchange.mark_cross_slot(store);
-            }
-            self.local.stats().commands.fetch_add(exchange.requests.len() as u64, Ordering::Relaxed);
-            while let Some(run) = self.next_run(&mut exchange) {
-                self.pause(&run, &exchange).await?;
-                let begin = StepStart::of(&exchange, &self.session, matches!(run, StepKind::Queue));
-                exchange = self.run(exchange, run).await?;
-                begin.account(&self.local, &self.session, &mut exchange);
-                request_stats::apply_reply_mode(&mut self.session, &mut exchange, begin);
+            let decoded = self.decoder.decode(&mut batch.input, &mut batch.requests);
+            let full = self.decoder.is_full(&batch.requests);
+            let shared = &self.local.shared;
+            batch.look_up(&shared.commands, &shared.context.store, self.session.space);
+            self.local.stats().commands.fetch_add(batch.requests.len() as u64, Ordering::Relaxed);
+            while let Some(step) = self.next_step(&batch) {
+                self.pause(&step, &batch).await?;
+                let begin = StepStart::of(&step, &batch, &self.session);
+                batch = self.run(batch, step).await?;
+                let is_midway = self.progress.has_begun();
+                begin.account(&self.local, &self.session, &mut batch);
+                request_stats::apply_reply_mode(&mut self.session, &mut batch, begin, is_midway);
                 if let Some(wait) = self.session.wait.take() {
-                    Box::pin(self.wait_for_sync(wait, begin.reply_len(), &mut exchange)).await?;
+                    Box::pin(self.wait_for_sync(wait, begin.reply_len(), &mut batch)).await?;
                 }
-                if exchange.reply.has_overflowed() {
+                if batch.reply.has_overflowed() {
                     return Err(ConnectionEnd::Overflow);
                 }
-                if exchange.reply.len() >= REPLY_SIZE {
-                    self.send(&mut exchange).await?;
+                if batch.reply.len() >= REPLY_SIZE {
+                    self.send(&mut batch).await?;
                 }
                 if self.session.after != AfterReply::Continue {
-                    return Ok(exchange);
+                    return Ok(batch);
                 }
-                if exchange.is_midway() {
+                if is_midway {
                     yield_now().await;
                 }
             }
-            self.decoder.retire(&mut exchange.input, &mut exchange.requests);
+            self.decoder.retire(&mut batch.input, &mut batch.requests);
             if let Err(error) = decoded {
                 if let ProtocolError::Foreign(foreign) = error {
-                    self.send(&mut exchange).await?;
+                    self.send(&mut batch).await?;
                     return Err(ConnectionEnd::Foreign(foreign));
                 }
-                exchange.reply.error(format!("ERR {error}"));
+                batch.reply.error(format!("ERR {error}"));
                 self.session.after = AfterReply::Close;
-                return Ok(exchange);
+                return Ok(batch);
             }
             if !full {
-                return Ok(exchange);
+                return Ok(batch);
             }
         }
     }
 
-    fn next_run(&self, exchange: &mut RequestBatch) -> Option<StepKind> {
-        if !self.session.authenticated {
-            return exchange.next_run_before_auth();
-        }
-        exchange.space = self.session.space;
-        let run = match &self.transaction {
-            Some(transaction) if transaction.is_open() => exchange.next_run_in_transaction(),
-            _ => exchange.next_run(),
+    fn next_step(&self, batch: &RequestBatch) -> Option<Step> {
+        let (session, transaction) = (&self.session, self.transaction.as_deref());
+        let mode = if !session.authenticated {
+            ClientMode::BeforeAuth
+        } else if transaction.is_some_and(Transaction::is_open) {
+            ClientMode::InMulti
+        } else if session.replies == ReplyMode::Skip {
+            ClientMode::OneByOne
+        } else {
+            ClientMode::Normal
         };
-        if self.session.replies == ReplyMode::Skip {
-            exchange.limit_to_one();
-        } else if self.local.shared.context.store.is_sharded() && matches!(run, Some(StepKind::Write)) {
-            // With hash slots each write is a commit of its own: a pipeline is not atomic.
-            exchange.limit_to_blind();
-        }
-        run
+        next_step(batch, (mode, session.space), transaction, &self.local.shared.context.store)
     }
 
     /// Waits while CLIENT PAUSE delays the next step. The waiting future is boxed, because it would make every
     /// connection larger.
-    async fn pause(&self, run: &StepKind, exchange: &RequestBatch) -> Result<(), ConnectionEnd> {
+    async fn pause(&self, step: &Step, batch: &RequestBatch) -> Result<(), ConnectionEnd> {
         if !self.local.shared.context.pause.is_on() {
             return Ok(());
         }
-        let writes = match run {
+        let writes = match step.kind {
             StepKind::Write => true,
-            StepKind::Queue => exchange.is_next_write(),
+            StepKind::Queue => {
+                matches!(batch.lookups.get(batch.next), Some(Lookup::Known(spec)) if spec.writes())
+            }
             StepKind::Transaction(command::Transaction::Exec) => {
                 self.transaction.as_ref().is_some_and(|transaction| transaction.writes())
             }
@@ -276,17 +272,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         &self,
         wait: WaitRequest,
         start: usize,
-        exchange: &mut RequestBatch,
+        batch: &mut RequestBatch,
     ) -> Result<(), ConnectionEnd> {
         let begin = Instant::now();
         if wait.sync {
             let is_synced = self.sync_within(wait.time).await?;
             // With CLIENT REPLY OFF or SKIP there is no reply to replace.
-            if exchange.reply.len() > start {
-                exchange.reply.truncate(start);
+            if batch.reply.len() > start {
+                batch.reply.truncate(start);
                 match is_synced {
-                    Ok(is_synced) => WaitRequest::answer(is_synced, &mut exchange.reply),
-                    Err(error) => exchange.reply.error(error.to_string()),
+                    Ok(is_synced) => WaitRequest::answer(is_synced, &mut batch.reply),
+                    Err(error) => batch.reply.error(error.to_string()),
                 }
             }
             if !wait.for_replicas {
@@ -322,12 +318,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Sends the replies. Until the client has read them, no more requests are read from it.
-    async fn send(&mut self, exchange: &mut RequestBatch) -> Result<(), ConnectionEnd> {
+    async fn send(&mut self, batch: &mut RequestBatch) -> Result<(), ConnectionEnd> {
         let Self { stream, idle, local, .. } = self;
         let mut sent = 0;
-        while sent < exchange.reply.len() {
-            let rest = exchange.reply.bytes().get(sent..).unwrap_or_default();
-            let piece = rest.get(..PIECE).unwrap_or(rest);
+        while sent < batch.reply.len() {
+            let rest = batch.reply.bytes().get(sent..).unwrap_or_default();
+            let piece = rest.get(..MAX_WRITE).unwrap_or(rest);
             let len = poll_fn(|cx| {
                 let written = Pin::new(&mut *stream).poll_write(cx, piece);
                 idle.on_poll(cx, written)
@@ -338,7 +334,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             local.stats().sent.fetch_add(len as u64, Ordering::Relaxed);
             sent += len;
-            if len == PIECE {
+            if len == MAX_WRITE {
                 // The kernel accepts bytes for as long as the client reads; other connections are served first.
                 yield_now().await;
             }
@@ -349,7 +345,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             idle.on_poll(cx, flushed)
         })
         .await?;
-        exchange.reply.truncate(0);
+        batch.reply.truncate(0);
         Ok(())
     }
 }
@@ -361,4 +357,65 @@ pub(super) fn limits(local: &WorkerState, session: &Session) -> Limits {
         ..Limits::default()
     };
     if session.authenticated { limits } else { limits.before_auth() }
+}
+
+/// Reason why a connection must be closed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CloseReason {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("it was idle for as long as --timeout")]
+    Idle,
+    #[error("another client killed it")]
+    Killed,
+}
+
+/// Timer of the time without traffic on a connection.
+pub(super) struct IdleTimer {
+    client: Arc<Client>,
+    context: Arc<command::ServerState>,
+    /// Timeout in force and the timer that was started with it.
+    timer: Option<(Duration, Pin<Box<Sleep>>)>,
+    /// `true` if the timer was started after the latest traffic.
+    armed: bool,
+}
+
+impl IdleTimer {
+    pub fn new(client: Arc<Client>, context: Arc<command::ServerState>) -> Self {
+        Self { client, context, timer: None, armed: false }
+    }
+
+    /// Returns the result of a read or write of the socket. If it is pending, checks for CLIENT KILL and the
+    /// timeout, which are errors.
+    pub fn on_poll<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: Poll<io::Result<T>>,
+    ) -> Poll<Result<T, CloseReason>> {
+        match poll {
+            Poll::Pending if self.client.is_killed() => Poll::Ready(Err(CloseReason::Killed)),
+            Poll::Pending => self.poll(cx).map(|()| Err(CloseReason::Idle)),
+            Poll::Ready(outcome) => {
+                self.armed = false;
+                Poll::Ready(outcome.map_err(CloseReason::Io))
+            }
+        }
+    }
+
+    /// Polls the timer while neither reads nor writes are possible; ready when the timeout has passed.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(limit) = self.context.live.timeout() else {
+            self.timer = None;
+            return Poll::Pending;
+        };
+        let (last, timer) = self.timer.get_or_insert_with(|| {
+            self.armed = true;
+            (limit, Box::pin(sleep(limit)))
+        });
+        if !self.armed || *last != limit {
+            timer.as_mut().reset(tokio::time::Instant::now() + limit);
+            (*last, self.armed) = (limit, true);
+        }
+        timer.as_mut().poll(cx)
+    }
 }

@@ -2,28 +2,24 @@
 
 mod access_control;
 mod access_error;
-mod command_group;
 mod commit_request;
 mod connection;
 mod context;
-mod each;
 mod error;
 #[doc(hidden)]
 pub mod file_limits;
-mod idle;
 mod listener;
 mod metrics;
-mod pool;
 mod read_batch;
 mod request_batch;
 mod request_stats;
 mod shared;
 mod slow_reads;
 mod sockets;
+mod step_planner;
 mod step_runner;
 #[cfg(test)]
 mod tests;
-mod through;
 mod tls;
 mod transaction;
 mod worker;
@@ -38,9 +34,9 @@ use crate::{
     engine::Fsync,
     store::{CommitQueue, Store},
 };
+use commit_request::CommitRequest;
 use listener::Listener;
 use metrics::Metrics;
-use request_batch::RequestBatch;
 use shared::{ConnectionSenders, Mailbox, Shared};
 use std::{
     future::pending,
@@ -194,7 +190,7 @@ impl BackgroundThreads {
             let (queue, target) = (shared.clone(), store.clone());
             let read = move || {
                 let clients = || queue.context.connections();
-                let read = |group: &mut [Box<RequestBatch>]| RequestBatch::read_group(group, &target);
+                let read = |group: &mut [CommitRequest]| read_batch::read_group(group, &target);
                 queue.reads.serve(READ_GROUP_BYTES, clients, read, |group, _| queue.deliver(group));
             };
             writers.readers.push(spawn("read".into(), read)?);

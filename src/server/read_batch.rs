@@ -1,152 +1,143 @@
-//! Answering a step of reads, value by value.
+//! Execution of a step of reads under one snapshot.
 
+use super::{
+    commit_request::CommitRequest,
+    request_batch::{REPLY_SIZE, RequestBatch},
+    step_planner::Step,
+};
 use crate::{
-    command::{self, Error, Handler, Lookup, Read, Spec},
-    resp::{Args, Reply, Requests},
-    store::{self, Entry, ExpirationClock},
+    command::{Handler, Lookup, Read, ReadLimits, Spec, StepReader},
+    engine::VisitValue,
+    resp::Args,
+    store::{self, Database, Store},
+};
+use bumpalo::Bump;
+use std::{
+    mem,
+    panic::{self, AssertUnwindSafe},
 };
 
-/// Returns the kind of read and the arguments of request `index`, or `None` if it is not a read.
-#[inline]
-pub(super) fn reading<'a>(
+/// Maximum number of reply bytes that a worker copies in one step.
+const MAX_COPY_ON_WORKER: usize = 2 << 20;
+
+/// Maximum number of requests that are answered under one snapshot.
+const MAX_READS_PER_STEP: usize = 1024;
+
+/// Executes a read step, or as much of it as a worker may copy. Returns the number of answered requests, and `true`
+/// if the next request is too large for a worker.
+pub(super) fn read_on_worker(batch: &mut RequestBatch, step: &Step, store: &Store) -> (usize, bool) {
+    answer(batch, step, MAX_COPY_ON_WORKER, |keys, visit| store.read(keys, visit))
+}
+
+/// Executes a read step, or as much of it as fits into the reply. Returns the number of answered requests.
+pub(super) fn read(batch: &mut RequestBatch, step: &Step, store: &Store) -> usize {
+    answer(batch, step, usize::MAX, |keys, visit| store.read_long(keys, visit)).0
+}
+
+/// Executes the read steps of several connections at once, for a store in which each read waits for the network, as
+/// far as no read waits for a node that does not respond. A step with a key of such a node is left unexecuted.
+pub(super) fn read_group(group: &mut [CommitRequest], store: &Store) {
+    let keys = group.iter().map(|request| key_chunks(&request.batch, &request.step, 1).concat());
+    let keys: Vec<Vec<Vec<u8>>> = keys.collect();
+    let all: Vec<&[u8]> = keys.iter().flatten().map(Vec::as_slice).collect();
+    // After a panic all steps are left unexecuted. A read that panics does so again where it is executed for its own
+    // connection.
+    let found = panic::catch_unwind(AssertUnwindSafe(|| store.read_now(&all)));
+    let mut found = found.unwrap_or_default().into_iter();
+    for (request, keys) in group.iter_mut().zip(&keys) {
+        let values: Vec<_> = found.by_ref().take(keys.len()).collect();
+        if values.len() < keys.len() || values.iter().any(Option::is_none) {
+            continue;
+        }
+        answer(&mut request.batch, &request.step, usize::MAX, |keys, visit| {
+            let found = values.iter().flatten().map(Option::as_deref).take(keys.len());
+            let _stopped = found.enumerate().try_for_each(|(index, value)| visit(index, value));
+            Ok(())
+        });
+    }
+}
+
+/// Returns the keys of a read step, encoded for the engine, in at most `most` chunks.
+pub(super) fn key_chunks(batch: &RequestBatch, step: &Step, most: usize) -> Vec<Vec<Vec<u8>>> {
+    let (mut keys, arena) = (Vec::new(), Bump::new());
+    let requests = batch.requests.from(step.requests.start, batch.input.bytes());
+    let lookups = batch.lookups.get(step.requests.clone()).unwrap_or_default();
+    let lookups = lookups.get(..MAX_READS_PER_STEP).unwrap_or(lookups);
+    list_keys(lookups, requests, step.database, &arena, &mut keys);
+    let length = keys.len().div_ceil(most.max(1)).max(1);
+    keys.chunks(length).map(|chunk| chunk.iter().map(|key| key.to_vec()).collect()).collect()
+}
+
+/// Answers a read step with the values that `read` passes to its second argument. Returns the number of answered
+/// requests, and `true` if the next one would copy more than `max_copy` bytes.
+fn answer(
+    batch: &mut RequestBatch,
+    step: &Step,
+    max_copy: usize,
+    mut read: impl FnMut(&[&[u8]], &mut VisitValue<'_>) -> Result<(), store::Error>,
+) -> (usize, bool) {
+    let (first, arena) = (batch.next, Bump::new());
+    let mut keys = recycle(mem::take(&mut batch.keys));
+    let RequestBatch { lookups, requests, input, reply, .. } = batch;
+    let (lookups, data) = (&**lookups, input.bytes());
+    // The keys that a full reply leaves over are listed again in the next step.
+    let listed = lookups.get(first..step.requests.end.min(first + MAX_READS_PER_STEP)).unwrap_or_default();
+    list_keys(listed, requests.from(first, data), step.database, &arena, &mut keys);
+    let limits = ReadLimits { copy: max_copy, reply: REPLY_SIZE };
+    let mut reader = StepReader::new(first, lookups, requests, data, reply, limits);
+    let mut first_key = 0;
+    let outcome = loop {
+        let keys = keys.get(first_key..).unwrap_or_default();
+        let outcome = read(keys, &mut |_, value| reader.visit(value));
+        // A value that cannot be read fails only its own request. The requests after it see a later snapshot.
+        match &outcome {
+            Err(error)
+                if let Some(index) = error.index_of_value()
+                    && let Some(skipped) = reader.fail(error) =>
+            {
+                first_key += index + 1 + skipped;
+            }
+            _ => break outcome,
+        }
+    };
+    let done = reader.finish();
+    batch.keys = recycle(keys);
+    batch.next = done.next;
+    batch.hits.add(done.hits);
+    if let Err(error) = outcome {
+        batch.reply.truncate(done.reply_len);
+        while batch.next < step.requests.end {
+            batch.reply.error(error.to_string());
+            batch.next += 1;
+        }
+    }
+    (batch.next - first, done.is_too_large)
+}
+
+/// Appends the keys of read requests, encoded for the engine.
+fn list_keys<'b>(
     lookups: &[Lookup],
-    requests: &'a Requests,
-    data: &'a [u8],
-    index: usize,
-) -> Option<(Read, Args<'a>)> {
-    let Lookup::Known(Spec { action: Handler::Read(read), .. }) = lookups.get(index)? else { return None };
-    Some((*read, requests.get(index, data)?))
-}
-
-/// Answers a read whose function may reject its arguments.
-pub(super) fn answer_entry(
-    answer: fn(Args<'_>, Option<Entry<'_>>, &mut Reply) -> Result<(), Error>,
-    args: Args<'_>,
-    entry: Option<Entry<'_>>,
-    reply: &mut Reply,
+    requests: impl Iterator<Item = Args<'b>>,
+    database: Database,
+    arena: &'b Bump,
+    keys: &mut Vec<&'b [u8]>,
 ) {
-    command::answer(reply, |reply| answer(args, entry, reply));
-}
-
-/// Numbers of keys that reads looked up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct KeyHits {
-    /// Number of keys that were found.
-    pub hits: u64,
-    /// Number of keys that were not found.
-    pub misses: u64,
-}
-
-impl KeyHits {
-    /// Counts one key as a hit or a miss.
-    #[inline]
-    pub fn note(&mut self, is_there: bool) {
-        let counter = if is_there { &mut self.hits } else { &mut self.misses };
-        *counter += 1;
-    }
-
-    pub fn add(&mut self, other: Self) {
-        self.hits += other.hits;
-        self.misses += other.misses;
+    for (lookup, args) in lookups.iter().zip(requests) {
+        match lookup {
+            Lookup::Known(Spec {
+                action: Handler::Read(Read::One(_) | Read::Entry(_) | Read::Whole(_)),
+                ..
+            }) => keys.push(database.encode_key(args.get(1), arena)),
+            Lookup::Known(Spec { action: Handler::Read(Read::Each(_) | Read::Count(_)), .. }) => {
+                keys.extend(args.from(1).map(|key| database.encode_key(key, arena)));
+            }
+            _ => {}
+        }
     }
 }
 
-/// Position in a step of reads. Values arrive one by one, and each request takes one or several.
-pub(super) struct ReadCursor {
-    /// Index of the request that takes the next value.
-    pub at: usize,
-    /// Number of values that the current request has taken.
-    pub key: usize,
-    /// Number of values that `Read::Count` has counted for the current request.
-    count: i64,
-    /// Position in the reply buffer at which the reply of the current request begins.
-    pub reply_start: usize,
-    /// Hits and misses of the current request.
-    now: KeyHits,
-    /// Hits and misses of the completed requests.
-    pub found: KeyHits,
-}
-
-impl ReadCursor {
-    /// Creates a cursor before request `at`, whose reply begins at `reply_start`.
-    pub fn new(at: usize, reply_start: usize) -> Self {
-        let (now, found) = Default::default();
-        Self { at, key: 0, count: 0, reply_start, now, found }
-    }
-
-    #[inline]
-    pub fn answer(
-        &mut self,
-        read: Read,
-        args: Args<'_>,
-        stored: Option<&[u8]>,
-        moment: &ExpirationClock,
-        reply: &mut Reply,
-    ) {
-        // GET is the most frequent read, so this path does no more than GET needs.
-        if let Read::One(answer) = read {
-            let value = moment.unexpired(stored);
-            self.found.note(value.is_some());
-            answer(args, value, reply);
-            self.at += 1;
-            self.reply_start = reply.len();
-            return;
-        }
-        let (keys, value) = (args.len() - 1, moment.unexpired(stored));
-        self.now.note(value.is_some());
-        match read {
-            Read::Entry(answer) | Read::Whole(answer) => {
-                answer_entry(answer, args, moment.entry(stored), reply);
-                return self.finish(reply);
-            }
-            Read::Each(answer) => {
-                if self.key == 0 {
-                    reply.array(keys);
-                }
-                answer(value, reply);
-            }
-            Read::Count(holds) => self.count += i64::from(holds(value)),
-            Read::One(_) => {}
-        }
-        self.key += 1;
-        if self.key == keys {
-            if let Read::Count(_) = read {
-                reply.integer(self.count);
-            }
-            self.finish(reply);
-        }
-    }
-
-    /// Handles a value that cannot be read. `Read::Count` counts the key if it exists; every other request gets
-    /// the error as its reply. Returns the number of values to skip: those of the request that are not needed
-    /// any more.
-    #[cold]
-    pub fn fail(&mut self, read: Read, args: Args<'_>, error: &store::Error, reply: &mut Reply) -> usize {
-        let keys = if let Read::Each(_) | Read::Count(_) = read { args.len() - 1 } else { 1 };
-        self.key += 1;
-        let left = keys - self.key;
-        if let Read::Count(_) = read
-            && error.is_unreadable_value()
-        {
-            self.now.note(true);
-            self.count += 1;
-            if left == 0 {
-                reply.integer(self.count);
-                self.finish(reply);
-            }
-            return 0;
-        }
-        reply.truncate(self.reply_start);
-        reply.error(error.to_string());
-        self.now = KeyHits::default();
-        self.finish(reply);
-        left
-    }
-
-    #[inline]
-    fn finish(&mut self, reply: &Reply) {
-        self.found.add(self.now);
-        let (now, found) = (KeyHits::default(), self.found);
-        *self = Self { at: self.at + 1, key: 0, count: 0, reply_start: reply.len(), now, found };
-    }
+/// Empties a vector of borrowed keys and gives its memory another lifetime; the closure is never called.
+fn recycle<'b>(mut keys: Vec<&[u8]>) -> Vec<&'b [u8]> {
+    keys.clear();
+    keys.into_iter().map(|_| &[][..]).collect()
 }

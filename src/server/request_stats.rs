@@ -1,12 +1,18 @@
 //! Accounting for an executed step: counters, entries of SLOWLOG, lines for MONITOR.
 
-use super::{read_batch::KeyHits, request_batch::RequestBatch, transaction::Done, worker_state::WorkerState};
+use super::{
+    request_batch::RequestBatch,
+    step_planner::{Step, StepKind},
+    worker_state::WorkerState,
+};
 use crate::{
-    command::{Client, Lookup, ReplyMode, Session, Spec, admin::latency, state::stats::CommandStats},
+    command::{
+        Client, KeyHits, Lookup, ReplyMode, Session, Spec, admin::latency, state::stats::CommandStats,
+    },
     resp::{Args, reply_len},
 };
 use std::{
-    ptr,
+    mem, ptr,
     sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
@@ -39,19 +45,19 @@ impl StepStart {
         self.reply
     }
 
-    pub fn of(exchange: &RequestBatch, session: &Session, is_queue: bool) -> Self {
+    pub fn of(step: &Step, batch: &RequestBatch, session: &Session) -> Self {
         let kind = match session.authenticated {
             false => Admission::Locked,
-            true if is_queue => Admission::Queue,
+            true if matches!(step.kind, StepKind::Queue) => Admission::Queue,
             true => Admission::Run,
         };
-        Self { first: exchange.position(), reply: exchange.reply.len(), time: Instant::now(), kind }
+        Self { first: batch.next, reply: batch.reply.len(), time: Instant::now(), kind }
     }
 
     /// Accounts for the requests that were answered since the start of the step.
-    pub fn account(self, local: &WorkerState, session: &Session, exchange: &mut RequestBatch) {
+    pub fn account(self, local: &WorkerState, session: &Session, batch: &mut RequestBatch) {
         let now = Instant::now();
-        let ran = exchange.position().saturating_sub(self.first);
+        let ran = batch.next.saturating_sub(self.first);
         if ran == 0 {
             return;
         }
@@ -60,24 +66,23 @@ impl StepStart {
         let mut at = self.first;
         let mut last = None;
         while at < end {
-            let (found, next) = span_of_same_command(exchange, at, end);
-            if let Some(args) = exchange.args(at) {
+            let (found, next) = span_of_same_command(batch, at, end);
+            if let Some(args) = batch.args(at) {
                 last = self.count(local, (found, args), ((next - at) as u64, ran as u64), time).or(last);
             }
             at = next;
         }
-        count_key_hits(local, exchange.take_found());
+        count_key_hits(local, mem::take(&mut batch.hits));
         session.client().note(last, usize::from(session.space.number()), now);
-        if exchange.reply.has_errors() {
-            self.count_errors(local, exchange);
+        if batch.reply.has_errors() {
+            self.count_errors(local, batch);
         }
         let context = &local.shared.context;
         let each = time / u32::try_from(ran).unwrap_or(u32::MAX);
         let is_noted = context.slow.wants(each) || context.spikes.wants(each) || context.monitors.any();
         if self.kind != Admission::Queue && is_noted {
             for index in self.first..end {
-                if let (Some(Lookup::Known(spec)), Some(args)) =
-                    (lookup(exchange, index), exchange.args(index))
+                if let (Some(Lookup::Known(spec)), Some(args)) = (lookup(batch, index), batch.args(index))
                     && self.runs(spec)
                 {
                     log_request(local, session.client(), (spec, args), each);
@@ -117,16 +122,16 @@ impl StepStart {
 
     /// Counts the error replies. The replies are parsed only if there are errors, which is rare.
     #[cold]
-    fn count_errors(self, local: &WorkerState, exchange: &mut RequestBatch) {
+    fn count_errors(self, local: &WorkerState, batch: &mut RequestBatch) {
         let context = &local.shared.context;
-        for place in exchange.reply.take_errors() {
-            let line = exchange.reply.bytes().get(place..).unwrap_or_default();
+        for place in batch.reply.take_errors() {
+            let line = batch.reply.bytes().get(place..).unwrap_or_default();
             context.errors.note(line.split(|byte| *byte == b'\r').next().unwrap_or_default());
         }
-        let mut rest = exchange.reply.bytes().get(self.reply..).unwrap_or_default();
-        for index in self.first..exchange.position() {
+        let mut rest = batch.reply.bytes().get(self.reply..).unwrap_or_default();
+        for index in self.first..batch.next {
             if let (Some(b'-'), Some(Lookup::Known(spec)), Some(args)) =
-                (rest.first(), lookup(exchange, index), exchange.args(index))
+                (rest.first(), lookup(batch, index), batch.args(index))
             {
                 if self.runs(spec) && local.place(spec, args).is_some() {
                     add(local, (spec, args), |stats| &stats.failed, 1);
@@ -152,16 +157,17 @@ pub(super) fn count_key_hits(local: &WorkerState, found: KeyHits) {
 pub(super) fn count_exec_request(
     local: &WorkerState,
     session: &Session,
-    (done, failed): (&Done<'_>, bool),
+    (spec, args): (&'static Spec, Args<'_>),
+    failed: bool,
     time: Duration,
 ) {
-    if let Some(stats) = local.place(done.spec, done.args).and_then(|place| local.stats().command(place)) {
+    if let Some(stats) = local.place(spec, args).and_then(|place| local.stats().command(place)) {
         stats.note(1, 1, time);
         stats.failed.fetch_add(failed.into(), Ordering::Relaxed);
     }
     let client = session.client();
     client.database.store(session.space.number().into(), Ordering::Relaxed);
-    log_request(local, client, (done.spec, done.args), time);
+    log_request(local, client, (spec, args), time);
 }
 
 /// Reports an executed request to LATENCY and SLOWLOG if it was slow, and to MONITOR unless it is an
@@ -210,17 +216,16 @@ fn without_secrets<'a>(spec: &Spec, args: Args<'a>) -> impl ExactSizeIterator<It
 }
 
 /// Returns the looked-up command of request `index`.
-fn lookup(exchange: &RequestBatch, index: usize) -> Option<Lookup> {
-    exchange.lookups().0.get(index).copied()
+fn lookup(batch: &RequestBatch, index: usize) -> Option<Lookup> {
+    batch.lookups.get(index).copied()
 }
 
 /// Returns the looked-up command of request `at`, and the index of the first later request, up to `end`, with
 /// another command.
-fn span_of_same_command(exchange: &RequestBatch, at: usize, end: usize) -> (Lookup, usize) {
-    let (lookups, uniform) = exchange.lookups();
-    let rest = lookups.get(at..end).unwrap_or_default();
+fn span_of_same_command(batch: &RequestBatch, at: usize, end: usize) -> (Lookup, usize) {
+    let rest = batch.lookups.get(at..end).unwrap_or_default();
     let Some((first, others)) = rest.split_first() else { return (Lookup::Unknown, end) };
-    if uniform {
+    if batch.is_single_command {
         return (*first, end);
     }
     let is_other = |other: &Lookup| match (first, other) {
@@ -243,14 +248,20 @@ fn add(
 }
 
 /// Removes the replies of the step if CLIENT REPLY suppresses them.
-pub(super) fn apply_reply_mode(session: &mut Session, exchange: &mut RequestBatch, begin: StepStart) {
+/// `is_midway` is `true` if the step has left its request incomplete.
+pub(super) fn apply_reply_mode(
+    session: &mut Session,
+    batch: &mut RequestBatch,
+    begin: StepStart,
+    is_midway: bool,
+) {
     match session.replies {
         ReplyMode::On => return,
         ReplyMode::Off => {}
         // The next request is the one to skip.
         ReplyMode::SkipNext => session.replies = ReplyMode::Skip,
-        ReplyMode::Skip if exchange.is_midway() => {}
+        ReplyMode::Skip if is_midway => {}
         ReplyMode::Skip => session.replies = ReplyMode::On,
     }
-    exchange.reply.truncate(begin.reply);
+    batch.reply.truncate(begin.reply);
 }

@@ -1,6 +1,6 @@
 //! State shared by the threads of a server, and the channels between the threads.
 
-use super::{access_control::Access, request_batch::RequestBatch};
+use super::{access_control::Access, commit_request::CommitRequest};
 use crate::{
     command::{CommandTable, ServerState},
     store::CommitQueue,
@@ -19,9 +19,9 @@ pub(super) struct Shared {
     pub commands: CommandTable,
     pub access: Access,
     pub keepalive: Option<Duration>,
-    pub queue: CommitQueue<Box<RequestBatch>>,
+    pub queue: CommitQueue<CommitRequest>,
     /// Requests for the threads that read for all connections, if reads wait for the network.
-    pub reads: CommitQueue<Box<RequestBatch>>,
+    pub reads: CommitQueue<CommitRequest>,
     pub inboxes: Vec<Mailbox>,
     pub shutdown: Notify,
 }
@@ -32,12 +32,12 @@ impl Shared {
     }
 
     /// Returns a committed group to the workers of its connections, waking each worker once.
-    pub fn deliver(&self, group: &mut Vec<Box<RequestBatch>>) {
+    pub fn deliver(&self, group: &mut Vec<CommitRequest>) {
         let mut ring = vec![false; self.inboxes.len()];
-        for exchange in group.drain(..) {
-            let Some(worker) = exchange.home.as_ref().map(|home| home.worker) else { continue };
+        for request in group.drain(..) {
+            let Some(worker) = request.reply_to.as_ref().map(|reply_to| reply_to.worker) else { continue };
             if let (Some(inbox), Some(ring)) = (self.inboxes.get(worker), ring.get_mut(worker)) {
-                inbox.add(exchange);
+                inbox.add(request);
                 *ring = true;
             }
         }
@@ -58,17 +58,17 @@ pub(super) enum AcceptedStream {
 /// Channels to the workers, for accepted connections and their numbers.
 pub(super) type ConnectionSenders = Vec<mpsc::UnboundedSender<(u64, AcceptedStream)>>;
 
-/// Queue of request batches that other threads have executed for the connections of one worker.
+/// Queue of steps that other threads have executed for the connections of one worker.
 #[derive(Default)]
 pub(super) struct Mailbox {
-    done: Mutex<Vec<Box<RequestBatch>>>,
+    done: Mutex<Vec<CommitRequest>>,
     ready: Notify,
 }
 
 impl Mailbox {
-    /// Adds an executed request batch. [`Mailbox::notify`] then wakes the worker once for all added batches.
-    pub fn add(&self, exchange: Box<RequestBatch>) {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(exchange);
+    /// Adds an executed step. [`Mailbox::notify`] then wakes the worker once for all added steps.
+    pub fn add(&self, request: CommitRequest) {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(request);
     }
 
     /// Wakes the worker.
@@ -76,8 +76,8 @@ impl Mailbox {
         self.ready.notify_one();
     }
 
-    /// Waits for [`Mailbox::notify`], and moves the added batches to `done`.
-    pub async fn take(&self, done: &mut Vec<Box<RequestBatch>>) {
+    /// Waits for [`Mailbox::notify`], and moves the added steps to `done`.
+    pub async fn take(&self, done: &mut Vec<CommitRequest>) {
         self.ready.notified().await;
         done.append(&mut self.done.lock().unwrap_or_else(PoisonError::into_inner));
     }

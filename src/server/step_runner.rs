@@ -1,17 +1,18 @@
 //! Execution of a step of requests: on the worker, by the commit thread, or on a blocking thread.
 
 use super::{
+    commit_request::{CommitRequest, ReplyTo},
     connection::{Connection, ConnectionEnd, limits},
-    pool::FREE_OFF_WORKER,
-    request_batch::{ReplyTo, RequestBatch, StepKind},
+    read_batch::{key_chunks, read, read_on_worker},
+    request_batch::{FREE_OFF_WORKER, RequestBatch},
     request_stats,
-    shared::Shared,
     slow_reads::{self, ReadCost},
-    transaction::{CommitJob, Done, Transaction},
+    step_planner::{Step, StepKind},
+    transaction::{CommitJob, Transaction},
 };
 use crate::{
-    command::{self, Handler, Lookup, Session, SessionCommand},
-    resp::{Foreign, Reply},
+    command::{self, Handler, Lookup, SessionCommand},
+    resp::{Args, Foreign, Reply},
     store::Store,
 };
 use std::{
@@ -26,70 +27,67 @@ use tokio::{
 };
 
 /// Number of requests of a transaction that are answered before other connections are served.
-const ANSWERS: usize = 1024;
-
-/// Size in bytes above which a transaction is not executed on a worker.
-const LARGE_TRANSACTION: usize = 64 << 10;
+const EXEC_REPLIES: usize = 1024;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) async fn run(
         &mut self,
-        mut exchange: Box<RequestBatch>,
-        run: StepKind,
+        mut batch: Box<RequestBatch>,
+        step: Step,
     ) -> Result<Box<RequestBatch>, ConnectionEnd> {
         let shared = &self.local.shared;
-        match run {
-            StepKind::Read => self.read(exchange).await,
-            StepKind::Write => {
-                let is_large = exchange.is_next_large();
-                self.commit(exchange, is_large).await
-            }
-            StepKind::Transaction(step) => self.transact(exchange, step).await,
-            StepKind::Queue => {
-                self.queue(&mut exchange);
-                Ok(exchange)
-            }
-            StepKind::Session(run) => {
-                self.run_session(&mut exchange, run);
-                Ok(exchange)
-            }
-            StepKind::Table(run) => {
-                exchange.answer_one(|_, args, reply| run(&shared.commands, args, reply));
-                Ok(exchange)
-            }
-            StepKind::Keys(run) => {
+        match step.kind {
+            StepKind::Read => return self.read(batch, step).await,
+            StepKind::Write => return Ok(self.commit(batch, step, None).await?.batch),
+            StepKind::Transaction(command) => return self.transact(batch, step, command).await,
+            StepKind::Keyspace(run) => {
                 let store = shared.context.store.clone();
-                let look = spawn_blocking(move || {
-                    exchange.look(&store, run);
-                    exchange
-                });
-                Ok(self.local.await_offloaded(look).await.map_err(io::Error::from)?)
+                let answer = move |args: Args<'_>, reply: &mut Reply| {
+                    command::answer(reply, |reply| run(&mut store.view(step.database), args, reply));
+                };
+                return Ok(self.answer_on_blocking_thread(batch, answer).await?);
             }
-            StepKind::Query(run) => {
+            StepKind::Blocking(run) => {
                 let context = shared.context.clone();
-                let query = spawn_blocking(move || {
-                    exchange.query(&context, run);
-                    exchange
-                });
-                Ok(self.local.await_offloaded(query).await.map_err(io::Error::from)?)
+                let answer = move |args: Args<'_>, reply: &mut Reply| {
+                    command::answer(reply, |reply| run(&context, args, reply));
+                };
+                return Ok(self.answer_on_blocking_thread(batch, answer).await?);
             }
-            StepKind::Refused => match self.refuse(&mut exchange) {
-                Some(foreign) => Err(ConnectionEnd::Foreign(foreign)),
-                None => Ok(exchange),
-            },
-            StepKind::Locked => {
-                exchange.answer_one(|_, _, reply| reply.error("NOAUTH Authentication required."));
-                Ok(exchange)
+            StepKind::Queue => self.queue(&mut batch),
+            StepKind::Session(run) => self.run_session(&mut batch, run),
+            StepKind::Commands(run) => batch.answer_one(|_, args, reply| run(&shared.commands, args, reply)),
+            StepKind::Refuse => {
+                if let Some(foreign) = self.refuse(&mut batch) {
+                    return Err(ConnectionEnd::Foreign(foreign));
+                }
+            }
+            StepKind::NoAuth => {
+                batch.answer_one(|_, _, reply| reply.error("NOAUTH Authentication required."));
             }
         }
+        Ok(batch)
+    }
+
+    /// Answers the next request on a blocking thread.
+    async fn answer_on_blocking_thread(
+        &self,
+        mut batch: Box<RequestBatch>,
+        answer: impl FnOnce(Args<'_>, &mut Reply) + Send + 'static,
+    ) -> io::Result<Box<RequestBatch>> {
+        let answered = spawn_blocking(move || {
+            batch.answer_one(|_, args, reply| answer(args, reply));
+            batch
+        });
+        Ok(self.local.await_offloaded(answered).await?)
     }
 
     /// Queues the next request for EXEC.
-    fn queue(&mut self, exchange: &mut RequestBatch) {
+    fn queue(&mut self, batch: &mut RequestBatch) {
         let limit = self.local.shared.context.live.query_buffer_limit.load(Ordering::Relaxed);
         let (transaction, client) = (&mut self.transaction, self.session.client());
-        exchange.answer_one(|found, args, reply| {
-            if let (Lookup::Known(spec), Some(transaction)) = (found, transaction) {
+        batch.answer_one(|lookup, args, reply| {
+            if let (Lookup::Known(spec), Some(transaction)) = (lookup, transaction) {
                 transaction.push(spec, args, limit, reply);
                 client.set_queued(transaction.queued());
             }
@@ -98,130 +96,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Replies to a request that cannot be executed with its error. Returns the protocol of the client if that
     /// is not RESP.
-    fn refuse(&mut self, exchange: &mut RequestBatch) -> Option<Foreign> {
+    fn refuse(&mut self, batch: &mut RequestBatch) -> Option<Foreign> {
         let (mut is_http, transaction) = (false, &mut self.transaction);
         let client = self.session.client();
-        exchange.answer_one(|found, args, reply| {
+        batch.answer_one(|lookup, args, reply| {
             if let Some(transaction) = transaction {
-                transaction.refuse(found.is_exec());
+                transaction.refuse(lookup.is_exec());
                 client.set_queued(transaction.queued());
             }
-            is_http = matches!(found, Lookup::Unknown) && Foreign::is_http_word(args.get(0));
-            found.refuse(args, reply);
+            is_http = matches!(lookup, Lookup::Unknown) && Foreign::is_http_word(args.get(0));
+            lookup.refuse(args, reply);
         });
         is_http.then_some(Foreign::Http)
     }
 
-    /// Commits the write step of the request batch.
-    async fn commit(
-        &self,
-        mut exchange: Box<RequestBatch>,
-        is_large: bool,
-    ) -> Result<Box<RequestBatch>, ConnectionEnd> {
-        let store = &self.local.shared.context.store;
-        if !store.is_memory_only() {
-            let (connection, committed) = oneshot::channel();
-            exchange.home = Some(ReplyTo { worker: self.local.index, connection });
-            self.local.submit(exchange);
-            let committed = self.local.await_offloaded(committed).await;
-            return Ok(committed.map_err(|_| io::Error::other("the committing thread is gone"))?);
-        }
-        // Otherwise the worker would wait for the commit, and with it all other clients of the worker.
-        if is_large || store.has_long_commit() {
-            let store = store.clone();
-            let commit = spawn_blocking(move || {
-                let group = slice::from_mut(&mut exchange);
-                if is_large {
-                    store.commit_long(group)
-                } else {
-                    store.commit(group)
-                }
-                exchange
-            });
-            return Ok(self.local.await_offloaded(commit).await.map_err(io::Error::from)?);
-        }
-        store.commit(slice::from_mut(&mut exchange));
-        Ok(exchange)
-    }
-
-    /// Executes a transaction command.
-    async fn transact(
-        &mut self,
-        mut exchange: Box<RequestBatch>,
-        step: command::Transaction,
-    ) -> Result<Box<RequestBatch>, ConnectionEnd> {
-        let store = &self.local.shared.context.store;
-        let mut transaction =
-            self.transaction.take().unwrap_or_else(|| Box::new(Transaction::new(store.clone())));
-        let task = match transaction.step(step) {
-            Ok(Some(task)) => task,
-            done => {
-                exchange.answer_one(|_, _, reply| match done {
-                    Ok(_) => reply.ok(),
-                    Err(error) => reply.error(error),
-                });
-                self.session.client().set_queued(transaction.queued());
-                self.transaction = Some(transaction);
-                return Ok(exchange);
-            }
-        };
-        let begin = Instant::now();
-        let is_large = transaction.weight() > LARGE_TRANSACTION || transaction.is_long();
-        // On other stores the transaction is executed in a commit group of the commit thread.
-        exchange.begin_task(task, transaction, is_large && store.is_memory_only());
-        let mut exchange = self.commit(exchange, is_large).await?;
-        if exchange.begin_again() {
-            exchange = self.commit(exchange, true).await?;
-        }
-        let Some(mut transaction) = exchange.transaction.take() else { return Ok(exchange) };
-        if transaction.task == Some(CommitJob::Execute) {
-            if transaction.has_queries() {
-                transaction = self.query_for(transaction).await?;
-            }
-            self.execute(&mut transaction, &mut exchange.reply, begin.elapsed()).await;
-        }
-        transaction.finish();
-        self.session.client().set_queued(transaction.queued());
-        self.transaction = Some(transaction);
-        Ok(exchange)
-    }
-
-    async fn query_for(&self, mut transaction: Box<Transaction>) -> io::Result<Box<Transaction>> {
-        let context = self.local.shared.context.clone();
-        let query = spawn_blocking(move || {
-            transaction.query(&context);
-            transaction
-        });
-        Ok(self.local.await_offloaded(query).await?)
-    }
-
-    /// Answers EXEC after a commit that took `time`; executes the queued requests that need neither keys nor
-    /// the state of the server.
-    async fn execute(&mut self, transaction: &mut Transaction, reply: &mut Reply, time: Duration) {
-        let each = time / u32::try_from(transaction.queued().unwrap_or(0)).unwrap_or(u32::MAX).max(1);
-        let Some(mut answers) = transaction.answers(reply).map(Box::new) else { return };
-        let (local, session) = (&self.local, &mut self.session);
-        request_stats::count_key_hits(local, answers.found());
-        let answer = &mut |done: Done<'_>, reply: &mut Reply| {
-            let start = reply.len();
-            match &done.written {
-                Some((replies, part)) => reply.append_part(replies, part.clone()),
-                None => answer_within(&local.shared, session, &done, reply),
-            }
-            let failed = reply.bytes().get(start) == Some(&b'-');
-            request_stats::count_exec_request(local, session, (&done, failed), each);
-        };
-        while answers.step(ANSWERS, reply, &mut *answer) {
-            yield_now().await;
-        }
-        if answers.bytes() > FREE_OFF_WORKER {
-            spawn_blocking(move || drop(answers));
-        }
-    }
-
-    fn run_session(&mut self, exchange: &mut RequestBatch, run: SessionCommand) {
+    fn run_session(&mut self, batch: &mut RequestBatch, run: SessionCommand) {
         let (context, locked) = (&self.local.shared.context, !self.session.authenticated);
-        exchange.answer_one(|_, args, reply| run(&mut self.session, context, args, reply));
+        batch.answer_one(|_, args, reply| run(&mut self.session, context, args, reply));
         if locked && self.session.authenticated {
             self.decoder.set_limits(limits(&self.local, &self.session));
         }
@@ -231,75 +122,198 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
+    /// Commits a step: in the commit thread, or on the worker if the store is entirely in memory.
+    async fn commit(
+        &mut self,
+        batch: Box<RequestBatch>,
+        step: Step,
+        transaction: Option<Box<Transaction>>,
+    ) -> Result<CommitRequest, ConnectionEnd> {
+        let (store, is_large) = (&self.local.shared.context.store, step.is_large);
+        let mut request = CommitRequest::new(batch, step, self.progress, transaction);
+        if !store.is_memory_only() {
+            let (connection, committed) = oneshot::channel();
+            request.reply_to = Some(ReplyTo { worker: self.local.index, connection });
+            self.local.submit(request);
+            let committed = self.local.await_offloaded(committed).await;
+            request = committed.map_err(|_| io::Error::other("the commit thread is gone"))?;
+        } else if is_large || store.has_long_commit() {
+            // The worker would wait for the commit, and with it all other clients of the worker.
+            let store = store.clone();
+            let commit = spawn_blocking(move || {
+                let group = slice::from_mut(&mut request);
+                if is_large {
+                    store.commit_long(group)
+                } else {
+                    store.commit(group)
+                }
+                request
+            });
+            request = self.local.await_offloaded(commit).await.map_err(io::Error::from)?;
+        } else {
+            store.commit(slice::from_mut(&mut request));
+        }
+        self.progress = request.progress;
+        Ok(request)
+    }
+
+    /// Executes a transaction command.
+    async fn transact(
+        &mut self,
+        mut batch: Box<RequestBatch>,
+        step: Step,
+        command: command::Transaction,
+    ) -> Result<Box<RequestBatch>, ConnectionEnd> {
+        let store = &self.local.shared.context.store;
+        let mut transaction =
+            self.transaction.take().unwrap_or_else(|| Box::new(Transaction::new(store.clone())));
+        match transaction.step(command) {
+            Ok(Some(job)) => {
+                let begin = Instant::now();
+                transaction.job = Some(job);
+                let request = self.commit(batch, step, Some(transaction)).await?;
+                batch = request.batch;
+                let Some(committed) = request.transaction else { return Ok(batch) };
+                transaction = committed;
+                if transaction.job == Some(CommitJob::Execute) {
+                    self.answer_exec(&mut transaction, &mut batch.reply, begin.elapsed()).await?;
+                }
+                transaction.finish();
+            }
+            Ok(None) => batch.answer_one(|_, _, reply| reply.ok()),
+            Err(error) => batch.answer_one(|_, _, reply| reply.error(error)),
+        }
+        self.session.client().set_queued(transaction.queued());
+        self.transaction = Some(transaction);
+        Ok(batch)
+    }
+
+    /// Answers EXEC after a commit that took `time`; executes the queued requests that need no keys.
+    async fn answer_exec(
+        &mut self,
+        transaction: &mut Transaction,
+        reply: &mut Reply,
+        time: Duration,
+    ) -> io::Result<()> {
+        let each = time / u32::try_from(transaction.queued().unwrap_or(0)).unwrap_or(u32::MAX).max(1);
+        let Some(mut executed) = transaction.take_executed(reply).map(Box::new) else { return Ok(()) };
+        let (local, session) = (&self.local, &mut self.session);
+        request_stats::count_key_hits(local, executed.hits());
+        let mut index = 0;
+        while let Some((spec, args)) = executed.request(index) {
+            let start = reply.len();
+            match spec.action {
+                Handler::Session(run) => run(session, &local.shared.context, args, reply),
+                Handler::Table(run) => run(&local.shared.commands, args, reply),
+                Handler::Query(run) => {
+                    let (context, mut answer) = (local.shared.context.clone(), reply.aside());
+                    let query = spawn_blocking(move || {
+                        if let Some((_, args)) = executed.request(index) {
+                            command::answer(&mut answer, |reply| run(&context, args, reply));
+                        }
+                        (executed, answer)
+                    });
+                    (executed, answer) = local.await_offloaded(query).await?;
+                    reply.append(&answer);
+                }
+                // UNWATCH: EXEC has already unwatched all keys.
+                Handler::Transaction(_) => reply.ok(),
+                Handler::Read(_) | Handler::Write(_) | Handler::Keys(_) => {
+                    executed.append_reply(index, reply);
+                }
+            }
+            if let Some(request) = executed.request(index) {
+                let failed = reply.bytes().get(start) == Some(&b'-');
+                request_stats::count_exec_request(local, session, request, failed, each);
+            }
+            index += 1;
+            if index.is_multiple_of(EXEC_REPLIES) {
+                yield_now().await;
+            }
+        }
+        if executed.bytes() > FREE_OFF_WORKER {
+            spawn_blocking(move || drop(executed));
+        }
+        Ok(())
+    }
+
     /// Executes a read step: on the worker while the client's reads are short and cached, because a thread hop
     /// costs more than such a read; on a blocking thread otherwise, because slow reads would delay all clients
     /// of the worker.
-    async fn read(&mut self, mut exchange: Box<RequestBatch>) -> Result<Box<RequestBatch>, ConnectionEnd> {
+    async fn read(
+        &mut self,
+        mut batch: Box<RequestBatch>,
+        step: Step,
+    ) -> Result<Box<RequestBatch>, ConnectionEnd> {
         let store = &self.local.shared.context.store;
-        if exchange.is_next_large() {
-            return Ok(self.read_on_blocking_thread(exchange, RequestBatch::read).await?.0);
-        }
-        let mut too_much = false;
-        let mut read = |exchange: &mut RequestBatch| {
+        let mut is_too_large = step.is_large;
+        let mut on_worker = |batch: &mut RequestBatch| {
             let requests;
-            (requests, too_much) = exchange.read_on_worker(store);
+            (requests, is_too_large) = read_on_worker(batch, &step, store);
             requests
         };
-        if !store.reads_may_wait() {
-            read(&mut exchange);
+        if step.is_large {
+            // Read below.
+        } else if !store.reads_may_wait() {
+            on_worker(&mut batch);
         } else if store.is_shared() {
             // Each read waits for the network.
-            exchange = self.read_together(exchange).await?;
+            return self.read_together(batch, step).await;
         } else if self.temperature.is_slow() {
             let fetched = if self.temperature.waits_for_device() {
-                self.prefetch(&exchange).await?
+                self.prefetch(&batch, &step).await?
             } else {
                 ReadCost::default()
             };
-            let read = |exchange: &mut RequestBatch, store: &Store| slow_reads::cost(|| exchange.read(store));
+            let read = |batch: &mut RequestBatch, step: &Step, store: &Store| {
+                slow_reads::cost(|| read(batch, step, store))
+            };
             let mut cost;
-            (exchange, cost) = self.read_on_blocking_thread(exchange, read).await?;
+            (batch, cost) = self.read_on_blocking_thread(batch, step, read).await?;
             cost |= fetched;
             self.temperature.note(cost);
+            return Ok(batch);
         } else {
-            self.temperature.note_long(slow_reads::is_long(|| read(&mut exchange)));
+            self.temperature.note_long(slow_reads::is_long(|| on_worker(&mut batch)));
         }
-        if too_much {
-            exchange = self.read_on_blocking_thread(exchange, RequestBatch::read).await?.0;
+        if is_too_large {
+            batch = self.read_on_blocking_thread(batch, step, read).await?.0;
         }
-        Ok(exchange)
+        Ok(batch)
     }
 
     /// Passes the step to the thread that reads for all connections. A step that this thread has left
     /// unexecuted, because it would delay the others, is executed on a blocking thread.
     async fn read_together(
         &self,
-        mut exchange: Box<RequestBatch>,
+        batch: Box<RequestBatch>,
+        step: Step,
     ) -> Result<Box<RequestBatch>, ConnectionEnd> {
-        let (connection, read) = oneshot::channel();
-        let first = exchange.position();
-        exchange.home = Some(ReplyTo { worker: self.local.index, connection });
-        self.local.submit_read(exchange);
-        let read = self.local.await_offloaded(read).await;
-        exchange = read.map_err(|_| io::Error::other("the reading thread is gone"))?;
-        if exchange.position() == first {
-            exchange = self.read_on_blocking_thread(exchange, RequestBatch::read).await?.0;
+        let (connection, done) = oneshot::channel();
+        let mut request = CommitRequest::new(batch, step, self.progress, None);
+        request.reply_to = Some(ReplyTo { worker: self.local.index, connection });
+        self.local.submit_read(request);
+        let done = self.local.await_offloaded(done).await;
+        let CommitRequest { batch, step, .. } =
+            done.map_err(|_| io::Error::other("the reading thread is gone"))?;
+        if batch.next > step.requests.start {
+            return Ok(batch);
         }
-        Ok(exchange)
+        Ok(self.read_on_blocking_thread(batch, step, read).await?.0)
     }
 
     /// Prefetches the keys of the read step with several threads, so that the device gets these reads
     /// concurrently: an engine reads the keys of a step one after another. Returns the cost.
-    async fn prefetch(&self, exchange: &RequestBatch) -> io::Result<ReadCost> {
-        let parts = exchange.key_chunks(self.local.idle_readers());
-        if parts.len() < 2 {
+    async fn prefetch(&self, batch: &RequestBatch, step: &Step) -> io::Result<ReadCost> {
+        let chunks = key_chunks(batch, step, self.local.idle_readers());
+        if chunks.len() < 2 {
             return Ok(ReadCost::default());
         }
         let start = |keys: Vec<Vec<u8>>| {
             let store = self.local.shared.context.store.clone();
             spawn_blocking(move || slow_reads::cost(|| store.fetch(&keys)))
         };
-        let threads: Vec<_> = parts.into_iter().map(start).collect();
+        let threads: Vec<_> = chunks.into_iter().map(start).collect();
         let count = threads.len();
         let ends = async {
             let mut cost = ReadCost::default();
@@ -314,24 +328,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Runs `read` on a blocking thread.
     async fn read_on_blocking_thread<R: Send + 'static>(
         &self,
-        mut exchange: Box<RequestBatch>,
-        read: impl FnOnce(&mut RequestBatch, &Store) -> R + Send + 'static,
+        mut batch: Box<RequestBatch>,
+        step: Step,
+        read: impl FnOnce(&mut RequestBatch, &Step, &Store) -> R + Send + 'static,
     ) -> io::Result<(Box<RequestBatch>, R)> {
         let store = self.local.shared.context.store.clone();
         let read = spawn_blocking(move || {
-            let outcome = read(&mut exchange, &store);
-            (exchange, outcome)
+            let outcome = read(&mut batch, &step, &store);
+            (batch, outcome)
         });
         Ok(self.local.await_offloaded(read).await?)
-    }
-}
-
-/// Executes a request of a transaction that needs neither keys nor the state of the server.
-fn answer_within(shared: &Shared, session: &mut Session, done: &Done<'_>, reply: &mut Reply) {
-    match done.spec.action {
-        Handler::Session(run) => run(session, &shared.context, done.args, reply),
-        Handler::Table(run) => run(&shared.commands, done.args, reply),
-        // UNWATCH: EXEC has already unwatched all keys.
-        _ => reply.ok(),
     }
 }

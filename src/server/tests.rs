@@ -1,167 +1,147 @@
-//! Tests of what a worker executes itself, and what it leaves to other threads.
+//! Tests of the division of requests into steps, and of what a worker executes itself.
 
-use super::request_batch::{RequestBatch, StepKind};
+use super::{
+    read_batch::{key_chunks, read, read_on_worker},
+    request_batch::RequestBatch,
+    step_planner::{ClientMode, Step, next_step},
+};
 use crate::{
     command::CommandTable,
-    engine::{Batch, Engine, Fsync, Kind, Location, OpenOptions},
+    engine::{Batch, Fsync, Kind, Location, OpenOptions},
     resp::{Decoder, Limits},
-    store::Store,
+    store::{Database, Store},
 };
-use std::slice;
 
-fn in_memory() -> Box<dyn Engine> {
+/// Returns a request batch that has received `requests`.
+fn received(requests: &str) -> RequestBatch {
+    let mut batch = RequestBatch::new();
+    batch.input.extend(requests.as_bytes());
+    Decoder::new(Limits::default()).decode(&mut batch.input, &mut batch.requests).unwrap();
+    batch.look_up(&CommandTable::without(&[]), &store_with(&[]), Database::default());
+    batch
+}
+
+fn store_with(values: &[(&[u8], usize)]) -> Store {
     let options = OpenOptions::new(Location::Memory, Fsync::No);
-    Kind::find("map").unwrap().open(&options).unwrap()
-}
-
-/// Returns the request batch of a worker that has received `requests`.
-fn received(requests: &str) -> Box<RequestBatch> {
-    let mut exchange = Box::new(RequestBatch::new());
-    exchange.input.extend(requests.as_bytes());
-    Decoder::new(Limits::default()).decode(&mut exchange.input, &mut exchange.requests).unwrap();
-    exchange.resolve(&CommandTable::without(&[]));
-    exchange
-}
-
-#[test]
-fn the_keys_of_a_read_run_are_shared_out_once_each_in_order() {
-    let mut exchange = received("GET a\r\nMGET b c d\r\nEXISTS e f\r\nSTRLEN g\r\nSET h 1\r\nGET i\r\n");
-    assert!(matches!(exchange.next_run(), Some(StepKind::Read)));
-    for most in 0..10 {
-        let parts = exchange.key_chunks(most);
-        assert!(parts.len() <= most.max(1), "{most}: {parts:?}");
-        assert!(parts.iter().all(|part| part.len() <= 7_usize.div_ceil(most.max(1))), "{most}: {parts:?}");
-        assert_eq!(parts.concat(), [b"a", b"b", b"c", b"d", b"e", b"f", b"g"]);
-    }
-}
-
-/// Length of a value in bytes that is too large for a worker to copy in a write.
-const LONG: usize = 300 << 10;
-
-fn with_values() -> Store {
-    let engine = in_memory();
+    let engine = Kind::find("map").unwrap().open(&options).unwrap();
+    let values: Vec<_> = values.iter().map(|(key, len)| (*key, vec![b'v'; *len])).collect();
     let mut batch = Batch::default();
-    batch.put(b"short", b"value");
-    let long = vec![b'v'; LONG];
-    batch.put(b"long", &long);
+    values.iter().for_each(|(key, value)| batch.put(key, value));
     engine.write(&batch, false).unwrap();
     Store::new(engine, Fsync::No)
 }
 
-fn commit(store: &Store, exchange: &mut Box<RequestBatch>) {
-    store.commit(slice::from_mut(exchange));
+/// Returns the next step of a client in a state.
+fn step_in(mode: ClientMode, batch: &RequestBatch, store: &Store) -> Option<Step> {
+    next_step(batch, (mode, Database::default()), None, store)
 }
 
-const ABOUT_A_VALUE: &[&str] = &[
-    "APPEND long x",
-    "BITFIELD long SET u8 0 1",
-    "BITOP NOT none long",
-    "COPY long none",
-    "EXPIRE long 100",
-    "GET long",
-    "GETDEL long",
-    "GETEX long EX 100",
-    "GETSET long x",
-    "INCR long",
-    "MGET none long",
-    "MOVE long 1",
-    "PERSIST long",
-    "RENAME long none",
-    "RENAMENX long none",
-    "SET long x GET",
-    "SETBIT long 0 1",
-    "SETRANGE long 0 x",
-];
+fn step(batch: &RequestBatch, store: &Store) -> Step {
+    step_in(ClientMode::Normal, batch, store).unwrap()
+}
 
-/// Requests that work on a large value.
-const TO_A_LONG_VALUE: &[&str] =
-    &["BITFIELD none SET u8 2400000 1", "SETBIT none 4294967295 1", "SETRANGE none 500000000 x"];
+/// Returns the kinds and the numbers of requests of all steps, without running them.
+fn plan(mode: ClientMode, requests: &str) -> Vec<(String, usize)> {
+    let (store, mut batch, mut steps) = (store_with(&[]), received(requests), Vec::new());
+    while let Some(step) = step_in(mode, &batch, &store) {
+        let kind = format!("{:?}", step.kind);
+        let name = kind.split('(').next().unwrap_or_default().to_owned();
+        steps.push((if step.is_large { format!("large {name}") } else { name }, step.requests.len()));
+        batch.next = step.requests.end;
+    }
+    steps
+}
 
 #[test]
-fn a_worker_does_not_work_on_long_values() {
-    for command in ABOUT_A_VALUE.iter().chain(TO_A_LONG_VALUE) {
-        let (store, mut exchange) =
-            (with_values(), received(&format!("SET a 1\r\n{command}\r\nSET b 1\r\n")));
+fn requests_are_divided_into_steps_before_they_run() {
+    let large = "x".repeat(300 << 10);
+    for (requests, steps) in [
+        ("GET a\r\nMGET b c\r\nEXISTS d\r\n".into(), &[("Read", 3)][..]),
+        // Reads before writes do not join a commit, and reads after them neither.
+        ("GET a\r\nSET a 1\r\nGET a\r\nDEL a\r\nGET a\r\n".into(), &[("Read", 1), ("Write", 3), ("Read", 1)]),
+        ("SET a 1\r\nFLUSHALL\r\nSET b 1\r\n".into(), &[("Write", 1), ("large Write", 1), ("Write", 1)]),
+        (format!("SET a 1\r\nSET b {large}\r\nGET a\r\n"), &[("Write", 1), ("large Write", 1), ("Read", 1)]),
+        (
+            "PING\r\nKEYS *\r\nCOMMAND\r\nINFO\r\nMULTI\r\nNONE\r\nGET\r\n".into(),
+            &[
+                ("Session", 1),
+                ("Keyspace", 1),
+                ("Commands", 1),
+                ("Blocking", 1),
+                ("Transaction", 1),
+                ("Refuse", 1),
+                ("Refuse", 1),
+            ],
+        ),
+    ] {
+        let found = plan(ClientMode::Normal, &requests);
+        assert!(found.iter().map(|(kind, count)| (&**kind, *count)).eq(steps.iter().copied()), "{found:?}");
+    }
+}
+
+#[test]
+fn the_state_of_a_client_decides_what_its_requests_do() {
+    let requests = "GET a\r\nGET b\r\nSET a 1\r\nSET b 1\r\nEXEC\r\nUNWATCH\r\nRESET\r\nNONE\r\n";
+    let kinds = |mode| {
+        plan(mode, requests)
+            .into_iter()
+            .map(|(kind, count)| {
+                assert_eq!(count, 1);
+                kind
+            })
+            .collect::<Vec<_>>()
+    };
+    let ends = ["Transaction", "Transaction", "Session", "Refuse"];
+    assert_eq!(kinds(ClientMode::OneByOne), [&["Read", "Read", "Write", "Write"][..], &ends].concat());
+    assert_eq!(
+        kinds(ClientMode::InMulti),
+        [&["Queue", "Queue", "Queue", "Queue", "Transaction", "Queue"][..], &ends[2..]].concat()
+    );
+    assert_eq!(kinds(ClientMode::BeforeAuth), [&["NoAuth"; 6][..], &ends[2..]].concat());
+}
+
+#[test]
+fn the_keys_of_a_read_step_are_divided_once_each_in_order() {
+    let store = store_with(&[]);
+    let batch = received("GET a\r\nMGET b c d\r\nEXISTS e f\r\nSTRLEN g\r\nSET h 1\r\nGET i\r\n");
+    let step = step(&batch, &store);
+    for most in 0..10 {
+        let chunks = key_chunks(&batch, &step, most);
+        assert!(chunks.len() <= most.max(1), "{most}: {chunks:?}");
         assert!(
-            matches!(exchange.next_run(), Some(StepKind::Write)) && !exchange.is_next_large(),
-            "{command}"
+            chunks.iter().all(|chunk| chunk.len() <= 7_usize.div_ceil(most.max(1))),
+            "{most}: {chunks:?}"
         );
-        commit(&store, &mut exchange);
-        assert_eq!((exchange.position(), exchange.reply.bytes()), (1, &b"+OK\r\n"[..]), "{command}");
-        assert!(exchange.is_midway(), "{command}");
-        assert!(matches!(exchange.next_run(), Some(StepKind::Read | StepKind::Write)), "{command}");
-        assert!(exchange.is_next_large(), "{command}");
+        assert_eq!(chunks.concat(), [b"a", b"b", b"c", b"d", b"e", b"f", b"g"]);
     }
-}
-
-#[test]
-fn commands_on_short_values_share_a_commit() {
-    for command in ABOUT_A_VALUE {
-        let command = command.replace("long", "short");
-        let (store, mut exchange) =
-            (with_values(), received(&format!("SET a 1\r\n{command}\r\nSET b 1\r\n")));
-        assert!(exchange.next_run().is_some());
-        commit(&store, &mut exchange);
-        assert_eq!(exchange.position(), 3, "{command}");
-        assert!(!exchange.is_midway(), "{command}");
-    }
-}
-
-#[test]
-fn unfinished_requests_of_a_worker_are_executed_once() {
-    let (store, mut exchange) =
-        (with_values(), received("APPEND long x\r\nSTRLEN long\r\nAPPEND long x\r\n"));
-    let mut runs = 0;
-    while let Some(run) = exchange.next_run() {
-        runs += 1;
-        match (run, exchange.is_next_large()) {
-            (StepKind::Write, true) => store.commit_long(slice::from_mut(&mut exchange)),
-            (StepKind::Write, false) => commit(&store, &mut exchange),
-            (_, _) => assert_eq!(exchange.read(&store), 1),
-        }
-    }
-    let replies = format!(":{}\r\n:{}\r\n:{}\r\n", LONG + 1, LONG + 1, LONG + 2);
-    assert_eq!(str::from_utf8(exchange.reply.bytes()), Ok(&*replies));
-    // Each APPEND is found to work on a large value before it is executed.
-    assert_eq!(runs, 5);
 }
 
 /// Each of the requests alone would be short enough.
 #[test]
 fn a_worker_goes_over_few_long_values() {
-    let store = with_values();
-    let mut exchange = received(&"BITCOUNT long\r\n".repeat(20));
-    assert!(matches!(exchange.next_run(), Some(StepKind::Read)));
-    assert_eq!(exchange.read_on_worker(&store), (6, true));
-    assert_eq!(exchange.read(&store), 14);
+    let store = store_with(&[(b"long", 300 << 10)]);
+    let mut batch = received(&"BITCOUNT long\r\n".repeat(20));
+    let step = step(&batch, &store);
+    assert_eq!(read_on_worker(&mut batch, &step, &store), (6, true));
+    assert_eq!(read(&mut batch, &step, &store), 14);
+    assert_eq!((batch.next, batch.hits.hits), (20, 20));
 }
 
 #[test]
 fn a_worker_copies_no_long_replies() {
     const LONG: usize = 3 << 20;
-    let engine = in_memory();
-    let mut batch = Batch::default();
-    batch.put(b"short", b"value");
-    let long = vec![b'v'; LONG];
-    batch.put(b"long", &long);
-    engine.write(&batch, false).unwrap();
-    let store = Store::new(engine, Fsync::No);
-
-    let mut exchange = RequestBatch::new();
-    exchange.input.extend(b"GET short\r\nMGET short short long\r\nGET short\r\n");
-    let mut decoder = Decoder::new(Limits::default());
-    decoder.decode(&mut exchange.input, &mut exchange.requests).unwrap();
-    exchange.resolve(&CommandTable::without(&[]));
-    assert!(matches!(exchange.next_run(), Some(StepKind::Read)));
-    let short = b"$5\r\nvalue\r\n";
-    assert_eq!(exchange.read_on_worker(&store), (1, true));
-    assert_eq!(exchange.reply.bytes(), short);
+    let store = store_with(&[(b"short", 5), (b"long", LONG)]);
+    let mut batch = received("GET short\r\nMGET short short long\r\nGET short\r\n");
+    let all = step(&batch, &store);
+    let short = b"$5\r\nvvvvv\r\n";
+    assert_eq!(read_on_worker(&mut batch, &all, &store), (1, true));
+    assert_eq!(batch.reply.bytes(), short);
     // The request with the long value; its reply is sent before the next request is executed.
-    assert_eq!(exchange.read(&store), 1);
-    assert_eq!(exchange.reply.len(), LONG + short.len() * 3 + b"*3\r\n".len() + b"$3145728\r\n\r\n".len());
-    exchange.reply.truncate(0);
-    assert!(matches!(exchange.next_run(), Some(StepKind::Read)));
-    assert_eq!(exchange.read_on_worker(&store), (1, false));
-    assert_eq!(exchange.reply.bytes(), short);
-    assert!(exchange.next_run().is_none());
+    assert_eq!(read(&mut batch, &all, &store), 1);
+    assert_eq!(batch.reply.len(), LONG + short.len() * 3 + b"*3\r\n".len() + b"$3145728\r\n\r\n".len());
+    batch.reply.truncate(0);
+    let last = step(&batch, &store);
+    assert_eq!(read_on_worker(&mut batch, &last, &store), (1, false));
+    assert_eq!(batch.reply.bytes(), short);
+    assert!(step_in(ClientMode::Normal, &batch, &store).is_none());
 }

@@ -1,18 +1,12 @@
 //! Transaction of a client: the requests queued since MULTI, and the watched keys.
 
-use super::{read_batch::KeyHits, through::read_through};
 use crate::{
-    command::{self, Handler, ServerState, Spec, Write, chosen_protocol, database, subcommand},
-    resp::{Args, OwnedRequests, Protocol, Reply},
+    command::{self, Done, Handler, KeyHits, Progress, Spec, Write, chosen_protocol, execute, subcommand},
+    resp::{Args, OwnedRequests, Reply},
     store::{Database, Store, Txn, Watch},
 };
 use bumpalo::Bump;
-use std::{
-    collections::{HashSet, VecDeque},
-    mem,
-    ops::Range,
-    sync::Arc,
-};
+use std::{collections::HashSet, mem, sync::Arc};
 
 /// Requests queued between MULTI and EXEC.
 #[derive(Default)]
@@ -37,33 +31,13 @@ pub(super) enum CommitJob {
 pub(super) struct ExecResult {
     /// Replies of the commands that read or write keys.
     replies: Reply,
-    /// Protocol version of the first reply.
-    protocol: Protocol,
     /// For each queued request, the end of its reply in `replies`.
     ends: Vec<usize>,
-    /// Replies of the commands that read the state of the server.
-    queries: VecDeque<Reply>,
     /// `true` if a watched key was modified and nothing was executed.
     changed: bool,
     /// Error that prevented the execution: a watched key could not be read.
     failed: Option<String>,
-    found: KeyHits,
-}
-
-impl ExecResult {
-    /// Returns `true` if the queued requests were executed.
-    fn is_done(&self) -> bool {
-        !self.changed && self.failed.is_none()
-    }
-}
-
-/// One executed request of a transaction.
-pub(super) struct Done<'t> {
-    pub spec: &'static Spec,
-    pub args: Args<'t>,
-    /// Buffer and range of the request's reply; `None` for a command that needs neither keys nor the state of
-    /// the server, and is executed when EXEC is answered.
-    pub written: Option<(&'t Reply, Range<usize>)>,
+    hits: KeyHits,
 }
 
 /// Transaction of a client. Dropping it unwatches the keys.
@@ -73,8 +47,8 @@ pub(super) struct Transaction {
     watched: HashSet<Watch>,
     /// Watched keys that the current commit job has added.
     added: Vec<Box<[u8]>>,
-    pub task: Option<CommitJob>,
-    executed: ExecResult,
+    pub job: Option<CommitJob>,
+    result: ExecResult,
 }
 
 /// Function that appends stored keys of a request in a database.
@@ -95,8 +69,8 @@ pub(super) fn list_keys_to_read(spec: &Spec, args: Args<'_>, space: Database, ke
 
 impl Transaction {
     pub fn new(store: Arc<Store>) -> Self {
-        let (watched, added, executed) = Default::default();
-        Self { store, queue: None, watched, added, task: None, executed }
+        let (watched, added, result) = Default::default();
+        Self { store, queue: None, watched, added, job: None, result }
     }
 
     /// Returns `true` between MULTI and EXEC or DISCARD.
@@ -157,7 +131,7 @@ impl Transaction {
     /// Ends a commit job. A transaction is over after EXEC, even if EXEC failed.
     pub fn finish(&mut self) {
         self.added = Vec::new();
-        if self.task.take() != Some(CommitJob::Watch) && self.is_open() {
+        if self.job.take() != Some(CommitJob::Watch) && self.is_open() {
             self.end();
         }
     }
@@ -165,7 +139,7 @@ impl Transaction {
     /// Discards the queued requests and unwatches the keys.
     fn end(&mut self) {
         self.queue = None;
-        self.executed = ExecResult::default();
+        self.result = ExecResult::default();
         self.unwatch();
     }
 
@@ -182,13 +156,13 @@ impl Transaction {
     }
 
     /// Returns the size of the queued requests, in bytes.
-    pub fn weight(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.queue.as_ref().map_or(0, |queue| queue.requests.bytes())
     }
 
     /// Returns the first key of the commit job; `args` are the arguments of WATCH.
     pub fn first_key<'a>(&'a self, args: Args<'a>) -> Option<&'a [u8]> {
-        if self.task == Some(CommitJob::Watch) {
+        if self.job == Some(CommitJob::Watch) {
             return (args.len() > 1).then(|| args.get(1));
         }
         let Queue { requests, specs, .. } = self.queue.as_ref()?;
@@ -199,7 +173,7 @@ impl Transaction {
     /// Appends the stored keys of `database` that the transaction uses and `list` selects. `args` are the arguments of
     /// WATCH, if the transaction executes one.
     pub fn list_keys(&self, args: Args<'_>, database: Database, list: ListKeys, keys: &mut Vec<Vec<u8>>) {
-        if self.task == Some(CommitJob::Watch) {
+        if self.job == Some(CommitJob::Watch) {
             let arena = Bump::new();
             return keys.extend(args.from(1).map(|key| database.encode_key(key, &arena).to_vec()));
         }
@@ -213,7 +187,7 @@ impl Transaction {
     }
 
     /// Returns `true` if a queued request may read or write very many keys.
-    pub fn is_long(&self) -> bool {
+    pub fn uses_all_keys(&self) -> bool {
         self.has(|action| matches!(action, Handler::Keys(_) | Handler::Write(Write::All(_))))
     }
 
@@ -221,14 +195,9 @@ impl Transaction {
     pub fn is_blind(&self) -> bool {
         let Some(Queue { requests, specs, .. }) = &self.queue else { return false };
         let mut requests = specs.iter().enumerate().map(|(index, spec)| (spec, requests.get(index)));
-        self.task == Some(CommitJob::Execute)
+        self.job == Some(CommitJob::Execute)
             && self.watched.is_empty()
             && requests.all(|(spec, args)| args.is_some_and(|args| spec.is_blind(args)))
-    }
-
-    /// Returns `true` if a queued request reads the state of the server, which may take long.
-    pub fn has_queries(&self) -> bool {
-        self.has(|action| matches!(action, Handler::Query(_)))
     }
 
     fn has(&self, is: impl Fn(&Handler) -> bool) -> bool {
@@ -237,7 +206,7 @@ impl Transaction {
 
     /// Executes the commit job; `args` are the arguments of WATCH.
     pub fn run<'g>(&'g mut self, args: Args<'g>, space: Database, txn: &mut Txn<'g>, reply: &mut Reply) {
-        match self.task {
+        match self.job {
             Some(CommitJob::Watch) => self.watch(args, txn, reply),
             Some(CommitJob::Execute) => self.execute(space, txn, reply),
             None => {}
@@ -261,57 +230,35 @@ impl Transaction {
         reply.ok();
     }
 
-    fn execute<'g>(&'g mut self, mut space: Database, txn: &mut Txn<'g>, reply: &Reply) {
-        let Self { queue: Some(queue), executed, watched, .. } = self else { return };
-        let (replies, protocol) = (reply.aside(), reply.protocol());
-        *executed = ExecResult { replies, protocol, ..ExecResult::default() };
+    fn execute<'g>(&'g mut self, mut database: Database, txn: &mut Txn<'g>, reply: &Reply) {
+        let Self { queue: Some(queue), result, watched, .. } = self else { return };
+        result.replies = reply.aside();
         match txn.are_unchanged(watched) {
-            Ok(unchanged) => executed.changed = !unchanged,
-            Err(error) => executed.failed = Some(error.to_string()),
+            Ok(true) => {}
+            Ok(false) => return result.changed = true,
+            Err(error) => return result.failed = Some(error.to_string()),
         }
-        if !executed.is_done() {
-            return;
-        }
-        txn.select(space);
+        let ExecResult { replies, ends, hits, .. } = result;
         for (index, spec) in queue.specs.iter().enumerate() {
             let Some(args) = queue.requests.get(index) else { break };
-            let mut is_long = false;
-            command::answer(&mut executed.replies, |reply| {
-                let outcome = run_one(spec, args, &mut space, txn, &mut executed.found, reply);
-                is_long = matches!(&outcome, Err(error) if error.is_long());
-                outcome
-            });
-            if is_long {
-                return txn.give_up();
+            let mut progress = Progress::default();
+            while execute(spec, args, txn, &mut progress, hits, replies) == Done::MoreKeys {}
+            // HELLO and SELECT are answered later, but apply to the requests that follow.
+            match spec.name {
+                "hello" => replies.set_protocol(chosen_protocol(args).unwrap_or(replies.protocol())),
+                "select" => {
+                    database = command::database(args.get(1)).unwrap_or(database);
+                    txn.select(database);
+                }
+                _ => {}
             }
-            executed.ends.push(executed.replies.len());
+            ends.push(replies.len());
         }
     }
 
-    /// Executes the queued requests that read the state of the server, after the commit.
-    pub fn query(&mut self, context: &ServerState) {
-        let Self { queue: Some(Queue { requests, specs, .. }), executed, .. } = self else { return };
-        if !executed.is_done() {
-            return;
-        }
-        let mut protocol = executed.protocol;
-        for (index, spec) in specs.iter().enumerate() {
-            let Some(args) = requests.get(index) else { break };
-            if spec.name == HELLO {
-                protocol = chosen_protocol(args).unwrap_or(protocol);
-            }
-            if let Handler::Query(run) = spec.action {
-                let mut reply = executed.replies.aside();
-                reply.set_protocol(protocol);
-                command::answer(&mut reply, |reply| run(context, args, reply));
-                executed.queries.push_back(reply);
-            }
-        }
-    }
-
-    /// Undoes the commit job, of which nothing was committed.
-    pub fn rewind(&mut self) {
-        self.executed = ExecResult::default();
+    /// Discards what an earlier call of [`Transaction::run`] has done.
+    pub fn reset(&mut self) {
+        self.result = ExecResult::default();
         self.unwatch_added();
     }
 
@@ -327,60 +274,45 @@ impl Transaction {
 
     /// Begins the reply to EXEC and ends the transaction. Returns `None` if the reply is complete because
     /// nothing was executed.
-    pub fn answers(&mut self, reply: &mut Reply) -> Option<Answers> {
-        let executed = mem::take(&mut self.executed);
+    pub fn take_executed(&mut self, reply: &mut Reply) -> Option<Executed> {
+        let result = mem::take(&mut self.result);
         let queue = self.queue.take()?;
         self.unwatch();
-        if executed.changed {
+        if result.changed {
             reply.null_array();
             return None;
         }
-        if let Some(error) = executed.failed {
+        if let Some(error) = result.failed {
             reply.error(error);
             return None;
         }
         reply.array(queue.specs.len());
-        Some(Answers { queue, executed, next: 0, start: 0 })
+        Some(Executed { queue, result })
     }
 }
 
-/// Replies to the requests that EXEC has executed.
-pub(super) struct Answers {
+/// Requests that EXEC has executed, with the replies of those on keys.
+pub(super) struct Executed {
     queue: Queue,
-    executed: ExecResult,
-    /// Index of the next request.
-    next: usize,
-    /// Position at which the reply of the next request begins.
-    start: usize,
+    result: ExecResult,
 }
 
-impl Answers {
-    /// Answers the next `most` requests by calling `answer` for each. Returns `true` if more requests remain.
-    pub fn step(
-        &mut self,
-        most: usize,
-        reply: &mut Reply,
-        mut answer: impl FnMut(Done<'_>, &mut Reply),
-    ) -> bool {
-        let Self { queue: Queue { requests, specs, .. }, executed, next, start } = self;
-        let ExecResult { replies, ends, queries, .. } = executed;
-        for (spec, end) in specs.iter().zip(&*ends).skip(*next).take(most) {
-            let query = matches!(spec.action, Handler::Query(_)).then(|| queries.pop_front()).flatten();
-            let written = match &query {
-                Some(told) => Some((told, 0..told.len())),
-                None => spec.action.is_of_keys().then_some((&*replies, *start..*end)),
-            };
-            if let Some(args) = requests.get(*next) {
-                answer(Done { spec, args, written }, reply);
-            }
-            (*next, *start) = (*next + 1, *end);
-        }
-        *next < ends.len()
+impl Executed {
+    /// Returns the command and the arguments of request `index`.
+    pub fn request(&self, index: usize) -> Option<(&'static Spec, Args<'_>)> {
+        Some((self.queue.specs.get(index)?, self.queue.requests.get(index)?))
+    }
+
+    /// Appends the reply of request `index`, which is on keys.
+    pub fn append_reply(&self, index: usize, reply: &mut Reply) {
+        let end = |index: usize| self.result.ends.get(index).copied();
+        let start = index.checked_sub(1).and_then(end).unwrap_or(0);
+        reply.append_part(&self.result.replies, start..end(index).unwrap_or(start));
     }
 
     /// Returns the hits and misses of the transaction's reads.
-    pub fn found(&self) -> KeyHits {
-        self.executed.found
+    pub fn hits(&self) -> KeyHits {
+        self.result.hits
     }
 
     /// Returns the size of the queued requests, in bytes.
@@ -393,43 +325,4 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         self.unwatch();
     }
-}
-
-const HELLO: &str = "hello";
-
-/// Executes one queued request if it reads or writes keys; other requests write no reply here.
-fn run_one<'g>(
-    spec: &Spec,
-    args: Args<'g>,
-    space: &mut Database,
-    txn: &mut Txn<'g>,
-    found: &mut KeyHits,
-    reply: &mut Reply,
-) -> Result<(), crate::command::Error> {
-    match spec.action {
-        Handler::Read(read) => read_through(read, args, txn, found, reply)?,
-        Handler::Write(
-            Write::Blind(run) | Write::BlindWithoutOptions(run) | Write::Seeing(run) | Write::All(run),
-        ) => {
-            run(args, txn, reply)?;
-        }
-        Handler::Write(Write::Each(write)) => {
-            let mut count = 0;
-            for key in args.from(1) {
-                count += i64::from(write(key, txn)?);
-            }
-            reply.integer(count);
-        }
-        Handler::Keys(run) => run(txn, args, reply)?,
-        Handler::Session(_) if spec.name == HELLO => {
-            // HELLO is answered later, but sets the protocol of the replies that follow.
-            reply.set_protocol(chosen_protocol(args).unwrap_or(reply.protocol()));
-        }
-        Handler::Session(_) if spec.name == "select" => {
-            *space = database(args.get(1)).unwrap_or(*space);
-            txn.select(*space);
-        }
-        Handler::Session(_) | Handler::Query(_) | Handler::Table(_) | Handler::Transaction(_) => {}
-    }
-    Ok(())
 }

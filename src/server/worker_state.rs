@@ -1,6 +1,6 @@
 //! State shared by the connections of one worker.
 
-use super::{request_batch::RequestBatch, shared::Shared};
+use super::{commit_request::CommitRequest, shared::Shared};
 use crate::{
     command::{Spec, Stats},
     resp::Args,
@@ -132,16 +132,16 @@ impl WorkerState {
 
     /// Passes writes to the commit thread. If that thread sleeps, it is woken only after every connection that
     /// is ready now has been served, so that their writes share a commit.
-    pub fn submit(&self, exchange: Box<RequestBatch>) {
-        if self.shared.queue.push(exchange) {
+    pub fn submit(&self, request: CommitRequest) {
+        if self.shared.queue.push(request) {
             self.submitted.notify_one();
         }
     }
 
     /// Passes reads to the thread that reads for all connections. If that thread sleeps, it is woken only after
     /// every connection that is ready now has been served.
-    pub fn submit_read(&self, exchange: Box<RequestBatch>) {
-        if self.shared.reads.push(exchange) {
+    pub fn submit_read(&self, request: CommitRequest) {
+        if self.shared.reads.push(request) {
             self.submitted.notify_one();
         }
     }
@@ -156,17 +156,17 @@ impl WorkerState {
         }
     }
 
-    /// Returns executed request batches to the connections that wait for them. The other thread wakes only this
+    /// Returns executed steps to the connections that wait for them. The other thread wakes only this
     /// task, and this task wakes the connections, which saves a system call for each of them.
     pub async fn deliver(self: Rc<Self>) {
         let Some(inbox) = self.shared.inboxes.get(self.index) else { return };
         let mut done = Vec::new();
         loop {
             inbox.take(&mut done).await;
-            for mut exchange in done.drain(..) {
-                if let Some(home) = exchange.home.take() {
+            for mut request in done.drain(..) {
+                if let Some(reply_to) = request.reply_to.take() {
                     // The connection may have ended; the reply is then dropped.
-                    let _ = home.connection.send(exchange);
+                    let _ = reply_to.connection.send(request);
                 }
             }
         }

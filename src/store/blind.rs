@@ -11,16 +11,13 @@ struct Puts {
 
 impl Work for Puts {
     fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+        assert!(self.outcomes.is_empty(), "it is not run again");
         for key in self.keys {
             if !self.outcomes.is_empty() {
                 assert!(txn.end_request());
             }
             self.outcomes.push(txn.put(key.as_bytes(), b"").map_err(|error| error.to_string()));
         }
-    }
-
-    fn rewind(&mut self) {
-        panic!("it is not run again");
     }
 
     fn fail(&mut self, error: &Error) {

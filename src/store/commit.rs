@@ -1,8 +1,8 @@
 //! Commits a group of commit requests as one write batch of the engine, and reports a failure to the clients
 //! concerned.
 
-use super::{Error, Scratch, Store, Txn, Work, own::MarkerRecords, written::CommitPayload};
-use crate::engine::{self, Batch, Fsync, WriteOp};
+use super::{Error, Scratch, Store, Txn, Work, written::CommitPayload};
+use crate::engine::{self, Batch, Fsync};
 use bumpalo::Bump;
 use std::{
     hash::{BuildHasher, RandomState},
@@ -12,10 +12,6 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-
-/// Size in bytes above which a blind commit request to an engine in memory is written concurrently with other
-/// commits.
-const LARGE: usize = 256 << 10;
 
 /// Maximum size in bytes of an arena of copied values that is reused by the next commit.
 const KEPT: usize = 1 << 20;
@@ -90,12 +86,10 @@ impl Store {
             if failure.after != OnFailure::Rerun || !attempts.pause() {
                 break failure;
             }
-            group.iter_mut().for_each(Work::rewind);
         };
         if failure.after == OnFailure::Split && group.len() > 1 {
             let (first, second) = group.split_at_mut(group.len() / 2);
             for half in [first, second] {
-                half.iter_mut().for_each(Work::rewind);
                 self.commit_group(half);
             }
             return;
@@ -104,11 +98,11 @@ impl Store {
         group.iter_mut().for_each(|work| work.fail(&failure.error));
     }
 
-    /// Logs the failure of a commit, unless only the request is at fault (too long, several hash slots), or the
-    /// last logged failure was already for lack of space.
+    /// Logs the failure of a commit, unless only the request is at fault (several hash slots), or the last
+    /// logged failure was already for lack of space.
     fn report(&self, failure: &Failure) {
         let is_news = match failure.error {
-            Error::Long | Error::CrossSlot => false,
+            Error::CrossSlot => false,
             _ => failure.after != OnFailure::Split || !self.is_full.swap(true, Ordering::Relaxed),
         };
         if is_news {
@@ -167,28 +161,17 @@ impl Store {
         (outcomes, ends)
     }
 
-    /// Commits a long-running group. Until it returns, [`Store::has_long_commit`] is `true`, unless the group is
-    /// written concurrently with other commits.
+    /// Commits a long-running group. Until it returns, [`Store::has_long_commit`] is `true`.
     pub fn commit_long<W: Work>(&self, group: &mut [W]) {
-        let alone = self.beside(group).is_none();
-        self.long.fetch_add(alone.into(), Ordering::Relaxed);
+        self.long.fetch_add(1, Ordering::Relaxed);
         self.commit(group);
-        self.long.fetch_sub(alone.into(), Ordering::Relaxed);
+        self.long.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Returns `true` if a commit would have to wait for a long-running commit.
     #[inline]
     pub fn has_long_commit(&self) -> bool {
         self.long.load(Ordering::Relaxed) > 0
-    }
-
-    /// Returns the commit request of `group` if it can be written concurrently with other commits: a single large
-    /// blind request to an engine in memory.
-    fn beside<'g, W: Work>(&self, group: &'g mut [W]) -> Option<&'g mut W> {
-        match group {
-            [work] if work.bytes() > LARGE && work.is_blind() && self.is_memory_only() => Some(work),
-            _ => None,
-        }
     }
 
     fn attempt<W: Work>(&self, group: &mut [W]) -> Result<(), Failure> {
@@ -204,7 +187,6 @@ impl Store {
     fn failure(&self, error: Error) -> Failure {
         let after = match &error {
             Error::Engine(error) => OnFailure::of(error),
-            Error::Long => OnFailure::Split,
             Error::CrossSlot => OnFailure::Report,
             Error::ReadOnly(_) => OnFailure::SetReadOnly,
         };
@@ -217,9 +199,6 @@ impl Store {
     fn try_commit<W: Work>(&self, group: &mut [W]) -> Result<(), Error> {
         if self.unsynced.is_syncing() && self.policy.is(Fsync::EverySec) {
             self.unsynced.wait();
-        }
-        if let Some(work) = self.beside(group) {
-            return self.commit_beside(work);
         }
         if self.is_shared() {
             // Several commits run concurrently, so each has scratch memory of its own.
@@ -250,10 +229,8 @@ impl Store {
             work.run(&mut txn);
             txn.end_client();
         }
-        let is_given_up = txn.is_given_up();
         let CommitPayload { batch: written, deadlines, own, touched, transaction } = txn.into_written();
         let outcome = match (written.is_empty(), transaction) {
-            _ if is_given_up => Err(Error::Long),
             // The engine checks whether the reads were consistent, and of one hash slot.
             (true, Some(transaction)) if self.is_sharded() => Ok(transaction.commit(&written)?),
             (true, _) => Ok(()),
@@ -268,36 +245,6 @@ impl Store {
         }
         *batch = written.recycle();
         outcome
-    }
-
-    /// Commits `work` concurrently with other commits, in memory of its own. Only the moment at which the writes
-    /// become visible is serialised with other commits.
-    fn commit_beside(&self, work: &mut impl Work) -> Result<(), Error> {
-        let arena = Bump::new();
-        // Another commit may clear the marker records meanwhile, so this one writes all records that it needs.
-        let mut txn = Txn::new(self, &arena, Batch::default(), MarkerRecords::default());
-        work.run(&mut txn);
-        let CommitPayload { batch, deadlines, own, .. } = txn.into_written();
-        let mut turn = |write: &mut dyn FnMut() -> engine::Result<()>| {
-            let _others_wait = self.writer.lock();
-            write()?;
-            self.note(&deadlines, own.map(|own| own.with(self.own())));
-            self.touch(&batch);
-            Ok(())
-        };
-        Ok(self.engine.write_beside(&batch, &mut turn)?)
-    }
-
-    /// Marks the keys of a batch that was written concurrently with other commits as modified, for clients that
-    /// watch them.
-    fn touch(&self, batch: &Batch<'_>) {
-        if self.watches.any() {
-            for op in batch.ops() {
-                if let WriteOp::Put { key, .. } | WriteOp::Delete { key } = op {
-                    self.watches.bump_version(key);
-                }
-            }
-        }
     }
 
     pub(super) fn write(&self, batch: &Batch<'_>) -> Result<(), Error> {

@@ -295,6 +295,7 @@ struct ExpireBatch {
 
 impl Work for ExpireBatch {
     fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+        (self.removed, self.alive, self.error) = Default::default();
         for key in &self.keys {
             match txn.delete_if_expired(key) {
                 Ok(Some(Expires::Past)) => self.removed += 1,
@@ -309,13 +310,8 @@ impl Work for ExpireBatch {
         }
     }
 
-    fn rewind(&mut self) {
-        self.removed = 0;
-        self.alive.clear();
-    }
-
     fn fail(&mut self, error: &Error) {
-        self.rewind();
+        (self.removed, self.alive) = Default::default();
         self.error = Some(Error::ReadOnly(error.to_string()));
     }
 
@@ -334,6 +330,7 @@ mod tests {
     use crate::engine::{
         self, Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, VisitPair, VisitValue,
     };
+    use crate::store::tests::commit;
     use std::sync::OnceLock;
 
     /// Expiration times that are never reached while a test runs.
@@ -402,25 +399,6 @@ mod tests {
         }
     }
 
-    /// Commit request that sets [`KEY`] with this expiration time.
-    struct SetUntil(u64);
-
-    impl Work for SetUntil {
-        fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
-            txn.put_with_expiration(KEY, b"value", self.0).unwrap();
-        }
-
-        fn rewind(&mut self) {}
-
-        fn fail(&mut self, error: &Error) {
-            panic!("{error}");
-        }
-
-        fn bytes(&self) -> usize {
-            0
-        }
-    }
-
     /// Creates a store whose scan reads the key with the expiration time `read`, before a commit sets it to
     /// `committed`.
     fn overtaken(read: u64, committed: u64) -> Arc<Store> {
@@ -429,11 +407,12 @@ mod tests {
         let after_walk = Arc::new(OnceLock::<Box<dyn Fn() + Send + Sync>>::new());
         let overtaken = Overtaken { engine, after_walk: Arc::clone(&after_walk) };
         let store = Arc::new(Store::new(Box::new(overtaken), Fsync::No));
-        store.commit(&mut [SetUntil(read)]);
+        commit(&store, |txn| txn.put_with_expiration(KEY, b"value", read)).unwrap();
         // A restart forgets the index.
         store.expiry.lock().forget_all();
         let weak = Arc::downgrade(&store);
-        let commit = move || weak.upgrade().unwrap().commit(&mut [SetUntil(committed)]);
+        let put = move |txn: &mut Txn<'_>| txn.put_with_expiration(KEY, b"value", committed);
+        let commit = move || commit(&weak.upgrade().unwrap(), put).unwrap();
         assert!(after_walk.set(Box::new(commit)).is_ok());
         let mut walk = Some(IncrementalScan::default());
         while let Some(next) = walk {

@@ -84,10 +84,6 @@ pub enum Error {
     /// An earlier write or sync failed, and what reached the disk is unknown.
     #[error("MISCONF writes are refused until a restart, because an earlier one failed: {0}")]
     ReadOnly(String),
-    /// A value is longer than this thread should process, or would become so (see [`Txn::lend_up_to`]). Nothing was
-    /// done: the operation must be repeated on a thread that no other client waits for.
-    #[error("ERR the value is too long to be worked on here")]
-    Long,
 }
 
 impl Error {
@@ -121,13 +117,11 @@ impl From<engine::Error> for Error {
 
 /// Commit request: the commands that one connection contributes to a commit group.
 pub trait Work: Send {
-    /// Executes the commands against `txn` and keeps their replies, which are sent only after the commit.
+    /// Executes the commands against `txn` and keeps their replies, which are sent only after the commit. A later
+    /// call means that nothing was committed before: it first discards the replies of the call before.
     fn run<'g>(&'g mut self, txn: &mut Txn<'g>);
 
-    /// Discards the replies kept by `run`, which will be called again: none of its writes were committed.
-    fn rewind(&mut self);
-
-    /// Replaces the replies kept by `run` by `error`: none of its writes were committed.
+    /// Replaces the replies kept by `run`, which may have panicked, by `error`: none of its writes were committed.
     fn fail(&mut self, error: &Error);
 
     /// Replaces the replies of the requests for which `outcomes` has an error; the other requests were committed.

@@ -1,13 +1,12 @@
 //! Tests of stores that share their data with other stores, over an engine made for them.
 
-use super::{Database, Error, Keyspace, Store, Txn, Watch, Work};
+use super::{Database, Error, Keyspace, Store, Txn, Work, tests::commit};
 use crate::engine::{
     self, Batch, Engine, Error as Failure, Family, Fsync, Info, KeyRange, Kind, Transaction, VisitPair,
     VisitValue, WriteOp, key_value_headers,
 };
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
-    slice,
     sync::{Arc, LazyLock, Mutex, MutexGuard},
     thread,
 };
@@ -205,11 +204,11 @@ impl Engine for Shared {
 #[derive(Default)]
 struct Increment {
     key: &'static str,
-    replies: Vec<Result<u64, String>>,
+    reply: Option<Result<u64, String>>,
 }
 
 fn increment(key: &'static str) -> Increment {
-    Increment { key, replies: Vec::new() }
+    Increment { key, reply: None }
 }
 
 impl Work for Increment {
@@ -221,19 +220,15 @@ impl Work for Increment {
             let value = txn.copy_to_arena(&(number + 1).to_be_bytes());
             txn.put(key, value).map(|()| number + 1)
         });
-        self.replies.push(outcome.map_err(|error| error.to_string()));
+        self.reply = Some(outcome.map_err(|error| error.to_string()));
     }
 
     fn keys_to_read(&self, keys: &mut Vec<Vec<u8>>) {
         keys.push(self.key.into());
     }
 
-    fn rewind(&mut self) {
-        self.replies.pop();
-    }
-
     fn fail(&mut self, error: &Error) {
-        *self.replies.last_mut().unwrap() = Err(error.to_string());
+        self.reply = Some(Err(error.to_string()));
     }
 
     fn bytes(&self) -> usize {
@@ -242,10 +237,10 @@ impl Work for Increment {
 }
 
 /// Commits a group of increments to `store` and returns their replies.
-fn add(store: &Store, keys: &[&'static str]) -> Vec<Vec<Result<u64, String>>> {
+fn add(store: &Store, keys: &[&'static str]) -> Vec<Result<u64, String>> {
     let mut group: Vec<_> = keys.iter().map(|key| increment(key)).collect();
     store.commit(&mut group);
-    group.into_iter().map(|work| work.replies).collect()
+    group.into_iter().map(|work| work.reply.unwrap()).collect()
 }
 
 #[test]
@@ -258,7 +253,7 @@ fn increments_of_two_stores_add_up() {
             scope.spawn(|| (0..EACH).for_each(|_| drop(add(store, &["a", "b", "a"]))));
         }
     });
-    assert_eq!(add(&stores[0], &["a", "b"]), [[Ok(4 * EACH + 1)], [Ok(2 * EACH + 1)]]);
+    assert_eq!(add(&stores[0], &["a", "b"]), [Ok(4 * EACH + 1), Ok(2 * EACH + 1)]);
 }
 
 #[test]
@@ -273,35 +268,21 @@ fn a_group_that_others_were_in_the_way_of_is_run_again_as_a_whole() {
     let shared = Shared::default();
     let store = shared.store();
     shared.data().meddling = Some((b"b".to_vec(), 10_u64.to_be_bytes().to_vec()));
-    assert_eq!(add(&store, &["a", "b", "c"]), [[Ok(1)], [Ok(11)], [Ok(1)]]);
+    assert_eq!(add(&store, &["a", "b", "c"]), [Ok(1), Ok(11), Ok(1)]);
     assert_eq!(shared.data().commits, 2);
 }
 
 /// A conflict is also found if the changed key was only read.
 #[test]
 fn commit_conflicts_if_a_read_key_was_changed() {
-    /// Commit request that writes one key if another is absent.
-    struct IfAbsent(bool);
-    impl Work for IfAbsent {
-        fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
-            self.0 = !txn.contains(b"key").unwrap();
-            if self.0 {
-                txn.put(b"other", b"").unwrap();
-            }
-        }
-        fn rewind(&mut self) {}
-        fn fail(&mut self, error: &Error) {
-            panic!("{error}");
-        }
-        fn bytes(&self) -> usize {
-            0
-        }
-    }
     let shared = Shared::default();
     shared.data().meddling = Some((b"key".to_vec(), b"".to_vec()));
-    let mut work = IfAbsent(false);
-    shared.store().commit(slice::from_mut(&mut work));
-    assert!(!work.0 && !shared.data().values.contains_key(&b"other"[..]));
+    let put_if_absent = |txn: &mut Txn<'_>| match txn.contains(b"key")? {
+        true => Ok(false),
+        false => txn.put(b"other", b"").map(|()| true),
+    };
+    assert_eq!(commit(&shared.store(), put_if_absent), Ok(false));
+    assert!(!shared.data().values.contains_key(&b"other"[..]));
 }
 
 #[test]
@@ -313,39 +294,12 @@ fn unavailable_engine_fails_one_group_and_accepts_the_next() {
         let (shared, text) = (Shared::default(), failure.to_string());
         let store = shared.store();
         shared.data().failures.push_back(failure);
-        for replies in add(&store, &["a", "b", "c"]) {
-            assert!(matches!(replies.as_slice(), [Err(error)] if error.contains(&text)), "{replies:?}");
+        for reply in add(&store, &["a", "b", "c"]) {
+            assert!(reply.is_err_and(|error| error.contains(&text)));
         }
         assert_eq!(shared.data().commits, 1, "its halves were tried: {text}");
         assert_eq!(store.read_only_cause(), None);
-        assert_eq!(add(&store, &["a"]), [[Ok(1)]]);
-    }
-}
-
-/// Commit request that watches a key, or checks whether the watched key has changed.
-#[derive(Default)]
-struct Watching {
-    watched: HashSet<Watch>,
-    unchanged: Option<bool>,
-}
-
-impl Work for Watching {
-    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
-        if self.watched.is_empty() {
-            self.watched.extend(txn.watch(b"key", &self.watched).unwrap());
-        } else {
-            self.unchanged = Some(txn.are_unchanged(&self.watched).unwrap());
-        }
-    }
-
-    fn rewind(&mut self) {}
-
-    fn fail(&mut self, error: &Error) {
-        panic!("{error}");
-    }
-
-    fn bytes(&self) -> usize {
-        0
+        assert_eq!(add(&store, &["a"]), [Ok(1)]);
     }
 }
 
@@ -354,49 +308,41 @@ fn a_watched_key_is_changed_by_another_store() {
     let shared = Shared::default();
     let (store, other) = (shared.store(), shared.store());
     for (changes, unchanged) in [(0, true), (1, false)] {
-        let mut work = Watching::default();
-        store.commit(slice::from_mut(&mut work));
+        let watch = commit(&store, |txn| txn.watch(b"key", &HashSet::new())).unwrap();
+        let watched = HashSet::from_iter(watch);
         (0..changes).for_each(|_| drop(add(&other, &["key"])));
-        store.commit(slice::from_mut(&mut work));
-        assert_eq!(work.unchanged, Some(unchanged));
+        assert_eq!(commit(&store, |txn| txn.are_unchanged(&watched)), Ok(unchanged));
     }
 }
 
-/// Commit request that puts a key into a database, or clears that database.
-struct InSpace(u8, bool);
+/// Puts a key into a database.
+fn put_in(store: &Store, number: u8) {
+    let put = |txn: &mut Txn<'_>| {
+        txn.select(Database::new(number));
+        txn.put(b"key", b"")
+    };
+    commit(store, put).unwrap();
+}
 
-impl Work for InSpace {
-    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
-        txn.select(Database::new(self.0));
-        if self.1 {
-            txn.put(b"key", b"").unwrap();
-        } else {
-            txn.flush_database().unwrap();
-        }
-    }
-
-    fn rewind(&mut self) {}
-
-    fn fail(&mut self, error: &Error) {
-        panic!("{error}");
-    }
-
-    fn bytes(&self) -> usize {
-        0
-    }
+fn flush(store: &Store, number: u8) {
+    let flush = |txn: &mut Txn<'_>| {
+        txn.select(Database::new(number));
+        txn.flush_database()
+    };
+    commit(store, flush).unwrap();
 }
 
 #[test]
 fn clearing_a_database_keeps_the_databases_of_other_stores() {
     let shared = Shared::default();
     let (store, other) = (shared.store(), shared.store());
-    let count = |space| store.view(Database::new(space)).count().unwrap();
-    store.commit(&mut [InSpace(0, true)]);
-    other.commit(&mut [InSpace(3, true)]);
+    let count = |number| store.view(Database::new(number)).count().unwrap();
+    put_in(&store, 0);
+    put_in(&other, 3);
     assert_eq!((count(0), count(3)), (1, 1));
-    store.commit(&mut [InSpace(0, false)]);
+    flush(&store, 0);
     assert_eq!((count(0), count(3)), (0, 1));
-    other.commit(&mut [InSpace(3, false)]);
+    flush(&other, 3);
     assert_eq!((count(0), count(3)), (0, 0));
 }
 
@@ -408,7 +354,7 @@ fn with_hash_slots_only_the_conflicting_request_is_retried() {
     let shared = Shared::with_slots();
     let store = shared.store();
     shared.data().meddling = Some((b"a".to_vec(), 10_u64.to_be_bytes().to_vec()));
-    assert_eq!(add(&store, &OF_ONE_LANE), [[Ok(11)], [Ok(1)], [Ok(1)]]);
+    assert_eq!(add(&store, &OF_ONE_LANE), [Ok(11), Ok(1), Ok(1)]);
     assert_eq!(shared.data().commits, 4);
 }
 
@@ -418,8 +364,8 @@ fn with_hash_slots_a_failure_fails_one_request() {
     let store = shared.store();
     shared.data().failures.push_back(Failure::Unavailable { engine: "shared", detail: "a test".into() });
     let replies = add(&store, &OF_ONE_LANE);
-    assert!(matches!(&replies[0][..], [Err(error)] if error.contains("a test")), "{replies:?}");
-    assert_eq!(replies[1..], [[Ok(1)], [Ok(1)]]);
+    assert!(matches!(&replies[0], Err(error) if error.contains("a test")), "{replies:?}");
+    assert_eq!(replies[1..], [Ok(1), Ok(1)]);
     assert_eq!((shared.data().commits, store.read_only_cause()), (3, None));
 }
 
@@ -433,37 +379,8 @@ fn increments_in_many_slots_of_two_stores_add_up() {
             scope.spawn(|| (0..EACH).for_each(|_| drop(add(store, &keys))));
         }
     });
-    let expected = [4 * EACH + 1, 2 * EACH + 1, 2 * EACH + 1].map(|number| [Ok(number)]);
+    let expected = [4 * EACH + 1, 2 * EACH + 1, 2 * EACH + 1].map(Ok);
     assert_eq!(add(&stores[0], &["a", "b", "i"]), expected);
-}
-
-/// Commit request that reads some keys, and writes others.
-struct Across {
-    read: &'static [&'static str],
-    written: &'static [&'static str],
-    outcome: Option<Result<(), String>>,
-}
-
-impl Work for Across {
-    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
-        for key in self.read {
-            txn.contains(key.as_bytes()).unwrap();
-        }
-        for key in self.written {
-            txn.put(key.as_bytes(), b"").unwrap();
-        }
-        self.outcome = Some(Ok(()));
-    }
-
-    fn rewind(&mut self) {}
-
-    fn fail(&mut self, error: &Error) {
-        self.outcome = Some(Err(error.to_string()));
-    }
-
-    fn bytes(&self) -> usize {
-        0
-    }
 }
 
 #[test]
@@ -478,13 +395,11 @@ fn cross_slot_commit_fails_with_crossslot_and_writes_nothing() {
     ] {
         let shared = Shared::with_slots();
         let store = shared.store();
-        let mut work = Across { read, written, outcome: None };
-        store.commit(slice::from_mut(&mut work));
-        assert_eq!(
-            work.outcome,
-            Some(if crosses { Err(words.into()) } else { Ok(()) }),
-            "{read:?} {written:?}"
-        );
+        let outcome = commit(&store, |txn| {
+            read.iter().try_for_each(|key| txn.contains(key.as_bytes()).map(drop))?;
+            written.iter().try_for_each(|key| txn.put(key.as_bytes(), b""))
+        });
+        assert_eq!(outcome, if crosses { Err(words.into()) } else { Ok(()) }, "{read:?} {written:?}");
         assert!(!crosses || shared.data().values.is_empty());
         assert_eq!(store.read_only_cause(), None);
     }
@@ -495,9 +410,9 @@ fn with_hash_slots_a_database_is_cleared_slot_by_slot() {
     let shared = Shared::with_slots();
     let store = shared.store();
     add(&store, &["a", "b", "c"]);
-    store.commit(&mut [InSpace(3, true)]);
+    put_in(&store, 3);
     let count = |space| store.view(Database::new(space)).count().unwrap();
     assert_eq!((count(0), count(3)), (3, 1));
-    store.commit(&mut [InSpace(0, false)]);
+    flush(&store, 0);
     assert_eq!((count(0), count(3)), (0, 1));
 }

@@ -35,10 +35,6 @@ impl Work for Part {
         self.runs += 1;
     }
 
-    fn rewind(&mut self) {
-        self.runs -= 1;
-    }
-
     fn fail(&mut self, error: &Error) {
         panic!("the commit failed: {error}");
     }

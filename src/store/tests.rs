@@ -1,6 +1,6 @@
 //! Tests of failing writes and slow syncs, over engines made for them.
 
-use super::{CommitQueue, Database, Error, Keyspace, Store, Txn, Watch, Work};
+use super::{CommitQueue, Database, Error, Store, Txn, Work};
 use crate::engine::{
     self, Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, VisitEach, VisitPair, VisitValue,
 };
@@ -25,8 +25,6 @@ struct Limited {
     writes: Arc<AtomicUsize>,
     /// Channels that announce the start of a sync, and receive the outcome with which it ends.
     syncs: Option<Mutex<(Sender<()>, Receiver<Outcome>)>>,
-    /// Channels that announce that a concurrent write waits to become visible, and receive the permission.
-    turns: Option<Mutex<(Sender<()>, Receiver<()>)>>,
     /// `true` if reads fail.
     unreadable: bool,
     /// Error of the value of `victim` in a scan.
@@ -43,15 +41,7 @@ impl Limited {
     fn new(room: usize) -> Self {
         let options = OpenOptions::new(Location::Memory, Fsync::No);
         let engine = Kind::find("map").unwrap().open(&options).unwrap();
-        Self {
-            engine,
-            room,
-            writes: Arc::default(),
-            syncs: None,
-            turns: None,
-            unreadable: false,
-            victim: None,
-        }
+        Self { engine, room, writes: Arc::default(), syncs: None, unreadable: false, victim: None }
     }
 }
 
@@ -65,7 +55,7 @@ impl Engine for Limited {
     }
 
     fn is_memory_only(&self) -> bool {
-        self.turns.is_some()
+        false
     }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> engine::Result<()> {
@@ -81,15 +71,6 @@ impl Engine for Limited {
             return Err(engine::Error::Full { engine: "limited", detail: "too small".into() });
         }
         self.engine.write(batch, sync)
-    }
-
-    fn write_beside(&self, batch: &Batch<'_>, turn: &mut engine::Turn<'_>) -> engine::Result<()> {
-        if let Some(turns) = &self.turns {
-            let (waits, go_on) = &*turns.lock().unwrap();
-            waits.send(()).unwrap();
-            go_on.recv().unwrap();
-        }
-        self.engine.write_beside(batch, turn)
     }
 
     fn set_fsync(&self, _: Fsync) -> engine::Result<()> {
@@ -138,11 +119,11 @@ impl Engine for Limited {
 struct SetNew {
     key: String,
     value: Vec<u8>,
-    replies: Vec<Result<bool, String>>,
+    reply: Option<Result<bool, String>>,
 }
 
 fn set_new(key: impl Into<String>, len: usize) -> SetNew {
-    SetNew { key: key.into(), value: vec![b'v'; len], replies: Vec::new() }
+    SetNew { key: key.into(), value: vec![b'v'; len], reply: None }
 }
 
 impl Work for SetNew {
@@ -152,21 +133,47 @@ impl Work for SetNew {
             true => Ok(false),
             false => txn.put(key, value).map(|()| true),
         });
-        self.replies.push(outcome.map_err(|error| error.to_string()));
-    }
-
-    fn rewind(&mut self) {
-        self.replies.pop();
+        self.reply = Some(outcome.map_err(|error| error.to_string()));
     }
 
     fn fail(&mut self, error: &Error) {
-        self.rewind();
-        self.replies.push(Err(error.to_string()));
+        self.reply = Some(Err(error.to_string()));
     }
 
     fn bytes(&self) -> usize {
         self.value.len()
     }
+}
+
+/// Commit request whose commands are a closure.
+struct Call<F, R> {
+    call: F,
+    /// Outcome of the last call, or the error of the commit.
+    outcome: Option<Result<R, String>>,
+}
+
+impl<F: FnMut(&mut Txn<'_>) -> Result<R, Error> + Send, R: Send> Work for Call<F, R> {
+    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+        self.outcome = Some((self.call)(txn).map_err(|error| error.to_string()));
+    }
+
+    fn fail(&mut self, error: &Error) {
+        self.outcome = Some(Err(error.to_string()));
+    }
+
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+/// Commits what `call` writes, in a group of its own, and returns the outcome.
+pub(super) fn commit<R: Send>(
+    store: &Store,
+    call: impl FnMut(&mut Txn<'_>) -> Result<R, Error> + Send,
+) -> Result<R, String> {
+    let mut work = Call { call, outcome: None };
+    store.commit(slice::from_mut(&mut work));
+    work.outcome.unwrap()
 }
 
 fn value(store: &Store, key: &str) -> Option<usize> {
@@ -188,9 +195,9 @@ fn only_the_request_that_is_out_of_space_fails() {
         group[guilty].value = vec![b'v'; 2000];
         store.commit(&mut group);
         for (n, part) in group.iter().enumerate() {
-            match part.replies.as_slice() {
-                [Ok(true)] if n != guilty => assert_eq!(value(&store, &part.key), Some(10)),
-                [Err(text)] if n == guilty => {
+            match &part.reply {
+                Some(Ok(true)) if n != guilty => assert_eq!(value(&store, &part.key), Some(10)),
+                Some(Err(text)) if n == guilty => {
                     assert!(text.contains("is full"), "{text}");
                     assert_eq!(value(&store, &part.key), None);
                 }
@@ -207,9 +214,9 @@ fn parts_see_what_those_before_them_did_in_the_second_try_only() {
     // The second request is out of space, so the third is the first to set the key.
     let mut group = [set_new("other", 1), set_new("key", 2000), set_new("key", 7), set_new("key", 8)];
     store.commit(&mut group);
-    let replies = group.map(|part| part.replies);
-    assert!(matches!(replies[1].as_slice(), [Err(_)]), "{replies:?}");
-    assert_eq!([&replies[0], &replies[2], &replies[3]], [&[Ok(true)][..], &[Ok(true)], &[Ok(false)]]);
+    let replies = group.map(|part| part.reply.unwrap());
+    assert!(replies[1].is_err(), "{replies:?}");
+    assert_eq!([&replies[0], &replies[2], &replies[3]], [&Ok(true), &Ok(true), &Ok(false)]);
     assert_eq!(value(&store, "key"), Some(7));
 }
 
@@ -221,7 +228,7 @@ fn a_guilty_part_costs_few_tries() {
     let mut group: Vec<_> = (0..1024).map(|n| set_new(format!("key-{n}"), 10)).collect();
     group[700].value = vec![b'v'; 40_000];
     store.commit(&mut group);
-    assert_eq!(group.iter().filter(|part| part.replies[0].is_err()).count(), 1);
+    assert_eq!(group.iter().filter(|part| part.reply.as_ref().unwrap().is_err()).count(), 1);
     assert_eq!(writes.load(Ordering::Relaxed), 1 + 2 * 10);
 }
 
@@ -256,9 +263,13 @@ impl Syncing {
         }
     }
 
-    fn set(&self, key: &str) -> Vec<Result<bool, String>> {
+    fn reply(&self) -> Result<bool, String> {
+        self.committed.recv().unwrap().reply.unwrap()
+    }
+
+    fn set(&self, key: &str) -> Result<bool, String> {
         self.submit(key);
-        self.committed.recv().unwrap().replies
+        self.reply()
     }
 
     /// Begins a sync, as the timer does.
@@ -294,7 +305,7 @@ fn writes_wait_for_a_sync_that_lasts_too_long() {
     assert!(syncing.store.sync_state().unwrap().oldest_unsynced.is_none());
     for round in 1..=3 {
         let [before, during] = ["before", "during"].map(|word| format!("{word}-{round}"));
-        assert_eq!(syncing.set(&before), [Ok(true)]);
+        assert_eq!(syncing.set(&before), Ok(true));
         syncing.begin();
         let first = syncing.store.sync_state().unwrap().oldest_unsynced.unwrap();
         syncing.submit(&during);
@@ -302,7 +313,7 @@ fn writes_wait_for_a_sync_that_lasts_too_long() {
         assert_eq!((value(&syncing.store, &before), value(&syncing.store, &during)), (Some(1), None));
         assert!(syncing.store.sync_state().unwrap().oldest_unsynced.unwrap() > first);
         syncing.end(Outcome::Good);
-        assert_eq!(syncing.committed.recv().unwrap().replies, [Ok(true)]);
+        assert_eq!(syncing.reply(), Ok(true));
         // The delayed write is not synced; the next sync covers it.
         let state = syncing.store.sync_state().unwrap();
         assert!(state.oldest_unsynced.is_some() && state.last_sync.is_some(), "{state:?}");
@@ -313,10 +324,10 @@ fn writes_wait_for_a_sync_that_lasts_too_long() {
 #[test]
 fn writes_go_on_beside_a_sync_until_it_lasts_too_long() {
     let mut syncing = Syncing::start(Duration::MAX);
-    assert_eq!(syncing.set("before"), [Ok(true)]);
+    assert_eq!(syncing.set("before"), Ok(true));
     syncing.begin();
     for n in 0..100 {
-        assert_eq!(syncing.set(&n.to_string()), [Ok(true)]);
+        assert_eq!(syncing.set(&n.to_string()), Ok(true));
     }
     assert_eq!(syncing.store.sync_state().unwrap().delays, 0);
     syncing.end(Outcome::Good);
@@ -327,13 +338,12 @@ fn writes_go_on_beside_a_sync_until_it_lasts_too_long() {
 fn writes_delayed_by_a_failed_sync_fail() {
     for outcome in [Outcome::Failed, Outcome::Panicked] {
         let mut syncing = Syncing::start(Duration::ZERO);
-        assert_eq!(syncing.set("before"), [Ok(true)]);
+        assert_eq!(syncing.set("before"), Ok(true));
         syncing.begin();
         syncing.submit("during");
         syncing.wait_until_delayed(1);
         syncing.end(outcome);
-        let replies = syncing.committed.recv().unwrap().replies;
-        assert!(matches!(replies.as_slice(), [Err(text)] if text.starts_with("MISCONF ")), "{replies:?}");
+        assert!(syncing.reply().is_err_and(|text| text.starts_with("MISCONF ")));
         assert_eq!(value(&syncing.store, "during"), None);
         assert!(syncing.store.read_only_cause().is_some());
         syncing.stop();
@@ -346,9 +356,9 @@ fn a_sync_covers_what_was_written_before_it_began() {
     // Without writes there is nothing to sync: this returns at once.
     syncing.store.sync_if_written();
     assert!(syncing.store.sync_state().unwrap().last_sync.is_none());
-    syncing.set("first");
+    syncing.set("first").unwrap();
     syncing.begin();
-    syncing.set("second");
+    syncing.set("second").unwrap();
     syncing.end(Outcome::Good);
     assert!(syncing.store.sync_state().unwrap().oldest_unsynced.is_some());
     syncing.begin();
@@ -362,9 +372,9 @@ fn a_sync_covers_what_was_written_before_it_began() {
 fn a_change_to_always_returns_when_everything_is_synced() {
     for (outcome, is_well) in [(Outcome::Good, true), (Outcome::Failed, false)] {
         let mut syncing = Syncing::start(Duration::MAX);
-        syncing.set("first");
+        syncing.set("first").unwrap();
         syncing.begin();
-        syncing.set("second");
+        syncing.set("second").unwrap();
         let store = syncing.store.clone();
         let change = thread::spawn(move || store.set_fsync(Fsync::Always).map_err(|error| error.to_string()));
         while syncing.store.fsync() != Fsync::Always {
@@ -385,10 +395,10 @@ fn a_change_to_always_returns_when_everything_is_synced() {
 fn writes_under_no_are_synced_after_a_change_to_everysec() {
     let mut syncing = Syncing::start(Duration::ZERO);
     syncing.store.set_fsync(Fsync::No).unwrap();
-    syncing.set("old");
+    syncing.set("old").unwrap();
     // Under `no` a sync delays no write, however old the oldest unsynced write is.
     syncing.begin();
-    assert_eq!(syncing.set("beside"), [Ok(true)]);
+    assert_eq!(syncing.set("beside"), Ok(true));
     syncing.end(Outcome::Good);
     syncing.store.set_fsync(Fsync::EverySec).unwrap();
     assert!(syncing.store.sync_state().unwrap().oldest_unsynced.is_some());
@@ -396,60 +406,6 @@ fn writes_under_no_are_synced_after_a_change_to_everysec() {
     syncing.end(Outcome::Good);
     assert!(syncing.store.is_synced());
     syncing.stop();
-}
-
-/// Commit request that writes to one database, or clears it.
-struct InSpace {
-    number: u8,
-    deadline: u64,
-    clears: bool,
-    weight: usize,
-}
-
-impl Work for InSpace {
-    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
-        txn.select(Database::new(self.number));
-        let outcome = if self.clears {
-            txn.flush_database()
-        } else {
-            txn.put_with_expiration(b"key", b"v", self.deadline)
-        };
-        outcome.unwrap();
-    }
-
-    fn rewind(&mut self) {}
-
-    fn fail(&mut self, error: &Error) {
-        panic!("{error}");
-    }
-
-    fn bytes(&self) -> usize {
-        self.weight
-    }
-
-    fn is_blind(&self) -> bool {
-        !self.clears
-    }
-}
-
-#[test]
-fn a_large_write_beside_others_keeps_what_they_noted() {
-    let (waits, waiting) = channel();
-    let (go_on, told) = channel();
-    let limited = Limited { turns: Some(Mutex::new((waits, told))), ..Limited::new(usize::MAX) };
-    let store = Store::new(Box::new(limited), Fsync::No);
-    let never_soon = u64::MAX >> 16;
-    thread::scope(|scope| {
-        let large = InSpace { number: 0, deadline: never_soon, clears: false, weight: 1 << 20 };
-        scope.spawn(|| store.commit(&mut { [large] }));
-        waiting.recv().unwrap();
-        // First key of another database.
-        store.commit(&mut [InSpace { number: 1, deadline: 0, clears: false, weight: 1 }]);
-        go_on.send(()).unwrap();
-    });
-    store.commit(&mut [InSpace { number: 0, deadline: 0, clears: true, weight: 1 }]);
-    let count = |number| store.view(Database::new(number)).count().unwrap();
-    assert_eq!((count(0), count(1)), (0, 1));
 }
 
 /// Marker records that cannot be read at the start may exist.
@@ -460,92 +416,36 @@ fn a_store_whose_records_cannot_be_read_takes_no_writes() {
     assert!(store.read_only_cause().is_some_and(|fault| fault.contains("unreadable")));
 }
 
-/// Commit request that watches `key` when it runs first. When it runs again, `changed` becomes `Some(true)` if the
-/// key was modified, and the request writes `key`, or clears the store.
-#[derive(Default)]
-struct Watching {
-    watched: HashSet<Watch>,
-    clears: bool,
-    /// Size in bytes of a value that it writes as well; `gives_up` is `true` if it aborts.
-    length: usize,
-    gives_up: bool,
-    changed: Option<bool>,
-}
-
-impl Work for Watching {
-    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
-        if self.watched.is_empty() {
-            self.watched.extend(txn.watch(b"key", &self.watched).unwrap());
-            return txn.put(b"other", b"").unwrap();
-        }
-        self.changed = Some(!txn.are_unchanged(&self.watched).unwrap());
-        match self.clears {
-            true => txn.clear().unwrap(),
-            false => txn.put(b"key", b"own").unwrap(),
-        }
-        let value = txn.copy_to_arena(&vec![b'x'; self.length]);
-        txn.put(b"value", value).unwrap();
-        if self.gives_up {
-            txn.give_up();
-        }
-    }
-
-    fn rewind(&mut self) {}
-
-    fn fail(&mut self, _: &Error) {}
-
-    fn bytes(&self) -> usize {
-        1
-    }
-}
-
-/// A watched key is modified by the commits of other clients, not by the client's own writes that were not
-/// committed.
+/// Own writes that were not committed, because a request of the group is out of space, do not count as changes of
+/// a watched key; committed ones do.
 #[test]
 fn uncommitted_writes_do_not_modify_a_watched_key() {
-    for (clears, gives_up) in [(false, false), (true, false), (false, true), (true, true)] {
+    for clears in [false, true] {
         let store = Store::new(Box::new(Limited::new(100)), Fsync::No);
-        store.commit(&mut [InSpace { number: 0, deadline: 0, clears: false, weight: 1 }]);
-        let mut watching = Watching { clears, ..Watching::default() };
-        store.commit(slice::from_mut(&mut watching));
-        // In a group with a request that is out of space, or that aborts.
-        if gives_up {
-            let mut again = Watching { gives_up, ..watching };
-            store.commit(slice::from_mut(&mut again));
-            assert_eq!(again.changed, Some(false));
-            watching = Watching { gives_up: false, ..again };
-            store.commit(slice::from_mut(&mut watching));
-        } else {
-            let other =
-                HashSet::from_iter([Watch { stored: b"z"[..].into(), version: 9, deadline: 0, digest: 0 }]);
-            let large = Watching { watched: other, length: 200, ..Watching::default() };
-            let mut group = [watching, large];
-            store.commit(&mut group);
-            [watching, _] = group;
-        }
-        assert_eq!(watching.changed, Some(false), "clears {clears}, gives up {gives_up}");
-        // The change that was committed counts.
-        store.commit(slice::from_mut(&mut watching));
-        assert_eq!(watching.changed, Some(true), "clears {clears}, gives up {gives_up}");
-    }
-}
-
-/// Exchanges two databases.
-#[derive(Default)]
-struct Swap(Option<Result<(), String>>);
-
-impl Work for Swap {
-    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
-        self.0 =
-            Some(txn.swap_databases(Database::new(0), Database::new(1)).map_err(|error| error.to_string()));
-    }
-
-    fn rewind(&mut self) {}
-
-    fn fail(&mut self, _: &Error) {}
-
-    fn bytes(&self) -> usize {
-        1
+        commit(&store, |txn| txn.put(b"key", b"v")).unwrap();
+        let watched = commit(&store, |txn| txn.watch(b"key", &HashSet::new())).unwrap();
+        let watched = HashSet::from_iter(watched);
+        let work = |length: usize| {
+            let watched = &watched;
+            let call = move |txn: &mut Txn<'_>| {
+                let is_unchanged = txn.are_unchanged(watched)?;
+                match clears {
+                    true => txn.clear()?,
+                    false => txn.put(b"key", b"own")?,
+                }
+                txn.put(b"value", txn.copy_to_arena(&vec![b'x'; length]))?;
+                Ok(is_unchanged)
+            };
+            Call { call, outcome: None }
+        };
+        let mut group = [work(0), work(200)];
+        store.commit(&mut group);
+        let [first, second] = group.map(|work| work.outcome.unwrap());
+        assert_eq!(first, Ok(true), "clears {clears}");
+        assert!(second.is_err());
+        let mut last = work(0);
+        store.commit(slice::from_mut(&mut last));
+        assert_eq!(last.outcome, Some(Ok(false)), "clears {clears}");
     }
 }
 
@@ -559,9 +459,8 @@ fn swap_marks_a_value_as_corrupt_only_if_it_is() {
         let store =
             Store::new(Box::new(Limited { victim: Some(victim), ..Limited::new(usize::MAX) }), Fsync::No);
         store.commit(&mut [set_new("victim", 10), set_new("other", 20)]);
-        let mut swap = [Swap::default()];
-        store.commit(&mut swap);
-        assert_eq!(swap[0].0.as_ref().unwrap().is_ok(), swaps, "{:?}", swap[0].0);
+        let swap = commit(&store, |txn| txn.swap_databases(Database::new(0), Database::new(1)));
+        assert_eq!(swap.is_ok(), swaps, "{swap:?}");
         let expected = if swaps { [None, None] } else { [Some(10), Some(20)] };
         assert_eq!(["victim", "other"].map(|key| value(&store, key)), expected);
     }

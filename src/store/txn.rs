@@ -39,26 +39,11 @@ pub struct Txn<'g> {
     watched: bool,
     /// Stored keys that the group has marked as modified for clients that watch them.
     touched: Vec<&'g [u8]>,
-    lending: Lending,
-    /// `true` if the group was aborted: nothing is committed.
-    given_up: bool,
     /// `true` if other processes may write to the same data.
     shared: bool,
     /// Transaction for the reads and the commit if other processes may write to the same data; begun by the first
     /// read.
     transaction: Option<Box<dyn Transaction + 'g>>,
-}
-
-/// Limit of the values that commands may borrow for a read.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Lending {
-    /// All values.
-    #[default]
-    All,
-    /// Values of at most this number of bytes.
-    UpTo(usize),
-    /// All values, while other commits may write to the engine.
-    Patient,
 }
 
 impl<'g> Txn<'g> {
@@ -81,8 +66,6 @@ impl<'g> Txn<'g> {
             own_before: own,
             watched,
             touched: Vec::new(),
-            lending: Lending::default(),
-            given_up: false,
             shared: store.is_shared(),
             transaction: None,
         }
@@ -153,7 +136,6 @@ impl<'g> Txn<'g> {
         self.batch.end_client();
         self.moment = ExpirationClock::default();
         self.space = Database::default();
-        self.lending = Lending::default();
     }
 
     /// Ends a request that is followed by others of the same commit request. Returns `true` if it is committed
@@ -166,44 +148,9 @@ impl<'g> Txn<'g> {
         is_alone
     }
 
-    /// Lets commands read only values of at most `most` bytes, up to the end of the commit request: a longer one is
-    /// [`Error::Long`].
-    pub fn lend_up_to(&mut self, most: usize) {
-        self.lending = Lending::UpTo(most);
-    }
-
-    /// Reads long values like [`Engine::read_large`](engine::Engine::read_large), up to the end of the commit
-    /// request.
-    pub fn lend_patiently(&mut self) {
-        self.lending = Lending::Patient;
-    }
-
-    /// Fails with [`Error::Long`] if a value of `length` bytes is longer than [`Txn::lend_up_to`] allows.
-    pub fn check_length(&self, length: usize) -> Result<(), Error> {
-        match self.lending {
-            Lending::UpTo(most) if length > most => Err(Error::Long),
-            _ => Ok(()),
-        }
-    }
-
     /// Returns the number of commit requests and requests that were ended.
     pub(super) fn parts(&self) -> usize {
         self.batch.client_ends().len()
-    }
-
-    /// Aborts the group: nothing is committed. A commit request that is alone in its group fails with
-    /// [`Error::Long`].
-    pub fn give_up(&mut self) {
-        self.given_up = true;
-    }
-
-    pub(super) fn is_given_up(&self) -> bool {
-        self.given_up
-    }
-
-    /// Returns `true` if commits never wait for a device, so that a worker may run them.
-    pub fn is_memory_only(&self) -> bool {
-        self.store.is_memory_only()
     }
 
     /// Selects the database of the following commands, up to the end of the commit request.
@@ -228,15 +175,6 @@ impl<'g> Txn<'g> {
 
     /// Calls `f` with the value and expiration time of `key`, as left by the earlier commands of the group.
     pub fn entry<R>(&mut self, key: &[u8], f: impl FnOnce(Option<Entry<'_>>) -> R) -> Result<R, Error> {
-        let most = if let Lending::UpTo(most) = self.lending { most } else { usize::MAX };
-        self.entry_at(key, |entry| match entry {
-            Some(entry) if entry.value.len() > most => Err(Error::Long),
-            entry => Ok(f(entry)),
-        })?
-    }
-
-    /// Calls `f` with the value and expiration time of `key`, whatever the length of the value.
-    fn entry_at<R>(&mut self, key: &[u8], f: impl FnOnce(Option<Entry<'_>>) -> R) -> Result<R, Error> {
         if self.space == Database::default() && !key_value_headers::may_have_header(key) {
             return self.entry_of(key, f);
         }
@@ -253,7 +191,7 @@ impl<'g> Txn<'g> {
         stored: &[u8],
         f: impl FnOnce(&ExpirationClock, Option<&[u8]>) -> R,
     ) -> Result<R, Error> {
-        let (store, lending) = (self.store, self.lending);
+        let store = self.store;
         self.begin()?;
         let Self { batch, moment, overlay, transaction, .. } = self;
         let overlay = overlay.get_or_insert_with(|| WriteSet::of(batch));
@@ -268,10 +206,9 @@ impl<'g> Txn<'g> {
             result = f.take().map(|f| f(moment, value));
             ControlFlow::Continue(())
         };
-        match (transaction, lending) {
-            (Some(transaction), _) => transaction.read(&[stored], visit)?,
-            (None, Lending::Patient) => store.read_long(&[stored], visit)?,
-            (None, _) => store.read(&[stored], visit)?,
+        match transaction {
+            Some(transaction) => transaction.read(&[stored], visit)?,
+            None => store.read(&[stored], visit)?,
         }
         result.ok_or_else(|| {
             let engine = store.info().name;
@@ -281,7 +218,7 @@ impl<'g> Txn<'g> {
 
     /// Returns `true` if `key` exists, also if its value cannot be read: whether that has expired is not known.
     pub fn contains(&mut self, key: &[u8]) -> Result<bool, Error> {
-        match self.entry_at(key, |entry| entry.is_some()) {
+        match self.entry(key, |entry| entry.is_some()) {
             Err(error) if error.is_unreadable_value() => Ok(true),
             outcome => outcome,
         }

@@ -212,7 +212,6 @@ fn bitfield<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<
         return txn.entry(key, |entry| bitfield_ro(args, entry, reply))?;
     };
     txn.check_key(key)?;
-    txn.check_length(last / 8 + 1)?;
     let found = txn.entry(key, |entry| entry.map(|entry| (entry.value.to_vec(), entry.deadline)))?;
     let (mut value, deadline) = found.unwrap_or_default();
     let mut changed = value.len() <= last / 8;

@@ -69,7 +69,6 @@ fn setbit<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<()
     let bit = parse_integer(args.get(3)).filter(|bit| matches!(bit, 0 | 1));
     let bit = bit.ok_or(Error::Text("ERR bit is not an integer or out of range"))? as u8;
     txn.check_key(key)?;
-    txn.check_length(offset / 8 + 1)?;
     let (mask, shift) = (0x80 >> (offset % 8), 7 - offset % 8);
     let (old, change) = txn.entry(key, |entry| {
         let (value, deadline) = entry.map_or((&[][..], 0), |entry| (entry.value, entry.deadline));

@@ -57,7 +57,6 @@ fn setrange<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<
     }
     let end = offset.checked_add(part.len()).filter(|end| *end <= MAX_STRING).ok_or(TOO_LONG)?;
     txn.check_key(key)?;
-    txn.check_length(end)?;
     let (mut value, deadline) = txn.entry(key, |entry| extended(entry, end))?;
     if let Some(place) = value.get_mut(offset..end) {
         place.copy_from_slice(part);

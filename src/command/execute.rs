@@ -1,0 +1,336 @@
+//! Execution of commands on keys: the only place that calls their functions.
+
+use super::{
+    error::{self, Error},
+    spec::{Handler, Lookup, Read, Spec, Write},
+};
+use crate::{
+    resp::{Args, Reply, Requests},
+    store::{self, Entry, ExpirationClock, Txn},
+};
+use std::{mem, ops::ControlFlow};
+
+/// Numbers of keys that reads looked up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyHits {
+    /// Number of keys that were found.
+    pub hits: u64,
+    /// Number of keys that were not found.
+    pub misses: u64,
+}
+
+impl KeyHits {
+    #[inline]
+    fn count(&mut self, is_found: bool) {
+        let counter = if is_found { &mut self.hits } else { &mut self.misses };
+        *counter += 1;
+    }
+
+    /// Adds other numbers of keys.
+    pub fn add(&mut self, other: Self) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+    }
+}
+
+/// Maximum number of keys of a [`Write::Each`] request that are written in one commit.
+const KEYS_PER_COMMIT: usize = 1024;
+
+/// Progress of a [`Write::Each`] request over its commits.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// Number of keys that were processed.
+    keys: usize,
+    /// Number of processed keys that count for the reply: those for which the command's function returned `true`.
+    count: i64,
+}
+
+impl Progress {
+    /// Returns `true` if some keys of a request were processed and others remain.
+    pub fn has_begun(&self) -> bool {
+        self.keys > 0
+    }
+}
+
+/// Part of a request that a call of [`execute`] has executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// The whole request. Its reply is written.
+    Whole,
+    /// Some keys of a request that takes several calls. No reply is written yet.
+    MoreKeys,
+}
+
+/// Executes a request on keys within a transaction and writes its reply, which may be an error. Requests with another
+/// [`Handler`] write no reply. `progress` is that of the request; `hits` counts the keys that it reads.
+pub fn execute<'g>(
+    spec: &Spec,
+    args: Args<'g>,
+    txn: &mut Txn<'g>,
+    progress: &mut Progress,
+    hits: &mut KeyHits,
+    reply: &mut Reply,
+) -> Done {
+    let start = reply.len();
+    let outcome = match spec.action {
+        Handler::Write(Write::Each(write)) => execute_each(write, args, txn, progress, reply),
+        Handler::Write(
+            Write::Blind(run) | Write::BlindWithoutOptions(run) | Write::Seeing(run) | Write::All(run),
+        ) => run(args, txn, reply).map(|()| Done::Whole),
+        Handler::Read(read) => {
+            execute_read(read, args, txn, hits, reply).map(|()| Done::Whole).map_err(Error::from)
+        }
+        Handler::Keys(run) => run(txn, args, reply).map(|()| Done::Whole),
+        Handler::Session(_) | Handler::Query(_) | Handler::Table(_) | Handler::Transaction(_) => {
+            Ok(Done::Whole)
+        }
+    };
+    outcome.unwrap_or_else(|error| {
+        *progress = Progress::default();
+        reply.truncate(start);
+        error.write(reply);
+        Done::Whole
+    })
+}
+
+/// Processes the next [`KEYS_PER_COMMIT`] keys of a request.
+fn execute_each<'g>(
+    write: for<'k> fn(&'k [u8], &mut Txn<'k>) -> Result<bool, Error>,
+    args: Args<'g>,
+    txn: &mut Txn<'g>,
+    progress: &mut Progress,
+    reply: &mut Reply,
+) -> Result<Done, Error> {
+    for key in args.from(1 + progress.keys).take(KEYS_PER_COMMIT) {
+        progress.count += i64::from(write(key, txn)?);
+        progress.keys += 1;
+    }
+    if progress.keys + 1 < args.len() {
+        return Ok(Done::MoreKeys);
+    }
+    reply.integer(mem::take(progress).count);
+    Ok(Done::Whole)
+}
+
+/// Executes a read within the transaction of the writes around it. A read that fails counts neither hits nor misses.
+fn execute_read(
+    read: Read,
+    args: Args<'_>,
+    txn: &mut Txn<'_>,
+    hits: &mut KeyHits,
+    reply: &mut Reply,
+) -> Result<(), store::Error> {
+    let mut call = ReadCall::default();
+    for key in args.from(1).take(read.keys(args)) {
+        match txn.entry(key, |entry| call.answer(read, args, entry, reply)) {
+            Err(error) if read.counts_unreadable(&error) => call.answer(read, args, UNREADABLE, reply),
+            outcome => outcome?,
+        };
+    }
+    hits.add(call.hits);
+    Ok(())
+}
+
+/// Value that stands for one that exists but cannot be read.
+const UNREADABLE: Option<Entry<'_>> = Some(Entry { value: &[], deadline: 0 });
+
+impl Read {
+    /// Returns the number of keys of a request.
+    fn keys(self, args: Args<'_>) -> usize {
+        if let Self::Each(_) | Self::Count(_) = self { args.len() - 1 } else { 1 }
+    }
+
+    /// Returns `true` if the error of a value does not matter, because the request needs only the existence of keys.
+    fn counts_unreadable(self, error: &store::Error) -> bool {
+        matches!(self, Self::Count(_)) && error.is_unreadable_value()
+    }
+}
+
+/// Progress of a read request over the values of its keys.
+#[derive(Clone, Copy, Default)]
+struct ReadCall {
+    /// Number of values that the request has taken.
+    keys: usize,
+    /// Number of values that `Read::Count` has counted.
+    count: i64,
+    hits: KeyHits,
+}
+
+impl ReadCall {
+    /// Passes the value of the next key to the command's function. Returns `true` if it was the last key of the
+    /// request, whose reply is then complete.
+    #[inline]
+    fn answer(&mut self, read: Read, args: Args<'_>, entry: Option<Entry<'_>>, reply: &mut Reply) -> bool {
+        self.hits.count(entry.is_some());
+        self.keys += 1;
+        let (keys, value) = (args.len() - 1, entry.map(|entry| entry.value));
+        match read {
+            Read::One(answer) => answer(args, value, reply),
+            Read::Entry(answer) | Read::Whole(answer) => {
+                error::answer(reply, |reply| answer(args, entry, reply));
+            }
+            Read::Each(answer) => {
+                if self.keys == 1 {
+                    reply.array(keys);
+                }
+                answer(value, reply);
+                return self.keys == keys;
+            }
+            Read::Count(holds) => {
+                self.count += i64::from(holds(value));
+                if self.keys < keys {
+                    return false;
+                }
+                reply.integer(self.count);
+            }
+        }
+        true
+    }
+}
+
+/// Sizes at which a [`StepReader`] stops, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadLimits {
+    /// Maximum size of the values that one step copies or goes over.
+    pub copy: usize,
+    /// Size of all replies from which no further request is answered.
+    pub reply: usize,
+}
+
+/// Answers read requests under one snapshot. The engine passes the values of their keys one by one.
+pub struct StepReader<'r> {
+    lookups: &'r [Lookup],
+    requests: &'r Requests,
+    data: &'r [u8],
+    reply: &'r mut Reply,
+    limits: ReadLimits,
+    clock: ExpirationClock,
+    /// Index of the request that takes the next value.
+    next: usize,
+    /// Progress of that request.
+    call: ReadCall,
+    /// Position in the reply buffer at which the reply of that request begins.
+    reply_start: usize,
+    /// Hits and misses of the completed requests.
+    hits: KeyHits,
+    /// Size of the values that `Read::Whole` has gone over, in bytes.
+    walked: usize,
+    is_too_large: bool,
+}
+
+/// Result of a [`StepReader`].
+#[derive(Clone, Copy, Debug)]
+pub struct ReadOutcome {
+    /// Index of the first request that was not answered.
+    pub next: usize,
+    /// Length of the reply buffer without the reply of that request.
+    pub reply_len: usize,
+    /// Hits and misses of the answered requests.
+    pub hits: KeyHits,
+    /// `true` if a value exceeded [`ReadLimits::copy`].
+    pub is_too_large: bool,
+}
+
+impl<'r> StepReader<'r> {
+    /// Creates a reader that begins with request `first` of the `requests` in `data`, whose commands are `lookups`.
+    pub fn new(
+        first: usize,
+        lookups: &'r [Lookup],
+        requests: &'r Requests,
+        data: &'r [u8],
+        reply: &'r mut Reply,
+        limits: ReadLimits,
+    ) -> Self {
+        let reply_start = reply.len();
+        let (clock, call, hits) = Default::default();
+        Self {
+            lookups,
+            requests,
+            data,
+            reply,
+            limits,
+            clock,
+            next: first,
+            call,
+            reply_start,
+            hits,
+            walked: 0,
+            is_too_large: false,
+        }
+    }
+
+    /// Returns the current request, or `None` if it is not a read.
+    #[inline]
+    fn current(&self) -> Option<(Read, Args<'r>)> {
+        let Lookup::Known(Spec { action: Handler::Read(read), .. }) = self.lookups.get(self.next)? else {
+            return None;
+        };
+        Some((*read, self.requests.get(self.next, self.data)?))
+    }
+
+    /// Takes the stored value of the next key. Stops if the replies have reached their limit, or if the value would
+    /// exceed the limit of copied bytes; the reply of its request is then discarded.
+    #[inline]
+    pub fn visit(&mut self, stored: Option<&[u8]>) -> ControlFlow<()> {
+        if self.reply.has_overflowed() {
+            return ControlFlow::Break(());
+        }
+        let (len, copied) =
+            (stored.map_or(0, <[u8]>::len), self.walked + self.reply.len() - self.reply_start);
+        if len > self.limits.copy.saturating_sub(copied) {
+            self.is_too_large = true;
+            self.reply.truncate(self.reply_start);
+            return ControlFlow::Break(());
+        }
+        let Some((read, args)) = self.current() else { return ControlFlow::Break(()) };
+        // GET is the most frequent read, so this path does no more than GET needs.
+        if let Read::One(answer) = read {
+            let value = self.clock.unexpired(stored);
+            self.hits.count(value.is_some());
+            answer(args, value, self.reply);
+            self.end_request();
+        } else {
+            if let Read::Whole(_) = read {
+                self.walked += len;
+            }
+            if !self.call.answer(read, args, self.clock.entry(stored), self.reply) {
+                return ControlFlow::Continue(());
+            }
+            self.hits.add(mem::take(&mut self.call).hits);
+            self.end_request();
+        }
+        if self.reply.len() >= self.limits.reply { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    #[inline]
+    fn end_request(&mut self) {
+        self.next += 1;
+        self.reply_start = self.reply.len();
+    }
+
+    /// Takes the error of the value of the next key, which is the reply to its request, unless the request needs only
+    /// the existence of keys. Returns the number of keys to skip: those that the request does not need any more.
+    /// Returns `None` if no request is left.
+    #[cold]
+    pub fn fail(&mut self, error: &store::Error) -> Option<usize> {
+        let (read, args) = self.current()?;
+        if read.counts_unreadable(error) {
+            if self.call.answer(read, args, UNREADABLE, self.reply) {
+                self.hits.add(mem::take(&mut self.call).hits);
+                self.end_request();
+            }
+            return Some(0);
+        }
+        let keys = mem::take(&mut self.call).keys + 1;
+        self.reply.truncate(self.reply_start);
+        self.reply.error(error.to_string());
+        self.end_request();
+        Some(read.keys(args) - keys)
+    }
+
+    /// Returns the result of the values so far.
+    pub fn finish(self) -> ReadOutcome {
+        let Self { next, reply_start: reply_len, hits, is_too_large, .. } = self;
+        ReadOutcome { next, reply_len, hits, is_too_large }
+    }
+}

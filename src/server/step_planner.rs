@@ -1,0 +1,143 @@
+//! Division of a request batch into steps. Everything about a step is decided before the step runs: from the commands,
+//! the sizes of the requests, and the queue of the transaction.
+
+use super::{request_batch::RequestBatch, transaction::Transaction};
+use crate::{
+    command::{self, Handler, KeysCommand, Lookup, QueryCommand, SessionCommand, TableCommand},
+    store::{Database, Store},
+};
+use std::ops::Range;
+
+/// Size in bytes above which a request is a step of its own, which does not run on a worker.
+const LARGE: usize = 256 << 10;
+
+/// Size of the queued requests in bytes above which EXEC does not run on a worker.
+const MAX_EXEC_ON_WORKER: usize = 64 << 10;
+
+/// Kind of a step.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum StepKind {
+    /// Reads under one snapshot.
+    Read,
+    /// Writes and the reads between them, in one commit.
+    Write,
+    /// One command that reads many keys.
+    Keyspace(KeysCommand),
+    /// One request that is answered at once.
+    Session(SessionCommand),
+    /// One command that describes commands.
+    Commands(TableCommand),
+    /// One command that reads the state of the server.
+    Blocking(QueryCommand),
+    /// One request to queue for EXEC.
+    Queue,
+    /// One transaction command.
+    Transaction(command::Transaction),
+    /// One request that cannot be executed; the reply is an error.
+    Refuse,
+    /// One request that is refused because the client has not authenticated.
+    NoAuth,
+}
+
+/// Consecutive requests of a request batch that are executed together.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub kind: StepKind,
+    /// Indexes of the requests.
+    pub requests: Range<usize>,
+    /// Database selected by the client.
+    pub database: Database,
+    /// `true` if the step takes too long for a worker.
+    pub is_large: bool,
+}
+
+/// State of a client that decides how its requests are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClientMode {
+    /// Requests are executed.
+    Normal,
+    /// Requests are executed, each in a step of its own: CLIENT REPLY SKIP suppresses one reply.
+    OneByOne,
+    /// Requests are queued for EXEC.
+    InMulti,
+    /// Requests are refused, except those to authenticate.
+    BeforeAuth,
+}
+
+/// Returns the step that begins with the next request of the batch, or `None` if all requests are answered.
+pub(super) fn next_step(
+    batch: &RequestBatch,
+    (mode, database): (ClientMode, Database),
+    transaction: Option<&Transaction>,
+    store: &Store,
+) -> Option<Step> {
+    let (first, lookup) = (batch.next, *batch.lookups.get(batch.next)?);
+    let is_large = is_large_request(batch, first);
+    let step = |kind| Step { kind, requests: first..first + 1, database, is_large };
+    let spec = match lookup {
+        Lookup::Known(_) | Lookup::CrossSlot(_) if mode == ClientMode::BeforeAuth => match lookup {
+            Lookup::Known(spec) if spec.before_auth => spec,
+            _ => return Some(step(StepKind::NoAuth)),
+        },
+        Lookup::Known(spec) => spec,
+        Lookup::Arity(_) | Lookup::CrossSlot(_) | Lookup::Unknown => return Some(step(StepKind::Refuse)),
+    };
+    if mode == ClientMode::InMulti && !spec.is_executed_in_multi() {
+        return Some(step(StepKind::Queue));
+    }
+    Some(match spec.action {
+        Handler::Read(_) => {
+            let joins = |action: &Handler| matches!(action, Handler::Read(_));
+            let end = if mode == ClientMode::OneByOne { first + 1 } else { extend(batch, joins, |_| true) };
+            Step { requests: first..end, ..step(StepKind::Read) }
+        }
+        Handler::Write(_) => {
+            // Reads between writes are executed in the transaction of the writes: one commit for all of them.
+            let joins = |action: &Handler| {
+                matches!(action, Handler::Read(_) | Handler::Write(_)) && !action.is_of_all_keys()
+            };
+            let end = match mode {
+                ClientMode::OneByOne => first + 1,
+                // With hash slots each write is a commit of its own: a pipeline is not atomic. Writes that read
+                // nothing are sent together.
+                _ if store.is_sharded() => {
+                    let joins = |index: &usize| batch.is_blind(*index) && !is_large_request(batch, *index);
+                    first + (first..batch.lookups.len()).take_while(joins).count().max(1)
+                }
+                _ => extend(batch, joins, |action| matches!(action, Handler::Write(_))),
+            };
+            let is_large = is_large || spec.action.is_of_all_keys();
+            Step { requests: first..end, is_large, ..step(StepKind::Write) }
+        }
+        Handler::Transaction(command) => {
+            let is_large = transaction
+                .is_some_and(|queued| queued.bytes() > MAX_EXEC_ON_WORKER || queued.uses_all_keys());
+            Step { is_large, ..step(StepKind::Transaction(command)) }
+        }
+        Handler::Keys(run) => step(StepKind::Keyspace(run)),
+        Handler::Session(run) => step(StepKind::Session(run)),
+        Handler::Table(run) => step(StepKind::Commands(run)),
+        Handler::Query(run) => step(StepKind::Blocking(run)),
+    })
+}
+
+fn is_large_request(batch: &RequestBatch, index: usize) -> bool {
+    batch.input.len() > LARGE && batch.requests.size(index) > LARGE
+}
+
+/// Returns the end of the step that begins with the next request: after the last request for which `last` returns
+/// `true`, and before the first one that is large or for which `joins` returns `false`.
+fn extend(batch: &RequestBatch, joins: impl Fn(&Handler) -> bool, last: impl Fn(&Handler) -> bool) -> usize {
+    let first = batch.next;
+    let mut end = first + 1;
+    for (index, lookup) in batch.lookups.iter().enumerate().skip(first) {
+        let Lookup::Known(spec) = lookup else { break };
+        if !joins(&spec.action) || is_large_request(batch, index) {
+            break;
+        }
+        if last(&spec.action) {
+            end = index + 1;
+        }
+    }
+    end
+}
