@@ -9,7 +9,7 @@ use crate::{
 };
 use std::path::Path;
 
-pub use super::access_error::AccessError;
+pub use super::tls::AccessError;
 
 /// Redis' error for a client of another machine in protected mode.
 pub(super) const PROTECTED_MODE_ERROR: &str = "-DENIED Redis is running in protected mode because protected mode is enabled \

@@ -1,10 +1,8 @@
 //! The server: listeners, workers, the commit thread, and an orderly shutdown.
 
 mod access_control;
-mod access_error;
 mod commit_request;
 mod connection;
-mod context;
 mod error;
 #[doc(hidden)]
 pub mod file_limits;
@@ -15,7 +13,6 @@ mod request_batch;
 mod request_stats;
 mod shared;
 mod slow_reads;
-mod sockets;
 mod step_planner;
 mod step_runner;
 #[cfg(test)]
@@ -29,10 +26,14 @@ pub use access_control::{Access, AccessError};
 pub use error::Error;
 
 use crate::{
-    command::{CommandTable, state::stats::event},
+    command::{
+        ClientRegistry, CommandTable, ConfigFile, CounterSnapshot, MonitorHub, Pause, RuntimeSettings,
+        ServerState, Stats,
+        state::stats::{self, event},
+    },
     config::Config,
     engine::Fsync,
-    store::{CommitQueue, Store},
+    store::{CommitQueue, Store, spawn_commit_threads},
 };
 use commit_request::CommitRequest;
 use listener::Listener;
@@ -40,9 +41,11 @@ use metrics::Metrics;
 use shared::{ConnectionSenders, Mailbox, Shared};
 use std::{
     future::pending,
+    hash::{BuildHasher, Hasher, RandomState},
     mem,
     sync::{
-        Arc,
+        Arc, Mutex,
+        atomic::AtomicU64,
         mpsc::{RecvTimeoutError, Sender, channel},
     },
     thread::{self, JoinHandle},
@@ -68,7 +71,7 @@ pub fn serve(
     access.announce(&config.network);
     let commands = CommandTable::without(&config.disabled_commands);
     let shared = Arc::new(Shared {
-        context: Arc::new(context::context(store, config, &commands, &access, &listener, max_clients)),
+        context: Arc::new(server_state(store, config, &commands, &access, &listener, max_clients)),
         commands,
         access,
         keepalive: config.network.keepalive,
@@ -115,6 +118,48 @@ pub fn serve(
     outcome.and(closed).and(fault)
 }
 
+/// Creates the state that commands can read and change.
+fn server_state(
+    store: Store,
+    config: &Config,
+    commands: &CommandTable,
+    access: &Access,
+    listener: &Listener,
+    max_clients: usize,
+) -> ServerState {
+    let (ports, started) = (listener.ports(), Instant::now());
+    let names = commands.names();
+    let limits = config.network.client;
+    ServerState {
+        store: Arc::new(store),
+        settings: config.settings(ports),
+        file: ConfigFile::new(config.file.clone()),
+        live: RuntimeSettings::new(access.password.clone(), config.network.protected_mode, max_clients)
+            .with_limits(limits.output, limits.query, limits.idle),
+        clients: Arc::new(ClientRegistry::default()),
+        pause: Pause::default(),
+        monitors: MonitorHub::default(),
+        slow: stats::SlowLog::new(config.slowness.log_from, config.slowness.log_length),
+        spikes: stats::LatencyEvents::new(config.slowness.latency_threshold_ms),
+        errors: stats::ErrorStats::default(),
+        groups: stats::CommitStats::default(),
+        run_id: run_id(),
+        rejected: AtomicU64::new(0),
+        expired: AtomicU64::new(0),
+        seen: Mutex::new([CounterSnapshot::new(started); 2]),
+        port: ports.plain,
+        started,
+        stats: (0..config.threads).map(|_| Stats::new(names.len()).into()).collect(),
+        names,
+    }
+}
+
+/// Returns a random identifier of the form that Redis uses.
+fn run_id() -> String {
+    let number = || RandomState::new().build_hasher().finish();
+    format!("{:016x}{:016x}{:08x}", number(), number(), number() as u32)
+}
+
 /// Starts the workers and returns once all of them are ready, with their system resources allocated; otherwise
 /// fails.
 fn spawn_workers(
@@ -148,8 +193,8 @@ fn spawn_workers(
 /// Maximum total size of the requests in one group of reads, in bytes, if reads wait for the network.
 const READ_GROUP_BYTES: usize = 256 << 10;
 
-/// Number of commit threads and number of read threads, if each commit and each read waits for the network.
-const COMMIT_AND_READ_THREADS: (usize, usize) = (4, 2);
+/// Number of read threads, if each read waits for the network and there are no hash slots.
+const READ_THREADS: usize = 2;
 
 /// Threads that write and sync for a store whose engine may block.
 struct BackgroundThreads {
@@ -171,21 +216,12 @@ impl BackgroundThreads {
         if store.is_memory_only() {
             return Ok(writers);
         }
-        // With hash slots, one thread of each kind has requests to all nodes in progress.
-        let is_apart = store.is_shared() && !store.is_sharded();
-        let (commits, reads) =
-            if is_apart { COMMIT_AND_READ_THREADS } else { (1, store.is_sharded().into()) };
-        for _ in 0..commits {
-            let (queue, target) = (shared.clone(), store.clone());
-            let commit = move || {
-                let clients = || queue.context.connections();
-                queue.queue.run(&target, clients, |group, time| {
-                    queue.context.note_commit(group.len(), time);
-                    queue.deliver(group);
-                });
-            };
-            writers.committers.push(spawn("commit".into(), commit)?);
-        }
+        writers.committers = spawn_commit_threads(&store, shared).map_err(Error::Thread)?;
+        // With hash slots, one thread has requests to all nodes in progress.
+        let reads = match (store.is_shared(), store.is_sharded()) {
+            (true, false) => READ_THREADS,
+            (_, is_sharded) => is_sharded.into(),
+        };
         for _ in 0..reads {
             let (queue, target) = (shared.clone(), store.clone());
             let read = move || {

@@ -3,7 +3,7 @@
 use super::{access_control::Access, commit_request::CommitRequest};
 use crate::{
     command::{CommandTable, ServerState},
-    store::CommitQueue,
+    store::{CommitQueue, Deliver},
 };
 use std::{
     net::SocketAddr,
@@ -31,17 +31,36 @@ impl Shared {
         self.shutdown.notify_one();
     }
 
-    /// Returns a committed group to the workers of its connections, waking each worker once.
+    /// Returns executed steps to the workers of its connections, waking each worker once.
     pub fn deliver(&self, group: &mut Vec<CommitRequest>) {
-        let mut ring = vec![false; self.inboxes.len()];
+        let mut woken = vec![false; self.inboxes.len()];
         for request in group.drain(..) {
             let Some(worker) = request.reply_to.as_ref().map(|reply_to| reply_to.worker) else { continue };
-            if let (Some(inbox), Some(ring)) = (self.inboxes.get(worker), ring.get_mut(worker)) {
+            if let (Some(inbox), Some(is_woken)) = (self.inboxes.get(worker), woken.get_mut(worker)) {
                 inbox.add(request);
-                *ring = true;
+                *is_woken = true;
             }
         }
-        self.inboxes.iter().zip(ring).filter(|(_, ring)| *ring).for_each(|(inbox, _)| inbox.notify());
+        self.inboxes
+            .iter()
+            .zip(woken)
+            .filter(|(_, is_woken)| *is_woken)
+            .for_each(|(inbox, _)| inbox.notify());
+    }
+}
+
+impl Deliver<CommitRequest> for Shared {
+    fn queue(&self) -> &CommitQueue<CommitRequest> {
+        &self.queue
+    }
+
+    fn clients(&self) -> usize {
+        self.context.connections()
+    }
+
+    fn committed(&self, group: &mut Vec<CommitRequest>, time: Duration) {
+        self.context.note_commit(group.len(), time);
+        self.deliver(group);
     }
 }
 

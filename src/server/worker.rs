@@ -3,8 +3,8 @@
 
 use super::{
     connection::Connection,
+    listener,
     shared::{AcceptedStream, Shared},
-    sockets,
     worker_state::{DRAIN_TIMEOUT, WorkerState},
 };
 use crate::{command::Session, server::file_limits::BLOCKING_THREADS};
@@ -84,7 +84,7 @@ impl WorkerState {
         // Replies are sent in whole batches; delaying them to gather more bytes gains nothing.
         stream.set_nodelay(true)?;
         if let Some(time) = self.shared.keepalive {
-            sockets::keep_alive(&stream, time)?;
+            listener::keep_alive(&stream, time)?;
         }
         let local = stream.local_addr()?.to_string().into();
         let session = Session::new(id, peer.to_string().into(), local, &self.shared.context);

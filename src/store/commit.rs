@@ -1,13 +1,15 @@
 //! Commits a group of commit requests as one write batch of the engine, and reports a failure to the clients
 //! concerned.
 
-use super::{Error, Scratch, Store, Txn, Work, written::CommitPayload};
+use super::{Error, Scratch, Store, Txn, Work, write_set::CommitPayload};
 use crate::engine::{self, Batch, Fsync};
 use bumpalo::Bump;
 use std::{
+    collections::BTreeMap,
     hash::{BuildHasher, RandomState},
     mem,
     panic::{self, AssertUnwindSafe},
+    slice,
     sync::{PoisonError, atomic::Ordering},
     thread,
     time::{Duration, Instant},
@@ -15,6 +17,10 @@ use std::{
 
 /// Maximum size in bytes of an arena of copied values that is reused by the next commit.
 const KEPT: usize = 1 << 20;
+
+/// Maximum number of concurrent commits of a group. Most of their time is spent in the network and on the disks of
+/// other machines: 50 clients reach 3,000 SETs per second with 8, and 8,000 with 64.
+const MAX_CONCURRENT_COMMITS: usize = 64;
 
 /// Error of a failed commit of a group, and the reaction to it.
 struct Failure {
@@ -79,7 +85,34 @@ impl Store {
         if self.is_sharded() { self.commit_by_slot(group) } else { self.commit_group(group) }
     }
 
-    pub(super) fn commit_group<W: Work>(&self, group: &mut [W]) {
+    /// Commits each commit request of a group separately. Blind ones are sent together. The others are spread over
+    /// lanes by hash slot: those of one slot are committed one after the other, because concurrent ones would only
+    /// conflict with each other. Requests of different lanes that use the same keys cost another attempt, no more.
+    fn commit_by_slot<W: Work>(&self, group: &mut [W]) {
+        let (mut blind, mut lanes) = (Vec::new(), BTreeMap::<usize, Vec<&mut W>>::new());
+        for work in group {
+            if work.is_blind() {
+                blind.push(work);
+            } else {
+                lanes.entry(usize::from(work.slot(self)) % MAX_CONCURRENT_COMMITS).or_default().push(work);
+            }
+        }
+        let commit = |lane: Vec<&mut W>| {
+            lane.into_iter().for_each(|work| self.commit_group(slice::from_mut(work)));
+        };
+        let here = if blind.is_empty() { lanes.pop_last() } else { None };
+        thread::scope(|scope| {
+            for lane in lanes.into_values() {
+                scope.spawn(move || commit(lane));
+            }
+            match here {
+                Some((_, lane)) => commit(lane),
+                None => self.commit_blind(&mut blind),
+            }
+        });
+    }
+
+    fn commit_group<W: Work>(&self, group: &mut [W]) {
         let mut attempts = Backoff::default();
         let failure = loop {
             let Err(failure) = self.attempt(group) else { return };
@@ -111,7 +144,7 @@ impl Store {
     }
 
     /// Commits each request of blind commit requests separately, all of them concurrently.
-    pub(super) fn commit_blind<W: Work>(&self, works: &mut [&mut W]) {
+    fn commit_blind<W: Work>(&self, works: &mut [&mut W]) {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.try_commit_blind(works)));
         if let Ok((outcomes, ends)) = outcome {
             let mut start = 0;

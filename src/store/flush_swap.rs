@@ -1,8 +1,13 @@
 //! FLUSHDB and SWAPDB: changes of all keys of a database.
 
-use super::{Error, Txn, database::Database, keyspace::Keyspace, own::MarkerRecords};
-use crate::engine::KeyRange;
-use std::ops::ControlFlow;
+use super::{
+    Error, Txn,
+    database::{Database, MarkerRecords},
+    keyspace::Keyspace,
+    raw_scan,
+};
+use crate::engine::{self, Batch, KeyRange, WriteOp};
+use std::{collections::BTreeMap, ops::ControlFlow};
 
 /// Key with its value and expiration time; `entry` is `None` if the value cannot be read.
 struct Pair<'g> {
@@ -29,6 +34,29 @@ impl<'g> Txn<'g> {
         for key in keys {
             let key = self.copy_to_arena(&key);
             self.delete(key)?;
+        }
+        Ok(())
+    }
+
+    /// Removes every key of the database of an engine with hash slots, slot by slot and at once, not with the
+    /// commit.
+    fn flush_database_by_slot(&mut self) -> Result<(), Error> {
+        if !self.is_untouched() {
+            let what =
+                "cannot remove all keys of a database together with what else MULTI and EXEC do".into();
+            let engine = self.store().info().name;
+            return Err(engine::Error::Unsupported { engine, what }.into());
+        }
+        self.touch_watched()?;
+        let (store, mut keys) = (self.store(), BTreeMap::<u16, Vec<Vec<u8>>>::new());
+        raw_scan::scan(store.source(), self.space(), KeyRange::ALL, &mut |stored, _, _| {
+            keys.entry(store.slot(stored)).or_default().push(stored.into());
+            ControlFlow::Continue(())
+        })?;
+        for keys in keys.into_values() {
+            let mut batch = Batch::with_capacity(keys.len());
+            keys.iter().for_each(|key| batch.push(WriteOp::Delete { key }));
+            store.write(&batch)?;
         }
         Ok(())
     }

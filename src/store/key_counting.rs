@@ -2,9 +2,9 @@
 
 use super::{
     Error, ExpirationClock, Store,
+    database::MarkerRecords,
     incremental_scan::IncrementalScan,
     key_stats::{KeyCounts, KeyStats, Last},
-    own::MarkerRecords,
 };
 use crate::engine::key_value_headers;
 use std::time::{Duration, Instant};

@@ -1,10 +1,9 @@
 //! Layer between commands and the engine: the only place that decides which writes are committed together, when
 //! they are synced, and whether writes are still accepted.
 
-#[cfg(test)]
-mod blind;
 mod commit;
 mod commit_queue;
+mod commit_thread;
 mod corrupt;
 mod database;
 mod durability;
@@ -16,17 +15,13 @@ mod incremental_scan;
 mod key_counting;
 mod key_stats;
 mod keyspace;
-mod lanes;
+#[cfg(test)]
+mod loom_tests;
 #[cfg(test)]
 mod multi_writer_engine_tests;
-mod own;
 mod raw_scan;
 mod scan_cursors;
-#[cfg(test)]
-mod schedules;
 mod sync_primitives;
-#[cfg(test)]
-mod sync_schedules;
 mod sync_state;
 #[cfg(test)]
 mod tests;
@@ -34,14 +29,13 @@ mod txn;
 mod txn_keyspace;
 mod watch;
 mod write_set;
-mod written;
 
 use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, VisitEach, VisitValue};
 use bumpalo::Bump;
 use corrupt::{CorruptReads, VisitRead};
+use database::MarkerRecords;
 use fsync_policy::FsyncPolicy;
 use key_stats::CachedKeyStats;
-use own::MarkerRecords;
 use raw_scan::Source;
 use scan_cursors::ScanCursors;
 use std::{
@@ -58,6 +52,7 @@ use watch::WatchTable;
 
 pub use crate::engine::key_value_headers::Entry;
 pub use commit_queue::CommitQueue;
+pub use commit_thread::{Deliver, spawn_commit_threads};
 pub use database::Database;
 pub use expiration_clock::ExpirationClock;
 pub use expiry::Expiry;
@@ -250,6 +245,17 @@ impl Store {
     /// Returns `true` if reads may wait for a device.
     pub fn reads_may_wait(&self) -> bool {
         !self.is_memory_only() && !self.engine.info().family.is_in_memory()
+    }
+
+    /// Returns `true` if an atomic operation may use keys of one hash slot only.
+    #[inline]
+    pub fn is_sharded(&self) -> bool {
+        self.sharded
+    }
+
+    /// Returns the hash slot of a stored key, or 0 for an engine without slots.
+    pub fn slot(&self, key: &[u8]) -> u16 {
+        self.engine().slot(key)
     }
 
     /// Returns the error that made the store read-only, or `None` if writes are accepted.

@@ -2,13 +2,11 @@
 
 use super::{
     Error, Store,
-    database::Database,
+    database::{Database, MarkerRecords},
     expiration_clock::{ExpirationClock, Expires},
-    own::MarkerRecords,
     raw_scan::Source,
     watch::Watch,
-    write_set::WriteSet,
-    written::CommitPayload,
+    write_set::{CommitPayload, WriteSet},
 };
 use crate::engine::{
     self, Batch, Transaction,

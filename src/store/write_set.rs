@@ -1,7 +1,7 @@
-//! Uncommitted writes of a commit group, which its reads see before the engine.
+//! Uncommitted writes of a commit group, which its reads see before the engine, and what a commit hands to the engine.
 
-use super::{Entry, Error, ExpirationClock};
-use crate::engine::{self, Batch, WriteOp, key_value_headers};
+use super::{Entry, Error, ExpirationClock, database::MarkerRecords};
+use crate::engine::{self, Batch, Transaction, WriteOp, key_value_headers};
 use hashbrown::HashMap;
 
 /// Uncommitted writes of a commit group by stored key. Built only when a command of the group reads, since a group
@@ -48,6 +48,19 @@ impl<'g> WriteSet<'g> {
             }
         }
     }
+}
+
+/// Write batch of a transaction, and the state to update once it is committed.
+pub(super) struct CommitPayload<'g> {
+    pub(super) batch: Batch<'g>,
+    pub(super) deadlines: Vec<(u64, &'g [u8])>,
+    /// Marker records that exist after the commit; `None` if unchanged.
+    pub(super) own: Option<MarkerRecords>,
+    /// Stored keys that were marked as modified for clients that watch them.
+    pub(super) touched: Vec<&'g [u8]>,
+    /// Transaction to commit the batch with, if other processes may write to the same data and the group has read
+    /// something.
+    pub(super) transaction: Option<Box<dyn Transaction + 'g>>,
 }
 
 /// Returns the error of a stored key whose value was corrupt before the group moved it.

@@ -1,4 +1,4 @@
-//! What looks at all keys, or works on a large value, and takes long: other clients of the same worker do not wait for it.
+//! What looks at all keys, or compares large values, and takes long: other clients of the same worker do not wait for it.
 
 use crate::{
     everysec::wait_until,
@@ -60,45 +60,24 @@ fn other_clients_are_answered_while_one_empties_or_exchanges_databases() {
     );
 }
 
-/// A server with one worker and a value of 300,000 bytes, in memory or not.
-fn with_a_large_value(dir: &Path, path: &str) -> Server {
-    let server = Server::start(dir, &["--store", "slow-scan", "--path", path, "--threads", "1"]);
-    let mut client = server.connect();
-    client.send("SET key value\r\nSETRANGE large 299999 x\r\n");
-    client.expect("+OK\r\n:300000\r\n");
-    server
+/// The time of LCS is the product of two lengths.
+#[test]
+fn other_clients_are_answered_while_one_compares_large_values() {
+    let large = "x".repeat(300_000);
+    on_one_worker(&format!("SET key value\r\nSET large {large}\r\n"), &[&["LCS", "large", "key", "LEN"]]);
 }
 
+/// Only the requests that are queued tell what EXEC will do.
 #[test]
-fn other_clients_are_answered_while_one_works_on_a_large_value() {
-    let commands: &[&[&str]] = &[
-        &["APPEND", "large", "x"],
-        &["SETRANGE", "new", "500000", "x"],
-        &["SETBIT", "other", "4000000", "1"],
-        &["COPY", "large", "copy"],
-        &["BITOP", "NOT", "copy", "large"],
-        &["RENAME", "copy", "renamed"],
-        &["GETDEL", "renamed"],
-        &["LCS", "large", "key", "LEN"],
-        &["EXPIRE", "large", "1000"],
-    ];
-    for (path, file) in [("data", "data"), (":memory:", "slow-scan")] {
-        let dir = tempfile::tempdir().unwrap();
-        let server = with_a_large_value(dir.path(), path);
-        for command in commands {
-            holds_nobody_up(dir.path(), file, &server, &[command]);
-        }
-    }
-}
-
-/// It finds out within the transaction, which then begins again.
-#[test]
-fn other_clients_are_answered_while_a_transaction_works_on_a_large_value() {
+fn other_clients_are_answered_while_a_transaction_looks_at_all_keys() {
     let dir = tempfile::tempdir().unwrap();
-    let server = with_a_large_value(dir.path(), ":memory:");
-    let commands: &[&[&str]] = &[&["MULTI"], &["INCR", "count"], &["APPEND", "large", "x"], &["EXEC"]];
-    holds_nobody_up(dir.path(), "slow-scan", &server, commands);
+    let server = Server::start(dir.path(), &["--store", "slow-scan", "--path", ":memory:", "--threads", "1"]);
     let mut client = server.connect();
-    client.send("WATCH count\r\nMULTI\r\nINCR count\r\nAPPEND large x\r\nEXEC\r\nSTRLEN large\r\n");
-    client.expect("+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:2\r\n:300002\r\n:300002\r\n");
+    client.send("SET key value\r\nSELECT 1\r\nSET key value\r\n");
+    client.expect("+OK\r\n+OK\r\n+OK\r\n");
+    let commands: [&[&[&str]]; 2] =
+        [&[&["MULTI"], &["KEYS", "*"], &["EXEC"]], &[&["SELECT", "1"], &["MULTI"], &["FLUSHDB"], &["EXEC"]]];
+    for commands in commands {
+        holds_nobody_up(dir.path(), "slow-scan", &server, commands);
+    }
 }

@@ -3,7 +3,7 @@
 use crate::{
     commands::expect,
     every_store::{Running, in_memory, on_every_store, with_every_store},
-    frames::{ask, exchange, replies},
+    frames::{ask, exchange, info, replies},
     support::request,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -147,8 +147,6 @@ fn a_large_transaction_is_there_as_a_whole_after_a_restart() {
     });
 }
 
-/// What looks at all keys waits for a large write that is being moved into the table, and that for its turn.
-/// It is answered in parts; what is only written is carried out beside others, what is counted is not.
 #[test]
 fn every_request_of_a_large_transaction_is_answered_in_its_place() {
     const PARTS: usize = 20_000;
@@ -168,6 +166,61 @@ fn every_request_of_a_large_transaction_is_answered_in_its_place() {
         assert!(replies[2 * PARTS + 1] == expected.as_bytes(), "counts: {counts}");
         expect(&mut client, &["DBSIZE"], &format!(":{}", PARTS + 1 + usize::from(counts)));
     }
+}
+
+/// Outside of EXEC, DEL removes 1,024 keys in a commit.
+#[test]
+fn exec_deletes_many_keys_in_one_commit() {
+    const KEYS: usize = 3000;
+    on_every_store(|running| {
+        let mut client = running.connect();
+        let keys: Vec<String> = (0..KEYS).map(|n| format!("key:{n}")).collect();
+        let set: Vec<&str> =
+            ["MSET"].into_iter().chain(keys.iter().flat_map(|key| [key.as_str(), "v"])).collect();
+        let del: Vec<&str> = ["DEL"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+        for (is_exec, commits) in [(false, 3), (true, 1)] {
+            expect(&mut client, &set, "+OK");
+            let before = info(&mut client, "commits");
+            if is_exec {
+                client.send([request(&["MULTI"]), request(&del), request(&["EXEC"])].concat());
+                client.expect(format!("+OK\r\n+QUEUED\r\n*1\r\n:{KEYS}\r\n"));
+            } else {
+                expect(&mut client, &del, &format!(":{KEYS}"));
+            }
+            let commits = if running.is_in_memory() { 0 } else { commits };
+            assert_eq!(info(&mut client, "commits") - before, commits);
+            expect(&mut client, &["DBSIZE"], ":0");
+        }
+    });
+}
+
+#[test]
+fn replies_of_exec_are_in_order_and_in_their_protocols() {
+    let running = in_memory(&[]);
+    let mut client = running.connect();
+    expect(&mut client, &["SET", "k", "v"], "+OK");
+    client.send("MULTI\r\nGET none\r\nCONFIG GET port\r\nHELLO 3\r\nCONFIG GET port\r\nGET none\r\nGET k\r\nEXEC\r\nGET none\r\n");
+    let all = replies(&mut client, 9);
+    let exec = String::from_utf8(all[7].clone()).unwrap();
+    assert!(exec.starts_with("*6\r\n$-1\r\n*2\r\n$4\r\nport\r\n"), "{exec}");
+    let (_, after) = exec.split_once("%7\r\n").unwrap();
+    let (_, after) = after.split_once("%1\r\n$4\r\nport\r\n").unwrap();
+    assert!(after.ends_with("\r\n_\r\n$1\r\nv\r\n"), "{exec}");
+    assert_eq!(all[8], b"_\r\n");
+}
+
+/// A DEL of more than 1,024 keys takes several steps, and is one request nevertheless.
+#[test]
+fn reply_skip_suppresses_one_reply_of_a_request_of_several_steps() {
+    on_every_store(|running| {
+        let mut client = running.connect();
+        let del: Vec<String> =
+            ["DEL".into()].into_iter().chain((0..3000).map(|n| format!("key:{n}"))).collect();
+        expect(&mut client, &["SET", "key:2999", "v"], "+OK");
+        client.send([request(&["CLIENT", "REPLY", "SKIP"]), request(&del), request(&["PING"])].concat());
+        client.expect("+PONG\r\n");
+        expect(&mut client, &["DBSIZE"], ":0");
+    });
 }
 
 #[test]
