@@ -2,7 +2,8 @@
 
 use super::{
     error::{self, Error},
-    spec::{Handler, Lookup, Read, Spec, Write},
+    flags::WHOLE_VALUE,
+    spec::{DeleteCommand, Handler, Lookup, Read, Spec},
 };
 use crate::{
     resp::{Args, Reply, Requests},
@@ -33,10 +34,10 @@ impl KeyHits {
     }
 }
 
-/// Maximum number of keys of a [`Write::Each`] request that are written in one commit.
+/// Maximum number of keys of a [`Handler::DeleteEach`] request that are written in one commit.
 const KEYS_PER_COMMIT: usize = 1024;
 
-/// Progress of a [`Write::Each`] request over its commits.
+/// Progress of a [`Handler::DeleteEach`] request over its commits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     /// Number of keys that were processed.
@@ -72,18 +73,18 @@ pub fn execute<'g>(
     reply: &mut Reply,
 ) -> Done {
     let start = reply.len();
-    let outcome = match spec.action {
-        Handler::Write(Write::Each(write)) => execute_each(write, args, txn, progress, reply),
-        Handler::Write(
-            Write::Blind(run) | Write::BlindWithoutOptions(run) | Write::Seeing(run) | Write::All(run),
-        ) => run(args, txn, reply).map(|()| Done::Whole),
+    let outcome = match spec.handler {
+        Handler::Write(run) => run(args, txn, reply).map(|()| Done::Whole),
+        Handler::DeleteEach(delete) => delete_each(delete, args, txn, progress, reply),
         Handler::Read(read) => {
             execute_read(read, args, txn, hits, reply).map(|()| Done::Whole).map_err(Error::from)
         }
-        Handler::Keys(run) => run(txn, args, reply).map(|()| Done::Whole),
-        Handler::Session(_) | Handler::Query(_) | Handler::Table(_) | Handler::Transaction(_) => {
-            Ok(Done::Whole)
-        }
+        Handler::Keyspace(run) => run(txn, args, reply).map(|()| Done::Whole),
+        Handler::Session(_)
+        | Handler::Commands(_)
+        | Handler::Blocking(_)
+        | Handler::Transaction(_)
+        | Handler::Subcommands => Ok(Done::Whole),
     };
     outcome.unwrap_or_else(|error| {
         *progress = Progress::default();
@@ -94,15 +95,15 @@ pub fn execute<'g>(
 }
 
 /// Processes the next [`KEYS_PER_COMMIT`] keys of a request.
-fn execute_each<'g>(
-    write: for<'k> fn(&'k [u8], &mut Txn<'k>) -> Result<bool, Error>,
+fn delete_each<'g>(
+    delete: DeleteCommand,
     args: Args<'g>,
     txn: &mut Txn<'g>,
     progress: &mut Progress,
     reply: &mut Reply,
 ) -> Result<Done, Error> {
     for key in args.from(1 + progress.keys).take(KEYS_PER_COMMIT) {
-        progress.count += i64::from(write(key, txn)?);
+        progress.count += i64::from(delete(key, txn)?);
         progress.keys += 1;
     }
     if progress.keys + 1 < args.len() {
@@ -166,7 +167,7 @@ impl ReadCall {
         let (keys, value) = (args.len() - 1, entry.map(|entry| entry.value));
         match read {
             Read::One(answer) => answer(args, value, reply),
-            Read::Entry(answer) | Read::Whole(answer) => {
+            Read::Entry(answer) => {
                 error::answer(reply, |reply| answer(args, entry, reply));
             }
             Read::Each(answer) => {
@@ -213,7 +214,7 @@ pub struct StepReader<'r> {
     reply_start: usize,
     /// Hits and misses of the completed requests.
     hits: KeyHits,
-    /// Size of the values that `Read::Whole` has gone over, in bytes.
+    /// Size of the values that were gone over for replies that do not contain them, in bytes.
     walked: usize,
     is_too_large: bool,
 }
@@ -261,11 +262,10 @@ impl<'r> StepReader<'r> {
 
     /// Returns the current request, or `None` if it is not a read.
     #[inline]
-    fn current(&self) -> Option<(Read, Args<'r>)> {
-        let Lookup::Known(Spec { action: Handler::Read(read), .. }) = self.lookups.get(self.next)? else {
-            return None;
-        };
-        Some((*read, self.requests.get(self.next, self.data)?))
+    fn current(&self) -> Option<(&'static Spec, Read, Args<'r>)> {
+        let Lookup::Known(spec, _) = *self.lookups.get(self.next)? else { return None };
+        let Handler::Read(read) = spec.handler else { return None };
+        Some((spec, read, self.requests.get(self.next, self.data)?))
     }
 
     /// Takes the stored value of the next key. Stops if the replies have reached their limit, or if the value would
@@ -282,7 +282,7 @@ impl<'r> StepReader<'r> {
             self.reply.truncate(self.reply_start);
             return ControlFlow::Break(());
         }
-        let Some((read, args)) = self.current() else { return ControlFlow::Break(()) };
+        let Some((spec, read, args)) = self.current() else { return ControlFlow::Break(()) };
         // GET is the most frequent read, so this path does no more than GET needs.
         if let Read::One(answer) = read {
             let value = self.clock.unexpired(stored);
@@ -290,7 +290,7 @@ impl<'r> StepReader<'r> {
             answer(args, value, self.reply);
             self.end_request();
         } else {
-            if let Read::Whole(_) = read {
+            if spec.has(WHOLE_VALUE) {
                 self.walked += len;
             }
             if !self.call.answer(read, args, self.clock.entry(stored), self.reply) {
@@ -313,7 +313,7 @@ impl<'r> StepReader<'r> {
     /// Returns `None` if no request is left.
     #[cold]
     pub fn fail(&mut self, error: &store::Error) -> Option<usize> {
-        let (read, args) = self.current()?;
+        let (_, read, args) = self.current()?;
         if read.counts_unreadable(error) {
             if self.call.answer(read, args, UNREADABLE, self.reply) {
                 self.hits.add(mem::take(&mut self.call).hits);

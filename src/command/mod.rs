@@ -7,40 +7,32 @@
 //! row, and [`CommandTable`] finds one; [`ServerState`] and [`Session`] are the state that commands can access.
 
 pub(super) mod admin;
-mod amount;
 mod data;
 mod error;
 mod execute;
 mod extended;
+pub mod flags;
 pub mod glob;
-mod help;
-mod list;
 pub mod process;
-mod refusal;
-mod scope;
 mod server_state;
 mod spec;
 pub(super) mod state;
 mod table;
-mod tracking;
-mod traits;
 
 pub use admin::connection::chosen_protocol;
 pub use error::{Error, answer};
 pub use execute::{Done, KeyHits, Progress, ReadLimits, StepReader, execute};
-pub use list::markdown;
-pub use refusal::{Subcommands, subcommand};
 pub use server_state::{
     AfterReply, CounterSnapshot, REDIS_VERSION, ReplyMode, ServerState, Session, WaitRequest,
 };
 pub use spec::{
-    CommandTable, Handler, Keys, KeysCommand, Lookup, QueryCommand, Read, SessionCommand, Spec, TableCommand,
-    Transaction, Write, WriteCommand, database,
+    BlockingCommand, CommandTable, DeleteCommand, Handler, Keys, KeyspaceCommand, LastLookup, Lookup, Read,
+    Refusal, SessionCommand, Spec, StatsIndex, TableCommand, Transaction, WriteCommand, database,
 };
-pub use state::client_registry::{Client, ClientRegistry, Pause};
+pub use state::client_registry::{Client, ClientRegistry};
 pub use state::config_file::ConfigFile;
 pub use state::monitor_hub::{MonitorFeed, MonitorHub};
 pub use state::password::Password;
 pub use state::settings::RuntimeSettings;
 pub use state::stats::Stats;
-pub use table::{find, table};
+pub use table::{find, markdown, table};

@@ -1,7 +1,7 @@
 //! State of the connection and of the server that commands can read and change.
 
 use super::state::{
-    client_registry::{Client, ClientRegistration, ClientRegistry, Pause},
+    client_registry::{Client, ClientRegistration, ClientRegistry},
     config_file::ConfigFile,
     monitor_hub::{MonitorFeed, MonitorHub},
     settings::RuntimeSettings,
@@ -157,8 +157,6 @@ pub struct ServerState {
     pub live: RuntimeSettings,
     /// Open connections.
     pub clients: Arc<ClientRegistry>,
-    /// State of CLIENT PAUSE.
-    pub pause: Pause,
     /// Connections that have sent MONITOR.
     pub monitors: MonitorHub,
     /// Log of slow commands (SLOWLOG).
@@ -170,7 +168,7 @@ pub struct ServerState {
     /// Statistics of commits and syncs.
     pub groups: CommitStats,
     /// Names of commands, and of `command|subcommand`: see [`CommandTable::names`](super::CommandTable::names).
-    pub names: Vec<String>,
+    pub names: Vec<&'static str>,
     /// Random identifier of this server process: 40 hexadecimal digits.
     pub run_id: String,
     /// Number of refused connections.

@@ -1,10 +1,9 @@
 //! Rows of the command table and their lookup, with the definitions that all command families share.
 
 use super::{
-    error::{Error, NOT_AN_INTEGER},
-    refusal::{self, Subcommands},
+    error::{self, Error, NOT_AN_INTEGER},
+    flags::{BLIND, BLIND_WITHOUT_OPTIONS, ENDS_TRANSACTION, Flags, Group},
     server_state::{ServerState, Session},
-    traits::Traits,
 };
 use crate::{
     resp::{Args, Reply, parse_integer},
@@ -16,10 +15,10 @@ use hashbrown::HashMap;
 pub type SessionCommand = fn(&mut Session, &ServerState, Args<'_>, &mut Reply);
 
 /// Function of a command that reads the state of the server and may take long.
-pub type QueryCommand = fn(&ServerState, Args<'_>, &mut Reply) -> Result<(), Error>;
+pub type BlockingCommand = fn(&ServerState, Args<'_>, &mut Reply) -> Result<(), Error>;
 
 /// Function of a command that reads many keys.
-pub type KeysCommand = fn(&mut dyn Keyspace, Args<'_>, &mut Reply) -> Result<(), Error>;
+pub type KeyspaceCommand = fn(&mut dyn Keyspace, Args<'_>, &mut Reply) -> Result<(), Error>;
 
 /// Function of a command about commands, such as COMMAND.
 pub type TableCommand = fn(&CommandTable, Args<'_>, &mut Reply);
@@ -38,31 +37,32 @@ pub enum Transaction {
 /// Function of a command and the way in which it is executed.
 #[derive(Clone, Copy)]
 pub enum Handler {
-    /// Answered at once from the state of the connection and of the server.
-    Session(SessionCommand),
     /// Reads values of keys. Adjacent reads of a pipeline are executed under one snapshot.
     Read(Read),
-    /// Writes. Adjacent writes of a pipeline are executed in one atomic commit.
-    Write(Write),
+    /// Writes; may read the keys that it changes. Adjacent writes of a pipeline are executed in one atomic commit. The
+    /// function checks all arguments before its first write; on an error it writes no reply.
+    Write(WriteCommand),
+    /// Every argument is a key; the reply is the number of keys for which the function returns `true`. Very many keys
+    /// are written in chunks, each in a commit of its own.
+    DeleteEach(DeleteCommand),
     /// Reads keys in an order of its own, such as a scan; may take long.
-    Keys(KeysCommand),
-    /// Reads the state of the server; may take long.
-    Query(QueryCommand),
+    Keyspace(KeyspaceCommand),
+    /// Answered at once from the state of the connection and of the server.
+    Session(SessionCommand),
     /// Describes commands.
-    Table(TableCommand),
+    Commands(TableCommand),
+    /// Reads the state of the server; may take long.
+    Blocking(BlockingCommand),
     /// Queues requests (MULTI), executes queued ones (EXEC), or changes the watched keys.
     Transaction(Transaction),
+    /// Has subcommands, which have handlers of their own.
+    Subcommands,
 }
 
 impl Handler {
-    /// Returns `true` if the command changes all keys of a database.
-    pub fn is_of_all_keys(&self) -> bool {
-        matches!(self, Self::Write(Write::All(_)))
-    }
-
-    /// Returns `true` if the command reads or writes keys.
-    pub fn is_of_keys(&self) -> bool {
-        matches!(self, Self::Read(_) | Self::Write(_) | Self::Keys(_))
+    /// Returns `true` if the command writes.
+    pub fn writes(&self) -> bool {
+        matches!(self, Self::Write(_) | Self::DeleteEach(_))
     }
 }
 
@@ -74,36 +74,17 @@ pub enum Read {
     /// One key, the first argument; the function gets the value with its expiration time, and may reject the
     /// arguments. On an error it writes no reply.
     Entry(fn(Args<'_>, Option<Entry<'_>>, &mut Reply) -> Result<(), Error>),
-    /// One key, the first argument, as for `Entry`; the function processes the whole value, or a large part of
-    /// it.
-    Whole(fn(Args<'_>, Option<Entry<'_>>, &mut Reply) -> Result<(), Error>),
     /// Every argument is a key; the reply is an array, and the function writes the element for each value.
     Each(fn(Option<&[u8]>, &mut Reply)),
     /// Every argument is a key; the reply is the number of keys for which the function returns `true`.
     Count(fn(Option<&[u8]>) -> bool),
 }
 
-/// Function of a write command, by the way in which it writes. The function checks all arguments before its
-/// first write; on an error it writes no reply.
-#[derive(Clone, Copy)]
-pub enum Write {
-    /// Reads nothing through the transaction, so that a large request can be prepared while other requests
-    /// write.
-    Blind(WriteCommand),
-    /// Reads nothing through the transaction if the request has the minimum number of arguments; may read
-    /// otherwise.
-    BlindWithoutOptions(WriteCommand),
-    /// May read the keys that it changes.
-    Seeing(WriteCommand),
-    /// May read and change all keys of a database, which may take long. Always a commit of its own.
-    All(WriteCommand),
-    /// Every argument is a key; the reply is the number of keys for which the function returns `true`. Very
-    /// many keys are written in chunks, each in a commit of its own.
-    Each(for<'g> fn(&'g [u8], &mut Txn<'g>) -> Result<bool, Error>),
-}
-
 /// Function that executes a write request through the transaction and writes the reply.
 pub type WriteCommand = for<'g> fn(Args<'g>, &mut Txn<'g>, &mut Reply) -> Result<(), Error>;
+
+/// Function that removes a key and returns `true` if the key existed.
+pub type DeleteCommand = for<'g> fn(&'g [u8], &mut Txn<'g>) -> Result<bool, Error>;
 
 /// Returns the database with the index in `word`, or Redis' error if there is none.
 pub fn database(word: &[u8]) -> Result<Database, Error> {
@@ -133,103 +114,86 @@ pub(super) const ONE_KEY: Keys = (1, 1, 1);
 pub(super) const ALL_KEYS: Keys = (1, -1, 1);
 pub(super) const TWO_KEYS: Keys = (1, 2, 1);
 pub(super) const PAIRS: Keys = (1, -1, 2);
+/// Key position of a subcommand on one key.
+pub(super) const SECOND: Keys = (2, 2, 1);
 
-/// One row of the command table.
+/// One row of the command table: a command, or a subcommand.
 pub struct Spec {
-    /// Name in lower case.
+    /// Name in lower case; `command|subcommand` for a subcommand.
     pub name: &'static str,
     /// Number of arguments including the name; if negative, the minimum number (Redis' convention).
     pub arity: i32,
     /// Positions of the keys among the arguments.
     pub keys: Keys,
     /// Function of the command and the way in which it is executed.
-    pub action: Handler,
+    pub handler: Handler,
+    /// Properties of the command.
+    pub flags: Flags,
     /// Command group, as in COMMAND DOCS.
-    pub group: &'static str,
+    pub group: Group,
+    /// ACL categories that do not follow from the flags, separated by spaces.
+    pub categories: &'static str,
     /// First version of Redis that had the command.
     pub since: &'static str,
     /// Summary of the command, one sentence.
     pub summary: &'static str,
-    /// Names and arities of the subcommands, which are looked up like commands.
-    pub subcommands: Subcommands,
-    /// `true` if a client may use the command before it has authenticated.
-    pub before_auth: bool,
+    /// Subcommands.
+    pub subcommands: &'static [Spec],
 }
 
+/// Creates a row: name, arity, keys, handler and flags; then group, first version of Redis, and summary.
+macro_rules! cmd {
+    (
+        $name:literal, $arity:literal, $keys:expr, $handler:ident($run:expr), $flags:expr;
+        $group:ident, $since:literal, $summary:literal
+    ) => {
+        $crate::command::spec::Spec::new(
+            $name,
+            $arity,
+            $keys,
+            $crate::command::spec::Handler::$handler($run),
+            $flags,
+        )
+        .about($crate::command::flags::Group::$group, $since, $summary)
+    };
+}
+pub(super) use cmd;
+
 impl Spec {
-    pub(super) const fn session(
-        name: &'static str,
-        arity: i32,
-        run: SessionCommand,
-        origin: (&'static str, &'static str),
-        summary: &'static str,
-    ) -> Self {
-        Self::new(name, arity, NO_KEY, Handler::Session(run), origin, summary)
-    }
-
-    pub(super) const fn query(
-        name: &'static str,
-        arity: i32,
-        run: QueryCommand,
-        origin: (&'static str, &'static str),
-        summary: &'static str,
-    ) -> Self {
-        Self::new(name, arity, NO_KEY, Handler::Query(run), origin, summary)
-    }
-
-    pub(super) const fn looking(
-        name: &'static str,
-        arity: i32,
-        keys: Keys,
-        run: KeysCommand,
-        origin: (&'static str, &'static str),
-        summary: &'static str,
-    ) -> Self {
-        Self::new(name, arity, keys, Handler::Keys(run), origin, summary)
-    }
-
-    pub(super) const fn read(
-        name: &'static str,
-        arity: i32,
-        keys: Keys,
-        read: Read,
-        origin: (&'static str, &'static str),
-        summary: &'static str,
-    ) -> Self {
-        Self::new(name, arity, keys, Handler::Read(read), origin, summary)
-    }
-
-    pub(super) const fn write(
-        name: &'static str,
-        arity: i32,
-        keys: Keys,
-        write: Write,
-        origin: (&'static str, &'static str),
-        summary: &'static str,
-    ) -> Self {
-        Self::new(name, arity, keys, Handler::Write(write), origin, summary)
-    }
-
-    /// Creates a row. `origin` is the command group, and the first version of Redis that had the command.
     pub(super) const fn new(
         name: &'static str,
         arity: i32,
         keys: Keys,
-        action: Handler,
-        (group, since): (&'static str, &'static str),
-        summary: &'static str,
+        handler: Handler,
+        flags: Flags,
     ) -> Self {
-        Self { name, arity, keys, action, group, since, summary, subcommands: &[], before_auth: false }
+        let (group, categories, since, summary) = (Group::Server, "", "", "");
+        Self { name, arity, keys, handler, flags, group, categories, since, summary, subcommands: &[] }
     }
 
-    pub(super) const fn with_subcommands(mut self, subcommands: Subcommands) -> Self {
-        self.subcommands = subcommands;
-        self
+    /// Creates the row of a command that has subcommands.
+    pub(super) const fn parent(name: &'static str, subcommands: &'static [Self], flags: Flags) -> Self {
+        Self { subcommands, ..Self::new(name, -2, NO_KEY, Handler::Subcommands, flags) }
     }
 
-    pub(super) const fn before_auth(mut self) -> Self {
-        self.before_auth = true;
-        self
+    /// Sets the group, the first version of Redis that had the command, and the summary.
+    pub(super) const fn about(self, group: Group, since: &'static str, summary: &'static str) -> Self {
+        Self { group, categories: group.category(), since, summary, ..self }
+    }
+
+    /// Sets the ACL categories of a command that has not only that of its group.
+    pub(super) const fn in_categories(self, categories: &'static str) -> Self {
+        Self { categories, ..self }
+    }
+
+    /// Returns `true` if the command has one of the flags.
+    pub fn has(&self, flags: Flags) -> bool {
+        self.flags & flags != 0
+    }
+
+    /// Returns the name of a subcommand without that of its command, or the name of a command.
+    pub fn word(&self) -> &'static str {
+        self.name.split_once('|').map_or(self.name, |(_, word)| word)
     }
 
     /// Returns the keys of a request at the positions of `self.keys`.
@@ -242,78 +206,80 @@ impl Spec {
         (first..end).step_by(step.max(1) as usize).map(move |index| args.get(index))
     }
 
-    /// Returns `true` if the command writes.
-    pub fn writes(&self) -> bool {
-        matches!(self.action, Handler::Write(_))
-    }
-
     /// Returns `true` if the request writes without reading any key.
     pub fn is_blind(&self, args: Args<'_>) -> bool {
-        match self.action {
-            Handler::Write(Write::Blind(_)) => true,
-            Handler::Write(Write::BlindWithoutOptions(_)) => args.len() == self.arity.unsigned_abs() as usize,
-            _ => false,
-        }
+        self.has(BLIND) || self.has(BLIND_WITHOUT_OPTIONS) && args.len() == self.arity.unsigned_abs() as usize
     }
 
-    /// Returns `true` if the request is an administrative one, which MONITOR does not show.
-    pub fn administrates(&self, args: Args<'_>) -> bool {
-        let name = match self.subcommand(args) {
-            Some((_, (subcommand, _))) => format!("{}|{subcommand}", self.name),
-            None => self.name.into(),
-        };
-        Traits::of(&name).has("admin")
-    }
-
-    /// Returns the subcommand that a request names, with its index in `self.subcommands`.
-    fn subcommand(&self, args: Args<'_>) -> Option<(usize, (&'static str, i32))> {
-        let word = args.get(1);
-        let is_named = |(_, (name, _)): &(usize, (&str, i32))| word.eq_ignore_ascii_case(name.as_bytes());
-        self.subcommands.iter().copied().enumerate().find(is_named)
+    /// Finds the subcommand that a request names.
+    fn subcommand(&self, word: &[u8]) -> Option<(usize, &'static Self)> {
+        let is_named = |(_, spec): &(usize, &'static Self)| word.eq_ignore_ascii_case(spec.word().as_bytes());
+        self.subcommands.iter().enumerate().find(is_named)
     }
 
     /// Returns `true` if the command is executed at once between MULTI and EXEC, instead of being queued: transaction
     /// commands, except UNWATCH, and QUIT and RESET, which end the transaction.
     pub fn is_executed_in_multi(&self) -> bool {
-        match self.action {
+        match self.handler {
             Handler::Transaction(command) => command != Transaction::Unwatch,
-            _ => matches!(self.name, "quit" | "reset"),
+            _ => self.has(ENDS_TRANSACTION),
         }
-    }
-
-    /// Returns `true` if the command is refused between MULTI and EXEC.
-    pub fn is_kept_out_of_transactions(&self) -> bool {
-        self.name == "shutdown"
     }
 
     /// Returns `true` if `len`, the number of arguments including the name, matches the arity.
     #[inline]
     pub fn accepts(&self, len: usize) -> bool {
-        refusal::accepts(self.arity, len)
+        let least = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { len >= least } else { len == least }
     }
 }
 
 /// Maximum length of a command name in the table, in bytes.
 const MAX_NAME: usize = 32;
 
+/// Index of a command or subcommand in [`CommandTable::names`], and of its counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatsIndex(u16);
+
+impl StatsIndex {
+    /// Returns the index as a number.
+    pub fn get(self) -> usize {
+        self.0.into()
+    }
+}
+
+/// Reason why a request for a known command is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Too few or too many arguments.
+    Arity,
+    /// Keys in several hash slots, although the store commits each hash slot by itself.
+    CrossSlot,
+    /// A word that is no subcommand of the command.
+    Subcommand,
+}
+
 /// Result of looking up the command of a request.
 #[derive(Clone, Copy)]
 pub enum Lookup {
-    /// Known command, with a valid number of arguments.
-    Known(&'static Spec),
-    /// Known command, with too few or too many arguments.
-    Arity(&'static Spec),
-    /// Known command whose keys are in several hash slots, although the store commits each hash slot by itself.
-    CrossSlot(&'static Spec),
+    /// Command, or subcommand, that can be executed.
+    Known(&'static Spec, StatsIndex),
+    /// Command, or subcommand, of a request that is refused.
+    Refused(&'static Spec, StatsIndex, Refusal),
     /// Unknown command.
     Unknown,
 }
+
+const _: () = assert!(size_of::<Lookup>() == 16, "each request of a pipeline has one");
+
+/// Name of a command as a request spells it, with the row of the command.
+pub type LastLookup<'a> = Option<(&'a [u8], &'static Spec, StatsIndex)>;
 
 /// Commands that are enabled on a server.
 pub struct CommandTable {
     rows: Vec<&'static Spec>,
     /// For each name, the row and the index of the name in [`CommandTable::names`].
-    by_name: HashMap<&'static [u8], (usize, &'static Spec)>,
+    by_name: HashMap<&'static [u8], (&'static Spec, StatsIndex)>,
 }
 
 impl CommandTable {
@@ -321,72 +287,75 @@ impl CommandTable {
     pub(super) fn new(rows: Vec<&'static Spec>) -> Self {
         let mut next = 0;
         let by_name = rows.iter().map(|spec| {
-            let place = next;
-            next += 1 + spec.subcommands.len();
-            (spec.name.as_bytes(), (place, *spec))
+            let index = StatsIndex(next);
+            next += 1 + spec.subcommands.len() as u16;
+            (spec.name.as_bytes(), (*spec, index))
         });
         let by_name = by_name.collect();
         Self { rows, by_name }
     }
 
-    /// Returns the rows, family by family.
+    /// Returns the commands, family by family.
     pub fn rows(&self) -> &[&'static Spec] {
         &self.rows
     }
 
+    /// Returns all commands, each followed by its subcommands.
+    pub fn all(&self) -> impl Iterator<Item = &'static Spec> {
+        self.rows.iter().flat_map(|spec| std::iter::once(*spec).chain(spec.subcommands))
+    }
+
     /// Finds a command by its name; the case of letters is ignored.
     pub fn find(&self, name: &[u8]) -> Option<&'static Spec> {
+        self.find_indexed(name).map(|(spec, _)| spec)
+    }
+
+    fn find_indexed(&self, name: &[u8]) -> Option<(&'static Spec, StatsIndex)> {
         let mut lower = [0; MAX_NAME];
         let lower = lower.get_mut(..name.len())?;
         lower.copy_from_slice(name);
         lower.make_ascii_lowercase();
-        self.by_name.get(&*lower).map(|(_, spec)| *spec)
+        self.by_name.get(&*lower).copied()
+    }
+
+    /// Finds a command or subcommand by its name, `command` or `command|subcommand`.
+    pub fn find_any(&self, name: &[u8]) -> Option<&'static Spec> {
+        let mut words = name.splitn(2, |byte| *byte == b'|');
+        let spec = self.find(words.next()?)?;
+        words.next().map_or(Some(spec), |word| spec.subcommand(word).map(|(_, spec)| spec))
+    }
+
+    /// Finds the command or subcommand of a request.
+    pub fn find_request(&self, args: Args<'_>) -> Option<&'static Spec> {
+        let spec = self.find(args.get(0))?;
+        if spec.subcommands.is_empty() {
+            Some(spec)
+        } else {
+            spec.subcommand(args.get(1)).map(|(_, spec)| spec)
+        }
     }
 
     /// Returns the names that have counters of their own: commands, and `command|subcommand`.
-    pub fn names(&self) -> Vec<String> {
-        let with_subcommands = |spec: &&'static Spec| {
-            let (name, subcommands) = (spec.name, spec.subcommands);
-            let subcommands = subcommands.iter().map(move |(subcommand, _)| format!("{name}|{subcommand}"));
-            std::iter::once(name.to_owned()).chain(subcommands)
-        };
-        self.rows.iter().flat_map(with_subcommands).collect()
-    }
-
-    /// Returns the index in [`CommandTable::names`] of the command or subcommand of a request; `None` if the
-    /// subcommand is unknown.
-    pub fn place(&self, spec: &Spec, args: Args<'_>) -> Option<usize> {
-        let (place, _) = self.by_name.get(spec.name.as_bytes())?;
-        if spec.subcommands.is_empty() || args.len() == 1 {
-            return Some(*place);
-        }
-        spec.subcommand(args).map(|(index, _)| place + 1 + index)
-    }
-
-    /// Returns `true` if a request is executed, and not refused for an unknown subcommand or a wrong number of
-    /// arguments of one.
-    pub fn runs(&self, spec: &Spec, args: Args<'_>) -> bool {
-        let is_complete = |(_, (_, arity))| refusal::accepts(arity, args.len());
-        spec.subcommands.is_empty() || args.len() == 1 || spec.subcommand(args).is_some_and(is_complete)
+    pub fn names(&self) -> Vec<&'static str> {
+        self.all().map(|spec| spec.name).collect()
     }
 
     /// Finds the row for a request. `last` caches the name and the row of the previous request: in a pipeline,
     /// most requests have the same name. `kinds` counts how often the command changes.
     #[inline]
-    pub fn lookup<'a>(
-        &self,
-        args: Args<'a>,
-        last: &mut Option<(&'a [u8], &'static Spec)>,
-        kinds: &mut usize,
-    ) -> Lookup {
+    pub fn lookup<'a>(&self, args: Args<'a>, last: &mut LastLookup<'a>, kinds: &mut usize) -> Lookup {
         let name = args.get(0);
         let known = match *last {
-            Some((spelled, spec)) if is_same_name(name, spelled) => Some(spec),
+            Some((spelled, spec, index)) if is_same_name(name, spelled) => Some((spec, index)),
             _ => self.find_other(name, last, kinds),
         };
         match known {
-            Some(spec) if spec.accepts(args.len()) => Lookup::Known(spec),
-            Some(spec) => Lookup::Arity(spec),
+            Some((spec, index)) if spec.subcommands.is_empty() => accept(spec, index, args),
+            Some((spec, index)) => {
+                // Requests with the same name may have different subcommands.
+                *kinds += 2;
+                lookup_subcommand(spec, index, args)
+            }
             None => Lookup::Unknown,
         }
     }
@@ -395,17 +364,49 @@ impl CommandTable {
     fn find_other<'a>(
         &self,
         name: &'a [u8],
-        last: &mut Option<(&'a [u8], &'static Spec)>,
+        last: &mut LastLookup<'a>,
         kinds: &mut usize,
-    ) -> Option<&'static Spec> {
-        let found = self.find(name);
-        if found.is_none_or(|spec| last.is_none_or(|(_, before)| before.name != spec.name)) {
+    ) -> Option<(&'static Spec, StatsIndex)> {
+        let found = self.find_indexed(name);
+        if found.is_none_or(|(_, index)| last.is_none_or(|(_, _, before)| before != index)) {
             *kinds += 1;
         }
-        if let Some(spec) = found {
-            *last = Some((name, spec));
+        if let Some((spec, index)) = found {
+            *last = Some((name, spec, index));
         }
         found
+    }
+}
+
+#[inline]
+fn accept(spec: &'static Spec, index: StatsIndex, args: Args<'_>) -> Lookup {
+    if spec.accepts(args.len()) {
+        Lookup::Known(spec, index)
+    } else {
+        Lookup::Refused(spec, index, Refusal::Arity)
+    }
+}
+
+#[cold]
+fn lookup_subcommand(parent: &'static Spec, index: StatsIndex, args: Args<'_>) -> Lookup {
+    if args.len() == 1 {
+        return accept(parent, index, args);
+    }
+    match parent.subcommand(args.get(1)) {
+        Some((number, spec)) => accept(spec, StatsIndex(index.0 + 1 + number as u16), args),
+        None => Lookup::Refused(parent, index, Refusal::Subcommand),
+    }
+}
+
+/// Writes the reply to HELP: the subcommands of the command, each with its summary.
+pub(super) fn help(commands: &CommandTable, args: Args<'_>, reply: &mut Reply) {
+    let Some(parent) = commands.find(args.get(0)) else { return reply.null() };
+    let name = parent.name.to_ascii_uppercase();
+    reply.array(1 + 2 * parent.subcommands.len());
+    reply.simple(&format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
+    for spec in parent.subcommands {
+        reply.simple(&spec.word().to_ascii_uppercase());
+        reply.simple(&format!("    {}", spec.summary));
     }
 }
 
@@ -422,17 +423,20 @@ fn is_same_name(a: &[u8], b: &[u8]) -> bool {
 impl Lookup {
     /// Returns `true` for EXEC, which ends a transaction even when it is refused.
     pub fn is_exec(self) -> bool {
-        let (Self::Known(spec) | Self::Arity(spec)) = self else { return false };
-        matches!(spec.action, Handler::Transaction(Transaction::Exec))
+        let (Self::Known(spec, _) | Self::Refused(spec, ..)) = self else { return false };
+        matches!(spec.handler, Handler::Transaction(Transaction::Exec))
     }
 
     /// Writes Redis' error for a request that cannot be executed.
     pub fn refuse(self, args: Args<'_>, reply: &mut Reply) {
         match self {
-            Self::Known(spec) | Self::Arity(spec) if self.is_exec() => refusal::abort(spec.name, reply),
-            Self::Known(spec) | Self::Arity(spec) => refusal::wrong_arity(spec.name, reply),
-            Self::CrossSlot(_) => reply.error(store::Error::CrossSlot.to_string()),
-            Self::Unknown => refusal::unknown(args, reply),
+            Self::Refused(_, _, Refusal::CrossSlot) => reply.error(store::Error::CrossSlot.to_string()),
+            Self::Refused(spec, _, Refusal::Subcommand) => error::unknown_subcommand(spec.name, args, reply),
+            Self::Known(spec, _) | Self::Refused(spec, ..) if self.is_exec() => {
+                error::abort(spec.name, reply)
+            }
+            Self::Known(spec, _) | Self::Refused(spec, ..) => error::wrong_arity(spec.name, reply),
+            Self::Unknown => error::unknown(args, reply),
         }
     }
 }

@@ -1,14 +1,13 @@
-//! The command table: the rows of all families.
+//! The command table: the rows of all families, and the list of commands in `docs/commands.md`.
 
 use super::{
-    admin::{client, command_info, config, connection, info, latency, memory, observe, server, transaction},
-    data::{bitfield, bitmap, counter, expire, key, lcs, range, scan, string},
-    spec::{CommandTable, Spec},
+    admin::{client, command_info, config, connection, info, latency, server, slowlog, transaction},
+    data::{bitfield, bitmap, counter, expire, key, lcs, scan, string},
+    spec::{CommandTable, Handler, Spec},
 };
 
 const FAMILIES: &[&[Spec]] = &[
     string::COMMANDS,
-    range::COMMANDS,
     counter::COMMANDS,
     lcs::COMMANDS,
     bitmap::COMMANDS,
@@ -23,9 +22,8 @@ const FAMILIES: &[&[Spec]] = &[
     server::COMMANDS,
     info::COMMANDS,
     config::COMMANDS,
-    observe::COMMANDS,
+    slowlog::COMMANDS,
     latency::COMMANDS,
-    memory::COMMANDS,
 ];
 
 /// Returns all commands, family by family.
@@ -42,5 +40,55 @@ impl CommandTable {
     /// Creates a table of all commands except the `disabled` ones.
     pub fn without(disabled: &[&str]) -> Self {
         Self::new(table().filter(|spec| !disabled.contains(&spec.name)).collect())
+    }
+}
+
+const HEAD: &str = "\
+# Commands
+
+Made by `kvbench commands`; a test compares. Names and options may be in any case. Replies and errors are those of
+redis-server 7, in RESP2 and RESP3, except where the description says something else. `KEYS` also takes `LIMIT n` and `WITHVALUES`.
+
+Commands that read or write keys are atomic on every engine. Exceptions: `DEL` and `UNLINK` of more than 1,024 keys remove
+1,024 keys at a time. Within a pipeline a read sees the writes before it.
+";
+
+/// Returns the list of commands in Markdown, group by group.
+pub fn markdown() -> String {
+    let mut groups: Vec<_> = table().map(|spec| spec.group.name()).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    let mut text = String::from(HEAD);
+    for group in groups {
+        text.push_str(&format!("\n## {group}\n\n| command | arguments | | |\n|---|---|---|---|\n"));
+        for spec in table().filter(|spec| spec.group.name() == group) {
+            let (name, arguments) = (spec.name.to_ascii_uppercase(), arguments(spec.arity));
+            let kind = kind(&spec.handler);
+            text.push_str(&format!("| `{name}` | {arguments} | {kind} | {} |\n", summary(spec)));
+        }
+    }
+    text
+}
+
+/// Returns the number of arguments after the command name, as text.
+fn arguments(arity: i32) -> String {
+    let least = arity.unsigned_abs().saturating_sub(1);
+    if arity < 0 { format!("{least} or more") } else { least.to_string() }
+}
+
+fn kind(handler: &Handler) -> &'static str {
+    match handler {
+        Handler::Read(_) | Handler::Keyspace(_) | Handler::Blocking(_) => "reads",
+        Handler::Write(_) | Handler::DeleteEach(_) => "writes",
+        Handler::Session(_) | Handler::Commands(_) | Handler::Transaction(_) | Handler::Subcommands => "",
+    }
+}
+
+fn summary(spec: &Spec) -> String {
+    let names: Vec<_> =
+        spec.subcommands.iter().map(|spec| format!("`{}`", spec.word().to_ascii_uppercase())).collect();
+    match names.is_empty() {
+        true => spec.summary.into(),
+        false => format!("{} Subcommands: {}.", spec.summary, names.join(", ")),
     }
 }

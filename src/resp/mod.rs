@@ -138,6 +138,11 @@ impl<'a> Args<'a> {
         self.spans.is_empty()
     }
 
+    /// Returns the arguments from index `first` to the last, as a request of their own.
+    pub fn skip(&self, first: usize) -> Self {
+        Self { data: self.data, spans: self.spans.get(first..).unwrap_or_default() }
+    }
+
     /// Returns argument `index`, or an empty slice if there is none. The arity has been checked before a
     /// command reads its arguments.
     #[inline]

@@ -6,7 +6,7 @@ use super::{
     transaction::{ListKeys, Transaction, list_all_keys, list_keys_to_read},
 };
 use crate::{
-    command::{Done, KeyHits, Lookup, Progress, execute},
+    command::{Done, KeyHits, Lookup, Progress, execute, flags::WHOLE_KEYSPACE},
     store::{self, Store, Txn, Work},
 };
 use tokio::sync::oneshot;
@@ -58,7 +58,7 @@ impl CommitRequest {
             let Some(args) = self.batch.args(index) else { break };
             match (&self.transaction, self.batch.lookups.get(index)) {
                 (Some(transaction), _) => transaction.list_keys(args, database, list, keys),
-                (None, Some(Lookup::Known(spec))) => list(spec, args, database, keys),
+                (None, Some(Lookup::Known(spec, _))) => list(spec, args, database, keys),
                 (None, _) => {}
             }
         }
@@ -88,7 +88,8 @@ impl Work for CommitRequest {
             return;
         }
         while step.requests.contains(next)
-            && let (Some(Lookup::Known(spec)), Some(args)) = (lookups.get(*next), requests.get(*next, data))
+            && let (Some(Lookup::Known(spec, _)), Some(args)) =
+                (lookups.get(*next), requests.get(*next, data))
         {
             if *next > step.requests.start && txn.end_request() {
                 reply_ends.push(reply.len());
@@ -139,7 +140,8 @@ impl Work for CommitRequest {
 
     fn slot(&self, store: &Store) -> u16 {
         let index = self.step.requests.start;
-        let (Some(Lookup::Known(spec)), Some(args)) = (self.batch.lookups.get(index), self.batch.args(index))
+        let (Some(Lookup::Known(spec, _)), Some(args)) =
+            (self.batch.lookups.get(index), self.batch.args(index))
         else {
             return 0;
         };
@@ -161,7 +163,7 @@ impl Work for CommitRequest {
             Some(transaction) => transaction.uses_all_keys(),
             None => matches!(
                 self.batch.lookups.get(self.step.requests.start),
-                Some(Lookup::Known(spec)) if spec.action.is_of_all_keys()
+                Some(Lookup::Known(spec, _)) if spec.has(WHOLE_KEYSPACE)
             ),
         };
         let mut keys = Vec::new();

@@ -5,12 +5,12 @@ use super::{
     request_batch::{REPLY_SIZE, RequestBatch},
     request_stats::{self, StepStart},
     slow_reads::SlowReadDetector,
-    step_planner::{ClientMode, Step, StepKind, next_step},
+    step_planner::{ClientMode, Step, next_step},
     transaction::Transaction,
     worker_state::WorkerState,
 };
 use crate::{
-    command::{self, AfterReply, Client, Lookup, MonitorFeed, Progress, ReplyMode, Session, WaitRequest},
+    command::{self, AfterReply, Client, MonitorFeed, Progress, ReplyMode, Session, WaitRequest},
     resp::{Decoder, Foreign, Limits, Partial, Protocol, ProtocolError},
     store,
 };
@@ -192,7 +192,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             batch.look_up(&shared.commands, &shared.context.store, self.session.space);
             self.local.stats().commands.fetch_add(batch.requests.len() as u64, Ordering::Relaxed);
             while let Some(step) = self.next_step(&batch) {
-                self.pause(&step, &batch).await?;
                 let begin = StepStart::of(&step, &batch, &self.session);
                 batch = self.run(batch, step).await?;
                 let is_midway = self.progress.has_begun();
@@ -244,28 +243,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         next_step(batch, (mode, session.space), transaction, &self.local.shared.context.store)
     }
 
-    /// Waits while CLIENT PAUSE delays the next step. The waiting future is boxed, because it would make every
-    /// connection larger.
-    async fn pause(&self, step: &Step, batch: &RequestBatch) -> Result<(), ConnectionEnd> {
-        if !self.local.shared.context.pause.is_on() {
-            return Ok(());
-        }
-        let writes = match step.kind {
-            StepKind::Write => true,
-            StepKind::Queue => {
-                matches!(batch.lookups.get(batch.next), Some(Lookup::Known(spec)) if spec.writes())
-            }
-            StepKind::Transaction(command::Transaction::Exec) => {
-                self.transaction.as_ref().is_some_and(|transaction| transaction.writes())
-            }
-            _ => false,
-        };
-        while let Some(left) = self.local.shared.context.pause.left(writes) {
-            Box::pin(self.wait(left, |context| context.pause.left(writes).is_none())).await?;
-        }
-        Ok(())
-    }
-
     /// Waits as WAIT and WAITAOF require. The reply to WAITAOF, which begins at `start`, is replaced once the
     /// result of the sync is known.
     async fn wait_for_sync(
@@ -289,7 +266,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Ok(());
             }
         }
-        self.wait(wait.time.saturating_sub(begin.elapsed()), |_| false).await
+        self.wait(wait.time.saturating_sub(begin.elapsed())).await
     }
 
     /// Syncs all writes. Returns `true` if the sync has ended within `time` (zero: no limit).
@@ -302,19 +279,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(timeout(time, sync).await.unwrap_or(Ok(Ok(false)))?)
     }
 
-    /// Waits for `time`, or until `holds` returns `true`; a change must wake the connection's task.
-    async fn wait(
-        &self,
-        time: Duration,
-        holds: impl Fn(&command::ServerState) -> bool,
-    ) -> Result<(), ConnectionEnd> {
-        let (context, client) = (&self.local.shared.context, self.session.client());
-        let over = poll_fn(|_| match holds(context) || client.is_killed() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        });
-        let _ = timeout(time, over).await;
-        if client.is_killed() { Err(CloseReason::Killed.into()) } else { Ok(()) }
+    /// Waits for `time`, or until CLIENT KILL, which wakes the connection's task.
+    async fn wait(&self, time: Duration) -> Result<(), ConnectionEnd> {
+        let client = self.session.client();
+        let killed = poll_fn(|_| if client.is_killed() { Poll::Ready(()) } else { Poll::Pending });
+        match timeout(time, killed).await {
+            Ok(()) => Err(CloseReason::Killed.into()),
+            Err(_) => Ok(()),
+        }
     }
 
     /// Sends the replies. Until the client has read them, no more requests are read from it.

@@ -183,7 +183,7 @@ impl PrometheusText {
             .names
             .iter()
             .enumerate()
-            .filter_map(|(index, name)| Some((name.as_str(), context.command_total(index)?)))
+            .filter_map(|(index, name)| Some((*name, context.command_total(index)?)))
             .collect();
         type Figure = fn(&CommandTotal) -> f64;
         let figures: [(&str, &str, Figure); 4] = [

@@ -27,8 +27,8 @@ pub use error::Error;
 
 use crate::{
     command::{
-        ClientRegistry, CommandTable, ConfigFile, CounterSnapshot, MonitorHub, Pause, RuntimeSettings,
-        ServerState, Stats,
+        ClientRegistry, CommandTable, ConfigFile, CounterSnapshot, MonitorHub, RuntimeSettings, ServerState,
+        Stats,
         state::stats::{self, event},
     },
     config::Config,
@@ -137,7 +137,6 @@ fn server_state(
         live: RuntimeSettings::new(access.password.clone(), config.network.protected_mode, max_clients)
             .with_limits(limits.output, limits.query, limits.idle),
         clients: Arc::new(ClientRegistry::default()),
-        pause: Pause::default(),
         monitors: MonitorHub::default(),
         slow: stats::SlowLog::new(config.slowness.log_from, config.slowness.log_length),
         spikes: stats::LatencyEvents::new(config.slowness.latency_threshold_ms),

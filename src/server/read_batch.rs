@@ -124,11 +124,10 @@ fn list_keys<'b>(
 ) {
     for (lookup, args) in lookups.iter().zip(requests) {
         match lookup {
-            Lookup::Known(Spec {
-                action: Handler::Read(Read::One(_) | Read::Entry(_) | Read::Whole(_)),
-                ..
-            }) => keys.push(database.encode_key(args.get(1), arena)),
-            Lookup::Known(Spec { action: Handler::Read(Read::Each(_) | Read::Count(_)), .. }) => {
+            Lookup::Known(Spec { handler: Handler::Read(Read::One(_) | Read::Entry(_)), .. }, _) => {
+                keys.push(database.encode_key(args.get(1), arena));
+            }
+            Lookup::Known(Spec { handler: Handler::Read(_), .. }, _) => {
                 keys.extend(args.from(1).map(|key| database.encode_key(key, arena)));
             }
             _ => {}

@@ -2,7 +2,7 @@
 //! buffers.
 
 use crate::{
-    command::{CommandTable, KeyHits, Lookup},
+    command::{CommandTable, KeyHits, Lookup, Refusal},
     resp::{Args, Input, Partial, Reply, Requests},
     store::{Database, Store},
 };
@@ -128,12 +128,12 @@ impl RequestBatch {
     fn mark_cross_slot(&mut self, store: &Store, database: Database) {
         let requests = self.requests.from(0, self.input.bytes());
         for (lookup, args) in self.lookups.iter_mut().zip(requests) {
-            if let Lookup::Known(spec) = *lookup {
+            if let Lookup::Known(spec, index) = *lookup {
                 let mut keys =
                     spec.keys_of(args).map(|key| store.slot(database.encode_key(key, &Bump::new())));
                 let first = keys.next();
                 if first.is_some() && keys.any(|slot| Some(slot) != first) {
-                    *lookup = Lookup::CrossSlot(spec);
+                    *lookup = Lookup::Refused(spec, index, Refusal::CrossSlot);
                 }
             }
         }
@@ -146,7 +146,7 @@ impl RequestBatch {
 
     /// Returns `true` if request `index` writes without reading any key.
     pub fn is_blind(&self, index: usize) -> bool {
-        let Some(Lookup::Known(spec)) = self.lookups.get(index) else { return false };
+        let Some(Lookup::Known(spec, _)) = self.lookups.get(index) else { return false };
         self.args(index).is_some_and(|args| spec.is_blind(args))
     }
 

@@ -7,7 +7,9 @@ use super::{
 };
 use crate::{
     command::{
-        Client, KeyHits, Lookup, ReplyMode, Session, Spec, admin::latency, state::stats::CommandStats,
+        Client, KeyHits, Lookup, Refusal, ReplyMode, Session, Spec, StatsIndex,
+        flags::{ADMIN, FAST, NO_AUTH, SECRET_ARGS, SKIP_SLOWLOG},
+        state::stats::CommandStats,
     },
     resp::{Args, reply_len},
 };
@@ -66,10 +68,8 @@ impl StepStart {
         let mut at = self.first;
         let mut last = None;
         while at < end {
-            let (found, next) = span_of_same_command(batch, at, end);
-            if let Some(args) = batch.args(at) {
-                last = self.count(local, (found, args), ((next - at) as u64, ran as u64), time).or(last);
-            }
+            let (lookup, next) = span_of_same_command(batch, at, end);
+            last = self.count(local, lookup, ((next - at) as u64, ran as u64), time).or(last);
             at = next;
         }
         count_key_hits(local, mem::take(&mut batch.hits));
@@ -82,7 +82,8 @@ impl StepStart {
         let is_noted = context.slow.wants(each) || context.spikes.wants(each) || context.monitors.any();
         if self.kind != Admission::Queue && is_noted {
             for index in self.first..end {
-                if let (Some(Lookup::Known(spec)), Some(args)) = (lookup(batch, index), batch.args(index))
+                if let (Some(Lookup::Known(spec, _)), Some(args)) =
+                    (batch.lookups.get(index), batch.args(index))
                     && self.runs(spec)
                 {
                     log_request(local, session.client(), (spec, args), each);
@@ -93,7 +94,7 @@ impl StepStart {
 
     /// Returns `true` if requests for the command are executed in the current state.
     fn runs(self, spec: &Spec) -> bool {
-        self.kind == Admission::Run || self.kind == Admission::Locked && spec.before_auth
+        self.kind == Admission::Run || self.kind == Admission::Locked && spec.has(NO_AUTH)
     }
 
     /// Counts `count` adjacent requests of one command, out of `all` requests of a step that took `time`.
@@ -101,23 +102,22 @@ impl StepStart {
     fn count(
         self,
         local: &WorkerState,
-        (found, args): (Lookup, Args<'_>),
+        lookup: Lookup,
         (count, all): (u64, u64),
         time: Duration,
     ) -> Option<usize> {
-        match found {
-            Lookup::Known(spec) if self.runs(spec) => {
-                let place = local.place(spec, args)?;
-                local.stats().command(place)?.note(count, all, time);
-                Some(place)
+        match lookup {
+            Lookup::Known(spec, index) if self.runs(spec) => {
+                local.stats().command(index.get())?.note(count, all, time);
+                return Some(index.get());
             }
-            Lookup::Known(_) if self.kind == Admission::Queue => None,
-            Lookup::Known(spec) | Lookup::Arity(spec) | Lookup::CrossSlot(spec) => {
-                add(local, (spec, args), |stats| &stats.rejected, count);
-                None
+            Lookup::Known(..) if self.kind == Admission::Queue => {}
+            Lookup::Refused(_, _, Refusal::Subcommand) | Lookup::Unknown => {}
+            Lookup::Known(_, index) | Lookup::Refused(_, index, _) => {
+                add(local, index, |stats| &stats.rejected, count);
             }
-            Lookup::Unknown => None,
         }
+        None
     }
 
     /// Counts the error replies. The replies are parsed only if there are errors, which is rare.
@@ -130,13 +130,11 @@ impl StepStart {
         }
         let mut rest = batch.reply.bytes().get(self.reply..).unwrap_or_default();
         for index in self.first..batch.next {
-            if let (Some(b'-'), Some(Lookup::Known(spec)), Some(args)) =
-                (rest.first(), lookup(batch, index), batch.args(index))
-            {
-                if self.runs(spec) && local.place(spec, args).is_some() {
-                    add(local, (spec, args), |stats| &stats.failed, 1);
-                } else if self.runs(spec) || self.kind == Admission::Queue {
-                    add(local, (spec, args), |stats| &stats.rejected, 1);
+            if let (Some(b'-'), Some(Lookup::Known(spec, place))) = (rest.first(), batch.lookups.get(index)) {
+                if self.runs(spec) {
+                    add(local, *place, |stats| &stats.failed, 1);
+                } else if self.kind == Admission::Queue {
+                    add(local, *place, |stats| &stats.rejected, 1);
                 }
             }
             rest = reply_len(rest).and_then(|len| rest.get(len..)).unwrap_or_default();
@@ -157,11 +155,11 @@ pub(super) fn count_key_hits(local: &WorkerState, found: KeyHits) {
 pub(super) fn count_exec_request(
     local: &WorkerState,
     session: &Session,
-    (spec, args): (&'static Spec, Args<'_>),
+    ((spec, index), args): ((&'static Spec, StatsIndex), Args<'_>),
     failed: bool,
     time: Duration,
 ) {
-    if let Some(stats) = local.place(spec, args).and_then(|place| local.stats().command(place)) {
+    if let Some(stats) = local.stats().command(index.get()) {
         stats.note(1, 1, time);
         stats.failed.fetch_add(failed.into(), Ordering::Relaxed);
     }
@@ -179,18 +177,15 @@ fn log_request(
     time: Duration,
 ) {
     let context = &local.shared.context;
-    if local.place(spec, args).is_none() {
-        // The request was refused.
-        return;
-    }
     if context.spikes.wants(time) {
-        context.spikes.note(latency::of_command(spec.name), time);
+        // As Redis does, distinguishes commands that should always be fast.
+        context.spikes.note(if spec.has(FAST) { "fast-command" } else { "command" }, time);
     }
-    if context.slow.wants(time) && spec.name != "exec" {
+    if context.slow.wants(time) && !spec.has(SKIP_SLOWLOG) {
         let name = client.labels().name.clone();
         context.slow.add(without_secrets(spec, args), time, &client.peer, name);
     }
-    if context.monitors.any() && !spec.administrates(args) {
+    if context.monitors.any() && !spec.has(ADMIN) {
         context.monitors.show(client, without_secrets(spec, args));
     }
 }
@@ -198,26 +193,20 @@ fn log_request(
 /// Returns the arguments of a request, with passwords replaced as in Redis. The arguments are produced one by
 /// one, because there may be millions.
 fn without_secrets<'a>(spec: &Spec, args: Args<'a>) -> impl ExactSizeIterator<Item = &'a [u8]> {
-    // The argument before the secrets, and the number of secret arguments that follow.
-    let (word, count): (&[u8], usize) = match spec.name {
-        "auth" | "hello" => (b"auth", 2),
-        "config" => (b"requirepass", 1),
-        _ => (b"", 0),
-    };
-    let mut secret = 0;
+    let (has_secrets, mut secret) = (spec.has(SECRET_ARGS), 0);
     args.from(0).map(move |arg| {
         if secret > 0 {
             secret -= 1;
             return &b"(redacted)"[..];
         }
-        secret = if count > 0 && arg.eq_ignore_ascii_case(word) { count } else { 0 };
+        // A name and a password follow AUTH, and a password the setting.
+        secret = match arg {
+            _ if !has_secrets => 0,
+            arg if arg.eq_ignore_ascii_case(b"auth") => 2,
+            arg => arg.eq_ignore_ascii_case(b"requirepass").into(),
+        };
         arg
     })
-}
-
-/// Returns the looked-up command of request `index`.
-fn lookup(batch: &RequestBatch, index: usize) -> Option<Lookup> {
-    batch.lookups.get(index).copied()
 }
 
 /// Returns the looked-up command of request `at`, and the index of the first later request, up to `end`, with
@@ -229,20 +218,15 @@ fn span_of_same_command(batch: &RequestBatch, at: usize, end: usize) -> (Lookup,
         return (*first, end);
     }
     let is_other = |other: &Lookup| match (first, other) {
-        (Lookup::Known(one), Lookup::Known(other)) => !ptr::eq(*one, *other),
+        (Lookup::Known(one, _), Lookup::Known(other, _)) => !ptr::eq(*one, *other),
         _ => true,
     };
     let next = others.iter().position(is_other).map_or(end, |index| at + 1 + index);
     (*first, next)
 }
 
-fn add(
-    local: &WorkerState,
-    (spec, args): (&'static Spec, Args<'_>),
-    counter: impl Fn(&CommandStats) -> &AtomicU64,
-    count: u64,
-) {
-    if let Some(stats) = local.named_place(spec, args).and_then(|place| local.stats().command(place)) {
+fn add(local: &WorkerState, index: StatsIndex, counter: impl Fn(&CommandStats) -> &AtomicU64, count: u64) {
+    if let Some(stats) = local.stats().command(index.get()) {
         counter(stats).fetch_add(count, Ordering::Relaxed);
     }
 }

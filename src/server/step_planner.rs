@@ -3,7 +3,10 @@
 
 use super::{request_batch::RequestBatch, transaction::Transaction};
 use crate::{
-    command::{self, Handler, KeysCommand, Lookup, QueryCommand, SessionCommand, TableCommand},
+    command::{
+        self, BlockingCommand, Handler, KeyspaceCommand, Lookup, Refusal, SessionCommand, Spec, TableCommand,
+        flags::{NO_AUTH, WHOLE_KEYSPACE},
+    },
     store::{Database, Store},
 };
 use std::ops::Range;
@@ -22,13 +25,13 @@ pub(super) enum StepKind {
     /// Writes and the reads between them, in one commit.
     Write,
     /// One command that reads many keys.
-    Keyspace(KeysCommand),
+    Keyspace(KeyspaceCommand),
     /// One request that is answered at once.
     Session(SessionCommand),
     /// One command that describes commands.
     Commands(TableCommand),
     /// One command that reads the state of the server.
-    Blocking(QueryCommand),
+    Blocking(BlockingCommand),
     /// One request to queue for EXEC.
     Queue,
     /// One transaction command.
@@ -74,27 +77,27 @@ pub(super) fn next_step(
     let (first, lookup) = (batch.next, *batch.lookups.get(batch.next)?);
     let is_large = is_large_request(batch, first);
     let step = |kind| Step { kind, requests: first..first + 1, database, is_large };
+    let is_locked = mode == ClientMode::BeforeAuth;
     let spec = match lookup {
-        Lookup::Known(_) | Lookup::CrossSlot(_) if mode == ClientMode::BeforeAuth => match lookup {
-            Lookup::Known(spec) if spec.before_auth => spec,
-            _ => return Some(step(StepKind::NoAuth)),
-        },
-        Lookup::Known(spec) => spec,
-        Lookup::Arity(_) | Lookup::CrossSlot(_) | Lookup::Unknown => return Some(step(StepKind::Refuse)),
+        Lookup::Known(spec, _) if !is_locked || spec.has(NO_AUTH) => spec,
+        Lookup::Known(..) => return Some(step(StepKind::NoAuth)),
+        Lookup::Refused(_, _, Refusal::CrossSlot) if is_locked => return Some(step(StepKind::NoAuth)),
+        Lookup::Refused(..) | Lookup::Unknown => return Some(step(StepKind::Refuse)),
     };
     if mode == ClientMode::InMulti && !spec.is_executed_in_multi() {
         return Some(step(StepKind::Queue));
     }
-    Some(match spec.action {
+    Some(match spec.handler {
         Handler::Read(_) => {
-            let joins = |action: &Handler| matches!(action, Handler::Read(_));
+            let joins = |spec: &Spec| matches!(spec.handler, Handler::Read(_));
             let end = if mode == ClientMode::OneByOne { first + 1 } else { extend(batch, joins, |_| true) };
             Step { requests: first..end, ..step(StepKind::Read) }
         }
-        Handler::Write(_) => {
+        Handler::Write(_) | Handler::DeleteEach(_) => {
             // Reads between writes are executed in the transaction of the writes: one commit for all of them.
-            let joins = |action: &Handler| {
-                matches!(action, Handler::Read(_) | Handler::Write(_)) && !action.is_of_all_keys()
+            let joins = |spec: &Spec| {
+                (matches!(spec.handler, Handler::Read(_)) || spec.handler.writes())
+                    && !spec.has(WHOLE_KEYSPACE)
             };
             let end = match mode {
                 ClientMode::OneByOne => first + 1,
@@ -104,9 +107,9 @@ pub(super) fn next_step(
                     let joins = |index: &usize| batch.is_blind(*index) && !is_large_request(batch, *index);
                     first + (first..batch.lookups.len()).take_while(joins).count().max(1)
                 }
-                _ => extend(batch, joins, |action| matches!(action, Handler::Write(_))),
+                _ => extend(batch, joins, |spec| spec.handler.writes()),
             };
-            let is_large = is_large || spec.action.is_of_all_keys();
+            let is_large = is_large || spec.has(WHOLE_KEYSPACE);
             Step { requests: first..end, is_large, ..step(StepKind::Write) }
         }
         Handler::Transaction(command) => {
@@ -114,10 +117,12 @@ pub(super) fn next_step(
                 .is_some_and(|queued| queued.bytes() > MAX_EXEC_ON_WORKER || queued.uses_all_keys());
             Step { is_large, ..step(StepKind::Transaction(command)) }
         }
-        Handler::Keys(run) => step(StepKind::Keyspace(run)),
+        Handler::Keyspace(run) => step(StepKind::Keyspace(run)),
         Handler::Session(run) => step(StepKind::Session(run)),
-        Handler::Table(run) => step(StepKind::Commands(run)),
-        Handler::Query(run) => step(StepKind::Blocking(run)),
+        Handler::Commands(run) => step(StepKind::Commands(run)),
+        Handler::Blocking(run) => step(StepKind::Blocking(run)),
+        // The lookup accepts no request for it.
+        Handler::Subcommands => step(StepKind::Refuse),
     })
 }
 
@@ -127,15 +132,15 @@ fn is_large_request(batch: &RequestBatch, index: usize) -> bool {
 
 /// Returns the end of the step that begins with the next request: after the last request for which `last` returns
 /// `true`, and before the first one that is large or for which `joins` returns `false`.
-fn extend(batch: &RequestBatch, joins: impl Fn(&Handler) -> bool, last: impl Fn(&Handler) -> bool) -> usize {
+fn extend(batch: &RequestBatch, joins: impl Fn(&Spec) -> bool, last: impl Fn(&Spec) -> bool) -> usize {
     let first = batch.next;
     let mut end = first + 1;
     for (index, lookup) in batch.lookups.iter().enumerate().skip(first) {
-        let Lookup::Known(spec) = lookup else { break };
-        if !joins(&spec.action) || is_large_request(batch, index) {
+        let Lookup::Known(spec, _) = lookup else { break };
+        if !joins(spec) || is_large_request(batch, index) {
             break;
         }
-        if last(&spec.action) {
+        if last(spec) {
             end = index + 1;
         }
     }

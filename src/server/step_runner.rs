@@ -87,8 +87,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let limit = self.local.shared.context.live.query_buffer_limit.load(Ordering::Relaxed);
         let (transaction, client) = (&mut self.transaction, self.session.client());
         batch.answer_one(|lookup, args, reply| {
-            if let (Lookup::Known(spec), Some(transaction)) = (lookup, transaction) {
-                transaction.push(spec, args, limit, reply);
+            if let (Lookup::Known(spec, index), Some(transaction)) = (lookup, transaction) {
+                transaction.push((spec, index), args, limit, reply);
                 client.set_queued(transaction.queued());
             }
         });
@@ -200,12 +200,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let (local, session) = (&self.local, &mut self.session);
         request_stats::count_key_hits(local, executed.hits());
         let mut index = 0;
-        while let Some((spec, args)) = executed.request(index) {
+        while let Some(((spec, _), args)) = executed.request(index) {
             let start = reply.len();
-            match spec.action {
+            match spec.handler {
                 Handler::Session(run) => run(session, &local.shared.context, args, reply),
-                Handler::Table(run) => run(&local.shared.commands, args, reply),
-                Handler::Query(run) => {
+                Handler::Commands(run) => run(&local.shared.commands, args, reply),
+                Handler::Blocking(run) => {
                     let (context, mut answer) = (local.shared.context.clone(), reply.aside());
                     let query = spawn_blocking(move || {
                         if let Some((_, args)) = executed.request(index) {
@@ -218,7 +218,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 // UNWATCH: EXEC has already unwatched all keys.
                 Handler::Transaction(_) => reply.ok(),
-                Handler::Read(_) | Handler::Write(_) | Handler::Keys(_) => {
+                _ => {
                     executed.append_reply(index, reply);
                 }
             }

@@ -1,7 +1,10 @@
 //! Transaction of a client: the requests queued since MULTI, and the watched keys.
 
 use crate::{
-    command::{self, Done, Handler, KeyHits, Progress, Spec, Write, chosen_protocol, execute, subcommand},
+    command::{
+        self, Done, Handler, KeyHits, Progress, Spec, StatsIndex, chosen_protocol, execute,
+        flags::{CHOOSES_PROTOCOL, NO_MULTI, SELECTS_DATABASE, WHOLE_KEYSPACE},
+    },
     resp::{Args, OwnedRequests, Reply},
     store::{Database, Store, Txn, Watch},
 };
@@ -12,7 +15,7 @@ use std::{collections::HashSet, mem, sync::Arc};
 #[derive(Default)]
 struct Queue {
     requests: OwnedRequests,
-    specs: Vec<&'static Spec>,
+    commands: Vec<(&'static Spec, StatsIndex)>,
     /// `true` if a request was refused, so that EXEC must fail.
     aborted: bool,
 }
@@ -101,18 +104,19 @@ impl Transaction {
     }
 
     /// Queues a request, or writes an error if the queue would exceed `limit` bytes (0: no limit).
-    pub fn push(&mut self, spec: &'static Spec, args: Args<'_>, limit: usize, reply: &mut Reply) {
+    pub fn push(
+        &mut self,
+        (spec, index): (&'static Spec, StatsIndex),
+        args: Args<'_>,
+        limit: usize,
+        reply: &mut Reply,
+    ) {
         let Some(queue) = &mut self.queue else { return };
-        if spec.is_kept_out_of_transactions() {
+        if spec.has(NO_MULTI) {
             queue.aborted = true;
             reply.error("ERR Command not allowed inside a transaction");
-        } else if !spec.subcommands.is_empty()
-            && args.len() > 1
-            && subcommand(spec.name, spec.subcommands, args, reply).is_none()
-        {
-            queue.aborted = true;
         } else if queue.requests.push(args, limit) {
-            queue.specs.push(spec);
+            queue.commands.push((spec, index));
             reply.simple("QUEUED");
         } else {
             queue.aborted = true;
@@ -165,9 +169,9 @@ impl Transaction {
         if self.job == Some(CommitJob::Watch) {
             return (args.len() > 1).then(|| args.get(1));
         }
-        let Queue { requests, specs, .. } = self.queue.as_ref()?;
-        let mut queued = specs.iter().enumerate();
-        queued.find_map(|(index, spec)| spec.keys_of(requests.get(index)?).next())
+        let Queue { requests, commands, .. } = self.queue.as_ref()?;
+        let mut queued = commands.iter().enumerate();
+        queued.find_map(|(index, (spec, _))| spec.keys_of(requests.get(index)?).next())
     }
 
     /// Appends the stored keys of `database` that the transaction uses and `list` selects. `args` are the arguments of
@@ -178,8 +182,8 @@ impl Transaction {
             return keys.extend(args.from(1).map(|key| database.encode_key(key, &arena).to_vec()));
         }
         keys.extend(self.watched.iter().map(|watch| watch.key().to_vec()));
-        let Some(Queue { requests, specs, .. }) = &self.queue else { return };
-        for (index, spec) in specs.iter().enumerate() {
+        let Some(Queue { requests, commands, .. }) = &self.queue else { return };
+        for (index, (spec, _)) in commands.iter().enumerate() {
             if let Some(args) = requests.get(index) {
                 list(spec, args, database, keys);
             }
@@ -188,20 +192,20 @@ impl Transaction {
 
     /// Returns `true` if a queued request may read or write very many keys.
     pub fn uses_all_keys(&self) -> bool {
-        self.has(|action| matches!(action, Handler::Keys(_) | Handler::Write(Write::All(_))))
+        self.has(|spec| matches!(spec.handler, Handler::Keyspace(_)) || spec.has(WHOLE_KEYSPACE))
     }
 
     /// Returns `true` if the commit job is EXEC and neither its condition nor any queued request reads a key.
     pub fn is_blind(&self) -> bool {
-        let Some(Queue { requests, specs, .. }) = &self.queue else { return false };
-        let mut requests = specs.iter().enumerate().map(|(index, spec)| (spec, requests.get(index)));
+        let Some(Queue { requests, commands, .. }) = &self.queue else { return false };
+        let mut requests = commands.iter().enumerate().map(|(index, (spec, _))| (spec, requests.get(index)));
         self.job == Some(CommitJob::Execute)
             && self.watched.is_empty()
             && requests.all(|(spec, args)| args.is_some_and(|args| spec.is_blind(args)))
     }
 
-    fn has(&self, is: impl Fn(&Handler) -> bool) -> bool {
-        self.queue.as_ref().is_some_and(|queue| queue.specs.iter().any(|spec| is(&spec.action)))
+    fn has(&self, is: impl Fn(&Spec) -> bool) -> bool {
+        self.queue.as_ref().is_some_and(|queue| queue.commands.iter().any(|(spec, _)| is(spec)))
     }
 
     /// Executes the commit job; `args` are the arguments of WATCH.
@@ -239,18 +243,17 @@ impl Transaction {
             Err(error) => return result.failed = Some(error.to_string()),
         }
         let ExecResult { replies, ends, hits, .. } = result;
-        for (index, spec) in queue.specs.iter().enumerate() {
+        for (index, (spec, _)) in queue.commands.iter().enumerate() {
             let Some(args) = queue.requests.get(index) else { break };
             let mut progress = Progress::default();
             while execute(spec, args, txn, &mut progress, hits, replies) == Done::MoreKeys {}
             // HELLO and SELECT are answered later, but apply to the requests that follow.
-            match spec.name {
-                "hello" => replies.set_protocol(chosen_protocol(args).unwrap_or(replies.protocol())),
-                "select" => {
-                    database = command::database(args.get(1)).unwrap_or(database);
-                    txn.select(database);
-                }
-                _ => {}
+            if spec.has(CHOOSES_PROTOCOL) {
+                replies.set_protocol(chosen_protocol(args).unwrap_or(replies.protocol()));
+            }
+            if spec.has(SELECTS_DATABASE) {
+                database = command::database(args.get(1)).unwrap_or(database);
+                txn.select(database);
             }
             ends.push(replies.len());
         }
@@ -264,12 +267,7 @@ impl Transaction {
 
     /// Returns the number of queued requests; `None` without a transaction.
     pub fn queued(&self) -> Option<usize> {
-        self.queue.as_ref().map(|queue| queue.specs.len())
-    }
-
-    /// Returns `true` if a queued request writes.
-    pub fn writes(&self) -> bool {
-        self.has(|action| matches!(action, Handler::Write(_)))
+        self.queue.as_ref().map(|queue| queue.commands.len())
     }
 
     /// Begins the reply to EXEC and ends the transaction. Returns `None` if the reply is complete because
@@ -286,7 +284,7 @@ impl Transaction {
             reply.error(error);
             return None;
         }
-        reply.array(queue.specs.len());
+        reply.array(queue.commands.len());
         Some(Executed { queue, result })
     }
 }
@@ -299,8 +297,8 @@ pub(super) struct Executed {
 
 impl Executed {
     /// Returns the command and the arguments of request `index`.
-    pub fn request(&self, index: usize) -> Option<(&'static Spec, Args<'_>)> {
-        Some((self.queue.specs.get(index)?, self.queue.requests.get(index)?))
+    pub fn request(&self, index: usize) -> Option<((&'static Spec, StatsIndex), Args<'_>)> {
+        Some((*self.queue.commands.get(index)?, self.queue.requests.get(index)?))
     }
 
     /// Appends the reply of request `index`, which is on keys.

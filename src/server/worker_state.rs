@@ -1,15 +1,10 @@
 //! State shared by the connections of one worker.
 
 use super::{commit_request::CommitRequest, shared::Shared};
-use crate::{
-    command::{Spec, Stats},
-    resp::Args,
-    server::file_limits::BLOCKING_THREADS,
-};
+use crate::{command::Stats, server::file_limits::BLOCKING_THREADS};
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
-    ptr,
     rc::Rc,
     sync::{Arc, LazyLock, atomic::Ordering},
     task::Waker,
@@ -37,8 +32,6 @@ pub(super) struct WorkerState {
     wakers: RefCell<HashMap<u64, Waker>>,
     /// Notified when the commit thread has to be woken.
     submitted: Notify,
-    /// The command that was counted last, and its index: nearly always the command of the next request.
-    last: Cell<Option<(&'static Spec, usize)>>,
 }
 
 impl WorkerState {
@@ -51,7 +44,6 @@ impl WorkerState {
             offloaded: Cell::new(0),
             wakers: RefCell::default(),
             submitted: Notify::new(),
-            last: Cell::new(None),
         }
     }
 
@@ -102,32 +94,6 @@ impl WorkerState {
         // One entry per worker exists before the workers are started.
         static NONE: LazyLock<Stats> = LazyLock::new(Stats::default);
         self.shared.context.stats.get(self.index).map(|stats| &**stats).unwrap_or(&NONE)
-    }
-
-    /// Returns the index of the counters of a request's command; `None` if the request is refused: see
-    /// [`CommandTable::place`](crate::command::CommandTable::place).
-    #[inline]
-    pub fn place(&self, spec: &'static Spec, args: Args<'_>) -> Option<usize> {
-        match self.last.get() {
-            Some((last, place)) if ptr::eq(last, spec) => Some(place),
-            _ => self.find_place(spec, args),
-        }
-    }
-
-    /// Returns the index of the counters of a request's command, also if the subcommand has a wrong number of
-    /// arguments.
-    pub fn named_place(&self, spec: &Spec, args: Args<'_>) -> Option<usize> {
-        self.shared.commands.place(spec, args)
-    }
-
-    fn find_place(&self, spec: &'static Spec, args: Args<'_>) -> Option<usize> {
-        let place = self.named_place(spec, args)?;
-        if spec.subcommands.is_empty() {
-            self.last.set(Some((spec, place)));
-        } else if !self.shared.commands.runs(spec, args) {
-            return None;
-        }
-        Some(place)
     }
 
     /// Passes writes to the commit thread. If that thread sleeps, it is woken only after every connection that

@@ -34,15 +34,13 @@ const STAGES: &[&[&str]] =
 
 /// The parts of `command`, top first.
 const COMMANDS: &[&[&str]] = &[
-    &["list"],
     &["table"],
     &["data", "admin"],
-    &["tracking"],
+    &["execute"],
     &["spec"],
     &["server_state"],
     &["state"],
-    &["refusal"],
-    &["amount", "error", "extended", "glob", "help", "process", "scope", "traits"],
+    &["error", "extended", "flags", "glob", "process"],
 ];
 
 type Module = Vec<String>;

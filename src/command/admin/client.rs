@@ -1,112 +1,129 @@
-//! CLIENT: information about connections, and their control.
+//! CLIENT: information about connections, and their control. Client-side caching is refused.
 
 use crate::{
     command::{
-        error::{NOT_AN_INTEGER, SYNTAX_ERROR},
-        help,
-        refusal::{Subcommands, c_string, subcommand, wrong_shape},
+        error::{NOT_AN_INTEGER, SYNTAX_ERROR, c_string, wrong_shape},
+        flags::{ADMIN, Flags, Group, LOADING, NOSCRIPT, STALE},
         server_state::{AfterReply, ReplyMode, ServerState, Session},
-        spec::Spec,
+        spec::{NO_KEY, Spec, cmd, help},
         state::client_registry::Client,
-        tracking::tracking,
     },
     resp::{Args, Reply, parse_integer},
 };
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::{Duration, SystemTime},
-};
+use std::sync::{Arc, atomic::Ordering};
 
-pub(in crate::command) const COMMANDS: &[Spec] = &[Spec::session(
-    "client",
-    -2,
-    client,
-    ("connection", "2.4.0"),
-    "Name, list, pause and close connections.",
-)
-.with_subcommands(CLIENT)];
+const OWN: Flags = NOSCRIPT | LOADING | STALE;
 
-const CLIENT: Subcommands = &[
-    ("caching", 3),
-    ("getname", 2),
-    ("getredir", 2),
-    ("help", 2),
-    ("id", 2),
-    ("info", 2),
-    ("kill", -3),
-    ("list", -2),
-    ("no-evict", 3),
-    ("no-touch", 3),
-    ("pause", -3),
-    ("reply", 3),
-    ("setinfo", 4),
-    ("setname", 3),
-    ("tracking", -3),
-    ("trackinginfo", 2),
-    ("unblock", -3),
-    ("unpause", 2),
+const CLIENT: &[Spec] = &[
+    cmd!("client|caching", 3, NO_KEY, Session(caching), OWN;
+        Connection, "6.0.0", "Refused: the server does not keep track of what clients cache."),
+    cmd!("client|getname", 2, NO_KEY, Session(getname), OWN;
+        Connection, "2.6.9", "Return the name of the connection."),
+    cmd!("client|getredir", 2, NO_KEY, Session(getredir), OWN;
+        Connection, "6.0.0", "Return -1: no invalidation message is redirected."),
+    cmd!("client|help", 2, NO_KEY, Commands(help), LOADING | STALE;
+        Connection, "5.0.0", "List the subcommands."),
+    cmd!("client|id", 2, NO_KEY, Session(id), OWN;
+        Connection, "5.0.0", "Return the number of the connection."),
+    cmd!("client|info", 2, NO_KEY, Session(info), OWN; Connection, "6.2.0", "Describe the connection."),
+    cmd!("client|kill", -3, NO_KEY, Session(kill), ADMIN | OWN;
+        Connection, "2.4.0", "Close connections by ID, TYPE, ADDR, LADDR or USER; SKIPME no includes the own one."),
+    cmd!("client|list", -2, NO_KEY, Session(list), ADMIN | OWN;
+        Connection, "2.4.0", "Describe all connections, those of a TYPE, or those with an ID."),
+    cmd!("client|no-evict", 3, NO_KEY, Session(no_evict), ADMIN | OWN;
+        Connection, "7.0.0", "Accepted: no connection is closed to free memory."),
+    cmd!("client|no-touch", 3, NO_KEY, Session(no_touch), OWN;
+        Connection, "7.2.0", "Accepted: access times of keys are not kept."),
+    cmd!("client|reply", 3, NO_KEY, Session(replies), OWN;
+        Connection, "3.2.0", "Choose which requests get a reply: ON, OFF or SKIP."),
+    cmd!("client|setinfo", 4, NO_KEY, Session(setinfo), OWN;
+        Connection, "7.2.0", "Set the name (LIB-NAME) or version (LIB-VER) of the client library."),
+    cmd!("client|setname", 3, NO_KEY, Session(setname), OWN; Connection, "2.6.9", "Name the connection."),
+    cmd!("client|tracking", -3, NO_KEY, Session(tracking), OWN;
+        Connection, "6.0.0", "Refused, except OFF: the server does not keep track of what clients cache."),
+    cmd!("client|trackinginfo", 2, NO_KEY, Session(trackinginfo), OWN;
+        Connection, "6.2.0", "Tell that tracking is off."),
+    cmd!("client|unblock", -3, NO_KEY, Session(unblock), ADMIN | OWN;
+        Connection, "5.0.0", "Return 0: no command blocks a connection."),
 ];
 
-/// Result of a subcommand; the error is the text of the error reply.
+pub(in crate::command) const COMMANDS: &[Spec] = &[Spec::parent("client", CLIENT, 0)
+    .about(Group::Connection, "2.4.0", "Name, list and close connections.")
+    .in_categories("")];
+
+/// Text of the error reply on failure.
 type Outcome = Result<(), Vec<u8>>;
 
-fn client(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) {
-    let Some(subcommand) = subcommand("client", CLIENT, args, reply) else { return };
-    let outcome = match subcommand {
-        "help" => {
-            help::write("CLIENT", help::CLIENT, reply);
-            Ok(())
-        }
-        "kill" => kill(session, context, args, reply),
-        "list" => list(session, context, args, reply),
-        "pause" => pause(context, args, reply),
-        "unblock" => unblock(args, reply),
-        "unpause" => {
-            context.pause.end();
-            context.clients.wake();
-            reply.ok();
-            Ok(())
-        }
-        "caching" | "getredir" | "tracking" | "trackinginfo" => tracking(context, subcommand, args, reply),
-        _ => own_client(subcommand, session, args, reply),
-    };
-    if let Err(error) = outcome {
-        reply.error(error);
+/// Writes the reply of a subcommand: OK, or an error.
+fn write(outcome: Outcome, reply: &mut Reply) {
+    match outcome {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(error),
     }
 }
 
-/// Executes a subcommand that reads or changes the client's own connection.
-fn own_client(subcommand: &str, session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let client = session.client();
-    match subcommand {
-        "getname" => {
-            let name = client.labels().name.clone();
-            if name.is_empty() { reply.null() } else { reply.bulk(name.as_bytes()) }
+fn caching(_: &mut Session, _: &ServerState, _: Args<'_>, reply: &mut Reply) {
+    reply.error(
+        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
+    );
+}
+
+fn getredir(_: &mut Session, _: &ServerState, _: Args<'_>, reply: &mut Reply) {
+    reply.integer(-1);
+}
+
+fn tracking(_: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
+    match switch(args.get(2)) {
+        Ok(false) if args.len() == 3 => reply.ok(),
+        Ok(true) => {
+            reply.error("ERR kvbench does not keep track of what clients cache; leave CLIENT TRACKING out");
         }
-        "id" => reply.integer(client.id as i64),
-        "info" => {
-            client.set_protocol(reply.protocol());
-            reply.verbatim(&format!("{}\n", client.describe("client|info")));
-        }
-        "reply" => return replies(session, args, reply),
-        "setname" => {
-            session.set_name(args.get(2))?;
-            reply.ok();
-        }
-        "setinfo" => {
-            session.set_info(args.get(2), args.get(3))?;
-            reply.ok();
-        }
-        _ => {
-            let on = switch(args.get(2))?;
-            // NO-TOUCH has no effect: the access time of keys is not recorded.
-            if subcommand == "no-evict" {
-                client.no_evict.store(on, Ordering::Relaxed);
-            }
-            reply.ok();
-        }
+        Ok(false) => reply.error(syntax_error()),
+        Err(error) => reply.error(error),
     }
-    Ok(())
+}
+
+fn trackinginfo(_: &mut Session, _: &ServerState, _: Args<'_>, reply: &mut Reply) {
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply.set(1);
+    reply.bulk(b"off");
+    reply.bulk(b"redirect");
+    reply.integer(-1);
+    reply.bulk(b"prefixes");
+    reply.array(0);
+}
+
+fn getname(session: &mut Session, _: &ServerState, _: Args<'_>, reply: &mut Reply) {
+    let name = session.client().labels().name.clone();
+    if name.is_empty() { reply.null() } else { reply.bulk(name.as_bytes()) }
+}
+
+fn id(session: &mut Session, _: &ServerState, _: Args<'_>, reply: &mut Reply) {
+    reply.integer(session.client().id as i64);
+}
+
+fn info(session: &mut Session, _: &ServerState, _: Args<'_>, reply: &mut Reply) {
+    let client = session.client();
+    client.set_protocol(reply.protocol());
+    reply.verbatim(&format!("{}\n", client.describe("client|info")));
+}
+
+fn setname(session: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
+    write(session.set_name(args.get(2)), reply);
+}
+
+fn setinfo(session: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
+    write(session.set_info(args.get(2), args.get(3)), reply);
+}
+
+fn no_evict(session: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
+    let on = switch(args.get(2)).map(|on| session.client().no_evict.store(on, Ordering::Relaxed));
+    write(on, reply);
+}
+
+fn no_touch(_: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
+    write(switch(args.get(2)).map(drop), reply);
 }
 
 fn switch(word: &[u8]) -> Result<bool, Vec<u8>> {
@@ -122,7 +139,7 @@ fn syntax_error() -> Vec<u8> {
 }
 
 /// Executes CLIENT REPLY; only CLIENT REPLY ON gets a reply.
-fn replies(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+fn replies(session: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
     let word = args.get(2).to_ascii_lowercase();
     session.replies = match (&word[..], session.replies) {
         (b"on", _) => {
@@ -131,48 +148,21 @@ fn replies(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome 
         }
         (b"off", _) | (b"skip", ReplyMode::Off) => ReplyMode::Off,
         (b"skip", _) => ReplyMode::SkipNext,
-        _ => return Err(syntax_error()),
+        _ => return reply.error(syntax_error()),
     };
-    Ok(())
-}
-
-/// Executes CLIENT PAUSE milliseconds [WRITE|ALL].
-fn pause(context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let all = match (args.len(), args.get(3).to_ascii_lowercase().as_slice()) {
-        (3, _) | (4, b"all") => true,
-        (4, b"write") => false,
-        (4, _) => return Err(b"ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
-        _ => return Err(wrong_shape("client", args)),
-    };
-    let time = match parse_integer(args.get(2)).map(u64::try_from) {
-        Some(Ok(time)) => time,
-        Some(Err(_)) => return Err(b"ERR timeout is negative".into()),
-        None => return Err(b"ERR timeout is not an integer or out of range".into()),
-    };
-    context.pause.begin(if is_possible(time) { Duration::from_millis(time) } else { Duration::ZERO }, all);
-    reply.ok();
-    Ok(())
-}
-
-/// Returns `true` if the end of the pause fits into Redis' clock, signed 64-bit milliseconds since 1970.
-/// Otherwise the sum overflows in Redis, and the pause ends at once.
-fn is_possible(millis: u64) -> bool {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
-    now + u128::from(millis) <= i64::MAX as u128
 }
 
 /// Executes CLIENT UNBLOCK. No command blocks its client, so no client is ever unblocked.
-fn unblock(args: Args<'_>, reply: &mut Reply) -> Outcome {
+fn unblock(_: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
     let is_reason = |word: &[u8]| [&b"timeout"[..], b"error"].iter().any(|w| word.eq_ignore_ascii_case(w));
-    if args.len() > 4 {
-        return Err(wrong_shape("client", args));
+    match args.len() {
+        5.. => reply.error(wrong_shape("client", args)),
+        4 if !is_reason(args.get(3)) => {
+            reply.error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+        }
+        _ if parse_integer(args.get(2)).is_none() => reply.error(NOT_AN_INTEGER.to_string()),
+        _ => reply.integer(0),
     }
-    if args.len() == 4 && !is_reason(args.get(3)) {
-        return Err(b"ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());
-    }
-    parse_integer(args.get(2)).ok_or_else(|| NOT_AN_INTEGER.to_string())?;
-    reply.integer(0);
-    Ok(())
 }
 
 /// Returns `true` for the client type `normal`, the type of all clients here.
@@ -185,7 +175,24 @@ fn is_normal(kind: &[u8]) -> Result<bool, Vec<u8>> {
 }
 
 /// Executes CLIENT LIST [TYPE type | ID id ...].
-fn list(session: &Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Outcome {
+fn list(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) {
+    let all = match listed(context, args) {
+        Ok(all) => all,
+        Err(error) => return reply.error(error),
+    };
+    session.client().set_protocol(reply.protocol());
+    session.client().database.store(session.space.number().into(), Ordering::Relaxed);
+    let line = |client: &Arc<Client>| {
+        let own = client.id == session.client().id;
+        let last = context.names.get(client.command.load(Ordering::Relaxed)).copied().unwrap_or("NULL");
+        let now = if session.client().is_executing() { "exec" } else { "client|list" };
+        client.describe(if own { now } else { last }) + "\n"
+    };
+    reply.verbatim(&all.iter().map(line).collect::<String>());
+}
+
+/// Returns the connections that the arguments of CLIENT LIST select.
+fn listed(context: &ServerState, args: Args<'_>) -> Result<Vec<Arc<Client>>, Vec<u8>> {
     let mut all = context.clients.all();
     let word = args.get(2).to_ascii_lowercase();
     match (&word[..], args.len()) {
@@ -202,16 +209,7 @@ fn list(session: &Session, context: &ServerState, args: Args<'_>, reply: &mut Re
         }
         _ => return Err(syntax_error()),
     }
-    session.client().set_protocol(reply.protocol());
-    session.client().database.store(session.space.number().into(), Ordering::Relaxed);
-    let line = |client: &Arc<Client>| {
-        let own = client.id == session.client().id;
-        let last = context.names.get(client.command.load(Ordering::Relaxed)).map_or("NULL", String::as_str);
-        let now = if session.client().is_executing() { "exec" } else { "client|list" };
-        client.describe(if own { now } else { last }) + "\n"
-    };
-    reply.verbatim(&all.iter().map(line).collect::<String>());
-    Ok(())
+    Ok(all)
 }
 
 /// Filter of CLIENT KILL.
@@ -265,8 +263,11 @@ impl<'a> KillFilter<'a> {
     }
 }
 
-fn kill(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let wanted = KillFilter::parse(args)?;
+fn kill(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) {
+    let wanted = match KillFilter::parse(args) {
+        Ok(wanted) => wanted,
+        Err(error) => return reply.error(error),
+    };
     let own = session.client().id;
     let mut count = 0;
     for client in context.clients.all() {
@@ -282,9 +283,8 @@ fn kill(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mu
         }
     }
     match (args.len(), count) {
-        (3, 0) => return Err(b"ERR No such client".into()),
+        (3, 0) => reply.error("ERR No such client"),
         (3, _) => reply.ok(),
         _ => reply.integer(count),
     }
-    Ok(())
 }

@@ -2,12 +2,11 @@
 
 use crate::{
     command::{
-        amount::{buffer_limit, memory},
-        error::{Error, SYNTAX_ERROR},
-        glob, help,
-        refusal::{Subcommands, c_string, subcommand},
+        error::{Error, SYNTAX_ERROR, c_string},
+        flags::{ADMIN, Group, LOADING, NOSCRIPT, SECRET_ARGS, STALE},
+        glob,
         server_state::ServerState,
-        spec::Spec,
+        spec::{NO_KEY, Spec, cmd, help},
         state::password::Password,
     },
     engine::Fsync,
@@ -16,34 +15,37 @@ use crate::{
 };
 use std::sync::atomic::Ordering::Relaxed;
 
+const CONFIG: &[Spec] = &[
+    cmd!("config|get", -3, NO_KEY, Blocking(get), ADMIN | NOSCRIPT | LOADING | STALE;
+        Server, "2.0.0", "Return the settings whose names match the patterns."),
+    cmd!("config|help", 2, NO_KEY, Commands(help), LOADING | STALE; Server, "5.0.0", "List the subcommands."),
+    cmd!("config|resetstat", 2, NO_KEY, Blocking(reset_statistics), ADMIN | NOSCRIPT | LOADING | STALE;
+        Server, "2.0.0", "Reset the statistics of INFO."),
+    cmd!("config|rewrite", 2, NO_KEY, Blocking(rewrite), ADMIN | NOSCRIPT | LOADING | STALE;
+        Server, "2.8.0", "Write the changed settings to the configuration file."),
+    cmd!("config|set", -4, NO_KEY, Blocking(set), ADMIN | NOSCRIPT | LOADING | STALE | SECRET_ARGS;
+        Server, "2.0.0", "Change settings: all of them, or none."),
+];
+
 pub(in crate::command) const COMMANDS: &[Spec] =
-    &[Spec::query("config", -2, config, ("server", "2.0.0"), "Read and change settings.")
-        .with_subcommands(CONFIG)];
+    &[Spec::parent("config", CONFIG, 0).about(Group::Server, "2.0.0", "Read and change settings.")];
 
-const CONFIG: Subcommands = &[("get", -3), ("help", 2), ("resetstat", 2), ("rewrite", 2), ("set", -4)];
-
-fn config(context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
-    match subcommand("config", CONFIG, args, reply) {
-        Some("get") => get(context, args, reply),
-        Some("help") => help::write("CONFIG", help::CONFIG, reply),
-        Some("rewrite") => match context.file.rewrite(|name| line(context, name)) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(format!("ERR {error}")),
-        },
-        Some("set") => match set(context, args) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(error),
-        },
-        Some(_) => {
-            context.reset_statistics();
-            reply.ok();
-        }
-        None => {}
-    }
+fn rewrite(context: &ServerState, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+    context
+        .file
+        .rewrite(|name| line(context, name))
+        .map_err(|error| Error::Words(format!("ERR {error}").into()))?;
+    reply.ok();
     Ok(())
 }
 
-fn get(context: &ServerState, args: Args<'_>, reply: &mut Reply) {
+fn reset_statistics(context: &ServerState, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+    context.reset_statistics();
+    reply.ok();
+    Ok(())
+}
+
+fn get(context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     let live = LIVE.iter().map(|setting| (setting.name, setting.kind.get(context)));
     let fixed = context.settings.iter().map(|(name, value)| (*name, value.clone()));
     let mut found: Vec<_> = live.chain(fixed).collect();
@@ -55,6 +57,7 @@ fn get(context: &ServerState, args: Args<'_>, reply: &mut Reply) {
         reply.bulk(name);
         reply.bulk(value.as_bytes());
     }
+    Ok(())
 }
 
 /// Returns the name under which CONFIG GET lists a setting: as the client wrote it, or the setting's own name
@@ -286,7 +289,13 @@ fn within<'a>(least: i64, most: i64, number: i64) -> Result<Value<'a>, String> {
 
 /// Executes CONFIG SET. All names are checked before any value, and all values before the first change; a
 /// change that the store may reject is made first.
-fn set(context: &ServerState, args: Args<'_>) -> Result<(), Vec<u8>> {
+fn set(context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+    try_set(context, args).map_err(Error::Words)?;
+    reply.ok();
+    Ok(())
+}
+
+fn try_set(context: &ServerState, args: Args<'_>) -> Result<(), Vec<u8>> {
     if args.len() % 2 == 1 {
         return Err(SYNTAX_ERROR.to_string().into());
     }
@@ -424,4 +433,91 @@ const NO_PASSWORD: &str = "Rewriting config file: the server knows only a digest
 fn failed(name: &[u8], reason: &str) -> Vec<u8> {
     let reason = format!("') - {reason}");
     [b"ERR CONFIG SET failed (possibly related to argument '", name, reason.as_bytes()].concat()
+}
+
+/// Parses a number of bytes: `100`, `1k` (1000), `1kb` (1024) and so on. Text without a digit is 0, as in
+/// Redis.
+fn memory(text: &[u8]) -> Option<i64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.to_ascii_lowercase().as_slice() {
+        b"" | b"b" => 1,
+        b"k" => 1000,
+        b"kb" => 1 << 10,
+        b"m" => 1_000_000,
+        b"mb" => 1 << 20,
+        b"g" => 1_000_000_000,
+        b"gb" => 1 << 30,
+        _ => return None,
+    };
+    if number.is_empty() {
+        return Some(0);
+    }
+    str::from_utf8(number).ok()?.parse::<i64>().ok()?.checked_mul(factor)
+}
+
+/// Parses `client-output-buffer-limit`: classes of clients, each with a hard limit, a soft limit and seconds.
+/// Returns the new hard limit of normal clients, the only class here; `None` if it does not change.
+fn buffer_limit(text: &[u8]) -> Result<Option<i64>, &'static str> {
+    let words: Vec<&[u8]> = text.split(|byte| *byte == b' ').collect();
+    let words: &[&[u8]] = if text.is_empty() { &[] } else { &words };
+    if !words.len().is_multiple_of(4) {
+        return Err("Wrong number of arguments in buffer limit configuration.");
+    }
+    let (mut normal, mut has_soft) = (None, false);
+    for limits in words.chunks(4) {
+        let [class, hard, soft, seconds] = limits else { continue };
+        let is_of = |name: &str| class.eq_ignore_ascii_case(name.as_bytes());
+        if !["normal", "replica", "slave", "pubsub"].iter().any(|name| is_of(name)) {
+            return Err("Invalid client class specified in buffer limit configuration.");
+        }
+        let (Some(hard), Some(soft), true) = (memory(hard), memory(soft), is_count(seconds)) else {
+            return Err("Error in hard, soft or soft_seconds setting in buffer limit configuration.");
+        };
+        if is_of("normal") {
+            (normal, has_soft) = (Some(hard), soft > 0);
+        }
+    }
+    if has_soft {
+        return Err("kvbench has no soft limit: write `normal BYTES 0 0`");
+    }
+    Ok(normal)
+}
+
+/// Returns `true` if `word` is a number that is not negative, as `strtoll` reads it.
+fn is_count(word: &[u8]) -> bool {
+    let digits = word.strip_prefix(b"+").unwrap_or(word);
+    digits.iter().all(u8::is_ascii_digit) && (word.is_empty() || !digits.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_of_a_thousand_or_of_1024() {
+        for (text, bytes) in [
+            ("100", Some(100)),
+            ("2k", Some(2000)),
+            ("2Kb", Some(2048)),
+            ("1gb", Some(1 << 30)),
+            ("", Some(0)),
+            ("mb", Some(0)),
+            ("-1", None),
+            ("1kbb", None),
+        ] {
+            assert_eq!(memory(text.as_bytes()), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_the_hard_limit_of_normal_clients_is_taken() {
+        let limit = |text: &str| buffer_limit(text.as_bytes());
+        assert_eq!(limit("normal 1mb 0 0 slave 256mb 64mb 60"), Ok(Some(1 << 20)));
+        assert_eq!(limit("pubsub 32mb 8mb 60"), Ok(None));
+        assert!(limit("normal 1mb 1kb 60").unwrap_err().contains("soft limit"));
+        for wrong in ["normal 1 0", "normal x 0 0", "normal 1 0 -1", "normal 1 0 x", "master 1 0 0"] {
+            assert!(limit(wrong).is_err(), "{wrong}");
+        }
+    }
 }

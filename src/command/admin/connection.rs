@@ -2,26 +2,34 @@
 
 use crate::{
     command::{
-        error::SYNTAX_ERROR,
-        refusal,
+        error::{SYNTAX_ERROR, c_string, wrong_arity},
+        flags::{
+            ALLOW_BUSY, CHOOSES_PROTOCOL, ENDS_TRANSACTION, FAST, Flags, LOADING, NO_AUTH, NOSCRIPT,
+            SECRET_ARGS, SELECTS_DATABASE, STALE,
+        },
         server_state::{AfterReply, REDIS_VERSION, ReplyMode, ServerState, Session, client_name},
-        spec::{Spec, database},
+        spec::{NO_KEY, Spec, cmd, database},
     },
     resp::{Args, Protocol, Reply, parse_integer},
     store::Database,
 };
 
-const GROUP: &str = "connection";
+const HANDSHAKE: Flags = NOSCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY;
 
 pub(in crate::command) const COMMANDS: &[Spec] = &[
-    Spec::session("ping", -1, ping, (GROUP, "1.0.0"), "Answer PONG, or the message."),
-    Spec::session("echo", 2, echo, (GROUP, "1.0.0"), "Answer the message."),
-    Spec::session("select", 2, select, (GROUP, "1.0.0"), "Choose the database, 0 to 15."),
-    Spec::session("hello", -1, hello, (GROUP, "6.0.0"), "Choose the protocol version.").before_auth(),
-    Spec::session("auth", -2, auth, (GROUP, "1.0.0"), "Give the password.").before_auth(),
-    Spec::session("reset", 1, reset, (GROUP, "6.2.0"), "Reset the connection to its initial state.")
-        .before_auth(),
-    Spec::session("quit", -1, quit, (GROUP, "1.0.0"), "Close the connection.").before_auth(),
+    cmd!("ping", -1, NO_KEY, Session(ping), FAST; Connection, "1.0.0", "Answer PONG, or the message."),
+    cmd!("echo", 2, NO_KEY, Session(echo), LOADING | STALE | FAST;
+        Connection, "1.0.0", "Answer the message."),
+    cmd!("select", 2, NO_KEY, Session(select), LOADING | STALE | FAST | SELECTS_DATABASE;
+        Connection, "1.0.0", "Choose the database, 0 to 15."),
+    cmd!("hello", -1, NO_KEY, Session(hello), HANDSHAKE | SECRET_ARGS | CHOOSES_PROTOCOL;
+        Connection, "6.0.0", "Choose the protocol version."),
+    cmd!("auth", -2, NO_KEY, Session(auth), HANDSHAKE | SECRET_ARGS;
+        Connection, "1.0.0", "Give the password."),
+    cmd!("reset", 1, NO_KEY, Session(reset), HANDSHAKE | ENDS_TRANSACTION;
+        Connection, "6.2.0", "Reset the connection to its initial state."),
+    cmd!("quit", -1, NO_KEY, Session(quit), HANDSHAKE | ENDS_TRANSACTION;
+        Connection, "1.0.0", "Close the connection."),
 ];
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
@@ -35,7 +43,7 @@ fn ping(_: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
     match args.len() {
         1 => reply.simple("PONG"),
         2 => reply.bulk(args.get(1)),
-        _ => refusal::wrong_arity("ping", reply),
+        _ => wrong_arity("ping", reply),
     }
 }
 
@@ -125,7 +133,7 @@ fn greet(session: &mut Session, context: &ServerState, args: Args<'_>) -> Result
         } else if option.eq_ignore_ascii_case(b"setname") && words.len() >= 1 {
             session.set_name(words.next().unwrap_or_default())?;
         } else {
-            return Err([b"ERR Syntax error in HELLO option '", refusal::c_string(option), b"'"].concat());
+            return Err([b"ERR Syntax error in HELLO option '", c_string(option), b"'"].concat());
         }
     }
     if session.authenticated { Ok(protocol) } else { Err(HELLO_BEFORE_AUTH.into()) }

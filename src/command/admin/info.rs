@@ -3,9 +3,10 @@
 use crate::{
     command::{
         error::Error,
+        flags::{LOADING, STALE},
         process,
         server_state::{REDIS_VERSION, ServerState},
-        spec::Spec,
+        spec::{NO_KEY, Spec, cmd},
         state::stats::CommandTotal,
     },
     resp::{Args, Reply},
@@ -17,8 +18,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-pub(in crate::command) const COMMANDS: &[Spec] =
-    &[Spec::query("info", -1, info, ("server", "1.0.0"), "Describe the server.")];
+pub(in crate::command) const COMMANDS: &[Spec] = &[cmd!("info", -1, NO_KEY, Blocking(info), LOADING | STALE;
+        Server, "1.0.0", "Describe the server.")
+.in_categories("dangerous")];
 
 /// Name, `true` if INFO without arguments shows the section, and function that writes the section.
 type Section = (&'static str, bool, fn(&ServerState, &mut Text) -> Result<(), Error>);
@@ -249,7 +251,7 @@ fn cpu(_: &ServerState, text: &mut Text) -> Result<(), Error> {
 
 /// Returns the commands that clients have used, with their statistics.
 fn used(context: &ServerState) -> impl Iterator<Item = (&str, CommandTotal)> {
-    let names = context.names.iter().map(String::as_str).enumerate();
+    let names = context.names.iter().copied().enumerate();
     names.filter_map(|(index, name)| Some((name, context.command_total(index)?)))
 }
 

@@ -3,31 +3,18 @@
 use crate::{
     command::{
         error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
-        spec::{MAX_STRING, ONE_KEY, Read, Spec, Write},
+        flags::{DENYOOM, FAST, READONLY, WRITE},
+        spec::{MAX_STRING, ONE_KEY, Read, Spec, cmd},
     },
     resp::{Args, Reply, parse_integer},
     store::{Entry, Txn},
 };
 
-const GROUP: &str = "bitmap";
-
 pub(in crate::command) const COMMANDS: &[Spec] = &[
-    Spec::write(
-        "bitfield",
-        -2,
-        ONE_KEY,
-        Write::Seeing(bitfield),
-        (GROUP, "3.2.0"),
-        "Get and change integers inside of a value.",
-    ),
-    Spec::read(
-        "bitfield_ro",
-        -2,
-        ONE_KEY,
-        Read::Entry(bitfield_ro),
-        (GROUP, "6.0.0"),
-        "Get integers inside of a value.",
-    ),
+    cmd!("bitfield", -2, ONE_KEY, Write(bitfield), WRITE | DENYOOM;
+        Bitmap, "3.2.0", "Get and change integers inside of a value."),
+    cmd!("bitfield_ro", -2, ONE_KEY, Read(Read::Entry(bitfield_ro)), READONLY | FAST;
+        Bitmap, "6.0.0", "Get integers inside of a value."),
 ];
 
 /// Handling of a result that does not fit into its field.

@@ -3,51 +3,27 @@
 use crate::{
     command::{
         error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
-        spec::{Keys, MAX_STRING, ONE_KEY, Read, Spec, Write},
+        flags::{DENYOOM, FAST, READONLY, WHOLE_VALUE, WRITE},
+        spec::{Keys, MAX_STRING, ONE_KEY, Read, Spec, cmd},
     },
     resp::{Args, Reply, parse_integer},
     store::{Entry, Txn},
 };
 
-const GROUP: &str = "bitmap";
-
 /// Positions of the target and source keys of BITOP.
 const FROM_SECOND: Keys = (2, -1, 1);
 
 pub(in crate::command) const COMMANDS: &[Spec] = &[
-    Spec::read("getbit", 3, ONE_KEY, Read::Entry(getbit), (GROUP, "2.2.0"), "Get a bit of a value."),
-    Spec::write(
-        "setbit",
-        4,
-        ONE_KEY,
-        Write::Seeing(setbit),
-        (GROUP, "2.2.0"),
-        "Set or clear a bit of a value.",
-    ),
-    Spec::read(
-        "bitcount",
-        -2,
-        ONE_KEY,
-        Read::Whole(bitcount),
-        (GROUP, "2.6.0"),
-        "Count the bits that are set.",
-    ),
-    Spec::read(
-        "bitpos",
-        -3,
-        ONE_KEY,
-        Read::Whole(bitpos),
-        (GROUP, "2.8.7"),
-        "Find the first bit that is 0, or 1.",
-    ),
-    Spec::write(
-        "bitop",
-        -4,
-        FROM_SECOND,
-        Write::Seeing(bitop),
-        (GROUP, "2.6.0"),
-        "Combine values bit by bit.",
-    ),
+    cmd!("getbit", 3, ONE_KEY, Read(Read::Entry(getbit)), READONLY | FAST;
+        Bitmap, "2.2.0", "Get a bit of a value."),
+    cmd!("setbit", 4, ONE_KEY, Write(setbit), WRITE | DENYOOM;
+        Bitmap, "2.2.0", "Set or clear a bit of a value."),
+    cmd!("bitcount", -2, ONE_KEY, Read(Read::Entry(bitcount)), READONLY | WHOLE_VALUE;
+        Bitmap, "2.6.0", "Count the bits that are set."),
+    cmd!("bitpos", -3, ONE_KEY, Read(Read::Entry(bitpos)), READONLY | WHOLE_VALUE;
+        Bitmap, "2.8.7", "Find the first bit that is 0, or 1."),
+    cmd!("bitop", -4, FROM_SECOND, Write(bitop), WRITE | DENYOOM;
+        Bitmap, "2.6.0", "Combine values bit by bit."),
 ];
 
 /// Parses a bit number within Redis' limits.

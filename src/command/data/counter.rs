@@ -4,41 +4,24 @@ use crate::{
     command::{
         error::{Error, NOT_AN_INTEGER},
         extended::Extended,
-        spec::{ONE_KEY, Spec, Write},
+        flags::{DENYOOM, FAST, WRITE},
+        spec::{ONE_KEY, Spec, cmd},
     },
     resp::{Args, Reply, parse_integer},
     store::Txn,
 };
 
-const GROUP: &str = "string";
-
 pub(in crate::command) const COMMANDS: &[Spec] = &[
-    Spec::write("incr", 2, ONE_KEY, Write::Seeing(incr), (GROUP, "1.0.0"), "Add one to the number at a key."),
-    Spec::write("incrby", 3, ONE_KEY, Write::Seeing(incrby), (GROUP, "1.0.0"), "Add to the number at a key."),
-    Spec::write(
-        "incrbyfloat",
-        3,
-        ONE_KEY,
-        Write::Seeing(incrbyfloat),
-        (GROUP, "2.6.0"),
-        "Add to the number with decimals at a key.",
-    ),
-    Spec::write(
-        "decr",
-        2,
-        ONE_KEY,
-        Write::Seeing(decr),
-        (GROUP, "1.0.0"),
-        "Subtract one from the number at a key.",
-    ),
-    Spec::write(
-        "decrby",
-        3,
-        ONE_KEY,
-        Write::Seeing(decrby),
-        (GROUP, "1.0.0"),
-        "Subtract from the number at a key.",
-    ),
+    cmd!("incr", 2, ONE_KEY, Write(incr), WRITE | DENYOOM | FAST;
+        String, "1.0.0", "Add one to the number at a key."),
+    cmd!("incrby", 3, ONE_KEY, Write(incrby), WRITE | DENYOOM | FAST;
+        String, "1.0.0", "Add to the number at a key."),
+    cmd!("incrbyfloat", 3, ONE_KEY, Write(incrbyfloat), WRITE | DENYOOM | FAST;
+        String, "2.6.0", "Add to the number with decimals at a key."),
+    cmd!("decr", 2, ONE_KEY, Write(decr), WRITE | DENYOOM | FAST;
+        String, "1.0.0", "Subtract one from the number at a key."),
+    cmd!("decrby", 3, ONE_KEY, Write(decrby), WRITE | DENYOOM | FAST;
+        String, "1.0.0", "Subtract from the number at a key."),
 ];
 
 const NOT_A_FLOAT: Error = Error::Text("ERR value is not a valid float");

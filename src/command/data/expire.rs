@@ -2,89 +2,33 @@
 
 use crate::{
     command::{
-        error::{Error, NOT_AN_INTEGER},
-        refusal::c_string,
-        spec::{ONE_KEY, Read, Spec, Write},
+        error::{Error, NOT_AN_INTEGER, c_string},
+        flags::{FAST, READONLY, WRITE},
+        spec::{ONE_KEY, Read, Spec, cmd},
     },
     resp::{Args, Reply, parse_integer},
     store::{Entry, ExpirationClock, Txn},
 };
 
-const GROUP: &str = "generic";
-
 pub(in crate::command) const COMMANDS: &[Spec] = &[
-    Spec::write(
-        "expire",
-        -3,
-        ONE_KEY,
-        Write::Seeing(expire),
-        (GROUP, "1.0.0"),
-        "Make a key expire after a number of seconds.",
-    ),
-    Spec::write(
-        "pexpire",
-        -3,
-        ONE_KEY,
-        Write::Seeing(pexpire),
-        (GROUP, "2.6.0"),
-        "Let a key live for some milliseconds.",
-    ),
-    Spec::write(
-        "expireat",
-        -3,
-        ONE_KEY,
-        Write::Seeing(expireat),
-        (GROUP, "1.2.0"),
-        "Let a key live until a time in seconds since 1970.",
-    ),
-    Spec::write(
-        "pexpireat",
-        -3,
-        ONE_KEY,
-        Write::Seeing(pexpireat),
-        (GROUP, "2.6.0"),
-        "Let a key live until a time in milliseconds since 1970.",
-    ),
-    Spec::write(
-        "persist",
-        2,
-        ONE_KEY,
-        Write::Seeing(persist),
-        (GROUP, "2.2.0"),
-        "Remove the expiry of a key.",
-    ),
-    Spec::read(
-        "ttl",
-        2,
-        ONE_KEY,
-        Read::Entry(ttl),
-        (GROUP, "1.0.0"),
-        "Tell how many seconds a key has left.",
-    ),
-    Spec::read(
-        "pttl",
-        2,
-        ONE_KEY,
-        Read::Entry(pttl),
-        (GROUP, "2.6.0"),
-        "Tell how many milliseconds a key has left.",
-    ),
-    Spec::read(
-        "expiretime",
-        2,
-        ONE_KEY,
-        Read::Entry(expiretime),
-        (GROUP, "7.0.0"),
-        "Tell when a key expires.",
-    ),
-    Spec::read(
-        "pexpiretime",
-        2,
-        ONE_KEY,
-        Read::Entry(pexpiretime),
-        (GROUP, "7.0.0"),
-        "Tell when a key expires, in milliseconds.",
-    ),
+    cmd!("expire", -3, ONE_KEY, Write(expire), WRITE | FAST;
+        Generic, "1.0.0", "Make a key expire after a number of seconds."),
+    cmd!("pexpire", -3, ONE_KEY, Write(pexpire), WRITE | FAST;
+        Generic, "2.6.0", "Let a key live for some milliseconds."),
+    cmd!("expireat", -3, ONE_KEY, Write(expireat), WRITE | FAST;
+        Generic, "1.2.0", "Let a key live until a time in seconds since 1970."),
+    cmd!("pexpireat", -3, ONE_KEY, Write(pexpireat), WRITE | FAST;
+        Generic, "2.6.0", "Let a key live until a time in milliseconds since 1970."),
+    cmd!("persist", 2, ONE_KEY, Write(persist), WRITE | FAST;
+        Generic, "2.2.0", "Remove the expiry of a key."),
+    cmd!("ttl", 2, ONE_KEY, Read(Read::Entry(ttl)), READONLY | FAST;
+        Generic, "1.0.0", "Tell how many seconds a key has left."),
+    cmd!("pttl", 2, ONE_KEY, Read(Read::Entry(pttl)), READONLY | FAST;
+        Generic, "2.6.0", "Tell how many milliseconds a key has left."),
+    cmd!("expiretime", 2, ONE_KEY, Read(Read::Entry(expiretime)), READONLY | FAST;
+        Generic, "7.0.0", "Tell when a key expires."),
+    cmd!("pexpiretime", 2, ONE_KEY, Read(Read::Entry(pexpiretime)), READONLY | FAST;
+        Generic, "7.0.0", "Tell when a key expires, in milliseconds."),
 ];
 
 /// Conditions on the old expiration time (NX, XX, GT, LT).

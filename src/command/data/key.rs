@@ -3,20 +3,12 @@
 use crate::{
     command::{
         error::{Error, SYNTAX_ERROR},
-        help,
-        refusal::{Subcommands, subcommand},
-        spec::{ALL_KEYS, Handler, Keys, ONE_KEY, Read, Spec, TWO_KEYS, Write, database},
+        flags::{DENYOOM, FAST, Group, LOADING, READONLY, STALE, WRITE},
+        spec::{ALL_KEYS, NO_KEY, ONE_KEY, Read, SECOND, Spec, TWO_KEYS, cmd, database, help},
     },
     resp::{Args, Reply, parse_integer},
     store::{Entry, Keyspace, Txn},
 };
-
-const GROUP: &str = "generic";
-
-/// Position of the key in the subcommands of OBJECT.
-const SECOND: Keys = (2, 2, 1);
-
-const OBJECT: Subcommands = &[("encoding", 3), ("freq", 3), ("help", 2), ("refcount", 3)];
 
 const NO_SUCH_KEY: Error = Error::Text("ERR no such key");
 const NO_FREQUENCY: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note \
@@ -24,67 +16,37 @@ const NO_FREQUENCY: &str = "ERR An LFU maxmemory policy is not selected, access 
                             to adjust.";
 const SAME_OBJECT: Error = Error::Text("ERR source and destination objects are the same");
 
+const OBJECT: &[Spec] = &[
+    cmd!("object|encoding", 3, SECOND, Keyspace(object_encoding), READONLY;
+        Generic, "2.2.3", "Return the encoding that Redis would use for a value."),
+    cmd!("object|freq", 3, SECOND, Keyspace(object_freq), READONLY;
+        Generic, "4.0.0", "Refused: access frequencies are not kept."),
+    cmd!("object|help", 2, NO_KEY, Commands(help), LOADING | STALE;
+        Generic, "6.2.0", "List the subcommands."),
+    cmd!("object|refcount", 3, SECOND, Keyspace(object_refcount), READONLY;
+        Generic, "2.2.3", "Return the reference count that Redis would report for a value."),
+];
+
 pub(in crate::command) const COMMANDS: &[Spec] = &[
-    Spec::write(
-        "del",
-        -2,
-        ALL_KEYS,
-        Write::Each(del),
-        (GROUP, "1.0.0"),
-        "Remove keys, and tell how many were there.",
-    ),
-    Spec::write(
-        "unlink",
-        -2,
-        ALL_KEYS,
-        Write::Each(del),
-        (GROUP, "4.0.0"),
-        "The same as DEL; neither blocks other clients.",
-    ),
-    Spec::read(
-        "exists",
-        -2,
-        ALL_KEYS,
-        Read::Count(exists),
-        (GROUP, "1.0.0"),
-        "Count those of the given keys that exist.",
-    ),
-    Spec::read(
-        "touch",
-        -2,
-        ALL_KEYS,
-        Read::Count(exists),
-        (GROUP, "3.2.1"),
-        "Count the keys that exist, like EXISTS (access times are not kept).",
-    ),
-    Spec::read("type", 2, ONE_KEY, Read::One(type_of), (GROUP, "1.0.0"), "Tell the type of a key's value."),
-    Spec::write("rename", 3, TWO_KEYS, Write::Seeing(rename), (GROUP, "1.0.0"), "Rename a key."),
-    Spec::write(
-        "renamenx",
-        3,
-        TWO_KEYS,
-        Write::Seeing(renamenx),
-        (GROUP, "1.0.0"),
-        "Rename a key, only if the new name does not exist.",
-    ),
-    Spec::write("copy", -3, TWO_KEYS, Write::Seeing(copy), (GROUP, "6.2.0"), "Copy a value to another key."),
-    Spec::write(
-        "move",
-        3,
-        ONE_KEY,
-        Write::Seeing(moved),
-        (GROUP, "1.0.0"),
-        "Move a key to another database.",
-    ),
-    Spec::new(
-        "object",
-        -2,
-        SECOND,
-        Handler::Keys(object),
-        (GROUP, "2.2.3"),
-        "Return the encoding that Redis would use for a value.",
-    )
-    .with_subcommands(OBJECT),
+    cmd!("del", -2, ALL_KEYS, DeleteEach(del), WRITE;
+        Generic, "1.0.0", "Remove keys, and tell how many were there."),
+    cmd!("unlink", -2, ALL_KEYS, DeleteEach(del), WRITE | FAST;
+        Generic, "4.0.0", "The same as DEL; neither blocks other clients."),
+    cmd!("exists", -2, ALL_KEYS, Read(Read::Count(exists)), READONLY | FAST;
+        Generic, "1.0.0", "Count those of the given keys that exist."),
+    cmd!("touch", -2, ALL_KEYS, Read(Read::Count(exists)), READONLY | FAST;
+        Generic, "3.2.1", "Count the keys that exist, like EXISTS (access times are not kept)."),
+    cmd!("type", 2, ONE_KEY, Read(Read::One(type_of)), READONLY | FAST;
+        Generic, "1.0.0", "Tell the type of a key's value."),
+    cmd!("rename", 3, TWO_KEYS, Write(rename), WRITE; Generic, "1.0.0", "Rename a key."),
+    cmd!("renamenx", 3, TWO_KEYS, Write(renamenx), WRITE | FAST;
+        Generic, "1.0.0", "Rename a key, only if the new name does not exist."),
+    cmd!("copy", -3, TWO_KEYS, Write(copy), WRITE | DENYOOM;
+        Generic, "6.2.0", "Copy a value to another key."),
+    cmd!("move", 3, ONE_KEY, Write(moved), WRITE | FAST; Generic, "1.0.0", "Move a key to another database."),
+    Spec::parent("object", OBJECT, 0)
+        .about(Group::Generic, "2.2.3", "Return the encoding that Redis would use for a value.")
+        .in_categories(""),
 ];
 
 fn del<'g>(key: &'g [u8], txn: &mut Txn<'g>) -> Result<bool, Error> {
@@ -213,17 +175,27 @@ fn references(value: &[u8]) -> i64 {
     if is_shared { i32::MAX.into() } else { 1 }
 }
 
-fn object(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
-    let Some(subcommand) = subcommand("object", OBJECT, args, reply) else { return Ok(()) };
-    if subcommand == "help" {
-        help::write("OBJECT", help::OBJECT, reply);
-        return Ok(());
-    }
-    keyspace.get_many(&[args.get(2)], &mut |_, entry| match (entry, subcommand) {
-        (None, _) => reply.null(),
-        (Some(entry), "encoding") => reply.bulk(encoding(entry.value)),
-        (Some(_), "freq") => reply.error(NO_FREQUENCY),
-        (Some(entry), _) => reply.integer(references(entry.value)),
+fn object_encoding(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+    object(keyspace, args, reply, |value, reply| reply.bulk(encoding(value)))
+}
+
+fn object_freq(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+    object(keyspace, args, reply, |_, reply| reply.error(NO_FREQUENCY))
+}
+
+fn object_refcount(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+    object(keyspace, args, reply, |value, reply| reply.integer(references(value)))
+}
+
+fn object(
+    keyspace: &mut dyn Keyspace,
+    args: Args<'_>,
+    reply: &mut Reply,
+    answer: impl Fn(&[u8], &mut Reply),
+) -> Result<(), Error> {
+    keyspace.get_many(&[args.get(2)], &mut |_, entry| match entry {
+        Some(entry) => answer(entry.value, reply),
+        None => reply.null(),
     })?;
     Ok(())
 }

@@ -3,20 +3,15 @@
 use crate::{
     command::{
         error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
-        spec::{Handler, MAX_STRING, Spec, TWO_KEYS},
+        flags::READONLY,
+        spec::{MAX_STRING, Spec, TWO_KEYS, cmd},
     },
     resp::{Args, Reply, parse_integer},
     store::Keyspace,
 };
 
-pub(in crate::command) const COMMANDS: &[Spec] = &[Spec::new(
-    "lcs",
-    -3,
-    TWO_KEYS,
-    Handler::Keys(lcs),
-    ("string", "7.0.0"),
-    "Find the longest common subsequence of two values.",
-)];
+pub(in crate::command) const COMMANDS: &[Spec] = &[cmd!("lcs", -3, TWO_KEYS, Keyspace(lcs), READONLY;
+        String, "7.0.0", "Find the longest common subsequence of two values.")];
 
 #[derive(Default)]
 struct Options {

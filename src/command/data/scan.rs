@@ -3,8 +3,9 @@
 use crate::{
     command::{
         error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
+        flags::{FAST, READONLY, WHOLE_KEYSPACE, WRITE},
         glob,
-        spec::{NO_KEY, Spec, Write, database},
+        spec::{NO_KEY, Spec, cmd, database},
     },
     engine::{KeyRange, prefix_end},
     resp::{Args, Reply, parse_integer},
@@ -16,30 +17,25 @@ use std::{
     ops::{Bound, ControlFlow},
 };
 
-const GROUP: &str = "generic";
-
 pub(in crate::command) const COMMANDS: &[Spec] = &[
-    Spec::looking(
-        "keys",
-        -2,
-        NO_KEY,
-        keys,
-        (GROUP, "1.0.0"),
-        "Find keys: KEYS pattern [LIMIT n] [WITHVALUES].",
-    ),
-    Spec::looking("scan", -2, NO_KEY, scan, (GROUP, "2.8.0"), "Walk over all keys, some at a time."),
-    Spec::looking("randomkey", 1, NO_KEY, randomkey, (GROUP, "1.0.0"), "Get some key."),
-    Spec::looking("dbsize", 1, NO_KEY, dbsize, ("server", "1.0.0"), "Count all keys."),
-    Spec::write("flushdb", -1, NO_KEY, Write::All(flushdb), ("server", "1.0.0"), "Remove all keys."),
-    Spec::write(
-        "flushall",
-        -1,
-        NO_KEY,
-        Write::All(flushall),
-        ("server", "1.0.0"),
-        "Remove all keys of all databases.",
-    ),
-    Spec::write("swapdb", 3, NO_KEY, Write::All(swapdb), ("server", "4.0.0"), "Exchange two databases."),
+    cmd!("keys", -2, NO_KEY, Keyspace(keys), READONLY;
+        Generic, "1.0.0", "Find keys: KEYS pattern [LIMIT n] [WITHVALUES].")
+    .in_categories("keyspace dangerous"),
+    cmd!("scan", -2, NO_KEY, Keyspace(scan), READONLY;
+        Generic, "2.8.0", "Walk over all keys, some at a time."),
+    cmd!("randomkey", 1, NO_KEY, Keyspace(randomkey), READONLY; Generic, "1.0.0", "Get some key."),
+    cmd!("dbsize", 1, NO_KEY, Keyspace(dbsize), READONLY | FAST;
+        Server, "1.0.0", "Count all keys.")
+    .in_categories("keyspace"),
+    cmd!("flushdb", -1, NO_KEY, Write(flushdb), WRITE | WHOLE_KEYSPACE;
+        Server, "1.0.0", "Remove all keys.")
+    .in_categories("keyspace dangerous"),
+    cmd!("flushall", -1, NO_KEY, Write(flushall), WRITE | WHOLE_KEYSPACE;
+        Server, "1.0.0", "Remove all keys of all databases.")
+    .in_categories("keyspace dangerous"),
+    cmd!("swapdb", 3, NO_KEY, Write(swapdb), WRITE | FAST | WHOLE_KEYSPACE;
+        Server, "4.0.0", "Exchange two databases.")
+    .in_categories("keyspace dangerous"),
 ];
 
 fn dbsize(keyspace: &mut dyn Keyspace, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {

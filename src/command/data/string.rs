@@ -1,80 +1,47 @@
-//! Commands on whole values.
+//! Commands on values as a whole, and on parts of values.
 
 use crate::{
     command::{
-        error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR, TOO_LONG},
-        refusal,
-        spec::{ALL_KEYS, MAX_STRING, ONE_KEY, PAIRS, Read, Spec, Write},
+        error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR, TOO_LONG, wrong_arity},
+        flags::{BLIND, BLIND_WITHOUT_OPTIONS, DENYOOM, FAST, READONLY, WRITE},
+        spec::{ALL_KEYS, MAX_STRING, ONE_KEY, PAIRS, Read, Spec, cmd},
     },
     resp::{Args, Reply, parse_integer},
     store::{Entry, Txn},
 };
 
-const GROUP: &str = "string";
-
 pub(in crate::command) const COMMANDS: &[Spec] = &[
-    Spec::read("get", 2, ONE_KEY, Read::One(get), (GROUP, "1.0.0"), "Get the value of a key."),
-    Spec::write(
-        "set",
-        -3,
-        ONE_KEY,
-        Write::BlindWithoutOptions(set),
-        (GROUP, "1.0.0"),
-        "Set the value of a key.",
-    ),
-    Spec::write(
-        "setnx",
-        3,
-        ONE_KEY,
-        Write::Seeing(setnx),
-        (GROUP, "1.0.0"),
-        "Set a key, only if it does not exist.",
-    ),
-    Spec::write(
-        "setex",
-        4,
-        ONE_KEY,
-        Write::Blind(setex),
-        (GROUP, "2.0.0"),
-        "Set a key that expires after a number of seconds.",
-    ),
-    Spec::write(
-        "psetex",
-        4,
-        ONE_KEY,
-        Write::Blind(psetex),
-        (GROUP, "2.6.0"),
-        "Set a key that expires after a number of milliseconds.",
-    ),
-    Spec::write(
-        "getset",
-        3,
-        ONE_KEY,
-        Write::Seeing(getset),
-        (GROUP, "1.0.0"),
-        "Set a key and return its old value.",
-    ),
-    Spec::write("getdel", 2, ONE_KEY, Write::Seeing(getdel), (GROUP, "6.2.0"), "Get a key, and remove it."),
-    Spec::write(
-        "getex",
-        -2,
-        ONE_KEY,
-        Write::Seeing(getex),
-        (GROUP, "6.2.0"),
-        "Get a key, and change when it expires.",
-    ),
-    Spec::read("mget", -2, ALL_KEYS, Read::Each(mget), (GROUP, "1.0.0"), "Get the values of keys."),
-    Spec::write("mset", -3, PAIRS, Write::Blind(mset), (GROUP, "1.0.1"), "Set keys to values, atomically."),
-    Spec::write(
-        "msetnx",
-        -3,
-        PAIRS,
-        Write::Seeing(msetnx),
-        (GROUP, "1.0.1"),
-        "Set several keys, only if none of them exists.",
-    ),
-    Spec::write("append", 3, ONE_KEY, Write::Seeing(append), (GROUP, "2.0.0"), "Add to the end of a value."),
-    Spec::read("strlen", 2, ONE_KEY, Read::One(strlen), (GROUP, "2.2.0"), "Get the length of a value."),
+    cmd!("get", 2, ONE_KEY, Read(Read::One(get)), READONLY | FAST;
+        String, "1.0.0", "Get the value of a key."),
+    cmd!("set", -3, ONE_KEY, Write(set), WRITE | DENYOOM | BLIND_WITHOUT_OPTIONS;
+        String, "1.0.0", "Set the value of a key."),
+    cmd!("setnx", 3, ONE_KEY, Write(setnx), WRITE | DENYOOM | FAST;
+        String, "1.0.0", "Set a key, only if it does not exist."),
+    cmd!("setex", 4, ONE_KEY, Write(setex), WRITE | DENYOOM | BLIND;
+        String, "2.0.0", "Set a key that expires after a number of seconds."),
+    cmd!("psetex", 4, ONE_KEY, Write(psetex), WRITE | DENYOOM | BLIND;
+        String, "2.6.0", "Set a key that expires after a number of milliseconds."),
+    cmd!("getset", 3, ONE_KEY, Write(getset), WRITE | DENYOOM | FAST;
+        String, "1.0.0", "Set a key and return its old value."),
+    cmd!("getdel", 2, ONE_KEY, Write(getdel), WRITE | FAST; String, "6.2.0", "Get a key, and remove it."),
+    cmd!("getex", -2, ONE_KEY, Write(getex), WRITE | FAST;
+        String, "6.2.0", "Get a key, and change when it expires."),
+    cmd!("mget", -2, ALL_KEYS, Read(Read::Each(mget)), READONLY | FAST;
+        String, "1.0.0", "Get the values of keys."),
+    cmd!("mset", -3, PAIRS, Write(mset), WRITE | DENYOOM | BLIND;
+        String, "1.0.1", "Set keys to values, atomically."),
+    cmd!("msetnx", -3, PAIRS, Write(msetnx), WRITE | DENYOOM;
+        String, "1.0.1", "Set several keys, only if none of them exists."),
+    cmd!("append", 3, ONE_KEY, Write(append), WRITE | DENYOOM | FAST;
+        String, "2.0.0", "Add to the end of a value."),
+    cmd!("strlen", 2, ONE_KEY, Read(Read::One(strlen)), READONLY | FAST;
+        String, "2.2.0", "Get the length of a value."),
+    cmd!("getrange", 4, ONE_KEY, Read(Read::Entry(getrange)), READONLY;
+        String, "2.4.0", "Get a part of a value."),
+    cmd!("substr", 4, ONE_KEY, Read(Read::Entry(getrange)), READONLY;
+        String, "1.0.0", "The old name of GETRANGE."),
+    cmd!("setrange", 4, ONE_KEY, Write(setrange), WRITE | DENYOOM;
+        String, "2.2.0", "Write over a part of a value."),
 ];
 
 fn get(_: Args<'_>, value: Option<&[u8]>, reply: &mut Reply) {
@@ -344,7 +311,7 @@ fn msetnx<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<()
 /// Checks that the arguments are complete key-value pairs; otherwise writes an error and returns `false`.
 fn check_pairs(command: &str, args: Args<'_>, txn: &Txn<'_>, reply: &mut Reply) -> Result<bool, Error> {
     if args.len().is_multiple_of(2) {
-        refusal::wrong_arity(command, reply);
+        wrong_arity(command, reply);
         return Ok(false);
     }
     for key in args.from(1).step_by(2) {
@@ -373,4 +340,55 @@ fn append<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<()
     reply.integer(value.len() as i64);
     txn.put_with_expiration(key, &value, deadline)?;
     Ok(())
+}
+
+fn getrange(args: Args<'_>, entry: Option<Entry<'_>>, reply: &mut Reply) -> Result<(), Error> {
+    let [start, end] = [2, 3].map(|index| parse_integer(args.get(index)));
+    let (start, end) = (start.ok_or(NOT_AN_INTEGER)?, end.ok_or(NOT_AN_INTEGER)?);
+    let value = entry.map_or(&[][..], |entry| entry.value);
+    reply.bulk(part(value, start, end));
+    Ok(())
+}
+
+/// Returns the bytes from `start` to `end`, both inclusive; negative positions count from the end.
+fn part(value: &[u8], start: i64, end: i64) -> &[u8] {
+    if start < 0 && end < 0 && start > end {
+        return &[];
+    }
+    let from_end =
+        |index: i64| if index < 0 { index.saturating_add(value.len() as i64).max(0) } else { index };
+    let (start, end) = (from_end(start), from_end(end).min(value.len() as i64 - 1));
+    match (usize::try_from(start), usize::try_from(end)) {
+        (Ok(start), Ok(end)) => value.get(start..=end).unwrap_or_default(),
+        _ => &[],
+    }
+}
+
+fn setrange<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), Error> {
+    let (key, part) = (args.get(1), args.get(3));
+    let offset = parse_integer(args.get(2)).ok_or(NOT_AN_INTEGER)?;
+    let offset = usize::try_from(offset).map_err(|_| Error::Text("ERR offset is out of range"))?;
+    if part.is_empty() {
+        let len = txn.read(key, |value| value.map_or(0, <[u8]>::len))?;
+        reply.integer(len as i64);
+        return Ok(());
+    }
+    let end = offset.checked_add(part.len()).filter(|end| *end <= MAX_STRING).ok_or(TOO_LONG)?;
+    txn.check_key(key)?;
+    let (mut value, deadline) = txn.entry(key, |entry| extended(entry, end))?;
+    if let Some(place) = value.get_mut(offset..end) {
+        place.copy_from_slice(part);
+    }
+    reply.integer(value.len() as i64);
+    txn.put_with_expiration(key, &value, deadline)?;
+    Ok(())
+}
+
+/// Returns a copy of the value, padded with zeros to `len` bytes, and the expiration time.
+fn extended(entry: Option<Entry<'_>>, len: usize) -> (Vec<u8>, u64) {
+    let (mut value, deadline) = entry.map_or((Vec::new(), 0), |entry| (entry.value.to_vec(), entry.deadline));
+    if value.len() < len {
+        value.resize(len, 0);
+    }
+    (value, deadline)
 }

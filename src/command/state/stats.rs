@@ -11,8 +11,8 @@ use std::{
 };
 
 pub use super::histogram::{Histogram, HistogramSnapshot};
-pub use super::latency_events::{EventHistory, LatencyEvents, LatencySample, event};
-pub use super::slowlog_ring::{SlowLog, SlowLogEntry};
+pub use super::latency_events::{LatencyEvents, event};
+pub use super::slowlog_ring::SlowLog;
 
 /// Counters of one worker.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! CLIENT LIST, KILL, PAUSE and REPLY, and MONITOR.
+//! CLIENT LIST, KILL and REPLY, and MONITOR.
 
 use super::text;
 use crate::{
@@ -76,20 +76,18 @@ fn a_client_over_a_unix_socket_is_marked_as_by_redis() {
 fn a_killed_client_is_gone_whatever_it_waits_for() {
     on_every_store(|running| {
         let mut killer = running.connect();
-        // One waits for a request, one for a pause to end, one does not read its replies.
-        let [mut idle, mut paused, mut lazy] = [running.connect(), running.connect(), running.connect()];
-        let ids = [&mut idle, &mut paused, &mut lazy].map(id);
+        // One waits for a request, one for replicas, one does not read its replies.
+        let [mut idle, mut waiting, mut lazy] = [running.connect(), running.connect(), running.connect()];
+        let ids = [&mut idle, &mut waiting, &mut lazy].map(id);
         ask(&mut killer, &["SET", "big", &"x".repeat(4 << 20)]);
-        ask(&mut killer, &["CLIENT", "PAUSE", "60000", "WRITE"]);
-        paused.send(request(&["SET", "k", "v"]));
+        waiting.send("WAIT 1 60000\r\nSET k v\r\n");
         lazy.send(request(&["GET", "big"]).repeat(20));
         for id in ids {
             assert_eq!(text(&mut killer, &["CLIENT", "KILL", "ID", &id]), ":1\r\n");
         }
         idle.expect_closed();
-        paused.expect_closed();
+        waiting.expect_closed();
         while lazy.receive().is_ok() {}
-        ask(&mut killer, &["CLIENT", "UNPAUSE"]);
         assert_eq!(ask(&mut killer, &["EXISTS", "k"]), b":0\r\n");
         ask(&mut killer, &["FLUSHDB"]);
     });
@@ -109,29 +107,6 @@ fn a_client_that_kills_itself_gets_its_reply() {
     client.send(request(&["CLIENT", "KILL", "ID", &id, "SKIPME", "no"]));
     client.expect(":1\r\n");
     client.expect_closed();
-}
-
-#[test]
-fn a_pause_holds_writes_up_until_it_ends() {
-    on_every_store(|running| {
-        let [mut one, mut other] = [running.connect(), running.connect()];
-        assert_eq!(text(&mut one, &["CLIENT", "PAUSE", "60000", "WRITE"]), "+OK\r\n");
-        other.send("GET k\r\nSET k v\r\nGET k\r\n");
-        other.stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-        assert!(other.receive().is_err(), "{}", other.buffer.escape_ascii());
-        assert_eq!(ask(&mut one, &["GET", "k"]), b"$-1\r\n", "reads go on");
-        assert_eq!(text(&mut one, &["CLIENT", "UNPAUSE"]), "+OK\r\n");
-        other.stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        other.expect("$-1\r\n+OK\r\n$1\r\nv\r\n");
-        let begin = Instant::now();
-        assert_eq!(text(&mut one, &["CLIENT", "PAUSE", "100"]), "+OK\r\n");
-        assert_eq!(ask(&mut other, &["GET", "k"]), b"$1\r\nv\r\n");
-        assert!(
-            begin.elapsed() >= Duration::from_millis(95),
-            "all commands wait, and no longer than it was said"
-        );
-        ask(&mut other, &["FLUSHDB"]);
-    });
 }
 
 #[test]

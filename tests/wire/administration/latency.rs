@@ -42,22 +42,6 @@ fn spikes_are_told_as_by_redis() {
     assert_eq!(ours, theirs);
 }
 
-#[test]
-fn a_picture_and_advice_are_given_for_an_event() {
-    let (redis, running) = (Redis::start_with(&["--enable-debug-command", "yes"]), in_memory(&[]));
-    let [ours, theirs] = [running.connect(), redis.connect()].map(|mut client| {
-        text(&mut client, &["CONFIG", "SET", "latency-monitor-threshold", "100"]);
-        text(&mut client, &["DEBUG", "SLEEP", "0.2"]);
-        let graph = without_numbers(&text(&mut client, &["LATENCY", "GRAPH", "command"]));
-        let report = text(&mut client, &["LATENCY", "DOCTOR"]);
-        // The length of the report, and the advice, differ.
-        let (_, report) = report.split_once("Dave").unwrap();
-        let (told, _) = report.split_once("\n- ").unwrap();
-        (graph, without_numbers(told))
-    });
-    assert_eq!(ours, theirs);
-}
-
 /// Names of commands and their bounds in microseconds.
 fn histograms(client: &mut Client, commands: &[&str]) -> Vec<(String, Vec<i64>)> {
     let reply = client.call(&[&["LATENCY", "HISTOGRAM"], commands].concat());

@@ -4,17 +4,6 @@ use super::text;
 use crate::{differential::Redis, every_store::in_memory, frames::ask};
 use redis_protocol::resp2::types::OwnedFrame;
 
-#[test]
-fn memory_doctor_speaks_as_that_of_redis() {
-    let running = in_memory(&[]);
-    let mut client = running.connect();
-    for (protocol, head) in [("2", "$"), ("3", "=")] {
-        ask(&mut client, &["HELLO", protocol]);
-        let report = text(&mut client, &["MEMORY", "DOCTOR"]);
-        assert!(report.starts_with(head) && report.contains("Sam, "), "{report}");
-    }
-}
-
 /// Names and numbers of MEMORY STATS.
 fn stats(mut client: crate::support::Client) -> Vec<(String, f64)> {
     let OwnedFrame::Array(fields) = client.call(&["MEMORY", "STATS"]) else { panic!("no fields") };

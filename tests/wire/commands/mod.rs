@@ -49,12 +49,12 @@ fn too_few_and_too_many_arguments_are_refused_in_redis_words() {
             words.resize(required + 1, spec.name);
             expect(&mut client, &words, &refusal);
         }
-        for (name, arity) in spec.subcommands {
-            let refusal = format!("-ERR wrong number of arguments for '{}|{name}' command", spec.name);
-            let required = arity.unsigned_abs() as usize;
-            let mut words = vec![spec.name, name];
+        for subcommand in spec.subcommands {
+            let refusal = format!("-ERR wrong number of arguments for '{}' command", subcommand.name);
+            let required = subcommand.arity.unsigned_abs() as usize;
+            let mut words = vec![spec.name, subcommand.word()];
             words.resize(required + 1, "x");
-            if *arity > 0 {
+            if subcommand.arity > 0 {
                 expect(&mut client, &words, &refusal);
             }
             words.truncate(required - 1);

@@ -119,7 +119,6 @@ const SCRIPT: &[(&str, &str, &str)] = &[
     ("CLIENT NO-EVICT ON", "+OK", ""),
     ("CLIENT GETREDIR", ":-1", ""),
     ("CLIENT LIST ID 999999", "$0\n", "=4\ntxt:"),
-    ("CLIENT UNPAUSE", "+OK", ""),
     ("SLOWLOG RESET", "+OK", ""),
     ("SLOWLOG LEN", ":0", ""),
     ("SLOWLOG GET 3", "*0", ""),

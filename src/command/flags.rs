@@ -1,0 +1,135 @@
+//! Flags and groups of commands, as Redis reports them, for clients that route requests or restrict commands.
+
+/// Set of the flags below.
+pub type Flags = u32;
+
+/// Reads keys.
+pub const READONLY: Flags = 1;
+/// Writes keys.
+pub const WRITE: Flags = 1 << 1;
+/// May need memory for new data.
+pub const DENYOOM: Flags = 1 << 2;
+/// Administrates the server. MONITOR does not show the request.
+pub const ADMIN: Flags = 1 << 3;
+/// Must not run in a script.
+pub const NOSCRIPT: Flags = 1 << 4;
+/// Runs while Redis loads data.
+pub const LOADING: Flags = 1 << 5;
+/// Runs on a Redis replica with old data.
+pub const STALE: Flags = 1 << 6;
+/// SLOWLOG leaves the request out.
+pub const SKIP_SLOWLOG: Flags = 1 << 7;
+/// Takes constant or logarithmic time.
+pub const FAST: Flags = 1 << 8;
+/// A client may use the command before it has authenticated.
+pub const NO_AUTH: Flags = 1 << 9;
+/// Runs while a script blocks Redis.
+pub const ALLOW_BUSY: Flags = 1 << 10;
+/// Does not run while Redis loads data in the background.
+pub const NO_ASYNC_LOADING: Flags = 1 << 11;
+/// Is refused between MULTI and EXEC.
+pub const NO_MULTI: Flags = 1 << 12;
+
+/// Writes without reading a key, so that an engine with hash slots may send the writes of several requests together.
+pub const BLIND: Flags = 1 << 20;
+/// Is [`BLIND`] in requests with the minimum number of arguments.
+pub const BLIND_WITHOUT_OPTIONS: Flags = 1 << 21;
+/// Reads or changes all keys of a database, and is always a commit of its own.
+pub const WHOLE_KEYSPACE: Flags = 1 << 22;
+/// Goes over the whole value of a key, or a large part of it.
+pub const WHOLE_VALUE: Flags = 1 << 23;
+/// Is executed at once between MULTI and EXEC, and ends the transaction.
+pub const ENDS_TRANSACTION: Flags = 1 << 24;
+/// Has passwords among its arguments.
+pub const SECRET_ARGS: Flags = 1 << 25;
+/// Selects the protocol version of the replies that follow.
+pub const CHOOSES_PROTOCOL: Flags = 1 << 26;
+/// Selects the database of the requests that follow.
+pub const SELECTS_DATABASE: Flags = 1 << 27;
+
+/// Redis' names of its flags, in the order of COMMAND INFO.
+const NAMES: &[(Flags, &str)] = &[
+    (WRITE, "write"),
+    (READONLY, "readonly"),
+    (DENYOOM, "denyoom"),
+    (ADMIN, "admin"),
+    (NOSCRIPT, "noscript"),
+    (LOADING, "loading"),
+    (STALE, "stale"),
+    (SKIP_SLOWLOG, "skip_slowlog"),
+    (FAST, "fast"),
+    (NO_AUTH, "no_auth"),
+    (NO_ASYNC_LOADING, "no_async_loading"),
+    (NO_MULTI, "no_multi"),
+    (ALLOW_BUSY, "allow_busy"),
+];
+
+/// Returns Redis' names of the flags in `flags`.
+pub fn names(flags: Flags) -> impl Iterator<Item = &'static str> + Clone {
+    NAMES.iter().filter(move |(flag, _)| flags & flag != 0).map(|(_, name)| *name)
+}
+
+/// Command group, as in COMMAND DOCS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "they are the groups of these names")]
+pub enum Group {
+    String,
+    Generic,
+    Bitmap,
+    Connection,
+    Transactions,
+    Server,
+}
+
+impl Group {
+    /// Returns the name of the group.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Generic => "generic",
+            Self::Bitmap => "bitmap",
+            Self::Connection => "connection",
+            Self::Transactions => "transactions",
+            Self::Server => "server",
+        }
+    }
+
+    /// Returns the ACL category of most commands of the group; empty: none.
+    pub const fn category(self) -> &'static str {
+        match self {
+            Self::Generic => "keyspace",
+            Self::Transactions => "transaction",
+            Self::Server => "",
+            Self::String | Self::Bitmap | Self::Connection => self.name(),
+        }
+    }
+}
+
+/// All ACL categories in Redis' order.
+const CATEGORIES: &[&str] = &[
+    "keyspace",
+    "read",
+    "write",
+    "string",
+    "bitmap",
+    "admin",
+    "fast",
+    "slow",
+    "dangerous",
+    "connection",
+    "transaction",
+];
+
+/// Returns the ACL categories of a command, of which `own` do not follow from its flags, in Redis' order.
+pub fn categories(flags: Flags, own: &'static str) -> impl Iterator<Item = &'static str> + Clone {
+    CATEGORIES.iter().copied().filter(move |category| match *category {
+        "read" => flags & READONLY != 0,
+        "write" => flags & WRITE != 0,
+        "admin" => flags & ADMIN != 0,
+        "fast" => flags & FAST != 0,
+        "slow" => flags & FAST == 0,
+        category => {
+            category == "dangerous" && flags & ADMIN != 0 || own.split(' ').any(|word| word == category)
+        }
+    })
+}
