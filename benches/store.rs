@@ -8,8 +8,8 @@ mod support;
 use criterion::{Criterion, Throughput};
 use kvbench::{
     engine::{
-        Batch, Caveat, Compression, Engine, Family, Fsync, Info, KeyRange, Loss, OpenFiles, Result,
-        VisitPair, VisitValue, Writers,
+        Batch, Capabilities, Caveat, Compression, Engine, Family, Fsync, FsyncSupport, Info, KeyRange, Loss,
+        OpenFiles, Result, Status, VisitPair, VisitValue, Writers,
     },
     store::{CommitQueue, Error, Store, Txn, Work},
 };
@@ -27,19 +27,27 @@ use support::{Key, Values};
 static INFO: Info = Info {
     name: "nothing",
     library: "none",
+    own_format: None,
     family: Family::HashTable,
-    ordered: false,
-    in_memory: true,
-    constant_count: true,
-    allocates_in_rust: true,
-    has_map_size: false,
-    has_direct_reads: false,
+    status: Status::Synthetic,
+    needs: &[],
+    capabilities: Capabilities {
+        in_memory: true,
+        memory_resident: true,
+        constant_count: true,
+        counts_allocations: true,
+        ..Capabilities::NONE
+    },
     writers: Writers::One,
+    fsync: FsyncSupport::FixedAtOpen,
+    key_length: (0, 1024),
     compression: &[Compression::None],
     cache: "none",
     open_files: OpenFiles::always(0),
+    cluster_flag: None,
     loss: [Loss::EVERYTHING; 3],
     caveats: &[Caveat::new("Keeps nothing.")],
+    log_targets: &[],
 };
 
 /// An engine that only counts the writes it is given.
@@ -48,10 +56,6 @@ struct Nothing(Arc<AtomicU64>);
 impl Engine for Nothing {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn key_limits(&self) -> (usize, usize) {
-        (0, 1024)
     }
 
     fn is_memory_only(&self) -> bool {

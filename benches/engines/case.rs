@@ -73,6 +73,6 @@ impl Case {
 
     /// Whether the engine has it. To an unordered one every scan is a scan of all keys.
     pub fn suits(self, info: &Info) -> bool {
-        info.ordered || !matches!(self, Self::ScanPrefix | Self::ScanRange)
+        info.capabilities.ordered || !matches!(self, Self::ScanPrefix | Self::ScanRange)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     cli::report_error,
-    engine::{Check, CheckReport, Error, Kind, kinds, repair_log},
+    engine::{Check, CheckReport, Error, Kind, kinds},
 };
 use anyhow::{Context, bail};
 use std::{
@@ -222,11 +222,10 @@ fn has_record_lock(_: &File) -> bool {
 pub fn repair(path: &Path) -> anyhow::Result<String> {
     let kind = owner(path).with_context(|| format!("cannot repair {}", path.display()))?;
     let shown = path.display();
-    // An append-only file is one file; a directory holds several files that depend on each other.
-    if !matches!(kind.check, Check::InPlace(_)) || path.is_dir() {
+    let Some(repair) = kind.repair else {
         bail!("{shown} holds data of {}, which kvbench cannot repair; restore a backup", kind.info.name);
-    }
-    let done = repair_log(path)?;
+    };
+    let done = repair(path)?;
     let mut text = String::new();
     for damage in &done.damage {
         text.push_str(&format!("{shown}: damaged at {damage}\n"));

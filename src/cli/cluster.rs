@@ -1,6 +1,6 @@
 //! Flags of `serve` on a cluster that holds the data.
 
-use crate::engine::{ClusterAccess, Family, Location};
+use crate::engine::{ClusterAccess, Info, Location};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -8,7 +8,6 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 pub(super) struct Cluster {
     /// Placement drivers of the TiKV cluster that holds the data
-    #[cfg(feature = "tikv")]
     #[arg(
         long,
         value_name = "HOST:PORT,...",
@@ -18,7 +17,6 @@ pub(super) struct Cluster {
     )]
     pd: Vec<String>,
     /// Nodes of the Redis Cluster or Valkey Cluster that holds the data; they tell of the others
-    #[cfg(feature = "redis")]
     #[arg(
         long,
         value_name = "HOST:PORT,...",
@@ -55,24 +53,17 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// Returns the location of the data if it is a cluster. Flags for another kind of cluster are ignored.
-    pub fn location(&self, family: Family, has_path: bool) -> Option<Location> {
-        #[cfg(feature = "tikv")]
-        let pd = self.pd.clone();
-        #[cfg(not(feature = "tikv"))]
-        let pd = Vec::new();
-        #[cfg(feature = "redis")]
-        let nodes = self.nodes.clone();
-        #[cfg(not(feature = "redis"))]
-        let nodes = Vec::new();
+    pub fn location(&self, info: &Info, has_path: bool) -> Option<Location> {
         let access = self.access();
-        let is_given = !pd.is_empty() || !nodes.is_empty() || access != ClusterAccess::default();
-        if !(is_given || family.is_shared() && !has_path) {
+        let is_given = !self.pd.is_empty() || !self.nodes.is_empty() || access != ClusterAccess::default();
+        let is_cluster = info.cluster_flag.is_some();
+        if !(is_given || is_cluster && !has_path) {
             return None;
         }
-        let nodes = match (family.is_shared(), family.is_sharded()) {
-            (false, _) => [pd, nodes].concat(),
-            (true, false) => pd,
-            (true, true) => nodes,
+        let nodes = match (is_cluster, info.capabilities.hash_slots) {
+            (false, _) => [&self.pd[..], &self.nodes].concat(),
+            (true, false) => self.pd.clone(),
+            (true, true) => self.nodes.clone(),
         };
         Some(Location::Cluster { nodes, prefix: self.prefix.clone().into_bytes(), access })
     }

@@ -1,7 +1,7 @@
 //! `kvbench stores`: properties and loss bounds of the engines of this build, and the crash tests behind them.
 
 use crate::{
-    engine::{DISTRIBUTED, Fsync, Info, kinds, storage_format},
+    engine::{DISTRIBUTED, Fsync, Info, kinds},
     torture::results::Results,
 };
 use std::fmt::{self, Write};
@@ -25,8 +25,12 @@ pub fn markdown() -> String {
     );
     for info in kinds().map(|kind| kind.info) {
         let about = format!("{}: {}", info.family, info.library);
-        let mut head =
-            format!("`{}` | {about} | {} | {}", info.name, word(info.ordered), word(info.in_memory));
+        let mut head = format!(
+            "`{}` | {about} | {} | {}",
+            info.name,
+            word(info.capabilities.ordered),
+            word(info.capabilities.in_memory)
+        );
         for fsync in Fsync::ALL {
             let loss = info.loss(fsync);
             text.push_str(&format!("| {head} | `{fsync}` | {} | {} |\n", loss.kill, loss.power_cut));
@@ -42,7 +46,12 @@ fn word(yes: bool) -> &'static str {
 
 fn describe_one(info: &Info, proved: &Results, text: &mut String) -> fmt::Result {
     writeln!(text, "{} - {}, {}", info.name, info.family, info.library)?;
-    writeln!(text, "  ordered scans: {}   :memory: {}", word(info.ordered), word(info.in_memory))?;
+    writeln!(
+        text,
+        "  ordered scans: {}   :memory: {}",
+        word(info.capabilities.ordered),
+        word(info.capabilities.in_memory)
+    )?;
     let compression: Vec<_> = info.compression.iter().map(ToString::to_string).collect();
     writeln!(
         text,
@@ -52,8 +61,7 @@ fn describe_one(info: &Info, proved: &Results, text: &mut String) -> fmt::Result
         info.writers
     )?;
     writeln!(text, "  cache: {}", info.cache)?;
-    let has = |fsync: &Fsync| *fsync == Fsync::Always || info.family.has_policies();
-    for fsync in Fsync::ALL.into_iter().filter(has) {
+    for fsync in Fsync::ALL.into_iter().filter(|fsync| info.supports(*fsync)) {
         let loss = info.loss(fsync);
         writeln!(
             text,
@@ -69,12 +77,12 @@ fn describe_one(info: &Info, proved: &Results, text: &mut String) -> fmt::Result
 }
 
 fn count(info: &Info) -> &'static str {
-    if info.constant_count { "known" } else { "scans every key" }
+    if info.capabilities.constant_count { "known" } else { "scans every key" }
 }
 
 /// Returns the numbers of crash-test rounds behind the loss bounds of an fsync policy.
 fn proof(info: &Info, fsync: Fsync, proved: &Results) -> String {
-    let tried = |mode, strikes| match proved.rounds(info.name, storage_format(info), fsync.as_str(), mode) {
+    let tried = |mode, strikes| match proved.rounds(info.name, info.storage_format(), fsync.as_str(), mode) {
         0 => format!("no {strikes} tested"),
         1 => format!("1 round of {strikes} without a fault"),
         rounds => format!("{rounds} rounds of {strikes} without a fault"),

@@ -1,16 +1,17 @@
 //! Log of the program on standard error: plain lines, or one JSON object per line.
 
+use crate::engine::all_kinds;
+use clap::ValueEnum;
 use env_logger::Builder;
 use log::{LevelFilter, Record};
 use serde::Serialize;
 use std::{io::Write, time::SystemTime};
 
 /// Format of the log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+// Without comments on the variants: clap would print them as help.
 pub enum Format {
-    /// Plain text.
     Plain,
-    /// One JSON object per line.
     Json,
 }
 
@@ -45,8 +46,8 @@ pub fn begin(level: LevelFilter, format: Format) {
     let mut builder = Builder::new();
     // Lines are filtered before, by the current maximum level.
     builder.filter_level(LevelFilter::Trace);
-    for library in ["canopydb", "fjall", "libmdbx", "lsm_tree", "tikv_client"] {
-        builder.filter_module(library, theirs);
+    for target in all_kinds().flat_map(|kind| kind.info.log_targets) {
+        builder.filter_module(target, theirs);
     }
     match format {
         Format::Json => builder.format(|line, record| writeln!(line, "{}", json(record).unwrap_or_default())),

@@ -5,7 +5,6 @@ mod bench;
 #[cfg(all(feature = "bench", target_os = "linux"))]
 mod calibrate;
 mod check;
-#[cfg(any(feature = "tikv", feature = "redis"))]
 mod cluster;
 mod config_file;
 pub(super) mod dispatch;

@@ -1,15 +1,13 @@
 //! `kvbench serve`: flags to a [`Config`].
 
-#[cfg(any(feature = "tikv", feature = "redis"))]
-use super::cluster;
 use super::{
-    network, slowness,
-    value_parsers::{CompressionWord, FsyncWord, YesNo, kind_parser},
+    cluster, network, slowness,
+    value_parsers::{YesNo, kind_parser},
 };
 use crate::{
     cli::logging,
     config::Config,
-    engine::{Compression, Kind, Location, ReadAhead},
+    engine::{Compression, Fsync, Kind, Location, ReadAhead, default_store},
     store::MAX_UNSYNCED,
 };
 use bytesize::ByteSize;
@@ -20,19 +18,18 @@ use std::{net::SocketAddr, path::PathBuf, thread, time::Duration};
 #[derive(Args, Debug)]
 pub struct Serve {
     /// Engine that holds the data
-    #[arg(long, default_value = "map", value_parser = kind_parser(), help_heading = "Store")]
+    #[arg(long, default_value = default_store(), value_parser = kind_parser(), help_heading = "Store")]
     store: &'static Kind,
     /// File or directory of the data, or :memory: to keep nothing on disk [default: STORE.db]
     #[arg(long, value_name = "PATH|:memory:", help_heading = "Store")]
     path: Option<PathBuf>,
     /// The cluster that holds the data.
-    #[cfg(any(feature = "tikv", feature = "redis"))]
     #[command(flatten)]
     cluster: cluster::Cluster,
     /// When a write is acknowledged. always (true): after it is synced to stable storage. everysec: at once, with a sync every
     /// second. no (false): at once, and the engine or the operating system decides when to sync
     #[arg(long, value_enum, default_value = "always", help_heading = "Store")]
-    fsync: FsyncWord,
+    fsync: Fsync,
     /// Under everysec, writes wait for the disk while the oldest unsynced write is older than this
     #[arg(long, value_name = "SECONDS", default_value_t = MAX_UNSYNCED.as_secs(), value_parser = clap::value_parser!(u64).range(1..=3600), help_heading = "Store")]
     max_unsynced: u64,
@@ -45,10 +42,10 @@ pub struct Serve {
     /// Whether the kernel reads ahead in the memory map of LMDB and MDBX; auto: only while the data are small enough
     /// for the memory
     #[arg(long, value_enum, default_value = "auto", help_heading = "Store")]
-    read_ahead: ReadAheadWord,
+    read_ahead: ReadAhead,
     /// Compression of blocks on disk
     #[arg(long, value_enum, default_value = "none", help_heading = "Store")]
-    compression: CompressionWord,
+    compression: Compression,
     /// Read the files of RocksDB past the kernel's page cache: what is not in --cache-size is read from the disk
     #[arg(long, value_enum, default_value = "no", help_heading = "Store")]
     direct_reads: YesNo,
@@ -65,7 +62,7 @@ pub struct Serve {
     log_level: LogLevel,
     /// Format of the log: plain text, or one JSON object per line
     #[arg(long, value_enum, default_value = "plain", help_heading = "Process")]
-    log_format: LogFormat,
+    log_format: logging::Format,
     /// Serve metrics for Prometheus at http://ADDRESS/metrics. There is no password: bind a private address
     #[arg(long, value_name = "ADDRESS", help_heading = "Process")]
     metrics: Option<SocketAddr>,
@@ -78,13 +75,6 @@ pub struct Serve {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum ReadAheadWord {
-    Auto,
-    On,
-    Off,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
 enum LogLevel {
     Error,
     Warn,
@@ -93,19 +83,10 @@ enum LogLevel {
     Trace,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogFormat {
-    Plain,
-    Json,
-}
-
 impl Serve {
     /// Returns the log format.
     pub fn log_format(&self) -> logging::Format {
-        match self.log_format {
-            LogFormat::Plain => logging::Format::Plain,
-            LogFormat::Json => logging::Format::Json,
-        }
+        self.log_format
     }
 
     /// Returns the log level.
@@ -121,8 +102,7 @@ impl Serve {
 
     /// Returns the location of the data.
     fn location(&self) -> Location {
-        #[cfg(any(feature = "tikv", feature = "redis"))]
-        if let Some(location) = self.cluster.location(self.store.info.family, self.path.is_some()) {
+        if let Some(location) = self.cluster.location(self.store.info, self.path.is_some()) {
             return location;
         }
         match &self.path {
@@ -142,19 +122,12 @@ impl Serve {
             slowness: self.slowness.config(),
             kind: self.store,
             location,
-            fsync: self.fsync.into(),
+            fsync: self.fsync,
             max_unsynced: Duration::from_secs(self.max_unsynced),
             cache_size: self.cache_size.as_u64(),
             map_size: self.map_size.as_u64(),
-            read_ahead: match self.read_ahead {
-                ReadAheadWord::Auto => ReadAhead::Auto,
-                ReadAheadWord::On => ReadAhead::On,
-                ReadAheadWord::Off => ReadAhead::Off,
-            },
-            compression: match self.compression {
-                CompressionWord::None => Compression::None,
-                CompressionWord::Lz4 => Compression::Lz4,
-            },
+            read_ahead: self.read_ahead,
+            compression: self.compression,
             direct_reads: self.direct_reads == YesNo::Yes,
             network,
             metrics: self.metrics,

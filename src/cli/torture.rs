@@ -1,8 +1,8 @@
 //! `kvbench torture`: flags to [`Options`].
 
-use super::value_parsers::{FsyncWord, kind_parser};
+use super::value_parsers::kind_parser;
 use crate::{
-    engine::{self, Fsync, Kind},
+    engine::{Fsync, Kind, default_store},
     torture::{Mode, Options, Subject, disk::Cut, promise::AllowedLoss},
 };
 use anyhow::Context;
@@ -32,11 +32,11 @@ Modes other than kill mount a file system through /dev/fuse: as root, or with fu
 #[derive(Args, Debug)]
 pub struct Torture {
     /// Stores to test, one after the other
-    #[arg(long, value_delimiter = ',', default_value = "map", value_parser = kind_parser())]
+    #[arg(long, value_delimiter = ',', default_value = default_store(), value_parser = kind_parser())]
     store: Vec<&'static Kind>,
     /// Durability policies to test, one after the other
     #[arg(long, value_enum, value_delimiter = ',', default_value = "always")]
-    fsync: Vec<FsyncWord>,
+    fsync: Vec<Fsync>,
     /// The fault: kill of the process, power cut, full disk, or failing writes and syncs (eio)
     #[arg(long, value_enum, value_delimiter = ',', default_value = "kill")]
     mode: Vec<ModeWord>,
@@ -147,12 +147,12 @@ impl Torture {
         let program = env::current_exe().context("cannot find this program")?;
         let subjects = self.store.iter().flat_map(|kind| {
             let program = &program;
-            self.fsync.iter().map(move |word| {
-                let (name, fsync) = (kind.info.name, Fsync::from(*word));
+            self.fsync.iter().map(move |&fsync| {
+                let name = kind.info.name;
                 let loss = kind.info.loss(fsync);
                 Subject {
                     name: name.into(),
-                    library: engine::storage_format(kind.info).into(),
+                    library: kind.info.storage_format().into(),
                     fsync: fsync.to_string(),
                     program: program.clone(),
                     arguments: server_arguments(name, fsync),

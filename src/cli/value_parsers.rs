@@ -1,13 +1,13 @@
 //! Value parsers of flags that several commands share.
 
-use crate::engine::{DISTRIBUTED, FAULTY, Fsync, Kind, kinds};
+use crate::engine::{Kind, all_kinds};
 use clap::{
     ValueEnum,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 
 pub(super) fn kind_parser() -> impl TypedValueParser<Value = &'static Kind> {
-    let listed = kinds().chain(DISTRIBUTED).chain(FAULTY).map(|kind| PossibleValue::new(kind.info.name));
+    let listed = all_kinds().map(|kind| PossibleValue::new(kind.info.name));
     // Only `kvbench calibrate` serves this engine.
     let hidden = synthetic("calibration").map(|kind| PossibleValue::new(kind.info.name).hide(true));
     PossibleValuesParser::new(listed.chain(hidden)).try_map(|name| {
@@ -23,31 +23,6 @@ fn synthetic(name: &str) -> Option<&'static Kind> {
     #[cfg(not(feature = "bench"))]
     let (kind, _) = (None, name);
     kind
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum FsyncWord {
-    #[value(alias = "true")]
-    Always,
-    Everysec,
-    #[value(alias = "false")]
-    No,
-}
-
-impl From<FsyncWord> for Fsync {
-    fn from(word: FsyncWord) -> Self {
-        match word {
-            FsyncWord::Always => Self::Always,
-            FsyncWord::Everysec => Self::EverySec,
-            FsyncWord::No => Self::No,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum CompressionWord {
-    None,
-    Lz4,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -2,7 +2,7 @@
 
 mod network;
 
-use crate::engine::{Compression, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead, kinds};
+use crate::engine::{Compression, DISTRIBUTED, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead, kinds};
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use network::{AuthClients, ClientLimits, Network, Tls};
@@ -79,16 +79,14 @@ pub enum Error {
     NoCompression { store: &'static str, compression: Compression, able: String },
     #[error("--direct-reads yes does not work with --store {store}; it works with {able}")]
     NoDirectReads { store: &'static str, able: String },
-    #[error("--store {store} needs {}", nodes_of(.store))]
-    NoNodes { store: &'static str },
+    #[error("--store {store} needs {flag}")]
+    NoNodes { store: &'static str, flag: &'static str },
+    #[error("--pd, --nodes and --cluster-... do not work with --store {store}; they work with {able}")]
+    NoCluster { store: &'static str, able: String },
     #[error(
-        "--pd, --nodes and --cluster-... do not work with --store {store}; they work with --store tikv and --store redis"
+        "--path does not work with --store {store}, whose data are on other machines; use --prefix and {flag}"
     )]
-    NoCluster { store: &'static str },
-    #[error(
-        "--path does not work with --store {store}, whose data are on other machines; use --prefix and {}", nodes_of(.store)
-    )]
-    NoPath { store: &'static str },
+    NoPath { store: &'static str, flag: &'static str },
     #[error(
         "--fsync {fsync} does not work with --store {store}: the cluster decides when a write is acknowledged, which is \
         after a majority of the replicas has it; leave --fsync out"
@@ -102,42 +100,41 @@ pub enum Error {
     NoClientCa(&'static str),
 }
 
-/// Returns the flag for the addresses of the cluster of `store`, with a description.
-fn nodes_of(store: &str) -> &'static str {
-    match Kind::find(store).is_some_and(|kind| kind.info.family.is_sharded()) {
-        true => "--nodes HOST:PORT,...: some nodes of the cluster",
-        false => "--pd HOST:PORT,...: the placement drivers of the cluster",
-    }
-}
-
 impl Config {
     /// Checks that the store supports the options, and that clients can connect.
     pub fn check(&self) -> Result<(), Error> {
         let info = self.kind.info;
         self.check_cluster()?;
-        if self.location == Location::Memory && !info.in_memory {
-            return Err(Error::NoMemory { store: info.name, able: names(|kind| kind.info.in_memory) });
+        if self.location == Location::Memory && !info.capabilities.in_memory {
+            return Err(Error::NoMemory {
+                store: info.name,
+                able: names(|kind| kind.info.capabilities.in_memory),
+            });
         }
         if !info.compression.contains(&self.compression) {
             let able = names(|kind| kind.info.compression.contains(&self.compression));
             return Err(Error::NoCompression { store: info.name, compression: self.compression, able });
         }
-        if self.direct_reads && !info.has_direct_reads {
-            let able = names(|kind| kind.info.has_direct_reads);
+        if self.direct_reads && !info.capabilities.direct_reads {
+            let able = names(|kind| kind.info.capabilities.direct_reads);
             return Err(Error::NoDirectReads { store: info.name, able });
         }
         self.check_network()
     }
 
     fn check_cluster(&self) -> Result<(), Error> {
-        let store = self.kind.info.name;
-        match (&self.location, self.kind.info.family.is_shared()) {
-            (Location::Cluster { nodes, .. }, true) if nodes.is_empty() => Err(Error::NoNodes { store }),
-            (Location::Cluster { .. }, false) => Err(Error::NoCluster { store }),
-            (Location::Path(_) | Location::Memory, true) => Err(Error::NoPath { store }),
-            (_, true) if self.fsync != Fsync::Always && !self.kind.info.family.has_policies() => {
-                Err(Error::ClusterSyncs { store, fsync: self.fsync })
+        let (store, info) = (self.kind.info.name, self.kind.info);
+        match (&self.location, info.cluster_flag) {
+            (Location::Cluster { nodes, .. }, Some(flag)) if nodes.is_empty() => {
+                Err(Error::NoNodes { store, flag })
             }
+            (Location::Cluster { .. }, None) => {
+                let able = DISTRIBUTED.iter().map(|kind| kind.info.name).collect::<Vec<_>>();
+                let able = if able.is_empty() { "no store of this build".into() } else { able.join(", ") };
+                Err(Error::NoCluster { store, able })
+            }
+            (Location::Path(_) | Location::Memory, Some(flag)) => Err(Error::NoPath { store, flag }),
+            _ if !info.supports(self.fsync) => Err(Error::ClusterSyncs { store, fsync: self.fsync }),
             _ => Ok(()),
         }
     }

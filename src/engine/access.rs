@@ -49,9 +49,9 @@ pub(crate) fn read_password(path: &Path) -> Result<Vec<u8>, NoPassword> {
     if (1..=LONGEST_PASSWORD).contains(&(text.len() as u64)) { Ok(text) } else { Err(NoPassword::Length) }
 }
 
-#[cfg(feature = "redis")]
 impl ClusterAccess {
     /// Reads the password file; `None` if there is none.
+    #[allow(dead_code, reason = "for engines that a build may lack")]
     pub(super) fn password(&self, engine: &'static str) -> super::Result<Option<String>> {
         let Some(path) = &self.password_file else { return Ok(None) };
         let refuse = |what: String| {
@@ -70,7 +70,7 @@ impl ClusterAccess {
 }
 
 /// Reads a file with a certificate or a key in PEM. The error names the flag.
-#[cfg(any(feature = "tikv", all(feature = "redis", feature = "tls")))]
+#[allow(dead_code, reason = "for engines that a build may lack")]
 pub(super) fn pem(engine: &'static str, flag: &str, path: &Path) -> super::Result<Vec<u8>> {
     let refuse = |what| super::Error::library(engine, format!("{flag} {} {what}", path.display()));
     let bytes = std::fs::read(path).map_err(|error| refuse(format!("cannot be read: {error}")))?;

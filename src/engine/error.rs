@@ -89,7 +89,7 @@ pub enum Error {
 }
 
 /// Returns `true` for ENOSPC, EDQUOT and EFBIG: disk, quota or file size limit exhausted.
-#[cfg(feature = "lmdb")]
+#[allow(dead_code, reason = "for engines that a build may lack")]
 pub(crate) fn is_want_of_room(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
@@ -156,7 +156,7 @@ impl Error {
 
     /// Returns the error of a write of `engine` that failed after `removed` had been removed. It does not say that
     /// nothing was written.
-    #[cfg(any(feature = "redis", feature = "tikv"))]
+    #[allow(dead_code, reason = "for engines that a build may lack")]
     pub(super) fn after_removal(self, engine: &'static str, removed: &str) -> Self {
         let cause = match self {
             Self::Full { detail, .. }

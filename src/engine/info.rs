@@ -1,79 +1,13 @@
-//! Static descriptions of engines and their guarantees: the one source of `kvbench stores`, the README's tables and
-//! the caveats beside every result.
+//! Static descriptions of engines and their guarantees: the one source of `kvbench stores` (also as JSON for
+//! scripts), the README's tables, the caveats beside every result, and every question that depends on the engine.
 
+use super::{Compression, Durability, Fsync};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Fsync policy (`--fsync`): the state of a write when it is acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fsync {
-    /// Acknowledged writes are durable.
-    Always,
-    /// Acknowledged writes were passed to the engine, and are synced within a second.
-    EverySec,
-    /// Acknowledged writes were passed to the engine, which, like the operating system, syncs them at any time.
-    No,
-}
-
-impl Fsync {
-    /// Every policy, strongest first.
-    pub const ALL: [Self; 3] = [Self::Always, Self::EverySec, Self::No];
-
-    /// Returns the value of `--fsync`, which is that of Redis' `appendfsync`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Always => "always",
-            Self::EverySec => "everysec",
-            Self::No => "no",
-        }
-    }
-}
-
-impl fmt::Display for Fsync {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// Storage of acknowledged writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Durability {
-    /// In files, synced according to the fsync policy.
-    Files(Fsync),
-    /// In memory only.
-    Memory,
-}
-
-impl Durability {
-    /// Returns the name that the command line and cell names use.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Files(fsync) => fsync.as_str(),
-            Self::Memory => "memory",
-        }
-    }
-}
-
-/// Block compression (`--compression`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Compression {
-    /// No compression.
-    None,
-    /// LZ4 block format.
-    Lz4,
-}
-
-impl fmt::Display for Compression {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::None => "none",
-            Self::Lz4 => "lz4",
-        })
-    }
-}
-
 /// Data structure that holds the keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Family {
     /// Hash table in memory, append-only file on disk.
     HashTable,
@@ -95,28 +29,6 @@ pub enum Family {
     Slots,
 }
 
-impl Family {
-    /// Returns `true` if all data are in memory, with or without files, so that no read waits for a device.
-    pub fn is_in_memory(self) -> bool {
-        matches!(self, Self::HashTable | Self::MemoryBTree)
-    }
-
-    /// Returns `true` if other processes may write to the same data, so that no state of the data may be cached.
-    pub fn is_shared(self) -> bool {
-        matches!(self, Self::Cluster | Self::Slots)
-    }
-
-    /// Returns `true` if an atomic operation may use keys of one hash slot only.
-    pub fn is_sharded(self) -> bool {
-        matches!(self, Self::Slots)
-    }
-
-    /// Returns `true` if there are other fsync policies than [`Fsync::Always`].
-    pub fn has_policies(self) -> bool {
-        !matches!(self, Self::Cluster)
-    }
-}
-
 impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -134,7 +46,8 @@ impl fmt::Display for Family {
 }
 
 /// Behaviour of an engine if several threads call `write` at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Writers {
     /// Not allowed: the caller must serialise its calls.
     One,
@@ -191,7 +104,7 @@ impl fmt::Display for LossClass {
 }
 
 /// Upper bound on the acknowledged writes that may be lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LossBound {
     /// Class of the bound, comparable between engines.
     pub extent: LossClass,
@@ -223,7 +136,7 @@ impl fmt::Display for LossBound {
 }
 
 /// Loss bounds of an engine under one fsync policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Loss {
     /// Loss if the process is killed (`kill -9`, a panic, the out-of-memory killer).
     pub kill: LossBound,
@@ -243,14 +156,15 @@ impl Loss {
 }
 
 /// Sentence that accompanies results, and the durabilities for which it is true.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Caveat {
     /// Text of the sentence.
     pub text: &'static str,
     at: At,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 enum At {
     All,
     Files,
@@ -297,7 +211,7 @@ impl Caveat {
 }
 
 /// Number of files that an engine may have open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct OpenFiles {
     /// Minimum that the engine needs, including files that are open only briefly.
     pub least: u64,
@@ -314,43 +228,148 @@ impl OpenFiles {
     }
 }
 
-/// Static description of an engine.
-#[derive(Debug)]
-pub struct Info {
-    /// Name of the engine in `--store`.
-    pub name: &'static str,
-    /// Crate (and native library) of the engine, with versions: `heed 0.23.1`.
-    pub library: &'static str,
-    /// Data structure of the engine.
-    pub family: Family,
+/// Maturity and place of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// The engine's data are on this machine.
+    Stable,
+    /// The engine's data are on this machine; the default build does not have it, and no measurement that others
+    /// rely on contains it.
+    Experimental,
+    /// The engine's data are on other machines.
+    Distributed,
+    /// The engine exists for the benchmark or for tests, and is in no list.
+    Synthetic,
+}
+
+/// Program or library that the build of an engine needs, besides Rust and a linker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tool {
+    /// C compiler.
+    Cc,
+    /// C++ compiler.
+    Cxx,
+    /// libclang, for bindgen.
+    Libclang,
+}
+
+/// Fsync policies that an engine supports, and their change while it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FsyncSupport {
+    /// There is no other policy than `always`.
+    AlwaysOnly,
+    /// The policy is chosen when the engine is opened.
+    FixedAtOpen,
+    /// `always` is chosen when the engine is opened; `everysec` and `no` can replace each other later.
+    AlwaysFixedAtOpen,
+    /// The policy can change at any time.
+    Changeable,
+}
+
+/// Properties that an engine has or has not. A property is named in each engine that has it; the others follow by
+/// `..Capabilities::NONE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Capabilities {
     /// `true` if `scan` visits keys in ascending byte order, and the cost of a range depends on the pairs in it
     /// only.
     pub ordered: bool,
     /// `true` if `--path :memory:` is supported.
     pub in_memory: bool,
+    /// `true` if all data are in memory, with or without files, so that no read waits for a device.
+    pub memory_resident: bool,
+    /// `true` if other processes may write to the same data, so that no state of the data may be cached.
+    pub multi_writer: bool,
+    /// `true` if an atomic operation may use keys of one hash slot only.
+    pub hash_slots: bool,
     /// `true` if `count` takes the same time whatever the number of keys; otherwise it scans every key.
     pub constant_count: bool,
+    /// `true` if `compact` makes the files smaller.
+    pub compacts: bool,
+    /// `true` if `rewrite_log` (`BGREWRITEAOF`) is supported.
+    pub rewrites_log: bool,
+    /// `true` if `kvbench check` finds overwritten bytes in the data; otherwise it may take them for the end of a
+    /// log.
+    pub finds_corruption: bool,
     /// `true` if all memory is allocated in Rust, where allocations can be counted; those of C and C++ cannot.
-    pub allocates_in_rust: bool,
+    pub counts_allocations: bool,
     /// `true` if `--map-size` limits the data file.
-    pub has_map_size: bool,
+    pub map_size: bool,
     /// `true` if `--direct-reads` is supported.
-    pub has_direct_reads: bool,
+    pub direct_reads: bool,
+}
+
+impl Capabilities {
+    /// No property.
+    pub const NONE: Self = Self {
+        ordered: false,
+        in_memory: false,
+        memory_resident: false,
+        multi_writer: false,
+        hash_slots: false,
+        constant_count: false,
+        compacts: false,
+        rewrites_log: false,
+        finds_corruption: false,
+        counts_allocations: false,
+        map_size: false,
+        direct_reads: false,
+    };
+}
+
+/// Static description of an engine. Each engine writes out every field.
+#[derive(Debug, Serialize)]
+pub struct Info {
+    /// Name of the engine in `--store`.
+    pub name: &'static str,
+    /// Crate (and native library) of the engine, with versions: `heed 0.23.1`.
+    pub library: &'static str,
+    /// Name and version of kvbench's own file format; `None` if the library has the files.
+    pub own_format: Option<&'static str>,
+    /// Data structure of the engine.
+    pub family: Family,
+    /// Maturity and place of the engine.
+    pub status: Status,
+    /// What a build with the engine needs.
+    pub needs: &'static [Tool],
+    /// Properties of the engine.
+    pub capabilities: Capabilities,
     /// Behaviour with several concurrent writers.
     pub writers: Writers,
+    /// Supported fsync policies.
+    pub fsync: FsyncSupport,
+    /// Minimum and maximum length of a key in bytes, both inclusive, with the usual settings of a file system.
+    pub key_length: (usize, usize),
     /// Supported values of `--compression`.
     pub compression: &'static [Compression],
     /// Use that the engine makes of `--cache-size`.
     pub cache: &'static str,
     /// Number of files that the engine may have open.
     pub open_files: OpenFiles,
+    /// Flag with the addresses of the machines that hold the data, and its description; `None` if the data are on
+    /// this machine.
+    pub cluster_flag: Option<&'static str>,
     /// Losses under `always`, `everysec` and `no`.
     pub loss: [Loss; 3],
     /// Sentences that accompany the results for which they are true.
     pub caveats: &'static [Caveat],
+    /// Targets of the log messages of the engine's libraries.
+    pub log_targets: &'static [&'static str],
 }
 
 impl Info {
+    /// Returns the name and version of the storage format: kvbench's own, or that of the engine's library.
+    pub fn storage_format(&self) -> &'static str {
+        self.own_format.unwrap_or(self.library)
+    }
+
+    /// Returns `true` if the engine supports an fsync policy.
+    pub fn supports(&self, fsync: Fsync) -> bool {
+        fsync == Fsync::Always || self.fsync != FsyncSupport::AlwaysOnly
+    }
+
     /// Returns the caveats that are true for a durability.
     pub fn caveats_at(&self, durability: Durability) -> impl Iterator<Item = &'static str> {
         self.caveats.iter().filter(move |caveat| caveat.holds(durability)).map(|caveat| caveat.text)

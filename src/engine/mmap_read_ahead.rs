@@ -7,6 +7,8 @@
 //! are opened (MDBX also by the memory of the whole machine, not of a control group). This file gives the advice
 //! for data that grow later.
 
+#![allow(dead_code, reason = "for engines that a build may lack")]
+
 use super::{ReadAhead, host};
 use std::{
     fs, io,

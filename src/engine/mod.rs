@@ -1,7 +1,7 @@
 //! Storage engines behind one object-safe trait, and the list of them.
 //!
 //! An engine is one file or folder in `stores` that imports its crate and nothing from the layers above. To add
-//! one: write that file, add its `KIND` to [`KINDS`] (in `registry.rs`), and give it a Cargo feature.
+//! one: write that file, add its line to the list in `stores/mod.rs`, and give it a Cargo feature.
 
 mod access;
 mod aof;
@@ -13,12 +13,11 @@ pub mod host;
 mod info;
 pub mod key_value_headers;
 mod memory_table;
-#[cfg(any(feature = "lmdb", feature = "mdbx"))]
 mod mmap_read_ahead;
+mod options;
 mod path;
 mod registry;
 mod stores;
-#[cfg(any(feature = "bench", feature = "fault-injection"))]
 pub mod synthetic;
 
 /// Helpers for the files of engines: interruptible first starts, locks, sizes.
@@ -30,9 +29,8 @@ pub mod files {
 }
 
 use std::{
-    fmt,
     ops::{Bound, ControlFlow, RangeBounds},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 pub use access::ClusterAccess;
@@ -42,9 +40,13 @@ pub use batch::{Batch, WriteOp};
 pub use check::{Check, CheckReport};
 pub use error::{Error, Result};
 pub use info::{
-    Caveat, Compression, Durability, Family, Fsync, Info, Loss, LossBound, LossClass, OpenFiles, Writers,
+    Capabilities, Caveat, Family, FsyncSupport, Info, Loss, LossBound, LossClass, OpenFiles, Status, Tool,
+    Writers,
 };
-pub use registry::{DISTRIBUTED, FAULTY, KINDS, kinds, prepare, register, storage_format};
+pub use options::{Compression, Durability, Fsync, Location, OpenOptions, ReadAhead};
+pub use registry::{
+    DISTRIBUTED, FAULTY, KINDS, absent, all_kinds, default_store, feature, kinds, prepare, register,
+};
 
 /// Callback that receives the index of a key and its value, or `None` if it is absent. The value is borrowed from
 /// the engine's own memory for the call.
@@ -68,7 +70,7 @@ pub type Turn<'t> = dyn FnMut(&mut dyn FnMut() -> Result<()>) -> Result<()> + 't
 /// some order; a batch that clears is written while no other is, whatever the engine. (The store always lets in one
 /// at a time: it makes one batch of all waiting writes.)
 ///
-/// With hash slots ([`Family::is_sharded`]) this holds for keys of one slot: a scan, a count and the removal of all
+/// With hash slots ([`Capabilities::hash_slots`]) this holds for keys of one slot: a scan, a count and the removal of all
 /// keys go from slot to slot.
 ///
 /// No call delays others for long, however many keys it processes: an engine without snapshots of its own works in
@@ -84,7 +86,9 @@ pub trait Engine: Send + Sync {
 
     /// Returns the minimum and maximum length of a key in bytes, both inclusive. A key outside is absent for `read`
     /// and an [`Error::KeyLength`] for `write`.
-    fn key_limits(&self) -> (usize, usize);
+    fn key_limits(&self) -> (usize, usize) {
+        self.info().key_length
+    }
 
     /// Returns `true` if no call to this engine can block on a device (the engine has no files).
     fn is_memory_only(&self) -> bool;
@@ -130,12 +134,12 @@ pub trait Engine: Send + Sync {
     }
 
     /// Returns the hash slot of a key. Used only if transactions and batches are limited to keys of one slot
-    /// ([`Family::is_sharded`]); other engines have one slot, 0.
+    /// ([`Capabilities::hash_slots`]); other engines have one slot, 0.
     fn slot(&self, _key: &[u8]) -> u16 {
         0
     }
 
-    /// Begins a transaction if other processes may write to the same data ([`Family::is_shared`]). Otherwise
+    /// Begins a transaction if other processes may write to the same data ([`Capabilities::multi_writer`]). Otherwise
     /// returns `None`: reads stay valid until this process writes.
     fn begin(&self) -> Result<Option<Box<dyn Transaction + '_>>> {
         Ok(None)
@@ -148,7 +152,10 @@ pub trait Engine: Send + Sync {
     /// follow the new policy. An engine that has to be opened for its policy returns [`Error::Unsupported`], and
     /// does not change.
     fn set_fsync(&self, fsync: Fsync) -> Result<()> {
-        Err(Error::fixed_policy(self.info().name, fsync))
+        match self.info().fsync {
+            FsyncSupport::Changeable => Ok(()),
+            _ => Err(Error::fixed_policy(self.info().name, fsync)),
+        }
     }
 
     /// Does the deferred work of the writes so far, and makes them durable: returns when memory is flushed and no
@@ -157,7 +164,7 @@ pub trait Engine: Send + Sync {
         self.sync()
     }
 
-    /// Visits the pairs of `range` under one snapshot, in ascending byte order of the keys if `info().ordered`.
+    /// Visits the pairs of `range` under one snapshot, in ascending byte order of the keys if [`Capabilities::ordered`].
     /// `visit` may stop the scan.
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()>;
 
@@ -265,94 +272,7 @@ pub struct Gauge {
     pub value: u64,
 }
 
-/// Location of an engine's data.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Location {
-    /// In memory: lost when the process ends.
-    Memory,
-    /// In a file or a directory, depending on the engine. Created if missing; its parent must exist.
-    Path(PathBuf),
-    /// On other machines.
-    Cluster {
-        /// Addresses (`host:port`) of machines from which the others are discovered.
-        nodes: Vec<String>,
-        /// Prefix of every key in the cluster, so that other applications can use the same cluster.
-        prefix: Vec<u8>,
-        /// Password and certificates for the connections.
-        access: ClusterAccess,
-    },
-}
-
-impl Location {
-    /// Returns the path, if the data are on this machine's disk.
-    pub fn path(&self) -> Option<&Path> {
-        match self {
-            Self::Path(path) => Some(path),
-            Self::Memory | Self::Cluster { .. } => None,
-        }
-    }
-}
-
-/// Options with which an engine is opened. The caller has checked them against [`Info`].
-#[derive(Clone, Debug)]
-pub struct OpenOptions {
-    /// Location of the data.
-    pub location: Location,
-    /// Fsync policy of the store; engines that fix it at open (LMDB, sled) need it here.
-    pub fsync: Fsync,
-    /// Cache budget in bytes; [`Info::cache`] describes its use.
-    pub cache_size: u64,
-    /// Maximum size of LMDB's memory map, in bytes.
-    pub map_size: u64,
-    /// Read-ahead of a memory map by the kernel.
-    pub read_ahead: ReadAhead,
-    /// Block compression.
-    pub compression: Compression,
-    /// `true` if SST files are read without the kernel's page cache.
-    pub direct_reads: bool,
-    /// Maximum number of files that the engine may have open, at least `Info::open_files.least`.
-    pub max_files: u64,
-}
-
-impl OpenOptions {
-    /// Creates options with a cache of 64 MiB, a map of at most 1 TiB, 65,536 files, and no compression.
-    pub fn new(location: Location, fsync: Fsync) -> Self {
-        Self {
-            location,
-            fsync,
-            cache_size: 64 << 20,
-            map_size: 1 << 40,
-            read_ahead: ReadAhead::Auto,
-            compression: Compression::None,
-            direct_reads: false,
-            max_files: 1 << 16,
-        }
-    }
-}
-
-/// Read-ahead by the kernel when a page of a memory-mapped file is not in the cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReadAhead {
-    /// The kernel reads ahead while the data fit into memory.
-    #[default]
-    Auto,
-    /// The kernel always reads ahead.
-    On,
-    /// The kernel never reads ahead.
-    Off,
-}
-
-impl fmt::Display for ReadAhead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Auto => "auto",
-            Self::On => "on",
-            Self::Off => "off",
-        })
-    }
-}
-
-/// Registered engine: one row of the list of engines.
+/// Registered engine: its description and the functions that need no open engine.
 #[derive(Debug)]
 pub struct Kind {
     /// Static description of the engine.
@@ -363,6 +283,32 @@ pub struct Kind {
     pub recognise: fn(&Path) -> bool,
     /// Check of the files for corruption.
     pub check: Check,
+    /// Function that cuts corrupted parts out of the file at a path; `None` if kvbench cannot repair the data.
+    pub repair: Option<fn(&Path) -> Result<Repaired>>,
+    /// Function that prepares the engine's library in a process that starts others, before it starts threads.
+    pub before_threads: fn(),
+}
+
+impl Kind {
+    /// Creates an entry for an engine that cannot be repaired and needs no preparation.
+    pub const fn new(
+        info: &'static Info,
+        open: fn(&OpenOptions) -> Result<Box<dyn Engine>>,
+        recognise: fn(&Path) -> bool,
+        check: Check,
+    ) -> Self {
+        Self { info, open, recognise, check, repair: None, before_threads: || {} }
+    }
+
+    /// Adds the function for `kvbench repair`.
+    pub const fn with_repair(self, repair: fn(&Path) -> Result<Repaired>) -> Self {
+        Self { repair: Some(repair), ..self }
+    }
+
+    /// Adds the function that runs before the process starts threads.
+    pub const fn with_before_threads(self, before_threads: fn()) -> Self {
+        Self { before_threads, ..self }
+    }
 }
 
 /// Range of keys in byte order.

@@ -47,7 +47,7 @@ pub fn lock(file: &File, data: &Path) -> Result<()> {
 }
 
 /// Returns the length of a file in bytes, 0 if it does not exist.
-#[cfg(any(feature = "lmdb", feature = "mdbx"))]
+#[allow(dead_code, reason = "for engines that a build may lack")]
 pub(super) fn length(path: &Path) -> Result<u64> {
     match fs::metadata(path) {
         Ok(metadata) => Ok(metadata.len()),

@@ -1,89 +1,18 @@
 //! List of engines, and detection of the engine whose data are at a path.
 
-#[cfg(feature = "canopydb")]
-use super::stores::canopydb;
-#[cfg(feature = "fjall")]
-use super::stores::fjall;
-#[cfg(feature = "lmdb")]
-use super::stores::lmdb;
-#[cfg(feature = "mdbx")]
-use super::stores::mdbx;
-#[cfg(feature = "redb")]
-use super::stores::redb;
-#[cfg(feature = "redis")]
-use super::stores::redis;
-#[cfg(feature = "rocksdb")]
-use super::stores::rocksdb;
-#[cfg(feature = "sled")]
-use super::stores::sled;
-#[cfg(feature = "sqlite")]
-use super::stores::sqlite;
-#[cfg(feature = "tikv")]
-use super::stores::tikv;
-#[cfg(feature = "fault-injection")]
-use super::synthetic::faulty;
-#[cfg(all(feature = "fault-injection", feature = "sled"))]
-use super::synthetic::sled_flush_only;
 use super::{
-    Engine, Error, Info, Kind, Location, OpenOptions, Result, aof, first,
-    stores::{bitcask, btree, map},
+    Engine, Error, Kind, Location, OpenOptions, Result, first,
+    stores::{DISTRIBUTED_ROWS, ROWS, Row},
+};
+pub use super::{
+    stores::{DISTRIBUTED, KINDS},
+    synthetic::FAULTY,
 };
 use std::{fs, io, path::Path, sync::OnceLock, thread, time::Duration};
 
-/// Engines of this build with data on this machine.
-pub const KINDS: &[Kind] = &[
-    map::KIND,
-    btree::KIND,
-    bitcask::KIND,
-    #[cfg(feature = "rocksdb")]
-    rocksdb::KIND,
-    #[cfg(feature = "rocksdb")]
-    rocksdb::BLOB,
-    #[cfg(feature = "lmdb")]
-    lmdb::KIND,
-    #[cfg(feature = "sled")]
-    sled::KIND,
-    #[cfg(feature = "redb")]
-    redb::KIND,
-    #[cfg(feature = "sqlite")]
-    sqlite::KIND,
-    #[cfg(feature = "fjall")]
-    fjall::KIND,
-    #[cfg(feature = "mdbx")]
-    mdbx::KIND,
-    #[cfg(feature = "canopydb")]
-    canopydb::KIND,
-];
-
-/// Engines whose data are on other machines. Tables do not compare them with the others, because network and
-/// replicas determine their results.
-pub const DISTRIBUTED: &[Kind] = &[
-    #[cfg(feature = "tikv")]
-    tikv::KIND,
-    #[cfg(feature = "redis")]
-    redis::KIND,
-];
-
-/// Engines that fail on purpose, in builds for tests; they are in no list.
-pub const FAULTY: &[Kind] = &[
-    #[cfg(feature = "fault-injection")]
-    faulty::FAILING,
-    #[cfg(feature = "fault-injection")]
-    faulty::WRONG_VALUE,
-    #[cfg(feature = "fault-injection")]
-    faulty::FORGETFUL,
-    #[cfg(feature = "fault-injection")]
-    faulty::SLOW_SYNC,
-    #[cfg(feature = "fault-injection")]
-    faulty::SLOW_SCAN,
-    #[cfg(all(feature = "fault-injection", feature = "sled"))]
-    sled_flush_only::KIND,
-];
-
-/// Prepares engines in a process that starts other processes, before it does.
+/// Prepares engines in a process that starts other processes, before it starts threads.
 pub fn prepare() {
-    #[cfg(feature = "mdbx")]
-    mdbx::disable_stderr_log();
+    all_kinds().for_each(|kind| (kind.before_threads)());
 }
 
 /// Engines that this process has registered in addition to those of the build.
@@ -112,18 +41,37 @@ pub fn kinds() -> impl Iterator<Item = &'static Kind> + Clone {
     KINDS.iter().chain(OTHERS.get().copied().unwrap_or_default())
 }
 
-/// Returns the name and version of the storage format: the engine's library, or for `map`, `btree` and `bitcask`,
-/// whose libraries do not use the disk, kvbench's own file format.
-pub fn storage_format(info: &Info) -> &'static str {
-    let own = [(&map::KIND, aof::FORMAT), (&btree::KIND, aof::FORMAT), (&bitcask::KIND, bitcask::FORMAT)];
-    let found = own.iter().find(|(kind, _)| kind.info.name == info.name);
-    found.map_or(info.library, |(_, format)| format)
+/// Returns every engine that `--store` accepts: those of [`kinds`], those on other machines, and in builds for tests
+/// those that fail on purpose.
+pub fn all_kinds() -> impl Iterator<Item = &'static Kind> + Clone {
+    kinds().chain(DISTRIBUTED).chain(FAULTY)
+}
+
+/// Returns the name of the engine that is used without `--store`: the first of the list.
+pub fn default_store() -> &'static str {
+    KINDS.first().map_or("", |kind| kind.info.name)
+}
+
+/// Returns the names of the engines for data on this machine that this build lacks, with their Cargo features.
+pub fn absent() -> impl Iterator<Item = (String, &'static str)> {
+    let optional = ROWS.iter().filter_map(|row| Some((name(row), row.1?)));
+    optional.filter(|(name, _)| Kind::find(name).is_none())
+}
+
+/// Returns the Cargo feature of an engine; `None` if every build has it, or if it is in no list.
+pub fn feature(engine: &str) -> Option<&'static str> {
+    ROWS.iter().chain(DISTRIBUTED_ROWS).find(|row| name(row) == engine)?.1
+}
+
+/// Returns the name in `--store` of an engine of a list.
+fn name((module, _): &Row) -> String {
+    module.replace('_', "-")
 }
 
 impl Kind {
     /// Returns the engine named `name`, or `None` if this process does not have it.
     pub fn find(name: &str) -> Option<&'static Kind> {
-        kinds().chain(DISTRIBUTED).chain(FAULTY).find(|kind| kind.info.name == name)
+        all_kinds().find(|kind| kind.info.name == name)
     }
 
     /// Opens or creates the engine's data, after checking that the path does not contain other data.
@@ -139,7 +87,7 @@ impl Kind {
 impl Kind {
     /// Fails if the engine does not support the location of the data.
     fn check_location(&self, location: &Location) -> Result<()> {
-        let what = match (location, self.info.family.is_shared()) {
+        let what = match (location, self.info.capabilities.multi_writer) {
             (Location::Path(_) | Location::Memory, true) => "keeps its data on other machines",
             (Location::Cluster { .. }, false) => "keeps its data on this machine",
             _ => return Ok(()),
@@ -183,4 +131,29 @@ fn check_owner(path: &Path, kind: &Kind) -> Result<()> {
         owners => format!("data of {}", owners.join(" or ")),
     };
     Err(Error::Foreign { path: path.into(), engine, found })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_has_the_name_of_its_module() {
+        for (kinds, rows) in [(KINDS, ROWS), (DISTRIBUTED, DISTRIBUTED_ROWS)] {
+            let names: Vec<_> = rows.iter().map(name).collect();
+            for kind in kinds {
+                assert!(names.iter().any(|name| name == kind.info.name), "{}", kind.info.name);
+            }
+            let missing = names.iter().filter(|name| Kind::find(name).is_none());
+            assert_eq!(missing.count() + kinds.len(), rows.len());
+        }
+    }
+
+    #[test]
+    fn an_engine_is_absent_only_without_its_feature() {
+        for (name, feature) in absent() {
+            assert!(Kind::find(&name).is_none() && super::feature(&name) == Some(feature), "{name}");
+        }
+        assert_eq!(feature(default_store()), None);
+    }
 }

@@ -33,7 +33,7 @@ impl IncrementalScan {
             left = left.saturating_sub(1);
             if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
-        if !store.info().ordered {
+        if !store.info().capabilities.ordered {
             self.position = store.walk_each(self.position, visit)?;
             return Ok(self.position > 0);
         }

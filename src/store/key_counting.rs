@@ -22,7 +22,7 @@ impl Store {
     /// Returns the number of keys of each database. `None` if the engine does not know its number of keys, or if
     /// counting takes too long: once keys expire or are in other databases than 0, they are counted one by one.
     pub fn key_counts(&self) -> Result<Option<KeyCounts>, Error> {
-        if !self.info().constant_count {
+        if !self.info().capabilities.constant_count {
             return Ok(None);
         }
         let own = self.own();

@@ -90,7 +90,7 @@ impl Keyspace for StoreKeyspace<'_> {
     }
 
     fn is_ordered(&self) -> bool {
-        self.store.info().ordered
+        self.store.info().capabilities.ordered
     }
 
     fn walk(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error> {
@@ -111,7 +111,7 @@ impl Store {
         visit: &mut VisitStored<'_>,
     ) -> Result<u64, Error> {
         let place = self.cursors().find(space, cursor);
-        let next = if self.info().ordered {
+        let next = if self.info().capabilities.ordered {
             self.walk_in_order(space, place, count, visit)?
         } else {
             self.walk_without_order(space, place, count, visit)?

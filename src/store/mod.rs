@@ -195,9 +195,9 @@ struct Scratch {
 impl Store {
     /// Creates a store over an open engine.
     pub fn new(engine: Box<dyn Engine>, fsync: Fsync) -> Self {
-        let is_local = !engine.info().family.is_shared();
+        let is_local = !engine.info().capabilities.multi_writer;
         let store = Self {
-            sharded: engine.info().family.is_sharded(),
+            sharded: engine.info().capabilities.hash_slots,
             engine,
             policy: FsyncPolicy::new(fsync),
             fault: OnceLock::new(),
@@ -239,12 +239,12 @@ impl Store {
 
     /// Returns `true` if other processes may write to the same data.
     pub fn is_shared(&self) -> bool {
-        self.engine.info().family.is_shared()
+        self.engine.info().capabilities.multi_writer
     }
 
     /// Returns `true` if reads may wait for a device.
     pub fn reads_may_wait(&self) -> bool {
-        !self.is_memory_only() && !self.engine.info().family.is_in_memory()
+        !self.is_memory_only() && !self.engine.info().capabilities.memory_resident
     }
 
     /// Returns `true` if an atomic operation may use keys of one hash slot only.

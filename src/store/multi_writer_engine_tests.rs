@@ -2,8 +2,8 @@
 
 use super::{Database, Error, Keyspace, Store, Txn, Work, tests::commit};
 use crate::engine::{
-    self, Batch, Engine, Error as Failure, Family, Fsync, Info, KeyRange, Kind, Transaction, VisitPair,
-    VisitValue, WriteOp, key_value_headers,
+    self, Batch, Capabilities, Engine, Error as Failure, Family, Fsync, FsyncSupport, Info, KeyRange, Kind,
+    Transaction, VisitPair, VisitValue, WriteOp, key_value_headers,
 };
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
@@ -45,14 +45,17 @@ struct Shared {
 static INFO: LazyLock<Info> = LazyLock::new(|| Info {
     name: "shared",
     family: Family::Cluster,
-    ordered: true,
-    constant_count: false,
+    capabilities: Capabilities { ordered: true, multi_writer: true, ..Capabilities::NONE },
+    fsync: FsyncSupport::FixedAtOpen,
     caveats: &[],
     ..*Kind::find("btree").unwrap().info
 });
 
-static SLOTS: LazyLock<Info> =
-    LazyLock::new(|| Info { family: Family::Slots, ordered: false, caveats: &[], ..*INFO });
+static SLOTS: LazyLock<Info> = LazyLock::new(|| Info {
+    family: Family::Slots,
+    capabilities: Capabilities { multi_writer: true, hash_slots: true, ..Capabilities::NONE },
+    ..*INFO
+});
 
 impl Shared {
     pub fn with_slots() -> Self {

@@ -19,7 +19,7 @@ pub(super) enum Source<'s, 't> {
 impl Source<'_, '_> {
     fn is_ordered(&self) -> bool {
         match self {
-            Self::Engine(engine, _) => engine.info().ordered,
+            Self::Engine(engine, _) => engine.info().capabilities.ordered,
             Self::Shared(_, is_ordered) => *is_ordered,
         }
     }
@@ -74,7 +74,7 @@ pub(super) fn sample(
     visit: &mut VisitStored<'_>,
 ) -> Result<()> {
     if let Source::Engine(engine, corrupt_reads) = source
-        && !engine.info().ordered
+        && !engine.info().capabilities.ordered
     {
         corrupt_reads.walk_each(engine, random, &mut |stored, value| match space.decode_key(stored) {
             Some(key) => visit(stored, key, value),

@@ -101,7 +101,7 @@ impl<'g> Txn<'g> {
         self.begin()?;
         let Self { batch, moment, overlay, transaction, .. } = self;
         let below = match transaction {
-            Some(transaction) => Source::Shared(&mut **transaction, self.store.info().ordered),
+            Some(transaction) => Source::Shared(&mut **transaction, self.store.info().capabilities.ordered),
             None => self.store.source(),
         };
         Ok((overlay.get_or_insert_with(|| WriteSet::of(batch)), moment, below))

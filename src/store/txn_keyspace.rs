@@ -79,7 +79,7 @@ impl Keyspace for Txn<'_> {
     }
 
     fn is_ordered(&self) -> bool {
-        self.store().info().ordered
+        self.store().info().capabilities.ordered
     }
 
     /// Visits the pairs of the write set in the first step.

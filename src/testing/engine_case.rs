@@ -1,7 +1,7 @@
 //! Engines and settings under test, and an open engine with its files.
 
 use crate::engine::{
-    Batch, ClusterAccess, Engine, Family, Fsync, KeyRange, Kind, Location, LossClass, OpenOptions, Result,
+    Batch, ClusterAccess, Engine, Fsync, Info, KeyRange, Kind, Location, LossClass, OpenOptions, Result,
 };
 use std::{
     collections::BTreeSet,
@@ -33,7 +33,7 @@ impl fmt::Display for EngineCase {
 /// Runs `test` with an engine in files, under every fsync policy.
 pub fn for_each_on_disk(kind: &'static Kind, mut test: impl FnMut(EngineCase)) {
     for fsync in Fsync::ALL {
-        if !kind.info.family.has_policies() && fsync != Fsync::Always {
+        if !kind.info.supports(fsync) {
             // The engine has only one policy.
             continue;
         }
@@ -47,7 +47,7 @@ pub fn for_each_on_disk(kind: &'static Kind, mut test: impl FnMut(EngineCase)) {
 /// Runs `test` with an engine in files, and in memory if the engine supports that.
 pub fn for_each(kind: &'static Kind, mut test: impl FnMut(EngineCase)) {
     for_each_on_disk(kind, &mut test);
-    if kind.info.in_memory {
+    if kind.info.capabilities.in_memory {
         let cell = EngineCase { kind, fsync: Fsync::No, memory: true };
         println!("{cell}");
         test(cell);
@@ -76,8 +76,8 @@ pub fn options(path: impl Into<PathBuf>, fsync: Fsync) -> OpenOptions {
 /// # Panics
 ///
 /// If the environment variable is not set.
-pub fn cluster(family: Family, prefix: &[u8]) -> Location {
-    let (variable, prefix) = match family.is_sharded() {
+pub fn cluster(info: &Info, prefix: &[u8]) -> Location {
+    let (variable, prefix) = match info.capabilities.hash_slots {
         true => ("KVBENCH_NODES", [b"{", prefix, b"}/"].concat()),
         false => ("KVBENCH_PD", prefix.to_vec()),
     };
@@ -106,8 +106,8 @@ impl EngineCase {
         let mut options = options(scratch.path().join("data"), self.fsync);
         if self.memory {
             options.location = Location::Memory;
-        } else if self.kind.info.family.is_shared() {
-            options.location = cluster(self.kind.info.family, scratch.path().as_os_str().as_encoded_bytes());
+        } else if self.kind.info.capabilities.multi_writer {
+            options.location = cluster(self.kind.info, scratch.path().as_os_str().as_encoded_bytes());
         }
         self.open_with(options, scratch)
     }
@@ -218,7 +218,7 @@ impl Open {
             if pairs.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         self.engine().scan(range, &mut visit).unwrap();
-        if !self.cell.kind.info.ordered {
+        if !self.cell.kind.info.capabilities.ordered {
             pairs.sort();
         }
         pairs

@@ -94,7 +94,7 @@ impl Run {
         let inside = self.model.iter().filter(|(key, _)| range.contains(key));
         let expected: Vec<_> = inside.map(|(key, value)| (key.clone(), value.clone())).collect();
         let found = open.scan(range, limit);
-        if open.cell.kind.info.ordered {
+        if open.cell.kind.info.capabilities.ordered {
             assert!(found.iter().eq(expected.iter().take(limit)), "scan of {range:?}, {limit}");
         } else {
             assert_eq!(found.len(), expected.len().min(limit), "scan of {range:?}, {limit}");

@@ -63,7 +63,7 @@ pub fn a_scan_stops_when_told(kind: &'static Kind) {
         for limit in 1..=KEYS.len() {
             let found = open.scan(KeyRange::ALL, limit);
             assert_eq!(found.len(), limit);
-            if cell.kind.info.ordered {
+            if cell.kind.info.capabilities.ordered {
                 assert!(found.iter().map(|(key, _)| &key[..]).eq(KEYS.iter().copied().take(limit)));
             }
         }

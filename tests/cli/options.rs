@@ -75,7 +75,7 @@ fn compression_is_refused_by_name_where_the_engine_has_none() {
 
 #[test]
 fn direct_reads_are_refused_by_name_where_the_engine_has_none() {
-    let able = |store: &str| Kind::find(store).unwrap().info.has_direct_reads;
+    let able = |store: &str| Kind::find(store).unwrap().info.capabilities.direct_reads;
     for store in stores() {
         let dir = tempfile::tempdir().unwrap();
         let args = ["--store", store, "--path", "data", "--direct-reads", "yes", "--port", "0"];

@@ -77,7 +77,7 @@ fn without_a_store_it_is_map() {
 fn memory_leaves_nothing_behind_or_names_the_stores_that_can() {
     for store in stores() {
         let dir = tempfile::tempdir().unwrap();
-        if Kind::find(store).unwrap().info.in_memory {
+        if Kind::find(store).unwrap().info.capabilities.in_memory {
             let server = serve(dir.path(), &["--store", store, "--path", ":memory:"]);
             assert_eq!(server.connect().call(&["SET", "key", "value"]), ok());
             assert_eq!(value(&server), OwnedFrame::BulkString(b"value".to_vec()));

@@ -37,7 +37,7 @@ pub struct Cluster {
 
 /// The one whose nodes the environment has.
 pub static CLUSTER: LazyLock<Cluster> = LazyLock::new(|| {
-    let all = DISTRIBUTED.iter().map(|kind| match kind.info.family.is_sharded() {
+    let all = DISTRIBUTED.iter().map(|kind| match kind.info.capabilities.hash_slots {
         true => Cluster { kind, variable: "KVBENCH_NODES", flag: "--nodes" },
         false => Cluster { kind, variable: "KVBENCH_PD", flag: "--pd" },
     });
@@ -52,7 +52,7 @@ impl Cluster {
 
     /// Whether it is a Redis Cluster.
     pub fn has_slots(&self) -> bool {
-        self.kind.info.family.is_sharded()
+        self.kind.info.capabilities.hash_slots
     }
 
     fn nodes(&self) -> String {

@@ -46,7 +46,7 @@ fn every_caveat_is_true_somewhere_and_none_of_memory_is_said_of_files() {
     for kind in KINDS {
         let info = kind.info;
         let files = Fsync::ALL.map(Durability::Files);
-        let memory = info.in_memory.then_some(Durability::Memory);
+        let memory = info.capabilities.in_memory.then_some(Durability::Memory);
         for caveat in info.caveats {
             let places: Vec<_> = files.into_iter().chain(memory).filter(|at| caveat.holds(*at)).collect();
             assert!(!places.is_empty(), "{}: nobody is told {:?}", info.name, caveat.text);

@@ -6,7 +6,7 @@ use kvbench::engine::{Error, Fsync};
 #[test]
 fn a_full_map_fails_the_batch_and_nothing_else() {
     for_each_on_disk(|cell| {
-        if !cell.kind.info.has_map_size {
+        if !cell.kind.info.capabilities.map_size {
             return;
         }
         let scratch = crate::cells::scratch();

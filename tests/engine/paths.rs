@@ -48,7 +48,7 @@ fn data_of_another_engine_are_refused_and_left_alone() {
 
 #[test]
 fn engines_that_need_files_refuse_memory() {
-    for kind in KINDS.iter().filter(|kind| !kind.info.in_memory) {
+    for kind in KINDS.iter().filter(|kind| !kind.info.capabilities.in_memory) {
         let mut options = options("unused", Fsync::No);
         options.location = Location::Memory;
         let error = kind.open(&options).map(|_| ()).unwrap_err();

@@ -63,7 +63,7 @@ pub fn in_memory(more: &[&str]) -> Running {
 /// server then runs writes on the connection's own thread.
 pub fn with_every_store(check: impl Fn(Running)) {
     for store in stores() {
-        let able = Kind::find(store).unwrap().info.in_memory;
+        let able = Kind::find(store).unwrap().info.capabilities.in_memory;
         let paths: &[&str] = if able { &["data", ":memory:"] } else { &["data"] };
         for path in paths {
             // Shown when the test fails.

@@ -13,7 +13,7 @@ const SMALL: usize = 20;
 /// The clients' writes share commits, so in some of the rounds those of the large one have others in them.
 #[test]
 fn a_write_without_room_fails_nobody_elses() {
-    for store in stores().filter(|store| Kind::find(store).unwrap().info.has_map_size) {
+    for store in stores().filter(|store| Kind::find(store).unwrap().info.capabilities.map_size) {
         fails_nobody_elses(store);
     }
 }

@@ -1,8 +1,9 @@
 //! `tiny`: a sorted map in memory, and a log of batches. An example of an engine from outside of kvbench.
 
 use kvbench::engine::{
-    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location,
-    Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp, Writers,
+    Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Info,
+    KeyRange, Kind, Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, VisitPair,
+    VisitValue, WriteOp, Writers,
     files::{FirstFile, disk_size, open_locked, read_start},
 };
 use std::{
@@ -15,23 +16,29 @@ use std::{
 };
 
 /// What `kvbench::main` and the tests are given.
-pub static KINDS: &[Kind] =
-    &[Kind { info: &INFO, open: Tiny::open, recognise, check: Check::OnCopy(check_copy) }];
+pub static KINDS: &[Kind] = &[Kind::new(&INFO, Tiny::open, recognise, Check::OnCopy(check_copy))];
 
 static INFO: Info = Info {
     name: "tiny",
     library: "own-engine 0.1.0",
+    own_format: None,
     family: Family::MemoryBTree,
-    ordered: true,
-    in_memory: false,
-    constant_count: true,
-    allocates_in_rust: true,
-    has_map_size: false,
-    has_direct_reads: false,
+    status: Status::Experimental,
+    needs: &[],
+    capabilities: Capabilities {
+        ordered: true,
+        memory_resident: true,
+        constant_count: true,
+        counts_allocations: true,
+        ..Capabilities::NONE
+    },
     writers: Writers::One,
+    fsync: FsyncSupport::Changeable,
+    key_length: (0, 512 << 20),
     compression: &[Compression::None],
     cache: "not used: all data are in memory",
     open_files: OpenFiles::always(4),
+    cluster_flag: None,
     loss: [
         Loss::NOTHING,
         Loss::power_cut(LossBound::seconds("about a second")),
@@ -42,6 +49,7 @@ static INFO: Info = Info {
         Caveat::new("Writes wait while a scan runs."),
         Caveat::new("Damage in the log is not found: it is taken for the end of the log."),
     ],
+    log_targets: &[],
 };
 
 /// What a log begins with. Behind it are records: length and checksum of a batch, and the batch.
@@ -160,10 +168,6 @@ fn apply(mut body: &[u8], pairs: &mut Pairs) {
 impl Engine for Tiny {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn key_limits(&self) -> (usize, usize) {
-        (0, 512 << 20)
     }
 
     fn is_memory_only(&self) -> bool {

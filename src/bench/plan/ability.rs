@@ -9,10 +9,12 @@ use crate::{
 pub fn unsupported_reason(cell: &Cell) -> Option<String> {
     let (target, work) = (&cell.target, &cell.workload);
     let store = &target.store;
-    if work.counts_allocations && synthetic::info(store).is_some_and(|info| !info.allocates_in_rust) {
+    if work.counts_allocations
+        && synthetic::info(store).is_some_and(|info| !info.capabilities.counts_allocations)
+    {
         return Some(format!("{store} allocates in C or C++, where allocations are not counted"));
     }
-    let is_ordered = || synthetic::info(store).is_none_or(|info| info.ordered);
+    let is_ordered = || synthetic::info(store).is_none_or(|info| info.capabilities.ordered);
     match work.step {
         CellKind::Operations if work.kinds().any(|kind| kind == Operation::Scan) => match target.access {
             Access::Wire => Some("no Redis command scans a range of keys".into()),

@@ -100,7 +100,7 @@ impl<'a> Entry<'a> {
     pub fn holds_all(&self) -> bool {
         let target = &self.cell.target;
         let info = synthetic::info(&target.store).filter(|_| target.address.is_none());
-        !target.persistent || info.is_some_and(|info| info.family.is_in_memory())
+        !target.persistent || info.is_some_and(|info| info.capabilities.memory_resident)
     }
 
     /// Returns the median and range of a metric over the repetitions, or `None` if it was not measured or the

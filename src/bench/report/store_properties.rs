@@ -53,7 +53,7 @@ fn promise(report: &Report<'_>, entry: &Entry<'_>) -> StoreProperties {
         all.map(|fsync| (fsync.as_str(), info.loss(fsync).kill.words, info.loss(fsync).power_cut.words))
             .collect()
     });
-    let holds_all = info.is_some_and(|info| info.family.is_in_memory());
+    let holds_all = info.is_some_and(|info| info.capabilities.memory_resident);
     let files: Vec<_> = own().filter(|other| other.tells_size()).collect();
     let all: Vec<_> = own().collect();
     StoreProperties {

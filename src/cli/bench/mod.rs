@@ -3,7 +3,6 @@
 mod machine;
 mod value_parsers;
 
-use super::value_parsers::CompressionWord;
 use crate::{
     bench::{
         plan::options::{CustomWorkload, Durability, ExternalServer, Options, Suite},
@@ -108,7 +107,7 @@ pub struct Bench {
     map_size: ByteSize,
     /// Compression of blocks on disk; stores without it are left out
     #[arg(long, value_enum, default_value = "none", help_heading = "Stores", conflicts_with = "target")]
-    compression: CompressionWord,
+    compression: Compression,
 }
 
 #[derive(Args, Debug)]
@@ -274,10 +273,7 @@ impl Bench {
             resume: self.files.resume,
             cache_bytes: self.cache_size.as_u64(),
             map_bytes: self.map_size.as_u64(),
-            compression: match self.compression {
-                CompressionWord::None => Compression::None,
-                CompressionWord::Lz4 => Compression::Lz4,
-            },
+            compression: self.compression,
             conduct: self.machine.conduct(),
             command: env::args().skip(1).filter(|argument| argument != "--resume").collect(),
             server_arguments,

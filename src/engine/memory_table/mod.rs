@@ -18,7 +18,7 @@ mod table_trait;
 mod tests;
 
 use super::{
-    Batch, Engine, Error, Fsync, Info, KeyRange, Location, OpenOptions, Result, Turn, VisitPair, VisitValue,
+    Batch, Engine, Error, Info, KeyRange, Location, OpenOptions, Result, Turn, VisitPair, VisitValue,
     aof::{self, Aof, MAX_LENGTH},
     walk_at_once,
 };
@@ -70,7 +70,8 @@ impl<T: Table> MemoryEngine<T> {
                 (table, Some(log))
             }
         };
-        let shared = Arc::new(Shared { info, table: SharedTable::new(table, info.ordered), log });
+        let shared =
+            Arc::new(Shared { info, table: SharedTable::new(table, info.capabilities.ordered), log });
         Ok(Self { shared, rewriter: Mutex::default() })
     }
 
@@ -128,10 +129,6 @@ impl<T: Table> Engine for MemoryEngine<T> {
         self.shared.info
     }
 
-    fn key_limits(&self) -> (usize, usize) {
-        (0, MAX_LENGTH)
-    }
-
     fn is_memory_only(&self) -> bool {
         self.shared.log.is_none()
     }
@@ -185,10 +182,6 @@ impl<T: Table> Engine for MemoryEngine<T> {
     }
 
     /// Does nothing: each write has its own `sync` argument.
-    fn set_fsync(&self, _: Fsync) -> Result<()> {
-        Ok(())
-    }
-
     fn quiesce(&self) -> Result<()> {
         self.join_rewriter();
         self.sync()

@@ -1,7 +1,8 @@
 //! `btree`: the standard library's B-tree in memory, an append-only file on disk.
 
 use crate::engine::{
-    Check, Compression, Family, Info, KeyRange, Kind, OpenFiles, VisitValue, WriteOp, Writers, aof,
+    Capabilities, Check, Compression, Family, FsyncSupport, Info, KeyRange, Kind, OpenFiles, Status,
+    VisitValue, WriteOp, Writers, aof,
     memory_table::{
         ByteBudget, HEAVY, MemoryEngine, Table, VisitNext, WalkControl, free_each, free_in_order,
     },
@@ -14,29 +15,42 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind = Kind {
-    info: &INFO,
-    open: |options| MemoryEngine::<BTree>::open(&INFO, options),
-    recognise: aof::recognise,
-    check: Check::InPlace(aof::check),
-};
+pub const KIND: Kind = Kind::new(
+    &INFO,
+    |options| MemoryEngine::<BTree>::open(&INFO, options),
+    aof::recognise,
+    Check::InPlace(aof::check),
+)
+.with_repair(aof::repair_log);
 
 static INFO: Info = Info {
     name: "btree",
     library: "std::collections::BTreeMap",
+    own_format: Some(aof::FORMAT),
     family: Family::MemoryBTree,
-    ordered: true,
-    in_memory: true,
-    constant_count: true,
-    allocates_in_rust: true,
-    has_map_size: false,
-    has_direct_reads: false,
+    status: Status::Stable,
+    needs: &[],
+    capabilities: Capabilities {
+        ordered: true,
+        in_memory: true,
+        memory_resident: true,
+        constant_count: true,
+        compacts: true,
+        rewrites_log: true,
+        finds_corruption: true,
+        counts_allocations: true,
+        ..Capabilities::NONE
+    },
     writers: Writers::One,
+    fsync: FsyncSupport::Changeable,
+    key_length: (0, aof::MAX_LENGTH),
     compression: &[Compression::None],
     cache: "not used: all data are in memory",
     open_files: OpenFiles::always(8),
+    cluster_flag: None,
     loss: aof::LOSS,
     caveats: aof::CAVEATS,
+    log_targets: &[],
 };
 
 /// A key, stored inside the tree's node if it has at most 24 bytes. With boxed keys each comparison would wait

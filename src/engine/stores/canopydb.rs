@@ -1,9 +1,9 @@
 //! `canopydb`: a B+ tree behind a write-ahead log, in Rust.
 
 use crate::engine::{
-    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind,
-    Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp,
-    Writers, first::FirstTree, path,
+    Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Info,
+    KeyRange, Kind, Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, VisitPair,
+    VisitValue, WriteOp, Writers, first::FirstTree, path,
 };
 use canopydb::{Database, DbOptions, EnvOptions, ReadTransaction, Tree, TreeOptions};
 use std::{
@@ -15,25 +15,32 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind = Kind { info: &INFO, open: Canopy::open, recognise, check: Check::OnCopy(check_copy) };
+pub const KIND: Kind = Kind::new(&INFO, Canopy::open, recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "canopydb";
 
 static INFO: Info = Info {
     name: NAME,
     library: "canopydb 0.2.5",
+    own_format: None,
     family: Family::CowBTree,
-    ordered: true,
-    in_memory: false,
-    constant_count: true,
-    allocates_in_rust: true,
-    has_map_size: false,
-    has_direct_reads: false,
+    status: Status::Experimental,
+    needs: &[],
+    capabilities: Capabilities {
+        ordered: true,
+        constant_count: true,
+        compacts: true,
+        counts_allocations: true,
+        ..Capabilities::NONE
+    },
     writers: Writers::Serialized,
+    fsync: FsyncSupport::Changeable,
+    key_length: (0, MAX_KEY),
     compression: &[Compression::None],
     cache: "page cache of this size; besides, pages that are not yet in the file: usually 64 MiB, at most 256 MiB",
     // The lock, the data, and WAL files, which are switched at each checkpoint.
     open_files: OpenFiles::always(32),
+    cluster_flag: None,
     loss: [
         Loss { kill: FULL_DISK, power_cut: FULL_DISK },
         Loss {
@@ -77,6 +84,7 @@ static INFO: Info = Info {
             "After a failed write or sync (also on a full disk) it accepts no writes until a restart.",
         ),
     ],
+    log_targets: &["canopydb"],
 };
 
 /// Loss bound of a kill: a write that runs out of space corrupts canopydb's WAL, which is read up to the
@@ -215,10 +223,6 @@ impl Engine for Canopy {
         &INFO
     }
 
-    fn key_limits(&self) -> (usize, usize) {
-        (0, MAX_KEY)
-    }
-
     fn is_memory_only(&self) -> bool {
         false
     }
@@ -247,10 +251,6 @@ impl Engine for Canopy {
     }
 
     /// Does nothing: each write has its own sync option.
-    fn set_fsync(&self, _: Fsync) -> Result<()> {
-        Ok(())
-    }
-
     fn quiesce(&self) -> Result<()> {
         self.sync()?;
         self.db.checkpoint().map_err(|error| self.fail(error))

@@ -1,9 +1,9 @@
 //! `fjall`: fjall 3, a log-structured merge tree in Rust.
 
 use crate::engine::{
-    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind,
-    Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp,
-    Writers, first::FirstTree, path,
+    Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Info,
+    KeyRange, Kind, Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, VisitPair,
+    VisitValue, WriteOp, Writers, first::FirstTree, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use fjall::{
@@ -20,27 +20,33 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind = Kind { info: &INFO, open: Fjall::open, recognise, check: Check::OnCopy(check_copy) };
+pub const KIND: Kind = Kind::new(&INFO, Fjall::open, recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "fjall";
 
 static INFO: Info = Info {
     name: NAME,
     library: "fjall 3.1.13, lsm-tree 3.1.10",
+    own_format: None,
     family: Family::Lsm,
-    ordered: true,
-    in_memory: false,
-    constant_count: false,
-    allocates_in_rust: true,
-    has_map_size: false,
-    has_direct_reads: false,
+    status: Status::Stable,
+    needs: &[],
+    capabilities: Capabilities {
+        ordered: true,
+        compacts: true,
+        counts_allocations: true,
+        ..Capabilities::NONE
+    },
     writers: Writers::Serialized,
+    fsync: FsyncSupport::Changeable,
+    key_length: KEY_LIMITS,
     compression: &[Compression::None, Compression::Lz4],
     cache: "one budget: half of it for the block cache, an eighth (at most 64 MiB) for each memtable, of which two \
             are usual and four the most",
     // Journals, directories, SST files that are being written; plus one SST file per read that is not open
     // already.
     open_files: OpenFiles { least: OWN_FILES + 16, most: OWN_FILES + 900, per_read: 1 },
+    cluster_flag: None,
     loss: [
         Loss::NOTHING,
         Loss::power_cut(LossBound::seconds("about a second")),
@@ -77,6 +83,7 @@ static INFO: Info = Info {
         Caveat::new("After a failed write (also on a full disk) it accepts no writes until a restart."),
         Caveat::new("Keys have 1 to 65,535 bytes."),
     ],
+    log_targets: &["fjall", "lsm_tree"],
 };
 
 /// Minimum and maximum length of a key, in bytes: fjall panics at an empty key and writes the length into 16
@@ -249,10 +256,6 @@ impl Engine for Fjall {
         &INFO
     }
 
-    fn key_limits(&self) -> (usize, usize) {
-        KEY_LIMITS
-    }
-
     fn is_memory_only(&self) -> bool {
         false
     }
@@ -286,10 +289,6 @@ impl Engine for Fjall {
     }
 
     /// Does nothing: each write has its own sync option.
-    fn set_fsync(&self, _: Fsync) -> Result<()> {
-        Ok(())
-    }
-
     fn quiesce(&self) -> Result<()> {
         self.sync()?;
         self.flush().map_err(|error| self.fail(error))

@@ -1,32 +1,44 @@
 //! `map`: a hash table in memory, an append-only file on disk.
 
 use crate::engine::{
-    Check, Compression, Family, Info, Kind, OpenFiles, Writers, aof,
+    Capabilities, Check, Compression, Family, FsyncSupport, Info, Kind, OpenFiles, Status, Writers, aof,
     memory_table::{MemoryEngine, hash_table::HashTable},
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind = Kind {
-    info: &INFO,
-    open: |options| MemoryEngine::<HashTable>::open(&INFO, options),
-    recognise: aof::recognise,
-    check: Check::InPlace(aof::check),
-};
+pub const KIND: Kind = Kind::new(
+    &INFO,
+    |options| MemoryEngine::<HashTable>::open(&INFO, options),
+    aof::recognise,
+    Check::InPlace(aof::check),
+)
+.with_repair(aof::repair_log);
 
 static INFO: Info = Info {
     name: "map",
     library: "hashbrown 0.17.1",
+    own_format: Some(aof::FORMAT),
     family: Family::HashTable,
-    ordered: false,
-    in_memory: true,
-    constant_count: true,
-    allocates_in_rust: true,
-    has_map_size: false,
-    has_direct_reads: false,
+    status: Status::Stable,
+    needs: &[],
+    capabilities: Capabilities {
+        in_memory: true,
+        memory_resident: true,
+        constant_count: true,
+        compacts: true,
+        rewrites_log: true,
+        finds_corruption: true,
+        counts_allocations: true,
+        ..Capabilities::NONE
+    },
     writers: Writers::One,
+    fsync: FsyncSupport::Changeable,
+    key_length: (0, aof::MAX_LENGTH),
     compression: &[Compression::None],
     cache: "not used: all data are in memory",
     open_files: OpenFiles::always(8),
+    cluster_flag: None,
     loss: aof::LOSS,
     caveats: aof::CAVEATS,
+    log_targets: &[],
 };

@@ -1,9 +1,9 @@
 //! `mdbx`: libmdbx. LMDB's successor: a memory-mapped copy-on-write B+ tree in one file.
 
 use crate::engine::{
-    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind,
-    Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp,
-    Writers,
+    Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
+    Info, KeyRange, Kind, Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
+    VisitPair, VisitValue, WriteOp, Writers,
     first::FirstDirectory,
     mmap_read_ahead::{self, Advice},
     path,
@@ -21,24 +21,33 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind = Kind { info: &INFO, open: Mdbx::open, recognise, check: Check::OnCopy(check_copy) };
+pub const KIND: Kind = Kind::new(&INFO, Mdbx::open, recognise, Check::OnCopy(check_copy))
+    .with_before_threads(disable_stderr_log);
 
 const NAME: &str = "mdbx";
 
 static INFO: Info = Info {
     name: NAME,
     library: "libmdbx 0.9.0, mdbx-sys 14.4.0",
+    own_format: None,
     family: Family::CowBTree,
-    ordered: true,
-    in_memory: false,
-    constant_count: true,
-    allocates_in_rust: false,
-    has_map_size: true,
-    has_direct_reads: false,
+    status: Status::Stable,
+    needs: &[Tool::Cc, Tool::Libclang],
+    capabilities: Capabilities {
+        ordered: true,
+        constant_count: true,
+        compacts: true,
+        finds_corruption: true,
+        map_size: true,
+        ..Capabilities::NONE
+    },
     writers: Writers::Serialized,
+    fsync: FsyncSupport::AlwaysFixedAtOpen,
+    key_length: (0, MAX_KEY),
     compression: &[Compression::None],
     cache: "not used: the operating system's page cache holds the map",
     open_files: OpenFiles::always(16),
+    cluster_flag: None,
     loss: [
         Loss::NOTHING,
         Loss::power_cut(LossBound::new(
@@ -79,6 +88,7 @@ static INFO: Info = Info {
         Caveat::new("After a failed write (also on a full disk) it accepts no writes until a restart."),
         Caveat::new("Keys have up to 2022 bytes."),
     ],
+    log_targets: &["libmdbx"],
 };
 
 /// Maximum length of a key with pages of 4 KiB, in bytes.
@@ -99,7 +109,7 @@ const COPY_READERS: &str = "mdbx.dat.compact-lck";
 
 /// Keeps MDBX from writing to standard error. Otherwise it would write there in each child that a process
 /// forks, whether or not the child has data open.
-pub(in crate::engine) fn disable_stderr_log() {
+fn disable_stderr_log() {
     #[expect(unsafe_code, reason = "a call that the crate does not wrap")]
     // SAFETY: it sets the log level, and does not change the logger.
     unsafe {
@@ -284,10 +294,6 @@ fn fail(error: libmdbx::Error, path: &Path, map_size: u64) -> Error {
 impl Engine for Mdbx {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn key_limits(&self) -> (usize, usize) {
-        (0, MAX_KEY)
     }
 
     fn is_memory_only(&self) -> bool {

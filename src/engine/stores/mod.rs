@@ -1,25 +1,58 @@
-//! The engines that `--store` selects, one file or folder each.
+//! The engines that `--store` selects: one file or folder each, and one line in a list below.
+//!
+//! A line names the module and, if a build may lack the engine, its Cargo feature. The engine's name is that of the
+//! module with `-` for `_`. `cargo fmt` does not see these modules: `make check` formats them by their paths.
 
-pub(super) mod bitcask;
-pub(super) mod btree;
-#[cfg(feature = "canopydb")]
-pub(super) mod canopydb;
-#[cfg(feature = "fjall")]
-pub(super) mod fjall;
-#[cfg(feature = "lmdb")]
-pub(super) mod lmdb;
-pub(super) mod map;
-#[cfg(feature = "mdbx")]
-pub(super) mod mdbx;
-#[cfg(feature = "redb")]
-pub(super) mod redb;
-#[cfg(feature = "redis")]
-pub(super) mod redis;
-#[cfg(feature = "rocksdb")]
-pub(super) mod rocksdb;
-#[cfg(feature = "sled")]
-pub(super) mod sled;
-#[cfg(feature = "sqlite")]
-pub(super) mod sqlite;
-#[cfg(feature = "tikv")]
-pub(super) mod tikv;
+use super::Kind;
+
+/// Engine of a list: its module, and its Cargo feature if a build may lack it.
+pub(super) type Row = (&'static str, Option<&'static str>);
+
+macro_rules! feature {
+    () => {
+        None
+    };
+    ($feature:literal) => {
+        Some($feature)
+    };
+}
+
+macro_rules! engines {
+    ($(#[$doc:meta])* $kinds:ident, $rows:ident: $($module:ident $(if $feature:literal)?,)+) => {
+        $(
+            $(#[cfg(feature = $feature)])?
+            pub(super) mod $module;
+        )+
+
+        $(#[$doc])*
+        pub const $kinds: &[Kind] = &[$($(#[cfg(feature = $feature)])? $module::KIND),+];
+
+        /// Every engine of the list, also those that this build lacks.
+        pub(super) const $rows: &[Row] = &[$((stringify!($module), feature!($($feature)?))),+];
+    };
+}
+
+engines! {
+    /// Engines of this build with data on this machine.
+    KINDS, ROWS:
+    map,
+    btree,
+    bitcask,
+    rocksdb if "rocksdb",
+    rocksdb_blob if "rocksdb",
+    lmdb if "lmdb",
+    sled if "sled",
+    redb if "redb",
+    sqlite if "sqlite",
+    fjall if "fjall",
+    mdbx if "mdbx",
+    canopydb if "canopydb",
+}
+
+engines! {
+    /// Engines whose data are on other machines. Tables do not compare them with the others, because network and
+    /// replicas determine their results.
+    DISTRIBUTED, DISTRIBUTED_ROWS:
+    tikv if "tikv",
+    redis if "redis",
+}

@@ -1,9 +1,9 @@
 //! `redb`: a copy-on-write B+ tree in one file, in Rust.
 
 use crate::engine::{
-    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Loss,
-    LossBound, LossClass, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp, Writers,
-    first::FirstFile, path,
+    Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
+    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, VisitPair,
+    VisitValue, WriteOp, Writers, first::FirstFile, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use redb::{
@@ -23,7 +23,7 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind = Kind { info: &INFO, open: Redb::open, recognise, check: Check::OnCopy(check_copy) };
+pub const KIND: Kind = Kind::new(&INFO, Redb::open, recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "redb";
 
@@ -34,17 +34,26 @@ const SINCE_SYNC: LossBound =
 static INFO: Info = Info {
     name: NAME,
     library: "redb 4.4.0",
+    own_format: None,
     family: Family::CowBTree,
-    ordered: true,
-    in_memory: true,
-    constant_count: true,
-    allocates_in_rust: true,
-    has_map_size: false,
-    has_direct_reads: false,
+    status: Status::Stable,
+    needs: &[],
+    capabilities: Capabilities {
+        ordered: true,
+        in_memory: true,
+        constant_count: true,
+        compacts: true,
+        finds_corruption: true,
+        counts_allocations: true,
+        ..Capabilities::NONE
+    },
     writers: Writers::Serialized,
+    fsync: FsyncSupport::Changeable,
+    key_length: (0, MAX_KEY),
     compression: &[Compression::None],
     cache: "page cache of this size, part of it for pages not yet written",
     open_files: OpenFiles::always(8),
+    cluster_flag: None,
     loss: [
         Loss::NOTHING,
         Loss { kill: LossBound::seconds("about a second"), power_cut: LossBound::seconds("about a second") },
@@ -76,6 +85,7 @@ static INFO: Info = Info {
             write many times their size.",
         ),
     ],
+    log_targets: &[],
 };
 
 /// Maximum length of a key, in bytes: Redis' limit. redb's own limit is 3 GiB.
@@ -210,10 +220,6 @@ impl Engine for Redb {
         &INFO
     }
 
-    fn key_limits(&self) -> (usize, usize) {
-        (0, MAX_KEY)
-    }
-
     fn is_memory_only(&self) -> bool {
         self.path.is_none()
     }
@@ -257,10 +263,6 @@ impl Engine for Redb {
     }
 
     /// Does nothing: each write has its own sync option.
-    fn set_fsync(&self, _: Fsync) -> Result<()> {
-        Ok(())
-    }
-
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         if range.is_empty() {
             return Ok(());

@@ -1,9 +1,9 @@
 //! `sled`: sled 0.34. A latch-free B+ tree over a log of page changes.
 
 use crate::engine::{
-    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind,
-    Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp,
-    Writers, first::FirstDirectory, path,
+    Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
+    Info, KeyRange, Kind, Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status,
+    VisitPair, VisitValue, WriteOp, Writers, first::FirstDirectory, path,
 };
 use crossbeam_utils::sync::ShardedLock;
 use std::{
@@ -17,25 +17,26 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind = Kind { info: &INFO, open: Sled::open, recognise, check: Check::OnCopy(check_copy) };
+pub const KIND: Kind = Kind::new(&INFO, Sled::open, recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "sled";
 
 static INFO: Info = Info {
     name: NAME,
     library: "sled 0.34.7",
+    own_format: None,
     family: Family::LogBTree,
-    ordered: true,
-    in_memory: false,
-    constant_count: false,
-    allocates_in_rust: true,
-    has_map_size: false,
-    has_direct_reads: false,
+    status: Status::Stable,
+    needs: &[],
+    capabilities: Capabilities { ordered: true, counts_allocations: true, ..Capabilities::NONE },
     writers: Writers::Concurrent,
+    fsync: FsyncSupport::Changeable,
+    key_length: (0, MAX_KEY),
     compression: &[Compression::None],
     cache: "page cache of this size",
     // A large value is read from a separate file.
     open_files: OpenFiles { least: 24, most: 24, per_read: 1 },
+    cluster_flag: None,
     loss: [
         Loss::power_cut(LossBound::new(
             LossClass::Everything,
@@ -87,6 +88,7 @@ static INFO: Info = Info {
         ),
         Caveat::new("Its last release is from 2021."),
     ],
+    log_targets: &[],
 };
 
 /// Maximum length of a key, in bytes: Redis' limit. sled has no limit of its own.
@@ -257,10 +259,6 @@ impl Engine for Sled {
         &INFO
     }
 
-    fn key_limits(&self) -> (usize, usize) {
-        (0, MAX_KEY)
-    }
-
     fn is_memory_only(&self) -> bool {
         false
     }
@@ -300,10 +298,6 @@ impl Engine for Sled {
 
     /// Does nothing: each write has its own sync option. sled's own timer, which runs if the store was opened
     /// with `everysec`, only writes earlier than required.
-    fn set_fsync(&self, _: Fsync) -> Result<()> {
-        Ok(())
-    }
-
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         if range.is_empty() {
             return Ok(());

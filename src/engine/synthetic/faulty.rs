@@ -5,8 +5,8 @@
 //! `<path>.held` when one waits.
 
 use crate::engine::{
-    Batch, Caveat, Engine, Error, Fsync, Info, KeyRange, Kind, OpenOptions, Result, VisitPair, VisitValue,
-    WriteOp, stores::btree,
+    Batch, Caveat, Engine, Error, Fsync, Info, KeyRange, Kind, OpenOptions, Result, Status, VisitPair,
+    VisitValue, WriteOp, stores::btree,
 };
 use std::{
     fs::File,
@@ -26,48 +26,38 @@ const EVERY: u64 = 97;
 const LARGE: usize = 100;
 
 /// Engine that fails reads, scans and small writes.
-pub const FAILING: Kind = Kind {
-    info: &FAILING_INFO,
-    open: |options| open(&FAILING_INFO, Fault::Errors, options),
-    recognise: btree::KIND.recognise,
-    check: btree::KIND.check,
-};
+pub const FAILING: Kind =
+    Kind { info: &FAILING_INFO, open: |options| open(&FAILING_INFO, Fault::Errors, options), ..btree::KIND };
 
 /// Engine that returns wrong values.
-pub const WRONG_VALUE: Kind = Kind {
-    info: &WRONG_INFO,
-    open: |options| open(&WRONG_INFO, Fault::Lies, options),
-    recognise: btree::KIND.recognise,
-    check: btree::KIND.check,
-};
+pub const WRONG_VALUE: Kind =
+    Kind { info: &WRONG_INFO, open: |options| open(&WRONG_INFO, Fault::Lies, options), ..btree::KIND };
 
 /// Engine that has an old value when it is opened again, with an unchanged number of keys.
 pub const FORGETFUL: Kind = Kind {
     info: &FORGETFUL_INFO,
     open: |options| open(&FORGETFUL_INFO, Fault::Forgets(Mutex::default()), options),
-    recognise: btree::KIND.recognise,
-    check: btree::KIND.check,
+    ..btree::KIND
 };
 
 /// Engine whose syncs take as long as the test wants.
 pub const SLOW_SYNC: Kind = Kind {
     info: &SLOW_SYNC_INFO,
     open: |options| open(&SLOW_SYNC_INFO, Fault::SlowSyncs(PauseFile::of(&SLOW_SYNC_INFO, options)), options),
-    recognise: btree::KIND.recognise,
-    check: btree::KIND.check,
+    ..btree::KIND
 };
 
 /// Engine whose scans, counts and large reads take as long as the test wants.
 pub const SLOW_SCAN: Kind = Kind {
     info: &SLOW_SCAN_INFO,
     open: |options| open(&SLOW_SCAN_INFO, Fault::SlowScans(PauseFile::of(&SLOW_SCAN_INFO, options)), options),
-    recognise: btree::KIND.recognise,
-    check: btree::KIND.check,
+    ..btree::KIND
 };
 
 static FAILING_INFO: Info = Info {
     name: "failing",
     library: "none",
+    status: Status::Synthetic,
     caveats: &[Caveat::new("fails on purpose")],
     ..*btree::KIND.info
 };

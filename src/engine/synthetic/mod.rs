@@ -5,13 +5,13 @@ pub mod calibration;
 #[cfg(feature = "bench")]
 mod expected;
 #[cfg(feature = "fault-injection")]
-pub(super) mod faulty;
+mod faulty;
 #[cfg(feature = "bench")]
 mod noop;
 #[cfg(feature = "bench")]
 mod open;
 #[cfg(all(feature = "fault-injection", feature = "sled"))]
-pub(super) mod sled_flush_only;
+mod sled_flush_only;
 #[cfg(all(feature = "bench", feature = "fault-injection"))]
 mod slowed;
 
@@ -21,3 +21,21 @@ pub use {
     noop::NOTHING,
     open::{info, is_reference, kind, open},
 };
+
+use crate::engine::Kind;
+
+/// Engines that fail on purpose, in builds for tests; they are in no list.
+pub const FAULTY: &[Kind] = &[
+    #[cfg(feature = "fault-injection")]
+    faulty::FAILING,
+    #[cfg(feature = "fault-injection")]
+    faulty::WRONG_VALUE,
+    #[cfg(feature = "fault-injection")]
+    faulty::FORGETFUL,
+    #[cfg(feature = "fault-injection")]
+    faulty::SLOW_SYNC,
+    #[cfg(feature = "fault-injection")]
+    faulty::SLOW_SCAN,
+    #[cfg(all(feature = "fault-injection", feature = "sled"))]
+    sled_flush_only::KIND,
+];

@@ -2,8 +2,8 @@
 
 use super::expected::Expected;
 use crate::engine::{
-    Batch, Caveat, Compression, Engine, Family, Info, KeyRange, Loss, OpenFiles, Result, VisitPair,
-    VisitValue, Writers,
+    Batch, Capabilities, Caveat, Compression, Engine, Family, FsyncSupport, Info, KeyRange, Loss, OpenFiles,
+    Result, Status, VisitPair, VisitValue, Writers,
 };
 use std::{
     cell::RefCell,
@@ -17,22 +17,31 @@ pub const NOTHING: &str = "nothing";
 pub(super) static INFO: Info = Info {
     name: NOTHING,
     library: "none",
+    own_format: None,
     family: Family::HashTable,
-    ordered: true,
-    in_memory: true,
-    constant_count: true,
-    allocates_in_rust: true,
-    has_map_size: false,
-    has_direct_reads: false,
+    status: Status::Synthetic,
+    needs: &[],
+    capabilities: Capabilities {
+        ordered: true,
+        in_memory: true,
+        memory_resident: true,
+        constant_count: true,
+        counts_allocations: true,
+        ..Capabilities::NONE
+    },
     writers: Writers::Concurrent,
+    fsync: FsyncSupport::FixedAtOpen,
+    key_length: (0, usize::MAX),
     compression: &[Compression::None],
     cache: "not used",
     open_files: OpenFiles::always(0),
+    cluster_flag: None,
     loss: [Loss::EVERYTHING; 3],
     caveats: &[Caveat::new(
         "stores nothing: it answers a read with the value that the harness expects, and a scan with the values of \
         the keys that follow",
     )],
+    log_targets: &[],
 };
 
 /// Opens the no-op engine.
@@ -54,10 +63,6 @@ thread_local! {
 impl Engine for Nothing {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn key_limits(&self) -> (usize, usize) {
-        (0, usize::MAX)
     }
 
     fn is_memory_only(&self) -> bool {

@@ -2,8 +2,8 @@
 //! tests, to check that a power cut test finds the lost writes.
 
 use crate::engine::{
-    Batch, Caveat, Engine, Error, Info, KeyRange, Kind, Location, Loss, OpenOptions, Result, VisitPair,
-    VisitValue, WriteOp,
+    Batch, Caveat, Engine, Error, Info, KeyRange, Kind, Location, Loss, OpenOptions, Result, Status,
+    VisitPair, VisitValue, WriteOp,
 };
 use std::ops::ControlFlow;
 
@@ -12,6 +12,7 @@ pub const KIND: Kind = Kind { info: &INFO, open, ..crate::engine::stores::sled::
 
 static INFO: Info = Info {
     name: "sled-flush-only",
+    status: Status::Synthetic,
     // As applications assume.
     loss: [Loss::NOTHING; 3],
     caveats: &[Caveat::new("loses what it acknowledged, on purpose")],
@@ -35,10 +36,6 @@ fn fail(error: sled::Error) -> Error {
 impl Engine for FlushOnly {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn key_limits(&self) -> (usize, usize) {
-        (0, 512 << 20)
     }
 
     fn is_memory_only(&self) -> bool {

@@ -99,7 +99,7 @@ fn redis_cli_shows_statistics_and_latency() {
         let [keys, memory, clients, blocked, requests, _, connections] = fields[..] else {
             panic!("{lines:?}")
         };
-        let keys_are_known = Kind::find(running.store).unwrap().info.constant_count;
+        let keys_are_known = Kind::find(running.store).unwrap().info.capabilities.constant_count;
         assert_eq!(keys, if keys_are_known { "2" } else { "0" }, "{lines:?}");
         assert!(memory.ends_with(['B', 'K', 'M', 'G']), "{lines:?}");
         assert_eq!((clients, blocked), ("1", "0"), "{lines:?}");

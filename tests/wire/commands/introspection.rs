@@ -93,7 +93,7 @@ fn info_has_redis_sections_and_what_is_true() {
         for line in expected {
             assert!(lines.any(|other| other == line), "{line}, in this order, in {info}");
         }
-        let counts = Kind::find(running.store).unwrap().info.constant_count;
+        let counts = Kind::find(running.store).unwrap().info.capabilities.constant_count;
         assert_eq!(lines.next(), Some(if counts { "db0:keys=3,expires=0,avg_ttl=0" } else { "" }), "{info}");
     });
 }

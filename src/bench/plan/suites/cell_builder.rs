@@ -8,26 +8,12 @@ use crate::{
             loss_class::Level,
         },
     },
-    engine::{Fsync, Info, LossClass, kinds, synthetic},
+    engine::{Fsync, Info, LossClass, absent, kinds, synthetic},
 };
 use std::thread;
 
 /// Name of Redis in `--stores`.
 const REDIS: &str = "redis";
-
-/// Stores that a build may lack, with their cargo features. A reproduced experiment reports the absent ones,
-/// since its readers must know of them.
-const OPTIONAL: [(&str, &str); 9] = [
-    ("rocksdb", "rocksdb"),
-    ("rocksdb-blob", "rocksdb"),
-    ("lmdb", "lmdb"),
-    ("sled", "sled"),
-    ("redb", "redb"),
-    ("sqlite", "sqlite"),
-    ("fjall", "fjall"),
-    ("mdbx", "mdbx"),
-    ("canopydb", "canopydb"),
-];
 
 pub(super) fn is_asked_for(options: &Options) -> bool {
     options.stores.iter().any(|store| synthetic::is_reference(store))
@@ -174,7 +160,7 @@ impl CellBuilder<'_> {
         if !info.compression.contains(&compression) {
             return Some(format!("{store}: it does not compress with {compression}"));
         }
-        let homeless = durability == Durability::Memory && !info.in_memory;
+        let homeless = durability == Durability::Memory && !info.capabilities.in_memory;
         homeless.then(|| format!("{store} in memory: it keeps its data in files"))
     }
 
@@ -184,8 +170,8 @@ impl CellBuilder<'_> {
             return lacks;
         }
         if matches!(self.options.suite, Some(Suite::Reproduction(_))) && self.options.stores.is_empty() {
-            let missing = OPTIONAL.iter().filter(|(name, _)| synthetic::info(name).is_none());
-            lacks.extend(missing.map(|(name, feature)| {
+            // Readers of a reproduced experiment must know of the stores that are missing.
+            lacks.extend(absent().map(|(name, feature)| {
                 format!("{name}: this build has no such store (cargo feature {feature})")
             }));
         }
@@ -324,19 +310,5 @@ fn as_redis_loses(durability: Durability) -> Loses {
             Durability::Files(Fsync::No) => LossClass::Unwritten,
             Durability::Memory => LossClass::Everything,
         },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::KINDS;
-
-    /// Fails if a store is neither in every build nor listed in `OPTIONAL`.
-    #[test]
-    fn optional_stores_are_those_that_a_build_may_lack() {
-        for kind in KINDS.iter().filter(|kind| !["map", "btree", "bitcask"].contains(&kind.info.name)) {
-            assert!(OPTIONAL.iter().any(|(name, _)| *name == kind.info.name), "{}", kind.info.name);
-        }
     }
 }

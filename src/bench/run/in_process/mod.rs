@@ -140,10 +140,12 @@ impl Session<'_> {
         let (engine, live) = (&*self.engine, self.live);
         let real = !cells.iter().any(|cell| cell.reference || synthetic::is_reference(&cell.target.store));
         let keys_before = live.count();
-        let before = (real && engine.info().constant_count).then(|| (engine.count(), keys_before));
+        let before =
+            (real && engine.info().capabilities.constant_count).then(|| (engine.count(), keys_before));
         let mut measurements = self.operations(cells)?;
         // Some engines scan to count, so the keys are counted only if their number may have changed.
-        let worth = engine.info().constant_count || cells.iter().any(|cell| cell.workload.changes_keys());
+        let worth = engine.info().capabilities.constant_count
+            || cells.iter().any(|cell| cell.workload.changes_keys());
         let after = (real && worth).then(|| (engine.count(), live.count()));
         let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
         for measurement in &mut measurements {

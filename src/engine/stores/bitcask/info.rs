@@ -1,11 +1,10 @@
 //! Static description of `bitcask`.
 
-use crate::engine::{Caveat, Compression, Error, Family, Info, OpenFiles, Writers, aof};
+use crate::engine::{
+    Capabilities, Caveat, Compression, Error, Family, FsyncSupport, Info, OpenFiles, Status, Writers, aof,
+};
 
 pub(super) const NAME: &str = "bitcask";
-
-/// Name of the format that this version writes, for messages. The number is the one in a segment's first line.
-pub const FORMAT: &str = "kvbench's segments, format 3";
 
 /// Number of open files other than sealed segments: the lock, the active segment, and temporarily a new
 /// segment, a hint file, a segment that is read for its hint file, a directory.
@@ -14,18 +13,27 @@ pub(super) const OWN_FILES: u64 = 12;
 pub(super) static INFO: Info = Info {
     name: NAME,
     library: "hashbrown 0.17.1",
+    // The number is the one in a segment's first line.
+    own_format: Some("kvbench's segments, format 3"),
     family: Family::HashIndex,
-    ordered: false,
-    in_memory: false,
-    constant_count: true,
-    allocates_in_rust: true,
-    has_map_size: false,
-    has_direct_reads: false,
+    status: Status::Stable,
+    needs: &[],
+    capabilities: Capabilities {
+        constant_count: true,
+        compacts: true,
+        rewrites_log: true,
+        finds_corruption: true,
+        counts_allocations: true,
+        ..Capabilities::NONE
+    },
     writers: Writers::One,
+    fsync: FsyncSupport::Changeable,
+    key_length: (0, aof::MAX_LENGTH),
     compression: &[Compression::None],
     cache: "not used: keys are in memory, values in the system's page cache",
     // A sealed segment beyond the limit of open ones is opened for each read.
     open_files: OpenFiles { least: OWN_FILES + 16, most: OWN_FILES + 4096, per_read: 1 },
+    cluster_flag: None,
     loss: aof::LOSS,
     caveats: &[
         Caveat::new("All keys must fit in memory: each takes its own length and about 55 bytes."),
@@ -47,6 +55,7 @@ pub(super) static INFO: Info = Info {
             long.",
         ),
     ],
+    log_targets: &[],
 };
 
 /// Converts an error about corruption to one that advises a backup: `kvbench repair` can repair an AOF only,

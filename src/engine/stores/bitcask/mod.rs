@@ -30,22 +30,21 @@ mod space;
 mod tests;
 
 use crate::engine::{
-    Batch, Check, Engine, Error, Fsync, Gauge, Info, KeyRange, Kind, OpenOptions, Result, VisitEach,
-    VisitPair, VisitValue, aof::MAX_LENGTH, path,
+    Batch, Check, Engine, Error, Gauge, Info, KeyRange, Kind, OpenOptions, Result, VisitEach, VisitPair,
+    VisitValue, aof::MAX_LENGTH, path,
 };
 use background::Background;
-pub use info::FORMAT;
 use info::{INFO, NAME};
 use segment_io::{After, Files};
 use std::{ops::ControlFlow, sync::Arc};
 
 /// The engine's row in the list.
-pub const KIND: Kind = Kind {
-    info: &INFO,
-    open: |options| Ok(Box::new(Bitcask::open(options)?)),
-    recognise: open::recognise,
-    check: Check::InPlace(open::check),
-};
+pub const KIND: Kind = Kind::new(
+    &INFO,
+    |options| Ok(Box::new(Bitcask::open(options)?)),
+    open::recognise,
+    Check::InPlace(open::check),
+);
 
 struct Bitcask {
     /// Ends before the files are closed.
@@ -80,10 +79,6 @@ impl Engine for Bitcask {
         &INFO
     }
 
-    fn key_limits(&self) -> (usize, usize) {
-        (0, MAX_LENGTH)
-    }
-
     fn is_memory_only(&self) -> bool {
         false
     }
@@ -113,10 +108,6 @@ impl Engine for Bitcask {
     }
 
     /// Each write says whether it is synced.
-    fn set_fsync(&self, _: Fsync) -> Result<()> {
-        Ok(())
-    }
-
     fn quiesce(&self) -> Result<()> {
         self.background.finish();
         self.sync()

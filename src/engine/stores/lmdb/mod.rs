@@ -6,9 +6,9 @@ mod file_growth;
 mod tests;
 
 use crate::engine::{
-    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind,
-    Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp,
-    Writers, error,
+    Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
+    Info, KeyRange, Kind, Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
+    VisitPair, VisitValue, WriteOp, Writers, error,
     first::FirstDirectory,
     mmap_read_ahead::{self, Advice},
     path,
@@ -26,25 +26,32 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind =
-    Kind { info: &INFO, open: Lmdb::open, recognise: file::recognise, check: Check::OnCopy(check_copy) };
+pub const KIND: Kind = Kind::new(&INFO, Lmdb::open, file::recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "lmdb";
 
 static INFO: Info = Info {
     name: NAME,
     library: "heed 0.23.1, lmdb-master-sys 0.2.6",
+    own_format: None,
     family: Family::CowBTree,
-    ordered: true,
-    in_memory: false,
-    constant_count: true,
-    allocates_in_rust: false,
-    has_map_size: true,
-    has_direct_reads: false,
+    status: Status::Stable,
+    needs: &[Tool::Cc],
+    capabilities: Capabilities {
+        ordered: true,
+        constant_count: true,
+        compacts: true,
+        finds_corruption: true,
+        map_size: true,
+        ..Capabilities::NONE
+    },
     writers: Writers::Serialized,
+    fsync: FsyncSupport::Changeable,
+    key_length: (1, 1982),
     compression: &[Compression::None],
     cache: "not used: the operating system's page cache holds the map",
     open_files: OpenFiles::always(16),
+    cluster_flag: None,
     loss: [
         Loss::NOTHING,
         Loss::power_cut(LossBound::new(
@@ -85,6 +92,7 @@ static INFO: Info = Info {
             "Keys have 1 to 1982 bytes with pages of 4 KiB (kvbench's build raises LMDB's default of 511).",
         ),
     ],
+    log_targets: &[],
 };
 
 /// Number of reader slots. Each thread that has read keeps one until it ends, so there must be more slots than

@@ -1,6 +1,10 @@
 //! What Redis Cluster is and promises.
 
-use crate::engine::{Caveat, Compression, Family, Info, Loss, LossBound, LossClass, OpenFiles, Writers};
+use super::master_scan::MAX_KEY;
+use crate::engine::{
+    Capabilities, Caveat, Compression, Family, FsyncSupport, Info, Loss, LossBound, LossClass, OpenFiles,
+    Status, Tool, Writers,
+};
 
 pub(super) const NAME: &str = "redis";
 
@@ -16,18 +20,25 @@ const UNWRITTEN: LossBound = LossBound::new(
 pub(super) static INFO: Info = Info {
     name: NAME,
     library: "redis 1.8.1",
+    own_format: None,
     family: Family::Slots,
-    ordered: false,
-    in_memory: false,
-    constant_count: false,
-    allocates_in_rust: true,
-    has_map_size: false,
-    has_direct_reads: false,
+    status: Status::Distributed,
+    needs: &[Tool::Cc],
+    capabilities: Capabilities {
+        multi_writer: true,
+        hash_slots: true,
+        counts_allocations: true,
+        ..Capabilities::NONE
+    },
     writers: Writers::Concurrent,
+    fsync: FsyncSupport::FixedAtOpen,
+    // Less the length of --prefix.
+    key_length: (0, MAX_KEY),
     compression: &[Compression::None],
     cache: "none here; the cluster has its own",
     // Connections to its nodes.
     open_files: OpenFiles::always(256),
+    cluster_flag: Some("--nodes HOST:PORT,...: some nodes of the cluster"),
     loss: [
         Loss { kill: SECONDS, power_cut: SECONDS },
         Loss { kill: SECONDS, power_cut: SECONDS },
@@ -68,4 +79,5 @@ pub(super) static INFO: Info = Info {
             is not noticed.",
         ),
     ],
+    log_targets: &[],
 };

@@ -14,7 +14,7 @@ use std::{
 };
 
 /// Longest key, in bytes, with what stands before it.
-const MAX_KEY: usize = 65_535;
+pub(super) const MAX_KEY: usize = 65_535;
 
 /// Slots of the first step of a walk, and most of any.
 const STEP: (u16, u16) = (16, 512);

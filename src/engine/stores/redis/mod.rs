@@ -28,8 +28,7 @@ use login::Login;
 use routing::Cluster;
 
 /// The engine's row in the list.
-pub const KIND: Kind =
-    Kind { info: &INFO, open: Redis::open, recognise: |_| false, check: Check::InPlace(|_| Err(no_files())) };
+pub const KIND: Kind = Kind::new(&INFO, Redis::open, |_| false, Check::InPlace(|_| Err(no_files())));
 
 fn no_files() -> Error {
     Error::Unsupported { engine: NAME, what: "has no files here to check".into() }

@@ -1,18 +1,22 @@
 //! `rocksdb`: RocksDB, a log-structured merge tree in C++.
 
-mod gauges;
-mod info;
 mod write_stall;
 
 use crate::engine::{
-    Batch, Check, CheckReport, Compression, Engine, Error, Fsync, Gauge, Info, KeyRange, Kind, OpenOptions,
-    Result, VisitPair, VisitValue, WriteOp, first::FirstDirectory, path,
+    Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Gauge,
+    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
+    VisitPair, VisitValue, WriteOp, Writers, first::FirstDirectory, path,
 };
-use info::{MOST_FILES, OWN_FILES};
 use rocksdb::{
     BlockBasedOptions, BottommostLevelCompaction, Cache, CompactOptions, DB, DBCompressionType,
     DBRecoveryMode, DEFAULT_COLUMN_FAMILY_NAME, Env, Options, ReadOptions, WaitForCompactOptions, WriteBatch,
-    WriteBufferManager, WriteOptions, properties::BACKGROUND_ERRORS,
+    WriteBufferManager, WriteOptions,
+    properties::{
+        ACTUAL_DELAYED_WRITE_RATE, BACKGROUND_ERRORS, BLOCK_CACHE_PINNED_USAGE, BLOCK_CACHE_USAGE,
+        CUR_SIZE_ALL_MEM_TABLES, ESTIMATE_NUM_KEYS, ESTIMATE_PENDING_COMPACTION_BYTES,
+        ESTIMATE_TABLE_READERS_MEM, IS_WRITE_STOPPED, NUM_IMMUTABLE_MEM_TABLE, NUM_RUNNING_COMPACTIONS,
+        NUM_RUNNING_FLUSHES, NUM_SNAPSHOTS, PropName, TOTAL_SST_FILES_SIZE,
+    },
 };
 use std::{
     env,
@@ -24,15 +28,76 @@ use std::{
 use write_stall::StallMonitor;
 
 /// The engine's row in the list.
-pub const KIND: Kind =
-    Kind { info: &info::PLAIN, open: RocksDb::open_plain, recognise, check: Check::OnCopy(check_copy) };
+pub const KIND: Kind = Kind::new(&INFO, open, recognise, Check::OnCopy(check_copy));
 
-/// The row of RocksDB with large values in separate files (BlobDB).
-pub const BLOB: Kind =
-    Kind { info: &info::BLOB, open: RocksDb::open_blob, recognise, check: Check::OnCopy(check_copy) };
+static INFO: Info = info("rocksdb", &CAVEATS);
+
+/// Returns the description of a store of RocksDB, which differs by its name and its caveats only.
+pub(super) const fn info(name: &'static str, caveats: &'static [Caveat]) -> Info {
+    Info {
+        name,
+        library: "rocksdb 0.25.0, librocksdb-sys 0.19.0+11.8.1",
+        own_format: None,
+        family: Family::Lsm,
+        status: Status::Stable,
+        needs: &[Tool::Cc, Tool::Cxx, Tool::Libclang],
+        capabilities: Capabilities {
+            ordered: true,
+            in_memory: true,
+            compacts: true,
+            finds_corruption: true,
+            direct_reads: true,
+            ..Capabilities::NONE
+        },
+        writers: Writers::Concurrent,
+        fsync: FsyncSupport::Changeable,
+        key_length: (0, MAX_KEY),
+        compression: &[Compression::None, Compression::Lz4],
+        cache: "one budget: block cache (HyperClockCache) with indexes and filters, of which up to half for memtables \
+                (at most two of 64 MiB)",
+        // The WAL, RocksDB's text log, the manifest, directories; SST files of a compaction.
+        open_files: OpenFiles { least: OWN_FILES + 96, most: MOST_FILES, per_read: 0 },
+        cluster_flag: None,
+        loss: [
+            Loss::NOTHING,
+            Loss::power_cut(LossBound::seconds("about a second")),
+            Loss::power_cut(LossBound::new(LossClass::Unwritten, "what the system had not written")),
+        ],
+        caveats,
+        log_targets: &[],
+    }
+}
+
+/// Caveats of both stores.
+pub(super) const CAVEATS: [Caveat; 6] = [
+    Caveat::new("Flushes and compactions run on two background threads, during the load that is measured."),
+    Caveat::new(
+        "Writes that are faster than compaction are slowed down, then stopped, until compaction catches up.",
+    ),
+    Caveat::new(
+        "Bloom filters with 10 bits for each key are on: a read of an absent key skips most table files.",
+    ),
+    Caveat::new(
+        "FLUSHDB writes one range deletion for all keys; the files shrink when compaction reaches them.",
+    ),
+    Caveat::in_files(
+        "After a failed write (also on a full disk) it accepts no writes until a restart. It reserves space for \
+        the files that it writes: with less than about 80 MB free, a write or a start may fail.",
+    ),
+    Caveat::in_memory(
+        "In memory, RocksDB uses its own in-memory file system: the same log and table files, without a disk.",
+    ),
+];
 
 /// Maximum length of a key, in bytes: Redis' limit. RocksDB's own limit is 4 GiB.
 const MAX_KEY: usize = 512 << 20;
+
+/// Number of open files other than SST files, plus SST files that are being written.
+const OWN_FILES: u64 = 32;
+
+/// Maximum number of open files: the more SST files stay open, the fewer reads open one. 65,536 SST files hold
+/// several terabytes.
+const MOST_FILES: u64 = 1 << 16;
 
 /// Maximum number of keys per batched read: as many as RocksDB itself looks up together. All their values are
 /// in memory at the same time.
@@ -41,7 +106,34 @@ const READS: usize = 32;
 /// Maximum size of a memtable, in bytes: RocksDB's default.
 const MEMTABLE: usize = 64 << 20;
 
-fn recognise(path: &Path) -> bool {
+/// Properties of RocksDB that are gauges. They cost nothing until they are read; RocksDB's statistics, which are
+/// counted with every read and write, stay off.
+const PROPERTIES: &[(&PropName, &str, &str)] = &[
+    (
+        ACTUAL_DELAYED_WRITE_RATE,
+        "delayed_write_rate_bytes",
+        "Rate to which writes are slowed down; 0 is not at all.",
+    ),
+    (BACKGROUND_ERRORS, "background_errors", "Errors of flushes and compactions."),
+    (BLOCK_CACHE_PINNED_USAGE, "block_cache_pinned_bytes", "Block cache that cannot be given back now."),
+    (BLOCK_CACHE_USAGE, "block_cache_bytes", "Block cache in use."),
+    (CUR_SIZE_ALL_MEM_TABLES, "memtable_bytes", "Memtables."),
+    (ESTIMATE_NUM_KEYS, "estimated_keys", "Keys, estimated."),
+    (
+        ESTIMATE_PENDING_COMPACTION_BYTES,
+        "pending_compaction_bytes",
+        "Bytes that compaction has yet to rewrite.",
+    ),
+    (ESTIMATE_TABLE_READERS_MEM, "table_reader_bytes", "Indexes and filters outside the block cache."),
+    (IS_WRITE_STOPPED, "write_stopped", "1 while writes are stopped."),
+    (NUM_IMMUTABLE_MEM_TABLE, "immutable_memtables", "Memtables that wait to be flushed."),
+    (NUM_RUNNING_COMPACTIONS, "running_compactions", "Compactions that run."),
+    (NUM_RUNNING_FLUSHES, "running_flushes", "Flushes that run."),
+    (NUM_SNAPSHOTS, "snapshots", "Snapshots that are held."),
+    (TOTAL_SST_FILES_SIZE, "table_file_bytes", "Table files."),
+];
+
+pub(super) fn recognise(path: &Path) -> bool {
     path.join("CURRENT").is_file()
 }
 
@@ -57,7 +149,12 @@ fn is_first(name: &str, metadata: &Metadata) -> bool {
             || is_log && metadata.len() == 0)
 }
 
-struct RocksDb {
+fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+    RocksDb::open(options, &INFO, db_options(options))
+}
+
+/// Open store of RocksDB.
+pub(super) struct RocksDb {
     /// `None` in memory. Declared before `db`, which it reads, so that it is dropped first.
     watch: Option<StallMonitor>,
     db: Arc<DB>,
@@ -67,17 +164,12 @@ struct RocksDb {
 }
 
 impl RocksDb {
-    fn open_plain(options: &OpenOptions) -> Result<Box<dyn Engine>> {
-        Self::open(options, &info::PLAIN, db_options(options))
-    }
-
-    fn open_blob(options: &OpenOptions) -> Result<Box<dyn Engine>> {
-        let mut db_options = db_options(options);
-        separate_values(&mut db_options, options.compression);
-        Self::open(options, &info::BLOB, db_options)
-    }
-
-    fn open(options: &OpenOptions, info: &'static Info, mut db_options: Options) -> Result<Box<dyn Engine>> {
+    /// Opens a store with the options of RocksDB.
+    pub fn open(
+        options: &OpenOptions,
+        info: &'static Info,
+        mut db_options: Options,
+    ) -> Result<Box<dyn Engine>> {
         let (path, place) = match options.location.path() {
             Some(path) => (Some(path.to_owned()), Some(FirstDirectory::begin(path, info.name, is_first)?)),
             None => {
@@ -132,7 +224,8 @@ fn open_db(options: &Options, path: &Path) -> std::result::Result<DB, rocksdb::E
     DB::open_cf_with_opts(options, path, [(DEFAULT_COLUMN_FAMILY_NAME, options.clone())])
 }
 
-fn db_options(options: &OpenOptions) -> Options {
+/// Returns the options of both stores.
+pub(super) fn db_options(options: &OpenOptions) -> Options {
     let budget = usize::try_from(options.cache_size).unwrap_or(usize::MAX);
     // The hyper clock cache looks up without a lock: with 630,000 keys a GET takes 6% to 18% less CPU time than
     // with the LRU cache. 0: its entries, which are blocks and shares of memtables, have no common size.
@@ -164,16 +257,8 @@ fn db_options(options: &OpenOptions) -> Options {
     result
 }
 
-/// Stores large values in blob files when a memtable is flushed; SST files then hold their positions.
-/// Compactions collect blob files with many dead values.
-fn separate_values(options: &mut Options, compression: Compression) {
-    options.set_enable_blob_files(true);
-    options.set_min_blob_size(info::SMALLEST_BLOB);
-    options.set_enable_blob_gc(true);
-    options.set_blob_compression_type(compression_type(compression));
-}
-
-fn compression_type(compression: Compression) -> DBCompressionType {
+/// Returns the value of `--compression` in RocksDB's terms.
+pub(super) fn compression_type(compression: Compression) -> DBCompressionType {
     match compression {
         Compression::None => DBCompressionType::None,
         Compression::Lz4 => DBCompressionType::Lz4,
@@ -182,17 +267,17 @@ fn compression_type(compression: Compression) -> DBCompressionType {
 
 /// Checks a copy of the data by a scan, which reads every block with pairs; RocksDB verifies each block's
 /// checksum. Corruption in the middle of the WAL, which a server takes for its end, is an error here.
-fn check_copy(path: &Path) -> Result<CheckReport> {
+pub(super) fn check_copy(path: &Path) -> Result<CheckReport> {
     let mut options = db_options(&OpenOptions::for_check(path));
     options.create_if_missing(false);
     options.set_paranoid_checks(true);
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
-    let db = open_db(&options, path).map_err(|error| fail(error, Some(path), info::PLAIN.name))?;
+    let db = open_db(&options, path).map_err(|error| fail(error, Some(path), INFO.name))?;
     CheckReport::by_scan(Box::new(RocksDb {
         watch: None,
         db: Arc::new(db),
         path: Some(path.into()),
-        info: &info::PLAIN,
+        info: &INFO,
     }))
 }
 
@@ -220,10 +305,6 @@ fn fail(error: rocksdb::Error, path: Option<&Path>, engine: &'static str) -> Err
 impl Engine for RocksDb {
     fn info(&self) -> &'static Info {
         self.info
-    }
-
-    fn key_limits(&self) -> (usize, usize) {
-        (0, MAX_KEY)
     }
 
     fn is_memory_only(&self) -> bool {
@@ -276,10 +357,6 @@ impl Engine for RocksDb {
     }
 
     /// Does nothing: each write has its own sync option.
-    fn set_fsync(&self, _: Fsync) -> Result<()> {
-        Ok(())
-    }
-
     fn quiesce(&self) -> Result<()> {
         self.sync()?;
         let mut options = WaitForCompactOptions::default();
@@ -332,7 +409,11 @@ impl Engine for RocksDb {
     }
 
     fn gauges(&self) -> Vec<Gauge> {
-        gauges::figures(&self.db)
+        let known = PROPERTIES.iter().filter_map(|(property, name, help)| {
+            let value = self.db.property_int_value(*property).ok()??;
+            Some(Gauge { name, help, value })
+        });
+        known.collect()
     }
 
     fn compact(self: Box<Self>) -> Result<()> {

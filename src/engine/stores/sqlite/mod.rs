@@ -3,9 +3,9 @@
 mod pool;
 
 use crate::engine::{
-    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, Info, KeyRange, Kind, Loss,
-    LossBound, LossClass, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp, Writers,
-    first::FirstDirectory, path,
+    Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
+    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
+    VisitPair, VisitValue, WriteOp, Writers, first::FirstDirectory, path,
 };
 use pool::{Pool, Settings, set_synchronous};
 use rusqlite::{Connection, ErrorCode, Row, TransactionBehavior, params_from_iter};
@@ -20,26 +20,33 @@ use std::{
 };
 
 /// The engine's row in the list.
-pub const KIND: Kind = Kind { info: &INFO, open: Sqlite::open, recognise, check: Check::OnCopy(check_copy) };
+pub const KIND: Kind = Kind::new(&INFO, Sqlite::open, recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "sqlite";
 
 static INFO: Info = Info {
     name: NAME,
     library: "rusqlite 0.41.1, libsqlite3-sys 0.39.1",
+    own_format: None,
     family: Family::LoggedBTree,
-    ordered: true,
-    in_memory: true,
-    constant_count: false,
-    allocates_in_rust: false,
-    has_map_size: false,
-    has_direct_reads: false,
+    status: Status::Stable,
+    needs: &[Tool::Cc],
+    capabilities: Capabilities {
+        ordered: true,
+        in_memory: true,
+        compacts: true,
+        finds_corruption: true,
+        ..Capabilities::NONE
+    },
     writers: Writers::Serialized,
+    fsync: FsyncSupport::Changeable,
+    key_length: (0, MAX_KEY),
     compression: &[Compression::None],
     cache: "page caches, of which the connection that writes and one reader a core have equal shares; further \
             readers have 512 KiB each",
     // Two files per reader.
     open_files: OpenFiles { least: OWN_FILES + 2 * 16, most: OWN_FILES + 2 * 128, per_read: 0 },
+    cluster_flag: None,
     loss: [
         Loss::NOTHING,
         Loss::power_cut(LossBound::seconds("about a second")),
@@ -69,6 +76,7 @@ static INFO: Info = Info {
             "In memory there is one connection: reads take turns, and writes wait while a scan runs.",
         ),
     ],
+    log_targets: &[],
 };
 
 /// Maximum length of a key, in bytes: together with the largest value of Redis, 512 MiB, it stays below
@@ -315,10 +323,6 @@ fn fail(error: rusqlite::Error, path: Option<&Path>) -> Error {
 impl Engine for Sqlite {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn key_limits(&self) -> (usize, usize) {
-        (0, MAX_KEY)
     }
 
     fn is_memory_only(&self) -> bool {

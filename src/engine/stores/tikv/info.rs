@@ -1,24 +1,34 @@
 //! What TiKV is and promises.
 
-use crate::engine::{Caveat, Compression, Family, Info, Loss, OpenFiles, Writers};
+use super::reads::MAX_KEY;
+use crate::engine::{
+    Capabilities, Caveat, Compression, Family, FsyncSupport, Info, Loss, OpenFiles, Status, Tool, Writers,
+};
 
 pub(super) const NAME: &str = "tikv";
 
 pub(super) static INFO: Info = Info {
     name: NAME,
     library: "tikv-client 0.4.0",
+    own_format: None,
     family: Family::Cluster,
-    ordered: true,
-    in_memory: false,
-    constant_count: false,
-    allocates_in_rust: true,
-    has_map_size: false,
-    has_direct_reads: false,
+    status: Status::Distributed,
+    needs: &[Tool::Cc],
+    capabilities: Capabilities {
+        ordered: true,
+        multi_writer: true,
+        counts_allocations: true,
+        ..Capabilities::NONE
+    },
     writers: Writers::Concurrent,
+    fsync: FsyncSupport::AlwaysOnly,
+    // Less the length of --prefix.
+    key_length: (0, MAX_KEY),
     compression: &[Compression::None],
     cache: "none here; the cluster has its own",
     // Connections to its nodes.
     open_files: OpenFiles::always(64),
+    cluster_flag: Some("--pd HOST:PORT,...: the placement drivers of the cluster"),
     loss: [Loss::NOTHING; 3],
     caveats: &[
         Caveat::new(
@@ -57,4 +67,5 @@ pub(super) static INFO: Info = Info {
             the whole cluster, as TiDB does, also for what other programs have there.",
         ),
     ],
+    log_targets: &["tikv_client"],
 };

@@ -18,8 +18,7 @@ use info::{INFO, NAME};
 use reads::Cluster;
 
 /// The engine's row in the list.
-pub const KIND: Kind =
-    Kind { info: &INFO, open: Tikv::open, recognise: |_| false, check: Check::InPlace(|_| Err(no_files())) };
+pub const KIND: Kind = Kind::new(&INFO, Tikv::open, |_| false, Check::InPlace(|_| Err(no_files())));
 
 fn no_files() -> Error {
     Error::Unsupported { engine: NAME, what: "has no files here to check".into() }

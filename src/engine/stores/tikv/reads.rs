@@ -20,7 +20,7 @@ use tikv_client::{
 use tokio::time;
 
 /// Longest key, in bytes, with the prefix: TiKV's default limit, less what it adds itself.
-const MAX_KEY: usize = 4000;
+pub(super) const MAX_KEY: usize = 4000;
 
 /// Longest value, in bytes: with room for what stands beside it in an entry of TiKV's log.
 const MAX_VALUE: usize = 6 << 20;

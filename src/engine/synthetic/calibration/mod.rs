@@ -6,8 +6,9 @@ mod expected_values;
 mod known_file_writes;
 
 use crate::engine::{
-    Batch, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Info, KeyRange, Kind, Location,
-    Loss, OpenFiles, OpenOptions, Result, VisitPair, VisitValue, WriteOp, Writers, key_value_headers,
+    Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Info,
+    KeyRange, Kind, Location, Loss, OpenFiles, OpenOptions, Result, Status, VisitPair, VisitValue, WriteOp,
+    Writers, key_value_headers,
 };
 use cost::Meter;
 pub use expected_values::{CALIBRATION, Call, Cost, PAGE, Part, Record, Span, Stall, Truth};
@@ -22,24 +23,26 @@ use std::{
 };
 
 /// Registration of the calibration engine, which is in no list of engines.
-pub const KIND: Kind = Kind { info: &INFO, open, recognise, check: Check::InPlace(check) };
+pub const KIND: Kind = Kind::new(&INFO, open, recognise, Check::InPlace(check));
 
 pub(super) static INFO: Info = Info {
     name: CALIBRATION,
     library: "none",
+    own_format: None,
     family: Family::Lsm,
-    ordered: false,
-    in_memory: false,
-    constant_count: true,
-    allocates_in_rust: true,
-    has_map_size: false,
-    has_direct_reads: false,
+    status: Status::Synthetic,
+    needs: &[],
+    capabilities: Capabilities { constant_count: true, counts_allocations: true, ..Capabilities::NONE },
     compression: &[Compression::None],
     cache: "not used",
     writers: Writers::One,
+    fsync: FsyncSupport::FixedAtOpen,
+    key_length: (0, MAX_KEY),
     open_files: OpenFiles::always(8),
+    cluster_flag: None,
     loss: [Loss::NOTHING; 3],
     caveats: &[Caveat::new("takes known times and sizes, to check what is measured")],
+    log_targets: &[],
 };
 
 /// Maximum length of a key in bytes; the record of a pair must fit into the configured bytes per write.
@@ -137,10 +140,6 @@ impl Calibration {
 impl Engine for Calibration {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn key_limits(&self) -> (usize, usize) {
-        (0, MAX_KEY)
     }
 
     fn is_memory_only(&self) -> bool {

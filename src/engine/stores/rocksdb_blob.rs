@@ -1,0 +1,40 @@
+//! `rocksdb-blob`: RocksDB with large values in separate files (BlobDB).
+
+use super::rocksdb::{CAVEATS, RocksDb, check_copy, compression_type, db_options, info, recognise};
+use crate::engine::{Caveat, Check, Engine, Info, Kind, OpenOptions, Result};
+
+/// The engine's row in the list.
+pub const KIND: Kind = Kind::new(&INFO, open, recognise, Check::OnCopy(check_copy));
+
+static INFO: Info = info("rocksdb-blob", &BLOB_CAVEATS);
+
+/// Minimum size of a value that is stored in a blob file, in bytes.
+const SMALLEST_BLOB: u64 = 1024;
+
+static BLOB_CAVEATS: [Caveat; 8] = [
+    Caveat::new(
+        "Values of 1024 bytes and more are in separate files (blobs), which compaction does not rewrite; smaller \
+        values are in the tables, as with rocksdb.",
+    ),
+    Caveat::new(
+        "Overwritten blobs occupy space until compaction reaches keys of the oldest quarter of the blob files: \
+        updates of large values write less and occupy more.",
+    ),
+    CAVEATS[0],
+    CAVEATS[1],
+    CAVEATS[2],
+    CAVEATS[3],
+    CAVEATS[4],
+    CAVEATS[5],
+];
+
+/// Opens a store that stores large values in blob files when a memtable is flushed; SST files then hold their
+/// positions. Compactions collect blob files with many dead values.
+fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+    let mut db_options = db_options(options);
+    db_options.set_enable_blob_files(true);
+    db_options.set_min_blob_size(SMALLEST_BLOB);
+    db_options.set_enable_blob_gc(true);
+    db_options.set_blob_compression_type(compression_type(options.compression));
+    RocksDb::open(options, &INFO, db_options)
+}
