@@ -1,7 +1,7 @@
 //! A load without a server, for `benches/peers/load.py`: one thread, 200 pairs in a commit that is not synced.
 
 use super::{
-    bare_sides, find, side,
+    find, side,
     side::{Settings, Side},
     support::{self, Values},
 };
@@ -27,7 +27,7 @@ pub fn run() -> bool {
     let path = Path::new(&directory).join("data");
     let mut side: Box<dyn Side> = match &*mode {
         "bare" => {
-            let open = bare_sides().into_iter().find(|(side, _)| *side == name).expect("a bare side").1;
+            let open = side::all().into_iter().find(|(side, _)| *side == name).expect("a bare side").1;
             open(&path, settings)
         }
         "trait" => Box::new(side::open_through(find(&name), &path, settings)),

@@ -19,10 +19,9 @@ mod load;
 mod side;
 
 use kvbench::engine::{KINDS, Kind};
-use side::{Settings, Side, Through};
+use side::{OpenBare, Settings, Side, Through};
 use std::{
     env,
-    path::Path,
     time::{Duration, Instant},
 };
 use support::{Key, Rng, Values};
@@ -40,32 +39,6 @@ const KEYS: usize = 1_000;
 /// Beyond this the trait, or its adapter, costs something that the crate alone does not.
 const LIMIT: f64 = 1.25;
 
-/// What an engine's bare side is opened with.
-type OpenBare = fn(&Path, Settings) -> Box<dyn Side>;
-
-/// The engines compared.
-fn bare_sides() -> Vec<(&'static str, OpenBare)> {
-    vec![
-        ("map", side::map::open),
-        #[cfg(feature = "rocksdb")]
-        ("rocksdb", side::rocksdb::open),
-        #[cfg(feature = "rocksdb")]
-        ("rocksdb-blob", side::rocksdb::open_blob),
-        #[cfg(feature = "lmdb")]
-        ("lmdb", side::lmdb::open),
-        #[cfg(feature = "redb")]
-        ("redb", side::redb::open),
-        #[cfg(feature = "sqlite")]
-        ("sqlite", side::sqlite::open),
-        #[cfg(feature = "fjall")]
-        ("fjall", side::fjall::open),
-        #[cfg(feature = "mdbx")]
-        ("mdbx", side::mdbx::open),
-        #[cfg(feature = "canopydb")]
-        ("canopydb", side::canopydb::open),
-    ]
-}
-
 fn find(name: &str) -> &'static Kind {
     KINDS.iter().find(|kind| kind.info.name == name).expect("in the list")
 }
@@ -78,10 +51,10 @@ fn main() {
     let filters: Vec<_> = env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let chosen = |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter));
     let mut rows = Vec::new();
-    for (name, open_bare) in bare_sides() {
-        let cases: Vec<_> = Case::ALL.into_iter().filter(|case| chosen(&case.id(name))).collect();
+    for (name, open_bare) in side::all() {
+        let cases: Vec<_> = Case::ALL.into_iter().filter(|case| chosen(&case.id(&name))).collect();
         if !cases.is_empty() {
-            rows.extend(compare(find(name), open_bare, &cases));
+            rows.extend(compare(find(&name), open_bare, &cases));
         }
     }
     print(&rows);

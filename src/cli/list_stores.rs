@@ -1,9 +1,10 @@
 //! `kvbench stores`: properties and loss bounds of the engines of this build, and the crash tests behind them.
 
 use crate::{
-    engine::{DISTRIBUTED, Fsync, Info, kinds},
+    engine::{DISTRIBUTED, Fsync, Info, feature, kinds},
     torture::results::Results,
 };
+use serde::Serialize;
 use std::fmt::{self, Write};
 
 /// Returns the list as text for a terminal.
@@ -38,6 +39,30 @@ pub fn markdown() -> String {
         }
     }
     text
+}
+
+/// Facts about an engine, for scripts.
+#[derive(Serialize)]
+struct Facts {
+    #[serde(flatten)]
+    info: &'static Info,
+    /// Cargo feature that a build with the engine needs.
+    feature: Option<&'static str>,
+}
+
+/// Returns the list as a JSON array with one engine on each line, so that `sed` can read it too.
+///
+/// # Errors
+///
+/// A fact cannot be written as JSON.
+pub fn json() -> serde_json::Result<String> {
+    let mut text = String::from("[");
+    for info in kinds().chain(DISTRIBUTED).map(|kind| kind.info) {
+        let separator = if text.len() > 1 { ",\n" } else { "\n" };
+        let facts = Facts { info, feature: feature(info.name) };
+        text.push_str(&format!("{separator}{}", serde_json::to_string(&facts)?));
+    }
+    Ok(text + "\n]\n")
 }
 
 fn word(yes: bool) -> &'static str {

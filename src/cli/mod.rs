@@ -127,6 +127,9 @@ pub enum Command {
         /// As a Markdown table
         #[arg(long)]
         markdown: bool,
+        /// As JSON for scripts: every fact, one engine a line
+        #[arg(long, conflicts_with = "markdown")]
+        json: bool,
     },
     /// List the commands that the server knows, as Markdown
     Commands,

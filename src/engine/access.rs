@@ -1,25 +1,12 @@
-//! Password and certificates for the connections to a cluster.
+//! Reads the password and the certificates for the connections to a cluster.
 
+use super::ClusterAccess;
 use std::{
     fs::File,
     io::{self, Read},
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::Path,
 };
-
-/// Password and certificates for the connections to a cluster. The files are read when the store is opened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClusterAccess {
-    /// User of the password; `None` for the default user.
-    pub user: Option<String>,
-    /// File with the password.
-    pub password_file: Option<PathBuf>,
-    /// PEM file with the certificates of the authorities that sign the nodes' certificates. If set, connections use
-    /// TLS.
-    pub ca: Option<PathBuf>,
-    /// PEM files with the certificate that is presented to the nodes, and its private key.
-    pub identity: Option<(PathBuf, PathBuf)>,
-}
 
 /// Maximum length of a password in bytes. It also limits what a client may send before it is authenticated.
 pub(crate) const LONGEST_PASSWORD: u64 = 16 << 10;

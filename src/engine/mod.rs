@@ -8,32 +8,22 @@ mod aof;
 mod batch;
 mod check;
 mod error;
-mod first;
+pub mod files;
 pub mod host;
 mod info;
 pub mod key_value_headers;
 mod memory_table;
 mod mmap_read_ahead;
 mod options;
-mod path;
 mod registry;
 mod stores;
 pub mod synthetic;
-
-/// Helpers for the files of engines: interruptible first starts, locks, sizes.
-pub mod files {
-    pub use super::{
-        first::{FirstDirectory, FirstFile, FirstTree, IsFirst},
-        path::{disk_size, lock, open_locked, read_start, reserve, sync_dir},
-    };
-}
 
 use std::{
     ops::{Bound, ControlFlow, RangeBounds},
     path::Path,
 };
 
-pub use access::ClusterAccess;
 pub(crate) use access::{LONGEST_PASSWORD, NoPassword, read_password};
 pub use aof::{Repaired, repair_log};
 pub use batch::{Batch, WriteOp};
@@ -43,7 +33,7 @@ pub use info::{
     Capabilities, Caveat, Family, FsyncSupport, Info, Loss, LossBound, LossClass, OpenFiles, Status, Tool,
     Writers,
 };
-pub use options::{Compression, Durability, Fsync, Location, OpenOptions, ReadAhead};
+pub use options::{ClusterAccess, Compression, Durability, Fsync, Location, OpenOptions, ReadAhead};
 pub use registry::{
     DISTRIBUTED, FAULTY, KINDS, absent, all_kinds, default_store, feature, kinds, prepare, register,
 };
@@ -104,6 +94,10 @@ pub trait Engine: Send + Sync {
 
     /// Reads like `read`, for a caller that copies large values. An engine without snapshots of its own then passes
     /// long values, and many values, without blocking writes, at the price of a copy.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::read`].
     fn read_large(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         self.read(keys, visit)
     }
@@ -118,6 +112,11 @@ pub trait Engine: Send + Sync {
     /// Applies the batch atomically, in order. With `sync`, returns only when the batch is durable, and readers do
     /// not see it before (see `info().caveats` for the engine that cannot hide it). On an error nothing of the
     /// batch is visible; [`Error::is_rolled_back`] is `true` if the engine takes further writes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyLength`], [`Error::Full`], and every failure of the library or the disk. After an error for which
+    /// [`Error::is_rolled_back`] is `false`, the engine may refuse all later writes.
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()>;
 
     /// Writes each part of a batch ([`Batch::end_client`]) atomically and separately, parts with the same key in
@@ -129,6 +128,10 @@ pub trait Engine: Send + Sync {
     /// Writes like `write` without `sync`, for a large batch whose order relative to other writes does not matter.
     /// If the engine supports it, the batch is prepared concurrently with other writes, and `turn` is called only
     /// to make it visible.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::write`] and of `turn`.
     fn write_beside(&self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<()> {
         turn(&mut || self.write(batch, false))
     }
@@ -141,16 +144,28 @@ pub trait Engine: Send + Sync {
 
     /// Begins a transaction if other processes may write to the same data ([`Capabilities::multi_writer`]). Otherwise
     /// returns `None`: reads stay valid until this process writes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the machines that hold the data do not reply.
     fn begin(&self) -> Result<Option<Box<dyn Transaction + '_>>> {
         Ok(None)
     }
 
     /// Makes every batch durable that was written before the call.
+    ///
+    /// # Errors
+    ///
+    /// The disk refused the sync: the durability of earlier writes is unknown.
     fn sync(&self) -> Result<()>;
 
     /// Prepares for another fsync policy than [`OpenOptions::fsync`], while no `write` runs. Later calls of `write`
     /// follow the new policy. An engine that has to be opened for its policy returns [`Error::Unsupported`], and
     /// does not change.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] if the engine has to be opened for the policy, and failures of the library.
     fn set_fsync(&self, fsync: Fsync) -> Result<()> {
         match self.info().fsync {
             FsyncSupport::Changeable => Ok(()),
@@ -160,12 +175,20 @@ pub trait Engine: Send + Sync {
 
     /// Does the deferred work of the writes so far, and makes them durable: returns when memory is flushed and no
     /// background work is left, provided that no client writes meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::sync`], and of flushes and compactions.
     fn quiesce(&self) -> Result<()> {
         self.sync()
     }
 
     /// Visits the pairs of `range` under one snapshot, in ascending byte order of the keys if [`Capabilities::ordered`].
     /// `visit` may stop the scan.
+    ///
+    /// # Errors
+    ///
+    /// The value or the block that cannot be read; pairs before it were visited.
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()>;
 
     /// Scans like [`Engine::scan`], but calls `visit` with an error for a value that cannot be read, and continues
@@ -183,6 +206,10 @@ pub trait Engine: Send + Sync {
     /// before it ends. The scan is no snapshot, but visits every key that exists throughout. Used only for
     /// unordered engines: in an ordered one an incremental scan is a series of scans, each from behind the last
     /// key. An engine that cannot stop visits all pairs.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::scan`].
     fn scan_step(&self, _position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
         walk_at_once(self, visit)
     }
@@ -198,9 +225,17 @@ pub trait Engine: Send + Sync {
     }
 
     /// Returns the exact number of keys.
+    ///
+    /// # Errors
+    ///
+    /// The data cannot be read.
     fn count(&self) -> Result<u64>;
 
     /// Returns the size of the engine's files on disk in bytes, 0 in memory.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`files::disk_size`].
     fn disk_size(&self) -> Result<u64>;
 
     /// Returns the values that the engine reports about itself, at negligible cost.
@@ -209,6 +244,10 @@ pub trait Engine: Send + Sync {
     }
 
     /// Rewrites the files to hold only live data, while serving (`BGREWRITEAOF`). Returns when the work has begun.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] if the engine has no append-only file, and failures before the work begins.
     fn rewrite_log(&self) -> Result<()> {
         let engine = self.info().name;
         Err(Error::Unsupported { engine, what: "has no append-only file to rewrite".into() })
@@ -216,6 +255,10 @@ pub trait Engine: Send + Sync {
 
     /// Makes the files as small as this engine can, then closes it. The data stay the same, also on failure. An
     /// engine without files, or without a way to shrink them, closes and returns [`Error::Unsupported`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] if there are no files or no way to shrink them, and failures of the library or the disk.
     fn compact(self: Box<Self>) -> Result<()> {
         self.close()?;
         let engine = self.info().name;
@@ -224,6 +267,10 @@ pub trait Engine: Send + Sync {
 
     /// Syncs and closes. No other call may follow; dropping without it behaves like a kill, except that the
     /// engine's own destructor runs.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::sync`].
     fn close(&self) -> Result<()>;
 }
 
@@ -232,6 +279,10 @@ pub trait Transaction {
     /// Reads like [`Engine::read`], under the snapshot of the transaction's start. With hash slots, values are read
     /// when they are requested: that all of them existed at one time is known when [`Transaction::commit`]
     /// succeeds.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::read`].
     fn read(&mut self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()>;
 
     /// Reads the values of `keys` in advance, because [`Transaction::read`] will probably need them. They count as
@@ -240,6 +291,10 @@ pub trait Transaction {
     fn prefetch(&mut self, _keys: &[&[u8]]) {}
 
     /// Scans like [`Engine::scan`], under the snapshot of the transaction's start.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::scan`].
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()>;
 
     /// Applies the batch atomically, in order.

@@ -1,6 +1,5 @@
 //! Options with which an engine is opened, and their words on the command line.
 
-use super::ClusterAccess;
 use clap::{ValueEnum, builder::PossibleValue};
 use serde::Serialize;
 use std::{
@@ -213,4 +212,18 @@ impl ValueEnum for ReadAhead {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(PossibleValue::new(self.as_str()))
     }
+}
+
+/// Password and certificates for the connections to a cluster. The files are read when the store is opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterAccess {
+    /// User of the password; `None` for the default user.
+    pub user: Option<String>,
+    /// File with the password.
+    pub password_file: Option<PathBuf>,
+    /// PEM file with the certificates of the authorities that sign the nodes' certificates. If set, connections use
+    /// TLS.
+    pub ca: Option<PathBuf>,
+    /// PEM files with the certificate that is presented to the nodes, and its private key.
+    pub identity: Option<(PathBuf, PathBuf)>,
 }

@@ -1,7 +1,7 @@
 //! List of engines, and detection of the engine whose data are at a path.
 
 use super::{
-    Engine, Error, Kind, Location, OpenOptions, Result, first,
+    Engine, Error, Kind, Location, OpenOptions, Result, files,
     stores::{DISTRIBUTED_ROWS, ROWS, Row},
 };
 pub use super::{
@@ -75,6 +75,11 @@ impl Kind {
     }
 
     /// Opens or creates the engine's data, after checking that the path does not contain other data.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] if the engine cannot have data there, [`Error::Foreign`] if the path holds other data,
+    /// [`Error::Locked`] if another process uses them, and errors of the engine.
     pub fn open(&self, options: &OpenOptions) -> Result<Box<dyn Engine>> {
         self.check_location(&options.location)?;
         if let Location::Path(path) = &options.location {
@@ -120,11 +125,11 @@ fn check_owner(path: &Path, kind: &Kind) -> Result<()> {
         Err(error) => return Err(Error::io("open", path)(error)),
     };
     let engine = kind.info.name;
-    let empty = if metadata.is_dir() { first::is_unused(path, engine)? } else { metadata.len() == 0 };
+    let empty = if metadata.is_dir() { files::is_unused(path, engine)? } else { metadata.len() == 0 };
     if empty || (kind.recognise)(path) {
         return Ok(());
     }
-    let is_of = |other: &&Kind| (other.recognise)(path) || first::has_unfinished_start(path, other.info.name);
+    let is_of = |other: &&Kind| (other.recognise)(path) || files::has_unfinished_start(path, other.info.name);
     let owners: Vec<_> = kinds().filter(is_of).map(|other| other.info.name).collect();
     let found = match owners.as_slice() {
         [] => "something else".into(),

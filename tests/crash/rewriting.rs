@@ -3,7 +3,7 @@
 use crate::{
     client::write_until,
     kill::{CLIENTS, Killing},
-    support::{Client, PATIENCE, Server},
+    support::{Client, PATIENCE, Server, stores_that},
 };
 use kvbench::engine::Fsync;
 use rand::{Rng, rngs::StdRng};
@@ -16,15 +16,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The stores that have an append-only file.
-const STORES: [&str; 2] = ["map", "btree"];
+/// The stores that have an append-only file and nothing else.
+fn with_one_log() -> impl Iterator<Item = &'static str> {
+    stores_that(|info| info.capabilities.rewrites_log && info.capabilities.memory_resident)
+}
 
 /// Kills of one data directory.
 const ROUNDS: usize = 12;
 
 #[test]
 fn a_kill_in_the_midst_of_a_rewrite_loses_nothing() {
-    for store in STORES {
+    for store in with_one_log() {
         run(Killing::new(store, Fsync::Always, CLIENTS));
     }
 }
@@ -32,7 +34,7 @@ fn a_kill_in_the_midst_of_a_rewrite_loses_nothing() {
 /// FLUSHDB changes the keys of all clients, so what it leaves can only be told of one that is alone.
 #[test]
 fn a_kill_in_the_midst_of_a_rewrite_brings_back_nothing_that_was_flushed() {
-    for store in STORES {
+    for store in with_one_log() {
         let mut killing = Killing::new(store, Fsync::Always, 1);
         killing.histories[0].flushes = true;
         run(killing);

@@ -5,7 +5,7 @@ use crate::{
     disk::Disk,
     faults::{FILLED, args, everything_is_there, fill, key, ok, set_until_refused, still_answers, value},
     kill,
-    support::{Client, KVBENCH, PATIENCE, Server, stores},
+    support::{Client, KVBENCH, PATIENCE, Server, stores, stores_that},
 };
 use kvbench::engine::Fsync;
 use redis_protocol::resp2::types::OwnedFrame;
@@ -92,7 +92,7 @@ fn a_disk_that_is_read_only_is_named_in_one_line() {
 /// A rewrite of the log needs room for a second one; without it, the first goes on.
 #[test]
 fn a_rewrite_without_room_harms_nothing() {
-    for store in ["map", "btree", "bitcask"] {
+    for store in stores_that(|info| info.capabilities.rewrites_log) {
         for disk in Disk::all(64) {
             fill(disk.path(), store, Fsync::Always, 0..2000);
             let server = start(disk.path(), store, Fsync::Always, &[]);

@@ -1,9 +1,10 @@
 //! When the disk is really synced: the server's own system calls.
 
 use crate::{
-    support::{Client, PATIENCE, stores},
+    support::{Client, PATIENCE, stores, stores_that},
     trace::{Trace, Traced, strace},
 };
+use kvbench::engine::FsyncSupport;
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     collections::BTreeMap,
@@ -42,8 +43,7 @@ fn each_is_synced_before_its_reply(store: &str, trace: &Trace) {
 
 #[test]
 fn a_change_to_always_syncs_what_was_written_and_what_follows() {
-    // MDBX takes its policy when it is opened.
-    for store in stores().filter(|store| *store != "mdbx") {
+    for store in stores_that(|info| info.fsync == FsyncSupport::Changeable) {
         let dir = tempfile::tempdir().unwrap();
         let mut traced = Traced::start(dir.path(), store, "no");
         let mut client = traced.connect();

@@ -3,21 +3,6 @@
 use crate::cells::{Open, for_each, for_each_on_disk};
 use kvbench::engine::{Error, Result};
 
-/// Engines that have a compaction. Another one may say that it has none.
-const ABLE: [&str; 11] = [
-    "map",
-    "btree",
-    "bitcask",
-    "rocksdb",
-    "rocksdb-blob",
-    "lmdb",
-    "redb",
-    "sqlite",
-    "fjall",
-    "mdbx",
-    "canopydb",
-];
-
 /// Keys of which every tenth survives, after two values each.
 const KEYS: u32 = 3000;
 
@@ -43,11 +28,11 @@ fn compact(open: &mut Open) -> bool {
     let outcome: Result<()> = open.take().compact();
     let cell = open.cell;
     match outcome {
-        Ok(()) => assert!(!cell.memory, "{cell} has no files"),
+        Ok(()) => assert!(!cell.memory && cell.kind.info.capabilities.compacts, "{cell} compacts"),
         Err(error @ Error::Unsupported { .. }) => {
             let text = error.to_string();
             assert!(text.starts_with(cell.kind.info.name) && text.contains("compact"), "{text}");
-            assert!(cell.memory || !ABLE.contains(&cell.kind.info.name), "{text}");
+            assert!(cell.memory || !cell.kind.info.capabilities.compacts, "{text}");
             return false;
         }
         Err(error) => panic!("{cell}: {error}"),

@@ -1,6 +1,9 @@
 //! What the engines say of themselves.
 
-use kvbench::engine::{Compression, Durability, Fsync, KINDS, Kind, Loss, LossBound, LossClass};
+use kvbench::engine::{
+    Compression, DISTRIBUTED, Durability, Fsync, KINDS, Kind, Loss, LossBound, LossClass, absent, feature,
+};
+use std::process::Command;
 
 const LOCK: &str = include_str!("../../Cargo.lock");
 
@@ -78,5 +81,46 @@ fn what_is_lost_is_said_by_the_same_words_as_by_its_extent() {
             };
             assert_eq!(lost.extent, expected, "{} {fsync}: {}", kind.info.name, lost.words);
         }
+    }
+}
+
+/// The stores of `docs/stores.json`, each with its line.
+fn written() -> Vec<(String, &'static str)> {
+    let lines = include_str!("../../docs/stores.json").lines().filter(|line| line.starts_with('{'));
+    let named = lines.map(|line| (line.split('"').nth(3).unwrap().to_owned(), line.trim_end_matches(',')));
+    named.collect()
+}
+
+/// Scripts that run before there is a program read the facts from a file.
+#[test]
+fn the_file_of_facts_is_what_the_program_prints() {
+    let output = Command::new(env!("CARGO_BIN_EXE_kvbench")).args(["stores", "--json"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let parsed: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let stores = parsed.as_array().unwrap();
+    assert_eq!(stores.len(), KINDS.len() + DISTRIBUTED.len());
+    let written = written();
+    for line in text.lines().filter(|line| line.starts_with('{')) {
+        let line = line.trim_end_matches(',');
+        assert!(
+            written.iter().any(|(_, other)| *other == line),
+            "put this line into docs/stores.json: {line}"
+        );
+    }
+    for (name, _) in &written {
+        let is_known = Kind::find(name).is_some() || feature(name).is_some();
+        assert!(is_known, "docs/stores.json has {name}, which is in no list");
+    }
+    for (name, _) in absent() {
+        assert!(written.iter().any(|(other, _)| *other == name), "docs/stores.json lacks {name}");
+    }
+}
+
+#[test]
+fn the_page_of_engines_has_a_section_for_each() {
+    let page = include_str!("../../docs/engines.md");
+    let titles: Vec<_> = page.lines().filter(|line| line.starts_with("## ")).collect();
+    for (name, line) in written().into_iter().filter(|(_, line)| !line.contains("\"distributed\"")) {
+        assert!(titles.iter().any(|title| title.contains(&format!("`{name}`"))), "{name}: {line}");
     }
 }

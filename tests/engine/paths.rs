@@ -17,8 +17,7 @@ fn error_at(kind: &Kind, path: &Path) -> Error {
 
 /// Whether two engines keep their data in one format, on purpose.
 fn share_a_format(one: &Kind, other: &Kind) -> bool {
-    let both_of = |names: [&str; 2]| names.contains(&one.info.name) && names.contains(&other.info.name);
-    one.info.name == other.info.name || both_of(["map", "btree"]) || both_of(["rocksdb", "rocksdb-blob"])
+    one.info.storage_format() == other.info.storage_format()
 }
 
 #[test]

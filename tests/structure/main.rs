@@ -8,6 +8,7 @@
     reason = "this crate is all tests; clippy sees only the functions with #[test]"
 )]
 
+mod engine_names;
 mod rocksdb_cxx;
 
 use std::{
@@ -42,6 +43,25 @@ const COMMANDS: &[&[&str]] = &[
     &["state"],
     &["error", "extended", "flags", "glob", "process"],
 ];
+
+/// The parts of `engine`, top first. `engine` itself has the traits, and hands on what the parts have.
+const ENGINE: &[&[&str]] = &[
+    &["registry"],
+    &["synthetic"],
+    &["stores"],
+    &["memory_table"],
+    &["aof"],
+    &["check"],
+    &["access", "files", "mmap_read_ahead"],
+    &["batch"],
+    &["error"],
+    &["info"],
+    &["options"],
+    &["host", "key_value_headers"],
+];
+
+/// Engines that are made of another one.
+const MADE_OF: &[(&str, &str)] = &[("rocksdb_blob", "rocksdb")];
 
 type Module = Vec<String>;
 
@@ -253,17 +273,37 @@ fn families_of_commands_know_only_what_all_share() {
     assert!(missing.is_empty(), "not in COMMANDS: {missing:?}");
 }
 
+/// An engine is a file or folder of its own, which another one may not need.
+#[test]
+fn engines_know_only_what_all_share() {
+    let inside = |module: &Module| module.first().is_some_and(|name| name == "engine");
+    let house = House::read();
+    let edges: Vec<_> = house.edges().into_iter().filter(|(a, b)| inside(a) && inside(b)).collect();
+    assert!(edges.len() > 100, "{} imports", edges.len());
+    assert_downward(ENGINE, &edges, 1);
+    let store = |module: &Module| match &module[..] {
+        [_, stores, store, ..] if stores == "stores" => Some(store.clone()),
+        _ => None,
+    };
+    let pairs = edges.iter().filter_map(|(from, to)| Some((store(from)?, store(to)?)));
+    let pairs: BTreeSet<_> = pairs.filter(|(from, to)| from != to).collect();
+    let expected = MADE_OF.iter().map(|(from, to)| (from.to_string(), to.to_string()));
+    assert_eq!(pairs, expected.collect(), "engines that import another one");
+}
+
 #[test]
 fn every_folder_has_its_floor() {
     let house = House::read();
     let top: BTreeSet<_> = house.files.keys().filter_map(|module| module.first()).collect();
     let missing: Vec<_> = top.into_iter().filter(|name| floor(FLOORS, Some(name)).is_none()).collect();
     assert!(missing.is_empty(), "not in FLOORS: {missing:?}");
-    let in_bench = house.files.keys().filter(|module| module[..1.min(module.len())] == ["bench"]);
-    let stages: BTreeSet<_> = in_bench.filter_map(|module| module.get(1)).collect();
-    assert!(stages.len() > 5, "{stages:?}");
-    let missing: Vec<_> = stages.into_iter().filter(|name| floor(STAGES, Some(name)).is_none()).collect();
-    assert!(missing.is_empty(), "not in STAGES: {missing:?}");
+    for (folder, floors) in [("bench", STAGES), ("engine", ENGINE)] {
+        let inside = house.files.keys().filter(|module| module.first().is_some_and(|name| name == folder));
+        let parts: BTreeSet<_> = inside.filter_map(|module| module.get(1)).collect();
+        assert!(parts.len() > 5, "{parts:?}");
+        let missing: Vec<_> = parts.into_iter().filter(|name| floor(floors, Some(name)).is_none()).collect();
+        assert!(missing.is_empty(), "parts of {folder} without a floor: {missing:?}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What every test of the running program needs: a server process, and a client that speaks bytes.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use kvbench::engine::{Info, KINDS, Kind};
 use redis_protocol::resp2::{decode::decode, types::OwnedFrame};
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -186,5 +187,15 @@ pub fn request<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
 
 /// The stores of the program under test.
 pub fn stores() -> impl Iterator<Item = &'static str> {
-    kvbench::engine::KINDS.iter().map(|kind| kind.info.name)
+    KINDS.iter().map(|kind| kind.info.name)
+}
+
+/// Returns what an engine says of itself.
+pub fn info(store: &str) -> &'static Info {
+    Kind::find(store).unwrap().info
+}
+
+/// Returns the stores of this build of which `is_so` is true.
+pub fn stores_that(is_so: impl Fn(&Info) -> bool) -> impl Iterator<Item = &'static str> {
+    stores().filter(move |store| is_so(info(store)))
 }

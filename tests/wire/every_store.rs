@@ -1,7 +1,7 @@
 //! A server for each store.
 
-use crate::support::{Client, Server, stores};
-use kvbench::engine::Kind;
+use crate::support::{Client, Server, info, stores};
+use kvbench::engine::Info;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -41,7 +41,18 @@ impl Running {
     }
 
     pub fn has_append_only_file(&self) -> bool {
-        ["map", "btree", "bitcask"].contains(&self.store) && !self.is_in_memory()
+        self.info().capabilities.rewrites_log && !self.is_in_memory()
+    }
+
+    /// What the engine says of itself.
+    pub fn info(&self) -> &'static Info {
+        info(self.store)
+    }
+
+    /// Shortest and longest key, if the store does not take all keys that a test would send.
+    pub fn key_limits(&self) -> Option<(usize, usize)> {
+        let (least, longest) = self.info().key_length;
+        (least > 0 || longest <= 1 << 16).then_some((least, longest))
     }
 
     pub fn connect(&self) -> Client {
@@ -63,7 +74,7 @@ pub fn in_memory(more: &[&str]) -> Running {
 /// server then runs writes on the connection's own thread.
 pub fn with_every_store(check: impl Fn(Running)) {
     for store in stores() {
-        let able = Kind::find(store).unwrap().info.capabilities.in_memory;
+        let able = info(store).capabilities.in_memory;
         let paths: &[&str] = if able { &["data", ":memory:"] } else { &["data"] };
         for path in paths {
             // Shown when the test fails.

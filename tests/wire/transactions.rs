@@ -4,7 +4,7 @@ use crate::{
     commands::expect,
     every_store::{Running, in_memory, on_every_store, with_every_store},
     frames::{ask, exchange, info, replies},
-    support::request,
+    support::{request, stores_that},
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -227,7 +227,7 @@ fn reply_skip_suppresses_one_reply_of_a_request_of_several_steps() {
 fn a_look_at_all_keys_and_a_large_write_wait_for_each_other_in_one_order() {
     const LOOKS: usize = 20;
     let looks = ["MULTI\r\n", &"KEYS none*\r\n".repeat(LOOKS), "EXEC\r\n"].concat();
-    for store in ["map", "btree"] {
+    for store in stores_that(|info| info.capabilities.memory_resident) {
         let running = Running::start(store, ":memory:", &[]);
         let fill: Vec<u8> = (0..100_000).flat_map(|n| request(&["SET", &format!("key:{n}"), "v"])).collect();
         exchange(&mut running.connect(), &fill, 100_000);

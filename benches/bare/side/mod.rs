@@ -4,21 +4,40 @@ use super::support;
 use kvbench::engine::{Batch, Engine, Fsync, Kind, Location, ReadAhead};
 use std::{hint::black_box, ops::ControlFlow, path::Path};
 
-#[cfg(feature = "canopydb")]
-pub mod canopydb;
-#[cfg(feature = "fjall")]
-pub mod fjall;
-#[cfg(feature = "lmdb")]
-pub mod lmdb;
-pub mod map;
-#[cfg(feature = "mdbx")]
-pub mod mdbx;
-#[cfg(feature = "redb")]
-pub mod redb;
-#[cfg(feature = "rocksdb")]
-pub mod rocksdb;
-#[cfg(feature = "sqlite")]
-pub mod sqlite;
+/// Declares the module of each side and the list of all: the engine's module in kvbench, and its feature.
+macro_rules! sides {
+    ($($module:ident $(if $feature:literal)?,)+) => {
+        $(
+            $(#[cfg(feature = $feature)])?
+            mod $module;
+        )+
+
+        /// The engines compared: the name of each in `--store`, and what opens its bare side.
+        pub fn all() -> Vec<(String, OpenBare)> {
+            vec![
+                $(
+                    $(#[cfg(feature = $feature)])?
+                    (stringify!($module).replace('_', "-"), $module::open as OpenBare),
+                )+
+            ]
+        }
+    };
+}
+
+sides! {
+    map,
+    rocksdb if "rocksdb",
+    rocksdb_blob if "rocksdb",
+    lmdb if "lmdb",
+    redb if "redb",
+    sqlite if "sqlite",
+    fjall if "fjall",
+    mdbx if "mdbx",
+    canopydb if "canopydb",
+}
+
+/// What an engine's bare side is opened with.
+pub type OpenBare = fn(&Path, Settings) -> Box<dyn Side>;
 
 /// What a side is opened with.
 #[derive(Clone, Copy)]
@@ -59,11 +78,11 @@ fn length(value: Option<&[u8]>) -> usize {
     black_box(value).map_or(0, <[u8]>::len)
 }
 
-/// The engine as the server opens it; `map` in memory, since the bare table has no file.
+/// The engine as the server opens it; in memory if all its data are there, since the bare table has no file.
 pub fn open_through(kind: &Kind, path: &Path, settings: Settings) -> Through {
-    let location = match kind.info.name {
-        "map" => Location::Memory,
-        _ => Location::Path(path.into()),
+    let location = match kind.info.capabilities.memory_resident {
+        true => Location::Memory,
+        false => Location::Path(path.into()),
     };
     let mut options = support::options(location, Fsync::No);
     options.cache_size = settings.cache as u64;

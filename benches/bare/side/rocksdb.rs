@@ -7,21 +7,13 @@ use rocksdb::{
 };
 use std::path::Path;
 
-struct Bare(DB);
+pub(super) struct Bare(pub(super) DB);
 
 pub fn open(path: &Path, settings: Settings) -> Box<dyn Side> {
     Box::new(Bare(DB::open(&options(settings), path).expect("opens")))
 }
 
-pub fn open_blob(path: &Path, settings: Settings) -> Box<dyn Side> {
-    let mut options = options(settings);
-    options.set_enable_blob_files(true);
-    options.set_min_blob_size(1024);
-    options.set_enable_blob_gc(true);
-    Box::new(Bare(DB::open(&options, path).expect("opens")))
-}
-
-fn options(Settings { cache: budget, .. }: Settings) -> Options {
+pub(super) fn options(Settings { cache: budget, .. }: Settings) -> Options {
     let cache = Cache::new_lru_cache(budget);
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&cache);

@@ -60,8 +60,11 @@ fn carry_out() -> ExitCode {
         Some(Command::MeasureJob) => crate::bench::run::child_process::serve().map_err(Into::into),
         #[cfg(feature = "bench")]
         Some(Command::ResultSchema) => print(&crate::bench::schema()),
-        Some(Command::Stores { markdown: true }) => print(&list_stores::markdown()),
-        Some(Command::Stores { markdown: false }) => print(&list_stores::list_text()),
+        Some(Command::Stores { markdown: true, .. }) => print(&list_stores::markdown()),
+        Some(Command::Stores { json: true, .. }) => {
+            list_stores::json().map_err(Into::into).and_then(|text| print(&text))
+        }
+        Some(Command::Stores { .. }) => print(&list_stores::list_text()),
         Some(Command::Commands) => print(&command::markdown()),
         #[cfg(feature = "manual")]
         Some(Command::Completions { shell }) => print(&crate::cli::completions(shell)),

@@ -1,7 +1,7 @@
 //! Check of an append-only file (AOF) without changing it, and repair by cutting off what is corrupt.
 
 use super::{
-    super::{CheckReport, Error, Result, path},
+    super::{CheckReport, Error, Result, files},
     frame::{self, Header},
     open::is_segment,
     record::Form,
@@ -60,11 +60,15 @@ pub struct Repaired {
 /// Makes a corrupt AOF openable by cutting it off at the first corruption. What is removed is first saved to a
 /// new file in the same directory. A corrupt first line is rewritten if the frame behind it allows to restore
 /// it.
+///
+/// # Errors
+///
+/// The file is locked, cannot be read or written, or is no AOF that can be cut.
 pub fn repair_log(path: &Path) -> Result<Repaired> {
     let file = File::options().read(true).write(true).open(path).map_err(Error::io("open", path))?;
     let path = &path.canonicalize().map_err(Error::io("open", path))?;
-    path::lock(&file, path)?;
-    if is_segment(&path::read_start(path, frame::START)) {
+    files::lock(&file, path)?;
+    if is_segment(&files::read_start(path, frame::START)) {
         let found = "a segment of bitcask".into();
         return Err(Error::Foreign { path: path.clone(), engine: ENGINES, found });
     }
@@ -113,7 +117,7 @@ fn keep(mut file: &File, path: &Path, from: u64, to: u64) -> Result<PathBuf> {
         return Err(Error::io("read", path)(io::ErrorKind::UnexpectedEof.into()));
     }
     kept.sync_all().map_err(Error::io("sync", &name))?;
-    path::sync_dir(path::parent(path))?;
+    files::sync_dir(files::parent(path))?;
     Ok(name)
 }
 

@@ -1,7 +1,7 @@
 //! The append-only file's (AOF's) storage: its operations, its lock, and its names in the directory. Written
 //! for Unix, where a file can be renamed over an open one.
 
-use super::super::{Error, Result, path};
+use super::super::{Error, Result, files};
 use std::{
     fs::{self, File},
     io,
@@ -52,7 +52,7 @@ impl Storage for File {
     }
 
     fn is_at(&self, path: &Path) -> Result<bool> {
-        path::is_at(self, path)
+        files::is_at(self, path)
     }
 }
 
@@ -63,7 +63,7 @@ pub(super) fn open_locked(path: &Path, engine: &'static str) -> Result<(File, Pa
         let found = "something that is no regular file".into();
         return Err(Error::Foreign { path: path.into(), engine, found });
     }
-    let file = path::open_locked(path, path)?;
+    let file = files::open_locked(path, path)?;
     let real = path.canonicalize().map_err(Error::io("open", path))?;
     Ok((file, real))
 }
@@ -73,7 +73,7 @@ pub(super) fn create_locked(path: &Path) -> Result<File> {
     let mut options = File::options();
     let file =
         options.read(true).write(true).create_new(true).open(path).map_err(Error::io("create", path))?;
-    path::lock(&file, path)?;
+    files::lock(&file, path)?;
     Ok(file)
 }
 

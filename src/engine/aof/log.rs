@@ -1,7 +1,7 @@
 //! The open append-only file (AOF): appends, syncs, and refusal of writes after a failure.
 
 use super::{
-    super::{Batch, Error, Result, path},
+    super::{Batch, Error, Result, files},
     append::{FrameWriter, prepare},
     file::{self, Storage},
     frame::{self, FrameChain, HEADER, PIECE},
@@ -257,7 +257,7 @@ impl Aof {
 
     /// Returns the disk usage of the AOF and of the file of a running rewrite, in bytes.
     pub(in super::super) fn disk_size(&self) -> Result<u64> {
-        Ok(path::disk_size(&self.path)? + path::disk_size(&file::rewrite_path(&self.path))?)
+        Ok(files::disk_size(&self.path)? + files::disk_size(&file::rewrite_path(&self.path))?)
     }
 
     /// Returns the file's path, without symbolic links.

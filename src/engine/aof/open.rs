@@ -1,7 +1,7 @@
 //! Opening an append-only file (AOF).
 
 use super::{
-    super::{Batch, Error, Result, path},
+    super::{Batch, Error, Result, files},
     file::{self, Storage},
     frame::{self, FrameChain, Header},
     log::{Aof, Current, Writer},
@@ -71,7 +71,7 @@ impl Aof {
     ) -> Result<Self> {
         Self::open_as(Form::Redis, path, engine, |mut file, len, names| {
             let leftover = file::rewrite_path(names.1);
-            if let Err(error) = path::remove_leftover(&leftover) {
+            if let Err(error) = files::remove_leftover(&leftover) {
                 log::warn!("{engine}: {error}");
             }
             replay_whole(&mut file, len, names, restore)
@@ -110,8 +110,8 @@ impl Aof {
         let file = Arc::new(file::create_locked(path)?);
         let names = (engine, path.to_owned());
         let created = Self::start(Form::Raw, Arc::clone(&file), names, ReplayEnd::default());
-        if created.is_err() && path::is_at(&file, path).unwrap_or_default() {
-            let _best_effort = path::remove_leftover(path);
+        if created.is_err() && files::is_at(&file, path).unwrap_or_default() {
+            let _best_effort = files::remove_leftover(path);
         }
         created
     }
@@ -133,7 +133,7 @@ impl Aof {
         // A killed process may have left bytes, or the name of a rewritten file, in the kernel's caches only.
         // Clients are about to read them, so a power cut must not remove them.
         file.sync_data().map_err(Error::io("sync", &path))?;
-        path::sync_dir(path::parent(&path))?;
+        files::sync_dir(files::parent(&path))?;
         let mut writer =
             Writer { buffer: Vec::new(), places: Vec::new(), chain, prepared: end, unmarked, mark: 0 };
         writer.mark(&*file, end);

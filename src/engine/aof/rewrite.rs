@@ -12,7 +12,7 @@
 //! own, so the appended records are put into new frames, after the checksums of their old frames were verified.
 
 use super::{
-    super::{Error, Result, path},
+    super::{Error, Result, files},
     file::{self, Storage},
     frame::{self, FrameChain, HEADER},
     log::{Aof, Current},
@@ -135,7 +135,7 @@ impl<'a> Fresh<'a> {
         // Otherwise the file at the path of the new file may belong to another server.
         log.check_path()?;
         let path = file::rewrite_path(&log.path);
-        path::remove_leftover(&path)?;
+        files::remove_leftover(&path)?;
         // Locked before it gets the log's name: there is no moment at which another process could open it.
         let file = Arc::new(file::create_locked(&path)?);
         let chain = FrameChain::random(Form::Redis);
@@ -231,7 +231,7 @@ impl<'a> Fresh<'a> {
         self.write(&self.chain.sync_marker(self.len))?;
         self.sync()?;
         self.take_name()?;
-        let named = path::sync_dir(path::parent(&self.log.path))
+        let named = files::sync_dir(files::parent(&self.log.path))
             .map_err(|error| self.log.refuse("sync", io::Error::other(error)));
         let mut current = self.log.lock_current();
         *current = Current { storage: Arc::clone(&self.file) as _, synced: self.len };
@@ -257,7 +257,7 @@ impl<'a> Fresh<'a> {
             exchange()?;
             return Err(is_old.err().unwrap_or(Error::Moved { path: self.log.path.clone() }));
         }
-        if let Err(error) = path::remove_leftover(&self.path) {
+        if let Err(error) = files::remove_leftover(&self.path) {
             log::warn!("{}: {error}", self.log.engine);
         }
         Ok(())
@@ -265,7 +265,7 @@ impl<'a> Fresh<'a> {
 
     /// Fails if `path` is not a name of the new file.
     fn check_path(&self, path: &Path) -> Result<()> {
-        if path::is_at(&self.file, path)? { Ok(()) } else { Err(Error::Moved { path: path.into() }) }
+        if files::is_at(&self.file, path)? { Ok(()) } else { Err(Error::Moved { path: path.into() }) }
     }
 }
 
@@ -274,7 +274,7 @@ impl Drop for Fresh<'_> {
         // After a success the name no longer exists; otherwise this is best effort, and the next open tries
         // again. If the AOF was moved, the name may belong to another server's file.
         if self.check_path(&self.path).is_ok() {
-            let _gone = path::remove_leftover(&self.path);
+            let _gone = files::remove_leftover(&self.path);
         }
     }
 }

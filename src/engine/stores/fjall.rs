@@ -3,7 +3,8 @@
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Info,
     KeyRange, Kind, Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, VisitPair,
-    VisitValue, WriteOp, Writers, first::FirstTree, path,
+    VisitValue, WriteOp, Writers,
+    files::{self, FirstTree},
 };
 use crossbeam_utils::sync::ShardedLock;
 use fjall::{
@@ -318,7 +319,7 @@ impl Engine for Fjall {
     }
 
     fn disk_size(&self) -> Result<u64> {
-        path::disk_size(&self.path)
+        files::disk_size(&self.path)
     }
 
     fn compact(self: Box<Self>) -> Result<()> {

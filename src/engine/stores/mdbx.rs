@@ -4,9 +4,8 @@ use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
     Info, KeyRange, Kind, Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
     VisitPair, VisitValue, WriteOp, Writers,
-    first::FirstDirectory,
+    files::{self, FirstDirectory},
     mmap_read_ahead::{self, Advice},
-    path,
 };
 use libmdbx::{
     Database, DatabaseOptions, Mode, NoWriteMap, PageSize, RO, ReadWriteOptions, SyncMode, Transaction,
@@ -151,20 +150,20 @@ impl Mdbx {
 
     fn open_here(path: &Path, options: &OpenOptions) -> Result<Self> {
         let place = FirstDirectory::begin(path, NAME, is_first)?;
-        let lock = path::open_locked(&path.join(LOCK), path)?;
+        let lock = files::open_locked(&path.join(LOCK), path)?;
         for name in [COPY, COPY_READERS] {
-            path::remove_leftover(&path.join(name))?;
+            files::remove_leftover(&path.join(name))?;
         }
         // Size of the header, and of a slot for each reader.
-        path::reserve(&path.join(READERS), 4096 + 64 * u64::from(MAX_READERS))?;
+        files::reserve(&path.join(READERS), 4096 + 64 * u64::from(MAX_READERS))?;
         let data = path.join(DATA);
-        let (length, limit) = (path::length(&data)?, mmap_read_ahead::limit(options.read_ahead));
+        let (length, limit) = (files::length(&data)?, mmap_read_ahead::limit(options.read_ahead));
         let fail = |error| fail(error, path, options.map_size);
         let db =
             Database::open_with_options(path, settings(options, length, length > limit)).map_err(fail)?;
         db.sync(true).map_err(fail)?;
         sync_first_pages(path)?;
-        path::sync_dir(path)?;
+        files::sync_dir(path)?;
         place.end()?;
         // MDBX got the setting as an option too, but does not apply it to a part of its map.
         let advice = Advice::new(NAME, data, limit, false);
@@ -202,7 +201,7 @@ impl Mdbx {
     /// Repeats the read-ahead advice if the file has grown: MDBX maps the whole file, and advises the kernel at
     /// each growth.
     fn look_at_length(&self) {
-        if let Ok(length) = path::length(&self.path.join(DATA)) {
+        if let Ok(length) = files::length(&self.path.join(DATA)) {
             self.advice.grown_to(length, length);
         }
     }
@@ -368,7 +367,7 @@ impl Engine for Mdbx {
     }
 
     fn disk_size(&self) -> Result<u64> {
-        path::disk_size(&self.path)
+        files::disk_size(&self.path)
     }
 
     fn compact(self: Box<Self>) -> Result<()> {
@@ -379,8 +378,8 @@ impl Engine for Mdbx {
         let Self { db, path, _lock, .. } = *self;
         drop(db);
         fs::rename(&copy, path.join(DATA)).map_err(Error::io("rename", copy))?;
-        path::remove_leftover(&path.join(COPY_READERS))?;
-        path::sync_dir(&path)
+        files::remove_leftover(&path.join(COPY_READERS))?;
+        files::sync_dir(&path)
     }
 
     fn close(&self) -> Result<()> {
@@ -421,7 +420,7 @@ mod tests {
             let mut batch = Batch::default();
             batch.put(&key, &value);
             mdbx.write(&batch, false).unwrap();
-            if path::length(&dir.path().join(DATA)).unwrap() > mdbx.advice.limit {
+            if files::length(&dir.path().join(DATA)).unwrap() > mdbx.advice.limit {
                 assert!(is_random(&dir.path().join(DATA)));
             }
         }

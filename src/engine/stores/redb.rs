@@ -3,7 +3,8 @@
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
     Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, VisitPair,
-    VisitValue, WriteOp, Writers, first::FirstFile, path,
+    VisitValue, WriteOp, Writers,
+    files::{self, FirstFile},
 };
 use crossbeam_utils::sync::ShardedLock;
 use redb::{
@@ -137,7 +138,7 @@ impl Redb {
         let db = db.map_err(|error| fail(error.into()))?;
         let latest = create_table(&db).map_err(fail)?;
         if let Some(path) = &path {
-            first.map_or_else(|| path::sync_dir(path::parent(path)), FirstFile::end)?;
+            first.map_or_else(|| files::sync_dir(files::parent(path)), FirstFile::end)?;
         }
         let latest = ShardedLock::new(Arc::new(latest));
         let (unsynced, pending, syncing) = Default::default();
@@ -282,7 +283,7 @@ impl Engine for Redb {
     }
 
     fn disk_size(&self) -> Result<u64> {
-        self.path.as_deref().map_or(Ok(0), path::disk_size)
+        self.path.as_deref().map_or(Ok(0), files::disk_size)
     }
 
     fn compact(self: Box<Self>) -> Result<()> {

@@ -3,7 +3,8 @@
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
     Info, KeyRange, Kind, Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status,
-    VisitPair, VisitValue, WriteOp, Writers, first::FirstDirectory, path,
+    VisitPair, VisitValue, WriteOp, Writers,
+    files::{self, FirstDirectory},
 };
 use crossbeam_utils::sync::ShardedLock;
 use std::{
@@ -138,11 +139,11 @@ fn remove_unfinished_snapshots(path: &Path) -> Result<()> {
         log => log.map_err(Error::io("open", log_path))?,
     };
     // sled's own lock: another process may be opening the database now.
-    path::lock(&log, path)?;
+    files::lock(&log, path)?;
     for entry in fs::read_dir(path).map_err(Error::io("list", path))? {
         let entry = entry.map_err(Error::io("list", path))?;
         if is_unfinished_snapshot(&entry.file_name()) {
-            path::remove_leftover(&entry.path())?;
+            files::remove_leftover(&entry.path())?;
         }
     }
     Ok(())
@@ -180,8 +181,8 @@ impl Sled {
         let conf = self.path.join(CONF_FILE);
         File::open(&conf).and_then(|file| file.sync_all()).map_err(Error::io("sync", conf))?;
         self.sync()?;
-        path::sync_dir(&self.path.join(BLOB_DIR))?;
-        path::sync_dir(&self.path)
+        files::sync_dir(&self.path.join(BLOB_DIR))?;
+        files::sync_dir(&self.path)
     }
 
     /// Makes the blob files durable that were created since the last call. sled writes them without a sync.
@@ -204,7 +205,7 @@ impl Sled {
             present.insert(name);
         }
         if is_new {
-            path::sync_dir(&dir)?;
+            files::sync_dir(&dir)?;
         }
         *synced = present;
         Ok(())
@@ -323,7 +324,7 @@ impl Engine for Sled {
     }
 
     fn disk_size(&self) -> Result<u64> {
-        path::disk_size(&self.path)
+        files::disk_size(&self.path)
     }
 
     fn close(&self) -> Result<()> {

@@ -28,6 +28,10 @@ pub fn kind(store: &str) -> Option<&'static Kind> {
 }
 
 /// Opens a store of this build or a synthetic engine; the no-op engine answers reads from `expected`.
+///
+/// # Errors
+///
+/// This build has no such store; otherwise errors of [`Kind::open`].
 pub fn open(store: &str, options: &OpenOptions, expected: &Arc<dyn Expected>) -> Result<Box<dyn Engine>> {
     if is_reference(store) {
         return Ok(noop::open(Arc::clone(expected)));

@@ -2,10 +2,11 @@
 
 use super::text;
 use crate::{
-    every_store::{in_memory, with_every_store},
+    every_store::{Running, in_memory, with_every_store},
     frames::ask,
-    support::{Client, Server, request},
+    support::{Client, Server, request, stores_that},
 };
+use kvbench::engine::FsyncSupport;
 use std::fs;
 
 fn policy(client: &mut Client) -> (String, bool) {
@@ -24,7 +25,7 @@ fn the_policy_changes_where_the_engine_can() {
         for (fsync, is_timed) in [("everysec", true), ("no", false), ("always", false)] {
             text(&mut client, &["SET", "k", fsync]);
             let reply = text(&mut client, &["CONFIG", "SET", "appendfsync", fsync]);
-            if running.store == "mdbx" && fsync == "always" {
+            if running.info().fsync == FsyncSupport::AlwaysFixedAtOpen && fsync == "always" {
                 assert!(
                     reply.starts_with("-ERR CONFIG SET failed (possibly related to argument 'appendfsync')")
                 );
@@ -37,21 +38,22 @@ fn the_policy_changes_where_the_engine_can() {
             text(&mut client, &["SET", "k", "v"]);
         }
         // Killed; the last write was synced.
-        if !running.is_in_memory() && running.store != "mdbx" {
+        if !running.is_in_memory() && running.info().fsync == FsyncSupport::Changeable {
             let running = running.restart();
             assert_eq!(ask(&mut running.connect(), &["GET", "k"]), b"$1\r\nv\r\n");
         }
     });
 }
 
-#[cfg(feature = "mdbx")]
 #[test]
 fn a_refused_policy_changes_nothing_else() {
-    let running = crate::every_store::Running::start("mdbx", "data", &[]);
-    let mut client = running.connect();
-    let reply = text(&mut client, &["CONFIG", "SET", "timeout", "77", "appendfsync", "always"]);
-    assert!(reply.starts_with("-ERR CONFIG SET failed"), "{reply}");
-    assert!(text(&mut client, &["CONFIG", "GET", "timeout"]).ends_with("\r\n0\r\n"));
+    for store in stores_that(|info| info.fsync != FsyncSupport::Changeable) {
+        let running = Running::start(store, "data", &[]);
+        let mut client = running.connect();
+        let reply = text(&mut client, &["CONFIG", "SET", "timeout", "77", "appendfsync", "always"]);
+        assert!(reply.starts_with("-ERR CONFIG SET failed"), "{reply}");
+        assert!(text(&mut client, &["CONFIG", "GET", "timeout"]).ends_with("\r\n0\r\n"));
+    }
 }
 
 /// A server whose syncs last until a file is gone.

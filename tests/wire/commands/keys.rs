@@ -7,16 +7,6 @@ use crate::{
     support::{Client, request},
 };
 
-/// Shortest and longest key of the stores that do not take all of Redis' keys.
-fn limits(store: &str) -> Option<(usize, usize)> {
-    match store {
-        "lmdb" => Some((1, 1982)),
-        "fjall" => Some((1, 65_535)),
-        "mdbx" => Some((0, 2022)),
-        _ => None,
-    }
-}
-
 fn bulk(bytes: &[u8]) -> Vec<u8> {
     [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
 }
@@ -105,7 +95,7 @@ fn the_empty_key_is_a_key_except_on_lmdb() {
     on_every_store(|running| {
         let mut client = running.connect();
         expect(&mut client, &["GET", ""], "$-1");
-        match limits(running.store) {
+        match running.key_limits() {
             Some((1, longest)) => {
                 let refusal = format!(
                     "-ERR the key has 0 bytes, and {} takes keys of 1 to {longest} bytes",
@@ -122,7 +112,7 @@ fn the_empty_key_is_a_key_except_on_lmdb() {
 fn a_key_too_long_for_a_store_is_an_error_there_alone() {
     on_every_store(|running| {
         let mut client = running.connect();
-        let Some((least, longest)) = limits(running.store) else {
+        let Some((least, longest)) = running.key_limits() else {
             return expect_works(&mut client, &"k".repeat(10_000));
         };
         expect_works(&mut client, &"k".repeat(longest));

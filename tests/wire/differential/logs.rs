@@ -4,7 +4,7 @@ use super::{LENGTH, deadlines::contents, redis::Redis, stream::Stream};
 use crate::{
     every_store::Running,
     frames::exchange,
-    support::{Client, Server},
+    support::{Client, Server, stores_that},
 };
 use kvbench::engine::{Batch, Engine, Fsync, Kind, Location, OpenOptions};
 use redis_protocol::resp2::types::OwnedFrame;
@@ -41,7 +41,7 @@ fn fill(mut client: Client, length: usize) -> Vec<(Vec<u8>, String)> {
 
 #[test]
 fn redis_loads_our_append_only_file() {
-    for store in ["map", "btree"] {
+    for store in stores_that(|info| info.capabilities.memory_resident) {
         let mut running = Running::start(store, "data", &[]);
         let ours = fill(running.connect(), LENGTH);
         running.connect().send("SHUTDOWN\r\n");

@@ -49,7 +49,7 @@ fn transactions_meet_writes_of_others_as_in_redis() {
         for seed in seeds() {
             println!("KVBENCH_SEED={seed}");
             let mut pairs = [(); 3].map(|()| [running.connect(), redis.connect()]);
-            let mut stream = Stream::new(seed, ["lmdb", "fjall", "mdbx"].contains(&running.store));
+            let mut stream = Stream::new(seed, running.key_limits().is_some());
             ask_all(&mut pairs[0], &["FLUSHALL"]);
             for step in 0..STEPS {
                 let pair = &mut pairs[*stream.pick(&[0, 1, 2])];

@@ -99,7 +99,7 @@ fn a_large_value_comes_back_and_its_memory_is_given_back() {
         // An append-only file keeps its last record's buffer until the next one.
         assert_eq!(ask(&mut client, &["SET", "small", "x"]), b"+OK\r\n");
         // Libraries keep caches of their own; what the server held for the connection is gone.
-        if ["map", "btree", "bitcask"].contains(&running.store) {
+        if running.info().own_format.is_some() {
             await_rss_below(running, base + (64 + 32) * MIB, "one copy of the value");
             assert_eq!(ask(&mut client, &["DEL", "k"]), b":1\r\n");
             await_rss_below(running, base + 32 * MIB, "nothing");
@@ -111,7 +111,7 @@ fn a_large_value_comes_back_and_its_memory_is_given_back() {
 fn a_request_of_very_many_words_leaves_little_behind() {
     on_every_store(|running| {
         // Libraries keep caches of their own, and the allocator more of it where several threads had lists.
-        if !["map", "btree"].contains(&running.store) {
+        if !running.info().capabilities.memory_resident {
             return;
         }
         let mut client = running.connect();

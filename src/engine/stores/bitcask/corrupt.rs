@@ -3,8 +3,7 @@
 use super::{
     hint::Hint,
     info::NAME,
-    key_table::KeyTable,
-    place::ValuePosition,
+    key_table::{KeyTable, ValuePosition},
     reading,
     segment::{OpenFiles, Segment},
 };

@@ -1,15 +1,14 @@
 //! Hint files: the keys and value positions of a segment, from which a start fills the key table.
 
 use super::{
-    key_table::KeyTable,
-    place::{PLACE, ValuePosition, sum_of},
+    key_table::{KeyTable, PLACE, ValuePosition, sum_of},
     segment::Segment,
 };
 use crate::engine::{
     Error, Result, WriteOp,
     aof::{Restored, Storage, verbatim_id},
+    files,
     memory_table::Table,
-    path,
 };
 use std::{
     fs::{self, File},
@@ -119,7 +118,7 @@ impl Hint {
         segment.check_path()?;
         let written = write_file(&fresh, &[&MAGIC, &id.to_le_bytes(), &segment.len.to_le_bytes(), &self.0]);
         if let Err(error) = written {
-            let _best_effort = path::remove_leftover(&fresh);
+            let _best_effort = files::remove_leftover(&fresh);
             return Err(Error::io("write", fresh)(error));
         }
         // The sync may have taken long.

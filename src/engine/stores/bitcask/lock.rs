@@ -1,6 +1,6 @@
 //! The lock file: it keeps other processes out, and tells whether the path still names the directory that was opened.
 
-use crate::engine::{Error, Result, path};
+use crate::engine::{Error, Result, files};
 use std::{
     fs::File,
     io::Write,
@@ -28,7 +28,7 @@ impl Lock {
     ///
     /// Fails if another process has locked the directory, or if the operating system refuses.
     pub(super) fn take(directory: &Path) -> Result<Self> {
-        let file = path::open_locked(&directory.join(LOCK), directory)?;
+        let file = files::open_locked(&directory.join(LOCK), directory)?;
         let directory = directory.canonicalize().map_err(Error::io("open", directory))?;
         let lock = Self { file, directory };
         lock.check_path()?;
@@ -47,7 +47,7 @@ impl Lock {
     ///
     /// Fails with [`Error::Moved`], or if the operating system refuses.
     pub(super) fn check_path(&self) -> Result<()> {
-        let is_there = path::is_at(&self.file, &self.directory.join(LOCK))?;
+        let is_there = files::is_at(&self.file, &self.directory.join(LOCK))?;
         if is_there { Ok(()) } else { Err(Error::Moved { path: self.directory.clone() }) }
     }
 

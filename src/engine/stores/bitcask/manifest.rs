@@ -10,7 +10,7 @@
 //!   therefore a leftover, and the next start removes it.
 
 use super::{info::NAME, lock::Lock};
-use crate::engine::{Error, Result, path};
+use crate::engine::{Error, Result, files};
 use std::{
     fs::{self, File},
     io::{self, Write},
@@ -107,13 +107,13 @@ impl Manifest {
         let mut file = File::create(&fresh).map_err(Error::io("create", &fresh))?;
         let written = file.write_all(self.text().as_bytes()).and_then(|()| file.sync_all());
         if let Err(error) = written {
-            let _best_effort = path::remove_leftover(&fresh);
+            let _best_effort = files::remove_leftover(&fresh);
             return Err(Error::io("write", fresh)(error));
         }
         // The sync may have taken long.
         lock.check_path()?;
         fs::rename(&fresh, &path).map_err(Error::io("rename", &fresh))?;
-        path::sync_dir(directory)
+        files::sync_dir(directory)
     }
 
     /// Returns the text of the file: a title, a line for each range, and a line with the CRC-32 of all before it.

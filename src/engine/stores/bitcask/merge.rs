@@ -11,13 +11,13 @@
 use super::{
     hint::{self, Entry, Hint},
     info::NAME,
-    place::{ValuePosition, record_size},
+    key_table::{ValuePosition, record_size},
     reading,
     segment::Segment,
     segment_io::Files,
     space::Fruitless,
 };
-use crate::engine::{Batch, Error, KeyRange, Result, key_value_headers, memory_table::Table, path};
+use crate::engine::{Batch, Error, KeyRange, Result, files, key_value_headers, memory_table::Table};
 use std::{
     cmp::Reverse,
     ops::ControlFlow,
@@ -255,8 +255,8 @@ impl Files {
         self.forget(segment.id)?;
         // What is left of it is removed by the next start.
         segment.check_path()?;
-        path::remove_leftover(&hint::path_of(&segment.path))?;
-        path::remove_leftover(&segment.path)?;
+        files::remove_leftover(&hint::path_of(&segment.path))?;
+        files::remove_leftover(&segment.path)?;
         let (name, seconds) = (segment.path.display(), started.elapsed().as_secs_f64());
         log::debug!("merged {name} in {seconds:.2} s: {moved} values moved");
         Ok(true)

@@ -21,7 +21,6 @@ mod lock;
 mod manifest;
 mod merge;
 mod open;
-mod place;
 mod reading;
 mod segment;
 mod segment_io;
@@ -31,7 +30,7 @@ mod tests;
 
 use crate::engine::{
     Batch, Check, Engine, Error, Gauge, Info, KeyRange, Kind, OpenOptions, Result, VisitEach, VisitPair,
-    VisitValue, aof::MAX_LENGTH, path,
+    VisitValue, aof::MAX_LENGTH, files,
 };
 use background::Background;
 use info::{INFO, NAME};
@@ -139,7 +138,7 @@ impl Engine for Bitcask {
     }
 
     fn disk_size(&self) -> Result<u64> {
-        path::disk_size(&self.files.directory)
+        files::disk_size(&self.files.directory)
     }
 
     fn gauges(&self) -> Vec<Gauge> {

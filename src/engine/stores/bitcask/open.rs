@@ -14,9 +14,8 @@ use super::{
 use crate::engine::{
     CheckReport, Error, Location, OpenOptions, Result,
     aof::{Aof, EMPTY, newer_format, read_last, verbatim_id},
-    first,
+    files,
     memory_table::Table,
-    path,
 };
 use std::{
     fs::{self, File, Metadata, TryLockError},
@@ -159,7 +158,7 @@ pub(super) fn open(options: &OpenOptions) -> Result<Files> {
     let Location::Path(path) = &options.location else {
         return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
     };
-    let place = first::FirstDirectory::begin(path, NAME, is_first)?;
+    let place = files::FirstDirectory::begin(path, NAME, is_first)?;
     if !place.is_first() && !path.join(LOCK).is_file() && Manifest::read(path)?.is_none() {
         // Before there is a lock file, which would make the data look like those of a version without a manifest.
         return Err(manifest::missing(path));
@@ -172,7 +171,7 @@ pub(super) fn open(options: &OpenOptions) -> Result<Files> {
         false => Listing::of(path, manifest.as_ref())?,
     };
     for name in &listing.leftovers {
-        path::remove_leftover(&path.join(name))?;
+        files::remove_leftover(&path.join(name))?;
     }
     let most = options.max_files.clamp(INFO.open_files.least, INFO.open_files.most) - OWN_FILES;
     let files = load(lock, &listing, most)?;

@@ -1,7 +1,7 @@
 //! Segments: the files, and the one list of them.
 
-use super::{info::NAME, place::ValuePosition};
-use crate::engine::{Error, Result, aof::Storage, key_value_headers, path};
+use super::{info::NAME, key_table::ValuePosition};
+use crate::engine::{Error, Result, aof::Storage, files, key_value_headers};
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use std::{
     collections::VecDeque,
@@ -70,7 +70,7 @@ impl Segment {
     pub(super) fn sealed(directory: &Path, id: u32, files: &Arc<OpenFiles>) -> Result<Self> {
         let path = path_of(directory, id);
         let metadata = fs::metadata(&path).map_err(Error::io("read", &path))?;
-        let (len, identity) = (metadata.len(), path::identity(&metadata));
+        let (len, identity) = (metadata.len(), files::identity(&metadata));
         let (has_hint, files) = (AtomicBool::new(false), Arc::clone(files));
         Ok(Self { id, path, len, identity, has_hint, file: OnceLock::new(), files })
     }
@@ -146,7 +146,7 @@ impl Segment {
     }
 
     fn check(&self, found: &Metadata) -> Result<()> {
-        if path::identity(found) == self.identity { Ok(()) } else { Err(self.moved()) }
+        if files::identity(found) == self.identity { Ok(()) } else { Err(self.moved()) }
     }
 
     fn name_error(&self, action: &'static str, error: io::Error) -> Error {

@@ -2,18 +2,17 @@
 
 use super::{
     info::NAME,
-    key_table::KeyTable,
+    key_table::{KeyTable, ValuePosition, sum_of},
     lock::Lock,
     manifest::Manifest,
-    place::{ValuePosition, sum_of},
     segment::{OpenFiles, Segment, Segments, path_of},
     space::{LastSearch, Space},
 };
 use crate::engine::{
     Batch, Error, KeyRange, Result, VisitEach, VisitValue, WriteOp,
     aof::{Aof, EMPTY},
+    files,
     memory_table::{KEYS, SharedTable, Table, free_garbage},
-    path,
 };
 use smallvec::SmallVec;
 use std::{
@@ -279,7 +278,7 @@ impl Files {
         let segment = Segment::active(&self.directory, id, &self.open, active.storage())?;
         if let Err(error) = self.lock.check_path() {
             // An empty segment behind the last one is ignored by the next start, if this fails.
-            let _best_effort = segment.check_path().and_then(|()| path::remove_leftover(&at));
+            let _best_effort = segment.check_path().and_then(|()| files::remove_leftover(&at));
             return Err(error);
         }
         self.segments.roll(segment, writer.active.len());

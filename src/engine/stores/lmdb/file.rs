@@ -1,6 +1,6 @@
 //! LMDB's data file: its lock, and its replacement by a compacted copy.
 
-use crate::engine::{Error, Result, path};
+use crate::engine::{Error, Result, files};
 use heed::{CompactionOption, Env, WithTls};
 use std::{
     fs::{self, File, Metadata},
@@ -28,7 +28,7 @@ pub(super) fn is_first(name: &str, metadata: &Metadata) -> bool {
 /// Locks the data for this process. LMDB itself admits any number of processes, each of which would assume that
 /// it is the only writer. The lock is on the data file, on which LMDB takes none.
 pub(super) fn lock(path: &Path) -> Result<File> {
-    path::open_locked(&path.join(DATA), path)
+    files::open_locked(&path.join(DATA), path)
 }
 
 /// Returns the path of the data file.
@@ -41,12 +41,12 @@ pub(super) fn reserve_readers(path: &Path, readers: u32) -> Result<()> {
     /// Size of LMDB's slot of one reader in bytes, and an upper bound of the size of the table's header.
     const SLOT: u64 = 64;
     const HEADER: u64 = 4096;
-    path::reserve(&path.join(LOCK), HEADER + u64::from(readers) * SLOT)
+    files::reserve(&path.join(LOCK), HEADER + u64::from(readers) * SLOT)
 }
 
 /// Removes a copy that a crash has left. The copy may be incomplete; the data file is intact.
 pub(super) fn remove_leftover(path: &Path) -> Result<()> {
-    path::remove_leftover(&path.join(COPY))
+    files::remove_leftover(&path.join(COPY))
 }
 
 /// Replaces the data file by a compacted copy, and closes the environment. A crash leaves either of the two:
@@ -62,5 +62,5 @@ pub(super) fn compact(env: Env<WithTls>, path: &Path, fail: impl Fn(heed::Error)
     // This is the last reference, so it unmaps the old file.
     drop(env);
     fs::rename(&copy, &data).map_err(Error::io("rename", copy))?;
-    path::sync_dir(path)
+    files::sync_dir(path)
 }

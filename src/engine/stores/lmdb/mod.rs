@@ -9,9 +9,8 @@ use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
     Info, KeyRange, Kind, Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
     VisitPair, VisitValue, WriteOp, Writers, error,
-    first::FirstDirectory,
+    files::{self, FirstDirectory},
     mmap_read_ahead::{self, Advice},
-    path,
 };
 use file_growth::Growth;
 use heed::{
@@ -133,7 +132,7 @@ impl Lmdb {
         file::remove_leftover(path)?;
         file::reserve_readers(path, MAX_READERS)?;
         let limit = mmap_read_ahead::limit(options.read_ahead);
-        let is_random = path::length(&file::data(path))? > limit;
+        let is_random = files::length(&file::data(path))? > limit;
         let env = open_env(path, options, is_random)?;
         let fail = |error| fail(error, path, options.map_size);
         let db = env
@@ -147,7 +146,7 @@ impl Lmdb {
             .unwrap_commit();
         // In a new directory the file names are new too; LMDB does not sync the directory.
         env.force_sync().map_err(fail)?;
-        path::sync_dir(path)?;
+        files::sync_dir(path)?;
         place.end()?;
         let advice = Advice::new(NAME, file::data(path), limit, is_random);
         let growth = Growth::new(&env, advice).map_err(fail)?;
@@ -321,7 +320,7 @@ impl Engine for Lmdb {
     }
 
     fn disk_size(&self) -> Result<u64> {
-        path::disk_size(&self.path)
+        files::disk_size(&self.path)
     }
 
     fn compact(self: Box<Self>) -> Result<()> {

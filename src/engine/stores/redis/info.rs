@@ -1,6 +1,5 @@
 //! What Redis Cluster is and promises.
 
-use super::master_scan::MAX_KEY;
 use crate::engine::{
     Capabilities, Caveat, Compression, Family, FsyncSupport, Info, Loss, LossBound, LossClass, OpenFiles,
     Status, Tool, Writers,
@@ -16,6 +15,9 @@ const UNWRITTEN: LossBound = LossBound::new(
     LossClass::Unwritten,
     "what the nodes had not written, and the last writes, if a replica takes over from the lost node",
 );
+
+/// Longest key, in bytes, with what stands before it.
+pub(super) const MAX_KEY: usize = 65_535;
 
 pub(super) static INFO: Info = Info {
     name: NAME,

@@ -1,6 +1,7 @@
 //! Reading and walking over the keys of one prefix.
 
 use super::{
+    info::MAX_KEY,
     key_encoding::SLOTS,
     packed,
     routing::{Cluster, Effect, unavailable},
@@ -12,9 +13,6 @@ use std::{
     collections::BTreeMap,
     ops::{ControlFlow, Range},
 };
-
-/// Longest key, in bytes, with what stands before it.
-pub(super) const MAX_KEY: usize = 65_535;
 
 /// Slots of the first step of a walk, and most of any.
 const STEP: (u16, u16) = (16, 512);

@@ -5,7 +5,8 @@ mod write_stall;
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Gauge,
     Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
-    VisitPair, VisitValue, WriteOp, Writers, first::FirstDirectory, path,
+    VisitPair, VisitValue, WriteOp, Writers,
+    files::{self, FirstDirectory},
 };
 use rocksdb::{
     BlockBasedOptions, BottommostLevelCompaction, Cache, CompactOptions, DB, DBCompressionType,
@@ -405,7 +406,7 @@ impl Engine for RocksDb {
     }
 
     fn disk_size(&self) -> Result<u64> {
-        self.path.as_deref().map_or(Ok(0), path::disk_size)
+        self.path.as_deref().map_or(Ok(0), files::disk_size)
     }
 
     fn gauges(&self) -> Vec<Gauge> {

@@ -5,7 +5,8 @@ mod pool;
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
     Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
-    VisitPair, VisitValue, WriteOp, Writers, first::FirstDirectory, path,
+    VisitPair, VisitValue, WriteOp, Writers,
+    files::{self, FirstDirectory},
 };
 use pool::{Pool, Settings, set_synchronous};
 use rusqlite::{Connection, ErrorCode, Row, TransactionBehavior, params_from_iter};
@@ -108,7 +109,7 @@ const CLEAR: &str = "DELETE FROM kv";
 
 fn recognise(path: &Path) -> bool {
     const OFFSET: usize = 68;
-    let header = path::read_start(&path.join(DATA), OFFSET + 4);
+    let header = files::read_start(&path.join(DATA), OFFSET + 4);
     header.starts_with(b"SQLite format 3\0") && header.ends_with(&APPLICATION.to_be_bytes())
 }
 
@@ -155,7 +156,7 @@ impl Sqlite {
 
     fn open_at(path: &Path, options: &OpenOptions) -> Result<Self> {
         let place = FirstDirectory::begin(path, NAME, is_first)?;
-        let lock = path::open_locked(&path.join(LOCK), path)?;
+        let lock = files::open_locked(&path.join(LOCK), path)?;
         let settings = Settings::new(Some(path.join(DATA)), options);
         let fail = |error| fail(error, Some(path));
         let (writer, _) = settings.connect().map_err(fail)?;
@@ -163,7 +164,7 @@ impl Sqlite {
         let log = path.join(LOG);
         let log = File::open(&log).map_err(Error::io("open", log))?;
         // SQLite creates a new WAL file after each clean shutdown.
-        path::sync_dir(path)?;
+        files::sync_dir(path)?;
         place.end()?;
         let files = Some(Files { path: path.into(), log, _lock: lock });
         let most = options.max_files.clamp(INFO.open_files.least, INFO.open_files.most) - OWN_FILES;
@@ -395,7 +396,7 @@ impl Engine for Sqlite {
     }
 
     fn disk_size(&self) -> Result<u64> {
-        self.path().map_or(Ok(0), path::disk_size)
+        self.path().map_or(Ok(0), files::disk_size)
     }
 
     fn compact(self: Box<Self>) -> Result<()> {

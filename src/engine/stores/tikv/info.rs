@@ -1,11 +1,13 @@
 //! What TiKV is and promises.
 
-use super::reads::MAX_KEY;
 use crate::engine::{
     Capabilities, Caveat, Compression, Family, FsyncSupport, Info, Loss, OpenFiles, Status, Tool, Writers,
 };
 
 pub(super) const NAME: &str = "tikv";
+
+/// Longest key, in bytes, with the prefix: TiKV's default limit, less what it adds itself.
+pub(super) const MAX_KEY: usize = 4000;
 
 pub(super) static INFO: Info = Info {
     name: NAME,

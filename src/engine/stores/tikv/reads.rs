@@ -2,7 +2,7 @@
 
 use super::{
     async_client::{self, Calls, words},
-    info::NAME,
+    info::{MAX_KEY, NAME},
     page_scan::{Keys, Pages},
 };
 use crate::engine::{ClusterAccess, Error, KeyRange, Result, VisitPair, VisitValue, WriteOp, access::pem};
@@ -18,9 +18,6 @@ use tikv_client::{
     TransactionOptions,
 };
 use tokio::time;
-
-/// Longest key, in bytes, with the prefix: TiKV's default limit, less what it adds itself.
-pub(super) const MAX_KEY: usize = 4000;
 
 /// Longest value, in bytes: with room for what stands beside it in an entry of TiKV's log.
 const MAX_VALUE: usize = 6 << 20;

@@ -2,7 +2,7 @@
 //! file.
 
 use super::expected_values::{CALIBRATION, PAGE, Truth};
-use crate::engine::{Error, Result, WriteOp, first};
+use crate::engine::{Error, Result, WriteOp, files};
 use nix::{
     fcntl::{FallocateFlags, fallocate},
     sys::mman::{MapFlags, ProtFlags, mmap, munmap},
@@ -55,7 +55,7 @@ pub(super) struct Files {
 
 impl Files {
     pub fn open(directory: &Path, truth: &Truth) -> Result<Self> {
-        first::create_dir(directory)?;
+        files::create_dir(directory)?;
         let log_path = log(directory);
         let open = |path: &Path| {
             let mut options = File::options();

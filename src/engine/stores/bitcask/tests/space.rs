@@ -1,6 +1,6 @@
 //! Nearly full disks: which writes are refused, and what merges do.
 
-use super::{super::place::ValuePosition, *};
+use super::{super::key_table::ValuePosition, *};
 use crate::engine::{Error, memory_table::Table};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::sync::atomic::Ordering;

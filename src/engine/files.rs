@@ -1,4 +1,6 @@
-//! First start on a path. Until the engine has created all its files, they cannot be recognised: a kill, a power
+//! Helpers of all engines for the files of their data: locks, names, sizes, and first starts that may be interrupted.
+//!
+//! First starts: until the engine has created all its files, they cannot be recognised: a kill, a power
 //! cut or a full disk would leave a path that no engine accepts. So at any time it is known which files belong to a
 //! first start that has not ended; no client has written data to them, and the next start removes them.
 //!
@@ -6,12 +8,151 @@
 //! removed when the engine is open. Data that are one file are created beside their final path, and renamed when
 //! they are complete.
 
-use super::{Error, Result, path};
+use super::{Error, Result};
 use std::{
-    fs::{self, File, Metadata},
-    io::{self, Write},
+    fs::{self, File, Metadata, TryLockError},
+    io::{self, Read, Write},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
+
+/// Opens or creates the file at `path` and locks it for this process, as a part of the data at `data`.
+///
+/// # Errors
+///
+/// [`Error::Locked`] if another process has the file, and [`Error::Io`].
+pub fn open_locked(path: &Path, data: &Path) -> Result<File> {
+    loop {
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(path).map_err(Error::io("open", path))?;
+        lock(&file, data)?;
+        // The process that had the data open may have replaced the file at `path` after we opened the old one, and
+        // unlocked the old one before we locked it: then our file is no longer part of the data.
+        if is_at(&file, path)? {
+            return Ok(file);
+        }
+    }
+}
+
+/// Returns `true` if `path` is a name of the open `file`.
+pub(super) fn is_at(file: &File, path: &Path) -> Result<bool> {
+    let held = file.metadata().map_err(Error::io("read", path))?;
+    match fs::metadata(path) {
+        Ok(now) => Ok(identity(&now) == identity(&held)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::io("read", path)(error)),
+    }
+}
+
+/// Returns the device and the inode of a file: no other file has both for as long as this one exists or is open.
+pub(super) fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Locks an open file of the data at `data`.
+///
+/// # Errors
+///
+/// [`Error::Locked`] if another process has the lock, and [`Error::Io`].
+pub fn lock(file: &File, data: &Path) -> Result<()> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => Error::Locked { path: data.into() },
+        TryLockError::Error(source) => Error::Io { action: "lock", path: data.into(), source },
+    })
+}
+
+/// Returns the length of a file in bytes, 0 if it does not exist.
+#[allow(dead_code, reason = "for engines that a build may lack")]
+pub(super) fn length(path: &Path) -> Result<u64> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.len()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(Error::io("read", path)(error)),
+    }
+}
+
+/// Removes a file that an operation which did not finish may have left.
+pub(super) fn remove_leftover(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the directory that contains the name of `path`.
+pub(super) fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Reserves the disk space of a file that an engine maps: a thread that writes to a page of the map for which a
+/// full disk has no block kills the process. Must be called before the engine opens the file: POSIX releases a
+/// file's locks when any of its descriptors is closed.
+///
+/// # Errors
+///
+/// [`Error::Io`] if the file cannot be opened, or the disk has no space for it.
+#[cfg(target_os = "linux")]
+pub fn reserve(path: &Path, bytes: u64) -> Result<()> {
+    let mut options = File::options();
+    let file = options.read(true).write(true).create(true).truncate(false).open(path);
+    let file = file.map_err(Error::io("open", path))?;
+    let reserved = nix::fcntl::posix_fallocate(&file, 0, bytes.cast_signed());
+    reserved.map_err(|error| Error::io("reserve the space of", path)(error.into()))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn reserve(_: &Path, _: u64) -> Result<()> {
+    Ok(())
+}
+
+/// Returns the first bytes of a file, at most `most`; none if it cannot be read.
+pub fn read_start(path: &Path, most: usize) -> Vec<u8> {
+    let mut start = Vec::with_capacity(most);
+    let read = File::open(path).and_then(|file| file.take(most as u64).read_to_end(&mut start));
+    read.map_or_else(|_| Vec::new(), |_| start)
+}
+
+/// Makes the names in the directory `path` durable: otherwise a file is durable but may have no name, or its old
+/// one.
+///
+/// # Errors
+///
+/// [`Error::Io`] if the directory cannot be opened or synced.
+pub fn sync_dir(path: &Path) -> Result<()> {
+    fs::File::open(path).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", path))
+}
+
+/// Returns the number of bytes allocated on disk below `path` (a file or a directory). Files that vanish meanwhile,
+/// as compactions delete them, count as 0.
+///
+/// # Errors
+///
+/// [`Error::Io`] if a file or a directory below `path` cannot be examined.
+pub fn disk_size(path: &Path) -> Result<u64> {
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(Error::io("read", path)(error)),
+    };
+    if !metadata.is_dir() {
+        return Ok(allocated(&metadata));
+    }
+    let mut total = 0;
+    for entry in fs::read_dir(path).map_err(Error::io("read", path))? {
+        total += disk_size(&entry.map_err(Error::io("read", path))?.path())?;
+    }
+    Ok(total)
+}
+
+/// Returns the allocated size of a file in bytes, which differs from the length of sparse files (LMDB's map,
+/// preallocated logs).
+fn allocated(metadata: &fs::Metadata) -> u64 {
+    metadata.blocks() * 512
+}
 
 /// Name of the mark file: the other files in its directory belong to a first start that has not ended.
 const MARK: &str = "kvbench-first-start";
@@ -30,12 +171,12 @@ fn text(engine: &str) -> String {
 
 /// Returns `true` if an engine may start in a directory: it is empty, or the first start of this engine has begun
 /// there.
-pub fn is_unused(path: &Path, engine: &str) -> Result<bool> {
+pub(super) fn is_unused(path: &Path, engine: &str) -> Result<bool> {
     Ok(has_unfinished_start(path, engine) || entries(path)?.is_empty())
 }
 
 /// Returns `true` if the first start of an engine has begun in a directory, and has not ended.
-pub fn has_unfinished_start(path: &Path, engine: &str) -> bool {
+pub(super) fn has_unfinished_start(path: &Path, engine: &str) -> bool {
     fs::read(path.join(MARK)).is_ok_and(|found| found == text(engine).as_bytes())
 }
 
@@ -63,28 +204,33 @@ pub struct FirstDirectory<'a> {
 impl<'a> FirstDirectory<'a> {
     /// Creates the directory unless it exists; its parent must exist. Removes what an interrupted first start of
     /// this engine has left, and creates the mark if the directory is otherwise empty.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Locked`] if another process starts there, [`Error::Interrupted`] if the directory of an interrupted
+    /// first start has a file that this start cannot have created, and [`Error::Io`].
     pub fn begin(path: &'a Path, engine: &'static str, is_first: IsFirst) -> Result<Self> {
         create_dir(path)?;
         if !is_unused(path, engine)? {
             return Ok(Self { path, mark: None });
         }
         let at = path.join(MARK);
-        let mark = path::open_locked(&at, path)?;
+        let mark = open_locked(&at, path)?;
         // Checked again, because another process may have had the lock.
         if has_unfinished_start(path, engine) {
             remove_first_files(path, engine, is_first)?;
             return Ok(Self { path, mark: Some(mark) });
         }
         if !entries(path)?.is_empty() {
-            path::remove_leftover(&at)?;
+            remove_leftover(&at)?;
             return Ok(Self { path, mark: None });
         }
         if let Err(error) = write_mark(&mark, engine) {
             // Only to leave nothing behind: an incomplete mark has no effect.
-            let _best_effort = path::remove_leftover(&at);
+            let _best_effort = remove_leftover(&at);
             return Err(Error::io("write", at)(error));
         }
-        path::sync_dir(path)?;
+        sync_dir(path)?;
         Ok(Self { path, mark: Some(mark) })
     }
 
@@ -95,11 +241,15 @@ impl<'a> FirstDirectory<'a> {
 
     /// Ends the first start. The engine's files must be durable, and must not contain data of clients yet: if the
     /// mark still exists, or exists again after a power cut, the next start removes the files.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if a name cannot be changed or synced.
     pub fn end(self) -> Result<()> {
         if self.mark.is_some() {
             let at = self.path.join(MARK);
             fs::remove_file(&at).map_err(Error::io("remove", at))?;
-            path::sync_dir(self.path)?;
+            sync_dir(self.path)?;
         }
         Ok(())
     }
@@ -114,12 +264,12 @@ fn write_mark(mut mark: &File, engine: &str) -> io::Result<()> {
 /// Creates the directory `path` unless it exists. Its name is synced, or a power cut could remove the directory
 /// with everything that was synced inside. An existing directory is synced, too: a start that was killed may not
 /// have synced its name, or names within.
-pub fn create_dir(path: &Path) -> Result<()> {
+pub(super) fn create_dir(path: &Path) -> Result<()> {
     match fs::create_dir(path) {
-        Ok(()) => path::sync_dir(path::parent(path)),
+        Ok(()) => sync_dir(parent(path)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {
-            path::sync_dir(path)?;
-            match path::sync_dir(path::parent(path)) {
+            sync_dir(path)?;
+            match sync_dir(parent(path)) {
                 // A user who may not list the parent did not create the name either.
                 Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => Ok(()),
                 outcome => outcome,
@@ -148,7 +298,7 @@ fn remove_first_files(path: &Path, engine: &'static str, is_first: IsFirst) -> R
         let removed = if is_dir { fs::remove_dir(&at) } else { fs::remove_file(&at) };
         removed.map_err(Error::io("remove", at))?;
     }
-    path::sync_dir(path)
+    sync_dir(path)
 }
 
 /// Directory that an engine fills with subdirectories, created beside its final path under the mark's name: no
@@ -165,14 +315,18 @@ pub struct FirstTree {
 impl FirstTree {
     /// Begins the directory `name` within `directory`, which is created unless it exists. Returns `None` if `name`
     /// exists.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Locked`] if another process starts there, and [`Error::Io`].
     pub fn begin(directory: &Path, name: &str) -> Result<Option<Self>> {
         create_dir(directory)?;
         let place = directory.join(name);
         if place.exists() {
             return Ok(None);
         }
-        let lock = File::open(directory).map_err(Error::io("open", directory))?;
-        path::lock(&lock, directory)?;
+        let locked = File::open(directory).map_err(Error::io("open", directory))?;
+        lock(&locked, directory)?;
         let path = directory.join(MARK);
         // A mark of another engine alone does not prevent the start.
         let removed = if path.is_file() { fs::remove_file(&path) } else { fs::remove_dir_all(&path) };
@@ -180,7 +334,7 @@ impl FirstTree {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path)(error)),
             // Another process may have had the lock.
             _ if place.exists() => Ok(None),
-            _ => Ok(Some(Self { directory: directory.into(), path, place, _directory: lock })),
+            _ => Ok(Some(Self { directory: directory.into(), path, place, _directory: locked })),
         }
     }
 
@@ -191,10 +345,14 @@ impl FirstTree {
 
     /// Renames the directory to its final path, after a sync of all that it contains: an engine may rely on file
     /// names when it has synced only the files.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if a name cannot be changed or synced.
     pub fn end(self) -> Result<()> {
         sync_all(&self.path)?;
         fs::rename(&self.path, &self.place).map_err(Error::io("rename", &self.path))?;
-        path::sync_dir(&self.directory)
+        sync_dir(&self.directory)
     }
 }
 
@@ -221,18 +379,22 @@ pub struct FirstFile {
 
 impl FirstFile {
     /// Begins a file for `path`, where no file or an empty one exists. Returns `None` if the file has contents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Locked`] if another process has the file, and [`Error::Io`].
     pub fn begin(path: &Path) -> Result<Option<Self>> {
         if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() || metadata.len() > 0) {
             return Ok(None);
         }
-        let empty = path::open_locked(path, path)?;
+        let empty = open_locked(path, path)?;
         let metadata = empty.metadata().map_err(Error::io("open", path))?;
         if metadata.len() > 0 {
             return Ok(None);
         }
         let place = path.canonicalize().map_err(Error::io("open", path))?;
         let fresh = place.with_added_extension("first-start");
-        path::remove_leftover(&fresh)?;
+        remove_leftover(&fresh)?;
         let file = File::create_new(&fresh).map_err(Error::io("create", &fresh))?;
         let first = Self { place, path: fresh, _empty: empty };
         file.set_permissions(metadata.permissions()).map_err(Error::io("create", &first.path))?;
@@ -245,15 +407,19 @@ impl FirstFile {
     }
 
     /// Renames the file, which must be complete and synced, to its final path.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if a name cannot be changed or synced.
     pub fn end(self) -> Result<()> {
         fs::rename(&self.path, &self.place).map_err(Error::io("rename", &self.path))?;
-        path::sync_dir(path::parent(&self.place))
+        sync_dir(parent(&self.place))
     }
 }
 
 /// Removes a file that was not completed.
 impl Drop for FirstFile {
     fn drop(&mut self) {
-        let _best_effort = path::remove_leftover(&self.path);
+        let _best_effort = remove_leftover(&self.path);
     }
 }
