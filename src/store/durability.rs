@@ -15,6 +15,10 @@ impl Store {
 
     /// Changes the fsync policy. After a change to `always` all acknowledged writes are durable. An engine that
     /// cannot change the policy fails, and keeps the current one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Engine`] if the engine cannot change its policy, and errors of [`Store::sync`].
     pub fn set_fsync(&self, fsync: Fsync) -> Result<(), Error> {
         if self.policy.is(fsync) {
             return Ok(());
@@ -31,6 +35,10 @@ impl Store {
 
     /// Returns when all writes that were acknowledged before the call are durable. An engine in memory has nothing
     /// to sync.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadOnly`] if this sync, or an earlier write or sync, failed.
     pub fn sync(&self) -> Result<(), Error> {
         if !self.is_memory_only() {
             self.run_sync();

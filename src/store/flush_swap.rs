@@ -17,6 +17,10 @@ struct Pair<'g> {
 
 impl<'g> Txn<'g> {
     /// Removes every key of the database.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadOnly`], and errors of the engine's scan.
     pub fn flush_database(&mut self) -> Result<(), Error> {
         self.check_writable()?;
         if self.store().is_sharded() {
@@ -83,6 +87,11 @@ impl<'g> Txn<'g> {
     }
 
     /// Exchanges the contents of two databases, in one commit of all their keys.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadOnly`], an error of the engine's scan, or a key that is too long for the other database. Nothing
+    /// is swapped then.
     pub fn swap_databases(&mut self, one: Database, two: Database) -> Result<(), Error> {
         let before = self.space();
         let outcome = self.swap_all(one, two);

@@ -21,6 +21,10 @@ const STEP: usize = 1024;
 impl Store {
     /// Returns the number of keys of each database. `None` if the engine does not know its number of keys, or if
     /// counting takes too long: once keys expire or are in other databases than 0, they are counted one by one.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the engine's count and scan.
     pub fn key_counts(&self) -> Result<Option<KeyCounts>, Error> {
         if !self.info().capabilities.constant_count {
             return Ok(None);

@@ -30,15 +30,31 @@ const TOGETHER: usize = 1024;
 /// Keys of one database. Expired values count as absent, except in `count`.
 pub trait Keyspace {
     /// Calls `visit` with the index and the value of each key, all under one snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Store::read`].
     fn get_many(&mut self, keys: &[&[u8]], visit: &mut VisitLookup<'_>) -> Result<(), Error>;
 
     /// Visits the pairs of `range` under one snapshot. `visit` may stop the scan.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the engine's scan; `visit` gets the error of a single value.
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error>;
 
     /// Returns the number of keys. Some expired ones may be included.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the engine's count or scan.
     fn count(&mut self) -> Result<u64, Error>;
 
     /// Visits the keys of an unordered engine from the position `random` on. Visits nothing in an ordered engine.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the engine's scan.
     fn sample(&mut self, random: u64, visit: &mut VisitEntry<'_>) -> Result<(), Error>;
 
     /// Returns `true` if scans visit keys in ascending order.
@@ -46,6 +62,10 @@ pub trait Keyspace {
 
     /// Continues an incremental scan at `cursor` (0: start) for about `count` keys. Returns the cursor to continue
     /// from, 0 at the end. Visits every key that exists throughout the scan.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the engine's scan.
     fn walk(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error>;
 }
 

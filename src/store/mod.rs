@@ -264,6 +264,10 @@ impl Store {
     }
 
     /// Calls [`Engine::read`], and counts corrupt reads.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::read`].
     #[inline]
     pub fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Error> {
         Ok(self.engine.read(keys, visit).map_err(|error| self.corrupt_reads.count(error))?)
@@ -313,6 +317,10 @@ impl Store {
     }
 
     /// Calls [`Engine::read_large`], and counts corrupt reads.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::read_large`].
     pub fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Error> {
         Ok(self.engine.read_large(keys, visit).map_err(|error| self.corrupt_reads.count(error))?)
     }
@@ -399,6 +407,10 @@ impl Store {
     }
 
     /// Calls [`Engine::disk_size`].
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::disk_size`].
     pub fn disk_size(&self) -> Result<u64, Error> {
         Ok(self.engine.disk_size()?)
     }
@@ -409,16 +421,28 @@ impl Store {
     }
 
     /// Starts a rewrite of the append-only file: see [`Engine::rewrite_log`].
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::rewrite_log`].
     pub fn rewrite(&self) -> Result<(), Error> {
         Ok(self.engine.rewrite_log()?)
     }
 
     /// Calls [`Engine::quiesce`].
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::quiesce`].
     pub fn settle(&self) -> Result<(), Error> {
         Ok(self.engine.quiesce()?)
     }
 
     /// Syncs and closes the engine. No other call may follow.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::close`].
     pub fn close(&self) -> Result<(), Error> {
         Ok(self.engine.close()?)
     }

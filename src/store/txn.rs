@@ -167,11 +167,19 @@ impl<'g> Txn<'g> {
     }
 
     /// Calls `f` with the value of `key`, as left by the earlier commands of the group.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Txn::entry`].
     pub fn read<R>(&mut self, key: &[u8], f: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, Error> {
         self.entry(key, |entry| f(entry.map(|entry| entry.value)))
     }
 
     /// Calls `f` with the value and expiration time of `key`, as left by the earlier commands of the group.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Long`] if the value is longer than [`Txn::lend_up_to`] allows, and errors of [`Store::read`].
     pub fn entry<R>(&mut self, key: &[u8], f: impl FnOnce(Option<Entry<'_>>) -> R) -> Result<R, Error> {
         if self.space == Database::default() && !key_value_headers::may_have_header(key) {
             return self.entry_of(key, f);
@@ -215,6 +223,10 @@ impl<'g> Txn<'g> {
     }
 
     /// Returns `true` if `key` exists, also if its value cannot be read: whether that has expired is not known.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Store::read`], but for those of the value alone.
     pub fn contains(&mut self, key: &[u8]) -> Result<bool, Error> {
         match self.entry(key, |entry| entry.is_some()) {
             Err(error) if error.is_unreadable_value() => Ok(true),
@@ -224,6 +236,10 @@ impl<'g> Txn<'g> {
 
     /// Fails if the engine cannot hold `key` or the store is read-only. A command that writes several keys checks
     /// all of them first: it must not stop half-way.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadOnly`], and [`engine::Error::KeyLength`].
     #[inline]
     pub fn check_key(&self, key: &[u8]) -> Result<(), Error> {
         self.check_writable()?;
@@ -243,6 +259,10 @@ impl<'g> Txn<'g> {
     }
 
     /// Sets `key` to a value that does not expire. Fails as [`Txn::check_key`] does.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Txn::check_key`].
     #[inline]
     pub fn put(&mut self, key: &'g [u8], value: &'g [u8]) -> Result<(), Error> {
         let plain = self.space == Database::default()
@@ -285,6 +305,10 @@ impl<'g> Txn<'g> {
 
     /// Sets `key` to a value that expires at `deadline`, in milliseconds since 1970; 0: never. Fails as
     /// [`Txn::check_key`] does.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Txn::check_key`].
     pub fn put_with_expiration(&mut self, key: &'g [u8], value: &[u8], deadline: u64) -> Result<(), Error> {
         if deadline == 0 {
             return self.put(key, self.copy_to_arena(value));
@@ -315,6 +339,10 @@ impl<'g> Txn<'g> {
     }
 
     /// Removes `key`. A key that the engine cannot hold does not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadOnly`].
     pub fn delete(&mut self, key: &'g [u8]) -> Result<(), Error> {
         self.check_writable()?;
         if self.check_key(key).is_ok() {
@@ -337,6 +365,10 @@ impl<'g> Txn<'g> {
     }
 
     /// Removes every key of every database.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadOnly`], and errors of reads of watched keys.
     pub fn clear(&mut self) -> Result<(), Error> {
         self.check_writable()?;
         self.touch_watched()?;
@@ -387,6 +419,10 @@ impl<'g> Txn<'g> {
     }
 
     /// Watches `key` for later commits. Returns `None` if `watched` has it already.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Store::read`]; with one writing process, a value that cannot be read is no error.
     pub fn watch(&mut self, key: &[u8], watched: &HashSet<Watch>) -> Result<Option<Watch>, Error> {
         let (arena, watches) = (Bump::new(), self.store.watches());
         let stored = self.space.encode_key(key, &arena);
@@ -411,6 +447,10 @@ impl<'g> Txn<'g> {
     /// Returns `true` if none of the watched keys was written, or has expired, since it was watched. If other
     /// processes write to the same data, a value that was changed and changed back counts as unchanged: versions
     /// are known only for this process.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Store::read`], if other processes write to the same data.
     pub fn are_unchanged(&mut self, watched: &HashSet<Watch>) -> Result<bool, Error> {
         let watches = self.store.watches();
         for watch in watched {

@@ -173,6 +173,10 @@ impl Open {
     }
 
     /// Writes a batch as the store does under the fsync policy of the case.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::write`].
     pub fn try_write<'a>(&self, fill: impl FnOnce(&mut Batch<'a>)) -> Result<()> {
         let mut batch = Batch::default();
         fill(&mut batch);

@@ -64,6 +64,11 @@ fn in_file(path: &Path) -> impl FnOnce(io::Error) -> Error {
 
 /// Measures the calibration engine in process and over the wire, and checks every metric. Calls `tell` with a
 /// message for each experiment that is repeated.
+///
+/// # Errors
+///
+/// [`Error::NotMeasured`] if an experiment fails or measures nothing, and [`Error::File`] if a file cannot be written
+/// or read.
 pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, Error> {
     let directory = &options.directory;
     fs::create_dir_all(directory).map_err(in_file(directory))?;
@@ -112,6 +117,10 @@ fn judged(options: &Options, experiment: &Experiment) -> Result<Vec<Figure>, Err
 }
 
 /// Returns the summary of a calibration that is saved and recorded in results.
+///
+/// # Errors
+///
+/// [`Error::File`] if this program's file cannot be read.
 pub fn summary(figures: &[Figure]) -> Result<Calibration, Error> {
     let failed = figures.iter().filter(|figure| !figure.is_true()).map(Figure::name).collect::<Vec<_>>();
     let worst = figures.iter().filter(|figure| figure.counts_as_error());
@@ -130,6 +139,10 @@ pub fn summary(figures: &[Figure]) -> Result<Calibration, Error> {
 }
 
 /// Returns an error that names the wrong metrics, if there are any.
+///
+/// # Errors
+///
+/// [`Error::Wrong`] with a line for each wrong metric.
 pub fn verdict(figures: &[Figure]) -> Result<(), Error> {
     let wrong: Vec<_> = figures.iter().filter(|figure| !figure.is_true()).map(metric_table::line).collect();
     match wrong.is_empty() {

@@ -59,6 +59,10 @@ enum Verdict {
 }
 
 /// Compares the runs of two files. `limit` is the allowed loss as a fraction (0.1 for 10%).
+///
+/// # Errors
+///
+/// The errors of both files, if they cannot be read: see [`run_file::read`].
 pub fn compare(first: &Path, second: &Path, limit: Option<f64>) -> Result<Comparison, ReadError> {
     match (run_file::read(first), run_file::read(second)) {
         (Ok(first), Ok(second)) => Ok(Comparison::new(&first.run, &second.run, limit)),

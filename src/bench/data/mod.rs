@@ -34,6 +34,10 @@ pub enum Data {
 
 impl Data {
     /// Creates the pairs of a workload; reads the data file, if the workload has one.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Data::read`]; generated pairs cannot fail.
     pub fn new(workload: &Workload) -> io::Result<Self> {
         match &workload.data {
             Some(path) => Self::read(Path::new(path)),
@@ -45,6 +49,10 @@ impl Data {
     }
 
     /// Reads a file of records (32 bytes of key, 512 bytes of value).
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`pairs`], and those of reading the file.
     pub fn read(path: &Path) -> io::Result<Self> {
         pairs(path)?;
         fs::read(path).map(Self::FromFile)
@@ -158,6 +166,10 @@ fn stamp(index: u64, version: u32) -> u64 {
 }
 
 /// Returns the number of pairs in the data file at `path`.
+///
+/// # Errors
+///
+/// The file does not exist, or its length is 0 or no multiple of a record.
 pub fn pairs(path: &Path) -> io::Result<u64> {
     let bytes = fs::metadata(path)?.len();
     if bytes == 0 || !bytes.is_multiple_of(RECORD as u64) {
@@ -175,6 +187,10 @@ fn record(records: &[u8], index: u64) -> Option<(&[u8], &[u8])> {
 }
 
 /// Writes a data file of `keys` records in the format that [`Data::read`] reads.
+///
+/// # Errors
+///
+/// The file cannot be created or written.
 pub fn generate(path: &Path, keys: u64, seed: u64) -> io::Result<()> {
     let made = Data::Generated(
         Keys::new(Size::Fixed(RECORD_KEY as u32), true),

@@ -53,6 +53,10 @@ const RESULTS: &str = "results";
 /// Reads result files (or all of a directory) and writes `report.md`, `report.csv` and `report.html` into
 /// `output`, which is created if it does not exist, with copies of the result files in a subdirectory.
 /// Returns the paths of the three report files.
+///
+/// # Errors
+///
+/// A result file cannot be read, a file of the report cannot be written, or the page cannot be rendered.
 pub fn write(inputs: &[PathBuf], output: &Path) -> Result<Vec<PathBuf>, ReportError> {
     let runs = run_file::read_all(inputs)?;
     let report = Report::new(&runs);

@@ -50,6 +50,10 @@ pub enum Error {
 
 /// Runs the experiment that `options` select. Blocks for XDAG's experiment are generated if no file is given, and
 /// removed at the end.
+///
+/// # Errors
+///
+/// [`Error::Blocks`] if the blocks cannot be generated; otherwise errors of [`run::run`].
 pub fn run(options: &Options) -> Result<Run, Error> {
     let Some((path, pairs)) = suites::made_blocks(options) else { return Ok(run::run(options)?) };
     make(&path, pairs, options.seed).map_err(|source| Error::Blocks { path: path.clone(), source })?;
@@ -66,6 +70,11 @@ fn make(path: &Path, pairs: u64, seed: u64) -> io::Result<()> {
 }
 
 /// Returns a run of a publication's experiment as Markdown, in the layout of the publication.
+///
+/// # Errors
+///
+/// [`Error::NoReproduction`] if the run is of another suite, and [`Error::Facts`] if the published figures cannot be
+/// read.
 pub fn text(run: &Run) -> Result<String, Error> {
     let suite = run.suite.clone().unwrap_or_default();
     let publication = Publication::of_suite(&suite).ok_or(Error::NoReproduction(suite))?;

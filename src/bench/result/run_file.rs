@@ -68,6 +68,10 @@ pub enum ReadError {
 }
 
 /// Reads one result file.
+///
+/// # Errors
+///
+/// The file cannot be read, is no JSON of a run, has a newer schema, or contradicts itself.
 pub fn read(path: &Path) -> Result<RunFile, ReadError> {
     /// Part of the file that is parsed first: the schema version decides whether the rest can be parsed.
     #[derive(Deserialize)]
@@ -99,6 +103,10 @@ fn contradiction(run: &Run) -> Option<String> {
 
 /// Reads result files, sorted from the oldest run to the newest. A directory stands for every `.json` file
 /// directly in it.
+///
+/// # Errors
+///
+/// [`ReadError::Several`] with the errors of all files and directories that cannot be read, or the only one.
 pub fn read_all(paths: &[PathBuf]) -> Result<Vec<RunFile>, ReadError> {
     let mut runs = Vec::new();
     let mut errors = Vec::new();

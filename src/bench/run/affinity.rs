@@ -11,6 +11,10 @@ pub struct Pinned {
 #[cfg(target_os = "linux")]
 impl Pinned {
     /// Pins this thread to `cpus`. The error names the flag.
+    ///
+    /// # Errors
+    ///
+    /// This process may not use one of the CPUs.
     pub fn to(cpus: &[usize]) -> Result<Self, String> {
         use nix::{
             sched::{CpuSet, sched_getaffinity, sched_setaffinity},
@@ -36,12 +40,20 @@ impl Drop for Pinned {
 #[cfg(not(target_os = "linux"))]
 impl Pinned {
     /// Returns an error: only Linux can pin threads.
+    ///
+    /// # Errors
+    ///
+    /// Always.
     pub fn to(_cpus: &[usize]) -> Result<Self, String> {
         Err("--cpus works only on Linux".into())
     }
 }
 
 /// Returns an error if this process may not use some of the CPUs, before anything is measured.
+///
+/// # Errors
+///
+/// A sentence with the flag and the CPUs that this process may not use.
 pub fn check(cpus: &Cpus) -> Result<(), String> {
     [&cpus.server, &cpus.driver].into_iter().flatten().try_for_each(|set| Pinned::to(set).map(drop))
 }

@@ -23,6 +23,10 @@ pub fn of_this_build() -> Option<Calibration> {
 }
 
 /// Stores a calibration at `path`.
+///
+/// # Errors
+///
+/// The file, or a directory above it, cannot be created or written.
 pub fn save(calibration: &Calibration, path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
@@ -32,6 +36,10 @@ pub fn save(calibration: &Calibration, path: &Path) -> io::Result<()> {
 }
 
 /// Returns the CRC-32 of this program's file.
+///
+/// # Errors
+///
+/// The file of this program cannot be read.
 pub fn program() -> io::Result<u32> {
     Ok(crc32fast::hash(&fs::read(env::current_exe()?)?))
 }

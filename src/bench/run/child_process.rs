@@ -103,6 +103,10 @@ impl Job {
 }
 
 /// Runs in the child process: measures the job that is read from standard input.
+///
+/// # Errors
+///
+/// Standard input holds no job, or standard output is closed.
 pub fn serve() -> io::Result<()> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;

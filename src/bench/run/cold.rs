@@ -28,6 +28,10 @@ fn may_drop_all() -> bool {
 }
 
 /// Closes a store, drops its files from the page cache, and opens the store again with `open`.
+///
+/// # Errors
+///
+/// The engine cannot be closed, a file cannot be dropped from the page cache, or `open` fails.
 pub fn reopened(
     engine: Box<dyn Engine>,
     open: &dyn Fn() -> Result<Box<dyn Engine>, String>,
@@ -41,6 +45,10 @@ pub fn reopened(
 
 /// Drops the files below `directory` from the page cache. Pages that a process has mapped stay in the cache,
 /// so the store must be closed.
+///
+/// # Errors
+///
+/// A file cannot be listed, opened or synced, or the kernel refuses to drop it.
 pub fn evict(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;

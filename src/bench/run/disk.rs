@@ -41,6 +41,10 @@ impl Files {
 
     /// Waits until the file system has written all dirty pages to the device, including those of other
     /// programs.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be opened or synced.
     pub fn write_back(&self) -> io::Result<()> {
         let directory = File::open(&self.directory)?;
         #[cfg(target_os = "linux")]

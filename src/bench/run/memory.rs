@@ -43,6 +43,10 @@ impl Version {
 impl MemoryGroup {
     /// Creates a group with a limit of `bytes`, below the group of this process or at the top. The error
     /// names the flag and a remedy.
+    ///
+    /// # Errors
+    ///
+    /// This process may not create a control group, or the system has none for memory.
     pub fn new(bytes: u64) -> Result<Self, String> {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -87,6 +91,10 @@ impl MemoryGroup {
     }
 
     /// Puts a process, and the processes that it starts from now on, into the group.
+    ///
+    /// # Errors
+    ///
+    /// The process has ended, or may not be moved into the group.
     pub fn add(&self, pid: u32) -> io::Result<()> {
         fs::write(self.path.join("cgroup.procs"), pid.to_string())
     }

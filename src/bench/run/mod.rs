@@ -78,6 +78,11 @@ impl Error {
 
 /// Measures the cells that the options ask for, and returns the results, which are also written to
 /// `--output`.
+///
+/// # Errors
+///
+/// The plan is refused, a file cannot be read or written, or `--resume` meets the result of another run. A
+/// measurement that fails is no error: see [`verdict`].
 pub fn run(options: &Options) -> Result<Run, Error> {
     let plan = check(options)?;
     let options = &options.filled();
@@ -118,6 +123,10 @@ fn check(options: &Options) -> Result<Plan, Error> {
 
 /// Returns an error if a measurement failed, or if the cells did unequal work; prints the failures to
 /// standard error.
+///
+/// # Errors
+///
+/// [`Error::Unsound`] if a measurement failed, [`Error::UnequalWork`] if cells did unequal work.
 pub fn verdict(run: &Run) -> Result<(), Error> {
     match run.samples.iter().filter(|sample| complain(sample)).count() {
         0 => match work::unequal(run) {

@@ -8,6 +8,10 @@ use crate::bench::{
 
 /// Returns an error if another value of a given flag would lead to the same plan, or if the run conditions
 /// cannot be met.
+///
+/// # Errors
+///
+/// The flag without effect, the condition that cannot be met, or another [`PlanError`] of the plan.
 pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
     let cells = plan(options)?.cells;
     check_conditions(options, &cells)?;
