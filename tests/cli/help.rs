@@ -4,7 +4,7 @@ use crate::{
     program::{misuse, run},
     support::stores,
 };
-use kvbench::engine::{Fsync, Kind};
+use kvbench::engine::{Fsync, Kind, Status};
 
 const FLAGS: [&str; 32] = [
     "--store",
@@ -143,5 +143,24 @@ fn the_list_of_commands_is_that_of_the_program() {
     for spec in kvbench::command::table() {
         let row = format!("| `{}` |", spec.name.to_ascii_uppercase());
         assert!(listed.contains(&row) && listed.contains(spec.summary), "{row}");
+    }
+}
+
+/// README's table has the stores of the default build, each with the lines of all its policies.
+#[test]
+fn the_readme_says_what_the_stores_promise() {
+    let readme = include_str!("../../README.md");
+    let table = output(&["stores", "--markdown"]);
+    let stores: Vec<_> = table.split("\n| `").skip(1).collect();
+    assert!(stores.len() >= 3, "{table}");
+    for lines in stores {
+        let name = lines.split('`').next().unwrap();
+        if Kind::find(name).unwrap().info.status == Status::Stable {
+            let lines = format!("\n| `{}\n", lines.trim_end());
+            assert!(
+                readme.contains(&lines),
+                "README lacks this output of `kvbench stores --markdown`: {lines}"
+            );
+        }
     }
 }

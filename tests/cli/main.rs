@@ -16,16 +16,6 @@ mod check;
 mod config_file;
 mod docs;
 mod engines;
-#[cfg(all(
-    feature = "rocksdb",
-    feature = "lmdb",
-    feature = "sled",
-    feature = "redb",
-    feature = "sqlite",
-    feature = "fjall",
-    feature = "mdbx"
-))]
-mod full_build;
 mod help;
 mod network;
 mod operations;

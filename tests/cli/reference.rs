@@ -7,10 +7,10 @@ use std::{
     process::{Command, Output},
 };
 
-pub(crate) const EXPERIMENTS: [&str; 9] =
+const EXPERIMENTS: [&str; 9] =
     ["cold", "durable", "larger", "larger-durable", "write", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-e"];
 
-pub(crate) fn script(dir: &Path, mode: &[&str]) -> Command {
+fn script(dir: &Path, mode: &[&str]) -> Command {
     let mut script = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/run"));
     script.arg(dir).args(mode).env("KVBENCH", KVBENCH);
     script
@@ -58,4 +58,27 @@ fn the_reference_run_goes_on_after_a_failure() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("not all of these was measured: ycsb-a ycsb-b ycsb-c write durable\n"), "{text}");
     assert_eq!(results(&dir.join("first")), ["cold", "larger", "larger-durable", "ycsb-e"]);
+}
+
+/// Every experiment says what it needs, and all of them together take no longer than the page says.
+#[test]
+fn the_reference_run_says_before_what_it_needs() {
+    /// In which the script at its full scale has measured everything once.
+    const MINUTES: f64 = 45.0;
+
+    /// Minutes of a text such as `90 s`, `12 min` or `1.5 h`.
+    fn minutes(text: &str) -> f64 {
+        let (number, unit) = text.split_once(' ').unwrap();
+        let each = [("s", 1.0 / 60.0), ("min", 1.0), ("h", 60.0)];
+        number.parse::<f64>().unwrap() * each.iter().find(|(name, _)| *name == unit).unwrap().1
+    }
+
+    let temporary = tempfile::tempdir().unwrap();
+    let plan = script(&temporary.path().join("reference"), &["plan"]).output().unwrap();
+    let text = String::from_utf8_lossy(&plan.stdout);
+    assert_eq!(text.matches("\ndisk: up to ").count(), EXPERIMENTS.len(), "{text}");
+    let times: Vec<_> =
+        text.lines().filter_map(|line| line.strip_prefix("time: about ")).map(minutes).collect();
+    assert_eq!(times.len(), EXPERIMENTS.len(), "{text}");
+    assert!(times.iter().sum::<f64>() <= MINUTES, "{text}");
 }
