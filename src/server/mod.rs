@@ -33,7 +33,11 @@ use crate::{
     },
     config::Config,
     engine::Fsync,
-    store::{CommitQueue, Store, spawn_commit_threads},
+    store::{
+        CommitQueue, Store,
+        running_time::{self, EverySecond},
+        spawn_commit_threads,
+    },
 };
 use commit_request::CommitRequest;
 use listener::Listener;
@@ -233,12 +237,21 @@ impl BackgroundThreads {
         let (stop, stopped) = channel::<()>();
         let shared = shared.clone();
         let sync = move || {
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(Duration::from_secs(1)) {
+            let mut schedule = EverySecond::start();
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(schedule.remaining()) {
+                // While the process was stopped, less running time has passed than the channel waited.
+                if !schedule.remaining().is_zero() {
+                    continue;
+                }
                 let begin = Instant::now();
                 // The fsync policy can change at any time.
-                if store.fsync() == Fsync::EverySec && store.sync_if_written() {
-                    shared.context.note_sync(begin.elapsed());
+                if store.fsync() == Fsync::EverySec {
+                    running_time::watch();
+                    if store.sync_if_written() {
+                        shared.context.note_sync(begin.elapsed());
+                    }
                 }
+                schedule = EverySecond::start();
             }
         };
         writers.syncer = Some((stop, spawn("sync".into(), sync)?));

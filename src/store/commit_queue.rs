@@ -13,7 +13,7 @@ use std::{
 
 /// Maximum size of a commit group in bytes of requests (a group has at least one commit request), so that its batch
 /// stays within what engines handle well, and early clients do not wait for the bulk load of others.
-const GROUP_BYTES: usize = 32 << 20;
+pub const GROUP_BYTES: usize = 32 << 20;
 
 /// Maximum size of a commit group in bytes of requests (about a thousand small writes) if each group is a
 /// transaction of several machines, whose cost grows faster than its size.
@@ -47,12 +47,13 @@ impl<W> Default for CommitQueue<W> {
     }
 }
 
-impl<W: Work> State<W> {
-    /// Moves the oldest commit requests to `group`, at most `most` bytes of them, or one.
-    fn take(&mut self, group: &mut Vec<W>, most: usize) {
+impl<W> State<W> {
+    /// Moves the oldest commit requests to `group`, at most `most` bytes of them, or one. `size` returns the
+    /// bytes of a request.
+    fn take(&mut self, group: &mut Vec<W>, most: usize, size: impl Fn(&W) -> usize) {
         let mut bytes = 0;
         while let Some(work) = self.waiting.front() {
-            bytes += work.bytes();
+            bytes += size(work);
             if bytes > most && !group.is_empty() {
                 break;
             }
@@ -60,6 +61,17 @@ impl<W: Work> State<W> {
         }
     }
 
+    /// Ends a group in progress whose stored keys are `keys`.
+    fn release(&mut self, keys: &[Vec<u8>]) {
+        for key in keys {
+            self.keys.remove(key);
+        }
+        self.groups -= 1;
+        self.has_any_key = false;
+    }
+}
+
+impl<W: Work> State<W> {
     /// Does the same, but leaves commit requests in the queue that have a key in common with a group in progress or
     /// with an earlier request that it left there. Returns the keys of the group. A commit request that may use any
     /// key is a group of its own, with no other group in progress.
@@ -86,18 +98,9 @@ impl<W: Work> State<W> {
         self.keys.extend(taken.iter().cloned());
         taken
     }
-
-    /// Ends a group in progress whose stored keys are `keys`.
-    fn release(&mut self, keys: &[Vec<u8>]) {
-        for key in keys {
-            self.keys.remove(key);
-        }
-        self.groups -= 1;
-        self.has_any_key = false;
-    }
 }
 
-impl<W: Work> CommitQueue<W> {
+impl<W> CommitQueue<W> {
     /// Appends `work` without waking a commit thread. Returns `true` if a commit thread is asleep: the caller
     /// must then call [`CommitQueue::wake`], after other clients had time to add theirs.
     pub fn push(&self, work: W) -> bool {
@@ -117,6 +120,25 @@ impl<W: Work> CommitQueue<W> {
         self.wake.notify_all();
     }
 
+    /// Calls `carry_out` with group after group of at most `most` bytes of requests, until the queue is closed.
+    /// `size` returns the bytes of a request. The other arguments are those of [`CommitQueue::run`].
+    pub fn serve_sized(
+        &self,
+        most: usize,
+        size: impl Fn(&W) -> usize,
+        clients: impl Fn() -> usize,
+        carry_out: impl FnMut(&mut [W]),
+        deliver: impl FnMut(&mut Vec<W>, Duration),
+    ) {
+        let take = |state: &mut State<W>, group: &mut Vec<W>| {
+            state.take(group, most, &size);
+            Vec::new()
+        };
+        self.serve_groups(take, clients, carry_out, deliver);
+    }
+}
+
+impl<W: Work> CommitQueue<W> {
     /// Commits group after group until the queue is closed. `clients` returns the number of clients that may add
     /// commit requests; `deliver` takes the commit requests of each group back, with the duration of the commit.
     ///
@@ -144,11 +166,7 @@ impl<W: Work> CommitQueue<W> {
         carry_out: impl FnMut(&mut [W]),
         deliver: impl FnMut(&mut Vec<W>, Duration),
     ) {
-        let take = |state: &mut State<W>, group: &mut Vec<W>| {
-            state.take(group, most);
-            Vec::new()
-        };
-        self.serve_groups(take, clients, carry_out, deliver);
+        self.serve_sized(most, Work::bytes, clients, carry_out, deliver);
     }
 
     /// Does the same on several threads, whose groups have no keys in common.
@@ -161,7 +179,9 @@ impl<W: Work> CommitQueue<W> {
     ) {
         self.serve_groups(|state, group| state.take_disjoint(group, most), clients, carry_out, deliver);
     }
+}
 
+impl<W> CommitQueue<W> {
     /// Calls `carry_out` with group after group. `take` moves commit requests to a group, and returns the keys that
     /// groups of other threads must not have until it is done.
     fn serve_groups(

@@ -20,6 +20,7 @@ mod loom_tests;
 #[cfg(test)]
 mod multi_writer_engine_tests;
 mod raw_scan;
+pub mod running_time;
 mod scan_cursors;
 mod sync_primitives;
 mod sync_state;
@@ -51,7 +52,7 @@ use sync_state::SyncTracker;
 use watch::WatchTable;
 
 pub use crate::engine::key_value_headers::Entry;
-pub use commit_queue::CommitQueue;
+pub use commit_queue::{CommitQueue, GROUP_BYTES as COMMIT_GROUP_BYTES};
 pub use commit_thread::{Deliver, spawn_commit_threads};
 pub use database::Database;
 pub use expiration_clock::ExpirationClock;

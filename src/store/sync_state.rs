@@ -2,13 +2,17 @@
 //! Under `everysec` new writes wait for the running sync if that age exceeds a limit. Without the limit, all writes
 //! that are acknowledged while a slow disk syncs for 20 seconds could be lost.
 
-use super::sync_primitives::{AtomicU64, Condvar, Mutex, Ordering};
+use super::{
+    running_time,
+    sync_primitives::{AtomicU64, Condvar, Mutex, Ordering},
+};
 use std::{
     sync::PoisonError,
     time::{Duration, Instant, SystemTime},
 };
 
-/// Times of unsynced writes and of syncs, in nanoseconds since `start`; 0 stands for none.
+/// Times of unsynced writes, in nanoseconds of running time, and of syncs, in nanoseconds since `start`; 0 stands for
+/// none.
 pub(super) struct SyncTracker {
     start: Instant,
     limit: Duration,
@@ -29,7 +33,7 @@ pub(super) struct SyncTracker {
 /// State of the syncs under `everysec`.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncState {
-    /// Age of the oldest write that a power cut could lose; `None` if all are synced.
+    /// Age of the oldest write that a power cut could lose, in running time of this process; `None` if all are synced.
     pub oldest_unsynced: Option<Duration>,
     /// Time at which the last successful sync ended; `None` if there was none yet.
     pub last_sync: Option<SystemTime>,
@@ -56,7 +60,7 @@ impl SyncTracker {
     #[inline]
     pub fn note_write(&self) {
         if self.first_unsynced.load(Ordering::Relaxed) == 0 {
-            self.first_unsynced.store(self.now(), Ordering::Release);
+            self.first_unsynced.store(running(), Ordering::Release);
         }
     }
 
@@ -73,7 +77,7 @@ impl SyncTracker {
         let ended = Ended(self);
         sync()?;
         drop(ended);
-        self.synced.store(self.now(), Ordering::Release);
+        self.synced.store(self.since_start(), Ordering::Release);
         Ok(())
     }
 
@@ -100,7 +104,7 @@ impl SyncTracker {
 
     fn is_overdue(&self) -> bool {
         let oldest = self.syncing.load(Ordering::Acquire);
-        oldest != 0 && self.age(oldest) >= self.limit
+        oldest != 0 && age(oldest) >= self.limit
     }
 
     pub fn state(&self) -> SyncState {
@@ -109,19 +113,29 @@ impl SyncTracker {
             [&self.first_unsynced, &self.syncing, &self.synced].map(|time| time.load(Ordering::Acquire));
         let oldest = if syncing == 0 { waiting } else { syncing };
         SyncState {
-            oldest_unsynced: (oldest != 0).then(|| self.age(oldest)),
-            last_sync: (synced != 0).then(|| SystemTime::now() - self.age(synced)),
+            oldest_unsynced: (oldest != 0).then(|| age(oldest)),
+            last_sync: (synced != 0)
+                .then(|| SystemTime::now() - Duration::from_nanos(self.since_start().saturating_sub(synced))),
             delays: self.delays.load(Ordering::Relaxed),
         }
     }
 
-    fn now(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
+    fn since_start(&self) -> u64 {
+        nanoseconds(self.start.elapsed())
     }
+}
 
-    fn age(&self, time: u64) -> Duration {
-        Duration::from_nanos(self.now().saturating_sub(time))
-    }
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1)
+}
+
+/// Returns the running time of this process in nanoseconds.
+fn running() -> u64 {
+    nanoseconds(running_time::now())
+}
+
+fn age(time: u64) -> Duration {
+    Duration::from_nanos(running().saturating_sub(time))
 }
 
 /// Wakes the writes that wait for the sync when dropped, also if the sync failed or panicked: the writers find the

@@ -1,0 +1,158 @@
+//! Time in which this process ran, without the time in which it was stopped (SIGSTOP, a frozen control group).
+//! Under `everysec` it determines when to sync and when to delay writes: a comparison stops stores in turn, and no
+//! store may sync more often, or delay writes, because it was stopped.
+
+use std::{
+    sync::{LazyLock, Mutex, Once, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Interval of the heartbeat. Shorter stops are not noticed.
+const TICK: Duration = Duration::from_millis(50);
+
+static CLOCK: LazyLock<Clock> = LazyLock::new(|| Clock { start: Instant::now(), beats: Mutex::default() });
+
+struct Clock {
+    start: Instant,
+    /// State of the heartbeat; `None` before it starts.
+    beats: Mutex<Option<Heartbeat>>,
+}
+
+/// Returns the time since a fixed moment in which this process ran. Until [`watch`] is called, and on systems other
+/// than Linux, stops are included.
+pub fn now() -> Duration {
+    let beats = CLOCK.beats.lock().unwrap_or_else(PoisonError::into_inner);
+    let elapsed = CLOCK.start.elapsed();
+    beats.as_ref().map_or(elapsed, |beats| beats.running_at(elapsed))
+}
+
+/// Starts the thread that notices when this process was stopped, unless it runs already.
+pub fn watch() {
+    static STARTED: Once = Once::new();
+    STARTED.call_once(|| {
+        // Without the thread, stops are included.
+        let _spawned = thread::Builder::new().name("heartbeat".into()).spawn(beat);
+    });
+}
+
+fn beat() {
+    while let Some(delayed) = time_without_cpu() {
+        let mut beats = CLOCK.beats.lock().unwrap_or_else(PoisonError::into_inner);
+        let elapsed = CLOCK.start.elapsed();
+        match &mut *beats {
+            Some(beats) => beats.beat(elapsed, delayed),
+            None => *beats = Some(Heartbeat { last: elapsed, delayed, stopped: Duration::ZERO }),
+        }
+        drop(beats);
+        thread::sleep(TICK);
+    }
+}
+
+/// Returns how long this thread was ready to run and had no CPU, since it started. Does not allocate, because a
+/// benchmark may count allocations.
+#[cfg(target_os = "linux")]
+fn time_without_cpu() -> Option<Duration> {
+    use std::{fs::File, io::Read};
+    let mut text = [0; 64];
+    let length = File::open("/proc/thread-self/schedstat").and_then(|mut file| file.read(&mut text)).ok()?;
+    let text = str::from_utf8(text.get(..length)?).ok()?;
+    text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn time_without_cpu() -> Option<Duration> {
+    None
+}
+
+/// Stops that a heartbeat has noticed: it woke up late, and not because it waited for a CPU.
+struct Heartbeat {
+    /// Time of the last beat.
+    last: Duration,
+    /// Time that the heartbeat's thread had waited for a CPU until then.
+    delayed: Duration,
+    /// Total time of the stops until then.
+    stopped: Duration,
+}
+
+impl Heartbeat {
+    /// Records a beat at `elapsed`. `delayed` is the time that the thread has waited for a CPU so far.
+    fn beat(&mut self, elapsed: Duration, delayed: Duration) {
+        let waited = delayed.saturating_sub(self.delayed);
+        let interval = elapsed.saturating_sub(self.last).saturating_sub(waited);
+        if interval > 2 * TICK {
+            // The process was stopped at an unknown moment between two beats, on average half-way.
+            self.stopped += interval - TICK / 2;
+        }
+        (self.last, self.delayed) = (elapsed, delayed);
+    }
+
+    /// Returns the running time at `elapsed`. Directly after a stop, the next beat has not noticed it yet.
+    fn running_at(&self, elapsed: Duration) -> Duration {
+        elapsed.min(self.last + 2 * TICK).saturating_sub(self.stopped)
+    }
+}
+
+/// Schedule of the syncs of `everysec`: a second of running time from the end of a sync to the start of the next.
+#[derive(Debug)]
+pub struct EverySecond {
+    next: Duration,
+}
+
+impl EverySecond {
+    const INTERVAL: Duration = Duration::from_secs(1);
+
+    /// Creates a schedule that is due in a second.
+    pub fn start() -> Self {
+        Self { next: now() + Self::INTERVAL }
+    }
+
+    /// Returns the time until the next sync is due; zero if it is due.
+    pub fn remaining(&self) -> Duration {
+        self.next.saturating_sub(now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    fn heartbeat() -> Heartbeat {
+        Heartbeat { last: ms(1000), delayed: ms(7), stopped: Duration::ZERO }
+    }
+
+    #[test]
+    fn stop_is_left_out_and_regular_beats_are_not() {
+        let mut beats = heartbeat();
+        beats.beat(ms(1050), ms(7));
+        assert_eq!(beats.running_at(ms(1060)), ms(1060));
+        // Stopped for ten seconds.
+        beats.beat(ms(11_100), ms(7));
+        assert_eq!(beats.running_at(ms(11_100)), ms(1075));
+        beats.beat(ms(11_150), ms(7));
+        assert_eq!(beats.running_at(ms(11_160)), ms(1135));
+    }
+
+    #[test]
+    fn waiting_for_a_cpu_is_running_time() {
+        let mut beats = heartbeat();
+        beats.beat(ms(3050), ms(2007));
+        assert_eq!(beats.running_at(ms(3050)), ms(3050));
+    }
+
+    #[test]
+    fn stop_does_not_count_before_the_next_beat_either() {
+        let beats = heartbeat();
+        assert_eq!(beats.running_at(ms(60_000)), ms(1100));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn kernel_tells_the_time_without_a_cpu() {
+        assert!(time_without_cpu().is_some());
+    }
+}
