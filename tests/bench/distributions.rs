@@ -1,7 +1,7 @@
 //! The key choosers' distributions, with bounds so loose that a seeded sequence never meets them by chance.
 
 use kvbench::bench::{
-    data::keys::{KeyChooser, Keys, fnv, mix, unmix, zeta},
+    data::keys::{KeyChooser, Keys, fnv, hot_key_salt, mix, unmix, zeta},
     result::{Order, Size},
 };
 use std::collections::HashSet;
@@ -53,6 +53,33 @@ fn zipfian_has_ycsbs_constants() {
     assert!((0..1000).all(|rank| i64::try_from(fnv(rank)).is_ok()));
 }
 
+/// The key of a rank with the seed 1.
+fn key_of_rank(rank: u64) -> u64 {
+    (fnv(rank) + hot_key_salt(1)) % KEYS
+}
+
+/// Another seed has other hot keys, and other key bytes for one number: in the index they are elsewhere.
+#[test]
+fn hot_keys_depend_on_the_seed() {
+    let favourite = |seed| {
+        let mut chooser = KeyChooser::new(Order::Zipfian(0.99), KEYS, seed, 1);
+        let mut counts = vec![0; KEYS as usize];
+        (0..10_000).for_each(|_| counts[chooser.choose(0, KEYS).unwrap() as usize] += 1);
+        (0..KEYS as usize).max_by_key(|key| counts[*key]).unwrap()
+    };
+    assert_eq!(favourite(1), favourite(1));
+    assert!(favourite(1) != favourite(2) && favourite(2) != favourite(3));
+    let key = |seed| {
+        let (mut key, mut scratch) = (Vec::new(), Vec::new());
+        let keys = Keys::new(Size::Fixed(16), true).with_seed(seed);
+        keys.write(7, &mut key);
+        assert_eq!(keys.index(&key, &mut scratch), Some(7));
+        key
+    };
+    assert_eq!(key(1), key(1));
+    assert_ne!(key(1), key(2));
+}
+
 /// What YCSB's generator gives each key, worked out from its formulas: of ten billion ranks the first million
 /// one by one, the rest spread evenly by the hash.
 fn expected_of_ycsb() -> Vec<f64> {
@@ -70,7 +97,7 @@ fn expected_of_ycsb() -> Vec<f64> {
     };
     let mut shares = vec![(1.0 - below(FIRST)) / KEYS as f64; KEYS as usize];
     for rank in 0..FIRST {
-        shares[(fnv(rank) % KEYS) as usize] += below(rank + 1) - below(rank);
+        shares[key_of_rank(rank) as usize] += below(rank + 1) - below(rank);
     }
     shares
 }
@@ -87,7 +114,7 @@ fn zipfian_gives_each_key_the_share_that_ycsb_gives_it() {
     // 999 degrees of freedom, as above.
     assert!((750.0..1250.0).contains(&chi), "{chi}");
     let favourite = (0..KEYS as usize).max_by_key(|key| counts[*key]).unwrap();
-    assert_eq!(favourite as u64, fnv(0) % KEYS);
+    assert_eq!(favourite as u64, key_of_rank(0));
     // 1 / 26.469 for the first rank, and a thousandth or two of the others.
     let share = counts[favourite] as f64 / draws;
     assert!((0.037..0.042).contains(&share), "{share}");
@@ -97,7 +124,7 @@ fn zipfian_gives_each_key_the_share_that_ycsb_gives_it() {
 fn the_favourites_stay_while_keys_are_added() {
     let mut chooser = KeyChooser::new(Order::Zipfian(0.99), KEYS, 1, 1);
     let draws = 10_000;
-    let favourite = fnv(0) % KEYS;
+    let favourite = key_of_rank(0);
     let hits = (0..draws).filter(|more| chooser.choose(0, KEYS + more).unwrap() == favourite).count();
     assert!((300..480).contains(&hits), "{hits} of {draws}");
 }

@@ -48,13 +48,20 @@ fn below(random: u64, end: u64) -> u64 {
 pub struct Keys {
     size: Size,
     hashed: bool,
+    /// Number that is combined with a key number before it is hashed.
+    salt: u64,
 }
 
 impl Keys {
     /// Creates keys of length `size`: spread over all byte strings if `hashed` (from 8 bytes on), otherwise
     /// in the order of their numbers.
     pub fn new(size: Size, hashed: bool) -> Self {
-        Self { size, hashed }
+        Self { size, hashed, salt: 0 }
+    }
+
+    /// Returns the keys of a seed: hashed keys have another order in each, and random lengths differ.
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { salt: mix(seed), ..self }
     }
 
     /// Returns the number of leading bytes that hold the key number: at most 8.
@@ -79,11 +86,11 @@ impl Keys {
     /// Writes the bytes of the key with the number `index` to `key`.
     #[inline]
     pub fn write(&self, index: u64, key: &mut Vec<u8>) {
-        let number = if self.hashed { mix(index) } else { index };
+        let number = if self.hashed { mix(index ^ self.salt) } else { index };
         let bytes = number.to_be_bytes();
         key.clear();
         key.extend_from_slice(bytes.get(8 - self.width()..).unwrap_or(&bytes));
-        let length = length(self.size, index);
+        let length = length(self.size, index ^ self.salt);
         let mut rest = number;
         while key.len() < length {
             rest = mix(rest.wrapping_add(0x9e37_79b9_7f4a_7c15));
@@ -100,7 +107,7 @@ impl Keys {
             Some(bytes) => u64::from_be_bytes(*bytes),
             None => key.get(..self.width())?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)),
         };
-        Some(if self.hashed { unmix(number) } else { number })
+        Some(if self.hashed { unmix(number) ^ self.salt } else { number })
     }
 
     /// Returns the number of `key`, or `None` if no number has these bytes. `scratch` is overwritten.
@@ -113,7 +120,7 @@ impl Keys {
     /// Returns the share of the hashed key space, from 0 to 1, that lies after the key with the number
     /// `index`.
     pub fn share_after(&self, index: u64) -> f64 {
-        1.0 - mix(index) as f64 / u64::MAX as f64
+        1.0 - mix(index ^ self.salt) as f64 / u64::MAX as f64
     }
 
     /// Returns `true` if keys are spread over all byte strings.
@@ -132,6 +139,11 @@ pub fn fnv(rank: u64) -> u64 {
         (hash ^ u64::from(*byte)).wrapping_mul(1_099_511_628_211)
     });
     hash.cast_signed().unsigned_abs()
+}
+
+/// Returns the number that is added to [`fnv`] of a rank. The sum of both is less than 2^64.
+pub fn hot_key_salt(seed: u64) -> u64 {
+    mix(seed) >> 1
 }
 
 /// Returns the sum of `1 / k^theta` for k from 1 to `items`, to 13 digits: the first 1000 terms are added,
@@ -201,6 +213,8 @@ pub struct KeyChooser {
     order: Order,
     random: SmallRng,
     zipfian: Option<Zipfian>,
+    /// Number that is added to the hash of a rank, so that each seed has other hot keys.
+    salt: u64,
     /// Number of keys at the start of the run.
     keys: u64,
     next: u64,
@@ -217,7 +231,8 @@ impl KeyChooser {
             Order::Sequential | Order::Uniform | Order::HotSet(..) => None,
         };
         let random = SmallRng::seed_from_u64(seed);
-        Self { order, random, zipfian, keys: keys.max(1), next: 0, stride: threads.max(1) }
+        let (salt, stride) = (hot_key_salt(seed), threads.max(1));
+        Self { order, random, zipfian, salt, keys: keys.max(1), next: 0, stride }
     }
 
     /// Returns the chooser of thread number `thread`, independent of the choosers of other threads.
@@ -246,7 +261,7 @@ impl KeyChooser {
             Order::HotSet(part, operations) => self.hot(keys, part, operations),
             // Scrambled as in YCSB, where two ranks may fall on one key. The most frequent keys stay the same
             // while keys are added.
-            Order::Zipfian(_) => fnv(self.rank(None)) % self.keys % keys,
+            Order::Zipfian(_) => (fnv(self.rank(None)) + self.salt) % self.keys % keys,
             Order::Latest => keys - 1 - self.rank(Some(keys)) % keys,
         };
         Some(first + offset)

@@ -42,7 +42,7 @@ impl Data {
         match &workload.data {
             Some(path) => Self::read(Path::new(path)),
             None => Ok(Self::Generated(
-                Keys::new(workload.key_bytes, workload.hashed_keys),
+                Keys::new(workload.key_bytes, workload.hashed_keys).with_seed(workload.seed),
                 Values::new(workload.value_bytes, workload.seed, workload.value_entropy),
             )),
         }
@@ -100,7 +100,7 @@ impl Data {
     /// Returns the length in bytes of the value of key `index`, the same for all versions.
     pub fn value_length(&self, index: u64) -> usize {
         match self {
-            Self::Generated(_, values) => length(values.size, index),
+            Self::Generated(_, values) => values.length(index),
             Self::FromFile(records) => record(records, index).map_or(0, |(_, value)| value.len()),
         }
     }
@@ -231,6 +231,12 @@ impl Values {
         Self { size, seed: mix(seed), pool }
     }
 
+    /// Returns the length in bytes of the value of key `index`, the same for all versions.
+    #[inline]
+    fn length(&self, index: u64) -> usize {
+        length(self.size, index ^ self.seed)
+    }
+
     #[inline]
     fn tag(&self, index: u64, version: u32) -> u64 {
         mix((index ^ self.seed).wrapping_add(u64::from(version) << 32))
@@ -247,7 +253,7 @@ impl Values {
 
     #[inline]
     fn version_bits(&self, index: u64) -> u32 {
-        (4 * length(self.size, index) as u32).min(u32::BITS)
+        (4 * self.length(index) as u32).min(u32::BITS)
     }
 
     /// Returns the bytes of a value of `length` bytes that follow the first 8.
@@ -260,7 +266,7 @@ impl Values {
     #[inline]
     fn write(&self, index: u64, version: u32, value: &mut Vec<u8>) {
         value.clear();
-        let length = length(self.size, index);
+        let length = self.length(index);
         if length < 8 {
             value.extend_from_slice(self.short(index, version, length).get(..length).unwrap_or_default());
             return;
@@ -273,7 +279,7 @@ impl Values {
 
     #[inline]
     fn check(&self, index: u64, value: &[u8]) -> Option<u32> {
-        let length = length(self.size, index);
+        let length = self.length(index);
         if length < 8 {
             let mut start = [0; 8];
             start.get_mut(..value.len())?.copy_from_slice(value);

@@ -149,7 +149,8 @@ pub struct Workload {
     /// Whether allocations are counted, in place of time: counting takes some.
     #[serde(default)]
     pub counts_allocations: bool,
-    /// Seed of everything random.
+    /// Seed of everything random in the first repetition. Each further repetition has a seed made from it, the same
+    /// for all stores.
     pub seed: u64,
     /// What the cell does in place of operations of `mix`, if anything.
     #[serde(default)]

@@ -222,7 +222,8 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
             if cells.iter().all(|cell| run.has(&cell.id, repetition)) {
                 continue;
             }
-            let (reports, disturbance) = undisturbed(options, &job(options, cells), group.as_ref());
+            let (reports, disturbance) =
+                undisturbed(options, &job(options, cells, repetition), group.as_ref());
             // Earlier samples of an interrupted group were not measured on the same data, so they are
             // removed.
             run.samples.retain(|sample| {
@@ -290,14 +291,18 @@ pub fn jobs(cells: &[Cell]) -> Vec<Vec<Cell>> {
     cells.chunk_by(together).map(<[Cell]>::to_vec).collect()
 }
 
-fn job(options: &Options, cells: &[Cell]) -> Job {
+fn job(options: &Options, cells: &[Cell], repetition: u32) -> Job {
     let directory = options.directory.join(format!("job-{}", std::process::id()));
     let foreign = options.target.as_ref();
     let arguments =
         |target: &Target| (options.server_arguments)(target, &directory.join("store"), options.map_bytes);
     let target = cells.first().map(|cell| &cell.target);
+    let mut cells = cells.to_vec();
+    for cell in &mut cells {
+        cell.workload.seed = order::seed_of(cell.workload.seed, repetition);
+    }
     Job {
-        cells: cells.to_vec(),
+        cells,
         map_size: options.map_bytes,
         server_arguments: target.map(arguments).unwrap_or_default(),
         load_arguments: target.map(|target| arguments(&job::unsynced(target))).unwrap_or_default(),

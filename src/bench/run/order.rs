@@ -1,4 +1,4 @@
-//! Order in which the jobs of a repetition are measured.
+//! Order in which the jobs of a repetition are measured, and their seed.
 
 use rand::{SeedableRng, rngs::SmallRng, seq::SliceRandom};
 
@@ -11,6 +11,15 @@ pub fn shuffled(jobs: usize, seed: u64, repetition: u32) -> Vec<usize> {
     let mut random = SmallRng::seed_from_u64(seed ^ 0x6f72_6465_7200_0000 ^ u64::from(repetition));
     order.shuffle(&mut random);
     order
+}
+
+/// Returns the seed of the keys, values and choices of a repetition, which is the same for all cells: repetitions
+/// differ in their data and hot keys, and the stores of one repetition do not. The first repetition has the
+/// seed of the run.
+pub fn seed_of(seed: u64, repetition: u32) -> u64 {
+    // An odd constant (2^64 divided by the golden ratio) keeps the seeds of repetitions far apart: threads add
+    // small numbers to them.
+    seed.wrapping_add(u64::from(repetition).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 #[cfg(test)]
