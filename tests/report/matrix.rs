@@ -174,7 +174,40 @@ fn a_store_that_stands_alone_is_not_called_best() {
     let loses = |power_cut| Some(Loses { kill: LossClass::Nothing, power_cut });
     run.cells[0].target.loses = loses(LossClass::Everything);
     run.cells[1].target.loses = loses(LossClass::Unwritten);
+    run.cells.iter_mut().for_each(|cell| cell.workload.mix = [(Operation::Update, 1.0)].into());
     assert_eq!(row(run, "redb"), "redb | 1.00");
+}
+
+/// A store that would lose all its writes reads as well as one that would lose none.
+#[test]
+fn reads_rank_all_stores_whatever_their_writes_lose() {
+    let mut run = duel(&FAST, &SLOW);
+    let loses = |power_cut| Some(Loses { kill: LossClass::Nothing, power_cut });
+    run.cells[0].target.loses = loses(LossClass::Everything);
+    run.cells[1].target.loses = loses(LossClass::Unwritten);
+    let mix = |run: &Run, mix: &[(Operation, f64)]| {
+        let mut run = run.clone();
+        run.cells.iter_mut().for_each(|cell| cell.workload.mix = mix.iter().copied().collect());
+        run
+    };
+    for (scenario, operation) in
+        [("Read-heavy", Operation::Get), ("Read-heavy", Operation::GetMiss), ("Scan", Operation::Scan)]
+    {
+        let reads = mix(&run, &[(operation, 1.0)]);
+        let found = verdict(reads.clone(), scenario);
+        assert!(found.starts_with("lmdb. In process, fsync no. get."), "{operation:?}: {found}");
+        assert_eq!(row(reads.clone(), "redb"), "redb | 0.50 (0.50\u{2013}0.50)");
+        // On a cold cache, too.
+        let mut cold = reads;
+        cold.environment.cold = Some("fadvise".to_owned());
+        assert!(verdict(cold, "Cold").starts_with("lmdb. In process, fsync no. get."), "{operation:?}");
+    }
+    // A few writes lose what their store loses.
+    let some = mix(&run, &[(Operation::Get, 0.95), (Operation::Update, 0.05)]);
+    assert!(verdict(some, "Read-heavy").starts_with("redb only"), "writes were ranked");
+    // So do those of a cell that runs at the same time.
+    run.cells[1].together = true;
+    assert!(!verdict(run, "Mixed").starts_with("lmdb."));
 }
 
 /// What is in memory is read there, whatever the page cache held.
@@ -232,6 +265,7 @@ fn a_writer_beside_readers_is_mixed() {
 #[test]
 fn stores_are_compared_with_those_that_lose_as_much() {
     let mut run = fixtures::run("classes", 5);
+    let updates = [(Operation::Update, 1.0)];
     let least = Loses { kill: LossClass::Nothing, power_cut: LossClass::Unwritten };
     let all = Loses { kill: LossClass::Everything, power_cut: LossClass::Everything };
     for (store, loses, figures) in [
@@ -241,12 +275,12 @@ fn stores_are_compared_with_those_that_lose_as_much() {
         ("map", least, SLOW.map(|one| one / 2.0)),
     ] {
         let target = Target { loses: Some(loses), ..fixtures::target(store, "no") };
-        let work = fixtures::workload("get", &[(Operation::Get, 1.0)]);
-        fixtures::add(&mut run, fixtures::cell("classes", "get", store, target, work), &figures);
+        let work = fixtures::workload("set", &updates);
+        fixtures::add(&mut run, fixtures::cell("classes", "set", store, target, work), &figures);
     }
-    let found = verdict(run, "Read-heavy");
+    let found = verdict(run, "Write-heavy");
     let losses = "a kill loses nothing, a power cut what the system had not written";
-    assert!(found.starts_with(&format!("rocksdb. In process, fsync no; {losses}. get.")), "{found}");
+    assert!(found.starts_with(&format!("rocksdb. In process, fsync no; {losses}. set.")), "{found}");
 }
 
 #[test]

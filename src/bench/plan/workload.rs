@@ -143,6 +143,17 @@ impl Workload {
         (self.warmup_seconds > 0.0 && steady.kinds().next().is_some()).then_some(steady)
     }
 
+    /// Returns `true` if the workload may write to the store or its files.
+    pub fn writes(&self) -> bool {
+        match self.step {
+            CellKind::Operations => self
+                .kinds()
+                .any(|kind| !matches!(kind, Operation::Get | Operation::GetMiss | Operation::Scan)),
+            CellKind::Count | CellKind::SourceScan | CellKind::SourceGet => false,
+            CellKind::DiskSize | CellKind::Compact | CellKind::Retain | CellKind::Pop => true,
+        }
+    }
+
     /// Returns `true` if the workload inserts or deletes keys.
     pub fn changes_keys(&self) -> bool {
         self.kinds().any(|kind| matches!(kind, Operation::Insert | Operation::Delete))

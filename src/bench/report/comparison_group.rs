@@ -1,4 +1,5 @@
-//! Comparison groups: cells that may be ranked because workload, level, loss bound and machine are equal.
+//! Comparison groups: cells that may be ranked because workload, level and machine are equal, and for writes the
+//! loss bound.
 
 use super::row::Entry;
 use crate::bench::result::{
@@ -9,7 +10,7 @@ use crate::bench::result::{
 };
 use std::collections::BTreeMap;
 
-/// Cells with equal workload, level, loss bound and machine, which may be ranked.
+/// Cells with equal workload, level and machine, and for writes with equal loss bound, which may be ranked.
 pub struct ComparisonGroup<'r, 'a> {
     /// Short description of the workload, unique in a list of comparison groups.
     pub title: String,
@@ -71,7 +72,7 @@ fn comparable(a: &Entry<'_>, b: &Entry<'_>) -> bool {
     let (one, other) = (&a.cell.target, &b.cell.target);
     a.group == b.group
         && a.cell.reference == b.cell.reference
-        && loss_class::may_be_ranked(one, other)
+        && loss_class::may_be_ranked(one, other, a.may_lose() || b.may_lose())
         && a.cell.workload == b.cell.workload
         // The cache size of an external server is not known.
         && (one.cache_bytes == other.cache_bytes || foreign(one) || foreign(other))

@@ -190,6 +190,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         let several = report.entries().any(|entry| entry.group > 0);
         let machine = if several { format!(", run group {}", group + 1) } else { String::new() };
         let first = contests.first().and_then(|one| one.entries.first());
+        let first = first.filter(|entry| entry.may_lose());
         let losses = first.and_then(|entry| loss_class::loses_words(&entry.cell.target));
         let losses = losses.map_or(String::new(), |words| format!("; {words}"));
         let mut draft = Self {
@@ -312,25 +313,26 @@ fn others(classes: &[(Class, Vec<ComparisonGroup<'_, '_>>)], measure: &Metric) -
     entries.map(|entry| (entry.label(), words(entry))).collect()
 }
 
-/// Key of the cells that may be ranked together: equal machine, access, commit path, fsync policy and loss
-/// bound.
+/// Key of the cells that may be ranked together: equal machine, access, commit path and fsync policy, and for
+/// writes equal loss bound.
 #[derive(Clone, Copy)]
 struct Class {
     group: usize,
     level: Level,
-    /// Loss bound in the result file.
+    /// Loss bound in the result file; nothing for cells without writes.
     loses: Option<Loses>,
-    /// Loss bound in the result file or, without one, that of this build's engine.
+    /// Loss bound of the first cell's store in the result file or, without one, of this build's engine.
     known: Option<Loses>,
 }
 
 impl Class {
     fn of(entry: &Entry<'_>) -> Self {
         let target = &entry.cell.target;
+        let nothing = Loses { kill: LossClass::Nothing, power_cut: LossClass::Nothing };
         Self {
             group: entry.group,
             level: Level::of(target),
-            loses: target.loses,
+            loses: if entry.may_lose() { target.loses } else { Some(nothing) },
             known: loss_class::loses(target),
         }
     }

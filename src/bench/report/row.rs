@@ -103,6 +103,12 @@ impl<'a> Entry<'a> {
         !target.persistent || info.is_some_and(|info| info.capabilities.memory_resident)
     }
 
+    /// Returns `true` if the cell, or a cell that ran at the same time, writes. Only then does the loss bound of
+    /// the store matter: reads lose nothing.
+    pub fn may_lose(&self) -> bool {
+        self.concurrent || self.cell.workload.writes()
+    }
+
     /// Returns the median and range of a metric over the repetitions, or `None` if it was not measured or the
     /// cell failed.
     pub fn spread(&self, measure: &Metric) -> Option<Spread> {

@@ -58,11 +58,11 @@ impl Level {
     }
 }
 
-/// Returns `true` if the metrics of two targets may be ranked: level and loss bound are equal. Under fsync
-/// policy `no`, one engine loses the writes that the kernel had not yet written to the disk, another all
-/// since its start.
-pub fn may_be_ranked(one: &Target, other: &Target) -> bool {
-    Level::of(one) == Level::of(other) && one.loses == other.loses
+/// Returns `true` if the metrics of two targets may be ranked: the level is equal and, for work that writes
+/// (`writes`), the loss bound. Under fsync policy `no`, one engine loses the writes that the kernel had not
+/// yet written to the disk, another all since its start. Reads lose nothing.
+pub fn may_be_ranked(one: &Target, other: &Target, writes: bool) -> bool {
+    Level::of(one) == Level::of(other) && (!writes || one.loses == other.loses)
 }
 
 /// Returns the loss bound of a target from the result file or, without one, from this build's engine of that
