@@ -5,8 +5,8 @@ use crate::engine::{
     Info, KeyRange, Kind, Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status,
     VisitPair, VisitValue, WriteOp, Writers,
     files::{self, FirstDirectory},
+    group_exclusion::{Group, GroupLock},
 };
-use crossbeam_utils::sync::ShardedLock;
 use std::{
     collections::HashSet,
     ffi::{OsStr, OsString},
@@ -76,7 +76,9 @@ static INFO: Info = Info {
             "To set a key to the value that it already has writes nothing, so a load of identical values measures \
             no writes.",
         ),
-        Caveat::new("sled has no snapshots: writes wait while a scan, or a read of several keys, runs."),
+        Caveat::new(
+            "sled has no snapshots: writes wait while a scan, or a read of several keys, runs. Reads wait while a batch of several writes is applied.",
+        ),
         Caveat::new("Values above about 128 KiB become separate files; a synced commit lists all of them."),
         Caveat::new(
             "A start that is killed, or finds no space, can leave an incomplete snapshot, with which sled never \
@@ -119,9 +121,9 @@ fn is_first(name: &str, metadata: &Metadata) -> bool {
 struct Sled {
     db: sled::Db,
     path: PathBuf,
-    /// Held for writing while a batch is applied. sled makes a single `get` wait for that, but not several, nor
-    /// a scan.
-    batch: ShardedLock<()>,
+    /// Writes run concurrently with each other, but not while several keys or a range are read: sled has no
+    /// snapshots. A `get` of one key waits only for sled's own lock, which a batch of several writes takes.
+    exclusion: GroupLock,
     log: File,
     /// Names of the blob files that are durable. The highest of their numbers would not suffice: sled's threads
     /// take their numbers before they create the files.
@@ -169,8 +171,8 @@ impl Sled {
         let db = config.open().map_err(|error| fail(error, path))?;
         let log_path = path.join(LOG_FILE);
         let log = File::open(&log_path).map_err(Error::io("open", log_path))?;
-        let (batch, synced_blobs) = Default::default();
-        let engine = Self { db, path: path.clone(), batch, log, synced_blobs };
+        let (exclusion, synced_blobs) = Default::default();
+        let engine = Self { db, path: path.clone(), exclusion, log, synced_blobs };
         engine.sync_new_files()?;
         place.end()?;
         Ok(Box::new(engine))
@@ -213,6 +215,27 @@ impl Sled {
 
     fn fail(&self, error: sled::Error) -> Error {
         fail(error, &self.path)
+    }
+
+    /// Applies a batch. A single write does not use sled's `apply_batch`, which makes all other writes and reads
+    /// wait.
+    fn apply(&self, batch: &Batch<'_>) -> Result<()> {
+        let applied = match *batch.ops() {
+            [WriteOp::Put { key, value }] => {
+                let _no_snapshot = self.exclusion.enter(Group::Writers);
+                self.db.insert(key, value).map(drop)
+            }
+            [WriteOp::Delete { key }] => {
+                let _no_snapshot = self.exclusion.enter(Group::Writers);
+                self.db.remove(key).map(drop)
+            }
+            _ => {
+                let converted = self.convert(batch)?;
+                let _no_snapshot = self.exclusion.enter(Group::Writers);
+                self.db.apply_batch(converted)
+            }
+        };
+        applied.map_err(|error| self.fail(error))
     }
 
     /// Converts the batch to sled's type: a map that holds the last write of each key.
@@ -265,9 +288,9 @@ impl Engine for Sled {
     }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
-        let _no_batch = match keys {
+        let _no_write = match keys {
             [] | [_] => None,
-            _ => Some(self.batch.read().unwrap_or_else(PoisonError::into_inner)),
+            _ => Some(self.exclusion.enter(Group::Readers)),
         };
         for (index, key) in keys.iter().enumerate() {
             let value = self.db.get(key).map_err(|error| self.fail(error).of_value(index, key, false))?;
@@ -280,11 +303,7 @@ impl Engine for Sled {
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_keys(NAME, self.key_limits())?;
-        let converted = self.convert(batch)?;
-        {
-            let _alone = self.batch.write().unwrap_or_else(PoisonError::into_inner);
-            self.db.apply_batch(converted).map_err(|error| self.fail(error))?;
-        }
+        self.apply(batch)?;
         // Readers do not wait for the sync, so they see the batch before it is durable.
         if sync { self.sync() } else { Ok(()) }
     }
@@ -303,7 +322,7 @@ impl Engine for Sled {
         if range.is_empty() {
             return Ok(());
         }
-        let _no_batch = self.batch.read().unwrap_or_else(PoisonError::into_inner);
+        let _no_write = self.exclusion.enter(Group::Readers);
         for pair in self.db.range::<&[u8], _>((range.start, range.end)) {
             let (key, value) = pair.map_err(|error| self.fail(error))?;
             if let ControlFlow::Break(()) = visit(&key, &value) {
