@@ -220,6 +220,46 @@ fn a_fault_of_the_warm_up_is_a_fault() {
     assert!(fault.contains("failed on purpose"), "{fault}");
 }
 
+/// Panics at the read of this number.
+fn panics() -> Disturbed {
+    Disturbed::new(|number| if number == 3 { panic!("on purpose") } else { Ok(()) }, || Ok(()))
+}
+
+#[test]
+fn thread_that_panics_is_a_fault_of_its_own_workload() {
+    for threads in [1, 3] {
+        for warmup_seconds in [0.0, 0.1] {
+            let gets = Workload { threads, warmup_seconds, ..workload(&[(Operation::Get, 1.0)]) };
+            let (measured, _) = run(&panics(), &[&gets]);
+            let fault = measured[0].first_fault.as_deref().unwrap_or_default();
+            assert!(!measured[0].is_sound() && fault.contains("panic: on purpose"), "{fault}");
+            // The workload that ends the measurement panics, then the one beside it.
+            let updates = Workload { threads, warmup_seconds, ..workload(&[(Operation::Update, 1.0)]) };
+            for (workloads, lost) in [([&gets, &updates], 0), ([&updates, &gets], 1)] {
+                let (measured, _) = run(&panics(), &workloads);
+                assert_eq!(measured.len(), 2);
+                assert!(!measured[lost].is_sound() && measured[1 - lost].is_sound(), "{threads}: {lost}");
+                let kind = Operation::Update;
+                assert!(measured[1 - lost].by_operation.keys().all(|done| *done == kind));
+            }
+        }
+    }
+}
+
+#[test]
+fn sync_that_panics_every_second_is_a_fault() {
+    let engine = Disturbed::new(|_| Ok(()), || panic!("on purpose"));
+    let gets = Workload { seconds: Some(1.2), operations: None, ..workload(&[(Operation::Get, 1.0)]) };
+    let data = Data::new(&gets).unwrap();
+    let live = KeyLedger::new(data.capacity());
+    let mut bench = InProcessBench::new(&engine, &data, &live);
+    bench.run(&[&gets.load()], ProcessUsage::default);
+    bench.sync_every_second = true;
+    let phase = bench.run(&[&gets], ProcessUsage::default).pop().unwrap();
+    let measured = phase.recorder.measurement(phase.start);
+    assert!(!measured.is_sound() && measured.first_fault.unwrap().contains("sync: panic: on purpose"));
+}
+
 /// Nobody waits for the sync of every second; that it failed is told all the same.
 #[test]
 fn a_sync_that_fails_every_second_is_a_fault() {

@@ -21,6 +21,8 @@ mod driver;
 #[cfg(feature = "fault-injection")]
 mod faults;
 mod format;
+#[cfg(feature = "fault-injection")]
+mod panics;
 mod plan;
 #[cfg(target_os = "linux")]
 mod processes;

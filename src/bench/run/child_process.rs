@@ -10,14 +10,13 @@ use super::{
     in_process,
     job::{Job, Report},
     memory::MemoryGroup,
-    over_wire,
+    over_wire, panics,
 };
 use crate::bench::{
     plan::{ability, options::Cpus},
     result::{Access, Cell, Outcome},
 };
 use std::{
-    collections::VecDeque,
     env, fs,
     io::{self, BufRead, BufReader, Write},
     process::{Command, Stdio},
@@ -33,40 +32,38 @@ impl Job {
         // Unsupported cells are not tried: not even their keys are loaded.
         let able =
             self.cells.iter().filter(|cell| ability::unsupported_reason(cell).is_none()).cloned().collect();
-        let mut outcomes = Self { cells: able, ..self.clone() }.outcomes();
-        let mut report = |cell: &Cell| Report {
-            cell: cell.id.clone(),
-            outcome: match ability::unsupported_reason(cell) {
-                Some(reason) => Outcome::Unsupported(reason),
-                None => outcomes.pop_front().unwrap_or_else(|| Outcome::Failed("not measured".into())),
-            },
-        };
-        self.cells.iter().map(&mut report).collect()
+        let measured = Self { cells: able, ..self.clone() }.reports();
+        let unsupported = self.cells.iter().filter_map(|cell| {
+            Some(Report::of(cell, Outcome::Unsupported(ability::unsupported_reason(cell)?)))
+        });
+        self.of_each_cell(measured.into_iter().chain(unsupported).collect(), "not measured")
     }
 
-    fn outcomes(&self) -> VecDeque<Outcome> {
-        let outcomes = match fs::create_dir_all(&self.directory) {
+    /// Returns the reports in the order of the cells. A cell without a report gets one with the error `absent`.
+    fn of_each_cell(&self, mut reports: Vec<Report>, absent: &str) -> Vec<Report> {
+        let report = |cell: &Cell| match reports.iter().position(|report| report.cell == cell.id) {
+            Some(place) => reports.swap_remove(place),
+            None => Report::of(cell, Outcome::Failed(absent.into())),
+        };
+        self.cells.iter().map(report).collect()
+    }
+
+    fn reports(&self) -> Vec<Report> {
+        let reports = match fs::create_dir_all(&self.directory) {
             Err(error) => Err(format!("cannot create {}: {error}", self.directory.display())),
             Ok(()) => match self.cells.first().map(|cell| cell.target.access) {
                 Some(Access::Wire) => over_wire::measure(self),
-                Some(Access::InProcess) => in_process::measure(self),
+                Some(Access::InProcess) => panics::caught(|| in_process::measure(self)).unwrap_or_else(Err),
                 None => Ok(Vec::new()),
             },
         };
-        match outcomes {
-            Ok(outcomes) => outcomes.into(),
-            Err(text) => self.cells.iter().map(|_| Outcome::Failed(text.clone())).collect(),
-        }
+        reports.unwrap_or_else(|error| self.of_each_cell(Vec::new(), &error))
     }
 
     /// Measures the job in a child process, with the driver on `cpus` and its memory limited by `group`.
     pub fn run(&self, cpus: &Cpus, group: Option<&MemoryGroup>) -> Vec<Report> {
         let reports = self.spawn(cpus, group).unwrap_or_else(|error| {
-            let text = format!("cannot measure in a process of its own: {error}");
-            self.cells
-                .iter()
-                .map(|cell| Report { cell: cell.id.clone(), outcome: Outcome::Failed(text.clone()) })
-                .collect()
+            self.of_each_cell(Vec::new(), &format!("cannot measure in a process of its own: {error}"))
         });
         // A killed child does not remove its directory.
         let _ = fs::remove_dir_all(&self.directory);
@@ -90,15 +87,11 @@ impl Job {
             writeln!(stdin)?;
         }
         let lines = child.stdout.take().into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
-        let mut reports: Vec<Report> =
+        let reports: Vec<Report> =
             lines.map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok()).collect();
         let status = child.wait()?;
-        for cell in self.cells.iter().skip(reports.len()) {
-            let limited = if group.is_some() { "; perhaps it needs more than --memory-limit" } else { "" };
-            let outcome = Outcome::Failed(format!("the measuring process ended early: {status}{limited}"));
-            reports.push(Report { cell: cell.id.clone(), outcome });
-        }
-        Ok(reports)
+        let limited = if group.is_some() { "; perhaps it needs more than --memory-limit" } else { "" };
+        Ok(self.of_each_cell(reports, &format!("the measuring process ended early: {status}{limited}")))
     }
 }
 

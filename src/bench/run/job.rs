@@ -50,6 +50,13 @@ pub fn unsynced(target: &Target) -> Target {
     Target { fsync: Some(Fsync::No.to_string()), ..target.clone() }
 }
 
+impl Report {
+    /// Creates the report of a cell.
+    pub fn of(cell: &Cell, outcome: Outcome) -> Self {
+        Self { cell: cell.id.clone(), outcome }
+    }
+}
+
 impl Job {
     /// Returns the cells in steps: the cells of a step run at the same time.
     pub fn steps(&self) -> impl Iterator<Item = &[Cell]> {

@@ -3,6 +3,7 @@
 
 use super::{
     disk::Files,
+    panics,
     process::{self, Memory, ProcessUsage},
 };
 use crate::bench::result::{Cell, FileSize, Measurement};
@@ -132,7 +133,8 @@ fn written(process: Option<u64>, device: Option<u64>) -> Option<u64> {
 
 /// Makes the store do its deferred work, then the file system.
 pub(super) fn settle(files: Option<&Files>, settle: Settle<'_>) -> Result<(), String> {
-    settle().map_err(|error| format!("settling: {error}"))?;
+    let settled = panics::caught(settle).unwrap_or_else(Err);
+    settled.map_err(|error| format!("settling: {error}"))?;
     files.map_or(Ok(()), Files::write_back).map_err(|error| format!("settling: syncfs: {error}"))
 }
 

@@ -18,6 +18,7 @@ mod meter;
 pub mod order;
 mod over_wire;
 pub mod pace;
+mod panics;
 pub mod phase;
 pub mod process;
 pub mod recorder;

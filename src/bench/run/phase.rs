@@ -1,6 +1,9 @@
 //! Measurements of all threads of one workload, as the metrics of its cell.
 
-use super::{process::ProcessUsage, recorder::Recorder};
+use super::{
+    process::ProcessUsage,
+    recorder::{Fault, Recorder},
+};
 use crate::bench::result::{Measurement, Workload};
 
 /// Measurement of one workload.
@@ -14,17 +17,16 @@ pub struct PhaseResult {
 }
 
 impl PhaseResult {
-    /// Sums the records of the threads, each with the start of its measurement; `None` if there are no
-    /// threads.
-    pub(super) fn sum(
-        parts: impl IntoIterator<Item = (u64, Recorder)>,
-        usage: &ProcessUsage,
-    ) -> Option<Self> {
-        let (start, recorder) = parts.into_iter().reduce(|(start, mut sum), (other, part)| {
+    /// Sums the records of the threads, each with the start of its measurement. Without threads, the result is
+    /// a fault.
+    pub(super) fn sum(parts: impl IntoIterator<Item = (u64, Recorder)>, usage: &ProcessUsage) -> Self {
+        let sum = parts.into_iter().reduce(|(start, mut sum), (other, part)| {
             sum.add(&part);
             (start.min(other), sum)
-        })?;
-        Some(Self { recorder, start, usage: usage.clone() })
+        });
+        let none = || (0, Recorder::of_fault(Fault::Error("no thread did any operation".into())));
+        let (start, recorder) = sum.unwrap_or_else(none);
+        Self { recorder, start, usage: usage.clone() }
     }
 
     /// Returns the metrics of a phase. `concurrent` is the number of workloads that ran at the same time.

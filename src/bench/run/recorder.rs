@@ -78,6 +78,13 @@ impl Recorder {
         }
     }
 
+    /// Returns the record of a thread of which only a fault is known.
+    pub fn of_fault(fault: Fault) -> Self {
+        let mut recorder = Self::new(0, Duration::from_secs(1));
+        recorder.fault(fault);
+        recorder
+    }
+
     /// Records an operation that succeeded.
     #[inline]
     pub fn success(&mut self, operation: Operation, start: u64, end: u64) {

@@ -10,6 +10,8 @@ mod faulty;
 mod noop;
 #[cfg(feature = "bench")]
 mod open;
+#[cfg(feature = "fault-injection")]
+mod panicking;
 #[cfg(all(feature = "fault-injection", feature = "sled"))]
 mod sled_flush_only;
 #[cfg(all(feature = "bench", feature = "fault-injection"))]
@@ -36,6 +38,8 @@ pub const FAULTY: &[Kind] = &[
     faulty::SLOW_SYNC,
     #[cfg(feature = "fault-injection")]
     faulty::SLOW_SCAN,
+    #[cfg(feature = "fault-injection")]
+    panicking::KIND,
     #[cfg(all(feature = "fault-injection", feature = "sled"))]
     sled_flush_only::KIND,
 ];

@@ -1,7 +1,10 @@
 //! The driver: operating system threads that call an engine.
 
 pub use super::target::InProcessBench;
-use super::worker::{End, Worker};
+use super::{
+    group_commit::{self, CommitRequest},
+    worker::{End, Worker},
+};
 use crate::{
     bench::{
         plan::workload::Mix,
@@ -10,12 +13,16 @@ use crate::{
             allocations,
             clock::Clock,
             pace::{self, Pace},
+            panics,
             phase::PhaseResult,
             process::ProcessUsage,
             recorder::{Fault, Recorder},
         },
     },
-    engine,
+    store::{
+        CommitQueue,
+        running_time::{self, EverySecond},
+    },
 };
 use std::{
     mem,
@@ -36,11 +43,14 @@ struct Shared<'b> {
     leaders: AtomicU32,
     /// `true` when all threads of the first workload have ended.
     stop: AtomicBool,
+    /// Writes that wait for a group commit.
+    groups: CommitQueue<CommitRequest>,
 }
 
 impl InProcessBench<'_> {
-    /// Runs workloads at the same time, until the first of them ends. `usage` reads the resources that the
-    /// process has used so far.
+    /// Runs workloads at the same time, until the first of them ends. Returns one result for each workload. A
+    /// thread that panics ends, and its panic is a fault of its workload. `usage` reads the resources that
+    /// the process has used so far.
     pub fn run(&self, workloads: &[&Workload], usage: impl Fn() -> ProcessUsage) -> Vec<PhaseResult> {
         let threads: u32 = workloads.iter().map(|workload| workload.threads).sum();
         let shared = Shared {
@@ -49,14 +59,16 @@ impl InProcessBench<'_> {
             barrier: Barrier::new(threads as usize + 1),
             leaders: AtomicU32::new(workloads.first().map_or(0, |first| first.threads)),
             stop: AtomicBool::new(false),
+            groups: CommitQueue::default(),
         };
         thread::scope(|scope| {
             let spawn = |place: usize, workload| {
                 let chooser = Worker::chooser(self, workload);
                 let start = |thread| {
                     let chooser = chooser.for_thread(u64::from(thread), workload.salted_seed());
-                    let (worker, shared) =
+                    let (mut worker, shared) =
                         (Worker::new(self, shared.clock.clone(), workload, chooser), &shared);
+                    worker.groups = self.in_groups.then_some(&shared.groups);
                     scope.spawn(move || shared.drive(worker, workload, thread, place == 0))
                 };
                 (0..workload.threads).map(start).collect::<Vec<_>>()
@@ -64,6 +76,11 @@ impl InProcessBench<'_> {
             let handles: Vec<_> =
                 workloads.iter().enumerate().map(|(place, workload)| spawn(place, *workload)).collect();
             let syncs = self.sync_every_second.then(|| scope.spawn(|| shared.sync_every_second()));
+            let commit_groups = || {
+                shared.commit_groups(threads);
+                Ok(())
+            };
+            let commits = self.in_groups.then(|| scope.spawn(commit_groups));
             // The warm-up lies between the first and the second wait at the barrier, the measurement after
             // the third: the usage of the process is read while no thread works.
             shared.barrier.wait();
@@ -74,15 +91,19 @@ impl InProcessBench<'_> {
             shared.barrier.wait();
             let recorders: Vec<Vec<_>> = handles
                 .into_iter()
-                .map(|threads| threads.into_iter().filter_map(|thread| thread.join().ok()).collect())
+                .map(|threads| threads.into_iter().map(|thread| joined(thread.join())).collect())
                 .collect();
+            shared.groups.close();
             let allocated = counter.and_then(allocations::Counter::stop);
             let usage = ProcessUsage { allocated, ..usage().since(&before) };
             let mut phases: Vec<_> =
-                recorders.into_iter().filter_map(|parts| PhaseResult::sum(parts, &usage)).collect();
-            let failure = syncs.and_then(|syncs| syncs.join().ok()).flatten();
-            if let (Some(error), Some(phase)) = (failure, phases.first_mut()) {
-                phase.recorder.fault(Fault::Error(format!("sync: {error}")));
+                recorders.into_iter().map(|parts| PhaseResult::sum(parts, &usage)).collect();
+            let background = [("sync", syncs), ("commit thread", commits)];
+            for (name, thread) in background.into_iter().filter_map(|(name, thread)| Some((name, thread?))) {
+                let outcome = thread.join().unwrap_or_else(|payload| Err(panics::message(&*payload)));
+                if let (Err(error), Some(phase)) = (outcome, phases.first_mut()) {
+                    phase.recorder.fault(Fault::Error(format!("{name}: {error}")));
+                }
             }
             phases
         })
@@ -122,7 +143,7 @@ impl Shared<'_> {
             let start = self.clock.now();
             worker.pace = Pace::new(workload.rate, start, thread, workload.threads);
             let time = start + (workload.warmup_seconds * 1e9) as u64;
-            worker.run(Mix::new(&steady), End { time, operations: u64::MAX, stop: None });
+            worker.run_caught(Mix::new(&steady), End { time, operations: u64::MAX, stop: None });
         }
         self.barrier.wait();
         self.barrier.wait();
@@ -139,25 +160,41 @@ impl Shared<'_> {
             },
             false => End { time: u64::MAX, operations: u64::MAX, stop: Some(&self.stop) },
         };
-        worker.run(Mix::new(workload), end);
+        worker.run_caught(Mix::new(workload), end);
         if leads && self.leaders.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.stop.store(true, Ordering::SeqCst);
         }
         (start, worker.recorder)
     }
 
-    /// Syncs once per second until the phase ends. Stops at the first failed sync and returns its error,
-    /// since a later successful sync would not prove that the data is durable.
-    fn sync_every_second(&self) -> Option<engine::Error> {
-        let mut next = self.clock.now() + 1_000_000_000;
+    /// Commits groups of the threads' writes until the queue is closed, as the commit thread of the server
+    /// does. `threads` is the number of threads that may write.
+    fn commit_groups(&self, threads: u32) {
+        allocations::leave_out(self.bench.counts);
+        group_commit::serve(&self.groups, threads as usize, |batch| self.bench.write(batch));
+    }
+
+    /// Syncs until the phase ends, a second of running time after the previous sync, as the server does.
+    ///
+    /// # Errors
+    ///
+    /// The error of the first failed sync, after which it stops: a later successful sync would not prove that
+    /// the data is durable.
+    fn sync_every_second(&self) -> Result<(), String> {
+        running_time::watch();
+        let mut schedule = EverySecond::start();
         while !self.stop.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(20));
-            if self.clock.now() >= next {
-                next += 1_000_000_000;
-                let Err(error) = self.bench.engine.sync() else { continue };
-                return Some(error);
+            if schedule.remaining().is_zero() {
+                self.bench.engine.sync().map_err(|error| error.to_string())?;
+                schedule = EverySecond::start();
             }
         }
-        None
+        Ok(())
     }
+}
+
+/// Returns the record of a thread, or one with a fault if the thread panicked outside of its operations.
+fn joined(outcome: thread::Result<(u64, Recorder)>) -> (u64, Recorder) {
+    outcome.unwrap_or_else(|payload| (0, Recorder::of_fault(Fault::Error(panics::message(&*payload)))))
 }

@@ -1,14 +1,12 @@
-//! Group commit of the writes of many threads, as kvbench's server does it for its clients: a thread that
-//! finds no commit running commits all waiting writes with one sync; meanwhile the next group gathers.
+//! Group commit of the writes of many threads through the server's commit queue: a commit thread takes all waiting
+//! writes and commits them with one sync; meanwhile the next group gathers.
 
 use crate::{
-    bench::result::Operation,
+    bench::{result::Operation, run::panics},
     engine::{self, Batch, WriteOp},
+    store::{COMMIT_GROUP_BYTES, CommitQueue},
 };
-use std::{
-    mem,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// One write of a thread's batch. Reused together with its memory.
 #[derive(Clone)]
@@ -33,109 +31,91 @@ impl Write {
             None => WriteOp::Delete { key: &self.key },
         }
     }
+
+    fn bytes(&self) -> usize {
+        self.key.len() + self.value.as_ref().map_or(0, Vec::len)
+    }
 }
 
 /// Commit request of a thread: the first `count` of `writes`.
-struct Part {
+pub(super) struct CommitRequest {
     writes: Vec<Write>,
     count: usize,
+    outcome: Result<(), String>,
     seat: Arc<Seat>,
+}
+
+impl CommitRequest {
+    fn writes(&self) -> impl Iterator<Item = &Write> {
+        self.writes.iter().take(self.count)
+    }
+
+    fn bytes(&self) -> usize {
+        self.writes().map(Write::bytes).sum()
+    }
 }
 
 /// Slot in which a thread waits for the outcome of its commit request.
 #[derive(Default)]
 pub(super) struct Seat {
-    news: Mutex<News>,
+    done: Mutex<Option<(Vec<Write>, Result<(), String>)>>,
     wake: Condvar,
 }
 
-#[derive(Default)]
-enum News {
-    #[default]
-    None,
-    /// This thread must commit all waiting requests.
-    Lead,
-    Done(Vec<Write>, Result<(), String>),
-}
-
 impl Seat {
-    fn tell(&self, news: News) {
-        *self.news.lock().unwrap_or_else(PoisonError::into_inner) = news;
+    fn tell(&self, writes: Vec<Write>, outcome: Result<(), String>) {
+        *self.done.lock().unwrap_or_else(PoisonError::into_inner) = Some((writes, outcome));
         self.wake.notify_one();
     }
 
-    fn wait(&self) -> News {
-        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+    fn wait(&self) -> (Vec<Write>, Result<(), String>) {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            match mem::take(&mut *news) {
-                News::None => news = self.wake.wait(news).unwrap_or_else(PoisonError::into_inner),
-                other => return other,
+            match done.take() {
+                Some(done) => return done,
+                None => done = self.wake.wait(done).unwrap_or_else(PoisonError::into_inner),
             }
         }
     }
 }
 
-/// Queue of the waiting commit requests.
-#[derive(Default)]
-pub(super) struct Groups {
-    queue: Mutex<Queue>,
+/// Lets the commit thread commit the first `count` of `writes`, alone or together with those of other threads.
+/// Returns `writes` for reuse, and the outcome.
+pub(super) fn commit(
+    queue: &CommitQueue<CommitRequest>,
+    seat: &Arc<Seat>,
+    writes: Vec<Write>,
+    count: usize,
+) -> (Vec<Write>, Result<(), String>) {
+    let request = CommitRequest { writes, count, outcome: Ok(()), seat: Arc::clone(seat) };
+    if queue.push(request) {
+        queue.wake();
+    }
+    seat.wait()
 }
 
-#[derive(Default)]
-struct Queue {
-    waiting: Vec<Part>,
-    /// `true` while a thread commits.
-    busy: bool,
+/// Runs the commit thread: commits group after group by `commit` until the queue is closed. A panic is an error
+/// of all writes of its group. `threads` is the number of threads that may add writes.
+pub(super) fn serve(
+    queue: &CommitQueue<CommitRequest>,
+    threads: usize,
+    commit: impl Fn(&Batch<'_>) -> engine::Result<()>,
+) {
+    let carry_out = |group: &mut [CommitRequest]| {
+        let written = panics::caught(|| commit(&batch(group)));
+        let outcome = written.and_then(|written| written.map_err(|error| error.to_string()));
+        group.iter_mut().for_each(|request| request.outcome.clone_from(&outcome));
+    };
+    let deliver = |group: &mut Vec<CommitRequest>, _| {
+        for CommitRequest { writes, outcome, seat, .. } in group.drain(..) {
+            seat.tell(writes, outcome);
+        }
+    };
+    queue.serve_sized(COMMIT_GROUP_BYTES, CommitRequest::bytes, || threads, carry_out, deliver);
 }
 
-impl Groups {
-    /// Commits the first `count` of `writes` by `commit`, alone or together with requests of other threads.
-    /// Returns `writes` for reuse, and the outcome.
-    pub fn commit(
-        &self,
-        seat: &Arc<Seat>,
-        writes: Vec<Write>,
-        count: usize,
-        commit: impl FnOnce(&Batch<'_>) -> engine::Result<()>,
-    ) -> (Vec<Write>, Result<(), String>) {
-        let mut queue = self.queue();
-        queue.waiting.push(Part { writes, count, seat: Arc::clone(seat) });
-        let waits = mem::replace(&mut queue.busy, true);
-        drop(queue);
-        if waits && let News::Done(writes, outcome) = seat.wait() {
-            return (writes, outcome);
-        }
-        let group = mem::take(&mut self.queue().waiting);
-        let outcome = commit(&batch(&group)).map_err(|error| error.to_string());
-        self.hand_over();
-        let mut own = Vec::new();
-        for part in group {
-            match Arc::ptr_eq(&part.seat, seat) {
-                true => own = part.writes,
-                false => part.seat.tell(News::Done(part.writes, outcome.clone())),
-            }
-        }
-        (own, outcome)
-    }
-
-    /// Makes the first waiting thread commit the next group.
-    fn hand_over(&self) {
-        let mut queue = self.queue();
-        match queue.waiting.first() {
-            Some(part) => part.seat.tell(News::Lead),
-            None => queue.busy = false,
-        }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn batch(group: &[Part]) -> Batch<'_> {
-    let mut batch = Batch::with_capacity(group.iter().map(|part| part.count).sum());
-    for part in group {
-        part.writes.iter().take(part.count).for_each(|write| batch.push(write.op()));
-    }
+fn batch(group: &[CommitRequest]) -> Batch<'_> {
+    let mut batch = Batch::with_capacity(group.iter().map(|request| request.count).sum());
+    group.iter().flat_map(CommitRequest::writes).for_each(|write| batch.push(write.op()));
     batch
 }

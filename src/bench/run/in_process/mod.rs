@@ -12,7 +12,7 @@ mod worker;
 use super::{
     cold,
     disk::Files,
-    job::Job,
+    job::{Job, Report},
     meter::{self, Meter},
     phase::PhaseResult,
     process::{self, Memory, ProcessUsage},
@@ -30,11 +30,11 @@ use driver::InProcessBench;
 use std::{sync::Arc, time::Instant};
 
 /// Measures the cells of a job. Returns the text of an error that leaves all cells unmeasured.
-pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
+pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     let Some(first) = job.cells.first() else { return Ok(Vec::new()) };
     // Checked first: these cells need a file that this process has not read yet.
     if let Some(outcome) = input_file::measure(&first.workload) {
-        return Ok(vec![Outcome::Measured(outcome?)]);
+        return Ok(vec![Report::of(first, Outcome::Measured(outcome?))]);
     }
     let data = Data::new(&first.workload).map_err(|error| input_file::in_file(&first.workload, &error))?;
     let data = Arc::new(data);
@@ -58,7 +58,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
         live: &live,
         files: files.as_ref(),
         base,
-        outcomes: Vec::new(),
+        reports: Vec::new(),
         uncompacted: None,
     };
     for cells in job.steps() {
@@ -71,20 +71,21 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
         }
         session = session.step(cells)?;
     }
-    let Session { engine, mut outcomes, .. } = session;
+    let Session { engine, mut reports, .. } = session;
     let check = |engine: &dyn Engine| match synthetic::is_reference(&first.target.store) {
         true => Verified::default(),
         false => verify(engine, &data, &live, job),
     };
     let end = CloseReport::of(engine, &live, files.as_ref(), &open, &check)?;
-    let last = job.cells.len() - job.steps().last().map_or(0, <[Cell]>::len);
-    for (place, (outcome, cell)) in outcomes.iter_mut().zip(&job.cells).enumerate() {
-        if let Outcome::Measured(measurement) = outcome {
+    let last = job.steps().last().unwrap_or_default();
+    for cell in &job.cells {
+        let report = reports.iter_mut().find(|report| report.cell == cell.id);
+        if let Some(Report { outcome: Outcome::Measured(measurement), .. }) = report {
             measurement.load_seconds = load_seconds;
-            end.add_to(measurement, cell, place >= last);
+            end.add_to(measurement, cell, last.iter().any(|last| last.id == cell.id));
         }
     }
-    Ok(outcomes)
+    Ok(reports)
 }
 
 /// A store in the course of a job.
@@ -98,8 +99,8 @@ struct Session<'s> {
     files: Option<&'s Files>,
     /// Memory of this process before the engine was opened.
     base: Memory,
-    /// Outcomes of the cells measured so far.
-    outcomes: Vec<Outcome>,
+    /// Reports of the cells measured so far.
+    reports: Vec<Report>,
     /// Reason why the files are not compacted, after a cell that should have compacted them.
     uncompacted: Option<String>,
 }
@@ -110,26 +111,27 @@ impl Session<'_> {
         let Some(first) = cells.first() else { return Ok(self) };
         match first.workload.step {
             CellKind::Operations => {
-                let measurements = self.counted(cells)?;
-                self.outcomes.extend(measurements.into_iter().map(Outcome::Measured));
+                let measurements = self.counted(cells)?.into_iter().map(Outcome::Measured);
+                let reports = cells.iter().zip(measurements).map(|(cell, outcome)| Report::of(cell, outcome));
+                self.reports.extend(reports);
             }
-            CellKind::Count => self.push_step(count(&*self.engine, self.live), self.live.count()),
+            CellKind::Count => self.push_step(first, count(&*self.engine, self.live), self.live.count()),
             CellKind::SourceScan | CellKind::SourceGet => return Err("a file is read without a store".into()),
             CellKind::Retain => self.removed(first, delete_phases::retain)?,
             CellKind::Pop => self.removed(first, delete_phases::pop)?,
             CellKind::DiskSize => {
                 meter::settle(self.files, &settle(&*self.engine))?;
                 if let Some(reason) = &self.uncompacted {
-                    self.outcomes.push(Outcome::Unsupported(reason.clone()));
+                    self.reports.push(Report::of(first, Outcome::Unsupported(reason.clone())));
                     return Ok(self);
                 }
                 let mut measurement = once(Instant::now());
                 if let Some(files) = self.files {
                     meter::charge_size(&mut measurement, first, files.size(), self.live.count());
                 }
-                self.push_step(measurement, self.live.count());
+                self.push_step(first, measurement, self.live.count());
             }
-            CellKind::Compact => return self.compact(),
+            CellKind::Compact => return self.compact(first),
         }
         Ok(self)
     }
@@ -202,27 +204,28 @@ impl Session<'_> {
         let before = self.live.count();
         let mut measurement = remove(&*self.engine, &content, &cell.workload)?;
         compare_count(&mut measurement, &self.engine.count(), self.live.count());
-        self.push_step(measurement, before);
+        self.push_step(cell, measurement, before);
         Ok(())
     }
 
     /// Adds the measurement of a step that began with `before` keys.
-    fn push_step(&mut self, measurement: Measurement, before: u64) {
+    fn push_step(&mut self, cell: &Cell, measurement: Measurement, before: u64) {
         let (keys_before, keys_after) = (Some(before), Some(self.live.count()));
-        self.outcomes.push(Outcome::Measured(Measurement { keys_before, keys_after, ..measurement }));
+        let outcome = Outcome::Measured(Measurement { keys_before, keys_after, ..measurement });
+        self.reports.push(Report::of(cell, outcome));
     }
 
-    fn compact(self) -> Result<Self, String> {
+    fn compact(self, cell: &Cell) -> Result<Self, String> {
         let open = || (self.open_under)(self.policy);
         let (outcome, engine) = close_reopen::compact(self.engine, self.live, &open)?;
         let mut session = Self { engine, ..self };
         match outcome {
-            Outcome::Measured(measurement) => session.push_step(measurement, session.live.count()),
+            Outcome::Measured(measurement) => session.push_step(cell, measurement, session.live.count()),
             other => {
                 if let Outcome::Unsupported(reason) = &other {
                     session.uncompacted = Some(reason.clone());
                 }
-                session.outcomes.push(other);
+                session.reports.push(Report::of(cell, other));
             }
         }
         Ok(session)
@@ -385,7 +388,7 @@ mod tests {
             process::field(&text, "rchar:").unwrap()
         };
         let before = read();
-        assert!(matches!(measure(&job).unwrap()[..], [Outcome::Measured(_)]));
+        assert!(matches!(measure(&job).unwrap()[..], [Report { outcome: Outcome::Measured(_), .. }]));
         let (length, bytes) = (std::fs::metadata(&path).unwrap().len(), read() - before);
         assert!((length..2 * length).contains(&bytes), "{bytes} bytes read of {length}");
     }

@@ -1,6 +1,5 @@
 //! The engine that the threads call, and its expected contents.
 
-use super::group_commit::Groups;
 use crate::{
     bench::{
         data::{Data, key_ledger::KeyLedger},
@@ -25,14 +24,13 @@ pub struct InProcessBench<'e> {
     pub sync: bool,
     /// `true` if a thread of the driver syncs every second.
     pub sync_every_second: bool,
-    /// `true` if waiting writes are committed together, as kvbench's server does it. Otherwise each thread
-    /// commits its own writes, as in a program that embeds the engine.
+    /// `true` if a commit thread commits waiting writes together, as kvbench's server does it. Otherwise each
+    /// thread commits its own writes, as in a program that embeds the engine.
     pub in_groups: bool,
     /// `true` for the no-op engine, whose scans return the keys that existed at the first scan.
     pub is_reference: bool,
     /// `true` if the engine's allocations are counted.
     pub counts: bool,
-    pub(super) groups: Groups,
     /// Held by the thread that writes, if the engine takes one write at a time and leaves the locking to its
     /// caller.
     turn: Option<Mutex<()>>,
@@ -53,7 +51,6 @@ impl<'e> InProcessBench<'e> {
             in_groups: false,
             is_reference: false,
             counts: false,
-            groups: Groups::default(),
             turn: (engine.info().writers == Writers::One).then(Mutex::default),
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
         }

@@ -1,7 +1,7 @@
 //! One thread of the driver.
 
 use super::{
-    group_commit::{Seat, Write},
+    group_commit::{self, CommitRequest, Seat, Write},
     target::InProcessBench,
 };
 use crate::{
@@ -12,10 +12,12 @@ use crate::{
         run::{
             clock::Clock,
             pace::Pace,
+            panics,
             recorder::{Fault, Recorder},
         },
     },
     engine::{self, Batch, KeyRange},
+    store::CommitQueue,
 };
 use std::{
     mem,
@@ -57,6 +59,8 @@ pub(super) struct Worker<'b> {
     /// Bytes of the values that the waiting deletes remove.
     freed: usize,
     batch: Batch<'static>,
+    /// Queue of the commit thread; `None` if this thread commits its own writes.
+    pub groups: Option<&'b CommitQueue<CommitRequest>>,
     seat: Arc<Seat>,
 }
 
@@ -99,7 +103,15 @@ impl<'b> Worker<'b> {
             waiting: 0,
             freed: 0,
             batch: Batch::default(),
+            groups: None,
             seat: Arc::default(),
+        }
+    }
+
+    /// Executes operations like [`Worker::run`]. Records a panic as a fault.
+    pub fn run_caught(&mut self, mix: Option<Mix>, end: End<'_>) {
+        if let Err(message) = panics::caught(|| self.run(mix, end)) {
+            self.recorder.fault(Fault::Error(message));
         }
     }
 
@@ -316,11 +328,10 @@ impl<'b> Worker<'b> {
     }
 
     fn write(&mut self, count: usize) -> Result<(), String> {
-        if self.bench.in_groups {
+        if let Some(queue) = self.groups {
             let writes = mem::take(&mut self.writes);
             let outcome;
-            (self.writes, outcome) =
-                self.bench.groups.commit(&self.seat, writes, count, |batch| self.bench.write(batch));
+            (self.writes, outcome) = group_commit::commit(queue, &self.seat, writes, count);
             return outcome;
         }
         let mut batch = mem::take(&mut self.batch).recycle();

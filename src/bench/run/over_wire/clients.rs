@@ -7,7 +7,14 @@ use super::{
 use crate::bench::{
     plan::workload::Mix,
     result::Workload,
-    run::{clock::Clock, pace::Pace, phase::PhaseResult, process::ProcessUsage, recorder::Recorder},
+    run::{
+        clock::Clock,
+        pace::Pace,
+        panics,
+        phase::PhaseResult,
+        process::ProcessUsage,
+        recorder::{Fault, Recorder},
+    },
 };
 use std::{
     cell::RefCell,
@@ -17,15 +24,16 @@ use std::{
         Arc, Barrier,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
-    thread,
+    thread::{self, JoinHandle},
 };
 use tokio::{
     runtime::{Builder, Runtime},
-    task::{LocalSet, spawn_local},
+    task::{self, LocalSet, spawn_local},
 };
 
 impl WireBench {
-    /// Runs workloads at the same time, until the first of them ends.
+    /// Runs workloads at the same time, until the first of them ends. Returns one result for each workload. A
+    /// client that panics ends, and its panic is a fault of its workload; a panic of a thread is an error.
     pub(super) fn run(
         &self,
         workloads: &[&Workload],
@@ -52,14 +60,17 @@ impl WireBench {
         shared.barrier.wait();
         let before = usage();
         shared.barrier.wait();
-        let recorders: Vec<_> = handles.into_iter().filter_map(|handle| handle.join().ok()).collect();
+        let outcomes: Vec<_> = handles.into_iter().map(JoinHandle::join).collect();
         let usage = usage().since(&before);
-        let recorders = recorders.into_iter().collect::<io::Result<Vec<_>>>();
-        let recorders = recorders.map_err(|error| format!("{}: {error}", self.address))?;
+        let recorders = outcomes.into_iter().map(|outcome| match outcome {
+            Ok(recorders) => recorders.map_err(|error| format!("{}: {error}", self.address)),
+            Err(payload) => Err(panics::message(&*payload)),
+        });
+        let recorders = recorders.collect::<Result<Vec<_>, _>>()?;
         let parts = |place: usize| {
             recorders.iter().filter_map(move |(start, parts)| Some((*start, parts.get(place)?.clone())))
         };
-        Ok((0..workloads.len()).filter_map(|place| PhaseResult::sum(parts(place), &usage)).collect())
+        Ok((0..workloads.len()).map(|place| PhaseResult::sum(parts(place), &usage)).collect())
     }
 }
 
@@ -67,14 +78,16 @@ impl Shared {
     /// Runs one thread: connects its clients, warms up, measures. Every thread waits at the barrier three
     /// times, even if its clients could not connect, so that no other thread waits forever.
     fn drive(self: &Arc<Self>, thread: u32) -> io::Result<(u64, Vec<Recorder>)> {
-        let connected = Builder::new_current_thread().enable_all().build().and_then(|runtime| {
+        let connect = || -> io::Result<_> {
+            let runtime = Builder::new_current_thread().enable_all().build()?;
             let clients = runtime.block_on(self.connect(thread))?;
             Ok((runtime, clients))
-        });
+        };
+        let connected = panics::caught(connect).map_err(io::Error::other).flatten();
         self.barrier.wait();
-        let warm = connected.map(|(runtime, clients)| {
-            let (clients, warm_up) = self.warm_up(&runtime, clients);
-            (runtime, clients, warm_up)
+        let warm = connected.and_then(|(runtime, clients)| {
+            let warmed = panics::caught(|| self.warm_up(&runtime, clients)).map_err(io::Error::other);
+            warmed.map(|(clients, warm_up)| (runtime, clients, warm_up))
         });
         self.barrier.wait();
         self.barrier.wait();
@@ -90,7 +103,9 @@ impl Shared {
         };
         let mixes: Vec<_> = self.workloads.iter().map(|workload| Mix::new(workload)).collect();
         let round = self.round(clients, &mixes, end);
-        let (_, mut recorders) = runtime.block_on(LocalSet::new().run_until(round));
+        let measured = panics::caught(|| runtime.block_on(LocalSet::new().run_until(round)));
+        let measured = measured.inspect_err(|_| self.stop.store(true, Ordering::SeqCst));
+        let (_, mut recorders) = measured.map_err(io::Error::other)?;
         recorders.iter_mut().zip(&warm_up).for_each(|(recorder, warm_up)| recorder.add_faults(warm_up));
         Ok((start, recorders))
     }
@@ -141,21 +156,35 @@ impl Shared {
             placed.client.pace = Pace::new(workload.rate, start, placed.number, workload.threads);
             let end = end(placed.place, placed.number);
             let mix = mixes.get(placed.place).cloned().flatten();
-            let (shared, recorder) = (Arc::clone(self), Rc::clone(recorder));
-            tasks.push(spawn_local(async move {
+            let (shared, recorder_of_task) = (Arc::clone(self), Rc::clone(recorder));
+            let task = spawn_local(async move {
                 if let Some(mix) = mix {
-                    placed.client.run(&shared, &recorder, &mix, end).await;
+                    placed.client.run(&shared, &recorder_of_task, &mix, end).await;
                 }
                 shared.ended(end.role);
                 placed
-            }));
+            });
+            tasks.push(ClientTask { task, role: end.role, recorder: Rc::clone(recorder) });
         }
         let mut clients = Vec::new();
         for task in tasks {
-            clients.extend(task.await.ok());
+            clients.extend(self.joined(task).await);
         }
         let recorders = recorders.iter().map(|recorder| recorder.borrow().clone()).collect();
         (clients, recorders)
+    }
+
+    /// Waits for a client. One that panicked is a fault of its workload, and has ended.
+    async fn joined<C>(&self, task: ClientTask<C>) -> Option<C> {
+        let error = match task.task.await {
+            Ok(client) => return Some(client),
+            Err(error) => error,
+        };
+        let message =
+            error.try_into_panic().map_or_else(|error| error.to_string(), |it| panics::message(&*it));
+        task.recorder.borrow_mut().fault(Fault::Error(message));
+        self.ended(task.role);
+        None
     }
 
     fn ended(&self, role: Role) {
@@ -163,6 +192,14 @@ impl Shared {
             self.stop.store(true, Ordering::SeqCst);
         }
     }
+}
+
+/// The task of a client `C`.
+struct ClientTask<C> {
+    task: task::JoinHandle<C>,
+    role: Role,
+    /// Record of the client's workload.
+    recorder: Rc<RefCell<Recorder>>,
 }
 
 /// A client with its number and the index of its workload.

@@ -10,7 +10,7 @@ mod server;
 mod shared;
 
 use super::{
-    job::{Job, unsynced},
+    job::{Job, Report, unsynced},
     meter::Meter,
     process::{Memory, ProcessUsage},
     verification::{Verified, compare_count},
@@ -30,7 +30,7 @@ const LOAD_PIPELINE: u32 = 256;
 const LOAD_CLIENTS: u32 = 8;
 
 /// Measures the cells of a job. Returns the text of an error that leaves all cells unmeasured.
-pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
+pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     let Some(first) = job.cells.first() else { return Ok(Vec::new()) };
     let data = Data::new(&first.workload).map_err(|error| format!("cannot read the data: {error}"))?;
     let data = Arc::new(data);
@@ -76,6 +76,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
             Some(WireBench { address: server.address, ..bench }.verify(&first.workload, job.verified)?);
         server.stop()?;
     }
+    // Each step has one measurement for each of its cells.
     let last = job.cells.len() - job.steps().last().map_or(0, <[Cell]>::len);
     for (place, measurement) in measurements.iter_mut().enumerate() {
         measurement.load_seconds = load_seconds;
@@ -86,7 +87,8 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Outcome>, String> {
             verified.add_to(measurement);
         }
     }
-    Ok(measurements.into_iter().map(Outcome::Measured).collect())
+    let outcomes = measurements.into_iter().map(Outcome::Measured);
+    Ok(job.cells.iter().zip(outcomes).map(|(cell, outcome)| Report::of(cell, outcome)).collect())
 }
 
 /// Returns `true` if this run starts the target's server and can restart it over the same files.

@@ -1,0 +1,134 @@
+//! An engine that panics fails its own cells, and no others; no run waits forever.
+
+use crate::command::{command, read, stderr};
+use kvbench::bench::result::{Outcome, Run};
+use std::{
+    fs,
+    path::Path,
+    process::{Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Time after which a run is taken for one that does not end.
+const FOREVER: Duration = Duration::from_secs(120);
+
+/// Runs `panicking`, which panics at `call`, beside `map`.
+fn run(dir: &Path, call: &str, arguments: &[&str]) -> (Output, Run) {
+    let _absent = fs::remove_file(dir.join("result.json"));
+    let arguments = [&["--stores", "panicking,map", "--keys", "500"], arguments].concat();
+    let mut command = command(dir, &arguments);
+    command.env("KVBENCH_PANIC", call).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let begin = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begin.elapsed() > FOREVER {
+            child.kill().unwrap();
+            panic!("{call}: {arguments:?} does not end");
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    (child.wait_with_output().unwrap(), read(dir))
+}
+
+/// Checks that all cells of `panicking` have failed, and all others have not.
+fn fails_its_own_cells(dir: &Path, call: &str, arguments: &[&str]) {
+    let (output, run) = run(dir, call, arguments);
+    assert!(!output.status.success(), "{call}: {arguments:?} succeeded");
+    for cell in &run.cells {
+        let samples: Vec<_> = run.samples.iter().filter(|sample| sample.cell == cell.id).collect();
+        let [sample] = samples[..] else { panic!("{call}: {} samples of {}", samples.len(), cell.id) };
+        let is_sound = match &sample.outcome {
+            Outcome::Measured(measured) => measured.is_sound(),
+            Outcome::Failed(_) => false,
+            Outcome::Unsupported(_) => true,
+        };
+        let expected = cell.target.store != "panicking";
+        assert_eq!(is_sound, expected, "{call}: {arguments:?}: {}: {:?}", cell.id, sample.outcome);
+    }
+    let complaints = stderr(&output);
+    assert!(complaints.contains("panicked on purpose"), "{call}: {arguments:?}: {complaints}");
+}
+
+/// Calls that panic, each with the flags of a run that makes them.
+const CALLS: &[(&str, &[&str])] = &[
+    // Load.
+    ("1:open:1", &["--operations", "500"]),
+    ("1:write:1", &["--operations", "500"]),
+    ("1:close:1", &["--operations", "500"]),
+    // Warm-up.
+    ("2:read:5", &["--operations", "500", "--warm-up", "0.2"]),
+    // Measurement.
+    ("2:open:1", &["--operations", "500"]),
+    ("2:quiesce:1", &["--operations", "500"]),
+    ("2:read:5", &["--operations", "500"]),
+    ("2:write:5", &["--operations", "500", "--mix", "update=1"]),
+    ("2:write:5", &["--operations", "500", "--mix", "read-modify-write=1", "--fsync", "always"]),
+    ("2:quiesce:2", &["--operations", "500"]),
+    ("2:count:1", &["--operations", "500"]),
+    // Syncs.
+    ("1:sync:1", &["--operations", "500"]),
+    ("2:sync:1", &["--seconds", "2.2", "--mix", "update=1", "--fsync", "everysec"]),
+    // Verification and reopening.
+    ("2:close:1", &["--operations", "500"]),
+    ("3:open:1", &["--operations", "500"]),
+    ("3:read:1", &["--operations", "500", "--mix", "update=1"]),
+    ("3:read:2", &["--operations", "500"]),
+];
+
+#[test]
+fn panic_anywhere_fails_its_own_cells_in_process() {
+    let dir = tempfile::tempdir().unwrap();
+    for (call, flags) in CALLS {
+        for threads in ["1", "3"] {
+            fails_its_own_cells(dir.path(), call, &[flags, &["--threads", threads][..]].concat());
+        }
+    }
+    fails_its_own_cells(dir.path(), "3:count:1", &["--operations", "500"]);
+    fails_its_own_cells(dir.path(), "2:scan:5", &["--operations", "500", "--mix", "scan=1"]);
+}
+
+#[test]
+fn panic_anywhere_fails_its_own_cells_over_the_wire() {
+    let dir = tempfile::tempdir().unwrap();
+    for (call, flags) in CALLS {
+        for threads in ["1", "3"] {
+            fails_its_own_cells(dir.path(), call, &[flags, &["--wire", "--threads", threads][..]].concat());
+        }
+    }
+}
+
+#[test]
+fn panic_in_a_group_commit_fails_its_own_cells() {
+    let dir = tempfile::tempdir().unwrap();
+    for threads in ["1", "3"] {
+        for fsync in ["no", "always"] {
+            let flags = ["--mix", "update=1", "--operations", "500", "--commits", "groups"];
+            let flags = [&flags[..], &["--threads", threads, "--fsync", fsync]].concat();
+            fails_its_own_cells(dir.path(), "2:write:5", &flags);
+        }
+    }
+}
+
+/// The cells of a suite share a store; each has a result of its own, whatever happened in the others.
+#[test]
+fn panic_in_a_suite_moves_no_result_to_another_cell() {
+    let dir = tempfile::tempdir().unwrap();
+    for threads in ["1", "3"] {
+        let flags = ["--suite", "smallnest", "--seconds", "0.1", "--fsync", "no", "--threads", threads];
+        // In the cells without a load, the second opening is the one for the verification.
+        let (output, run) = run(dir.path(), "2:read:200", &flags);
+        assert!(!output.status.success(), "the panic was not noticed");
+        for cell in &run.cells {
+            let of_cell: Vec<_> = run.samples.iter().filter(|sample| sample.cell == cell.id).collect();
+            let [sample] = of_cell[..] else { panic!("{} samples of {}", of_cell.len(), cell.id) };
+            let Outcome::Measured(measured) = &sample.outcome else { panic!("{:?}", sample.outcome) };
+            let kinds: Vec<_> = measured.by_operation.keys().copied().collect();
+            let expected: Vec<_> = cell.workload.kinds().collect();
+            assert!(kinds.iter().all(|kind| expected.contains(kind)), "{}: {kinds:?}", cell.id);
+            let panicked = cell.target.store == "panicking"
+                && (["set", "get"].contains(&&*cell.row) || cell.row.starts_with("batch"));
+            assert_eq!(measured.is_sound(), !panicked, "{}: {:?}", cell.id, measured.first_fault);
+        }
+    }
+}
