@@ -208,3 +208,43 @@ struct Placed {
     number: u32,
     client: Client,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{
+        data::{Data, key_ledger::KeyLedger},
+        result::Operation,
+    };
+    use std::time::Duration;
+
+    #[test]
+    #[expect(clippy::panic, reason = "a panic is tested")]
+    fn client_that_panics_is_a_fault_and_ends_the_measurement() {
+        let workload = Workload::of([(Operation::Get, 1.0)], 1);
+        let shared = Shared {
+            bench: WireBench {
+                address: ([127, 0, 0, 1], 1).into(),
+                data: Arc::new(Data::new(&workload).unwrap()),
+                live: Arc::new(KeyLedger::new(1)),
+            },
+            clock: Clock::start(),
+            workloads: vec![Arc::new(workload)],
+            threads: 1,
+            barrier: Barrier::new(1),
+            leaders: AtomicU32::new(1),
+            stop: AtomicBool::new(false),
+        };
+        let recorder = Rc::new(RefCell::new(Recorder::new(0, Duration::from_secs(1))));
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let client = runtime.block_on(LocalSet::new().run_until(async {
+            let task = spawn_local(async { panic!("on purpose") });
+            let task = ClientTask::<()> { task, role: Role::Leader, recorder: Rc::clone(&recorder) };
+            shared.joined(task).await
+        }));
+        assert_eq!(client, None);
+        assert!(shared.stop.load(Ordering::SeqCst), "clients of other workloads go on");
+        let measured = recorder.borrow().clone().measurement(0);
+        assert_eq!((measured.errors, measured.first_fault), (1, Some("panic: on purpose".into())));
+    }
+}
