@@ -1,30 +1,36 @@
 //! kvstore-bench: one thread that puts values of 64 to 512 bytes, gets, and scans by range and by prefix;
 //! time, bytes and allocations of each operation.
 //!
-//! In the publication, Go's `testing` chooses for each store how many operations it does in about a second.
-//! Here the number is the same for all stores. The publication does not state the length of keys, the number
-//! of keys to read, or the number of pairs per scan: here they are 16 bytes, the number of keys that were
-//! put, and 10.
+//! Parameters are those of its program (github.com/xujiajun/gokvstore-bench): 11-byte keys in the order of their
+//! numbers (`key_%07d`). The puts of each size after the first overwrite the keys of the first. Gets read one
+//! key of 10,000, again and again. Scans start at one key: by range they visit two pairs, by prefix one.
+//!
+//! Differences: Go's `testing` chooses for each store how many operations it does in about a second; here the
+//! number is the same for all stores. Before a put of 128 bytes or more, the keys have values of its size; there
+//! they have values of the previous size. The key that is read has the number 0, there 99.
 
 use super::super::cells::{cell, group};
 use crate::bench::{
     plan::suites::cell_builder::{CellBuilder, Rows},
-    result::{Access, Cell, Operation, Size, Target, Workload},
+    result::{Access, Cell, Operation, Order, Size, Target, Workload},
 };
 
 /// Value sizes of the puts, in bytes.
 const PUTS: [u32; 4] = [64, 128, 256, 512];
 /// Value size in bytes of the benchmarks whose name states none.
 const VALUE: u32 = 64;
+/// Key length in bytes.
+const KEY: u32 = 11;
 /// Default number of keys to put.
 const KEYS: u64 = 100_000;
-/// Number of gets per key.
+/// Number of keys to put for each key that gets and scans find.
+const PUTS_PER_LOADED: u64 = 10;
+/// Number of gets for each key to put.
 const GETS: u64 = 10;
-/// Number of pairs per scan.
-const SCANNED: u32 = 10;
-/// Length in bytes of a scan prefix: all but the last of the 8 bytes that hold a key's number, so 256 keys
-/// share a prefix.
-const PREFIX: u32 = 7;
+/// Chooses one key for all operations.
+const ONE_KEY: Order = Order::HotSet(0.0, 1.0);
+/// Length in bytes of a scan prefix, which all keys share.
+const PREFIX: u32 = 4;
 
 pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
     let targets = maker.targets(Access::InProcess);
@@ -43,21 +49,28 @@ impl Benchmarks<'_> {
         let written = self.maker.writes(self.target, keys);
         let put = |bytes| {
             let name = format!("PutValue{bytes}B");
-            let put = Workload {
-                value_bytes: Size::Fixed(bytes),
-                ..self.workload(&name, Operation::Insert, written)
+            let put = match bytes == VALUE {
+                true => self.workload(&name, Operation::Insert, written),
+                false => Workload {
+                    value_bytes: Size::Fixed(bytes),
+                    keys: written,
+                    order: Order::Sequential,
+                    ..self.workload(&name, Operation::Update, written)
+                },
             };
             group(self.with_count(put))
         };
         let read = |name: &str, operation, operations| Workload {
-            keys,
+            keys: (keys / PUTS_PER_LOADED).max(1),
+            order: ONE_KEY,
             ..self.workload(name, operation, operations)
         };
-        let prefix = read("PrefixScans", Operation::Scan, keys);
+        let (range, prefix) =
+            (read("RangeScans", Operation::Scan, keys), read("PrefixScans", Operation::Scan, keys));
         let reads = [
             read("Get", Operation::Get, keys * GETS),
-            read("RangeScans", Operation::Scan, keys),
-            Workload { prefix_bytes: Some(PREFIX), ..prefix },
+            Workload { scan_length: 2, ..range },
+            Workload { scan_length: 1, prefix_bytes: Some(PREFIX), ..prefix },
         ];
         let reads = group(reads.into_iter().flat_map(|read| self.with_count(read)).collect());
         PUTS.into_iter().flat_map(put).chain(reads).collect()
@@ -66,8 +79,8 @@ impl Benchmarks<'_> {
     fn workload(&self, name: &str, operation: Operation, operations: u64) -> Workload {
         Workload {
             value_bytes: Size::Fixed(VALUE),
+            key_bytes: Size::Fixed(KEY),
             threads: 1,
-            scan_length: SCANNED,
             hashed_keys: false,
             ..self.maker.by_count(name, operation, operations)
         }
