@@ -4,7 +4,7 @@ use clap::Parser;
 use kvbench::{
     bench::{
         plan::{options::Options, suites},
-        result::{Cell, Operation},
+        result::{Cell, Operation, Order, Size},
         run,
     },
     cli::{Cli, Command},
@@ -124,6 +124,20 @@ fn kvstore_bench_is_repeated_with_a_hundred_thousand_keys() {
         (Some(1_000_000), Some(100_000), Some(100_000))
     );
     assert_eq!(all(&cells, |cell| cell.workload.threads), [1]);
+    // Its keys are `key_0000000` and on; each size after the first overwrites them, in their order.
+    let keys = |cell: &Cell| (cell.workload.key_bytes, cell.workload.hashed_keys);
+    assert!(cells.iter().all(|cell| keys(cell) == (Size::Fixed(11), false)));
+    let of = |name: &str| &cells.iter().find(|cell| cell.workload.name == name).unwrap().workload;
+    assert_eq!(of("PutValue64B").kinds().collect::<Vec<_>>(), [Operation::Insert]);
+    for name in ["PutValue128B", "PutValue256B", "PutValue512B"] {
+        assert_eq!(of(name).kinds().collect::<Vec<_>>(), [Operation::Update], "{name}");
+        assert_eq!((of(name).order, Some(of(name).keys)), (Order::Sequential, of(name).operations));
+    }
+    // Gets and scans use one key of 10,000; a scan by range ends after two pairs, one by prefix after one.
+    for (name, pairs) in [("Get", None), ("RangeScans", Some(2)), ("PrefixScans", Some(1))] {
+        assert_eq!((of(name).keys, of(name).order), (10_000, Order::HotSet(0.0, 1.0)), "{name}");
+        assert!(pairs.is_none_or(|pairs| of(name).scan_length == pairs), "{name}");
+    }
 }
 
 #[test]
@@ -156,12 +170,27 @@ fn redb_is_repeated_with_five_million_pairs_and_its_cache() {
         ("random range reads", 500_000),
         ("random reads (32 threads)", 5_151_000),
         ("removals", 2_575_500),
+        ("refill", 1_287_750),
         ("pop", 500_000),
     ] {
         assert_eq!(found[row], Some(count), "{row}");
     }
     assert_eq!(all(&cells, |cell| cell.target.cache_bytes), [4 << 30]);
     assert_eq!(options("reproduce ycsb").cache_bytes, 256 << 20);
+}
+
+#[test]
+fn ycsb_scans_one_to_a_hundred_records_in_the_order_of_hashed_keys() {
+    for command in ["bench --suite ycsb --stores btree", "reproduce ycsb --stores btree"] {
+        let cells = cells(command);
+        let of_e: Vec<_> = cells.iter().filter(|cell| cell.workload.name == "ycsb-e").collect();
+        assert!(!of_e.is_empty());
+        for cell in of_e {
+            let work = &cell.workload;
+            assert_eq!((work.scan_length, work.random_scan_length, work.hashed_keys), (100, true, true));
+            assert!(cell.table.contains("updates write the whole record"), "{}", cell.table);
+        }
+    }
 }
 
 #[test]

@@ -13,7 +13,10 @@ use kvbench::{
 };
 use std::{
     collections::BTreeMap,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -148,6 +151,8 @@ struct Disturbed {
     reads: AtomicU64,
     at_read: fn(u64) -> Result<()>,
     at_sync: fn() -> Result<()>,
+    /// Pairs that each scan has visited.
+    scanned: Mutex<Vec<u32>>,
 }
 
 const STALL: Duration = Duration::from_millis(300);
@@ -167,7 +172,8 @@ impl Disturbed {
     }
 
     fn new(at_read: fn(u64) -> Result<()>, at_sync: fn() -> Result<()>) -> Self {
-        Self { inner: memory("map"), reads: AtomicU64::new(0), at_read, at_sync }
+        let (reads, scanned) = Default::default();
+        Self { inner: memory("btree"), reads, at_read, at_sync, scanned }
     }
 }
 
@@ -196,7 +202,13 @@ impl Engine for Disturbed {
         (self.at_sync)()
     }
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
-        self.inner.scan(range, visit)
+        let mut visited = 0;
+        let scanned = self.inner.scan(range, &mut |key, value| {
+            visited += 1;
+            visit(key, value)
+        });
+        self.scanned.lock().unwrap().push(visited);
+        scanned
     }
     fn count(&self) -> Result<u64> {
         self.inner.count()
@@ -206,6 +218,26 @@ impl Engine for Disturbed {
     }
     fn close(&self) -> Result<()> {
         self.inner.close()
+    }
+}
+
+/// As YCSB's: each length from 1 to the largest is equally likely. Scans near the end of the keys are shorter.
+#[test]
+fn random_scan_lengths_are_uniform() {
+    let engine = Disturbed::new(|_| Ok(()), || Ok(()));
+    let scans = Workload {
+        keys: 10_000,
+        scan_length: 10,
+        random_scan_length: true,
+        ..workload(&[(Operation::Scan, 1.0)])
+    };
+    let (measured, _) = run(&engine, &[&scans]);
+    assert!(measured[0].is_sound(), "{:?}", measured[0].first_fault);
+    let scanned = engine.scanned.into_inner().unwrap();
+    assert_eq!(scanned.len(), 20_000);
+    for length in 1..=10 {
+        let share = scanned.iter().filter(|visited| **visited == length).count();
+        assert!((1800..2200).contains(&share), "{share} scans of {length} pairs");
     }
 }
 

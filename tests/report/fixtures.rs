@@ -88,6 +88,7 @@ pub fn workload(name: &str, mix: &[(Operation, f64)]) -> Workload {
         warmup_seconds: 1.0,
         rate: None,
         scan_length: 100,
+        random_scan_length: false,
         prefix_bytes: None,
         counts_allocations: false,
         seed: 42,

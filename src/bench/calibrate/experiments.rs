@@ -221,6 +221,7 @@ fn workload(name: &str, operation: Operation, operations: u64) -> Workload {
         warmup_seconds: 0.0,
         rate: None,
         scan_length: 1,
+        random_scan_length: false,
         prefix_bytes: None,
         counts_allocations: false,
         seed: 42,

@@ -247,6 +247,11 @@ impl KeyChooser {
         self.random.next_u64()
     }
 
+    /// Returns a random number from 1 to `most`, each equally likely.
+    pub fn up_to(&mut self, most: u32) -> u32 {
+        1 + below(self.random.next_u64(), u64::from(most.max(1))) as u32
+    }
+
     /// Returns a key number in `first..end`, or `None` if the range is empty.
     #[inline]
     pub fn choose(&mut self, first: u64, end: u64) -> Option<u64> {

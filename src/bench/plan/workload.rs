@@ -58,6 +58,7 @@ impl Workload {
             warmup_seconds: 0.0,
             rate: None,
             scan_length: 100,
+            random_scan_length: false,
             prefix_bytes: None,
             counts_allocations: false,
             seed: 1,

@@ -115,7 +115,8 @@ fn traits(contest: &ComparisonGroup<'_, '_>) -> Vec<String> {
         (None, None) => String::new(),
     });
     parts.push(work.rate.map_or_else(|| "closed loop".to_owned(), |rate| format!("{rate} a second")));
-    parts.push(format!("{} pairs a scan", work.scan_length));
+    let least = if work.random_scan_length { "1 to " } else { "" };
+    parts.push(format!("{least}{} pairs a scan", work.scan_length));
     parts.push(format!("seed {}", work.seed));
     parts.push(format!("cache {} B", entry.cell.target.cache_bytes));
     parts.push(format!("machine {}", entry.group + 1));

@@ -280,6 +280,7 @@ impl CellBuilder<'_> {
             warmup_seconds: if self.options.conduct.cold { 0.0 } else { self.options.warmup_seconds },
             rate: None,
             scan_length: 1,
+            random_scan_length: false,
             prefix_bytes: None,
             counts_allocations: false,
             seed: self.options.seed,

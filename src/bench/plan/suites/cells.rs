@@ -83,8 +83,12 @@ pub(super) fn at_rates(cells: Vec<Cell>, rates: &[f64]) -> Vec<Cell> {
 pub(super) fn while_cold(mut cells: Vec<Cell>) -> Vec<Cell> {
     for Cell { workload, .. } in &mut cells {
         if workload.step == CellKind::Operations && workload.is_steady() && workload.operations.is_none() {
-            let pairs =
-                if workload.kinds().any(|kind| kind == Operation::Scan) { workload.scan_length } else { 1 };
+            let scans = workload.kinds().any(|kind| kind == Operation::Scan);
+            let pairs = match workload.random_scan_length {
+                _ if !scans => 1,
+                true => workload.scan_length.div_ceil(2),
+                false => workload.scan_length,
+            };
             workload.operations = Some((workload.keys / 20 / u64::from(pairs.max(1))).max(100));
         }
     }

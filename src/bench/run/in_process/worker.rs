@@ -366,7 +366,11 @@ impl<'b> Worker<'b> {
     /// Visits pairs from a key on, or the pairs with its prefix. Checks the value of each pair, the order of
     /// keys, and that the scan does not end too early.
     fn scan(&mut self, index: u64, start: u64) -> u64 {
-        let (data, length) = (self.bench.data, self.workload.scan_length.max(1));
+        let length = match self.workload.random_scan_length {
+            true => self.chooser.up_to(self.workload.scan_length),
+            false => self.workload.scan_length.max(1),
+        };
+        let data = self.bench.data;
         let index = self.bounds(index);
         let range = KeyRange {
             start: Bound::Included(&self.key),
