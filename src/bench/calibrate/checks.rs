@@ -90,6 +90,7 @@ pub(super) fn judge(experiment: &Experiment, evidence: &Evidence) -> Vec<Figure>
             Subject::Kinds => judge.kinds(),
             Subject::Crowd => judge.crowd(),
             Subject::Groups => judge.groups(),
+            Subject::TimerSyncs => judge.timer_syncs(),
             Subject::Processor => judge.processor(),
             Subject::Bytes => judge.all_bytes(),
         }
@@ -291,6 +292,17 @@ impl Judge<'_> {
         self.exact("by kind", count);
         self.exact("timeline", count);
         self.exact("user_bytes", real(self.span.user_bytes));
+    }
+
+    /// Adds the number of syncs by the timer. A sync after the last operation may or may not be counted.
+    fn timer_syncs(&mut self) {
+        let last = self.span.calls.last().map_or(0, |call| call.begin);
+        let until = |end| {
+            let counted = |sync: &&u64| (self.begin..end).contains(*sync);
+            real(self.span.syncs.iter().filter(counted).count() as u64)
+        };
+        let (least, most) = (until(last), until(u64::MAX));
+        self.add("timer_syncs", least, least..=most);
     }
 
     fn processor(&mut self) {

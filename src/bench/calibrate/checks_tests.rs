@@ -27,6 +27,7 @@ fn records(operations: u64) -> Vec<Record> {
         let settle = begin + operations * 10 * MS;
         Span {
             calls: calls.collect(),
+            syncs: vec![begin + 20 * MS, begin + 50 * MS],
             cpu_ns: operations * MS / 2,
             process_cpu_ns: (0, operations * MS),
             user_bytes: 1 << 20,
@@ -110,6 +111,7 @@ fn answered(truth: &dyn Fn(&str) -> Option<f64>) -> Measurement {
         settled_size: size("settled length", "settled blocks", "disk_bytes"),
         closed_size: size("closed length", "", "closed_bytes"),
         unstarted_operations: whole("unstarted_operations").unwrap_or(0),
+        timer_syncs: whole("timer_syncs"),
         allocations: whole("allocations"),
         allocated_bytes: whole("allocated_bytes"),
         settle_seconds: truth("settle_seconds"),

@@ -30,6 +30,8 @@ pub(super) enum Subject {
     Crowd,
     /// Counts, throughput and latency of threads whose writes are committed together.
     Groups,
+    /// Syncs by the timer of the policy `everysec`.
+    TimerSyncs,
     /// CPU time.
     Processor,
     /// Bytes, sizes, memory, and the times of load, quiesce phase, close and reopening.
@@ -50,7 +52,8 @@ pub(super) struct Experiment {
 pub(super) fn all() -> Vec<Experiment> {
     let of = |access| {
         let times = [latency(access), tail(access), stalls(access), window(access), overload(access)];
-        times.into_iter().chain([kinds(access), crowd(access), processor(access), bytes(access)])
+        let others = [kinds(access), crowd(access), timer(access), processor(access), bytes(access)];
+        times.into_iter().chain(others)
     };
     // A server's allocations are not counted, and it always commits in groups.
     let in_process = [groups(), allocations()];
@@ -134,6 +137,23 @@ fn crowd(access: Access) -> Experiment {
         ..workload("crowd", Operation::Get, 4000)
     };
     experiment("crowd", Subject::Crowd, access, truth, vec![mixed])
+}
+
+/// Returns an experiment under the policy `everysec` that lasts for several syncs.
+fn timer(access: Access) -> Experiment {
+    let cost = Cost { cpu_ns: 0, sleep_ns: MS };
+    let truth = Truth { write: cost, write_bytes: PAGE, ..Truth::default() };
+    let updates = Workload {
+        rate: Some(50.0),
+        seconds: Some(3.5),
+        operations: None,
+        ..workload("timer", Operation::Update, 0)
+    };
+    let mut experiment = experiment("timer", Subject::TimerSyncs, access, truth, vec![updates]);
+    for cell in &mut experiment.cells {
+        cell.target.fsync = Some(Fsync::EverySec.to_string());
+    }
+    experiment
 }
 
 /// Returns an experiment in which one thread reads and writes, with different latencies.
@@ -246,6 +266,7 @@ fn experiment(
         fsync: Some(Fsync::No.to_string()),
         commits: Commits::Own,
         loses: None,
+        may_lose: None,
         cache_bytes: 0,
         compression: "none".into(),
         address: None,

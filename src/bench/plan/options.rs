@@ -2,7 +2,7 @@
 
 pub use crate::engine::Durability;
 use crate::{
-    bench::result::{Commits, Operation, Order, Size, Target},
+    bench::result::{Commits, Loses, Operation, Order, Size, Target},
     engine::Compression,
 };
 use std::{
@@ -19,6 +19,9 @@ pub struct Options {
     pub stores: Vec<String>,
     /// `--fsync`; empty for the policies of the suite.
     pub durabilities: Vec<Durability>,
+    /// `--may-lose`: the largest loss that is allowed; each store gets its fastest fsync policy that loses no
+    /// more.
+    pub may_lose: Option<Loses>,
     /// `--commits`; empty if each thread commits its own writes.
     pub commits: Vec<Commits>,
     /// `--wire`: starts a kvbench server for each cell.
@@ -115,6 +118,7 @@ impl Default for Options {
             suite: None,
             stores: Vec::new(),
             durabilities: Vec::new(),
+            may_lose: None,
             commits: Vec::new(),
             wire: false,
             target: None,

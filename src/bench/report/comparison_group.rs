@@ -3,7 +3,8 @@
 
 use super::row::Entry;
 use crate::bench::result::{
-    Access, Target, Workload, loss_class,
+    Access, Target, Workload,
+    loss_class::{self, Level},
     metric::{Better, Metric, THROUGHPUT},
     number_format,
     statistics::bootstrap,
@@ -53,10 +54,32 @@ pub fn contests<'r, 'a>(entries: impl IntoIterator<Item = &'r Entry<'a>>) -> Vec
 where
     'a: 'r,
 {
+    grouped(entries, comparable)
+}
+
+/// Divides cells into groups that did the same work at the same level, whatever their loss bounds are, and
+/// gives each group a title.
+pub fn same_work<'r, 'a>(entries: impl IntoIterator<Item = &'r Entry<'a>>) -> Vec<ComparisonGroup<'r, 'a>>
+where
+    'a: 'r,
+{
+    let is_same = |a: &Entry<'_>, b: &Entry<'_>| {
+        is_same_work(a, b) && Level::of(&a.cell.target) == Level::of(&b.cell.target)
+    };
+    grouped(entries, is_same)
+}
+
+fn grouped<'r, 'a>(
+    entries: impl IntoIterator<Item = &'r Entry<'a>>,
+    belong: impl Fn(&Entry<'_>, &Entry<'_>) -> bool,
+) -> Vec<ComparisonGroup<'r, 'a>>
+where
+    'a: 'r,
+{
     let mut contests: Vec<ComparisonGroup<'r, 'a>> = Vec::new();
     for entry in entries {
         let same = |contest: &&mut ComparisonGroup<'r, 'a>| {
-            contest.entries.first().is_some_and(|first| comparable(first, entry))
+            contest.entries.first().is_some_and(|first| belong(first, entry))
         };
         match contests.iter_mut().find(same) {
             Some(contest) => contest.entries.push(entry),
@@ -68,11 +91,16 @@ where
 }
 
 fn comparable(a: &Entry<'_>, b: &Entry<'_>) -> bool {
+    is_same_work(a, b)
+        && loss_class::may_be_ranked(&a.cell.target, &b.cell.target, a.may_lose() || b.may_lose())
+}
+
+/// Returns `true` if both cells have the same workload, on the same machine and with the same size of cache.
+fn is_same_work(a: &Entry<'_>, b: &Entry<'_>) -> bool {
     let foreign = |target: &Target| target.address.is_some();
     let (one, other) = (&a.cell.target, &b.cell.target);
     a.group == b.group
         && a.cell.reference == b.cell.reference
-        && loss_class::may_be_ranked(one, other, a.may_lose() || b.may_lose())
         && a.cell.workload == b.cell.workload
         // The cache size of an external server is not known.
         && (one.cache_bytes == other.cache_bytes || foreign(one) || foreign(other))

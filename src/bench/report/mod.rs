@@ -15,6 +15,7 @@ mod markdown;
 mod matrix;
 mod model;
 mod panels;
+mod ranking;
 mod row;
 mod scenarios;
 mod store_properties;

@@ -199,8 +199,14 @@ impl<'a> Entry<'a> {
             remarks.push(format!("n/a: {reason}."));
         }
         let wanted = usize::try_from(self.run.repetitions).unwrap_or(usize::MAX);
-        if self.state == State::Sound && self.samples() < wanted {
-            remarks.push(format!("{} of {wanted} repetitions so far.", self.samples()));
+        let found = self.run.samples.iter().filter(|sample| sample.cell == self.cell.id).count();
+        if self.state == State::Sound && found < wanted {
+            remarks.push(format!("{found} of {wanted} repetitions so far."));
+        }
+        if let Some(part) = self.run.disturbed_part(&self.cell.id) {
+            let percent = part * 100.0;
+            remarks
+                .push(format!("Other programs used {percent:.0}% of the CPUs or more in each repetition."));
         }
         if self.measurements.values().any(|measurement| measurement.near_floor == Some(true)) {
             remarks.push(validity::NEAR.into());

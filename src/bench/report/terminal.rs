@@ -2,40 +2,110 @@
 //! modelled.
 
 use super::{
-    comparison_group::contests,
+    ranking::{Ranking, rankings, verdicts},
     row::{self, Entry},
 };
-use crate::bench::result::{
-    Cell, CellKind, Figure, Measurement, Run, grid,
-    metric::{self, P99, Unit},
-    number_format::{self, distinct},
-    spread::Spread,
-    validity,
+use crate::{
+    bench::result::{
+        Cell, CellKind, Figure, Loses, Measurement, Outcome, Run, Sample, grid, loss_class,
+        metric::{P99, Unit},
+        number_format::{self, distinct},
+        spread::Spread,
+        validity,
+    },
+    engine::LossClass,
 };
 use std::fmt::Write;
 
-/// Returns all tables of a run as text, followed by the harness overhead.
+/// Returns all tables of a run as text, each with its verdict, followed by the harness overhead.
 pub fn text(run: &Run) -> String {
     let mut text = String::new();
     let names = run.cells.iter().filter(|cell| !cell.reference).map(|cell| cell.table.as_str());
     for name in distinct(names) {
         let cells: Vec<_> = run.cells.iter().filter(|cell| !cell.reference && cell.table == name).collect();
-        let entries: Vec<_> = cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0))).collect();
-        let best = best(&entries, &cells);
-        let _ = writeln!(text, "\n{name}: {}", unit(&cells));
-        let _ = writeln!(text, "{}\n", row::ratio(&entries));
-        render(&mut text, run, &cells, &run.row_heading, &|cell| {
+        table(&mut text, run, name, &cells);
+        if run.suite.as_deref().is_some_and(|suite| matches!(suite, "smallnest" | "xdag")) {
+            let _ = writeln!(text, "\n{name}: mean latency, ns\n");
+            render(&mut text, run, &cells, &run.row_heading, Losses::Hidden, &|cell| mean_ns(run, cell));
+        }
+    }
+    if !run.cells.iter().any(|cell| cell.target.may_lose.is_some()) {
+        paragraph(&mut text, "left out: ", run.left_out.iter().map(String::as_str).collect());
+    }
+    text.push_str(&floor(run));
+    text.push_str(&disturbed(run));
+    text
+}
+
+/// Appends a table of cells and its verdict.
+fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell]) {
+    let entries: Vec<_> = cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0))).collect();
+    let rankings = rankings(&entries);
+    let best: Vec<_> = rankings.iter().filter_map(|one| Some(one.winner()?.entry.cell.id.as_str())).collect();
+    let _ = writeln!(text, "\n{name}: {}", unit(cells));
+    let _ = writeln!(text, "{}\n", row::ratio(&entries));
+    if rankings.iter().any(|ranking| ranking.by_policy) {
+        rankings.iter().for_each(|ranking| ranked(text, run, ranking, rankings.len() > 1));
+    } else {
+        render(text, run, cells, &run.row_heading, Losses::Shown, &|cell| {
             let mark = if best.contains(&cell.id.as_str()) { " *" } else { "  " };
             format!("{}{mark}", figure(run, cell))
         });
-        if run.suite.as_deref().is_some_and(|suite| matches!(suite, "smallnest" | "xdag")) {
-            let _ = writeln!(text, "\n{name}: mean latency, ns\n");
-            render(&mut text, run, &cells, &run.row_heading, &|cell| mean_ns(run, cell));
-        }
     }
-    paragraph(&mut text, "left out: ", run.left_out.iter().map(String::as_str).collect());
-    text.push_str(&floor(run));
-    text
+    let verdicts = verdicts(&rankings);
+    paragraph(text, "verdict: ", verdicts.iter().map(String::as_str).collect());
+}
+
+/// Appends a ranking as a table with a row for each store.
+fn ranked(text: &mut String, run: &Run, ranking: &Ranking<'_, '_>, is_titled: bool) {
+    if is_titled {
+        let _ = writeln!(text, "{}", ranking.title);
+    }
+    let heads = ["", "Store", "--fsync", "A kill loses", "A power cut loses", ranking.measure.title];
+    let heads = heads.into_iter().chain(["to the first", "95% interval", "p99"]);
+    let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
+    let winner = ranking.winner().map(|place| &place.entry.cell.id);
+    for (number, place) in ranking.places.iter().enumerate() {
+        let cell = place.entry.cell;
+        let loses = |of: fn(Loses) -> LossClass| {
+            loss_class::loses(&cell.target).map_or("unknown", |loses| loss_class::brief(of(loses)))
+        };
+        let mark = if winner == Some(&cell.id) { " *" } else { "  " };
+        let (low, high) = place.to_first.map_or((String::new(), String::new()), |pair| {
+            (number_format::digits(pair.interval.0), number_format::digits(pair.interval.1))
+        });
+        let value = number_format::exact(ranking.measure.unit, place.spread.median);
+        lines.push(vec![
+            (number + 1).to_string(),
+            place.entry.label(),
+            place.policy().to_owned(),
+            loses(|loses| loses.kill).to_owned(),
+            loses(|loses| loses.power_cut).to_owned(),
+            format!("{value}{}{}{mark}", floor_mark(run, cell), disturbed_mark(run, cell)),
+            place.ratio_to(&ranking.places).map_or(String::new(), number_format::digits),
+            if low.is_empty() { String::new() } else { format!("{low} to {high}") },
+            p99(run, cell),
+        ]);
+    }
+    text.push_str(&grid::text(&lines, 5, "  "));
+}
+
+/// Returns the line that explains values of which every repetition was disturbed, and how many there are; empty
+/// if there are none.
+fn disturbed(run: &Run) -> String {
+    let parts: Vec<_> = run.cells.iter().filter_map(|cell| run.disturbed_part(&cell.id)).collect();
+    let (Some(most), Some(limit)) = (parts.iter().copied().reduce(f64::max), run.environment.foreign_limit)
+    else {
+        return String::new();
+    };
+    format!(
+        "\n!: other programs disturbed every repetition of {} of {} cells: they used {:.0}% of the CPUs or less, \
+         more than --foreign {:.0}% allows\n",
+        parts.len(),
+        run.cells.len(),
+        most * 100.0,
+        limit * 100.0
+    )
 }
 
 /// Returns the line that explains the values of a table.
@@ -51,18 +121,6 @@ fn unit(cells: &[&Cell]) -> &'static str {
     }
 }
 
-/// Returns the ids of the cells that are better than all others of their comparison group.
-fn best<'c>(entries: &[Entry<'_>], cells: &[&'c Cell]) -> Vec<&'c str> {
-    let contests = contests(entries);
-    let winners = contests.iter().filter_map(|contest| {
-        let figure = contest.entries.first()?.cell.figure;
-        let paced = contest.is_paced() && figure == Figure::Throughput;
-        Some(contest.best(if paced { &P99 } else { metric::of_figure(figure) })?.cell.id.clone())
-    });
-    let winners: Vec<String> = winners.collect();
-    cells.iter().map(|cell| cell.id.as_str()).filter(|id| winners.iter().any(|winner| winner == id)).collect()
-}
-
 /// Returns the harness overhead as text: one number if the run has one reference cell, otherwise a table.
 fn floor(run: &Run) -> String {
     let cells: Vec<_> = run.cells.iter().filter(|cell| cell.reference).collect();
@@ -72,7 +130,7 @@ fn floor(run: &Run) -> String {
     let mut text = String::new();
     if !cells.is_empty() {
         text.push_str("\nharness floor: mean latency, ns\n\n");
-        render(&mut text, run, &cells, &run.row_heading, &|cell| mean_ns(run, cell));
+        render(&mut text, run, &cells, &run.row_heading, Losses::Hidden, &|cell| mean_ns(run, cell));
     }
     text
 }
@@ -85,7 +143,21 @@ fn paragraph(text: &mut String, start: &str, lines: Vec<&str>) {
     }
 }
 
-fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &dyn Fn(&Cell) -> String) {
+/// Lines under the column heads of a table that say what a kill and a power cut lose.
+#[derive(Clone, Copy, PartialEq)]
+enum Losses {
+    Shown,
+    Hidden,
+}
+
+fn render(
+    text: &mut String,
+    run: &Run,
+    cells: &[&Cell],
+    heading: &str,
+    losses: Losses,
+    show: &dyn Fn(&Cell) -> String,
+) {
     let columns = distinct(cells.iter().map(|cell| cell.column.as_str()));
     // The column with the most rows has them in the right order.
     let rows_of = |column: &str| cells.iter().filter(|cell| cell.column == column).count();
@@ -96,6 +168,9 @@ fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &d
     let parts = |name: &str| name.split(" | ").map(str::to_owned).collect::<Vec<_>>();
     let labels = parts(heading).len();
     let mut lines = vec![[parts(heading), columns.iter().map(ToString::to_string).collect()].concat()];
+    if losses == Losses::Shown && labels == 1 {
+        lines.extend(loss_lines(cells, &columns));
+    }
     for row in rows {
         let mut line = parts(row);
         line.extend(columns.iter().map(|column| {
@@ -104,7 +179,9 @@ fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &d
             let Some(cell) = cell else { return String::new() };
             match run.unsupported(&cell.id) {
                 Some(_) => "n/a".into(),
-                None if is_complete(run, cell) => show(cell) + floor_mark(run, cell),
+                None if is_complete(run, cell) => {
+                    format!("{}{}{}", show(cell), floor_mark(run, cell), disturbed_mark(run, cell))
+                }
                 None => "-".into(),
             }
         }));
@@ -115,6 +192,27 @@ fn render(text: &mut String, run: &Run, cells: &[&Cell], heading: &str, show: &d
         paragraph(text, "~: ", vec![validity::NEAR]);
     }
     paragraph(text, "n/a: ", distinct(cells.iter().filter_map(|cell| run.unsupported(&cell.id))));
+}
+
+/// Returns two lines of a table with the losses of each column after a kill and after a power cut; none if the
+/// columns are not stores or their losses are not known.
+fn loss_lines(cells: &[&Cell], columns: &[&str]) -> Vec<Vec<String>> {
+    let loses = |column: &&str| {
+        let mut own = cells.iter().filter(|cell| cell.column == *column);
+        let first = loss_class::loses(&own.next()?.target)?;
+        own.all(|cell| loss_class::loses(&cell.target) == Some(first)).then_some(first)
+    };
+    let Some(losses) = columns.iter().map(loses).collect::<Option<Vec<_>>>() else { return Vec::new() };
+    let line = |name: &str, of: fn(&Loses) -> LossClass| {
+        let words = losses.iter().map(|loses| format!("{}  ", loss_class::brief(of(loses))));
+        std::iter::once(name.to_owned()).chain(words).collect()
+    };
+    vec![line("a kill loses", |loses| loses.kill), line("a power cut loses", |loses| loses.power_cut)]
+}
+
+/// Returns the mark `!` if other programs disturbed every repetition of a cell, otherwise an empty string.
+fn disturbed_mark(run: &Run, cell: &Cell) -> &'static str {
+    if run.disturbed_part(&cell.id).is_some() { "!" } else { "" }
 }
 
 /// Returns the mark `~` if the harness overhead may account for more than half of the measured time,
@@ -157,6 +255,13 @@ fn mean_ns(run: &Run, cell: &Cell) -> String {
 
 /// Returns the median of a value over all repetitions, or `None` if a repetition failed or is missing.
 fn median(run: &Run, cell: &Cell, number: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
-    let spread = Spread::of(run.measurements(&cell.id).filter_map(number))?;
-    (spread.samples >= run.repetitions as usize).then_some(spread.median)
+    let is_lost = |sample: &Sample| match &sample.outcome {
+        Outcome::Measured(measurement) => !measurement.is_sound(),
+        Outcome::Failed(_) | Outcome::Unsupported(_) => true,
+    };
+    let mut own = run.samples.iter().filter(|sample| sample.cell == cell.id);
+    if own.any(is_lost) || !is_complete(run, cell) {
+        return None;
+    }
+    Some(Spread::of(run.measurements(&cell.id).filter_map(number))?.median)
 }

@@ -65,6 +65,10 @@ pub struct Target {
     /// How much of what is acknowledged a fault takes; absent where nobody knows.
     #[serde(default)]
     pub loses: Option<Loses>,
+    /// The most that the run allowed a store to lose (`--may-lose`). The fsync policy was chosen by it, so
+    /// targets with equal values are ranked together whatever their policies.
+    #[serde(default)]
+    pub may_lose: Option<Loses>,
     /// Cache budget in bytes.
     pub cache_bytes: u64,
     /// `none` or `lz4`.

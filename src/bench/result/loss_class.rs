@@ -1,12 +1,13 @@
 //! Level and loss bound of a cell, which decide whether two cells may be compared.
 
 use super::{Access, Commits, Loses, Target};
-use crate::engine::{Durability, Fsync, synthetic};
+use crate::engine::{Durability, Fsync, LossClass, synthetic};
 use std::fmt;
 
 /// Access, fsync policy and commit path of a cell. Metrics of different levels are never compared and never
-/// share a table, because they answer different questions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// share a table, because they answer different questions. Levels of cells whose policies were chosen by the
+/// same `--may-lose` are equal: their question is the loss.
+#[derive(Clone, Copy, Debug)]
 pub struct Level {
     /// Access to the engine: in process or over the wire.
     pub access: Access,
@@ -14,7 +15,18 @@ pub struct Level {
     pub commits: Commits,
     /// Durability of an acknowledged write; `None` for a server whose fsync policy cannot be determined.
     pub durability: Option<Durability>,
+    /// Loss by which the fsync policy was chosen (`--may-lose`).
+    pub may_lose: Option<Loses>,
 }
+
+impl PartialEq for Level {
+    fn eq(&self, other: &Self) -> bool {
+        (self.access, self.commits, self.may_lose) == (other.access, other.commits, other.may_lose)
+            && (self.may_lose.is_some() || self.durability == other.durability)
+    }
+}
+
+impl Eq for Level {}
 
 impl Level {
     /// Returns the level of a target.
@@ -26,7 +38,7 @@ impl Level {
             Some(_) if !target.persistent => Some(Durability::Memory),
             Some(fsync) => Some(Durability::Files(fsync)),
         };
-        Self { access: target.access, commits: target.commits, durability }
+        Self { access: target.access, commits: target.commits, durability, may_lose: target.may_lose }
     }
 
     /// Returns `true` if an acknowledged write is durable.
@@ -45,6 +57,9 @@ impl Level {
 
     /// Returns the durability of an acknowledged write as text for people.
     pub fn durability_words(self) -> String {
+        if let Some(most) = self.may_lose {
+            return at_most(most);
+        }
         match self.durability {
             Some(Durability::Memory) => "in memory".into(),
             Some(Durability::Files(fsync)) => format!("fsync {fsync}"),
@@ -59,10 +74,78 @@ impl Level {
 }
 
 /// Returns `true` if the metrics of two targets may be ranked: the level is equal and, for work that writes
-/// (`writes`), the loss bound. Under fsync policy `no`, one engine loses the writes that the kernel had not
-/// yet written to the disk, another all since its start. Reads lose nothing.
+/// (`writes`), the loss bound, unless both run the policy that `--may-lose` chose. Under fsync policy `no`, one
+/// engine loses the writes that the kernel had not yet written to the disk, another all since its start. Reads
+/// lose nothing.
 pub fn may_be_ranked(one: &Target, other: &Target, writes: bool) -> bool {
-    Level::of(one) == Level::of(other) && (!writes || one.loses == other.loses)
+    let loses_the_same = one.may_lose.is_some() || one.loses == other.loses;
+    Level::of(one) == Level::of(other) && (!writes || loses_the_same)
+}
+
+/// Returns an upper bound on the loss as text: "loses at most a second".
+pub fn at_most(most: Loses) -> String {
+    let words = |class| match class {
+        LossClass::Nothing => "nothing",
+        LossClass::Seconds => "at most a second",
+        LossClass::Unwritten => "at most what the system had not written",
+        LossClass::Buffer => "at most the engine's buffer",
+        LossClass::Everything => "possibly everything",
+    };
+    match most.kill == most.power_cut {
+        true => format!("loses {}", words(most.kill)),
+        false => {
+            format!("a kill loses {}, a power cut {}", words(most.kill), words(most.power_cut))
+        }
+    }
+}
+
+/// Returns the class of a loss in few words, for a column of a table.
+pub fn brief(class: LossClass) -> &'static str {
+    match class {
+        LossClass::Nothing => "nothing",
+        LossClass::Seconds => "a second",
+        LossClass::Unwritten => "unwritten pages",
+        LossClass::Buffer => "engine's buffer",
+        LossClass::Everything => "everything",
+    }
+}
+
+/// Returns the loss that a fsync policy is meant to allow: nothing under `always`, a second under `everysec`,
+/// what the system had not written under `no`.
+pub fn of_policy(durability: Durability) -> Loses {
+    let both = |class| Loses { kill: class, power_cut: class };
+    match durability {
+        Durability::Files(Fsync::Always) => both(LossClass::Nothing),
+        Durability::Files(Fsync::EverySec) => both(LossClass::Seconds),
+        Durability::Files(Fsync::No) => both(LossClass::Unwritten),
+        Durability::Memory => both(LossClass::Everything),
+    }
+}
+
+impl Loses {
+    /// Returns `true` if the loss is at most `most`, after a kill and after a power cut.
+    pub fn is_within(self, most: Self) -> bool {
+        self.kill <= most.kill && self.power_cut <= most.power_cut
+    }
+
+    /// Returns the reason why the loss exceeds `most`: "a power cut may lose the whole database". Empty if it
+    /// does not.
+    pub fn excess(self, most: Self) -> String {
+        let (what, class) = match (self.power_cut > most.power_cut, self.kill > most.kill) {
+            (true, true) if self.kill == self.power_cut => ("a kill or a power cut", self.kill),
+            (true, _) => ("a power cut", self.power_cut),
+            (false, true) => ("a kill", self.kill),
+            (false, false) => return String::new(),
+        };
+        let words = match class {
+            LossClass::Nothing => "nothing",
+            LossClass::Seconds => "the last second",
+            LossClass::Unwritten => "what the system had not written",
+            LossClass::Buffer => "the engine's buffer",
+            LossClass::Everything => "the whole database",
+        };
+        format!("{what} may lose {words}")
+    }
 }
 
 /// Returns the loss bound of a target from the result file or, without one, from this build's engine of that

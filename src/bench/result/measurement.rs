@@ -98,6 +98,9 @@ pub struct Measurement {
     /// The files once closed; of the last cells of a group, after which the store is closed.
     #[serde(default)]
     pub closed_size: Option<FileSize>,
+    /// Syncs that the timer of the policy `everysec` made in the measured time; absent under other policies.
+    #[serde(default)]
+    pub timer_syncs: Option<u64>,
     /// Time to settle after the measured time.
     #[serde(default)]
     pub settle_seconds: Option<f64>,

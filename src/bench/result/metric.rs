@@ -146,6 +146,10 @@ static SETTLE: Metric =
     Metric::new("settle_seconds", "Flush and compaction after the run", Unit::Seconds, false, |m| {
         m.settle_seconds
     });
+static TIMER_SYNCS: Metric = Metric::new("timer_syncs", "Syncs by the timer", Unit::Times, false, |m| {
+    #[expect(clippy::cast_precision_loss, reason = "a few per second")]
+    m.timer_syncs.map(|syncs| syncs as f64)
+});
 static LOAD: Metric = Metric::new("load_seconds", "Load", Unit::Seconds, true, |m| m.load_seconds);
 static CLOSE: Metric = Metric::new("close_seconds", "Close", Unit::Seconds, false, |m| m.close_seconds);
 /// Time to open the closed store again, in seconds.
@@ -162,7 +166,7 @@ pub fn of_figure(figure: Figure) -> &'static Metric {
 }
 
 /// All metrics, in the order of the CSV.
-pub static METRICS: [&Metric; 24] = [
+pub static METRICS: [&Metric; 25] = [
     &THROUGHPUT,
     &DURATION,
     &MEAN,
@@ -183,6 +187,7 @@ pub static METRICS: [&Metric; 24] = [
     &DEVICE,
     &WRITE_AMPLIFICATION,
     &SPACE_AMPLIFICATION,
+    &TIMER_SYNCS,
     &LOAD,
     &SETTLE,
     &CLOSE,

@@ -93,6 +93,10 @@ pub struct Environment {
     /// What the stores and the drivers could use of the memory, with the page cache (`--memory-limit`).
     #[serde(default)]
     pub memory_limit_bytes: Option<u64>,
+    /// Part of all processors that others may take in the course of a job (`--foreign`), from 0 to 1. A
+    /// measurement above it was repeated, and counts only where its cell has none below it.
+    #[serde(default)]
+    pub foreign_limit: Option<f64>,
     /// How the files of a store were put out of the page cache before each cell (`--cold`).
     #[serde(default)]
     pub cold: Option<String>,
@@ -177,13 +181,35 @@ impl Run {
         self.by_repetition(cell).map(|(_, measurement)| measurement)
     }
 
-    /// Returns the valid measurements of the cell with the id `cell`, each with its repetition.
+    /// Returns the valid measurements of the cell with the id `cell`, each with its repetition: those that
+    /// other processes did not disturb, or all if each was disturbed.
     pub fn by_repetition(&self, cell: &str) -> impl Iterator<Item = (u32, &Measurement)> {
+        let all_are_disturbed = self.disturbed_part(cell).is_some();
+        self.valid(cell)
+            .filter(move |(sample, _)| all_are_disturbed || !self.is_disturbed(sample))
+            .map(|(sample, measurement)| (sample.repetition, measurement))
+    }
+
+    /// Returns the smallest share of the CPUs, from 0 to 1, that others took in a valid measurement of `cell`,
+    /// if all its valid measurements are above the limit of the run; otherwise `None`.
+    pub fn disturbed_part(&self, cell: &str) -> Option<f64> {
+        if self.valid(cell).any(|(sample, _)| !self.is_disturbed(sample)) {
+            return None;
+        }
+        let parts = self.valid(cell).filter_map(|(sample, _)| Some(sample.disturbance?.part()));
+        parts.reduce(f64::min)
+    }
+
+    /// Returns `true` if others took more of the CPUs during the measurement than the run allows.
+    pub fn is_disturbed(&self, sample: &Sample) -> bool {
+        let limit = self.environment.foreign_limit;
+        limit.zip(sample.disturbance).is_some_and(|(limit, found)| found.part() > limit)
+    }
+
+    fn valid(&self, cell: &str) -> impl Iterator<Item = (&Sample, &Measurement)> {
         self.samples.iter().filter(move |sample| sample.cell == cell).filter_map(|sample| {
             match &sample.outcome {
-                Outcome::Measured(measurement) if measurement.is_sound() => {
-                    Some((sample.repetition, measurement))
-                }
+                Outcome::Measured(measurement) if measurement.is_sound() => Some((sample, measurement)),
                 _ => None,
             }
         })

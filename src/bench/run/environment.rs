@@ -48,6 +48,7 @@ pub fn describe(directory: &Path, cells: &[Cell], conduct: &RunConditions) -> En
         rustc: option_env!("KVBENCH_RUSTC").map(Into::into),
         libraries: libraries(cells),
         memory_limit_bytes: conduct.memory_limit,
+        foreign_limit: conduct.foreign_limit,
         cold: conduct.cold.then(cold::words),
         cpus: affinity::describe(&conduct.cpus),
         calibration: calibrated::of_this_build(),

@@ -40,6 +40,7 @@ impl PhaseResult {
             measurement.cpu_us_per_operation =
                 usage.cpu_ns.map(|ns| ns as f64 / 1e3 / measurement.operations as f64);
         }
+        measurement.timer_syncs = usage.timer_syncs;
         // A running operation may end after the time limit; one that takes this much longer is abnormal.
         if let Some(seconds) = workload.seconds.filter(|seconds| measurement.seconds > 2.0 * seconds + 1.0) {
             measurement.warnings.push(format!(

@@ -14,6 +14,8 @@ pub struct ProcessUsage {
     pub written_bytes: Option<u64>,
     /// Memory of the process.
     pub memory: Memory,
+    /// Syncs by the timer of the policy `everysec`; `None` under other policies.
+    pub timer_syncs: Option<u64>,
     /// Allocations in Rust, if they were counted.
     pub allocated: Option<Allocated>,
 }
@@ -55,6 +57,7 @@ impl ProcessUsage {
             cpu_ns: cpu_ns(pid),
             written_bytes: read(pid, "io").as_deref().and_then(written_bytes),
             memory: read(pid, "status").as_deref().map(memory).unwrap_or_default(),
+            timer_syncs: None,
             allocated: None,
         }
     }
@@ -67,6 +70,7 @@ impl ProcessUsage {
             cpu_ns: less(self.cpu_ns, before.cpu_ns),
             written_bytes: less(self.written_bytes, before.written_bytes),
             memory: self.memory,
+            timer_syncs: less(self.timer_syncs, before.timer_syncs),
             allocated: self.allocated,
         }
     }

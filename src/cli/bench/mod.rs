@@ -6,7 +6,7 @@ mod value_parsers;
 use crate::{
     bench::{
         plan::options::{CustomWorkload, Durability, ExternalServer, Options, Suite},
-        result::{Commits, Order, Size, Target},
+        result::{Commits, Loses, Order, Size, Target},
     },
     engine::{Compression, Fsync},
 };
@@ -17,7 +17,7 @@ use std::{
     env,
     path::{Path, PathBuf},
 };
-use value_parsers::{Mix, mix, order, part, size};
+use value_parsers::{Mix, may_lose, mix, order, part, size};
 pub(super) use value_parsers::{not_negative, percent, percent_to_100, positive};
 
 pub(super) const EXAMPLES: &str = "\
@@ -41,7 +41,12 @@ pub struct Bench {
     /// Stores to measure; `nothing` measures the harness alone [default: all stores of this build]
     #[arg(long, value_name = "STORE,...", value_delimiter = ',', conflicts_with = "target")]
     stores: Vec<String>,
-    /// Durability policies to measure [default: those of the suite, or no]
+    /// Largest acceptable loss of acknowledged writes. Each store gets its fastest fsync policy that loses no more, and
+    /// one table ranks all of them. nothing, second or anything, for a kill and a power cut alike, or
+    /// kill=nothing,power=second. Work that only reads ignores it
+    #[arg(long, value_name = "LOSS", value_parser = may_lose, conflicts_with_all = ["fsync", "target"])]
+    may_lose: Option<Loses>,
+    /// Durability policies to measure [default: those of the suite, or always and everysec]
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with = "target")]
     fsync: Vec<DurabilityWord>,
     /// How writes are committed in process. own: each thread commits its own writes; groups: one thread commits the
@@ -247,6 +252,7 @@ impl Bench {
             output: self.files.output.unwrap_or_else(|| format!("kvbench-{name}.json").into()),
             stores: self.stores,
             durabilities: self.fsync.into_iter().map(Into::into).collect(),
+            may_lose: self.may_lose,
             commits: self
                 .commits
                 .into_iter()

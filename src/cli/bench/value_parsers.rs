@@ -1,8 +1,11 @@
 //! Value parsers of the flags of `bench`.
 
-use crate::bench::{
-    plan::options::Cpus,
-    result::{Operation, Order, Size},
+use crate::{
+    bench::{
+        plan::options::Cpus,
+        result::{Loses, Operation, Order, Size},
+    },
+    engine::LossClass,
 };
 use std::collections::BTreeMap;
 
@@ -34,6 +37,29 @@ pub(super) fn mix(text: &str) -> Result<Mix, String> {
         parts.insert(operation, positive(weight.trim())?);
     }
     Ok(Mix(parts))
+}
+
+/// Parses the loss of `--may-lose`. A place that is not named may lose nothing.
+pub(super) fn may_lose(text: &str) -> Result<Loses, String> {
+    let class = |word: &str| match word {
+        "nothing" => Ok(LossClass::Nothing),
+        "second" => Ok(LossClass::Seconds),
+        "anything" => Ok(LossClass::Everything),
+        other => Err(format!("there is no loss {other}; choose nothing, second or anything")),
+    };
+    if !text.contains('=') {
+        let class = class(text)?;
+        return Ok(Loses { kill: class, power_cut: class });
+    }
+    let mut loses = Loses { kill: LossClass::Nothing, power_cut: LossClass::Nothing };
+    for part in text.split(',') {
+        match part.split_once('=') {
+            Some(("kill", word)) => loses.kill = class(word)?,
+            Some(("power", word)) => loses.power_cut = class(word)?,
+            _ => return Err(format!("{part}: write kill=nothing,power=second")),
+        }
+    }
+    Ok(loses)
 }
 
 pub(super) fn size(text: &str) -> Result<Size, String> {

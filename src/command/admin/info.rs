@@ -187,6 +187,7 @@ fn group_lines(context: &ServerState, text: &mut Text) {
     let groups = &context.groups;
     let (size, commit, sync) = (groups.size.counts(), groups.commit.counts(), groups.sync.counts());
     text.line("commits", commit.count());
+    text.line("timer_syncs", sync.count());
     let clients = size.sum() >> 10;
     let mean = clients as f64 / size.count().max(1) as f64;
     text.line("commit_clients_total", clients);

@@ -74,6 +74,7 @@ impl CellBuilder<'_> {
                 fsync,
                 commits: Commits::Own,
                 loses: Some(as_redis_loses(*durability)),
+                may_lose: None,
                 cache_bytes: 0,
                 compression: "none".into(),
                 address: None,
@@ -98,12 +99,20 @@ impl CellBuilder<'_> {
         const ALWAYS: Durability = Durability::Files(Fsync::Always);
         const NO: Durability = Durability::Files(Fsync::No);
         match (self.options.durabilities.as_slice(), self.options.suite) {
-            ([], None) => &[NO],
+            ([], None) if self.only_reads() => &[ALWAYS],
+            ([], None) => &[ALWAYS, Durability::Files(Fsync::EverySec)],
+            ([], Some(Suite::Ycsb)) => &[ALWAYS, Durability::Files(Fsync::EverySec), NO],
             ([], Some(Suite::Redb | Suite::Reproduction(Publication::Redb | Publication::Xdag))) => &[ALWAYS],
             ([], Some(Suite::Reproduction(Publication::KvstoreBench | Publication::Ycsb))) => &[ALWAYS, NO],
             ([], Some(_)) => &[ALWAYS, NO, Durability::Memory],
             (asked, _) => asked,
         }
+    }
+
+    /// Returns `true` if the workload of flags only reads. Reads lose nothing, so one policy is enough.
+    fn only_reads(&self) -> bool {
+        let reads = |kind: &Operation| matches!(kind, Operation::Get | Operation::GetMiss | Operation::Scan);
+        self.options.suite.is_none() && self.options.custom.mix.keys().all(reads)
     }
 
     /// Returns the ways to commit that are compared. Over the wire there is only one.
@@ -136,6 +145,9 @@ impl CellBuilder<'_> {
         if let Some(foreign) = &self.options.target {
             return vec![self.foreign(foreign)];
         }
+        if let Some(most) = self.may_lose() {
+            return self.within_loss(access, most);
+        }
         let mut targets = Vec::new();
         let levels = self
             .commits(access)
@@ -147,6 +159,28 @@ impl CellBuilder<'_> {
                 let target = Target { commits, ..self.target(info, access, *durability) };
                 if self.lack(info, *durability).is_none() && !targets.contains(&target) {
                     targets.push(target);
+                }
+            }
+        }
+        targets
+    }
+
+    /// Returns the allowed loss of `--may-lose`, which does not apply to a workload that only reads.
+    fn may_lose(&self) -> Option<Loses> {
+        self.options.may_lose.filter(|_| !self.only_reads())
+    }
+
+    /// Returns every store under its fastest policy that loses at most `most`: the policy with the fewest
+    /// syncs.
+    fn within_loss(&self, access: Access, most: Loses) -> Vec<Target> {
+        let mut targets = Vec::new();
+        for commits in self.commits(access) {
+            for info in self.stores() {
+                let Some(fsync) = fastest_within(info, most) else { continue };
+                let durability = Durability::Files(fsync);
+                if self.lack(info, durability).is_none() {
+                    let target = self.target(info, access, durability);
+                    targets.push(Target { commits: *commits, may_lose: Some(most), ..target });
                 }
             }
         }
@@ -175,6 +209,15 @@ impl CellBuilder<'_> {
                 format!("{name}: this build has no such store (cargo feature {feature})")
             }));
         }
+        if let Some(most) = self.may_lose() {
+            for info in self.stores().into_iter().filter(|info| fastest_within(info, most).is_none()) {
+                let loses = Loses::from(info.loss(Fsync::Always));
+                lacks.push(format!("{}: {} under each policy", info.name, loses.excess(most)));
+            }
+            let always = Durability::Files(Fsync::Always);
+            lacks.extend(self.stores().into_iter().filter_map(|info| self.lack(info, always)));
+            return lacks;
+        }
         for durability in self.durabilities() {
             for lack in self.stores().into_iter().filter_map(|info| self.lack(info, *durability)) {
                 if !lacks.contains(&lack) {
@@ -198,6 +241,7 @@ impl CellBuilder<'_> {
             }),
             commits: Commits::Own,
             loses: Some(info.loss_at(durability).into()),
+            may_lose: None,
             cache_bytes: self.options.cache_bytes,
             compression: self.options.compression.to_string(),
             address: None,
@@ -224,6 +268,7 @@ impl CellBuilder<'_> {
             fsync,
             commits: Commits::Own,
             loses: foreign.durability.map(as_redis_loses),
+            may_lose: None,
             cache_bytes: 0,
             compression: "none".into(),
             address: Some(foreign.address.clone()),
@@ -237,11 +282,12 @@ impl CellBuilder<'_> {
 
     /// Returns how many of `keys` keys a suite writes or removes one by one. If each commit waits for the
     /// disk, at most 20,000: the count is the same for all stores, and the slowest of them would take very
-    /// long. A user's `--keys` applies at any durability.
+    /// long. With `--may-lose` the stores have different policies, so the count applies to all of them. A
+    /// user's `--keys` applies at any durability.
     pub fn writes(&self, target: &Target, keys: u64) -> u64 {
         const SYNCED: u64 = 20_000;
         match self.options.keys {
-            None if Level::of(target).is_durable() => keys.min(SYNCED),
+            None if Level::of(target).is_durable() || target.may_lose.is_some() => keys.min(SYNCED),
             _ => keys,
         }
     }
@@ -289,6 +335,14 @@ impl CellBuilder<'_> {
             data: None,
         }
     }
+}
+
+/// Returns the policy of a store with the fewest syncs that loses at most `most`, or `None` if there is none.
+/// The no-op engine stores nothing, so it cannot lose anything.
+fn fastest_within(info: &Info, most: Loses) -> Option<Fsync> {
+    let fits =
+        |fsync: &Fsync| synthetic::is_reference(info.name) || Loses::from(info.loss(*fsync)).is_within(most);
+    Fsync::ALL.into_iter().rev().find(fits)
 }
 
 /// Returns `true` if a server with this durability has files, and the name of its fsync policy.

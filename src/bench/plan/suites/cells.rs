@@ -10,6 +10,7 @@ pub(super) fn cell(suite: &str, target: Target, workload: Workload, row: &str) -
     let level = Level::of(&target);
     let access = level.access_words();
     let column = match (target.persistent, &target.address) {
+        _ if target.may_lose.is_some() => format!("{} {}", target.store, level.durability_word()),
         (false, None) if !synthetic::is_reference(&target.store) => format!("{}/memory", target.store),
         _ => target.store.clone(),
     };

@@ -32,7 +32,7 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
     }
     let cells = maker.targets(access).into_iter().map(|target| {
         // The user named the no-op engine in `--stores`, so its cell is an ordinary one.
-        Cell { reference: false, ..cell("custom", target, workload.clone(), &custom.name) }
+        Cell { reference: false, ..cell(&custom.name, target, workload.clone(), &custom.name) }
     });
     Ok(("Workload", cells.collect()))
 }

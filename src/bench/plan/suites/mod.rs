@@ -15,7 +15,10 @@ use super::{
     ability,
     options::{Options, PlanError, Suite},
 };
-use crate::bench::result::Cell;
+use crate::{
+    bench::result::{Cell, Workload, loss_class::Level},
+    engine::{Durability, Fsync},
+};
 use cell_builder::{CellBuilder, is_asked_for};
 use cells::{at_rates, while_cold};
 pub use publications::made_blocks;
@@ -30,6 +33,21 @@ pub struct Plan {
     pub cells: Vec<Cell>,
     /// Stores without cells at some durability, each with the reason.
     pub left_out: Vec<String>,
+}
+
+/// Shortest measurement under `everysec` that a timer of one second syncs at least twice, in seconds.
+pub const LEAST_EVERYSEC: f64 = 3.0;
+
+/// Returns `true` if a cell is measured under the fsync policy `everysec`.
+pub fn any_everysec(cells: &[Cell]) -> bool {
+    let everysec = Some(Durability::Files(Fsync::EverySec));
+    cells.iter().any(|cell| Level::of(&cell.target).durability == everysec)
+}
+
+/// Makes a workload with a time limit last at least [`LEAST_EVERYSEC`]. All cells of a run have the same
+/// limit, since cells of different lengths may not be compared.
+fn last_for_syncs(workload: &mut Workload) {
+    workload.seconds = workload.seconds.map(|seconds| seconds.max(LEAST_EVERYSEC));
 }
 
 /// Returns the cells that `options` ask for.
@@ -52,6 +70,9 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
     let mut cells = at_rates(cells, &options.rates);
     if options.conduct.cold {
         cells = while_cold(cells);
+    }
+    if any_everysec(&cells) {
+        cells.iter_mut().for_each(|cell| last_for_syncs(&mut cell.workload));
     }
     cells.extend(harness_overhead::floors(&maker, &cells));
     let mut reasons = maker.left_out();

@@ -121,7 +121,7 @@ impl Table<'_> {
     /// Returns a row of writes under the fsync policy `no`, among rows of a store that syncs every commit.
     fn unsynced(&self, name: &str, operations: u64) -> Cell {
         let mut row = self.row(name, Operation::Insert, operations, 1, 1);
-        if Level::of(&self.target).is_durable() {
+        if Level::of(&self.target).is_durable() && self.target.may_lose.is_none() {
             let target = self.maker.at(&self.target, Durability::Files(Fsync::No));
             row = Cell { figure: row.figure, ..cell(self.maker.suite(), target, row.workload, name) };
             row.id += "/among-synced";

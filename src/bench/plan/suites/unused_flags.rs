@@ -1,6 +1,6 @@
 //! Refusal of flags that a suite would ignore, since a user who sets a flag expects it to have an effect.
 
-use super::plan;
+use super::{LEAST_EVERYSEC, plan};
 use crate::bench::{
     plan::options::{Options, PlanError},
     result::{Access, Cell},
@@ -20,7 +20,10 @@ pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
     };
     let own = || options.clone();
     let others = [
-        ("--seconds", options.seconds.map(|value| Options { seconds: Some(value * 2.0 + 1.0), ..own() })),
+        (
+            "--seconds",
+            options.seconds.map(|value| Options { seconds: Some(value * 2.0 + LEAST_EVERYSEC), ..own() }),
+        ),
         (
             "--operations",
             options.operations.map(|value| Options { operations: Some(value * 2 + 1), ..own() }),

@@ -28,7 +28,7 @@ use std::{
     mem,
     sync::{
         Barrier,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     thread,
     time::Duration,
@@ -45,6 +45,8 @@ struct Shared<'b> {
     stop: AtomicBool,
     /// Writes that wait for a group commit.
     groups: CommitQueue<CommitRequest>,
+    /// Number of syncs by the timer.
+    timer_syncs: AtomicU64,
 }
 
 impl InProcessBench<'_> {
@@ -60,6 +62,7 @@ impl InProcessBench<'_> {
             leaders: AtomicU32::new(workloads.first().map_or(0, |first| first.threads)),
             stop: AtomicBool::new(false),
             groups: CommitQueue::default(),
+            timer_syncs: AtomicU64::new(0),
         };
         thread::scope(|scope| {
             let spawn = |place: usize, workload| {
@@ -85,6 +88,10 @@ impl InProcessBench<'_> {
             // the third: the usage of the process is read while no thread works.
             shared.barrier.wait();
             shared.barrier.wait();
+            let usage = || {
+                let used = usage();
+                ProcessUsage { timer_syncs: shared.timer_syncs(), ..used }
+            };
             let before = usage();
             allocations::leave_out(self.counts);
             let counter = self.counts.then(allocations::start);
@@ -174,6 +181,11 @@ impl Shared<'_> {
         group_commit::serve(&self.groups, threads as usize, |batch| self.bench.write(batch));
     }
 
+    /// Returns the number of syncs by the timer so far, or `None` without a timer.
+    fn timer_syncs(&self) -> Option<u64> {
+        self.bench.sync_every_second.then(|| self.timer_syncs.load(Ordering::SeqCst))
+    }
+
     /// Syncs until the phase ends, a second of running time after the previous sync, as the server does.
     ///
     /// # Errors
@@ -187,6 +199,7 @@ impl Shared<'_> {
             thread::sleep(Duration::from_millis(20));
             if schedule.remaining().is_zero() {
                 self.bench.engine.sync().map_err(|error| error.to_string())?;
+                self.timer_syncs.fetch_add(1, Ordering::SeqCst);
                 schedule = EverySecond::start();
             }
         }

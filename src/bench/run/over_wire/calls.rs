@@ -6,7 +6,7 @@ use redis_protocol::resp2::{
     encode::extend_encode_borrowed,
     types::{BorrowedFrame, OwnedFrame},
 };
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, str::FromStr, time::Duration};
 
 /// Maximum time to wait for a reply in a call that is not measured.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
@@ -58,6 +58,18 @@ pub(super) fn sync(address: SocketAddr) -> io::Result<()> {
     ask(address, &["WAITAOF", "1", "0", "0"], None).map(drop)
 }
 
+/// Returns the number of syncs by the timer of a kvbench server.
+pub(super) fn timer_syncs(address: SocketAddr) -> io::Result<u64> {
+    let field = info_field(call(address, &["INFO", "persistence"])?, "timer_syncs:");
+    field.ok_or_else(|| io::Error::other("INFO has no timer_syncs"))
+}
+
+/// Returns the number in the line of an INFO reply that starts with `name`.
+fn info_field<N: FromStr>(reply: OwnedFrame, name: &str) -> Option<N> {
+    let OwnedFrame::BulkString(text) = reply else { return None };
+    String::from_utf8(text).ok()?.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
 /// Asks the server to shut down; it may do so without a reply.
 pub(super) fn shut_down(address: SocketAddr) {
     let _ = call(address, &["SHUTDOWN"]);
@@ -66,11 +78,6 @@ pub(super) fn shut_down(address: SocketAddr) {
 /// Returns `true` if the server replies and is the process `pid`, not another one that took over its port.
 pub(super) fn is_ready(address: SocketAddr, pid: u32) -> bool {
     // While Redis loads its files, it replies to DBSIZE with an error.
-    let info = || match call(address, &["INFO", "server"]) {
-        Ok(OwnedFrame::BulkString(text)) => String::from_utf8(text).ok(),
-        _ => None,
-    };
-    let its =
-        |text: String| text.lines().find_map(|line| line.strip_prefix("process_id:")?.trim().parse().ok());
-    count_keys(address).is_ok() && info().and_then(its) == Some(pid)
+    let process = || info_field(call(address, &["INFO", "server"]).ok()?, "process_id:");
+    count_keys(address).is_ok() && process() == Some(pid)
 }

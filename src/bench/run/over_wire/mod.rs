@@ -46,7 +46,11 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
         let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
         let keys_before = live.count();
         let meter = Meter::new(server.pid, server.files.as_ref(), &settle, Memory::default());
-        let phases = bench.run(&workloads, &|| meter.read())?;
+        let usage = || {
+            let used = meter.read();
+            ProcessUsage { timer_syncs: server.timer_syncs(&first.target), ..used }
+        };
+        let phases = bench.run(&workloads, &usage)?;
         let usage = phases.first().map(|phase| phase.usage.clone()).unwrap_or_default();
         let keys = calls::count_keys(server.address);
         let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());

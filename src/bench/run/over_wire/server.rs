@@ -1,9 +1,12 @@
 //! The measured server: a child process of this job, or an external server.
 
 use super::{calls, program};
-use crate::bench::{
-    result::{FileSize, Target},
-    run::{affinity::Pinned, disk::Files, job::Job},
+use crate::{
+    bench::{
+        result::{FileSize, Target, loss_class::Level},
+        run::{affinity::Pinned, disk::Files, job::Job},
+    },
+    engine::{Durability, Fsync},
 };
 use std::{
     env,
@@ -134,6 +137,13 @@ impl Server {
             return Ok(());
         }
         calls::sync(self.address).map_err(|error| format!("load: {error}"))
+    }
+
+    /// Returns the number of syncs that the timer of a kvbench server has made under the policy `everysec`;
+    /// `None` under other policies and for other servers.
+    pub fn timer_syncs(&self, target: &Target) -> Option<u64> {
+        let everysec = Level::of(target).durability == Some(Durability::Files(Fsync::EverySec));
+        if self.kind == Kind::Own && everysec { calls::timer_syncs(self.address).ok() } else { None }
     }
 
     /// Shuts down a server of this job; removes all keys from an external server. Returns the seconds of the

@@ -102,6 +102,11 @@ impl Meter {
         Turn { cost, until, begin }
     }
 
+    /// Records a separate sync that has ended.
+    pub fn add_sync(&mut self) {
+        self.span.syncs.push(now());
+    }
+
     /// Records an operation; a write with the number of its commit.
     pub fn add(&mut self, taken: Taken, commit: Option<u64>) -> &mut Span {
         self.span.calls.push(Call { begin: taken.begin, end: taken.end, commit });

@@ -108,6 +108,9 @@ pub struct Call {
 pub struct Span {
     /// Operations in order.
     pub calls: Vec<Call>,
+    /// End of each separate sync.
+    #[serde(default)]
+    pub syncs: Vec<u64>,
     /// CPU time that operations were made to use, in nanoseconds.
     pub cpu_ns: u64,
     /// CPU time of the process at the start and at the end of the span, in nanoseconds.

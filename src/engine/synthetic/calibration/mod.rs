@@ -184,7 +184,9 @@ impl Engine for Calibration {
     }
 
     fn sync(&self) -> Result<()> {
-        lock(&self.files).sync()
+        lock(&self.files).sync()?;
+        lock(&self.meter).add_sync();
+        Ok(())
     }
 
     fn quiesce(&self) -> Result<()> {

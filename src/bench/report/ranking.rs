@@ -1,0 +1,301 @@
+//! Ranking of the stores that did the same work and lose no more than the question allows, with a verdict as a
+//! sentence.
+//!
+//! Of a table without `--may-lose` the question is the loss that its fsync policy is meant to allow. Stores
+//! that lose more are left out, with the reason. Work that only reads loses nothing, so it ranks every store.
+
+use super::{
+    comparison_group::{ComparisonGroup, same_work},
+    row::{Entry, State},
+};
+use crate::bench::result::{
+    Figure, Loses,
+    loss_class::{self, Level},
+    metric::{self, Better, DISK, Metric, P99, Unit},
+    number_format,
+    spread::{ENOUGH, Spread},
+    statistics::{
+        bootstrap::{self, Paired},
+        holm,
+    },
+};
+use std::collections::BTreeMap;
+
+/// Significance level: maximum probability that any store of a ranking is wrongly called worse than the best.
+const CHANCE: f64 = 0.05;
+
+/// Stores that did the same work, the best median first.
+pub struct Ranking<'r, 'a> {
+    /// Short description of the workload, unique in a list of rankings.
+    pub title: String,
+    /// Metric by which the stores are ranked.
+    pub measure: &'static Metric,
+    /// Loss that a ranked store may have; `None` for work that only reads, and if no loss is known.
+    pub bound: Option<Loses>,
+    /// Ranked stores, the best median first.
+    pub places: Vec<RankedStore<'r, 'a>>,
+    /// Stores that are not ranked, each with the reason.
+    pub left_out: Vec<(String, String)>,
+    reads_only: bool,
+    /// `true` if each store has the policy that `--may-lose` allows.
+    pub by_policy: bool,
+}
+
+/// Store of a ranking.
+pub struct RankedStore<'r, 'a> {
+    /// Cell of the store.
+    pub entry: &'r Entry<'a>,
+    /// Median and range of the metric.
+    pub spread: Spread,
+    /// Value relative to the first store, with its interval; `None` for the first store and with fewer than
+    /// [`ENOUGH`] common repetitions.
+    pub to_first: Option<Paired>,
+    /// `true` if the store is certainly worse than the first.
+    pub is_worse: bool,
+}
+
+/// Returns the rankings of a table's cells: one for each workload, in the order of the cells. Workloads without
+/// a measured store are left out.
+pub fn rankings<'r, 'a>(entries: impl IntoIterator<Item = &'r Entry<'a>>) -> Vec<Ranking<'r, 'a>>
+where
+    'a: 'r,
+{
+    let measured = |entry: &&Entry<'_>| !entry.cell.reference;
+    let groups = same_work(entries.into_iter().filter(measured));
+    groups.into_iter().filter_map(Ranking::of).collect()
+}
+
+impl<'r, 'a> Ranking<'r, 'a> {
+    fn of(group: ComparisonGroup<'r, 'a>) -> Option<Self> {
+        let first = group.entries.first()?;
+        let (work, figure) = (&first.cell.workload, first.cell.figure);
+        let paced = group.is_paced() && figure == Figure::Throughput;
+        let reads_only = work.only_reads();
+        let bound = if reads_only { None } else { bound(&group.entries) };
+        let mut ranking = Self {
+            title: group.title,
+            measure: if paced { &P99 } else { metric::of_figure(figure) },
+            bound,
+            places: Vec::new(),
+            left_out: Vec::new(),
+            reads_only,
+            by_policy: first.cell.target.may_lose.is_some(),
+        };
+        group.entries.iter().for_each(|entry| ranking.admit(entry));
+        let order = ranking.measure.better;
+        ranking.places.sort_by(|one, other| order.order(one.spread.median, other.spread.median));
+        ranking.compare();
+        if ranking.by_policy {
+            let unmeasured = first.run.left_out.iter().filter_map(|line| line.split_once(": "));
+            ranking.left_out.extend(unmeasured.map(|(store, why)| (store.into(), why.into())));
+        }
+        (!ranking.places.is_empty() || !ranking.left_out.is_empty()).then_some(ranking)
+    }
+
+    /// Adds a store to the ranking, or to the stores that are left out.
+    fn admit(&mut self, entry: &'r Entry<'a>) {
+        let mut leave_out = |reason| self.left_out.push((entry.label(), reason));
+        match &entry.state {
+            State::Faulty(reason) => return leave_out(format!("failed: {reason}")),
+            State::Unsupported(reason) => return leave_out(reason.clone()),
+            State::Missing => return leave_out("not measured yet".into()),
+            State::Sound => {}
+        }
+        let excess = self.bound.and_then(|most| Some(loss_class::loses(&entry.cell.target)?.excess(most)));
+        match (excess, entry.spread(self.measure)) {
+            (Some(reason), _) if !reason.is_empty() => leave_out(reason),
+            (_, Some(spread)) => {
+                self.places.push(RankedStore { entry, spread, to_first: None, is_worse: false });
+            }
+            (_, None) => {}
+        }
+    }
+
+    /// Compares each store with the first, and corrects for the number of comparisons (Holm).
+    fn compare(&mut self) {
+        let Some(first) = self.places.first().map(|place| place.entry.by_repetition(self.measure)) else {
+            return;
+        };
+        let rivals = || self.places.iter().skip(1);
+        let pairs: Vec<_> =
+            rivals().map(|place| paired(&place.entry.by_repetition(self.measure), &first)).collect();
+        let known: Vec<f64> = pairs.iter().flatten().map(|pair| pair.probability).collect();
+        let mut adjusted = holm::adjusted(&known).into_iter();
+        for (place, pair) in self.places.iter_mut().skip(1).zip(pairs) {
+            let Some(pair) = pair else { continue };
+            let higher_is_worse = self.measure.better == Better::Lower;
+            place.to_first = Some(pair);
+            place.is_worse = adjusted.next().is_some_and(|chance| chance < CHANCE)
+                && pair.differs()
+                && (pair.ratio > 1.0) == higher_is_worse;
+        }
+    }
+
+    /// Returns the store that is certainly better than each other ranked store, or `None` if there is none or
+    /// no other store.
+    pub fn winner(&self) -> Option<&RankedStore<'r, 'a>> {
+        let [first, rivals @ ..] = self.places.as_slice() else { return None };
+        (!rivals.is_empty() && rivals.iter().all(|place| place.is_worse)).then_some(first)
+    }
+
+    /// Returns the verdict as a sentence without a final stop: the winner, or the reason why there is none.
+    pub fn result(&self) -> String {
+        let among = self.among();
+        let [first, rivals @ ..] = self.places.as_slice() else {
+            return format!("no store was measured{among}");
+        };
+        let name = |place: &RankedStore<'_, '_>| self.name(place);
+        if rivals.is_empty() {
+            return format!("{} is the only store{among}", name(first));
+        }
+        if self.places.iter().any(|place| place.samples() < ENOUGH)
+            || rivals.iter().any(|place| place.to_first.is_none())
+        {
+            return format!("no verdict{among}: {}", self.too_few());
+        }
+        let near: Vec<_> = rivals.iter().filter(|place| !place.is_worse).collect();
+        if let (true, Some(second)) = (near.is_empty(), rivals.first()) {
+            let by = second.to_first.map_or(String::new(), |pair| self.times(pair, &name(second)));
+            return format!("{} {}{among}{by}", name(first), self.superlative());
+        }
+        let group: Vec<_> = std::iter::once(first).chain(near).map(name).collect();
+        format!("no winner{among}: {} could not be told apart", listed(&group))
+    }
+
+    /// Returns the reason why the repetitions do not suffice for a verdict.
+    fn too_few(&self) -> String {
+        let disturbed = self.places.iter().any(|place| {
+            let entry = place.entry;
+            let own = entry.run.samples.iter().filter(|sample| sample.cell == entry.cell.id);
+            own.filter(|sample| entry.run.is_disturbed(sample)).count() > 0
+        });
+        let kind = if disturbed { " that other programs did not disturb" } else { "" };
+        format!("it takes {ENOUGH} common repetitions{kind}")
+    }
+
+    fn superlative(&self) -> &'static str {
+        match self.measure {
+            measure if std::ptr::eq(measure, &P99) => "has the lowest 99th percentile of latency",
+            measure if std::ptr::eq(measure, &DISK) => "has the smallest files",
+            _ => "is fastest",
+        }
+    }
+
+    /// Returns how much better the first store is than the second, with the confidence interval.
+    fn times(&self, pair: Paired, second: &str) -> String {
+        let (low, high) = pair.interval;
+        let digits = number_format::digits;
+        match (self.measure.better, self.measure.unit) {
+            (Better::Higher, _) => format!(
+                ", {} times as fast as {second} ({} to {})",
+                digits(1.0 / pair.ratio),
+                digits(1.0 / high),
+                digits(1.0 / low)
+            ),
+            (Better::Lower, unit) => {
+                let what = if unit == Unit::Bytes { "bytes" } else { "time" };
+                format!(
+                    "; {second} takes {} times the {what} ({} to {})",
+                    digits(pair.ratio),
+                    digits(low),
+                    digits(high)
+                )
+            }
+        }
+    }
+
+    /// Returns the loss that the ranked stores have in common: " among stores that lose at most a second".
+    fn among(&self) -> String {
+        let Some(most) = self.bound else { return String::new() };
+        let words = loss_class::at_most(most).replacen("loses", "lose", 1);
+        match most.kill == most.power_cut {
+            true => format!(" among stores that {words}"),
+            false => format!(" among stores of which {}", words.replacen("a kill lose ", "a kill loses ", 1)),
+        }
+    }
+
+    fn name(&self, place: &RankedStore<'_, '_>) -> String {
+        match self.by_policy {
+            true => format!("{} ({})", place.entry.label(), place.policy()),
+            false => place.entry.label(),
+        }
+    }
+}
+
+/// Returns the verdicts of a table's rankings as sentences without a final stop: one sentence for a single
+/// ranking; otherwise one for each, and one for each reason to leave out stores.
+pub fn verdicts(rankings: &[Ranking<'_, '_>]) -> Vec<String> {
+    let mut left_out = Vec::new();
+    for (reason, stores) in reasons(rankings) {
+        let verb = if stores.len() == 1 { "is" } else { "are" };
+        left_out.push(format!("{} {verb} left out: {reason}", listed(&stores)));
+    }
+    if rankings.iter().all(|ranking| ranking.reads_only) && !rankings.is_empty() {
+        left_out.push("reads lose nothing".to_owned());
+    }
+    match rankings {
+        [only] => vec![std::iter::once(only.result()).chain(left_out).collect::<Vec<_>>().join("; ")],
+        several => {
+            let results = several.iter().map(|ranking| format!("{}: {}", ranking.title, ranking.result()));
+            results.chain(left_out).collect()
+        }
+    }
+}
+
+/// Returns the reasons why stores are left out of any of the rankings, each with its stores.
+fn reasons<'k>(rankings: &'k [Ranking<'_, '_>]) -> Vec<(&'k str, Vec<String>)> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for (store, reason) in rankings.iter().flat_map(|ranking| &ranking.left_out) {
+        match reasons.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, stores)) if stores.contains(store) => {}
+            Some((_, stores)) => stores.push(store.clone()),
+            None => reasons.push((reason, vec![store.clone()])),
+        }
+    }
+    reasons
+}
+
+impl RankedStore<'_, '_> {
+    /// Returns the name of the store's fsync policy.
+    pub fn policy(&self) -> &'static str {
+        Level::of(&self.entry.cell.target).durability_word()
+    }
+
+    /// Returns the ratio of this store's value to that of the first of `places`, or `None` for the first.
+    pub fn ratio_to(&self, places: &[RankedStore<'_, '_>]) -> Option<f64> {
+        let first = places.first().filter(|first| !std::ptr::eq(first.entry, self.entry))?;
+        Some(self.to_first.map_or(self.spread.median / first.spread.median, |pair| pair.ratio))
+    }
+
+    fn samples(&self) -> usize {
+        self.entry.samples()
+    }
+}
+
+/// Returns the loss that the stores' common question allows: the one of `--may-lose` or of the fsync policy,
+/// or, if no store is within it, the smallest loss of the stores. `None` if the losses are not known.
+fn bound(entries: &[&Entry<'_>]) -> Option<Loses> {
+    let target = &entries.first()?.cell.target;
+    if target.may_lose.is_some() {
+        return target.may_lose;
+    }
+    let meant = loss_class::of_policy(Level::of(target).durability?);
+    let losses = entries.iter().filter_map(|entry| loss_class::loses(&entry.cell.target));
+    let smallest = losses.map(|loses| loses.kill.max(loses.power_cut)).min()?;
+    let most = meant.kill.max(smallest);
+    Some(Loses { kill: most, power_cut: most })
+}
+
+fn paired(values: &BTreeMap<u32, f64>, of_first: &BTreeMap<u32, f64>) -> Option<Paired> {
+    let pairs = values.iter().filter_map(|(repetition, value)| Some((*value, *of_first.get(repetition)?)));
+    bootstrap::paired(&pairs.collect::<Vec<_>>())
+}
+
+/// Joins names as a list of a sentence: "a, b and c".
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => only.clone(),
+        [before @ .., last] => format!("{} and {last}", before.join(", ")),
+    }
+}
