@@ -1,6 +1,6 @@
 //! `kvbench reproduce`: flags to [`Options`].
 
-use super::bench::{not_negative, percent_to_100, positive, server_arguments};
+use super::bench::{not_negative, percent_to_100, positive, result_file, server_arguments};
 use crate::bench::plan::options::{Options, Preset, Publication, RunConditions, Suite};
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
@@ -44,12 +44,15 @@ pub struct Reproduce {
     /// How often everything is measured; the tables show the median
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: u32,
-    /// Result file [default: reproduce-PUBLICATION.json]
+    /// Result file [default: reproduce-PUBLICATION-TIME.json]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Continue a run that was stopped
+    /// Continue a run that was stopped [default: the newest reproduce-PUBLICATION-*.json]
     #[arg(long)]
     resume: bool,
+    /// Replace the result file if it exists
+    #[arg(long, conflicts_with = "resume")]
+    force: bool,
     /// Directory for the stores; its disk is the one that is measured
     #[arg(long, value_name = "DIR", default_value = "kvbench-reproduce.tmp")]
     dir: PathBuf,
@@ -121,8 +124,9 @@ impl Reproduce {
             repetitions: self.repetitions,
             data: self.data,
             directory: self.dir,
-            output: self.output.unwrap_or_else(|| format!("reproduce-{}.json", publication.name()).into()),
+            output: result_file(self.output, &format!("reproduce-{}", publication.name()), self.resume),
             resume: self.resume,
+            force: self.force,
             cache_bytes: self.cache_size.map_or(cache, |size| size.as_u64()),
             conduct: RunConditions {
                 quiet_wait: self.quiet_wait,

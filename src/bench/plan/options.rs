@@ -59,6 +59,10 @@ pub struct Options {
     pub output: PathBuf,
     /// `--resume`
     pub resume: bool,
+    /// `--force`: overwrites a result file that exists.
+    pub force: bool,
+    /// `--no-space-check`: starts even if the free space or `--map-size` may not suffice.
+    pub ignores_space: bool,
     /// `--cache-size`, in bytes.
     pub cache_bytes: u64,
     /// `--map-size`, in bytes.
@@ -88,6 +92,10 @@ pub struct RunConditions {
     pub cold: bool,
     /// `--cpus`
     pub cpus: Cpus,
+    /// `true` if the user gave `--keys`: the amount of data is then no surprise.
+    pub keys_are_explicit: bool,
+    /// `true` if the user gave `--cache-size`.
+    pub cache_is_explicit: bool,
     /// `--quick` or `--full`: defaults for flags that are absent.
     pub preset: Option<Preset>,
 }
@@ -137,6 +145,8 @@ impl Default for Options {
             directory: PathBuf::from("kvbench-bench.tmp"),
             output: PathBuf::from("kvbench.json"),
             resume: false,
+            force: false,
+            ignores_space: false,
             cache_bytes: 256 << 20,
             map_bytes: 256 << 30,
             compression: Compression::None,

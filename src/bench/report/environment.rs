@@ -28,7 +28,7 @@ pub fn describe(file: &RunFile) -> EnvironmentText<'_> {
         title: format!("{suite}, {}", run.started),
         facts: facts(file),
         warnings,
-        command: run.command.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "),
+        command: number_format::shell_command(&run.command),
         link: None,
     }
 }
@@ -102,26 +102,4 @@ fn calibration(found: &Calibration) -> String {
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 fn whole(bytes: u64) -> f64 {
     bytes as f64
-}
-
-/// Quotes a command-line argument for a POSIX shell, if necessary.
-fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shell_reads_words_back() {
-        assert_eq!(shell_word("--keys=1000"), "--keys=1000");
-        assert_eq!(shell_word("it's here"), r"'it'\''s here'");
-        assert_eq!(shell_word(""), "''");
-    }
 }

@@ -8,6 +8,7 @@ use super::{
     matrix::Matrix,
     model::{Head, Report, Table},
     panels::{self, ChartGroup},
+    ranking::{Ranking, ShownStore, verdicts},
     row::{Entry, State},
     store_properties::{StoreProperties, promises},
 };
@@ -30,12 +31,24 @@ struct Page<'a> {
     script: &'static str,
     summary: String,
     warnings: usize,
+    /// Sentence about disturbed values; empty if there are none.
+    disturbed: String,
+    /// Rankings of stores whose policies were chosen by `--may-lose`.
+    rankings: Vec<ShownRanking>,
     matrix: Matrix,
     promises: Vec<StoreProperties>,
     /// JSON data of the chooser, which compares stores for a reader's own mix.
     data: String,
     sections: Vec<Section<'a>>,
     runs: Vec<EnvironmentText<'a>>,
+}
+
+/// Ranking as text.
+struct ShownRanking {
+    title: String,
+    measure: &'static str,
+    verdict: String,
+    rows: Vec<ShownStore>,
 }
 
 /// Section of the page: a table with its charts.
@@ -142,6 +155,8 @@ pub fn render(report: &Report<'_>, links: &[Option<PathBuf>]) -> Result<String, 
         script: SCRIPT,
         summary: summary(report),
         warnings: runs.iter().map(|run| run.warnings.len()).sum(),
+        disturbed: report.disturbed().unwrap_or_default(),
+        rankings: report.by_policy().into_iter().map(shown_ranking).collect(),
         matrix: Matrix::of(report),
         data: custom_mix::data(report, &promises).map_err(askama::Error::custom)?,
         promises,
@@ -149,6 +164,15 @@ pub fn render(report: &Report<'_>, links: &[Option<PathBuf>]) -> Result<String, 
         runs,
     }
     .render()
+}
+
+fn shown_ranking((table, ranking): (&Table<'_>, Ranking<'_, '_>)) -> ShownRanking {
+    ShownRanking {
+        title: format!("{}: {}", table.title, ranking.title),
+        measure: ranking.measure.title,
+        verdict: verdicts(std::slice::from_ref(&ranking)).concat(),
+        rows: ranking.shown(),
+    }
 }
 
 fn summary(report: &Report<'_>) -> String {

@@ -5,6 +5,7 @@ use super::{
     environment,
     matrix::{Matrix, MatrixCell},
     model::{Head, Report, Table},
+    ranking::{Ranking, verdicts},
     row::{Entry, State},
     store_properties::promises,
 };
@@ -16,7 +17,10 @@ use crate::bench::result::{
 
 /// Renders the report as Markdown.
 pub fn render(report: &Report<'_>) -> String {
-    let mut text = format!("# kvbench report\n\n{}{}", matrix(&Matrix::of(report)), promised(report));
+    let mut text = format!("# kvbench report\n\n{}", disturbed(report));
+    text.push_str(&ranked(report));
+    text.push_str(&matrix(&Matrix::of(report)));
+    text.push_str(&promised(report));
     for (number, table) in report.tables.iter().enumerate() {
         text.push_str(&section(number + 1, table));
     }
@@ -60,6 +64,44 @@ fn matrix(matrix: &Matrix) -> String {
         ));
     }
     text
+}
+
+/// Returns the tables of the stores that `--may-lose` allows; empty if no run has the flag.
+fn ranked(report: &Report<'_>) -> String {
+    let mut text = String::new();
+    for (table, ranking) in report.by_policy() {
+        text.push_str(&format!("## {}: {}\n\n", escape(table.title), escape(&ranking.title)));
+        text.push_str(&grid::markdown(&ranking_lines(&ranking), 5));
+        let verdicts = verdicts(std::slice::from_ref(&ranking));
+        text.push_str(&format!("\n{}\n\n", escape(&sentence(&verdicts.concat()))));
+    }
+    text
+}
+
+fn ranking_lines(ranking: &Ranking<'_, '_>) -> Vec<Vec<String>> {
+    let heads = ["Store", "Policy", "A kill loses", "A power cut loses", "", ranking.measure.title];
+    let heads = heads.into_iter().chain(["To the first (95% interval)", "p99"]);
+    let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
+    lines.extend(ranking.shown().into_iter().map(|row| {
+        let mark = if row.is_winner { "**best**" } else { "" };
+        let note = if row.is_disturbed { " (disturbed)" } else { "" };
+        vec![
+            escape(&row.store),
+            row.policy.to_owned(),
+            row.kill.to_owned(),
+            row.power_cut.to_owned(),
+            mark.to_owned(),
+            format!("{}{note}", row.value),
+            row.to_first,
+            row.p99,
+        ]
+    }));
+    lines
+}
+
+/// Returns a sentence about values of which every repetition was disturbed; empty if there are none.
+fn disturbed(report: &Report<'_>) -> String {
+    report.disturbed().map_or(String::new(), |text| format!("**{text}**\n\n"))
 }
 
 fn ratio(place: &MatrixCell) -> String {

@@ -1,6 +1,9 @@
 //! Benchmark runs arranged as tables.
 
-use super::row::{self, Entry};
+use super::{
+    ranking::{Ranking, rankings},
+    row::{self, Entry},
+};
 use crate::bench::result::{
     Cell, Run,
     loss_class::Level,
@@ -76,6 +79,28 @@ impl<'a> Report<'a> {
             table.annotate();
         }
         Self { runs, tables }
+    }
+
+    /// Returns the rankings of stores whose fsync policies were chosen by `--may-lose`, each with its table.
+    pub fn by_policy(&self) -> Vec<(&Table<'a>, Ranking<'_, 'a>)> {
+        let of = |table: &'_ Table<'a>| table.level.may_lose.is_some();
+        let tables = self.tables.iter().filter(|table| of(table));
+        tables.flat_map(|table| rankings(&table.entries).into_iter().map(move |one| (table, one))).collect()
+    }
+
+    /// Returns a sentence about the values of which other programs disturbed every repetition, or `None` if
+    /// there are none.
+    pub fn disturbed(&self) -> Option<String> {
+        let parts: Vec<_> =
+            self.entries().filter_map(|entry| entry.run.disturbed_part(&entry.cell.id)).collect();
+        let most = parts.iter().copied().reduce(f64::max)?;
+        Some(format!(
+            "Other programs disturbed every repetition of {} of {} cells: they used up to {:.0}% of the CPUs in the \
+             least disturbed one.",
+            parts.len(),
+            self.entries().count(),
+            most * 100.0
+        ))
     }
 
     /// Returns all cells of all tables.
@@ -182,8 +207,11 @@ fn mark(heads: &mut [Head], cells: &[Option<&Cell>], notes: &mut Vec<String>) {
     }
 }
 
+/// Returns the caveats of a cell's store as one footnote, so that a label has one mark.
 fn caveats(cell: &Cell) -> impl Iterator<Item = String> {
-    cell.target.caveats.iter().map(|caveat| format!("{}: {caveat}", cell.target.store))
+    let caveats = &cell.target.caveats;
+    let all = format!("{}: {}", cell.target.store, caveats.join("; "));
+    (!caveats.is_empty()).then_some(all).into_iter()
 }
 
 /// Returns the number of the footnote `text`, which is appended to `notes` if missing.

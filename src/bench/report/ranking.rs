@@ -8,16 +8,19 @@ use super::{
     comparison_group::{ComparisonGroup, same_work},
     row::{Entry, State},
 };
-use crate::bench::result::{
-    Figure, Loses,
-    loss_class::{self, Level},
-    metric::{self, Better, DISK, Metric, P99, Unit},
-    number_format,
-    spread::{ENOUGH, Spread},
-    statistics::{
-        bootstrap::{self, Paired},
-        holm,
+use crate::{
+    bench::result::{
+        Figure, Loses,
+        loss_class::{self, Level},
+        metric::{self, Better, DISK, Metric, P99, Unit},
+        number_format,
+        spread::{ENOUGH, Spread},
+        statistics::{
+            bootstrap::{self, Paired},
+            holm,
+        },
     },
+    engine::LossClass,
 };
 use std::collections::BTreeMap;
 
@@ -173,6 +176,12 @@ impl<'r, 'a> Ranking<'r, 'a> {
         format!("it takes {ENOUGH} common repetitions{kind}")
     }
 
+    /// Returns the ranked stores as text, in order.
+    pub fn shown(&self) -> Vec<ShownStore> {
+        let winner = self.winner().map(|place| place.entry.cell.id.as_str());
+        self.places.iter().map(|place| place.shown(self, winner)).collect()
+    }
+
     fn superlative(&self) -> &'static str {
         match self.measure {
             measure if std::ptr::eq(measure, &P99) => "has the lowest 99th percentile of latency",
@@ -255,14 +264,63 @@ fn reasons<'k>(rankings: &'k [Ranking<'_, '_>]) -> Vec<(&'k str, Vec<String>)> {
     reasons
 }
 
+/// Ranked store as text.
+pub struct ShownStore {
+    /// Name of the store, with its compression if any.
+    pub store: String,
+    /// Name of the fsync policy.
+    pub policy: &'static str,
+    /// Loss after a kill.
+    pub kill: &'static str,
+    /// Loss after a power cut.
+    pub power_cut: &'static str,
+    /// Median of the metric.
+    pub value: String,
+    /// Ratio to the first store, with its 95% confidence interval; empty for the first store.
+    pub to_first: String,
+    /// 99th percentile of the latency; empty if there is none.
+    pub p99: String,
+    /// `true` for the store that is certainly better than all others.
+    pub is_winner: bool,
+    /// `true` if other programs disturbed every repetition.
+    pub is_disturbed: bool,
+    /// `true` if the harness overhead may be more than half of the time.
+    pub is_near_floor: bool,
+}
+
 impl RankedStore<'_, '_> {
+    fn shown(&self, ranking: &Ranking<'_, '_>, winner: Option<&str>) -> ShownStore {
+        let (run, cell) = (self.entry.run, self.entry.cell);
+        let losses = loss_class::loses(&cell.target);
+        let loses =
+            |of: fn(Loses) -> LossClass| losses.map_or("unknown", |loses| loss_class::brief(of(loses)));
+        let digits = number_format::digits;
+        let ratio = self.ratio_to(&ranking.places).map_or(String::new(), digits);
+        let interval = self.to_first.map_or(String::new(), |pair| {
+            format!(" ({} to {})", digits(pair.interval.0), digits(pair.interval.1))
+        });
+        let p99 = self.entry.spread(&P99);
+        ShownStore {
+            store: self.entry.label(),
+            policy: self.policy(),
+            kill: loses(|loses| loses.kill),
+            power_cut: loses(|loses| loses.power_cut),
+            value: number_format::exact(ranking.measure.unit, self.spread.median),
+            to_first: format!("{ratio}{interval}"),
+            p99: p99.map_or(String::new(), |spread| number_format::short(P99.unit, spread.median)),
+            is_winner: winner == Some(cell.id.as_str()),
+            is_disturbed: run.disturbed_part(&cell.id).is_some(),
+            is_near_floor: run.measurements(&cell.id).any(|one| one.near_floor == Some(true)),
+        }
+    }
+
     /// Returns the name of the store's fsync policy.
-    pub fn policy(&self) -> &'static str {
+    fn policy(&self) -> &'static str {
         Level::of(&self.entry.cell.target).durability_word()
     }
 
     /// Returns the ratio of this store's value to that of the first of `places`, or `None` for the first.
-    pub fn ratio_to(&self, places: &[RankedStore<'_, '_>]) -> Option<f64> {
+    fn ratio_to(&self, places: &[RankedStore<'_, '_>]) -> Option<f64> {
         let first = places.first().filter(|first| !std::ptr::eq(first.entry, self.entry))?;
         Some(self.to_first.map_or(self.spread.median / first.spread.median, |pair| pair.ratio))
     }

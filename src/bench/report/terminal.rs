@@ -45,7 +45,7 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell]) {
     let _ = writeln!(text, "\n{name}: {}", unit(cells));
     let _ = writeln!(text, "{}\n", row::ratio(&entries));
     if rankings.iter().any(|ranking| ranking.by_policy) {
-        rankings.iter().for_each(|ranking| ranked(text, run, ranking, rankings.len() > 1));
+        rankings.iter().for_each(|ranking| ranked(text, ranking, rankings.len() > 1));
     } else {
         render(text, run, cells, &run.row_heading, Losses::Shown, &|cell| {
             let mark = if best.contains(&cell.id.as_str()) { " *" } else { "  " };
@@ -57,37 +57,28 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell]) {
 }
 
 /// Appends a ranking as a table with a row for each store.
-fn ranked(text: &mut String, run: &Run, ranking: &Ranking<'_, '_>, is_titled: bool) {
+fn ranked(text: &mut String, ranking: &Ranking<'_, '_>, is_titled: bool) {
     if is_titled {
         let _ = writeln!(text, "{}", ranking.title);
     }
-    let heads = ["", "Store", "--fsync", "A kill loses", "A power cut loses", ranking.measure.title];
-    let heads = heads.into_iter().chain(["to the first", "95% interval", "p99"]);
+    let heads = ["Store", "Policy", "A kill loses", "A power cut loses", ranking.measure.title];
+    let heads = heads.into_iter().chain(["to the first (95%)", "p99"]);
     let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
-    let winner = ranking.winner().map(|place| &place.entry.cell.id);
-    for (number, place) in ranking.places.iter().enumerate() {
-        let cell = place.entry.cell;
-        let loses = |of: fn(Loses) -> LossClass| {
-            loss_class::loses(&cell.target).map_or("unknown", |loses| loss_class::brief(of(loses)))
-        };
-        let mark = if winner == Some(&cell.id) { " *" } else { "  " };
-        let (low, high) = place.to_first.map_or((String::new(), String::new()), |pair| {
-            (number_format::digits(pair.interval.0), number_format::digits(pair.interval.1))
-        });
-        let value = number_format::exact(ranking.measure.unit, place.spread.median);
-        lines.push(vec![
-            (number + 1).to_string(),
-            place.entry.label(),
-            place.policy().to_owned(),
-            loses(|loses| loses.kill).to_owned(),
-            loses(|loses| loses.power_cut).to_owned(),
-            format!("{value}{}{}{mark}", floor_mark(run, cell), disturbed_mark(run, cell)),
-            place.ratio_to(&ranking.places).map_or(String::new(), number_format::digits),
-            if low.is_empty() { String::new() } else { format!("{low} to {high}") },
-            p99(run, cell),
-        ]);
-    }
-    text.push_str(&grid::text(&lines, 5, "  "));
+    lines.extend(ranking.shown().into_iter().map(|row| {
+        let best = if row.is_winner { " *" } else { "  " };
+        let floor = if row.is_near_floor { "~" } else { "" };
+        let disturbed = if row.is_disturbed { "!" } else { "" };
+        vec![
+            row.store,
+            row.policy.to_owned(),
+            row.kill.to_owned(),
+            row.power_cut.to_owned(),
+            format!("{}{best}{floor}{disturbed}", row.value),
+            row.to_first,
+            row.p99,
+        ]
+    }));
+    text.push_str(&grid::text(&lines, 4, "  "));
 }
 
 /// Returns the line that explains values of which every repetition was disturbed, and how many there are; empty

@@ -128,9 +128,31 @@ pub fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     found
 }
 
+/// Formats a command line for a POSIX shell.
+pub fn shell_command(words: &[String]) -> String {
+    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// Quotes a command-line argument for a POSIX shell, if necessary.
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shell_reads_words_back() {
+        assert_eq!(shell_word("--keys=1000"), "--keys=1000");
+        assert_eq!(shell_word("it's here"), r"'it'\''s here'");
+        assert_eq!(shell_word(""), "''");
+    }
 
     #[test]
     fn three_digits_and_a_unit() {

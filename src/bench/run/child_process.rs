@@ -7,7 +7,7 @@
 
 use super::{
     affinity::Pinned,
-    in_process,
+    free_space, in_process, interrupt,
     job::{Job, Report},
     memory::MemoryGroup,
     over_wire, panics,
@@ -19,6 +19,7 @@ use crate::bench::{
 use std::{
     env, fs,
     io::{self, BufRead, BufReader, Write},
+    os::unix::process::CommandExt,
     process::{Command, Stdio},
     thread,
 };
@@ -65,6 +66,10 @@ impl Job {
         let reports = self.spawn(cpus, group).unwrap_or_else(|error| {
             self.of_each_cell(Vec::new(), &format!("cannot measure in a process of its own: {error}"))
         });
+        let reports = match free_space::is_full(&self.directory) {
+            true => reports.into_iter().map(Report::on_full_disk).collect(),
+            false => reports,
+        };
         // A killed child does not remove its directory.
         let _ = fs::remove_dir_all(&self.directory);
         reports
@@ -74,22 +79,26 @@ impl Job {
         let pinned = cpus.driver.as_deref().map(Pinned::to).transpose().map_err(io::Error::other)?;
         let mut child = Command::new(env::current_exe()?)
             .arg(SUBCOMMAND)
+            // A terminal sends SIGINT to the foreground group only: this process ends the child.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
         drop(pinned);
         // The child waits for its job, so it enters the group before it allocates memory that counts.
         group.map_or(Ok(()), |group| group.add(child.id()))?;
-        // Kept open: the child exits when its standard input is closed.
         let mut stdin = child.stdin.take();
         if let Some(stdin) = &mut stdin {
             serde_json::to_writer(&mut *stdin, self)?;
             writeln!(stdin)?;
         }
+        // Kept open: the child exits when its standard input is closed.
+        interrupt::watch(stdin);
         let lines = child.stdout.take().into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
         let reports: Vec<Report> =
             lines.map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok()).collect();
         let status = child.wait()?;
+        interrupt::finish();
         let limited = if group.is_some() { "; perhaps it needs more than --memory-limit" } else { "" };
         Ok(self.of_each_cell(reports, &format!("the measuring process ended early: {status}{limited}")))
     }
@@ -101,6 +110,7 @@ impl Job {
 ///
 /// Standard input holds no job, or standard output is closed.
 pub fn serve() -> io::Result<()> {
+    interrupt::release();
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
     let job: Job = serde_json::from_str(&line)?;

@@ -1,6 +1,6 @@
 //! `--dry-run`: the cells that a run would measure, the estimated time, and the disk space needed.
 
-use super::{Error, check, jobs, verification, verified_at_most};
+use super::{Error, check, free_space, jobs, verification, verified_at_most};
 use crate::{
     bench::{
         plan::options::Options,
@@ -8,7 +8,7 @@ use crate::{
     },
     engine::synthetic,
 };
-use std::{fmt::Write, path::Path};
+use std::fmt::Write;
 
 /// Estimated number of pairs loaded per second.
 const LOADED: f64 = 100_000.0;
@@ -35,41 +35,42 @@ const SWOLLEN: f64 = 3.0;
 pub fn text(options: &Options) -> Result<String, Error> {
     let plan = check(options)?;
     let jobs = jobs(&plan.cells);
-    let mut text = String::new();
-    let mut tables: Vec<&str> = Vec::new();
-    for cell in &plan.cells {
-        if !tables.contains(&cell.table.as_str()) {
-            tables.push(&cell.table);
-        }
-    }
-    for table in tables {
-        let _ = writeln!(text, "{table}");
-        for cell in plan.cells.iter().filter(|cell| cell.table == table) {
-            let _ = writeln!(text, "  {}", cell.id);
-        }
-    }
-    plan.left_out.iter().for_each(|reason| {
-        let _ = writeln!(text, "left out: {reason}");
-    });
     let most = verified_at_most(&options.conduct);
     let seconds = f64::from(options.repetitions) * jobs.iter().map(|cells| seconds(cells, most)).sum::<f64>();
-    let disk = jobs.iter().map(|cells| bytes(cells)).fold(0.0, f64::max);
     let place = &options.directory;
-    let free = free(place).map_or(String::new(), |free| {
+    let free = free_space::of(place).map_or(String::new(), |free| {
         format!(", where {} are free", number_format::short(Unit::Bytes, free))
     });
-    let _ = write!(
-        text,
-        "\n{} cells in {} processes, {} repetitions\ntime: about {}\ndisk: up to {} in {}{free}\nresult: {}\n",
+    // The lines that matter come first: the list of cells may be long.
+    let mut text = format!(
+        "{} cells in {} processes, {} repetitions\ntime: about {}\ndisk: up to {} in {}{free}\nresult: {}\n",
         plan.cells.len(),
         jobs.len(),
         options.repetitions,
         duration(seconds),
-        number_format::short(Unit::Bytes, disk),
+        number_format::short(Unit::Bytes, needed_bytes(&plan.cells)),
         place.display(),
         options.output.display(),
     );
+    for reason in &plan.left_out {
+        let _ = writeln!(text, "left out: {reason}");
+    }
+    for table in number_format::distinct(plan.cells.iter().map(|cell| cell.table.as_str())) {
+        let _ = writeln!(text, "\n{table}");
+        for cell in plan.cells.iter().filter(|cell| cell.table == table) {
+            let _ = writeln!(text, "  {}", cell.id);
+        }
+    }
     Ok(text)
+}
+
+/// Returns an error if the stores of a run may need more than the free space, or than `--map-size`.
+///
+/// # Errors
+///
+/// Returns an error also if the options cannot be measured.
+pub fn check_space(options: &Options) -> Result<(), Error> {
+    free_space::check(options, &check(options)?.cells)
 }
 
 /// Estimates the seconds of a job: load, cells, and the verification of at most `verified` values at the end.
@@ -130,6 +131,11 @@ fn unpaced(cell: &Cell) -> f64 {
     DONE.min(SYNCED * f64::from(clients) * f64::from(work.batch))
 }
 
+/// Returns an estimate of the bytes that the largest store of the cells needs on disk.
+pub(super) fn needed_bytes(cells: &[Cell]) -> f64 {
+    jobs(cells).iter().map(|cells| bytes(cells)).fold(0.0, f64::max)
+}
+
 fn bytes(cells: &[Cell]) -> f64 {
     let on_disk = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
     let pairs = on_disk.map(|cell| {
@@ -145,17 +151,4 @@ fn duration(seconds: f64) -> String {
         some if some < 5400.0 => format!("{:.0} min", some / 60.0),
         many => format!("{:.1} h", many / 3600.0),
     }
-}
-
-#[cfg(target_os = "linux")]
-fn free(directory: &Path) -> Option<f64> {
-    // The run creates the directory, on the file system of the nearest existing parent.
-    let existing = std::path::absolute(directory).ok()?.ancestors().find(|path| path.exists())?.to_path_buf();
-    let found = nix::sys::statvfs::statvfs(&existing).ok()?;
-    Some(found.blocks_available() as f64 * found.fragment_size() as f64)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn free(_directory: &Path) -> Option<f64> {
-    None
 }

@@ -54,7 +54,7 @@ pub fn describe(directory: &Path, cells: &[Cell], conduct: &RunConditions) -> En
         calibration: calibrated::of_this_build(),
         warnings: Vec::new(),
     };
-    environment.warnings = warnings(&environment, cells);
+    environment.warnings = warnings(&environment, cells, conduct);
     environment
 }
 
@@ -120,7 +120,8 @@ fn is_busy() -> bool {
     watch.end().is_none_or(|disturbance| disturbance.part() > BUSY)
 }
 
-fn warnings(environment: &Environment, cells: &[Cell]) -> Vec<String> {
+/// Returns the warnings about conditions that the user did not ask for by a flag.
+fn warnings(environment: &Environment, cells: &[Cell], conduct: &RunConditions) -> Vec<String> {
     let mut warnings = Vec::new();
     let cores = environment.cores;
     if let Some(load) = environment.load_average.filter(|load| *load > cores as f64 * 0.25 && is_busy()) {
@@ -146,11 +147,13 @@ fn warnings(environment: &Environment, cells: &[Cell]) -> Vec<String> {
     if let Some(total) = environment
         .memory_limit_bytes
         .or(environment.memory_bytes)
-        .filter(|total| largest > 0.5 * *total as f64)
+        .filter(|total| !conduct.keys_are_explicit && largest > 0.5 * *total as f64)
     {
         warnings.push(format!(
-            "the data ({:.1} GiB) take more than half of the memory ({:.1} GiB); fewer --keys, unless that is the point",
-            gib(largest), gib(total as f64)
+            "the data ({:.1} GiB) take more than half of the memory ({:.1} GiB); fewer --keys keep them in \
+             memory",
+            gib(largest),
+            gib(total as f64)
         ));
     }
     let serves = |cell: &Cell| cell.target.access == Access::Wire && cell.target.address.is_none();
@@ -163,10 +166,11 @@ fn warnings(environment: &Environment, cells: &[Cell]) -> Vec<String> {
     // The cache size of a server that was already running is unknown.
     let ours = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
     let cache = ours.map(|cell| cell.target.cache_bytes).max();
-    if let Some(cache) = cache.filter(|cache| largest > *cache as f64) {
+    let is_asked = conduct.keys_are_explicit || conduct.cache_is_explicit;
+    if let Some(cache) = cache.filter(|cache| !is_asked && largest > *cache as f64) {
         warnings.push(format!(
             "the data ({:.2} GiB) are larger than the engines' cache ({:.2} GiB): reads depend on the system's page \
-             cache; larger --cache-size, unless that is the point",
+             cache; a larger --cache-size holds them",
             gib(largest), gib(cache as f64)
         ));
     }
@@ -191,12 +195,26 @@ mod tests {
         assert_eq!(at("/data"), Some(("ext4".into(), "/dev/root".into())));
     }
 
+    /// A warning about the size of the data would repeat what the user said by a flag.
+    #[test]
+    fn sizes_given_by_flags_are_no_warning() {
+        let cells = suites::plan(&Options { keys: Some(10_000_000), ..Options::default() }).unwrap().cells;
+        let environment = Environment { cores: 1, memory_bytes: Some(1 << 30), ..Environment::default() };
+        let count = |conduct| warnings(&environment, &cells, &conduct).len();
+        assert_eq!(count(RunConditions::default()), 2);
+        assert_eq!(count(RunConditions { cache_is_explicit: true, ..RunConditions::default() }), 1);
+        assert_eq!(count(RunConditions { keys_are_explicit: true, ..RunConditions::default() }), 0);
+    }
+
     #[test]
     fn clients_that_share_few_cores_with_their_server_are_doubtful() {
         let plan = |wire| suites::plan(&Options { wire, ..Options::default() }).unwrap().cells;
         let warned = |cores, cpus: Option<&str>, wire| {
             let environment = Environment { cores, cpus: cpus.map(Into::into), ..Environment::default() };
-            warnings(&environment, &plan(wire)).iter().any(|text| text.contains("--cpus server=0/driver=1"))
+            let conduct = RunConditions::default();
+            warnings(&environment, &plan(wire), &conduct)
+                .iter()
+                .any(|text| text.contains("--cpus server=0/driver=1"))
         };
         assert!(warned(2, None, true) && warned(7, None, true));
         assert!(!warned(2, None, false), "in process there is no server");

@@ -1,5 +1,6 @@
 //! Detection of other work on the machine: on the disk before a cell, on the CPUs during it.
 
+use super::interrupt;
 use crate::bench::result::Disturbance;
 use std::{
     fs::{self, File},
@@ -13,13 +14,14 @@ const TICKS: f64 = 100.0;
 /// Time without requests after which the disk counts as idle.
 const IDLE: Duration = Duration::from_millis(100);
 
+/// Maximum number of measurements of a job: a machine that is always busy would never reach the limit.
+pub const ATTEMPTS: usize = 3;
+
 /// Repeats `measure`, at most three times, until other processes use at most `limit` of the CPUs. `measure`
 /// returns its outcome with their share, from 0 to 1. Returns the outcome with the smallest share.
 pub fn least_disturbed<T>(limit: f64, mut measure: impl FnMut() -> (T, f64)) -> Option<T> {
-    /// Maximum number of measurements: a machine that is always busy would never reach the limit.
-    const TIMES: usize = 3;
     let mut best: Option<(T, f64)> = None;
-    for _ in 0..TIMES {
+    for _ in 0..ATTEMPTS {
         let (outcome, part) = measure();
         if best.as_ref().is_none_or(|(_, least)| part < *least) {
             best = Some((outcome, part));
@@ -41,7 +43,7 @@ pub fn wait_for_disk(directory: &Path, seconds: f64) {
     sync_file_system(&opened);
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let Some(mut before) = requests(&opened) else { return };
-    while Instant::now() < end {
+    while Instant::now() < end && interrupt::received().is_none() {
         thread::sleep(IDLE);
         let now = requests(&opened);
         if now.is_none_or(|now| now == before && now.under_way == 0) {

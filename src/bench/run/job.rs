@@ -44,6 +44,21 @@ pub struct Report {
     pub outcome: Outcome,
 }
 
+impl Report {
+    /// Returns the report of a job that ended on a full disk. Some engines report an I/O error instead.
+    pub(super) fn on_full_disk(mut self) -> Self {
+        let named = |text: &str| format!("the disk of --dir is full: {text}");
+        match &mut self.outcome {
+            Outcome::Failed(text) => *text = named(text),
+            Outcome::Measured(measurement) if !measurement.is_sound() => {
+                measurement.first_fault = measurement.first_fault.as_deref().map(named);
+            }
+            Outcome::Measured(_) | Outcome::Unsupported(_) => {}
+        }
+        self
+    }
+}
+
 /// Returns a copy of `target` with the fsync policy `no`, for the load. Under other policies, an engine that
 /// fixes its policy when it is opened would sync each batch, and other engines only the end.
 pub fn unsynced(target: &Target) -> Target {

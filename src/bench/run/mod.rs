@@ -10,8 +10,10 @@ pub mod cold;
 pub mod disk;
 pub mod dry_run;
 pub mod environment;
+mod free_space;
 pub mod in_process;
 pub mod interference;
+pub mod interrupt;
 pub mod job;
 pub mod memory;
 mod meter;
@@ -37,6 +39,11 @@ use crate::bench::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use job::{Job, Report};
 use memory::MemoryGroup;
+use nix::{
+    errno::Errno,
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use std::{
     fs::{self, File},
     io::{self, BufReader, IsTerminal, Write},
@@ -51,7 +58,11 @@ pub enum Error {
     Plan(#[from] crate::bench::plan::options::PlanError),
     #[error("{}: {source}", .path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("--output {}: there is a result already; continue it with --resume, or choose another name", .0.display())]
+    #[error(
+        "--output {}: there is a result already; continue it with --resume, replace it with --force, or choose another \
+        name",
+        .0.display()
+    )]
     Exists(PathBuf),
     #[error("--resume {}: it is the result of another {what}; start a new run with another --output", .path.display())]
     Differs { path: PathBuf, what: &'static str },
@@ -65,6 +76,13 @@ pub enum Error {
     /// The text names the flag.
     #[error("{0}")]
     Conduct(String),
+    /// The text names the flag.
+    #[error("{0}")]
+    NoSpace(String),
+    #[error("--target {address}: {reason}")]
+    Target { address: String, reason: String },
+    #[error("stopped by {signal}: {done} of {all} measurements are saved in {}; to continue: {command}", .path.display())]
+    Stopped { signal: Signal, done: usize, all: usize, path: PathBuf, command: String },
     #[error("{unsound} of {all} measurements failed; their figures are not shown")]
     Unsound { unsound: usize, all: usize },
     #[error("{}", .0.join("\n"))]
@@ -72,10 +90,23 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns the exit code of the program: 2 for a run that cannot begin, 128 and the signal for a stopped one,
+    /// otherwise 1.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::NoSpace(_) | Self::Target { .. } => 2,
+            Self::Stopped { signal, .. } => 128 + *signal as u8,
+            _ => 1,
+        }
+    }
+
     fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { path: path.into(), source }
     }
 }
+
+/// Prefix of the name of a job's directory; the id of the run's process follows.
+const JOB: &str = "job-";
 
 /// Measures the cells that the options ask for, and returns the results, which are also written to
 /// `--output`.
@@ -87,6 +118,10 @@ impl Error {
 pub fn run(options: &Options) -> Result<Run, Error> {
     let plan = check(options)?;
     let options = &options.filled();
+    if let Some(target) = &options.target {
+        over_wire::check_target(target)
+            .map_err(|reason| Error::Target { address: target.address.clone(), reason })?;
+    }
     let mut run = match options.resume {
         true => resume(options, plan)?,
         false => begin(options, plan)?,
@@ -97,8 +132,14 @@ pub fn run(options: &Options) -> Result<Run, Error> {
     if run.finished {
         return Ok(run);
     }
+    remove_leftovers(&options.directory);
     save(&run, &options.output)?;
-    measure(options, &mut run)?;
+    let outcome = measure(options, &mut run);
+    if interrupt::received().is_some() {
+        // Succeeds only if the directory is empty.
+        let _ = fs::remove_dir(&options.directory);
+    }
+    outcome?;
     run.finished = true;
     validity::mark(&mut run);
     save(&run, &options.output)?;
@@ -122,6 +163,18 @@ fn check(options: &Options) -> Result<Plan, Error> {
     Ok(plan)
 }
 
+/// Removes the directories of jobs whose run was killed.
+fn remove_leftovers(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(JOB)?.parse().ok());
+        let is_gone = |process| kill(Pid::from_raw(process), None) == Err(Errno::ESRCH);
+        if process.is_some_and(is_gone) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// Returns an error if a measurement failed, or if the cells did unequal work; prints the failures to
 /// standard error.
 ///
@@ -129,7 +182,8 @@ fn check(options: &Options) -> Result<Plan, Error> {
 ///
 /// [`Error::Unsound`] if a measurement failed, [`Error::UnequalWork`] if cells did unequal work.
 pub fn verdict(run: &Run) -> Result<(), Error> {
-    match run.samples.iter().filter(|sample| complain(sample)).count() {
+    complain(run);
+    match run.samples.iter().filter(|sample| failure(&sample.outcome).is_some()).count() {
         0 => match work::unequal(run) {
             unequal if unequal.is_empty() => Ok(()),
             unequal => Err(Error::UnequalWork(unequal)),
@@ -139,9 +193,10 @@ pub fn verdict(run: &Run) -> Result<(), Error> {
 }
 
 fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
-    if fs::exists(&options.output).is_ok_and(|exists| exists) {
+    if !options.force && fs::exists(&options.output).is_ok_and(|exists| exists) {
         return Err(Error::Exists(options.output.clone()));
     }
+    free_space::check(options, &plan.cells)?;
     let parent = options.output.parent().filter(|parent| !parent.as_os_str().is_empty());
     if let Some(parent) = parent {
         fs::create_dir_all(parent)
@@ -179,7 +234,7 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     if run.environment.commit.as_deref() != option_env!("KVBENCH_COMMIT") {
         return differs("build of kvbench");
     }
-    if run.command != options.command {
+    if without_output(&run.command) != without_output(&options.command) {
         return differs("command line");
     }
     if run.cells != plan.cells || run.repetitions != options.repetitions {
@@ -203,6 +258,35 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     Ok(run)
 }
 
+/// Returns a command line without the flag that names the result file, and its value.
+fn without_output(command: &[String]) -> Vec<&str> {
+    let mut words = command.iter().map(String::as_str);
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        match word {
+            "--output" => drop(words.next()),
+            word if word.starts_with("--output=") || word == "--force" => {}
+            word => kept.push(word),
+        }
+    }
+    kept
+}
+
+/// Returns the error of a run that a signal has stopped.
+fn stopped(options: &Options, run: &Run, signal: Signal) -> Error {
+    let words = without_output(&options.command).into_iter().map(Into::into);
+    let output = options.output.display().to_string();
+    let words = words.chain(["--output".into(), output, "--resume".into()]);
+    let words: Vec<_> = std::iter::once("kvbench".to_owned()).chain(words).collect();
+    Error::Stopped {
+        signal,
+        done: run.samples.len(),
+        all: run.cells.len() * run.repetitions as usize,
+        path: options.output.clone(),
+        command: number_format::shell_command(&words),
+    }
+}
+
 /// Returns `true` if nothing is left to measure.
 fn is_complete(run: &Run) -> bool {
     (0..run.repetitions).all(|repetition| run.cells.iter().all(|cell| run.has(&cell.id, repetition)))
@@ -223,8 +307,16 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
             if cells.iter().all(|cell| run.has(&cell.id, repetition)) {
                 continue;
             }
-            let (reports, disturbance) =
-                undisturbed(options, &job(options, cells, repetition), group.as_ref());
+            if let Some(reports) = known_failures(run, cells) {
+                record(run, reports, repetition, None);
+                continue;
+            }
+            let job = job(options, cells, repetition);
+            let (reports, disturbance) = undisturbed(options, &job, group.as_ref(), &bar);
+            if let Some(signal) = interrupt::received() {
+                bar.finish_and_clear();
+                return Err(stopped(options, run, signal));
+            }
             // Earlier samples of an interrupted group were not measured on the same data, so they are
             // removed.
             run.samples.retain(|sample| {
@@ -233,18 +325,49 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
             if bar.is_hidden() {
                 reports.iter().for_each(|report| tell(report, &bar, repetition));
             }
-            let samples = reports.into_iter().map(|report| Sample {
-                cell: report.cell,
-                repetition,
-                outcome: report.outcome,
-                disturbance,
-            });
-            run.samples.extend(samples);
+            record(run, reports, repetition, disturbance);
             save(run, &options.output)?;
         }
     }
     bar.finish_and_clear();
     Ok(())
+}
+
+fn record(run: &mut Run, reports: Vec<Report>, repetition: u32, disturbance: Option<Disturbance>) {
+    let samples = reports.into_iter().map(|report| Sample {
+        cell: report.cell,
+        repetition,
+        outcome: report.outcome,
+        disturbance,
+    });
+    run.samples.extend(samples);
+}
+
+/// Returns the reports of a job of which every cell has failed twice in the same way: it is not tried again.
+fn known_failures(run: &Run, cells: &[Cell]) -> Option<Vec<Report>> {
+    let known = |cell: &Cell| {
+        let own = run.samples.iter().filter(|sample| sample.cell == cell.id);
+        let failures: Vec<_> = own.map(|sample| failure(&sample.outcome)).collect();
+        match failures.as_slice() {
+            [.., Some(one), Some(other)] if one == other => {
+                Some(Report { cell: cell.id.clone(), outcome: Outcome::Failed(one.clone()) })
+            }
+            _ => None,
+        }
+    };
+    cells.iter().map(known).collect()
+}
+
+/// Returns the text of a failed measurement, or `None` if the outcome is no failure.
+fn failure(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Measured(measurement) if measurement.is_sound() => None,
+        Outcome::Measured(measurement) => {
+            Some(measurement.first_fault.clone().unwrap_or_else(|| "nothing was done".to_owned()))
+        }
+        Outcome::Failed(text) => Some(text.clone()),
+        Outcome::Unsupported(_) => None,
+    }
 }
 
 /// Measures a job, and repeats it if other processes use too much of the CPUs; returns the reports with the
@@ -254,9 +377,12 @@ fn undisturbed(
     options: &Options,
     job: &Job,
     group: Option<&MemoryGroup>,
+    bar: &ProgressBar,
 ) -> (Vec<Report>, Option<Disturbance>) {
     let RunConditions { quiet_wait, foreign_limit, cpus, .. } = &options.conduct;
-    let measured = interference::least_disturbed(foreign_limit.unwrap_or(f64::INFINITY), || {
+    let limit = foreign_limit.unwrap_or(f64::INFINITY);
+    let mut attempt = 0;
+    let measured = interference::least_disturbed(limit, || {
         interference::wait_for_disk(&options.directory, *quiet_wait);
         let watch = options.target.is_none().then(interference::CpuWatch::start);
         let reports = job.run(cpus, group);
@@ -264,9 +390,30 @@ fn undisturbed(
         let failed = reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)));
         let part = disturbance.as_ref().map_or(0.0, Disturbance::part);
         // A failed job would fail again, so it is not repeated.
-        ((reports, disturbance), if failed { 0.0 } else { part })
+        let part = if failed || interrupt::received().is_some() { 0.0 } else { part };
+        attempt += 1;
+        if part > limit {
+            tell_disturbance(job, part, limit, attempt, bar);
+        }
+        ((reports, disturbance), part)
     });
     measured.unwrap_or_default()
+}
+
+/// Prints a line about a measurement that other processes have disturbed.
+fn tell_disturbance(job: &Job, part: f64, limit: f64, attempt: usize, bar: &ProgressBar) {
+    let cell = job.cells.first().map_or("", |cell| cell.id.as_str());
+    let what = match attempt < interference::ATTEMPTS {
+        true => "it is measured again",
+        false => "the least disturbed attempt is kept",
+    };
+    bar.suspend(|| {
+        eprintln!(
+            "kvbench: {cell}: other programs used {:.0}% of the CPUs, --foreign allows {:.0}%; {what}",
+            part * 100.0,
+            limit * 100.0
+        );
+    });
 }
 
 /// Prints a line about a report, for logs, which show no progress bar.
@@ -293,7 +440,7 @@ pub fn jobs(cells: &[Cell]) -> Vec<Vec<Cell>> {
 }
 
 fn job(options: &Options, cells: &[Cell], repetition: u32) -> Job {
-    let directory = options.directory.join(format!("job-{}", std::process::id()));
+    let directory = options.directory.join(format!("{JOB}{}", std::process::id()));
     let foreign = options.target.as_ref();
     let arguments =
         |target: &Target| (options.server_arguments)(target, &directory.join("store"), options.map_bytes);
@@ -337,23 +484,26 @@ fn save(run: &Run, path: &Path) -> Result<(), Error> {
     write().map_err(Error::file(path))
 }
 
-/// Prints one line if the sample is a failed measurement, and returns `true` then.
-fn complain(sample: &Sample) -> bool {
-    let text = match &sample.outcome {
-        Outcome::Measured(measurement) if measurement.is_sound() => return false,
-        Outcome::Measured(measurement) => format!(
-            "{} errors, {} misses, {} wrong values, {} good; first: {}",
-            measurement.errors,
-            measurement.misses,
-            measurement.wrong_values,
-            measurement.operations,
-            measurement.first_fault.as_deref().unwrap_or("nothing was done")
-        ),
-        Outcome::Failed(text) => text.clone(),
-        Outcome::Unsupported(_) => return false,
-    };
-    eprintln!("kvbench: {}, repetition {}: {text}", sample.cell, sample.repetition + 1);
-    true
+/// Prints one line for each way in which measurements failed.
+fn complain(run: &Run) {
+    let mut failures: Vec<(String, Vec<&str>)> = Vec::new();
+    for sample in &run.samples {
+        let Some(text) = failure(&sample.outcome) else { continue };
+        match failures.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, cells)) if cells.contains(&sample.cell.as_str()) => {}
+            Some((_, cells)) => cells.push(&sample.cell),
+            None => failures.push((text, vec![&sample.cell])),
+        }
+    }
+    for (text, cells) in failures {
+        match cells.as_slice() {
+            [first] => eprintln!("kvbench: {first}: {text}"),
+            [first, others @ ..] => {
+                eprintln!("kvbench: {first} and {} other cells: {text}", others.len());
+            }
+            [] => {}
+        }
+    }
 }
 
 fn bar(length: u64) -> ProgressBar {

@@ -14,6 +14,9 @@ pub(super) struct Machine {
     /// Print what would be measured, how long it takes and how much disk it needs; measure nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Start even if the stores may need more than the free space, or than --map-size
+    #[arg(long)]
+    pub no_space_check: bool,
     /// A first look: 3 repetitions of 0.5 s without warm-up, 20,000 keys; other flags take precedence
     #[arg(long, conflicts_with = "full")]
     quick: bool,
@@ -41,6 +44,8 @@ pub(super) struct Machine {
 impl Machine {
     pub fn conduct(&self) -> RunConditions {
         RunConditions {
+            keys_are_explicit: false,
+            cache_is_explicit: false,
             quiet_wait: self.quiet_wait,
             foreign_limit: Some(self.foreign).filter(|part| *part < 1.0),
             memory_limit: self.memory_limit.map(|size| size.as_u64()),

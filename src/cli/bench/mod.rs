@@ -1,11 +1,12 @@
 //! `kvbench bench`: flags to [`Options`].
 
 mod machine;
+mod result_file;
 mod value_parsers;
 
 use crate::{
     bench::{
-        plan::options::{CustomWorkload, Durability, ExternalServer, Options, Suite},
+        plan::options::{CustomWorkload, Durability, ExternalServer, Options, RunConditions, Suite},
         result::{Commits, Loses, Order, Size, Target},
     },
     engine::{Compression, Fsync},
@@ -13,6 +14,7 @@ use crate::{
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use machine::Machine;
+pub(super) use result_file::result_file;
 use std::{
     env,
     path::{Path, PathBuf},
@@ -92,15 +94,9 @@ pub struct Bench {
     #[command(flatten)]
     wire: WireFlags,
 
-    /// Memory for an engine's cache
-    #[arg(
-        long,
-        value_name = "SIZE",
-        default_value = "256MiB",
-        help_heading = "Stores",
-        conflicts_with = "target"
-    )]
-    cache_size: ByteSize,
+    /// Memory for an engine's cache [default: 256MiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Stores", conflicts_with = "target")]
+    cache_size: Option<ByteSize>,
     /// Largest size of the data file of LMDB and MDBX
     #[arg(
         long,
@@ -118,12 +114,15 @@ pub struct Bench {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Files")]
 struct Files {
-    /// Result file [default: kvbench-SUITE.json]
+    /// Result file [default: kvbench-SUITE-TIME.json]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Continue a run that was stopped
+    /// Continue a run that was stopped [default: the newest kvbench-SUITE-*.json]
     #[arg(long)]
     resume: bool,
+    /// Replace the result file if it exists
+    #[arg(long, conflicts_with = "resume")]
+    force: bool,
     /// Directory for the stores; its disk is the one that is measured
     #[arg(long, value_name = "DIR", default_value = "kvbench-bench.tmp")]
     dir: PathBuf,
@@ -245,11 +244,12 @@ impl Bench {
             SuiteWord::Ycsb => Suite::Ycsb,
             SuiteWord::Redb => Suite::Redb,
         });
+        let default = Options::default();
         let (repetitions, warmup_seconds) = self.machine.defaults();
         let name = suite.map_or(self.workload.name.clone(), |suite| suite.name().into());
         Options {
             suite,
-            output: self.files.output.unwrap_or_else(|| format!("kvbench-{name}.json").into()),
+            output: result_file(self.files.output, &format!("kvbench-{name}"), self.files.resume),
             stores: self.stores,
             durabilities: self.fsync.into_iter().map(Into::into).collect(),
             may_lose: self.may_lose,
@@ -277,10 +277,16 @@ impl Bench {
             custom: self.workload.custom(),
             directory: self.files.dir,
             resume: self.files.resume,
-            cache_bytes: self.cache_size.as_u64(),
+            force: self.files.force,
+            ignores_space: self.machine.no_space_check,
+            cache_bytes: self.cache_size.map_or(default.cache_bytes, |size| size.as_u64()),
             map_bytes: self.map_size.as_u64(),
             compression: self.compression,
-            conduct: self.machine.conduct(),
+            conduct: RunConditions {
+                keys_are_explicit: self.keys.is_some(),
+                cache_is_explicit: self.cache_size.is_some(),
+                ..self.machine.conduct()
+            },
             command: env::args().skip(1).filter(|argument| argument != "--resume").collect(),
             server_arguments,
         }

@@ -4,7 +4,7 @@ use super::output::print;
 #[cfg(target_os = "linux")]
 use crate::cli::Calibrate;
 use crate::{
-    bench::{compare, data, report, reproduce, run},
+    bench::{compare, data, plan::options::Options, report, reproduce, run},
     cli::{Bench, Compare, Report, Reproduce},
 };
 use anyhow::Context;
@@ -17,8 +17,9 @@ pub(super) fn bench(options: Bench) -> anyhow::Result<()> {
     let dry = options.is_dry();
     let options = options.options();
     if dry {
-        return print(&run::dry_run::text(&options)?);
+        return dry_run(&options);
     }
+    run::interrupt::catch();
     let run = run::run(&options)?;
     // Errors are ignored: a reader that closed standard output has seen enough, and the result is in its file.
     let _ = print(&format!("{}\nresult: {}\n", report::terminal::text(&run), options.output.display()));
@@ -29,12 +30,23 @@ pub(super) fn reproduce(options: Reproduce) -> anyhow::Result<()> {
     let dry = options.is_dry();
     let options = options.options();
     if dry {
-        return print(&run::dry_run::text(&options)?);
+        return dry_run(&options);
     }
+    run::interrupt::catch();
     let run = reproduce::run(&options)?;
     let _ = print(&reproduce::text(&run)?);
     eprintln!("kvbench: result: {}", options.output.display());
     Ok(run::verdict(&run)?)
+}
+
+fn dry_run(options: &Options) -> anyhow::Result<()> {
+    print(&run::dry_run::text(options)?)?;
+    Ok(run::dry_run::check_space(options)?)
+}
+
+/// Returns the exit code of the program for an error of a run.
+pub(super) fn exit_code(error: &anyhow::Error) -> u8 {
+    error.downcast_ref::<run::Error>().map_or(1, run::Error::exit_code)
 }
 
 #[cfg(target_os = "linux")]

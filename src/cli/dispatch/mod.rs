@@ -84,7 +84,16 @@ fn carry_out() -> ExitCode {
                 .unwrap_or_else(|error| report_error::report_error(&error, 2));
         }
     };
-    outcome.map_or_else(|error| report_error::report_error(&error, 1), |()| ExitCode::SUCCESS)
+    outcome.map_or_else(|error| report_error::report_error(&error, exit_code(&error)), |()| ExitCode::SUCCESS)
+}
+
+/// Returns the exit code of the program for an error.
+fn exit_code(error: &anyhow::Error) -> u8 {
+    #[cfg(feature = "bench")]
+    let code = measuring::exit_code(error);
+    #[cfg(not(feature = "bench"))]
+    let (code, _) = (1, error);
+    code
 }
 
 fn serve(options: Serve) -> anyhow::Result<()> {

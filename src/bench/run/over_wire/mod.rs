@@ -21,7 +21,7 @@ use crate::bench::{
 };
 pub(super) use program::{find as find_program, version as program_version};
 use server::Server;
-pub(super) use server::stop_server;
+pub(super) use server::{check_target, stop_server};
 use shared::WireBench;
 use std::{sync::Arc, time::Instant};
 

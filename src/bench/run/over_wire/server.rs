@@ -3,6 +3,7 @@
 use super::{calls, program};
 use crate::{
     bench::{
+        plan::options::ExternalServer,
         result::{FileSize, Target, loss_class::Level},
         run::{affinity::Pinned, disk::Files, job::Job},
     },
@@ -40,6 +41,22 @@ pub(in crate::bench::run) fn stop_server() {
         let _ = server.kill();
         let _ = server.wait();
     }
+}
+
+/// Returns an error if an external server cannot be measured: it does not reply, or it holds keys that the run
+/// may not remove.
+pub(in crate::bench::run) fn check_target(target: &ExternalServer) -> Result<(), String> {
+    let mut addresses = target.address.to_socket_addrs().map_err(|error| error.to_string())?;
+    let address = addresses.next().ok_or("the name has no address")?;
+    match calls::count_keys(address) {
+        Err(error) => Err(format!("{error}; start the server, or correct the address")),
+        Ok(keys) if keys > 0 && !target.flush => Err(not_empty(keys)),
+        Ok(_) => Ok(()),
+    }
+}
+
+fn not_empty(keys: u64) -> String {
+    format!("the server holds {keys} keys; empty it, or add --flush-target, which removes all of them")
 }
 
 /// Origin of a server.
@@ -94,7 +111,7 @@ impl Server {
         }
         match calls::count_keys(address).map_err(error)? {
             0 => Ok(Self { address, pid: job.target_pid, kind: Kind::Foreign, files: None }),
-            keys => Err(format!("the server at {name} holds {keys} keys; empty it, or allow the run to")),
+            keys => Err(format!("{name}: {}", not_empty(keys))),
         }
     }
 

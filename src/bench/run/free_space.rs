@@ -1,0 +1,71 @@
+//! Free space on the disk of a run, compared with what the stores need.
+
+use super::{Error, dry_run};
+use crate::{
+    bench::{
+        plan::options::Options,
+        result::{Cell, metric::Unit, number_format},
+    },
+    engine::synthetic,
+};
+use std::path::Path;
+
+/// Free space below which a disk counts as full, in bytes: engines allocate files in steps of this order.
+const FULL: f64 = 1_048_576.0;
+/// Size of a memory-mapped file, as a multiple of the bytes of its pairs: half-filled pages, and pages of an
+/// earlier version.
+const MAPPED: f64 = 2.0;
+
+/// Returns an error if the stores of `cells` may need more than the free space of `--dir` or than `--map-size`.
+pub(super) fn check(options: &Options, cells: &[Cell]) -> Result<(), Error> {
+    if options.ignores_space {
+        return Ok(());
+    }
+    let needed = dry_run::needed_bytes(cells);
+    let short = |bytes| number_format::short(Unit::Bytes, bytes);
+    if let Some(free) = of(&options.directory).filter(|free| needed > *free) {
+        return Err(Error::NoSpace(format!(
+            "--dir {}: the stores may need up to {}, and {} are free; take fewer --keys or another --dir, or add \
+             --no-space-check",
+            options.directory.display(),
+            short(needed),
+            short(free)
+        )));
+    }
+    let map = options.map_bytes as f64;
+    let is_mapped =
+        |cell: &&Cell| synthetic::info(&cell.target.store).is_some_and(|info| info.capabilities.map_size);
+    let own = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
+    for cell in own.filter(is_mapped) {
+        let needed = MAPPED * cell.workload.most_keys() as f64 * cell.workload.pair_bytes();
+        if needed > map {
+            return Err(Error::NoSpace(format!(
+                "--map-size {}: {} may need up to {}; raise --map-size, or add --no-space-check",
+                short(map),
+                cell.target.store,
+                short(needed)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns `true` if nothing can be written to the disk of `directory`.
+pub(super) fn is_full(directory: &Path) -> bool {
+    of(directory).is_some_and(|free| free < FULL)
+}
+
+/// Returns the free bytes of the file system of `directory`, or of its nearest existing parent; `None` if they
+/// cannot be known.
+#[cfg(target_os = "linux")]
+pub(super) fn of(directory: &Path) -> Option<f64> {
+    let existing = std::path::absolute(directory).ok()?.ancestors().find(|path| path.exists())?.to_path_buf();
+    let found = nix::sys::statvfs::statvfs(&existing).ok()?;
+    Some(found.blocks_available() as f64 * found.fragment_size() as f64)
+}
+
+/// Returns `None`: the free space is read on Linux only.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn of(_directory: &Path) -> Option<f64> {
+    None
+}

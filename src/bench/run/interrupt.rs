@@ -1,0 +1,67 @@
+//! SIGINT and SIGTERM during a run: the measuring process ends and removes its files, and the run ends with an
+//! error that says how to continue.
+
+use nix::sys::signal::{SigSet, Signal};
+use std::{
+    process::{self, ChildStdin},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI32, Ordering},
+    },
+    thread,
+};
+
+/// Number of the received signal; 0 if there was none.
+static RECEIVED: AtomicI32 = AtomicI32::new(0);
+/// Standard input of the measuring process, which ends when it is closed.
+static CHILD: Mutex<Option<ChildStdin>> = Mutex::new(None);
+
+fn child() -> MutexGuard<'static, Option<ChildStdin>> {
+    CHILD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn signals() -> SigSet {
+    SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM])
+}
+
+/// Catches SIGINT and SIGTERM in this thread, and in threads and processes that it starts later. A first signal
+/// ends the measuring process; a second one ends this process at once.
+pub fn catch() {
+    // Without the mask the signals keep their default effect.
+    if signals().thread_block().is_err() {
+        return;
+    }
+    thread::spawn(|| {
+        for first in [true, false] {
+            let Ok(signal) = signals().wait() else { return };
+            if !first {
+                process::exit(128 + signal as i32);
+            }
+            RECEIVED.store(signal as i32, Ordering::SeqCst);
+            child().take();
+        }
+    });
+}
+
+/// Gives SIGINT and SIGTERM their default effect again, in a process that inherited the mask of [`catch()`].
+pub(super) fn release() {
+    let _ = signals().thread_unblock();
+}
+
+/// Returns the received signal, or `None` if there was none.
+pub fn received() -> Option<Signal> {
+    Signal::try_from(RECEIVED.load(Ordering::SeqCst)).ok()
+}
+
+/// Keeps the standard input of the measuring process until [`finish()`] or a signal closes it.
+pub(super) fn watch(stdin: Option<ChildStdin>) {
+    *child() = stdin;
+    if received().is_some() {
+        child().take();
+    }
+}
+
+/// Closes the standard input of the measuring process.
+pub(super) fn finish() {
+    child().take();
+}
