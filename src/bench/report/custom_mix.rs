@@ -2,7 +2,7 @@
 //! the metrics by repetition of all workloads that consist of single-key reads and writes.
 
 use super::{
-    comparison_group::contests,
+    comparison_group::{ComparisonGroup, contests},
     model::Report,
     row::Entry,
     scenarios::{reads, tells_speed, writes},
@@ -10,9 +10,10 @@ use super::{
 };
 use crate::{
     bench::result::{
-        Size, Target,
+        Access, Loses, Measurement, Order, Size, Target,
         loss_class::{self, Level},
         metric::{P99, THROUGHPUT},
+        number_format,
     },
     engine::LossClass,
 };
@@ -21,8 +22,23 @@ use serde::Serialize;
 /// Data for the page's script.
 #[derive(Serialize)]
 struct Data<'a> {
+    /// Question with which the page opens: what the report measured. `None` if it measured nothing that fits.
+    start: Option<Question>,
     stores: Vec<Store<'a>>,
     contests: Vec<Work>,
+}
+
+/// Question of a reader, as far as the report's cells determine it.
+#[derive(Serialize)]
+struct Question {
+    reads: f64,
+    data: f64,
+    memory: Option<f64>,
+    value_bytes: String,
+    /// Loss bound after a kill, as an index into [`LossClass::ALL`] (`power_cut`: after a power cut).
+    kill: usize,
+    power_cut: usize,
+    access: &'static str,
 }
 
 #[derive(Serialize)]
@@ -47,6 +63,10 @@ struct Work {
     memory: Option<f64>,
     cold: bool,
     value_bytes: String,
+    /// Flags of `kvbench bench` that repeat the work, without mix, keys, sizes of values, and fsync policy.
+    flags: String,
+    /// Seconds that a repetition of one store takes apart from the measurement, per byte of data.
+    seconds_per_byte: f64,
     cells: Vec<Cell>,
 }
 
@@ -68,11 +88,82 @@ struct Cell {
 /// Returns the loss bounds after a kill and after a power cut as indices into [`LossClass::ALL`], which
 /// begins with the smallest loss.
 fn losses(target: &Target) -> (usize, usize) {
+    indices(loss_class::loses(target))
+}
+
+/// Returns loss bounds as indices; those of the largest loss if they are not known.
+fn indices(known: Option<Loses>) -> (usize, usize) {
     let place = |extent| LossClass::ALL.iter().position(|other| *other == extent);
     let worst = LossClass::ALL.len() - 1;
-    let known = loss_class::loses(target);
     let of = |extent: Option<LossClass>| extent.and_then(place).unwrap_or(worst);
     (of(known.map(|loses| loses.kill)), of(known.map(|loses| loses.power_cut)))
+}
+
+/// Returns the question that the report's cells answer: the first work of the most stores, and the loss of
+/// `--may-lose` or of the measured fsync policy that syncs the least.
+fn question(report: &Report<'_>, works: &[Work]) -> Option<Question> {
+    let most = works.iter().map(|work| work.cells.len()).max()?;
+    let work = works.iter().find(|work| work.cells.len() == most)?;
+    let targets = || report.entries().filter(|entry| !entry.cell.reference).map(|entry| &entry.cell.target);
+    let asked = targets().find_map(|target| target.may_lose);
+    let policies = || targets().filter_map(|target| Level::of(target).durability).map(loss_class::of_policy);
+    let files = policies().filter(|loses| loses.power_cut != LossClass::Everything);
+    let weakest = files.max_by_key(|loses| loses.power_cut).or_else(|| policies().next());
+    let (kill, power_cut) = indices(asked.or(weakest));
+    // No store is meant to lose more than the last seconds by a kill, unless it keeps nothing.
+    let kill = if asked.is_some() || power_cut == LossClass::ALL.len() - 1 { kill } else { kill.min(1) };
+    Some(Question {
+        reads: work.reads,
+        data: work.data,
+        memory: work.memory,
+        value_bytes: work.value_bytes.clone(),
+        kill,
+        power_cut,
+        access: work.access,
+    })
+}
+
+/// Returns the flags that repeat the work of an entry's cell.
+fn flags(contest: &ComparisonGroup<'_, '_>, entry: &Entry<'_>) -> String {
+    let (cell, work) = (entry.cell, &entry.cell.workload);
+    let own = entry.run.cells.iter().filter(|other| !other.reference && other.target.program.is_none());
+    let stores = number_format::distinct(own.map(|other| other.target.store.as_str())).join(",");
+    let order = match work.order {
+        Order::Zipfian(theta) => format!("zipfian:{theta}"),
+        Order::HotSet(keys, operations) => format!("hot:{keys}:{operations}"),
+        order => number_format::order(order),
+    };
+    let key_bytes = number_format::length(work.key_bytes).replace(" B", "").replace(" to ", "-");
+    let mut words = vec![
+        format!("--stores {stores}"),
+        format!("--order {order}"),
+        format!("--threads {}", work.threads),
+        format!("--key-bytes {key_bytes}"),
+    ];
+    if work.batch > 1 {
+        words.push(format!("--batch {}", work.batch));
+    }
+    if contest.entries.iter().all(|one| one.cell.target.address.is_none()) {
+        words.push(format!("--cache-size {}B", cell.target.cache_bytes));
+    }
+    if cell.target.access == Access::Wire {
+        words.push("--wire".to_owned());
+    }
+    words.join(" ")
+}
+
+/// Returns the largest number of seconds, of all stores, that load, verification and close took, per byte of
+/// data.
+fn seconds_per_byte(contest: &ComparisonGroup<'_, '_>) -> f64 {
+    let of = |entry: &&Entry<'_>| {
+        let around = |one: &Measurement| {
+            let seconds = [one.load_seconds, one.settle_seconds, one.close_seconds, one.reopen_seconds];
+            // Values are verified about as fast as they are loaded.
+            Some(seconds.into_iter().flatten().sum::<f64>() + one.load_seconds.unwrap_or(0.0))
+        };
+        Some(entry.spread_of(around)?.median / entry.data_bytes().max(1.0))
+    };
+    contest.entries.iter().filter_map(of).fold(0.0, f64::max)
 }
 
 /// Returns an identifier of the entry's workload, machine, access and cache size that does not depend on the
@@ -128,6 +219,8 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
             #[expect(clippy::cast_precision_loss, reason = "compared with a number of people")]
             memory: place.memory_limit_bytes.or(place.memory_bytes).map(|bytes| bytes as f64),
             cold: first.is_cold(),
+            flags: flags(&contest, first),
+            seconds_per_byte: seconds_per_byte(&contest),
             value_bytes: match first.cell.workload.value_bytes {
                 Size::Fixed(bytes) => bytes.to_string(),
                 Size::Uniform(from, to) => format!("{from}-{to}"),
@@ -136,6 +229,6 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
             title: contest.title,
         });
     }
-    let data = Data { stores: stores.collect(), contests: works };
+    let data = Data { start: question(report, &works), stores: stores.collect(), contests: works };
     Ok(serde_json::to_string(&data)?.replace('<', "\\u003c"))
 }

@@ -16,7 +16,7 @@ use crate::{
     bench::result::{
         Access, Loses,
         loss_class::{self, Level},
-        metric::{Better, Metric},
+        metric::{Better, Metric, P99, Unit},
         number_format,
         spread::ENOUGH,
         statistics::{
@@ -93,6 +93,9 @@ pub struct MatrixCell {
     pub standing: Rank,
     /// Measured values, or the reason why there are none.
     pub words: String,
+    /// Median of the metric and 99th percentile of the latency; of several workloads the geometric mean. Empty
+    /// without a result.
+    pub value: String,
 }
 
 /// Rank of a store in a scenario.
@@ -157,6 +160,19 @@ impl Matrix {
 }
 
 impl Matrix {
+    /// Returns the matrix without the columns of scenarios that no store was measured in.
+    pub fn without_unmeasured(mut self) -> Self {
+        let measured: Vec<_> =
+            self.columns.iter().map(|column| column.verdict != Verdict::NotMeasured).collect();
+        let mut kept = measured.iter();
+        self.columns.retain(|_| kept.next().is_some_and(|kept| *kept));
+        for row in &mut self.rows {
+            let mut kept = measured.iter();
+            row.places.retain(|_| kept.next().is_some_and(|kept| *kept));
+        }
+        self
+    }
+
     /// Returns the number of comparisons for which the verdicts are corrected, as text.
     pub fn correction(&self) -> String {
         let plural = if self.comparisons == 1 { "" } else { "s" };
@@ -245,11 +261,14 @@ impl<'r, 'a> Draft<'r, 'a> {
     }
 
     fn place(&self, label: &str, worse: &[&str]) -> MatrixCell {
-        let absent = |words| MatrixCell { ratio: None, interval: None, standing: Rank::Absent, words };
+        let absent = |words| {
+            let value = String::new();
+            MatrixCell { ratio: None, interval: None, standing: Rank::Absent, words, value }
+        };
         if !self.stores.contains_key(label) {
             return absent(self.why_absent(label));
         }
-        let words = self.words(label);
+        let (words, value) = (self.words(label), self.value(label));
         let Some(pair) = self.rivals.get(label) else {
             let few = self.rivals.values().any(Option::is_none);
             let standing = match worse.len() == self.rivals.len() {
@@ -258,7 +277,7 @@ impl<'r, 'a> Draft<'r, 'a> {
                 true => Rank::Best,
                 false => Rank::Near,
             };
-            return MatrixCell { ratio: Some(1.0), interval: None, standing, words };
+            return MatrixCell { ratio: Some(1.0), interval: None, standing, words, value };
         };
         let standing = match (pair, worse.contains(&label)) {
             (None, _) => Rank::Unknown,
@@ -266,7 +285,7 @@ impl<'r, 'a> Draft<'r, 'a> {
             (Some(_), false) => Rank::Near,
         };
         let ratio = pair.map_or_else(|| self.ratio(label), |pair| Some(pair.ratio));
-        MatrixCell { ratio, interval: pair.map(|pair| pair.interval), standing, words }
+        MatrixCell { ratio, interval: pair.map(|pair| pair.interval), standing, words, value }
     }
 
     /// Returns the ratio of a store to the best from their mean scores, for stores without a confidence
@@ -274,6 +293,28 @@ impl<'r, 'a> Draft<'r, 'a> {
     fn ratio(&self, label: &str) -> Option<f64> {
         let level = |label: &str| mean(&self.stores.get(label)?.values().copied().collect::<Vec<_>>());
         Some((level(label)? - level(self.best.as_deref()?)?).exp())
+    }
+
+    /// Returns the metric of a store and its 99th percentile of the latency as text: of one workload the medians,
+    /// of several the geometric mean of the medians.
+    fn value(&self, label: &str) -> String {
+        let measure = self.scenario.measure;
+        let own = || {
+            let of = |contest| with_figures(contest, measure).find(|entry| entry.label() == label);
+            self.contests.iter().filter_map(of)
+        };
+        let logs: Vec<_> = own().filter_map(|entry| Some(entry.spread(measure)?.median.ln())).collect();
+        let Some(middle) = mean(&logs) else { return String::new() };
+        let text = number_format::short(measure.unit, middle.exp());
+        let p99 =
+            own().next().and_then(|entry| entry.spread(&P99)).filter(|_| measure.unit == Unit::PerSecond);
+        match (logs.len(), p99) {
+            (1, Some(p99)) => {
+                format!("{text}, p99 {}", number_format::short(Unit::Microseconds, p99.median))
+            }
+            (1, None) => text,
+            _ => format!("{text} in the mean"),
+        }
     }
 
     /// Returns the measured values of a store as text: median and range for each workload.

@@ -17,11 +17,11 @@ const IDLE: Duration = Duration::from_millis(100);
 /// Maximum number of measurements of a job: a machine that is always busy would never reach the limit.
 pub const ATTEMPTS: usize = 3;
 
-/// Repeats `measure`, at most three times, until other processes use at most `limit` of the CPUs. `measure`
+/// Repeats `measure`, at most `attempts` times, until other processes use at most `limit` of the CPUs. `measure`
 /// returns its outcome with their share, from 0 to 1. Returns the outcome with the smallest share.
-pub fn least_disturbed<T>(limit: f64, mut measure: impl FnMut() -> (T, f64)) -> Option<T> {
+pub fn least_disturbed<T>(limit: f64, attempts: usize, mut measure: impl FnMut() -> (T, f64)) -> Option<T> {
     let mut best: Option<(T, f64)> = None;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..attempts {
         let (outcome, part) = measure();
         if best.as_ref().is_none_or(|(_, least)| part < *least) {
             best = Some((outcome, part));
@@ -191,7 +191,7 @@ mod tests {
             (&[0.5, 0.6, 0.7], 0.5, 3),
         ] {
             let mut left = parts.iter().copied();
-            let found = least_disturbed(0.1, || left.next().map(|part| (part, part)).unwrap());
+            let found = least_disturbed(0.1, ATTEMPTS, || left.next().map(|part| (part, part)).unwrap());
             assert_eq!((found, parts.len() - left.len()), (Some(kept), times), "{parts:?}");
         }
     }

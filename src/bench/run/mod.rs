@@ -298,6 +298,7 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
     let jobs: Vec<Vec<Cell>> = jobs(&run.cells);
     let group = options.conduct.memory_limit.map(MemoryGroup::new).transpose().map_err(Error::Conduct)?;
     let bar = bar(u64::from(run.repetitions) * jobs.len() as u64);
+    let mut attempts = interference::ATTEMPTS;
     for repetition in 0..run.repetitions {
         for place in order::shuffled(jobs.len(), options.seed, repetition) {
             let Some(cells) = jobs.get(place) else { continue };
@@ -312,7 +313,11 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
                 continue;
             }
             let job = job(options, cells, repetition);
-            let (reports, disturbance) = undisturbed(options, &job, group.as_ref(), &bar);
+            let (reports, disturbance) = undisturbed(options, &job, group.as_ref(), &bar, attempts);
+            // A machine that was busy in every attempt is not waited for again, until it was calm once.
+            let limit = options.conduct.foreign_limit.unwrap_or(f64::INFINITY);
+            let is_busy = disturbance.is_some_and(|found| found.part() > limit);
+            attempts = if is_busy { 1 } else { interference::ATTEMPTS };
             if let Some(signal) = interrupt::received() {
                 bar.finish_and_clear();
                 return Err(stopped(options, run, signal));
@@ -378,11 +383,12 @@ fn undisturbed(
     job: &Job,
     group: Option<&MemoryGroup>,
     bar: &ProgressBar,
+    attempts: usize,
 ) -> (Vec<Report>, Option<Disturbance>) {
     let RunConditions { quiet_wait, foreign_limit, cpus, .. } = &options.conduct;
     let limit = foreign_limit.unwrap_or(f64::INFINITY);
     let mut attempt = 0;
-    let measured = interference::least_disturbed(limit, || {
+    let measured = interference::least_disturbed(limit, attempts, || {
         interference::wait_for_disk(&options.directory, *quiet_wait);
         let watch = options.target.is_none().then(interference::CpuWatch::start);
         let reports = job.run(cpus, group);
@@ -393,7 +399,7 @@ fn undisturbed(
         let part = if failed || interrupt::received().is_some() { 0.0 } else { part };
         attempt += 1;
         if part > limit {
-            tell_disturbance(job, part, limit, attempt, bar);
+            tell_disturbance(job, part, limit, attempt < attempts, bar);
         }
         ((reports, disturbance), part)
     });
@@ -401,9 +407,9 @@ fn undisturbed(
 }
 
 /// Prints a line about a measurement that other processes have disturbed.
-fn tell_disturbance(job: &Job, part: f64, limit: f64, attempt: usize, bar: &ProgressBar) {
+fn tell_disturbance(job: &Job, part: f64, limit: f64, is_repeated: bool, bar: &ProgressBar) {
     let cell = job.cells.first().map_or("", |cell| cell.id.as_str());
-    let what = match attempt < interference::ATTEMPTS {
+    let what = match is_repeated {
         true => "it is measured again",
         false => "the least disturbed attempt is kept",
     };

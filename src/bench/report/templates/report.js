@@ -107,38 +107,57 @@ function chance(t, freedom) {
 
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 const GB = 1e9;
-const NEAR = 0.4; // work whose part of reads is further away says nothing
+const NEAR = 0.1; // Work whose share of reads differs by more than 10 points says nothing.
 
-// The work with what loses no more than may be lost, by a kill and by a power cut: of each store, under the fastest of
-// its policies that are so.
+// Returns true if a cell may stand in the answer: it loses no more than may be lost, or the work only reads.
+const fits = (cell, work, asked) =>
+  (asked.reads === 1 && work.reads === 1) || (cell.kill <= asked.kill && cell.power_cut <= asked.power);
+
+// Returns the work, each with the cells that fit: of each store, under the fastest of its policies that fit. `all` holds
+// the cells of all policies.
 function admitted(contests, asked) {
   const rate = (cell) => mean(cell.rates.filter((one) => one !== null));
   const works = new Map();
   for (const contest of contests) {
-    const work = works.get(contest.work) ?? { ...contest, cells: [] };
+    const work = works.get(contest.work) ?? { ...contest, cells: [], all: [] };
     works.set(contest.work, work);
-    for (const cell of contest.cells.filter((one) => one.kill <= asked.kill && one.power_cut <= asked.power)) {
+    work.all.push(...contest.cells);
+    for (const cell of contest.cells.filter((one) => fits(one, contest, asked))) {
       const place = work.cells.findIndex((one) => one.store === cell.store);
       if (place < 0) work.cells.push(cell);
       else if (rate(cell) > rate(work.cells[place])) work.cells[place] = cell;
     }
   }
-  return [...works.values()].filter((work) => work.cells.length > 0);
+  return [...works.values()];
+}
+
+const LOSSES = ["nothing", "the last second", "what the system had not written", "the engine's buffer", "everything"];
+
+// Returns the reason why a store is not in the ranking.
+function absence(store, place, near, asked, needs, memory) {
+  if (needs(store) > memory) return `needs ${words("bytes", needs(store))} of memory`;
+  const own = near.flatMap((work) => work.all.filter((cell) => cell.store === place));
+  const lossy = own.filter((cell) => !fits(cell, near[0], asked));
+  if (own.length === 0) return "not measured in this work";
+  if (lossy.length < own.length) return "not measured in all of this work";
+  const least = lossy.reduce((a, b) => (b.power_cut + b.kill < a.power_cut + a.kill ? b : a));
+  const by = least.power_cut > asked.power ? ["a power cut", least.power_cut] : ["a kill", least.kill];
+  return `${by[0]} may lose ${LOSSES[by[1]]} under fsync ${least.durability}`;
 }
 
 // What the figures say to a question; see `tell` for the words.
 function choose({ stores, contests }, asked) {
   const [data, memory] = [asked.data * GB, asked.memory * GB];
   const needs = (store) => (store.holds_all ? data * (store.factor ?? 1) : 0);
-  const out = stores.map((store, place) => place).filter((place) => needs(stores[place]) > memory);
+  const tooLarge = stores.map((store, place) => place).filter((place) => needs(stores[place]) > memory);
   const level = admitted(contests.filter((one) => one.access === asked.access && !one.cold), asked);
   const beyond = (one) => one.memory !== null && one.data > one.memory;
   const sized = level.filter((one) => beyond(one) === data > memory);
   const measured = sized.length > 0;
   const near = (measured ? sized : level)
-    .map((work) => ({ ...work, weight: 1 - Math.abs(work.reads - asked.reads) / NEAR }))
-    .filter((work) => work.weight > 0)
-    .map((work) => ({ ...work, cells: work.cells.filter((cell) => !out.includes(cell.store)) }));
+    .map((work) => ({ ...work, weight: 1.1 - Math.abs(work.reads - asked.reads) / NEAR }))
+    .filter((work) => work.weight > 0.0999)
+    .map((work) => ({ ...work, cells: work.cells.filter((cell) => !tooLarge.includes(cell.store)) }));
   // Only work that as many stores as possible have done, and of it the stores that did it all.
   const most = Math.max(0, ...near.map((work) => work.cells.length));
   const common = near.filter((work) => work.cells.length === most && most > 0);
@@ -168,26 +187,29 @@ function choose({ stores, contests }, asked) {
     (one.chance = Math.max(worst, one.chance * (rivals.length - rank))), 0);
   const few = ranking.some(({ logs }) => logs.length < 3);
   const alike = rivals.filter((one) => !(one.chance < 0.05 && one.ratio < 0.99));
-  return { ranking, rivals, alike, few, measured, larger: data > memory, out: out.map((place) => stores[place]), needs, works: common };
+  const missing = stores.map((_, place) => place).filter((place) => !ranking.some((one) => one.store === stores[place]));
+  const out = missing.map((place) => [stores[place].name, absence(stores[place], place, near, asked, needs, memory)]);
+  return { ranking, rivals, alike, few, measured, larger: data > memory, out, works: common, near };
 }
 
 function tell(form, found, asked) {
   const part = (name) => form.querySelector(name);
   const { ranking, rivals, alike, few, measured, larger, out, works } = found;
   const names = (list) => list.map(({ store }) => store.name).join(", ");
-  const percent = Math.round(asked.reads * 100);
+  const percent = (reads) => `${Math.round(reads * 1000) / 10}%`;
   const size = larger ? "data larger than memory" : "data that fit in memory";
-  let [headline, reason] = ["Not measured", `No work near ${percent}% reads that loses no more.`];
+  let [headline, reason] = ["Not measured", `No work within 10 points of ${percent(asked.reads)} reads.`];
   if (ranking.length > 0) {
-    const ahead = rivals.length > 0 ? `${digits(1 / rivals[0].ratio)}\u00d7 ahead of ${rivals[0].store.name}` : "the only one measured";
-    const basis = `${works.length} measured workload${works.length === 1 ? "" : "s"} near ${percent}% reads`;
-    const beyond = `Not measured with ${size}; of what was, in ${basis}: `;
-    if (few) [headline, reason] = ["Too few repetitions to tell", `The order in ${basis}:`];
-    else if (!measured) [headline, reason] = ["The data do not say", `${beyond}${alike.length > 0 ? "no certain best" : `${ranking[0].store.name} ${ahead}`}.`];
-    else if (rivals.length === 0) [headline, reason] = [`${ranking[0].store.name} only`, `Nothing else was measured in ${basis}.`];
+    const ahead = rivals.length > 0 ? `${digits(1 / rivals[0].ratio)}\u00d7 as fast as ${rivals[0].store.name}` : "the only store left";
+    const mixes = [...new Set(works.map((work) => percent(work.reads)))].join(" and ");
+    const basis = `work of ${mixes} reads`;
+    if (few) [headline, reason] = ["Too few repetitions for a verdict", `The order in ${basis}:`];
+    else if (!measured)
+      [headline, reason] = [`Not measured with ${size}`, `In ${basis} on other data: ${alike.length > 0 ? "no certain best" : `${ranking[0].store.name}, ${ahead}`}.`];
+    else if (rivals.length === 0) [headline, reason] = [`${ranking[0].store.name} only`, `No other store is left in ${basis}.`];
     else if (alike.length > 0) [headline, reason] = [`${ranking[0].store.name}, ${names(alike)}`, `No certain best in ${basis}, ${size}.`];
     else [headline, reason] = [ranking[0].store.name, `${ahead} in ${basis}, ${size}.`];
-  }
+  } else if (found.near.length > 0) reason = "No store that was measured fits the question.";
   part(".headline").textContent = headline;
   part(".reason").textContent = reason;
   part(".reason").title = works.map((work) => work.title).join("; ");
@@ -205,30 +227,53 @@ function tell(form, found, asked) {
     line.append(cell(store.name), track, cell(ratio.toFixed(2)), cell(end));
     return line;
   }));
-  part(".out").textContent = out.length === 0 ? "" : `Out: ${out.map((store) =>
-    `${store.name} (needs ${words("bytes", found.needs(store))} of memory)`).join(", ")}.`;
+  part(".out").replaceChildren(...out.map(([name, why]) =>
+    Object.assign(document.createElement("li"), { textContent: `${name} is left out: ${why}` })));
   const next = part(".next");
   next.hidden = ranking.length > 0 && measured && !few;
-  part("code").textContent = command(asked, works[0], larger);
+  if (!next.hidden) suggest(part, found, asked, works[0] ?? found.near[0] ?? found.any);
 }
 
-// Policies under which some store loses no more than may be lost.
-function policies({ power, kill }) {
-  const all = [["always", 0, 0], ["everysec", 1, 0], ["no", 2, 0], ["memory", 4, 4]];
-  return all.filter(([, byPower, byKill]) => byPower <= power && byKill <= kill).map(([word]) => word);
+// Shows the commands that measure the asked work, and what they take.
+function suggest(part, found, asked, work) {
+  const quick = command(asked, work, found.larger, true);
+  const full = command(asked, work, found.larger, false);
+  part(".quick").textContent = quick.text;
+  part(".full").textContent = full.text;
+  part(".quick-time").textContent = `about ${duration(quick.seconds)}`;
+  part(".full-time").textContent = `about ${duration(full.seconds)}`;
+  part(".scale").textContent = found.larger
+    ? `Data and memory are scaled 1:${SCALE}. --memory-limit needs root, or a delegated control group.` : "";
 }
+
+const duration = (seconds) => seconds < 90 ? `${Math.ceil(seconds)} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 
 // Data of a sixteenth at the same ratio to memory answer the same question sooner.
-function command(asked, work, larger) {
-  const scale = larger ? 16 : 1;
-  const value = work?.value_bytes ?? "100";
-  const pair = 16 + mean(value.split("-").map(Number));
-  const keys = Math.ceil((asked.data * GB) / scale / pair);
-  const mix = [["get", asked.reads], ["update", 1 - asked.reads]].filter(([, part]) => part > 0);
-  const limit = `--memory-limit ${Math.max(1, Math.round((asked.memory * 1e3) / scale))}MB`;
-  const access = asked.access === "over the wire" ? " --wire" : "";
-  return `kvbench bench --mix ${mix.map(([name, part]) => `${name}=${part.toFixed(2)}`).join(",")} --keys ${keys} ` +
-    `--value-bytes ${value} --fsync ${policies(asked).join(",")}${access} ${limit} --seconds 60`;
+const SCALE = 16;
+
+// Returns the flag for the loss that is allowed: a policy where no word of --may-lose says it.
+function loss({ power, kill }) {
+  const word = (place) => (place === 0 ? "nothing" : place === 1 ? "second" : "anything");
+  if (power === 2 || power === 3) return `--fsync ${["always", "everysec", "no"].join(",")}`;
+  return power === kill ? `--may-lose ${word(power)}` : `--may-lose kill=${word(kill)},power=${word(power)}`;
+}
+
+// Returns a command that measures the asked work with the flags of a work that was measured, and its time in seconds.
+function command(asked, work, larger, quick) {
+  const scale = larger ? SCALE : 1;
+  const bytes = Number(/--key-bytes (\d+)/.exec(work?.flags ?? "")?.[1] ?? 16) + mean(asked.value.split("-").map(Number));
+  const keys = Math.ceil((asked.data * GB) / scale / bytes);
+  const mix = [["get", asked.reads], ["update", 1 - asked.reads]].filter(([, share]) => share > 0.0001);
+  const parts = mix.map(([name, share]) => `${name}=${Number(share.toFixed(3))}`).join(",");
+  const limit = larger ? ` --memory-limit ${Math.max(1, Math.round((asked.memory * 1e3) / scale))}MB` : "";
+  const flags = work?.flags ? ` ${work.flags}` : asked.access === "over the wire" ? " --wire" : "";
+  const [repetitions, seconds] = quick ? [3, 3] : [5, 30];
+  const stores = /--stores (\S+)/.exec(flags)?.[1].split(",").length ?? 10;
+  const around = Math.max(1, ((asked.data * GB) / scale) * (work?.seconds_per_byte ?? 1e-8));
+  return {
+    text: `kvbench bench --mix ${parts} --keys ${keys} --value-bytes ${asked.value}${flags} ${loss(asked)}${limit} ${quick ? "--quick --seconds 3" : "--full"}`,
+    seconds: stores * repetitions * (seconds + around),
+  };
 }
 
 const form = document.getElementById("chooser");
@@ -243,9 +288,18 @@ if (form) {
     const asked = {
       reads: Number(field("reads").value) / 100, data: Number(field("data").value), memory: Number(field("memory").value),
       power: Number(field("power").value), kill: Number(field("kill").value), access: field("access").value,
+      value: field("value").value,
     };
-    tell(form, choose(figures, asked), asked);
+    tell(form, { ...choose(figures, asked), any: figures.contests[0] }, asked);
   };
+  // The page opens on what was measured.
+  const { start } = figures;
+  if (start) {
+    const short = (bytes) => Number((bytes / GB).toPrecision(3));
+    const values = { reads: Math.round(start.reads * 100), data: short(start.data), power: start.power_cut, kill: start.kill, value: start.value_bytes, access: start.access };
+    for (const [name, value] of Object.entries(values)) field(name).value = value;
+    if (start.memory !== null) field("memory").value = short(start.memory);
+  }
   form.addEventListener("input", answer);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.hidden = figures.contests.length === 0;
