@@ -259,6 +259,9 @@ pub struct Compare {
     /// when that cannot be decided
     #[arg(long, value_name = "PERCENT", value_parser = bench::percent)]
     pub fail_above: Option<f64>,
+    /// Also show the rows that are the same within noise
+    #[arg(long)]
+    pub all: bool,
 }
 
 impl Cli {

@@ -21,11 +21,13 @@ mod driver;
 #[cfg(feature = "fault-injection")]
 mod faults;
 mod format;
+mod may_lose;
 #[cfg(feature = "fault-injection")]
 mod panics;
 mod plan;
 #[cfg(target_os = "linux")]
 mod processes;
+mod refusals;
 mod reproduce;
 mod resume;
 mod rows;

@@ -76,7 +76,7 @@ fn latency_alone_can_fail_it() {
             measurement.latency.p99_us *= 3.0;
         }
     }
-    let (code, output) = compare(&first, &second, &["--fail-above", "10%"]);
+    let (code, output) = compare(&first, &second, &["--fail-above", "10%", "--all"]);
     assert_eq!(code, Some(1), "{output}");
     assert!(output.contains("same within noise") && output.contains("LONGER"), "{output}");
 }
@@ -183,6 +183,26 @@ fn other_settings_of_a_store_are_other_work() {
     }
     second.cells[0].target.cache_bytes += 1;
     assert_eq!(compare(&first, &second, &["--fail-above", "50%"]).0, Some(0));
+}
+
+/// The verdict is the first line; rows that are the same follow only with `--all`.
+#[test]
+fn the_verdict_comes_first_and_equal_rows_only_when_asked() {
+    let one = run(&[("x", CALM), ("y", CALM)]);
+    let (code, output) = compare(&one, &one, &[]);
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.starts_with("2 cells compared; 0 worse and 0 better"), "{output}");
+    assert!(!output.contains("lmdb") && output.contains("--all shows them"), "{output}");
+    let (_, all) = compare(&one, &one, &["--all"]);
+    assert!(all.contains("access and policy") && all.contains("in process, fsync no"), "{all}");
+    assert!(!all.contains("--all shows them"), "{all}");
+}
+
+#[test]
+fn runs_without_a_common_cell_are_not_compared() {
+    let (code, output) = compare(&run(&[("x", CALM)]), &run(&[("y", CALM)]), &[]);
+    assert_eq!(code, Some(2), "{output}");
+    assert!(output.starts_with("no cell is in both runs: nothing was compared"), "{output}");
 }
 
 #[test]

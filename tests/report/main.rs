@@ -14,6 +14,7 @@ mod matrix;
 
 mod noise;
 mod page;
+mod ranking;
 mod rates;
 mod render;
 

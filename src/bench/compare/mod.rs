@@ -131,6 +131,11 @@ impl Comparison {
         self.limit.is_some() && !self.gaps.is_empty()
     }
 
+    /// Returns `true` if no cell is in both runs.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
     /// Returns the verdicts on all stores and cells.
     fn verdicts(&self) -> impl Iterator<Item = Verdict> {
         let stores = self.judgement.stores.iter().map(|finding| self.of_store(finding));

@@ -5,56 +5,69 @@ use super::{
     significance::CellFinding,
 };
 use crate::bench::result::{grid, metric::Unit, number_format, spread::ENOUGH};
-use std::fmt;
 
-const STORES: [&str; 5] = ["store", "level", "what", "ratio (95%)", ""];
+const STORES: [&str; 5] = ["store", "access and policy", "what", "ratio (95%)", ""];
 const CELLS: [&str; 5] = ["cell", "what", "median", "ratio", ""];
 /// Minimum detectable change above which the summary advises to reduce the noise.
 const BLIND: f64 = 0.3;
 
-impl fmt::Display for Comparison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Comparison {
+    /// Returns the comparison as text: the summary, warnings, and the rows of stores and cells that differ, or
+    /// `all` rows.
+    pub fn text(&self, all: bool) -> String {
+        let mut text = format!("{}\n", self.summary());
         for warning in &self.warnings {
-            writeln!(f, "warning: {}", printable(warning))?;
+            text.push_str(&format!("warning: {}\n", printable(warning)));
         }
-        if !self.judgement.stores.is_empty() {
-            writeln!(f, "Each store, compared with what all stores of its level have in common:")?;
+        let stores = self.stores(all);
+        if !stores.is_empty() {
+            text.push_str(
+                "\nEach store, compared with what all stores of the same access and policy have in common:\n",
+            );
             if self.judgement.best_of > 1 {
-                writeln!(f, "(Of {} repetitions, the best counts.)", self.judgement.best_of)?;
+                text.push_str(&format!("(Of {} repetitions, the best counts.)\n", self.judgement.best_of));
             }
-            writeln!(f)?;
-            f.write_str(&table(&STORES, self.stores()))?;
-            writeln!(f, "\nCells:\n")?;
+            text.push_str(&format!("\n{}", table(&STORES, stores)));
         }
-        f.write_str(&table(&CELLS, self.lines()))?;
+        let cells = self.lines(all);
+        if !cells.is_empty() {
+            text.push_str(&format!("\nCells:\n\n{}", table(&CELLS, cells)));
+        }
         for (which, ids) in [("first", &self.only_first), ("second", &self.only_second)] {
             for id in ids {
-                writeln!(f, "only in the {which} run: {}", printable(id))?;
+                text.push_str(&format!("only in the {which} run: {}\n", printable(id)));
             }
         }
-        writeln!(f, "\n{}", self.summary())
+        let hidden = self.verdicts().filter(|verdict| *verdict == Verdict::Same).count();
+        if !all && hidden > 0 {
+            text.push_str(&format!("\n{hidden} rows are the same within noise; --all shows them\n"));
+        }
+        text
     }
-}
 
-impl Comparison {
-    fn stores(&self) -> Vec<[String; 5]> {
+    fn stores(&self, all: bool) -> Vec<[String; 5]> {
         let line = |finding: &super::Finding| {
             [
                 finding.store.as_deref().map_or("all stores".to_owned(), printable),
-                finding.level.map_or("all levels".to_owned(), |level| level.to_string()),
+                finding.level.map_or("all".to_owned(), |level| level.to_string()),
                 finding.aspect.title().to_owned(),
                 ratio(&finding.change),
                 words(finding.aspect, self.of_store(finding)),
             ]
         };
-        self.judgement.stores.iter().map(line).collect()
+        let stores = self.judgement.stores.iter();
+        stores.filter(|finding| all || self.of_store(finding) != Verdict::Same).map(line).collect()
     }
 
-    fn lines(&self) -> Vec<[String; 5]> {
+    fn lines(&self, all: bool) -> Vec<[String; 5]> {
         let mut lines = Vec::new();
         for (id, state) in &self.cells {
             match state_words(*state) {
-                None => lines.extend(self.figures(id).map(|finding| self.line(finding))),
+                None => {
+                    let own = self.figures(id);
+                    let shown = own.filter(|finding| all || self.of_cell(finding) != Verdict::Same);
+                    lines.extend(shown.map(|finding| self.line(finding)));
+                }
                 Some(words) => {
                     lines.push([printable(id), String::new(), words.to_owned(), String::new(), String::new()])
                 }
@@ -84,6 +97,9 @@ impl Comparison {
 
     fn summary(&self) -> String {
         let count = |wanted: Verdict| self.verdicts().filter(|verdict| *verdict == wanted).count();
+        if self.cells.is_empty() {
+            return "no cell is in both runs: nothing was compared".to_owned();
+        }
         let cells = |wanted: CellStatus| self.cells.iter().filter(|(_, state)| *state == wanted).count();
         let mut text = format!("{} cells compared", cells(CellStatus::Figures));
         let blind = count(Verdict::CannotTell);

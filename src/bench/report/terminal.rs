@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     bench::result::{
-        Cell, CellKind, Figure, Loses, Measurement, Outcome, Run, Sample, grid, loss_class,
+        Cell, CellKind, Figure, Loses, Measurement, Run, grid, loss_class,
         metric::{P99, Unit},
         number_format::{self, distinct},
         spread::Spread,
@@ -246,12 +246,7 @@ fn mean_ns(run: &Run, cell: &Cell) -> String {
 
 /// Returns the median of a value over all repetitions, or `None` if a repetition failed or is missing.
 fn median(run: &Run, cell: &Cell, number: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
-    let is_lost = |sample: &Sample| match &sample.outcome {
-        Outcome::Measured(measurement) => !measurement.is_sound(),
-        Outcome::Failed(_) | Outcome::Unsupported(_) => true,
-    };
-    let mut own = run.samples.iter().filter(|sample| sample.cell == cell.id);
-    if own.any(is_lost) || !is_complete(run, cell) {
+    if run.has_failed(&cell.id) || !is_complete(run, cell) {
         return None;
     }
     Some(Spread::of(run.measurements(&cell.id).filter_map(number))?.median)

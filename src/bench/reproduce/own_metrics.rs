@@ -56,11 +56,10 @@ impl<'r> OwnMetrics<'r> {
         if (0..self.run.repetitions).any(|repetition| !self.run.has(&cell.id, repetition)) {
             return "not yet".into();
         }
-        let sound: Vec<_> = self.run.measurements(&cell.id).collect();
-        if sound.len() < self.run.repetitions as usize {
+        if self.run.has_failed(&cell.id) {
             return "failed".into();
         }
-        let figures: Option<Vec<f64>> = sound.into_iter().map(of).collect();
+        let figures: Option<Vec<f64>> = self.run.measurements(&cell.id).map(of).collect();
         figures.and_then(Spread::of).map_or(NONE.into(), |spread| show(spread.median))
     }
 

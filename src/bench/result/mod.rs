@@ -200,6 +200,15 @@ impl Run {
         parts.reduce(f64::min)
     }
 
+    /// Returns `true` if a measurement of the cell with the id `cell` failed.
+    pub fn has_failed(&self, cell: &str) -> bool {
+        self.samples.iter().filter(|sample| sample.cell == cell).any(|sample| match &sample.outcome {
+            Outcome::Measured(measurement) => !measurement.is_sound(),
+            Outcome::Failed(_) => true,
+            Outcome::Unsupported(_) => false,
+        })
+    }
+
     /// Returns `true` if others took more of the CPUs during the measurement than the run allows.
     pub fn is_disturbed(&self, sample: &Sample) -> bool {
         let limit = self.environment.foreign_limit;

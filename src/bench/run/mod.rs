@@ -328,7 +328,13 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
                 sample.repetition != repetition || !cells.iter().any(|cell| cell.id == sample.cell)
             });
             if bar.is_hidden() {
-                reports.iter().for_each(|report| tell(report, &bar, repetition));
+                let is_new = |report: &&Report| match failure(&report.outcome) {
+                    Some(text) => {
+                        !run.samples.iter().any(|sample| failure(&sample.outcome).as_ref() == Some(&text))
+                    }
+                    None => true,
+                };
+                reports.iter().filter(is_new).for_each(|report| tell(report, &bar, repetition));
             }
             record(run, reports, repetition, disturbance);
             save(run, &options.output)?;

@@ -73,8 +73,9 @@ pub(super) fn report(options: &Report) -> anyhow::Result<()> {
 
 pub(super) fn compare(options: &Compare) -> anyhow::Result<ExitCode> {
     let comparison = compare::compare(&options.first, &options.second, options.fail_above)?;
-    print(&comparison.to_string())?;
-    Ok(ExitCode::from(match (comparison.failed(), comparison.is_inconclusive()) {
+    print(&comparison.text(options.all))?;
+    let is_undecided = comparison.is_inconclusive() || comparison.is_empty();
+    Ok(ExitCode::from(match (comparison.failed(), is_undecided) {
         (true, _) => 1,
         (false, true) => 2,
         (false, false) => 0,

@@ -1,0 +1,169 @@
+//! What is refused before the first cell, and what is left after a run that was stopped.
+
+use crate::command::{bench, command, read, stderr};
+use crate::support::{PATIENCE, Server};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// One line, exit code 2, and no result that would be in the way of the corrected run.
+#[test]
+fn a_target_that_cannot_be_measured_is_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let one_line = |address: &str, words: &[&str]| {
+        let output = bench(dir.path(), &["--suite", "kvbench", "--target", address, "--keys", "100"]);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.starts_with(&format!("kvbench: --target {address}: ")), "{text}");
+        words.iter().for_each(|word| assert!(text.contains(word), "{word}: {text}"));
+        assert_eq!(names(dir.path()), [""; 0]);
+    };
+    one_line("127.0.0.1:1", &["start the server"]);
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &["--store", "map", "--path", ":memory:"]);
+    server.connect().call(&["SET", "mine", "1"]);
+    one_line(&server.address.to_string(), &["holds 1 keys", "--flush-target"]);
+}
+
+/// A store that fails twice in the same way is not tried again, and its error is printed once with the cells and
+/// once at the end.
+#[test]
+#[cfg(feature = "lmdb")]
+fn a_cell_that_fails_twice_in_the_same_way_is_not_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags =
+        ["--stores", "lmdb", "--mix", "update=1", "--fsync", "no", "--keys", "50000", "--operations", "10"];
+    let small = ["--map-size", "1MiB", "--no-space-check", "--repetitions", "5"];
+    let output = bench(dir.path(), &[&flags[..], &small].concat());
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let lines: Vec<_> = text.lines().filter(|line| line.contains("/lmdb/")).collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    let run = read(dir.path());
+    let own: Vec<_> = run.samples.iter().filter(|sample| sample.cell.contains("/lmdb/")).collect();
+    assert_eq!(own.len(), 5, "the result says so for each repetition");
+}
+
+#[test]
+fn more_data_than_free_space_are_refused_unless_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--stores", "map", "--mix", "update=1", "--keys", "1000000000", "--value-bytes", "1000000"];
+    for dry in [&["--dry-run"][..], &[]] {
+        let output = bench(dir.path(), &[&flags[..], dry].concat());
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains("--no-space-check") && text.contains("are free"), "{text}");
+    }
+    assert_eq!(names(dir.path()), [""; 0]);
+    let output = bench(dir.path(), &[&flags[..], &["--dry-run", "--no-space-check"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let mapped =
+        ["--stores", "lmdb", "--mix", "update=1", "--keys", "1000000", "--map-size", "1MiB", "--dry-run"];
+    let text = stderr(&bench(dir.path(), &mapped));
+    assert!(text.contains("--map-size 1.00 MiB: lmdb may need"), "{text}");
+}
+
+/// SIGINT and SIGTERM leave the result and nothing else, and say how to continue.
+#[test]
+fn a_stopped_run_leaves_its_result_and_says_how_to_continue() {
+    for (signal, code, wire) in [(Signal::SIGINT, 130, &[][..]), (Signal::SIGTERM, 143, &["--wire"])] {
+        let dir = tempfile::tempdir().unwrap();
+        let flags =
+            ["--stores", "map", "--mix", "update=1", "--fsync", "no", "--keys", "100", "--seconds", "0.2"];
+        let mut long = command(dir.path(), &[&flags[..], &["--repetitions", "1000"], wire].concat());
+        let child = long.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let measured = || {
+            let text = fs::read(dir.path().join("result.json")).unwrap_or_default();
+            serde_json::from_slice::<kvbench::bench::result::Run>(&text)
+                .is_ok_and(|run| run.samples.len() > 1)
+        };
+        while !measured() {
+            assert!(Instant::now() < deadline, "no measurement");
+            thread::sleep(Duration::from_millis(20));
+        }
+        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert_eq!(names(dir.path()), ["result.json"], "{text}");
+        let run = read(dir.path());
+        let saved = format!(
+            "stopped by {signal}: {} of 2000 measurements are saved in result.json",
+            run.samples.len()
+        );
+        // In process the harness is measured too.
+        let saved = if wire.is_empty() { saved } else { saved.replace("2000", "1000") };
+        assert!(text.contains(&saved), "{saved}: {text}");
+        let command = text.split("to continue: ").nth(1).unwrap().trim();
+        assert!(
+            command.starts_with("kvbench bench ") && command.ends_with("--output result.json --resume"),
+            "{command}"
+        );
+        // The command is accepted: its plan is that of the result.
+        let mut words = command.split(' ').skip(1);
+        let dry = Command::new(crate::support::KVBENCH)
+            .current_dir(dir.path())
+            .args(words.by_ref())
+            .arg("--dry-run")
+            .output()
+            .unwrap();
+        assert!(dry.status.success(), "{}", stderr(&dry));
+    }
+}
+
+/// The directory of a job whose run was killed is removed by the next run.
+#[test]
+fn leftovers_of_a_killed_run_are_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let stores = dir.path().join("stores");
+    fs::create_dir_all(stores.join("job-4194000").join("store")).unwrap();
+    fs::create_dir_all(stores.join("job-mine")).unwrap();
+    let flags = ["--stores", "map", "--keys", "10", "--operations", "10", "--dir", "stores"];
+    let output = bench(dir.path(), &flags);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(names(&stores), ["job-mine"], "files of others stay");
+}
+
+#[test]
+fn a_result_is_replaced_only_by_force() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--stores", "map", "--operations", "10", "--keys", "10"];
+    fs::write(dir.path().join("result.json"), "old").unwrap();
+    let text = stderr(&bench(dir.path(), &flags));
+    assert!(text.contains("--force"), "{text}");
+    assert!(bench(dir.path(), &[&flags[..], &["--force"]].concat()).status.success());
+    assert_eq!(read(dir.path()).cells[0].target.store, "map");
+}
+
+/// A workload's name is in titles and ids.
+#[test]
+fn the_name_of_a_workload_is_in_titles_and_ids() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--name", "sessions", "--stores", "map", "--operations", "10", "--keys", "10"];
+    assert!(bench(dir.path(), &flags).status.success());
+    let cell = &read(dir.path()).cells[0];
+    assert!(
+        cell.id.starts_with("sessions/") && cell.table.starts_with("sessions: "),
+        "{} {}",
+        cell.id,
+        cell.table
+    );
+}

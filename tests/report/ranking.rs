@@ -1,0 +1,185 @@
+//! Verdicts of the terminal, and the ranked table of `--may-lose`.
+
+use crate::{fixtures, report};
+use kvbench::{
+    bench::{
+        report::terminal,
+        result::{Disturbance, Loses, Operation, Outcome, Run},
+    },
+    engine::LossClass,
+};
+
+const SECOND: Loses = Loses { kill: LossClass::Seconds, power_cut: LossClass::Seconds };
+const CALM: [f64; 5] = [1000.0, 1010.0, 990.0, 1005.0, 995.0];
+
+fn times(factor: f64) -> Vec<f64> {
+    CALM.iter().map(|value| value * factor).collect()
+}
+
+/// A run of a mix under policies, with a throughput for each repetition.
+fn mixed(stores: &[(&str, &str, &[f64])], may_lose: Option<Loses>) -> Run {
+    let mut run = fixtures::run("custom", u32::try_from(stores[0].2.len()).unwrap());
+    (run.suite, run.row_heading) = (None, "Workload".to_owned());
+    for (store, fsync, figures) in stores {
+        let mut target = fixtures::target(store, fsync);
+        target.may_lose = may_lose;
+        let work = fixtures::workload("mix", &[(Operation::Get, 0.9), (Operation::Update, 0.1)]);
+        let column = if may_lose.is_some() { format!("{store} {fsync}") } else { (*store).to_owned() };
+        let cell = fixtures::cell("custom", "mix", &column, target, work);
+        fixtures::add(&mut run, cell, figures);
+    }
+    run
+}
+
+fn verdict(run: &Run) -> String {
+    let text = terminal::text(run);
+    let found: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("verdict: ")).collect();
+    found.join("\n")
+}
+
+#[test]
+fn the_verdict_names_the_winner_and_who_is_left_out() {
+    let run = mixed(
+        &[
+            ("rocksdb", "everysec", &CALM),
+            ("redb", "everysec", &times(0.5)),
+            ("lmdb", "everysec", &times(3.0)),
+        ],
+        None,
+    );
+    let text = verdict(&run);
+    assert!(
+        text.starts_with(
+            "rocksdb is fastest among stores that lose at most a second, 2.00 times as fast as redb (2.00 to 2.00)"
+        ),
+        "{text}"
+    );
+    assert!(text.ends_with("; lmdb is left out: a power cut may lose the whole database"), "{text}");
+    // The winner of the sentence has the star, and each column says what it loses.
+    let table = terminal::text(&run);
+    let line = |start: &str| table.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
+    assert_eq!(line("mix ").matches(" *").count(), 1, "{table}");
+    assert_eq!(
+        line("a power cut loses").split('|').map(str::trim).collect::<Vec<_>>(),
+        ["a power cut loses", "a second", "a second", "everything"]
+    );
+    assert!(line("a kill loses").contains("nothing |"), "{table}");
+}
+
+/// An engine that is 20% slower is never named as the winner, and noise of that size names nobody.
+#[test]
+fn a_winner_is_named_only_outside_the_noise() {
+    let noisy: [f64; 5] = [900.0, 1300.0, 700.0, 1150.0, 1000.0];
+    let slow: [f64; 5] = [1000.0, 800.0, 900.0, 820.0, 790.0];
+    let text = verdict(&mixed(&[("map", "always", &noisy), ("btree", "always", &slow)], None));
+    assert_eq!(text, "no winner among stores that lose nothing: map and btree could not be told apart");
+    for (first, second) in [("map", "btree"), ("btree", "map")] {
+        let text = verdict(&mixed(&[(first, "always", &CALM), (second, "always", &times(0.8))], None));
+        assert!(text.starts_with(&format!("{first} is fastest")), "{text}");
+    }
+}
+
+#[test]
+fn too_few_repetitions_give_no_verdict() {
+    let text = verdict(&mixed(&[("map", "always", &CALM[..2]), ("btree", "always", &[1.0, 1.0])], None));
+    assert_eq!(text, "no verdict among stores that lose nothing: it takes 3 common repetitions");
+}
+
+#[test]
+fn reads_lose_nothing_so_every_store_is_ranked() {
+    let mut run = mixed(&[("lmdb", "no", &times(2.0)), ("rocksdb", "no", &CALM)], None);
+    run.cells.iter_mut().for_each(|cell| cell.workload.mix = [(Operation::Get, 1.0)].into());
+    let text = verdict(&run);
+    assert!(text.starts_with("lmdb is fastest, 2.00 times as fast as rocksdb"), "{text}");
+    assert!(text.ends_with("; reads lose nothing"), "{text}");
+}
+
+/// Each store stands under its own policy in one table, everywhere.
+#[test]
+fn may_lose_ranks_stores_of_several_policies_in_one_table() {
+    let stores: [(&str, &str, &[f64]); 3] =
+        [("rocksdb", "everysec", &times(14.0)), ("lmdb", "always", &CALM), ("map", "everysec", &times(5.0))];
+    let mut run = mixed(&stores, Some(SECOND));
+    run.left_out = vec!["sled: a power cut may lose the whole database under each policy".to_owned()];
+    let text = terminal::text(&run);
+    let rows: Vec<Vec<_>> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("Store "))
+        .skip(1)
+        .take(3)
+        .map(|line| line.split_whitespace().take(2).collect())
+        .collect();
+    assert_eq!(rows, [["rocksdb", "everysec"], ["map", "everysec"], ["lmdb", "always"]], "{text}");
+    let verdict = verdict(&run);
+    assert!(
+        verdict.starts_with(
+            "rocksdb (everysec) is fastest among stores that lose at most a second, 2.80 times as fast as map \
+             (everysec)"
+        ),
+        "{verdict}"
+    );
+    assert!(
+        verdict.ends_with("; sled is left out: a power cut may lose the whole database under each policy")
+    );
+    assert_eq!(text.matches("left out").count(), 1, "said once: {text}");
+    for file in ["report.md", "report.html"] {
+        let (_dir, content) = report(&[run.clone()], file);
+        assert!(content.contains("is fastest among stores that lose at most a second"), "{file}: {content}");
+        let places: Vec<_> = ["rocksdb", "map", "lmdb"]
+            .map(|store| content.find(&format!(">{store}<")).or(content.find(&format!("| {store} "))))
+            .into();
+        assert!(places.is_sorted() && places[0].is_some(), "{file}: {places:?}");
+    }
+    // No scenario calls them stores of another loss.
+    let (_dir, page) = report(&[run], "report.html");
+    assert!(!page.contains("other loss, so not compared"), "one class");
+}
+
+fn disturb(run: &mut Run, cell: usize, repetitions: std::ops::Range<u32>, foreign: f64) {
+    let id = run.cells[cell].id.clone();
+    for sample in run.samples.iter_mut().filter(|sample| sample.cell == id) {
+        let foreign = if repetitions.contains(&sample.repetition) { foreign } else { 0.01 };
+        sample.disturbance = Some(Disturbance { foreign, stolen: 0.0 });
+    }
+}
+
+/// The disturbed repetitions would say 1.5 times, the others say 1.25.
+#[test]
+fn undisturbed_repetitions_are_preferred_and_others_are_marked() {
+    let figures = [1500.0, 1510.0, 1250.0, 1260.0, 1240.0];
+    let mut run = mixed(&[("map", "always", &figures), ("btree", "always", &CALM)], None);
+    run.environment.foreign_limit = Some(0.1);
+    disturb(&mut run, 0, 0..2, 0.76);
+    let text = verdict(&run);
+    assert!(text.contains("1.25 times as fast as btree"), "{text}");
+    assert!(!terminal::text(&run).contains("!:"), "each value has undisturbed repetitions");
+    disturb(&mut run, 0, 0..5, 0.76);
+    let text = terminal::text(&run);
+    assert!(text.contains("!: other programs disturbed every repetition of 1 of 2 cells"), "{text}");
+    let row = text.lines().find(|line| line.starts_with("mix ")).unwrap();
+    assert_eq!(row.matches('!').count(), 1, "{text}");
+    for file in ["report.md", "report.html"] {
+        let (_dir, content) = report(&[run.clone()], file);
+        assert!(
+            content.contains(
+                "Other programs disturbed every repetition of 1 of 2 cells: they used up to 76% of the"
+            ),
+            "{file}"
+        );
+    }
+    // A result of before does not say the limit, so nothing is left out of it.
+    run.environment.foreign_limit = None;
+    disturb(&mut run, 0, 0..2, 0.76);
+    assert!(verdict(&run).contains("map is fastest"));
+    assert!(!verdict(&run).contains("1.25 times"), "all repetitions count");
+}
+
+#[test]
+fn a_failed_store_is_left_out_with_its_error() {
+    let mut run = mixed(&[("map", "always", &CALM), ("btree", "always", &times(0.5))], None);
+    run.samples[7].outcome = Outcome::Failed("disk full".to_owned());
+    assert_eq!(
+        verdict(&run),
+        "map is the only store among stores that lose nothing; btree is left out: failed: disk full"
+    );
+}
