@@ -18,12 +18,20 @@ pub struct Calibrate {
     /// $XDG_CACHE_HOME/kvbench/calibration-COMMIT.json]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Also print every metric with its expected value
+    #[arg(long)]
+    all: bool,
     /// Also write the table as a page of documentation
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }
 
 impl Calibrate {
+    /// Returns `true` with `--all`.
+    pub fn all(&self) -> bool {
+        self.all
+    }
+
     /// Returns the options of the calibration.
     pub fn options(&self) -> Options {
         Options { directory: self.dir.clone(), server_arguments }

@@ -52,7 +52,7 @@ Examples:
 
 /// Features with subcommands: the name, `true` if this build has it, and the subcommands.
 const FEATURES: &[(&str, bool, &[&str])] = &[
-    ("bench", cfg!(feature = "bench"), &["bench", "calibrate", "compare", "report", "reproduce"]),
+    ("bench", cfg!(feature = "bench"), &["bench", "calibrate", "compare", "export", "report", "reproduce"]),
     ("manual", cfg!(feature = "manual"), &["completions", "man"]),
     ("top", cfg!(feature = "top"), &["top"]),
     ("torture", cfg!(feature = "torture"), &["torture"]),
@@ -61,7 +61,7 @@ const FEATURES: &[(&str, bool, &[&str])] = &[
 // A paragraph is one line: clap wraps it at the width of the terminal.
 #[cfg(feature = "bench")]
 const COMPARE_HELP: &str = "\
-Exit code: 0; 1 when --fail-above is exceeded; 2 when a run cannot be read, or when it cannot be told whether \
+Exit code: 0; 1 when --fail-above is exceeded; 2 when a run cannot be read, when the runs have no common cell, or when it cannot be told whether \
 --fail-above is exceeded: a cell of the first run is not compared, or the noise is larger than the limit.
 
 The verdict is about stores. A change that all stores under one --fsync policy have in common comes from the machine, \
@@ -168,6 +168,9 @@ pub enum Command {
     /// Turn runs of `kvbench bench` into report.md, report.csv and a self-contained report.html
     #[cfg(feature = "bench")]
     Report(Report),
+    /// Print runs as JSON for Bencher or github-action-benchmark
+    #[cfg(feature = "bench")]
+    Export(Export),
     /// Compare two runs, and show what became slower beyond the noise
     #[cfg(feature = "bench")]
     #[command(after_help = COMPARE_HELP)]
@@ -243,6 +246,31 @@ impl Report {
             (None, _) => ".".into(),
         }
     }
+}
+
+/// Options of `kvbench export`.
+#[cfg(feature = "bench")]
+#[derive(clap::Args, Debug)]
+pub struct Export {
+    /// Format of the output
+    #[arg(value_enum)]
+    pub format: ExportFormat,
+    /// Run files, or directories with run files
+    #[arg(required = true, value_name = "DIR|FILE")]
+    pub inputs: Vec<PathBuf>,
+    /// Metric for github-action-benchmark, by its name in report.csv
+    #[arg(long, value_name = "NAME", default_value = "throughput_per_second")]
+    pub metric: String,
+}
+
+/// Format of `kvbench export`.
+#[cfg(feature = "bench")]
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum ExportFormat {
+    /// Bencher Metric Format, with the adapter `json`: throughput and the 99th percentile of latency
+    Bencher,
+    /// For the tool customBiggerIsBetter (throughput) or customSmallerIsBetter (all other metrics)
+    GithubActionBenchmark,
 }
 
 /// Options of `kvbench compare`.

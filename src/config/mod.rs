@@ -2,10 +2,30 @@
 
 mod network;
 
-use crate::engine::{Compression, DISTRIBUTED, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead, kinds};
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use crate::engine::{
+    self, Compression, DISTRIBUTED, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead, kinds,
+};
+use std::{
+    fs::{self, File},
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 pub use network::{AuthClients, ClientLimits, Network, Tls};
+
+/// Creates the missing directories above `path`, durably.
+fn create_parents(path: &Path) -> io::Result<()> {
+    let above = path.ancestors().skip(1).filter(|directory| !directory.as_os_str().is_empty());
+    let missing: Vec<_> = above.take_while(|directory| !directory.exists()).collect();
+    for directory in missing.into_iter().rev() {
+        fs::create_dir(directory)?;
+        let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+    }
+    Ok(())
+}
 
 /// Options of `kvbench serve`.
 #[derive(Clone, Debug)]
@@ -152,8 +172,16 @@ impl Config {
         }
     }
 
-    /// Opens the engine of the store. `max_files` is the maximum number of files that it may have open.
+    /// Opens the engine of the store, in a directory that is created if it is missing. `max_files` is the maximum
+    /// number of files that it may have open.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the directory cannot be created, and the engine's errors.
     pub fn open(&self, max_files: u64) -> crate::engine::Result<Box<dyn Engine>> {
+        if let Location::Path(path) = &self.location {
+            create_parents(path).map_err(engine::Error::io("create the directory of", path))?;
+        }
         self.kind.open(&OpenOptions {
             location: self.location.clone(),
             fsync: self.fsync,

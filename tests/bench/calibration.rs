@@ -29,7 +29,7 @@ fn judged(text: &str) -> BTreeSet<[&str; 3]> {
 #[test]
 fn every_column_shows_the_truth_in_process_and_over_the_wire() {
     let dir = tempfile::tempdir().unwrap();
-    let output = calibrate(dir.path(), &["--markdown", "page.md"]).output().unwrap();
+    let output = calibrate(dir.path(), &["--markdown", "page.md", "--all"]).output().unwrap();
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}\n{table}", stderr(&output));
     let (in_process, over_wire) = table.split_once("\nover the wire\n").unwrap();
@@ -44,6 +44,10 @@ fn every_column_shows_the_truth_in_process_and_over_the_wire() {
             "{column} over the wire\n{table}"
         );
     }
+    assert!(
+        table.trim_end().lines().last().unwrap().starts_with("This build measures correctly: all "),
+        "{table}"
+    );
     let page = fs::read_to_string(dir.path().join("page.md")).unwrap();
     assert!(page.contains("All are within their allowed ranges."));
     let document = include_str!("../../docs/calibration.md");

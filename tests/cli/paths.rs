@@ -52,6 +52,21 @@ fn each_store_keeps_its_data_at_the_path() {
     }
 }
 
+/// As `--output` and `--dir` of the benchmark do.
+#[test]
+fn the_directories_above_a_path_are_created() {
+    for store in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = serve(dir.path(), &["--store", store, "--path", "some/place/data"]);
+        assert_eq!(server.connect().call(&["SET", "key", store]), ok());
+        assert_eq!(names(&dir.path().join("some/place")), ["data"], "{store}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), "").unwrap();
+    let text = refusal(dir.path(), "map", "file/data");
+    assert!(text.contains("file/data"), "{text}");
+}
+
 #[test]
 fn without_a_path_the_data_are_beside_their_user_under_the_name_of_the_store() {
     for store in stores() {

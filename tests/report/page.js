@@ -37,6 +37,10 @@
     return chooser.querySelector(".headline").textContent;
   };
   const order = () => [...chooser.querySelectorAll(".ranking li")].map((one) => one.firstChild.textContent).join(",");
+  // The page opens on a question that the runs answer.
+  saw.opened = ["reads", "power", "kill", "value"].map((name) => chooser.elements.namedItem(name).value).join(" ");
+  saw.openedReason = chooser.querySelector(".reason").textContent;
+  saw.openedOut = chooser.querySelector(".out").textContent;
   saw.large = ask("data", 100);
   saw.largeOut = chooser.querySelector(".out").textContent;
   saw.largeNext = chooser.querySelector("code").textContent;
@@ -50,10 +54,12 @@
   saw.losesLittle = [...chooser.querySelectorAll(".ranking li")].map((one) =>
     `${one.firstChild.textContent} ${one.lastChild.textContent.split("fsync ")[1]}`).join(",");
 
-  // Tables and charts are open one at a time, and a table's charts come when it is opened.
+  saw.far = ask("reads", 70) && chooser.querySelector(".reason").textContent;
+
+  // Several tables can be open, and a table's charts come when it is opened.
   const tables = [...document.querySelectorAll("details.table")];
   tables.forEach((one) => (one.open = true));
-  saw.open = tables.filter((one) => one.open).length;
+  saw.closed = tables.filter((one) => !one.open).length;
   Promise.all([...document.querySelectorAll(".packed")].map(unpack)).then(() => {
     document.querySelectorAll("details").forEach((one) => (one.removeAttribute("name"), (one.open = true)));
     const charts = [...document.querySelectorAll("svg.chart")];

@@ -4,7 +4,7 @@ use super::figure::Figure;
 use crate::bench::result::{
     Access, Calibration, grid,
     metric::Unit,
-    number_format::{grouped, short},
+    number_format::{distinct, grouped, short},
 };
 
 const INTRODUCTION: &str = "\
@@ -68,7 +68,43 @@ pub fn markdown(figures: &[Figure], calibration: &Calibration) -> String {
     text
 }
 
-/// Returns the tables for a terminal.
+/// Returns a summary for a terminal: for each access the number of metrics and the wrong ones, and a sentence.
+pub fn summary_text(figures: &[Figure], calibration: &Calibration) -> String {
+    let mut text = String::new();
+    for (access, title) in [(Access::InProcess, "in process"), (Access::Wire, "over the wire")] {
+        let own = || figures.iter().filter(|figure| figure.access == access);
+        let wrong: Vec<_> = own().filter(|figure| !figure.is_true()).map(line).collect();
+        let workloads = distinct(own().map(|figure| figure.workload.as_str()));
+        text.push_str(&format!(
+            "{title}: {} metrics of {} workloads, {} wrong\n",
+            own().count(),
+            workloads.len(),
+            wrong.len()
+        ));
+        wrong.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
+    }
+    text + &sentence(calibration)
+}
+
+/// Returns the outcome of a calibration as a sentence.
+fn sentence(found: &Calibration) -> String {
+    match found.passed {
+        true => format!(
+            "This build measures correctly: all {} metrics are within their allowed ranges; the largest error in \
+             process is {:.2}% ({}).\n",
+            found.figures,
+            found.worst_error * 100.0,
+            found.worst_figure
+        ),
+        false => format!(
+            "Do not trust results of this build on this machine: {} of {} metrics are wrong.\n",
+            found.failed.len(),
+            found.figures
+        ),
+    }
+}
+
+/// Returns the tables of all metrics for a terminal.
 pub fn text(figures: &[Figure]) -> String {
     let head = ["workload", "column", "truth", "measured", "error", "allowed", ""].map(String::from);
     let mut text = String::new();

@@ -26,7 +26,7 @@ use crate::{
 use checks::Evidence;
 use experiments::Experiment;
 pub use figure::{Figure, columns};
-pub use metric_table::{markdown, text};
+pub use metric_table::{markdown, summary_text, text};
 use nix::time::{ClockId, clock_gettime};
 use std::{
     fs, io,

@@ -99,11 +99,14 @@ fn indices(known: Option<Loses>) -> (usize, usize) {
     (of(known.map(|loses| loses.kill)), of(known.map(|loses| loses.power_cut)))
 }
 
-/// Returns the question that the report's cells answer: the first work of the most stores, and the loss of
+/// Returns the question that the report's cells answer: the first work of the most stores, one that reads and
+/// writes if there is any, and the loss of
 /// `--may-lose` or of the measured fsync policy that syncs the least.
 fn question(report: &Report<'_>, works: &[Work]) -> Option<Question> {
     let most = works.iter().map(|work| work.cells.len()).max()?;
-    let work = works.iter().find(|work| work.cells.len() == most)?;
+    let mut common = works.iter().filter(|work| work.cells.len() == most);
+    let is_mixed = |work: &&Work| work.reads > 0.0 && work.reads < 1.0;
+    let work = common.clone().find(is_mixed).or_else(|| common.next())?;
     let targets = || report.entries().filter(|entry| !entry.cell.reference).map(|entry| &entry.cell.target);
     let asked = targets().find_map(|target| target.may_lose);
     let policies = || targets().filter_map(|target| Level::of(target).durability).map(loss_class::of_policy);

@@ -10,6 +10,7 @@ mod comparison_group;
 mod csv;
 mod custom_mix;
 mod environment;
+pub mod export;
 mod html;
 mod markdown;
 mod matrix;

@@ -80,7 +80,7 @@ pub fn text(run: &Run) -> Result<String, Error> {
     let publication = Publication::of_suite(&suite).ok_or(Error::NoReproduction(suite))?;
     let facts = Published::of(publication)
         .map_err(|source| Error::Facts { publication: publication.name(), source })?;
-    let ours = OwnMetrics::new(run);
+    let ours = OwnMetrics::new(run, publication);
     let layout = match publication {
         Publication::Kvbench => kvbench::layout(&facts, &ours),
         Publication::KvstoreBench => kvstore_bench::layout(&facts, &ours),
@@ -89,11 +89,11 @@ pub fn text(run: &Run) -> Result<String, Error> {
         Publication::Redb => tables::redb(&facts, &ours),
         Publication::Ycsb => ycsb::layout(&facts, &ours),
     };
-    Ok(head(&facts, run) + &layout + &foot(&facts, &ours))
+    Ok(head(&facts, run, &ours) + &layout + &foot(&facts, &ours))
 }
 
 /// Returns the head of the report: the experiment, its source, and both machines.
-fn head(facts: &Published, run: &Run) -> String {
+fn head(facts: &Published, run: &Run, ours: &OwnMetrics<'_>) -> String {
     let mut text = format!("# {}\n\nPublished: {}. Date: {}.\n\n", facts.title, facts.source, facts.date);
     for line in &facts.experiment {
         let _ = writeln!(text, "- {line}");
@@ -119,10 +119,29 @@ fn head(facts: &Published, run: &Run) -> String {
         .filter(|(store, _)| !synthetic::is_reference(store))
         .map(|(store, library)| format!("{store}: {library}"));
     let _ = writeln!(text, "Stores: {}.", libraries.collect::<Vec<_>>().join("; "));
+    if let Some((keys, theirs)) = ours.fewer_keys() {
+        let (keys_text, theirs_text) = (grouped(keys), grouped(theirs));
+        let part = grouped(two_digits(theirs / keys.max(1)));
+        let _ = writeln!(
+            text,
+            "Ours: {keys_text} keys, 1/{part} of theirs ({theirs_text}). Totals differ for this reason alone; compare \
+             values per operation, and remember that small data fit in caches."
+        );
+    }
     if !run.finished {
         text.push_str("The run was stopped: --resume completes it.\n");
     }
     text
+}
+
+/// Rounds a number to two significant digits.
+fn two_digits(number: u64) -> u64 {
+    let step = 10_u64.pow(number.max(1).ilog10().saturating_sub(1));
+    (number + step / 2) / step * step
+}
+
+fn grouped(number: u64) -> String {
+    number_format::grouped(number as f64)
 }
 
 /// Returns the remarks below the tables.

@@ -1,8 +1,14 @@
 //! Metrics of a run, found by row, column and fsync policy.
 
 use crate::{
-    bench::result::{
-        Cell, Measurement, Outcome, Run, loss_class::Level, number_format::distinct, spread::Spread,
+    bench::{
+        plan::{
+            options::{Options, Publication, Suite},
+            suites,
+        },
+        result::{
+            Cell, Measurement, Outcome, Run, loss_class::Level, number_format::distinct, spread::Spread,
+        },
     },
     engine::Durability,
 };
@@ -13,11 +19,31 @@ pub(super) const NONE: &str = "\u{2013}";
 /// A run of a publication's experiment.
 pub(super) struct OwnMetrics<'r> {
     pub run: &'r Run,
+    /// Cells of the experiment with the publication's own counts; empty if they need a file.
+    theirs: Vec<Cell>,
 }
 
 impl<'r> OwnMetrics<'r> {
-    pub fn new(run: &'r Run) -> Self {
-        Self { run }
+    pub fn new(run: &'r Run, publication: Publication) -> Self {
+        let options = Options { suite: Some(Suite::Reproduction(publication)), ..Options::default() };
+        let theirs = suites::plan(&options).map(|plan| plan.cells).unwrap_or_default();
+        Self { run, theirs }
+    }
+
+    /// Returns the number of keys of this run and of the publication, or `None` if this run has as many or the
+    /// publication's number is not known.
+    pub fn fewer_keys(&self) -> Option<(u64, u64)> {
+        let most = |cells: &[Cell]| {
+            let own = cells.iter().filter(|cell| !cell.reference);
+            own.map(|cell| cell.workload.most_keys()).max()
+        };
+        let (ours, theirs) = (most(&self.run.cells)?, most(&self.theirs)?);
+        (ours < theirs).then_some((ours, theirs))
+    }
+
+    /// Returns the number of operations of the publication in a row, or `None` if it is not known.
+    pub fn their_operations(&self, row: &str) -> Option<u64> {
+        self.theirs.iter().find(|cell| cell.row == row && !cell.reference)?.workload.operations
     }
 
     /// Returns the cells of stores, without those that measure the harness.

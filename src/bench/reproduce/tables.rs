@@ -31,7 +31,12 @@ struct Layout<'f> {
     columns: Vec<&'f str>,
     find: Find<'f>,
     show: Show<'f>,
+    /// Published value and the one of this run, per operation; `None` if both have the same counts.
+    each: Option<Each<'f>>,
 }
+
+/// Function that returns the published value and the one of this run, per operation, in a row and a column.
+type Each<'f> = &'f dyn Fn(&str, &str) -> [String; 2];
 
 impl Layout<'_> {
     fn grid(&self) -> Grid {
@@ -47,6 +52,15 @@ impl Layout<'_> {
             let figures =
                 columns.iter().map(|column| (self.find)(row, column).map_or(NONE.into(), self.show));
             grid.push([*row, "ours"].map(str::to_owned).into_iter().chain(figures).collect());
+            let Some(each) = self.each else { continue };
+            let pairs: Vec<_> = columns.iter().map(|column| each(row, column)).collect();
+            for (place, name) in ["published, each", "ours, each"].into_iter().enumerate() {
+                let figures = pairs.iter().map(|pair| pair.get(place).cloned().unwrap_or_default());
+                let line: Vec<_> = [*row, name].map(str::to_owned).into_iter().chain(figures).collect();
+                if line.iter().skip(2).any(|figure| figure != NONE) {
+                    grid.push(line);
+                }
+            }
         }
         grid
     }
@@ -107,6 +121,7 @@ pub(super) fn smallnest(facts: &Published, ours: &OwnMetrics<'_>) -> String {
                 show: &|cell| {
                     if is_time { time(ours, cell, cell.workload.threads) } else { rate(ours, cell) }
                 },
+                each: None,
             };
             let unit = if is_time { "ns, elapsed / operations / threads" } else { "operations/s" };
             let charts = layout.charts(&format!("{word}, {unit}"));
@@ -148,6 +163,7 @@ pub(super) fn xdag(facts: &Published, ours: &OwnMetrics<'_>) -> String {
                     _ => in_table(row, column),
                 },
                 show: &|cell| if is_time { time(ours, cell, 1) } else { rate(ours, cell) },
+                each: None,
             };
             let unit = if is_time { "ns, elapsed / operations" } else { "operations/s" };
             text += &format!(
@@ -167,7 +183,17 @@ fn machine_of(table: &Table) -> &str {
 /// Returns redb's table: a duration for each row, and sizes.
 pub(super) fn redb(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     let Some(table) = facts.tables.first() else { return String::new() };
+    let each = |row: &str, column: &str| {
+        let cell = ours.cells().find(|cell| cell.row == row && cell.column == column);
+        let published = table.figure(row, column).and_then(|text| text.strip_suffix("ms")?.parse().ok());
+        let published = published.zip(ours.their_operations(row)).and_then(|(ms, count)| each(ms, count));
+        let own = |m: &Measurement| Some(m.seconds * 1e3).filter(|_| m.operations > 1);
+        let count = cell.and_then(|cell| cell.workload.operations).unwrap_or(0);
+        let own = ours.figure(cell, own, |ms| each(ms, count).unwrap_or_else(|| NONE.into()));
+        [published.unwrap_or_else(|| NONE.into()), own]
+    };
     let layout = Layout {
+        each: ours.fewer_keys().map(|_| -> Each<'_> { &each }),
         heading: "",
         rows: distinct(ours.cells().map(|cell| cell.row.as_str())),
         published: vec![("published", table)],
@@ -197,6 +223,11 @@ pub(super) fn redb(facts: &Published, ours: &OwnMetrics<'_>) -> String {
         machines(&layout.published),
         layout.grid()
     )
+}
+
+/// Returns the time per operation of `count` operations that took `ms` milliseconds, or `None` for a single one.
+fn each(ms: f64, count: u64) -> Option<String> {
+    (count > 1).then(|| number_format::short(Unit::Microseconds, ms * 1e3 / count as f64))
 }
 
 /// Returns the names of the machines of published tables.

@@ -4,8 +4,15 @@ use super::output::print;
 #[cfg(target_os = "linux")]
 use crate::cli::Calibrate;
 use crate::{
-    bench::{compare, data, plan::options::Options, report, reproduce, run},
-    cli::{Bench, Compare, Report, Reproduce},
+    bench::{
+        compare, data,
+        plan::options::Options,
+        report::{self, export::Format},
+        reproduce,
+        result::run_file,
+        run,
+    },
+    cli::{Bench, Compare, Export, ExportFormat, Report, Reproduce},
 };
 use anyhow::Context;
 use std::process::ExitCode;
@@ -46,7 +53,11 @@ fn dry_run(options: &Options) -> anyhow::Result<()> {
 
 /// Returns the exit code of the program for an error of a run.
 pub(super) fn exit_code(error: &anyhow::Error) -> u8 {
-    error.downcast_ref::<run::Error>().map_or(1, run::Error::exit_code)
+    let of_reproduction = || match error.downcast_ref() {
+        Some(reproduce::Error::Run(error)) => Some(error),
+        _ => None,
+    };
+    error.downcast_ref::<run::Error>().or_else(of_reproduction).map_or(1, run::Error::exit_code)
 }
 
 #[cfg(target_os = "linux")]
@@ -54,8 +65,11 @@ pub(super) fn calibrate(options: &Calibrate) -> anyhow::Result<()> {
     use crate::bench::calibrate;
     let mut tell = |text: &str| eprintln!("kvbench: measured again: {text}");
     let figures = calibrate::run(&options.options(), &mut tell)?;
-    print(&calibrate::text(&figures))?;
     let found = calibrate::summary(&figures)?;
+    if options.all() {
+        print(&format!("{}\n", calibrate::text(&figures)))?;
+    }
+    print(&calibrate::summary_text(&figures, &found))?;
     if let Some(path) = options.output() {
         run::calibrated::save(&found, &path).with_context(|| format!("--output {}", path.display()))?;
     }
@@ -69,6 +83,18 @@ pub(super) fn calibrate(options: &Calibrate) -> anyhow::Result<()> {
 pub(super) fn report(options: &Report) -> anyhow::Result<()> {
     let written = report::write(&options.inputs, &options.output())?;
     written.iter().try_for_each(|path| print(&format!("{}\n", path.display())))
+}
+
+pub(super) fn export(options: &Export) -> anyhow::Result<()> {
+    let format = match options.format {
+        ExportFormat::Bencher => Format::Bencher,
+        ExportFormat::GithubActionBenchmark => Format::GithubActionBenchmark,
+    };
+    let runs = run_file::read_all(&options.inputs)?;
+    let value = report::export::export(&runs, format, &options.metric).with_context(|| {
+        format!("--metric {}: there is no such metric; report.csv names all of them", options.metric)
+    })?;
+    print(&format!("{}\n", serde_json::to_string_pretty(&value)?))
 }
 
 pub(super) fn compare(options: &Compare) -> anyhow::Result<ExitCode> {

@@ -77,6 +77,8 @@ fn carry_out() -> ExitCode {
         Some(Command::Repair { path }) => check::repair(&path).and_then(|text| print(&text)),
         #[cfg(feature = "bench")]
         Some(Command::Report(options)) => measuring::report(&options),
+        #[cfg(feature = "bench")]
+        Some(Command::Export(options)) => measuring::export(&options),
         // Exit code 1 means that something got slower, so errors need another code.
         #[cfg(feature = "bench")]
         Some(Command::Compare(options)) => {

@@ -1,0 +1,87 @@
+//! Results in the formats of services that track benchmarks over time.
+
+use crate::bench::result::{
+    Cell, Run,
+    metric::{METRICS, Metric, P99, THROUGHPUT, Unit},
+    number_format,
+    run_file::RunFile,
+    spread::Spread,
+};
+use serde_json::{Map, Value, json};
+
+/// Format of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Bencher Metric Format: an object of benchmarks, each with its measures.
+    Bencher,
+    /// JSON of github-action-benchmark: `customBiggerIsBetter` for the throughput, otherwise
+    /// `customSmallerIsBetter`.
+    GithubActionBenchmark,
+}
+
+/// Returns the medians of all cells as JSON. `metric` is the name of the metric for a format that has one; the
+/// other format has throughput and the 99th percentile of the latency. Returns `None` if there is no metric of
+/// that name.
+pub fn export(runs: &[RunFile], format: Format, metric: &str) -> Option<Value> {
+    let metric = METRICS.into_iter().find(|known| known.name == metric)?;
+    Some(match format {
+        Format::Bencher => bencher(runs),
+        Format::GithubActionBenchmark => github(runs, metric),
+    })
+}
+
+/// Returns the cells that have a result, each with its run.
+fn cells(runs: &[RunFile]) -> impl Iterator<Item = (&Run, &Cell)> {
+    let all = runs.iter().flat_map(|file| file.run.cells.iter().map(|cell| (&file.run, cell)));
+    all.filter(|(run, cell)| !cell.reference && !run.has_failed(&cell.id))
+}
+
+fn spread(run: &Run, cell: &Cell, metric: &Metric) -> Option<Spread> {
+    Spread::of(run.measurements(&cell.id).filter_map(metric.of))
+}
+
+fn bencher(runs: &[RunFile]) -> Value {
+    let mut benchmarks = Map::new();
+    for (run, cell) in cells(runs) {
+        let mut measures = Map::new();
+        for (slug, metric) in [("throughput", &THROUGHPUT), ("latency", &P99)] {
+            let Some(found) = spread(run, cell, metric) else { continue };
+            // Bencher's built-in measure of latency is in nanoseconds.
+            let scale = if metric.unit == Unit::Microseconds { 1e3 } else { 1.0 };
+            let value = json!({
+                "value": found.median * scale,
+                "lower_value": found.min * scale,
+                "upper_value": found.max * scale,
+            });
+            measures.insert(slug.into(), value);
+        }
+        if !measures.is_empty() {
+            benchmarks.insert(cell.id.clone(), measures.into());
+        }
+    }
+    benchmarks.into()
+}
+
+fn github(runs: &[RunFile], metric: &'static Metric) -> Value {
+    let entries = cells(runs).filter_map(|(run, cell)| {
+        let found = spread(run, cell, metric)?;
+        Some(json!({
+            "name": cell.id,
+            "unit": unit(metric.unit),
+            "value": found.median,
+            "range": format!("\u{b1} {}", number_format::digits((found.max - found.min) / 2.0)),
+            "extra": format!("{}, {} repetitions", metric.title, found.samples),
+        }))
+    });
+    entries.collect()
+}
+
+fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::PerSecond => "operations/s",
+        Unit::Microseconds => "us",
+        Unit::Seconds => "s",
+        Unit::Bytes => "bytes",
+        Unit::Times => "times",
+    }
+}

@@ -1,0 +1,53 @@
+//! `kvbench export`: results for services that track benchmarks.
+
+use crate::{fixtures, kvbench, text};
+use serde_json::Value;
+
+fn exported(arguments: &[&str]) -> Value {
+    let dir = tempfile::tempdir().unwrap();
+    fixtures::save(&fixtures::small(), &dir.path().join("run.json"));
+    let output = kvbench(dir.path(), &[&["export"], arguments, &["run.json"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn bencher_gets_throughput_and_latency_with_their_ranges() {
+    let found = exported(&["bencher"]);
+    let get = &found["get/lmdb/local/no/get/lmdb"];
+    assert_eq!(get["throughput"]["value"], 2000.0, "{found}");
+    assert_eq!(
+        (&get["throughput"]["lower_value"], &get["throughput"]["upper_value"]),
+        (&1500.0.into(), &3000.0.into())
+    );
+    // The fixture's p99 is four times the mean time: 2 ms.
+    assert_eq!(get["latency"]["value"], 2_000_000.0, "in nanoseconds");
+    assert!(found.get("set/lmdb/local/no/set/lmdb").is_none(), "a failed cell has no result: {found}");
+}
+
+#[test]
+fn github_action_benchmark_gets_one_metric() {
+    let found = exported(&["github-action-benchmark"]);
+    let entry = &found.as_array().unwrap()[0];
+    assert_eq!(
+        (entry["name"].as_str(), entry["unit"].as_str()),
+        (Some("get/lmdb/local/no/get/lmdb"), Some("operations/s"))
+    );
+    assert_eq!(entry["value"], 2000.0);
+    assert!(entry["range"].as_str().unwrap().starts_with("\u{b1} 750"), "{entry}");
+    let found = exported(&["github-action-benchmark", "--metric", "p99_us"]);
+    assert_eq!((&found[0]["value"], found[0]["unit"].as_str()), (&2000.0.into(), Some("us")));
+}
+
+#[test]
+fn an_unknown_metric_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    fixtures::save(&fixtures::small(), &dir.path().join("run.json"));
+    let output = kvbench(dir.path(), &["export", "github-action-benchmark", "run.json", "--metric", "speed"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("--metric speed: there is no such metric"),
+        "{}",
+        text(&output.stderr)
+    );
+}
