@@ -126,6 +126,13 @@ pub fn run(options: &Options) -> Result<Run, Error> {
         true => resume(options, plan)?,
         false => begin(options, plan)?,
     };
+    let asked = options.seconds.filter(|seconds| *seconds < suites::LEAST_EVERYSEC);
+    if let Some(seconds) = asked.filter(|_| suites::any_everysec(&run.cells)) {
+        eprintln!(
+            "kvbench: each cell lasts {} s, not --seconds {seconds}: everysec syncs once a second",
+            suites::LEAST_EVERYSEC
+        );
+    }
     for warning in &run.environment.warnings {
         eprintln!("kvbench: warning: {warning}");
     }
