@@ -417,7 +417,7 @@ mod tests {
         // SAFETY: the environment is open, and the call only reads its flags.
         let code = unsafe { mdbx_sys::mdbx_env_get_flags(mdbx.db.ptr().0, &raw mut flags) };
         assert_eq!(code, 0);
-        flags & mdbx_sys::MDBX_UTTERLY_NOSYNC as u32
+        flags & mdbx_sys::MDBX_UTTERLY_NOSYNC
     }
 
     #[test]
@@ -431,7 +431,7 @@ mod tests {
             let options = OpenOptions::new(Location::Path(dir.path().into()), fsync);
             let options = OpenOptions { map_size: 1 << 30, ..options };
             let mdbx = Mdbx::open_here(dir.path(), &options).unwrap();
-            assert_eq!(flags(&mdbx), mode as u32, "{fsync}");
+            assert_eq!(flags(&mdbx), mode, "{fsync}");
         }
     }
 
