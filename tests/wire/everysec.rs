@@ -73,3 +73,25 @@ fn writes_wait_for_a_slow_sync_and_others_do_not() {
     other.expect("+OK\r\n");
     wait_until("the age does not fall", || info(&mut reader, "oldest_unsynced_ms") < 1000);
 }
+
+/// The time in which a server was stopped is not the age of its running sync.
+#[test]
+#[cfg(target_os = "linux")]
+fn stopped_server_does_not_delay_writes_afterwards() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--store", "slow-sync", "--path", "data", "--fsync", "everysec", "--max-unsynced", "5"];
+    let server = Server::start(dir.path(), &args);
+    let (mut writer, mut other) = (server.connect(), server.connect());
+    let hold = dir.path().join("data.hold");
+    fs::write(&hold, "").unwrap();
+    writer.send("SET early 1\r\n");
+    writer.expect("+OK\r\n");
+    wait_until("no sync has begun", || dir.path().join("data.held").exists());
+    let pid = Pid::from_child(&server.process);
+    kill_process(pid, Signal::STOP).unwrap();
+    thread::sleep(Duration::from_secs(5));
+    kill_process(pid, Signal::CONT).unwrap();
+    assert!(!is_delayed(&mut writer, &mut other), "the stop counts as the age of the sync");
+    fs::remove_file(&hold).unwrap();
+}

@@ -146,7 +146,7 @@ pub struct Workload {
     pub rate: Option<f64>,
     /// Pairs that one scan visits.
     pub scan_length: u32,
-    /// Whether the number of pairs is drawn anew for each scan, from 1 to `scan_length`, each equally likely.
+    /// `true` if the number of pairs is drawn anew for each scan, from 1 to `scan_length`, each equally likely.
     #[serde(default)]
     pub random_scan_length: bool,
     /// So many first bytes of a key are the prefix of the keys that a scan visits; without, it goes from a

@@ -2,7 +2,7 @@
 //! that program: 24-byte random keys, 150-byte values, every commit synced, one data set from the bulk load
 //! to the last removals. All counts scale with `--keys`.
 //!
-//! As in redb's program, a `refill` inserts as many pairs as `retain` has removed before sizes are taken. Sizes
+//! As in redb's program, a `refill` replaces the pairs that `retain` has removed before sizes are taken. Sizes
 //! and the compaction precede `pop`: stores without key order cannot pop.
 //!
 //! Differences: large commits (bulk load, removals, `retain`, `refill`, `pop`) have 50,000 pairs each, in

@@ -63,7 +63,7 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    fn tell(&self, writes: Vec<Write>, outcome: Result<(), String>) {
+    fn complete(&self, writes: Vec<Write>, outcome: Result<(), String>) {
         *self.done.lock().unwrap_or_else(PoisonError::into_inner) = Some((writes, outcome));
         self.wake.notify_one();
     }
@@ -108,7 +108,7 @@ pub(super) fn serve(
     };
     let deliver = |group: &mut Vec<CommitRequest>, _| {
         for CommitRequest { writes, outcome, seat, .. } in group.drain(..) {
-            seat.tell(writes, outcome);
+            seat.complete(writes, outcome);
         }
     };
     queue.serve_sized(COMMIT_GROUP_BYTES, CommitRequest::bytes, || threads, carry_out, deliver);
