@@ -237,6 +237,9 @@ impl BackgroundThreads {
         let (stop, stopped) = channel::<()>();
         let shared = shared.clone();
         let sync = move || {
+            if store.fsync() == Fsync::EverySec {
+                running_time::watch();
+            }
             let mut schedule = EverySecond::start();
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(schedule.remaining()) {
                 // While the process was stopped, less running time has passed than the channel waited.

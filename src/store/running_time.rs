@@ -3,7 +3,7 @@
 //! store may sync more often, or delay writes, because it was stopped.
 
 use std::{
-    sync::{LazyLock, Mutex, Once, PoisonError},
+    sync::{LazyLock, Mutex, MutexGuard, Once, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -15,14 +15,20 @@ static CLOCK: LazyLock<Clock> = LazyLock::new(|| Clock { start: Instant::now(), 
 
 struct Clock {
     start: Instant,
-    /// State of the heartbeat; `None` before it starts.
+    /// State of the heartbeat; `None` without one.
     beats: Mutex<Option<Heartbeat>>,
+}
+
+impl Clock {
+    fn lock(&self) -> MutexGuard<'_, Option<Heartbeat>> {
+        self.beats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Returns the time since a fixed moment in which this process ran. Until [`watch`] is called, and on systems other
 /// than Linux, stops are included.
 pub fn now() -> Duration {
-    let beats = CLOCK.beats.lock().unwrap_or_else(PoisonError::into_inner);
+    let beats = CLOCK.lock();
     let elapsed = CLOCK.start.elapsed();
     beats.as_ref().map_or(elapsed, |beats| beats.running_at(elapsed))
 }
@@ -31,22 +37,29 @@ pub fn now() -> Duration {
 pub fn watch() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
-        // Without the thread, stops are included.
-        let _spawned = thread::Builder::new().name("heartbeat".into()).spawn(beat);
+        // The first beat is this one, so that a stop before the thread runs is noticed.
+        *CLOCK.lock() = time_without_cpu().map(|_| Heartbeat {
+            last: CLOCK.start.elapsed(),
+            delayed: Duration::ZERO,
+            stopped: Duration::ZERO,
+        });
+        if thread::Builder::new().name("heartbeat".into()).spawn(beat).is_err() {
+            *CLOCK.lock() = None;
+        }
     });
 }
 
 fn beat() {
     while let Some(delayed) = time_without_cpu() {
-        let mut beats = CLOCK.beats.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut beats = CLOCK.lock();
         let elapsed = CLOCK.start.elapsed();
-        match &mut *beats {
-            Some(beats) => beats.beat(elapsed, delayed),
-            None => *beats = Some(Heartbeat { last: elapsed, delayed, stopped: Duration::ZERO }),
+        if let Some(beats) = &mut *beats {
+            beats.beat(elapsed, delayed);
         }
         drop(beats);
         thread::sleep(TICK);
     }
+    *CLOCK.lock() = None;
 }
 
 /// Returns how long this thread was ready to run and had no CPU, since it started. Does not allocate, because a
