@@ -6,7 +6,7 @@ use kvbench::{
         report::terminal,
         result::{Disturbance, Loses, Operation, Outcome, Run},
     },
-    engine::LossClass,
+    engine::{Fsync, Kind, LossClass},
 };
 
 const SECOND: Loses = Loses { kill: LossClass::Seconds, power_cut: LossClass::Seconds };
@@ -23,6 +23,8 @@ fn mixed(stores: &[(&str, &str, &[f64])], may_lose: Option<Loses>) -> Run {
     for (store, fsync, figures) in stores {
         let mut target = fixtures::target(store, fsync);
         target.may_lose = may_lose;
+        let fsync = Fsync::ALL.into_iter().find(|policy| policy.as_str() == *fsync).unwrap();
+        target.loses = Kind::find(store).map(|kind| kind.info.loss(fsync).into());
         let work = fixtures::workload("mix", &[(Operation::Get, 0.9), (Operation::Update, 0.1)]);
         let column = if may_lose.is_some() { format!("{store} {fsync}") } else { (*store).to_owned() };
         let cell = fixtures::cell("custom", "mix", &column, target, work);

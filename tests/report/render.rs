@@ -225,6 +225,22 @@ fn the_runs_are_beside_the_report() {
     );
 }
 
+/// Values can be read without a click, and scenarios that no store was measured in take no space.
+#[test]
+fn the_matrix_of_the_page_has_values_and_measured_columns_only() {
+    let (_dir, page) = report(&[fixtures::small()], "report.html");
+    assert!(page.contains("<small class=\"value\">2.00 k/s, p99 2.00 ms</small>"), "{page}");
+    assert!(page.contains(">Read-heavy<small>"), "{page}");
+    for title in ["Scan", "Cold", "Durable"] {
+        assert!(!page.contains(&format!(">{title}<small>")), "{title}");
+    }
+    // Labels of cells that a narrow page shows below each other; several tables can be open.
+    for label in ["A kill loses", "A power cut loses", "Peak memory", "Recovery time"] {
+        assert!(page.contains(&format!("<td data-name=\"{label}\">")), "{label}");
+    }
+    assert!(!page.contains("name=\"tables\""), "one open table would close the others");
+}
+
 #[test]
 fn the_page_stays_below_a_megabyte() {
     let (_dir, page) = report(&[fixtures::large()], "report.html");

@@ -206,8 +206,9 @@ impl<'r, 'a> Draft<'r, 'a> {
         let several = report.entries().any(|entry| entry.group > 0);
         let machine = if several { format!(", run group {}", group + 1) } else { String::new() };
         let first = contests.first().and_then(|one| one.entries.first());
-        let first = first.filter(|entry| entry.may_lose());
-        let losses = first.and_then(|entry| loss_class::loses_words(&entry.cell.target));
+        // The level of cells with `--may-lose` says the loss.
+        let own = first.filter(|entry| entry.may_lose() && entry.cell.target.may_lose.is_none());
+        let losses = own.and_then(|entry| loss_class::loses_words(&entry.cell.target));
         let losses = losses.map_or(String::new(), |words| format!("; {words}"));
         let mut draft = Self {
             scenario,
@@ -360,7 +361,8 @@ fn others(classes: &[(Class, Vec<ComparisonGroup<'_, '_>>)], measure: &Metric) -
 struct Class {
     group: usize,
     level: Level,
-    /// Loss bound in the result file; nothing for cells without writes.
+    /// Loss that `--may-lose` allowed or, without it, the loss bound in the result file; nothing for cells without
+    /// writes.
     loses: Option<Loses>,
     /// Loss bound of the first cell's store in the result file or, without one, of this build's engine.
     known: Option<Loses>,
@@ -373,8 +375,8 @@ impl Class {
         Self {
             group: entry.group,
             level: Level::of(target),
-            loses: if entry.may_lose() { target.loses } else { Some(nothing) },
-            known: loss_class::loses(target),
+            loses: if entry.may_lose() { target.may_lose.or(target.loses) } else { Some(nothing) },
+            known: target.may_lose.or(loss_class::loses(target)),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Ranking of the stores that did the same work and lose no more than the question allows, with a verdict as a
 //! sentence.
 //!
-//! Of a table without `--may-lose` the question is the loss that its fsync policy is meant to allow. Stores
-//! that lose more are left out, with the reason. Work that only reads loses nothing, so it ranks every store.
+//! A table without `--may-lose` ranks the stores within the loss that its fsync policy is meant to allow.
+//! Stores that lose more are left out, with the reason. Work that only reads loses nothing, so it ranks every store.
 
 use super::{
     comparison_group::{ComparisonGroup, same_work},

@@ -24,8 +24,6 @@ const VERIFIED: f64 = 200_000.0;
 const VERIFIED_FROM_DISK: f64 = 5_000.0;
 /// Seconds to start a process, to wait for the disk, and to open, close and remove a store.
 const START: f64 = 0.5;
-/// Maximum size of a store's files during a rewrite, as a multiple of the bytes of the pairs.
-const SWOLLEN: f64 = 3.0;
 
 /// Describes the plan of a run, without creating any file.
 ///
@@ -48,7 +46,7 @@ pub fn text(options: &Options) -> Result<String, Error> {
         jobs.len(),
         options.repetitions,
         duration(seconds),
-        number_format::short(Unit::Bytes, needed_bytes(&plan.cells)),
+        number_format::short(Unit::Bytes, free_space::needed(&plan.cells)),
         place.display(),
         options.output.display(),
     );
@@ -129,20 +127,6 @@ fn unpaced(cell: &Cell) -> f64 {
     }
     let clients = if cell.target.access == Access::Wire { work.threads } else { 1 };
     DONE.min(SYNCED * f64::from(clients) * f64::from(work.batch))
-}
-
-/// Returns an estimate of the bytes that the largest store of the cells needs on disk.
-pub(super) fn needed_bytes(cells: &[Cell]) -> f64 {
-    jobs(cells).iter().map(|cells| bytes(cells)).fold(0.0, f64::max)
-}
-
-fn bytes(cells: &[Cell]) -> f64 {
-    let on_disk = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
-    let pairs = on_disk.map(|cell| {
-        let work = &cell.workload;
-        work.most_keys() as f64 * work.pair_bytes()
-    });
-    SWOLLEN * pairs.fold(0.0, f64::max)
 }
 
 fn duration(seconds: f64) -> String {

@@ -1,6 +1,6 @@
 //! Free space on the disk of a run, compared with what the stores need.
 
-use super::{Error, dry_run};
+use super::{Error, jobs};
 use crate::{
     bench::{
         plan::options::Options,
@@ -16,12 +16,15 @@ const FULL: f64 = 1_048_576.0;
 /// earlier version.
 const MAPPED: f64 = 2.0;
 
+/// Maximum size of a store's files during a rewrite, as a multiple of the bytes of the pairs.
+const REWRITTEN: f64 = 3.0;
+
 /// Returns an error if the stores of `cells` may need more than the free space of `--dir` or than `--map-size`.
 pub(super) fn check(options: &Options, cells: &[Cell]) -> Result<(), Error> {
     if options.ignores_space {
         return Ok(());
     }
-    let needed = dry_run::needed_bytes(cells);
+    let needed = needed(cells);
     let short = |bytes| number_format::short(Unit::Bytes, bytes);
     if let Some(free) = of(&options.directory).filter(|free| needed > *free) {
         return Err(Error::NoSpace(format!(
@@ -48,6 +51,20 @@ pub(super) fn check(options: &Options, cells: &[Cell]) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Returns an estimate of the bytes that the largest store of the cells needs on disk.
+pub(super) fn needed(cells: &[Cell]) -> f64 {
+    jobs(cells).iter().map(|cells| bytes(cells)).fold(0.0, f64::max)
+}
+
+fn bytes(cells: &[Cell]) -> f64 {
+    let on_disk = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
+    let pairs = on_disk.map(|cell| {
+        let work = &cell.workload;
+        work.most_keys() as f64 * work.pair_bytes()
+    });
+    REWRITTEN * pairs.fold(0.0, f64::max)
 }
 
 /// Returns `true` if nothing can be written to the disk of `directory`.

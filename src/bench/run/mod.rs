@@ -10,6 +10,7 @@ pub mod cold;
 pub mod disk;
 pub mod dry_run;
 pub mod environment;
+mod failures;
 mod free_space;
 pub mod in_process;
 pub mod interference;
@@ -189,8 +190,8 @@ fn remove_leftovers(directory: &Path) {
 ///
 /// [`Error::Unsound`] if a measurement failed, [`Error::UnequalWork`] if cells did unequal work.
 pub fn verdict(run: &Run) -> Result<(), Error> {
-    complain(run);
-    match run.samples.iter().filter(|sample| failure(&sample.outcome).is_some()).count() {
+    failures::print(run);
+    match run.samples.iter().filter(|sample| failures::of(&sample.outcome).is_some()).count() {
         0 => match work::unequal(run) {
             unequal if unequal.is_empty() => Ok(()),
             unequal => Err(Error::UnequalWork(unequal)),
@@ -315,7 +316,7 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
             if cells.iter().all(|cell| run.has(&cell.id, repetition)) {
                 continue;
             }
-            if let Some(reports) = known_failures(run, cells) {
+            if let Some(reports) = failures::known(run, cells) {
                 record(run, reports, repetition, None);
                 continue;
             }
@@ -335,10 +336,11 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
                 sample.repetition != repetition || !cells.iter().any(|cell| cell.id == sample.cell)
             });
             if bar.is_hidden() {
-                let is_new = |report: &&Report| match failure(&report.outcome) {
-                    Some(text) => {
-                        !run.samples.iter().any(|sample| failure(&sample.outcome).as_ref() == Some(&text))
-                    }
+                let is_new = |report: &&Report| match failures::of(&report.outcome) {
+                    Some(text) => !run
+                        .samples
+                        .iter()
+                        .any(|sample| failures::of(&sample.outcome).as_ref() == Some(&text)),
                     None => true,
                 };
                 reports.iter().filter(is_new).for_each(|report| tell(report, &bar, repetition));
@@ -359,33 +361,6 @@ fn record(run: &mut Run, reports: Vec<Report>, repetition: u32, disturbance: Opt
         disturbance,
     });
     run.samples.extend(samples);
-}
-
-/// Returns the reports of a job of which every cell has failed twice in the same way: it is not tried again.
-fn known_failures(run: &Run, cells: &[Cell]) -> Option<Vec<Report>> {
-    let known = |cell: &Cell| {
-        let own = run.samples.iter().filter(|sample| sample.cell == cell.id);
-        let failures: Vec<_> = own.map(|sample| failure(&sample.outcome)).collect();
-        match failures.as_slice() {
-            [.., Some(one), Some(other)] if one == other => {
-                Some(Report { cell: cell.id.clone(), outcome: Outcome::Failed(one.clone()) })
-            }
-            _ => None,
-        }
-    };
-    cells.iter().map(known).collect()
-}
-
-/// Returns the text of a failed measurement, or `None` if the outcome is no failure.
-fn failure(outcome: &Outcome) -> Option<String> {
-    match outcome {
-        Outcome::Measured(measurement) if measurement.is_sound() => None,
-        Outcome::Measured(measurement) => {
-            Some(measurement.first_fault.clone().unwrap_or_else(|| "nothing was done".to_owned()))
-        }
-        Outcome::Failed(text) => Some(text.clone()),
-        Outcome::Unsupported(_) => None,
-    }
 }
 
 /// Measures a job, and repeats it if other processes use too much of the CPUs; returns the reports with the
@@ -501,28 +476,6 @@ fn save(run: &Run, path: &Path) -> Result<(), Error> {
         fs::rename(&temporary, path)
     };
     write().map_err(Error::file(path))
-}
-
-/// Prints one line for each way in which measurements failed.
-fn complain(run: &Run) {
-    let mut failures: Vec<(String, Vec<&str>)> = Vec::new();
-    for sample in &run.samples {
-        let Some(text) = failure(&sample.outcome) else { continue };
-        match failures.iter_mut().find(|(known, _)| *known == text) {
-            Some((_, cells)) if cells.contains(&sample.cell.as_str()) => {}
-            Some((_, cells)) => cells.push(&sample.cell),
-            None => failures.push((text, vec![&sample.cell])),
-        }
-    }
-    for (text, cells) in failures {
-        match cells.as_slice() {
-            [first] => eprintln!("kvbench: {first}: {text}"),
-            [first, others @ ..] => {
-                eprintln!("kvbench: {first} and {} other cells: {text}", others.len());
-            }
-            [] => {}
-        }
-    }
 }
 
 fn bar(length: u64) -> ProgressBar {
