@@ -105,7 +105,7 @@ pub fn order(order: Order) -> String {
         Order::Uniform => "uniform".to_owned(),
         Order::Zipfian(theta) => format!("zipfian {theta}"),
         Order::Latest => "latest".to_owned(),
-        Order::HotSet(part, _) if part == 0.0 => "one key".into(),
+        Order::HotSet(0.0, _) => "one key".into(),
         Order::HotSet(part, share) => format!("{share} of operations on {part} of keys"),
     }
 }

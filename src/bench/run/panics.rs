@@ -23,7 +23,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::panic, reason = "panics are tested")]
     fn message_of_a_panic_is_an_error() {
         let place = 7;
         assert_eq!(caught(|| place), Ok(7));

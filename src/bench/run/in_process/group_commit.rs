@@ -55,10 +55,13 @@ impl CommitRequest {
     }
 }
 
+/// Writes of a commit request, which go back to its thread for reuse, and the outcome of the commit.
+type Done = (Vec<Write>, Result<(), String>);
+
 /// Slot in which a thread waits for the outcome of its commit request.
 #[derive(Default)]
 pub(super) struct Seat {
-    done: Mutex<Option<(Vec<Write>, Result<(), String>)>>,
+    done: Mutex<Option<Done>>,
     wake: Condvar,
 }
 
@@ -68,7 +71,7 @@ impl Seat {
         self.wake.notify_one();
     }
 
-    fn wait(&self) -> (Vec<Write>, Result<(), String>) {
+    fn wait(&self) -> Done {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match done.take() {

@@ -219,7 +219,6 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    #[expect(clippy::panic, reason = "a panic is tested")]
     fn client_that_panics_is_a_fault_and_ends_the_measurement() {
         let workload = Workload::of([(Operation::Get, 1.0)], 1);
         let shared = Shared {
