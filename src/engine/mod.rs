@@ -9,8 +9,6 @@ mod batch;
 mod check;
 mod error;
 pub mod files;
-#[cfg(feature = "sled")]
-mod group_exclusion;
 pub mod host;
 mod info;
 pub mod key_value_headers;

@@ -26,7 +26,6 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("src/command/admin/connection.rs", &["redis"], "HELLO's reply"),
     ("src/engine/synthetic/calibration/known_file_writes.rs", &["map"], "the verb of an error message"),
     ("src/engine/synthetic/mod.rs", &["sled"], "sled-flush-only wraps the library of sled"),
-    ("src/store/schedules.rs", &["map"], "tests"),
     ("tools/check-rocksdb", &["rocksdb"], "about the build of RocksDB"),
     ("tools/cluster", &["tikv"], "starts clusters of this name"),
     ("tools/rocksdb-cxx", &["rocksdb"], "about the build of RocksDB"),

@@ -68,7 +68,7 @@ pub fn text(options: &Options) -> Result<String, Error> {
 ///
 /// Returns an error also if the options cannot be measured.
 pub fn check_space(options: &Options) -> Result<(), Error> {
-    free_space::check(options, &check(options)?.cells)
+    free_space::check(options, &check(options)?.cells).map_err(Error::NoSpace)
 }
 
 /// Estimates the seconds of a job: load, cells, and the verification of at most `verified` values at the end.

@@ -1,6 +1,5 @@
 //! Free space on the disk of a run, compared with what the stores need.
 
-use super::{Error, jobs};
 use crate::{
     bench::{
         plan::options::Options,
@@ -19,21 +18,22 @@ const MAPPED: f64 = 2.0;
 /// Maximum size of a store's files during a rewrite, as a multiple of the bytes of the pairs.
 const REWRITTEN: f64 = 3.0;
 
-/// Returns an error if the stores of `cells` may need more than the free space of `--dir` or than `--map-size`.
-pub(super) fn check(options: &Options, cells: &[Cell]) -> Result<(), Error> {
+/// Returns an error message if the stores of `cells` may need more than the free space of `--dir` or than
+/// `--map-size`.
+pub(super) fn check(options: &Options, cells: &[Cell]) -> Result<(), String> {
     if options.ignores_space {
         return Ok(());
     }
     let needed = needed(cells);
     let short = |bytes| number_format::short(Unit::Bytes, bytes);
     if let Some(free) = of(&options.directory).filter(|free| needed > *free) {
-        return Err(Error::NoSpace(format!(
+        return Err(format!(
             "--dir {}: the stores may need up to {}, and {} are free; take fewer --keys or another --dir, or add \
              --no-space-check",
             options.directory.display(),
             short(needed),
             short(free)
-        )));
+        ));
     }
     let map = options.map_bytes as f64;
     let is_mapped =
@@ -42,12 +42,12 @@ pub(super) fn check(options: &Options, cells: &[Cell]) -> Result<(), Error> {
     for cell in own.filter(is_mapped) {
         let needed = MAPPED * cell.workload.most_keys() as f64 * cell.workload.pair_bytes();
         if needed > map {
-            return Err(Error::NoSpace(format!(
+            return Err(format!(
                 "--map-size {}: {} may need up to {}; raise --map-size, or add --no-space-check",
                 short(map),
                 cell.target.store,
                 short(needed)
-            )));
+            ));
         }
     }
     Ok(())
@@ -55,10 +55,6 @@ pub(super) fn check(options: &Options, cells: &[Cell]) -> Result<(), Error> {
 
 /// Returns an estimate of the bytes that the largest store of the cells needs on disk.
 pub(super) fn needed(cells: &[Cell]) -> f64 {
-    jobs(cells).iter().map(|cells| bytes(cells)).fold(0.0, f64::max)
-}
-
-fn bytes(cells: &[Cell]) -> f64 {
     let on_disk = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
     let pairs = on_disk.map(|cell| {
         let work = &cell.workload;

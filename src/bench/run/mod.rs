@@ -204,7 +204,7 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
     if !options.force && fs::exists(&options.output).is_ok_and(|exists| exists) {
         return Err(Error::Exists(options.output.clone()));
     }
-    free_space::check(options, &plan.cells)?;
+    free_space::check(options, &plan.cells).map_err(Error::NoSpace)?;
     let parent = options.output.parent().filter(|parent| !parent.as_os_str().is_empty());
     if let Some(parent) = parent {
         fs::create_dir_all(parent)

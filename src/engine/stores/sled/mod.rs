@@ -1,12 +1,14 @@
 //! `sled`: sled 0.34. A latch-free B+ tree over a log of page changes.
 
+mod group_exclusion;
+
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
     Info, KeyRange, Kind, Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status,
     VisitPair, VisitValue, WriteOp, Writers,
     files::{self, FirstDirectory},
-    group_exclusion::{Group, GroupLock},
 };
+use group_exclusion::{Group, GroupLock};
 use std::{
     collections::HashSet,
     ffi::{OsStr, OsString},
