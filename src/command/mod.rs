@@ -15,6 +15,7 @@ pub mod flags;
 pub mod glob;
 pub mod process;
 mod server_state;
+mod session;
 mod spec;
 pub(super) mod state;
 mod table;
@@ -22,9 +23,8 @@ mod table;
 pub use admin::connection::chosen_protocol;
 pub use error::{Error, answer};
 pub use execute::{Done, KeyHits, Progress, ReadLimits, StepReader, execute};
-pub use server_state::{
-    AfterReply, CounterSnapshot, REDIS_VERSION, ReplyMode, ServerState, Session, WaitRequest,
-};
+pub use server_state::{CounterSnapshot, REDIS_VERSION, ServerState};
+pub use session::{AfterReply, ReplyMode, Session, WaitRequest};
 pub use spec::{
     BlockingCommand, CommandTable, DeleteCommand, Handler, Keys, KeyspaceCommand, LastLookup, Lookup, Read,
     Refusal, SessionCommand, Spec, StatsIndex, TableCommand, Transaction, WriteCommand, database,
@@ -33,6 +33,6 @@ pub use state::client_registry::{Client, ClientRegistry};
 pub use state::config_file::ConfigFile;
 pub use state::monitor_hub::{MonitorFeed, MonitorHub};
 pub use state::password::Password;
-pub use state::settings::RuntimeSettings;
+pub use state::settings::{RuntimeSettings, as_size};
 pub use state::stats::Stats;
 pub use table::{find, markdown, table};

@@ -1,17 +1,13 @@
-//! State of the connection and of the server that commands can read and change.
+//! State of the server that commands can read and change.
 
 use super::state::{
-    client_registry::{Client, ClientRegistration, ClientRegistry},
+    client_registry::ClientRegistry,
     config_file::ConfigFile,
-    monitor_hub::{MonitorFeed, MonitorHub},
+    monitor_hub::MonitorHub,
     settings::RuntimeSettings,
     stats::{CommandTotal, CommitStats, ErrorStats, LatencyEvents, SlowLog, Stats, event},
 };
-use crate::{
-    engine::Fsync,
-    resp::Reply,
-    store::{Database, Store},
-};
+use crate::{engine::Fsync, store::Store};
 use crossbeam_utils::CachePadded;
 use std::{
     sync::{
@@ -23,127 +19,6 @@ use std::{
 
 /// Redis version whose replies kvbench gives. Clients read it to find out which commands they can use.
 pub const REDIS_VERSION: &str = "7.0.15";
-
-/// Action on the connection after a reply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AfterReply {
-    /// Read the next request.
-    #[default]
-    Continue,
-    /// Close the connection (QUIT).
-    Close,
-    /// Stop the server, without a reply to this request (SHUTDOWN).
-    Shutdown,
-}
-
-/// Mode that selects the requests that get a reply (CLIENT REPLY).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReplyMode {
-    /// All requests.
-    #[default]
-    On,
-    /// No request.
-    Off,
-    /// CLIENT REPLY SKIP was received: the next request gets no reply, the later ones do.
-    SkipNext,
-    /// The current request gets no reply, the later ones do.
-    Skip,
-}
-
-/// Condition and time limit for which WAIT or WAITAOF wait.
-#[derive(Clone, Copy, Debug)]
-pub struct WaitRequest {
-    /// Maximum time to wait. Zero: WAITAOF waits for the sync without a limit, and WAIT does not wait at all,
-    /// because there are no replicas and the wait would never end.
-    pub time: Duration,
-    /// `true` if the writes so far must be synced (WAITAOF).
-    pub sync: bool,
-    /// `true` if the client waits for replicas; there are none, so the whole time passes.
-    pub for_replicas: bool,
-}
-
-impl WaitRequest {
-    /// Writes the reply to WAITAOF once the result of the sync is known.
-    pub fn answer(is_synced: bool, reply: &mut Reply) {
-        reply.array(2);
-        reply.integer(is_synced.into());
-        // There are no replicas.
-        reply.integer(0);
-    }
-}
-
-/// State of one connection.
-#[derive(Debug)]
-pub struct Session {
-    member: ClientRegistration,
-    /// `true` if the client may use all commands: it has authenticated, or the server has no password.
-    pub authenticated: bool,
-    /// Database selected by the client.
-    pub space: Database,
-    /// Action after the current reply.
-    pub after: AfterReply,
-    /// Mode that selects the requests that get a reply.
-    pub replies: ReplyMode,
-    /// `true` if the connection must discard its transaction and unwatch its keys (RESET).
-    pub discard_transaction: bool,
-    /// Wait before the next request, set by WAIT and WAITAOF.
-    pub wait: Option<WaitRequest>,
-    /// Requests of other clients, if this client has sent MONITOR.
-    pub feed: Option<MonitorFeed>,
-}
-
-pub(super) const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
-
-/// Returns `name` if it is printable ASCII without spaces; the empty name is valid and removes the name.
-pub(super) fn client_name(name: &[u8]) -> Option<Box<str>> {
-    let name = str::from_utf8(name).ok()?;
-    name.bytes().all(|byte| byte.is_ascii_graphic()).then(|| name.into())
-}
-
-impl Session {
-    /// Registers a new connection between two addresses and creates its state.
-    pub fn new(id: u64, peer: Box<str>, local: Box<str>, context: &ServerState) -> Self {
-        Self {
-            member: context.clients.enter(id, peer, local),
-            authenticated: context.live.password().is_none(),
-            space: Database::default(),
-            after: AfterReply::Continue,
-            replies: ReplyMode::On,
-            discard_transaction: false,
-            wait: None,
-            feed: None,
-        }
-    }
-
-    /// Returns the part of the state that other connections can see.
-    pub fn client(&self) -> &Arc<Client> {
-        &self.member.client
-    }
-
-    pub(super) fn set_name(&self, name: &[u8]) -> Result<(), Vec<u8>> {
-        self.client().labels().name = client_name(name).ok_or(BAD_NAME)?;
-        Ok(())
-    }
-
-    pub(super) fn set_info(&self, attribute: &[u8], value: &[u8]) -> Result<(), Vec<u8>> {
-        let mut labels = self.client().labels();
-        let (field, name) = if attribute.eq_ignore_ascii_case(b"lib-name") {
-            (&mut labels.lib_name, "lib-name")
-        } else if attribute.eq_ignore_ascii_case(b"lib-ver") {
-            (&mut labels.lib_version, "lib-ver")
-        } else {
-            return Err([b"ERR Unrecognized option '", attribute, b"'"].concat());
-        };
-        let refusal = || format!("ERR {name} cannot contain spaces, newlines or special characters.");
-        *field = client_name(value).ok_or_else(refusal)?;
-        Ok(())
-    }
-
-    pub(super) fn stop_monitor(&mut self) {
-        self.feed = None;
-        self.client().monitors.store(false, Ordering::Relaxed);
-    }
-}
 
 /// State of the server that commands can read and change.
 pub struct ServerState {

@@ -3,7 +3,8 @@
 use super::{
     error::{self, Error, NOT_AN_INTEGER},
     flags::{BLIND, BLIND_WITHOUT_OPTIONS, ENDS_TRANSACTION, Flags, Group},
-    server_state::{ServerState, Session},
+    server_state::ServerState,
+    session::Session,
 };
 use crate::{
     resp::{Args, Reply, parse_integer},

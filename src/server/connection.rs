@@ -10,7 +10,7 @@ use super::{
     worker_state::WorkerState,
 };
 use crate::{
-    command::{self, AfterReply, Client, MonitorFeed, Progress, ReplyMode, Session, WaitRequest},
+    command::{self, AfterReply, Client, MonitorFeed, Progress, ReplyMode, Session, WaitRequest, as_size},
     resp::{Decoder, Foreign, Limits, Partial, Protocol, ProtocolError},
     store,
 };
@@ -114,7 +114,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         while let Some(mut batch) = poll_fn(|cx| self.poll_receive(cx)).await? {
             let full = batch.input.is_full();
             batch.reply.set_protocol(self.protocol);
-            batch.reply.set_limit(self.local.shared.context.live.output_buffer_limit.load(Ordering::Relaxed));
+            batch.reply.set_limit(as_size(&self.local.shared.context.live.output_buffer_limit));
             batch = self.answer(batch).await?;
             self.send(&mut batch).await?;
             self.protocol = batch.reply.protocol();
@@ -324,10 +324,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
 /// Returns the limits on the requests of a client.
 pub(super) fn limits(local: &WorkerState, session: &Session) -> Limits {
-    let limits = Limits {
-        query_buffer: local.shared.context.live.query_buffer_limit.load(Ordering::Relaxed),
-        ..Limits::default()
-    };
+    let limits =
+        Limits { query_buffer: as_size(&local.shared.context.live.query_buffer_limit), ..Limits::default() };
     if session.authenticated { limits } else { limits.before_auth() }
 }
 

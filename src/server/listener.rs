@@ -5,7 +5,10 @@ use super::{
     error::Error,
     shared::{AcceptedStream, ConnectionSenders, Shared},
 };
-use crate::config::{Network, Ports};
+use crate::{
+    command::as_size,
+    config::{Network, Ports},
+};
 use socket2::{SockRef, TcpKeepalive};
 use std::{
     fs::{self, Permissions},
@@ -158,7 +161,7 @@ fn assign(id: u64, incoming: AcceptedStream, shared: &Shared, inlets: &Connectio
 /// Returns Redis' error if the client must be refused.
 fn admission_error(incoming: &AcceptedStream, shared: &Shared) -> Option<&'static str> {
     let live = &shared.context.live;
-    if shared.context.connections() >= live.max_clients.load(Ordering::Relaxed) {
+    if shared.context.connections() >= as_size(&live.max_clients) {
         return Some("-ERR max number of clients reached\r\n");
     }
     match incoming {

@@ -11,13 +11,12 @@ use super::{
     transaction::{CommitJob, Transaction},
 };
 use crate::{
-    command::{self, Handler, Lookup, SessionCommand},
+    command::{self, Handler, Lookup, SessionCommand, as_size},
     resp::{Args, Foreign, Reply},
     store::Store,
 };
 use std::{
     io, mem, slice,
-    sync::atomic::Ordering,
     time::{Duration, Instant},
 };
 use tokio::{
@@ -84,7 +83,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Queues the next request for EXEC.
     fn queue(&mut self, batch: &mut RequestBatch) {
-        let limit = self.local.shared.context.live.query_buffer_limit.load(Ordering::Relaxed);
+        let limit = as_size(&self.local.shared.context.live.query_buffer_limit);
         let (transaction, client) = (&mut self.transaction, self.session.client());
         batch.answer_one(|lookup, args, reply| {
             if let (Lookup::Known(spec, index), Some(transaction)) = (lookup, transaction) {

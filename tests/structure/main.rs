@@ -39,6 +39,7 @@ const COMMANDS: &[&[&str]] = &[
     &["data", "admin"],
     &["execute"],
     &["spec"],
+    &["session"],
     &["server_state"],
     &["state"],
     &["error", "extended", "flags", "glob", "process"],

@@ -4,7 +4,8 @@ use crate::{
     command::{
         error::{NOT_AN_INTEGER, SYNTAX_ERROR, c_string, wrong_shape},
         flags::{ADMIN, Flags, Group, LOADING, NOSCRIPT, STALE},
-        server_state::{AfterReply, ReplyMode, ServerState, Session},
+        server_state::ServerState,
+        session::{AfterReply, ReplyMode, Session},
         spec::{NO_KEY, Spec, cmd, help},
         state::client_registry::Client,
     },

@@ -13,7 +13,7 @@ use crate::{
     resp::{Args, Reply, parse_integer},
     store::Error as StoreError,
 };
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
 const CONFIG: &[Spec] = &[
     cmd!("config|get", -3, NO_KEY, Blocking(get), ADMIN | NOSCRIPT | LOADING | STALE;
@@ -77,32 +77,34 @@ struct Setting {
     kind: Kind,
 }
 
-/// Type of a setting's values, with the functions that read and write it.
+/// Type of a setting's values, with the place of its value or the functions that read and write it.
 enum Kind {
     /// Integer, with minimum and maximum.
-    Number(i64, i64, fn(&ServerState) -> i64, fn(&ServerState, i64)),
-    /// Number of bytes, with minimum and maximum; text may have a unit.
-    Memory(i64, i64, fn(&ServerState) -> i64, fn(&ServerState, i64)),
+    Number(i64, i64, fn(&ServerState) -> &AtomicI64),
+    /// Number of bytes, with a minimum, and a maximum to which larger ones are reduced; text may have a unit.
+    Memory(i64, i64, fn(&ServerState) -> &AtomicI64),
     /// Yes or no.
-    YesNo(fn(&ServerState) -> bool, fn(&ServerState, bool)),
-    /// One of several words.
-    Word(&'static [&'static str], fn(&ServerState) -> &'static str, fn(&ServerState, &str)),
-    /// One of several words; the store may reject a change.
-    Store(
+    YesNo(fn(&ServerState) -> &AtomicBool),
+    /// One of several words. The store may reject a change.
+    Word(
         &'static [&'static str],
         fn(&ServerState) -> &'static str,
         fn(&ServerState, &str) -> Result<(), StoreError>,
     ),
-    /// Any text; CONFIG GET shows an empty string instead.
-    Secret(fn(&ServerState, &[u8])),
+    /// Password; CONFIG GET shows an empty string instead.
+    Password,
     /// Output buffer limit of normal clients, in bytes: `normal BYTES 0 0`.
-    Buffer(fn(&ServerState) -> i64, fn(&ServerState, i64)),
+    Buffer(fn(&ServerState) -> &AtomicI64),
+}
+
+const fn setting(name: &'static str, kind: Kind) -> Setting {
+    Setting { name, kind }
 }
 
 const LIVE: &[Setting] = &[
-    Setting {
-        name: "appendfsync",
-        kind: Kind::Store(
+    setting(
+        "appendfsync",
+        Kind::Word(
             &["everysec", "always", "no"],
             |context| context.store.fsync().as_str(),
             |context, word| {
@@ -110,36 +112,17 @@ const LIVE: &[Setting] = &[
                 found.map_or(Ok(()), |fsync| context.store.set_fsync(fsync))
             },
         ),
-    },
-    Setting {
-        name: "client-output-buffer-limit",
-        kind: Kind::Buffer(
-            |context| number(context.live.output_buffer_limit.load(Relaxed)),
-            |context, bytes| context.live.output_buffer_limit.store(size(bytes), Relaxed),
-        ),
-    },
-    Setting {
-        name: "client-query-buffer-limit",
-        kind: Kind::Memory(
-            1 << 20,
-            i64::MAX,
-            |context| number(context.live.query_buffer_limit.load(Relaxed)),
-            // Larger values are reduced to `MOST_QUERY`, as CONFIG GET shows.
-            |context, bytes| context.live.query_buffer_limit.store(size(bytes.min(MOST_QUERY)), Relaxed),
-        ),
-    },
-    Setting {
-        name: "latency-monitor-threshold",
-        kind: Kind::Number(
-            0,
-            i64::MAX,
-            |context| context.spikes.threshold.load(Relaxed),
-            |context, millis| context.spikes.threshold.store(millis, Relaxed),
-        ),
-    },
-    Setting {
-        name: "loglevel",
-        kind: Kind::Word(
+    ),
+    setting("client-output-buffer-limit", Kind::Buffer(|context| &context.live.output_buffer_limit)),
+    // No larger request can be decoded.
+    setting(
+        "client-query-buffer-limit",
+        Kind::Memory(1 << 20, (1 << 32) - 1, |context| &context.live.query_buffer_limit),
+    ),
+    setting("latency-monitor-threshold", Kind::Number(0, i64::MAX, |context| &context.spikes.threshold)),
+    setting(
+        "loglevel",
+        Kind::Word(
             &["debug", "verbose", "notice", "warning"],
             |_| match log::max_level() {
                 log::LevelFilter::Off | log::LevelFilter::Error | log::LevelFilter::Warn => "warning",
@@ -154,72 +137,17 @@ const LIVE: &[Setting] = &[
                     "warning" => log::LevelFilter::Warn,
                     _ => log::LevelFilter::Info,
                 });
+                Ok(())
             },
         ),
-    },
-    Setting {
-        name: "maxclients",
-        kind: Kind::Number(
-            1,
-            u32::MAX as i64,
-            |context| number(context.live.max_clients.load(Relaxed)),
-            |context, clients| context.live.max_clients.store(size(clients), Relaxed),
-        ),
-    },
-    Setting {
-        name: "protected-mode",
-        kind: Kind::YesNo(
-            |context| context.live.protected.load(Relaxed),
-            |context, on| context.live.protected.store(on, Relaxed),
-        ),
-    },
-    Setting {
-        name: "requirepass",
-        kind: Kind::Secret(|context, text| context.live.set_password(Password::new(text))),
-    },
-    Setting {
-        name: "slowlog-log-slower-than",
-        kind: Kind::Number(
-            -1,
-            i64::MAX,
-            |context| context.slow.threshold.load(Relaxed),
-            |context, micros| context.slow.threshold.store(micros, Relaxed),
-        ),
-    },
-    Setting {
-        name: "slowlog-max-len",
-        kind: Kind::Number(
-            0,
-            i64::MAX,
-            |context| number(context.slow.length.load(Relaxed)),
-            |context, length| context.slow.length.store(size(length), Relaxed),
-        ),
-    },
-    Setting {
-        name: "timeout",
-        kind: Kind::Number(
-            0,
-            i32::MAX as i64,
-            |context| i64::try_from(context.live.timeout.load(Relaxed)).unwrap_or(i64::MAX),
-            |context, seconds| {
-                context.live.timeout.store(seconds.unsigned_abs(), Relaxed);
-                // Waiting connections must compute their timeout again.
-                context.clients.wake();
-            },
-        ),
-    },
+    ),
+    setting("maxclients", Kind::Number(1, u32::MAX as i64, |context| &context.live.max_clients)),
+    setting("protected-mode", Kind::YesNo(|context| &context.live.protected)),
+    setting("requirepass", Kind::Password),
+    setting("slowlog-log-slower-than", Kind::Number(-1, i64::MAX, |context| &context.slow.threshold)),
+    setting("slowlog-max-len", Kind::Number(0, i64::MAX, |context| &context.slow.length)),
+    setting("timeout", Kind::Number(0, i32::MAX as i64, |context| &context.live.timeout)),
 ];
-
-/// Maximum size of a request that can be decoded, in bytes.
-const MOST_QUERY: i64 = (1 << 32) - 1;
-
-fn number(size: usize) -> i64 {
-    i64::try_from(size).unwrap_or(i64::MAX)
-}
-
-fn size(number: i64) -> usize {
-    usize::try_from(number).unwrap_or(0)
-}
 
 /// Valid value of a setting.
 enum Value<'a> {
@@ -234,46 +162,48 @@ enum Value<'a> {
 impl Kind {
     fn get(&self, context: &ServerState) -> String {
         match self {
-            Self::Number(.., get, _) | Self::Memory(.., get, _) => get(context).to_string(),
-            Self::YesNo(get, _) => if get(context) { "yes" } else { "no" }.into(),
-            Self::Word(_, get, _) | Self::Store(_, get, _) => get(context).into(),
-            Self::Secret(_) => String::new(),
-            Self::Buffer(get, _) => format!("normal {} 0 0", get(context)),
+            Self::Number(.., value) | Self::Memory(.., value) => value(context).load(Relaxed).to_string(),
+            Self::YesNo(value) => if value(context).load(Relaxed) { "yes" } else { "no" }.into(),
+            Self::Word(_, get, _) => get(context).into(),
+            Self::Password => String::new(),
+            Self::Buffer(value) => format!("normal {} 0 0", value(context).load(Relaxed)),
         }
     }
 
     /// Parses a value; the error is Redis' reason.
     fn parse<'a>(&self, text: &'a [u8]) -> Result<Value<'a>, String> {
         match self {
-            Self::Number(least, most, ..) => {
+            Self::Number(least, most, _) => {
                 let number = parse_integer(text).ok_or("argument couldn't be parsed into an integer")?;
                 within(*least, *most, number)
             }
-            Self::Memory(least, most, ..) => {
-                within(*least, *most, memory(text).ok_or("argument must be a memory value")?)
+            Self::Memory(least, ..) => {
+                within(*least, i64::MAX, memory(text).ok_or("argument must be a memory value")?)
             }
-            Self::YesNo(..) if text.eq_ignore_ascii_case(b"yes") => Ok(Value::YesNo(true)),
-            Self::YesNo(..) if text.eq_ignore_ascii_case(b"no") => Ok(Value::YesNo(false)),
-            Self::YesNo(..) => Err("argument must be 'yes' or 'no'".into()),
-            Self::Word(words, ..) | Self::Store(words, ..) => {
+            Self::YesNo(_) if text.eq_ignore_ascii_case(b"yes") => Ok(Value::YesNo(true)),
+            Self::YesNo(_) if text.eq_ignore_ascii_case(b"no") => Ok(Value::YesNo(false)),
+            Self::YesNo(_) => Err("argument must be 'yes' or 'no'".into()),
+            Self::Word(words, ..) => {
                 let found = words.iter().find(|word| text.eq_ignore_ascii_case(word.as_bytes()));
                 let refusal = || format!("argument(s) must be one of the following: {}", words.join(", "));
                 found.map(|word| Value::Word(word)).ok_or_else(refusal)
             }
-            Self::Secret(_) => Ok(Value::Text(text)),
-            Self::Buffer(..) => Ok(buffer_limit(text)?.map_or(Value::Unchanged, Value::Number)),
+            Self::Password => Ok(Value::Text(text)),
+            Self::Buffer(_) => Ok(buffer_limit(text)?.map_or(Value::Unchanged, Value::Number)),
         }
     }
 
     fn set(&self, context: &ServerState, value: &Value<'_>) -> Result<(), StoreError> {
         match (self, value) {
-            (Self::Number(.., set) | Self::Memory(.., set) | Self::Buffer(_, set), Value::Number(number)) => {
-                set(context, *number);
+            (Self::Number(.., target) | Self::Buffer(target), Value::Number(number)) => {
+                target(context).store(*number, Relaxed);
             }
-            (Self::YesNo(_, set), Value::YesNo(on)) => set(context, *on),
-            (Self::Word(.., set), Value::Word(word)) => set(context, word),
-            (Self::Store(.., set), Value::Word(word)) => return set(context, word),
-            (Self::Secret(set), Value::Text(text)) => set(context, text),
+            (Self::Memory(_, most, target), Value::Number(number)) => {
+                target(context).store(*number.min(most), Relaxed);
+            }
+            (Self::YesNo(target), Value::YesNo(on)) => target(context).store(*on, Relaxed),
+            (Self::Word(.., set), Value::Word(word)) => return set(context, word),
+            (Self::Password, Value::Text(text)) => context.live.set_password(Password::new(text)),
             _ => {}
         }
         Ok(())
@@ -303,16 +233,17 @@ fn try_set(context: &ServerState, args: Args<'_>) -> Result<(), Vec<u8>> {
     let values = args.from(3).step_by(2);
     let changes = settings.iter().zip(values).filter_map(|(named, text)| change(context, named, text));
     let mut changes = changes.collect::<Result<Vec<_>, Vec<u8>>>()?;
-    changes.sort_by_key(|(setting, _)| !matches!(setting.kind, Kind::Store(..)));
-    changes.iter().try_for_each(|(setting, value)| {
-        let refusal = |error: StoreError| {
+    changes.sort_by_key(|(setting, _)| (!matches!(setting.kind, Kind::Word(..)), setting.name));
+    for (setting, value) in &changes {
+        setting.kind.set(context, value).map_err(|error| {
             let reason = error.to_string();
             failed(setting.name.as_bytes(), reason.strip_prefix("ERR ").unwrap_or(&reason))
-        };
-        setting.kind.set(context, value).map_err(refusal)?;
+        })?;
         context.file.note(setting.name);
-        Ok(())
-    })
+    }
+    // Waiting connections must compute their timeout again.
+    context.clients.wake();
+    Ok(())
 }
 
 /// Setting that CONFIG SET names.
@@ -399,9 +330,11 @@ fn parse<'a>(context: &ServerState, setting: &Setting, text: &'a [u8]) -> Result
     let value = setting.kind.parse(text).map_err(|reason| failed(&reason))?;
     let possible = context.live.possible_clients;
     match (setting.name, &value) {
-        ("maxclients", Value::Number(clients)) if size(*clients) > possible => Err(failed(&format!(
-            "The operating system is not able to handle the specified number of clients, try with {possible}"
-        ))),
+        ("maxclients", Value::Number(clients)) if usize::try_from(*clients).unwrap_or(0) > possible => {
+            Err(failed(&format!(
+                "The operating system is not able to handle the specified number of clients, try with {possible}"
+            )))
+        }
         _ => Ok(value),
     }
 }

@@ -3,7 +3,8 @@
 use crate::{
     command::{
         flags::{ADMIN, Group, LOADING, NOSCRIPT, STALE},
-        server_state::{ServerState, Session},
+        server_state::ServerState,
+        session::Session,
         spec::{NO_KEY, Spec, cmd, help},
         state::stats::CommandTotal,
     },

@@ -4,7 +4,8 @@ use crate::{
     command::{
         error::wrong_shape,
         flags::{ADMIN, Group, LOADING, STALE},
-        server_state::{ServerState, Session},
+        server_state::ServerState,
+        session::Session,
         spec::{NO_KEY, Spec, cmd, help},
     },
     resp::{Args, Reply, parse_integer},

@@ -5,10 +5,20 @@ use std::{
     net::IpAddr,
     sync::{
         PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::Duration,
 };
+
+/// Returns a size as the value of a setting.
+pub fn number(size: usize) -> i64 {
+    i64::try_from(size).unwrap_or(i64::MAX)
+}
+
+/// Returns the current value of a setting that is a size.
+pub fn as_size(setting: &AtomicI64) -> usize {
+    usize::try_from(setting.load(Ordering::Relaxed)).unwrap_or(0)
+}
 
 /// Current values of the settings.
 #[derive(Debug)]
@@ -18,15 +28,15 @@ pub struct RuntimeSettings {
     /// `true` if clients from other machines are refused while no password is set (protected mode).
     pub protected: AtomicBool,
     /// Maximum number of clients.
-    pub max_clients: AtomicUsize,
+    pub max_clients: AtomicI64,
     /// Upper bound of `max_clients`, derived from the limit of open files.
     pub possible_clients: usize,
     /// Time without traffic after which a connection is closed, in seconds; 0: never.
-    pub timeout: AtomicU64,
+    pub timeout: AtomicI64,
     /// Maximum number of unsent reply bytes per client; 0: no limit.
-    pub output_buffer_limit: AtomicUsize,
+    pub output_buffer_limit: AtomicI64,
     /// Maximum size of an incomplete request in bytes; changes apply to new connections.
-    pub query_buffer_limit: AtomicUsize,
+    pub query_buffer_limit: AtomicI64,
 }
 
 impl RuntimeSettings {
@@ -36,19 +46,20 @@ impl RuntimeSettings {
         Self {
             password: RwLock::new(password),
             protected: AtomicBool::new(protected),
-            max_clients: AtomicUsize::new(clients),
+            max_clients: AtomicI64::new(number(clients)),
             possible_clients: clients,
-            timeout: AtomicU64::new(0),
-            output_buffer_limit: AtomicUsize::new(0),
-            query_buffer_limit: AtomicUsize::new(0),
+            timeout: AtomicI64::new(0),
+            output_buffer_limit: AtomicI64::new(0),
+            query_buffer_limit: AtomicI64::new(0),
         }
     }
 
     /// Returns the settings with other limits: unsent reply bytes, request bytes, and time without traffic.
     pub fn with_limits(self, output: usize, query: usize, timeout: Option<Duration>) -> Self {
-        self.output_buffer_limit.store(output, Ordering::Relaxed);
-        self.query_buffer_limit.store(query, Ordering::Relaxed);
-        self.timeout.store(timeout.map_or(0, |timeout| timeout.as_secs()), Ordering::Relaxed);
+        self.output_buffer_limit.store(number(output), Ordering::Relaxed);
+        self.query_buffer_limit.store(number(query), Ordering::Relaxed);
+        let seconds = timeout.map_or(0, |timeout| i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX));
+        self.timeout.store(seconds, Ordering::Relaxed);
         self
     }
 
@@ -64,7 +75,8 @@ impl RuntimeSettings {
 
     /// Returns the time without traffic after which a connection is closed; `None`: never.
     pub fn timeout(&self) -> Option<Duration> {
-        Some(self.timeout.load(Ordering::Relaxed)).filter(|seconds| *seconds > 0).map(Duration::from_secs)
+        let seconds = self.timeout.load(Ordering::Relaxed);
+        (seconds > 0).then(|| Duration::from_secs(seconds.unsigned_abs()))
     }
 
     /// Returns `true` if protected mode refuses a client from `peer`: it is on another machine, and no password

@@ -1,10 +1,11 @@
 //! SLOWLOG: the most recent slow commands.
 
+use super::settings::{as_size, number};
 use std::{
     collections::VecDeque,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI64, AtomicUsize, Ordering},
+        atomic::{AtomicI64, Ordering},
     },
     time::{Duration, SystemTime},
 };
@@ -36,7 +37,7 @@ pub struct SlowLog {
     /// Minimum execution time of a slow command in microseconds; negative: nothing is logged.
     pub threshold: AtomicI64,
     /// Maximum number of entries.
-    pub length: AtomicUsize,
+    pub length: AtomicI64,
     entries: Mutex<(u64, VecDeque<SlowLogEntry>)>,
 }
 
@@ -45,7 +46,7 @@ impl SlowLog {
     pub fn new(micros: i64, length: usize) -> Self {
         Self {
             threshold: AtomicI64::new(micros),
-            length: AtomicUsize::new(length),
+            length: AtomicI64::new(number(length)),
             entries: Mutex::default(),
         }
     }
@@ -73,7 +74,7 @@ impl SlowLog {
             peer: peer.into(),
             name,
         };
-        let length = self.length.load(Ordering::Relaxed);
+        let length = as_size(&self.length);
         let mut log = self.lock();
         let id = log.0;
         log.0 += 1;
