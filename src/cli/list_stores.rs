@@ -54,7 +54,7 @@ struct Facts {
 ///
 /// # Errors
 ///
-/// A fact cannot be written as JSON.
+/// Fails if a fact cannot be written as JSON.
 pub fn json() -> serde_json::Result<String> {
     let mut text = String::from("[");
     for info in kinds().chain(DISTRIBUTED).map(|kind| kind.info) {

@@ -127,7 +127,7 @@ pub enum Command {
         /// As a Markdown table
         #[arg(long)]
         markdown: bool,
-        /// As JSON for scripts: every fact, one engine a line
+        /// Print every fact as JSON for scripts, with one engine on each line
         #[arg(long, conflicts_with = "markdown")]
         json: bool,
     },

@@ -8,13 +8,24 @@
 //! removed when the engine is open. Data that are one file are created beside their final path, and renamed when
 //! they are complete.
 
-use super::{Error, Result};
+use super::{Error, Location, Result};
 use std::{
     fs::{self, File, Metadata, TryLockError},
     io::{self, Read, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
+
+impl Location {
+    /// Returns the path of data that an engine can only have on this machine's disk.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] if the data are elsewhere.
+    pub fn on_disk(&self, engine: &'static str) -> Result<&Path> {
+        self.path().ok_or_else(|| Error::Unsupported { engine, what: "needs a --path on disk".into() })
+    }
+}
 
 /// Opens or creates the file at `path` and locks it for this process, as a part of the data at `data`.
 ///
@@ -226,7 +237,7 @@ impl<'a> FirstDirectory<'a> {
             return Ok(Self { path, mark: None });
         }
         if let Err(error) = write_mark(&mark, engine) {
-            // Only to leave nothing behind: an incomplete mark has no effect.
+            // An incomplete mark has no effect; its removal leaves nothing behind.
             let _best_effort = remove_leftover(&at);
             return Err(Error::io("write", at)(error));
         }

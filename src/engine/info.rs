@@ -332,7 +332,7 @@ pub struct Info {
     pub family: Family,
     /// Maturity and place of the engine.
     pub status: Status,
-    /// What a build with the engine needs.
+    /// Tools that a build with the engine needs.
     pub needs: &'static [Tool],
     /// Properties of the engine.
     pub capabilities: Capabilities,

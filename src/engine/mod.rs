@@ -156,7 +156,7 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     ///
-    /// The disk refused the sync: the durability of earlier writes is unknown.
+    /// Fails if the disk refuses the sync: the durability of earlier writes is unknown.
     fn sync(&self) -> Result<()>;
 
     /// Prepares for another fsync policy than [`OpenOptions::fsync`], while no `write` runs. Later calls of `write`
@@ -183,12 +183,12 @@ pub trait Engine: Send + Sync {
         self.sync()
     }
 
-    /// Visits the pairs of `range` under one snapshot, in ascending byte order of the keys if [`Capabilities::ordered`].
-    /// `visit` may stop the scan.
+    /// Visits the pairs of `range` under one snapshot, in ascending byte order of the keys if the engine is
+    /// [ordered](Capabilities::ordered). `visit` may stop the scan.
     ///
     /// # Errors
     ///
-    /// The value or the block that cannot be read; pairs before it were visited.
+    /// Fails with the value or the block that cannot be read, after `visit` was called for the pairs before it.
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()>;
 
     /// Scans like [`Engine::scan`], but calls `visit` with an error for a value that cannot be read, and continues
@@ -228,7 +228,7 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     ///
-    /// The data cannot be read.
+    /// Fails if the data cannot be read.
     fn count(&self) -> Result<u64>;
 
     /// Returns the size of the engine's files on disk in bytes, 0 in memory.

@@ -62,7 +62,7 @@ enum Verdict {
 ///
 /// # Errors
 ///
-/// The errors of both files, if they cannot be read: see [`run_file::read`].
+/// Fails with the errors of both files, if they cannot be read: see [`run_file::read`].
 pub fn compare(first: &Path, second: &Path, limit: Option<f64>) -> Result<Comparison, ReadError> {
     match (run_file::read(first), run_file::read(second)) {
         (Ok(first), Ok(second)) => Ok(Comparison::new(&first.run, &second.run, limit)),

@@ -169,7 +169,7 @@ fn stamp(index: u64, version: u32) -> u64 {
 ///
 /// # Errors
 ///
-/// The file does not exist, or its length is 0 or no multiple of a record.
+/// Fails if the file does not exist, or if its length is 0 or no multiple of a record.
 pub fn pairs(path: &Path) -> io::Result<u64> {
     let bytes = fs::metadata(path)?.len();
     if bytes == 0 || !bytes.is_multiple_of(RECORD as u64) {
@@ -190,7 +190,7 @@ fn record(records: &[u8], index: u64) -> Option<(&[u8], &[u8])> {
 ///
 /// # Errors
 ///
-/// The file cannot be created or written.
+/// Fails if the file cannot be created or written.
 pub fn generate(path: &Path, keys: u64, seed: u64) -> io::Result<()> {
     let made = Data::Generated(
         Keys::new(Size::Fixed(RECORD_KEY as u32), true),

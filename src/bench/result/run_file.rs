@@ -71,7 +71,7 @@ pub enum ReadError {
 ///
 /// # Errors
 ///
-/// The file cannot be read, is no JSON of a run, has a newer schema, or contradicts itself.
+/// Fails if the file cannot be read, is no JSON of a run, has a newer schema, or contradicts itself.
 pub fn read(path: &Path) -> Result<RunFile, ReadError> {
     /// Part of the file that is parsed first: the schema version decides whether the rest can be parsed.
     #[derive(Deserialize)]

@@ -53,7 +53,7 @@ impl Pinned {
 ///
 /// # Errors
 ///
-/// A sentence with the flag and the CPUs that this process may not use.
+/// Fails with a sentence that names the flag and the CPUs that this process may not use.
 pub fn check(cpus: &Cpus) -> Result<(), String> {
     [&cpus.server, &cpus.driver].into_iter().flatten().try_for_each(|set| Pinned::to(set).map(drop))
 }

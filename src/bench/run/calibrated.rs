@@ -26,7 +26,7 @@ pub fn of_this_build() -> Option<Calibration> {
 ///
 /// # Errors
 ///
-/// The file, or a directory above it, cannot be created or written.
+/// Fails if the file, or a directory above it, cannot be created or written.
 pub fn save(calibration: &Calibration, path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
@@ -39,7 +39,7 @@ pub fn save(calibration: &Calibration, path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The file of this program cannot be read.
+/// Fails if the file of this program cannot be read.
 pub fn program() -> io::Result<u32> {
     Ok(crc32fast::hash(&fs::read(env::current_exe()?)?))
 }

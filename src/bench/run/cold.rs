@@ -31,7 +31,7 @@ fn may_drop_all() -> bool {
 ///
 /// # Errors
 ///
-/// The engine cannot be closed, a file cannot be dropped from the page cache, or `open` fails.
+/// Fails if the engine cannot be closed, a file cannot be dropped from the page cache, or `open` fails.
 pub fn reopened(
     engine: Box<dyn Engine>,
     open: &dyn Fn() -> Result<Box<dyn Engine>, String>,
@@ -48,7 +48,7 @@ pub fn reopened(
 ///
 /// # Errors
 ///
-/// A file cannot be listed, opened or synced, or the kernel refuses to drop it.
+/// Fails if a file cannot be listed, opened or synced, or the kernel refuses to drop it.
 pub fn evict(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;

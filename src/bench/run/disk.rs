@@ -44,7 +44,7 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// The directory cannot be opened or synced.
+    /// Fails if the directory cannot be opened or synced.
     pub fn write_back(&self) -> io::Result<()> {
         let directory = File::open(&self.directory)?;
         #[cfg(target_os = "linux")]

@@ -94,7 +94,7 @@ impl MemoryGroup {
     ///
     /// # Errors
     ///
-    /// The process has ended, or may not be moved into the group.
+    /// Fails if the process has ended, or may not be moved into the group.
     pub fn add(&self, pid: u32) -> io::Result<()> {
         fs::write(self.path.join("cgroup.procs"), pid.to_string())
     }

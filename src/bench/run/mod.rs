@@ -114,7 +114,7 @@ const JOB: &str = "job-";
 ///
 /// # Errors
 ///
-/// The plan is refused, a file cannot be read or written, or `--resume` meets the result of another run. A
+/// Fails if the plan is refused, a file cannot be read or written, or `--resume` meets the result of another run. A
 /// measurement that fails is no error: see [`verdict`].
 pub fn run(options: &Options) -> Result<Run, Error> {
     let plan = check(options)?;

@@ -32,9 +32,7 @@ pub(in super::super) fn check(path: &Path) -> Result<CheckReport> {
         return Err(Error::Corrupt { path: path.into(), offset, detail });
     }
     let synced = match tail.chain {
-        None => {
-            "with no record of what was on stable storage: a log of an earlier version, or of Redis".into()
-        }
+        None => "with no record of what was on stable storage: a log of Redis".into(),
         Some(_) => format!("on stable storage up to byte {}", tail.synced),
     };
     let remark = tail.torn.then(|| {
@@ -63,7 +61,7 @@ pub struct Repaired {
 ///
 /// # Errors
 ///
-/// The file is locked, cannot be read or written, or is no AOF that can be cut.
+/// Fails if the file is locked, cannot be read or written, or is no AOF that can be cut.
 pub fn repair_log(path: &Path) -> Result<Repaired> {
     let file = File::options().read(true).write(true).open(path).map_err(Error::io("open", path))?;
     let path = &path.canonicalize().map_err(Error::io("open", path))?;

@@ -17,7 +17,6 @@ mod file;
 mod frame;
 mod log;
 mod open;
-mod plain;
 mod record;
 mod replay;
 mod rewrite;

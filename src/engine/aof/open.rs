@@ -16,10 +16,6 @@ use std::{
     time::Instant,
 };
 
-/// Maximum length of a file of zeros that is recognised as an AOF, in bytes: a power cut can leave such a file
-/// of an earlier version's first batch.
-const LONGEST_BLANK: u64 = super::plain::LONGEST_TAIL;
-
 /// Returns `true` if `path` looks like an append-only file of `map`, `btree` or Redis, or like the remains of
 /// one that was never written to.
 pub(in super::super) fn recognise(path: &Path) -> bool {
@@ -29,7 +25,7 @@ pub(in super::super) fn recognise(path: &Path) -> bool {
     }
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(LONGEST_START).read_to_end(&mut start));
-    read.is_ok() && (looks_like_a_log(&start) || metadata.len() <= LONGEST_BLANK && is_blank(path))
+    read.is_ok() && (looks_like_a_log(&start) || metadata.len() <= EMPTY && is_blank(path))
 }
 
 /// Number of bytes at the start of a file that decide whether it is an AOF.
@@ -50,7 +46,7 @@ fn looks_framed(start: &[u8]) -> bool {
         let rest = start.get(frame::START..).unwrap_or_default();
         Header::read(rest, frame::START as u64).is_ok()
     };
-    [b"#TS:".as_slice(), b"#CRC", frame::START_TAG].iter().any(|tag| start.starts_with(tag)) || first_frame()
+    [b"#TS:".as_slice(), frame::START_TAG].iter().any(|tag| start.starts_with(tag)) || first_frame()
 }
 
 /// Returns `true` if the file is the remains of an AOF that was never written to: zeros, or part of a start

@@ -203,7 +203,7 @@ pub(super) fn decode(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<usiz
 }
 
 /// Error text for a line that starts with `#` but is no known annotation.
-pub(super) const NO_ANNOTATION: &str = "neither a command nor a known kind of line";
+const NO_ANNOTATION: &str = "neither a command nor a known kind of line";
 
 /// Maximum number of arguments of a record, as in Redis.
 const MAX_WORDS: usize = i32::MAX as usize;
@@ -245,7 +245,7 @@ impl<'b> Cursor<'b> {
 
     /// Consumes a decimal number and the end of its line. `max` must be below a tenth of `usize::MAX`.
     #[inline]
-    pub(super) fn number(&mut self, max: usize) -> Result<usize, DecodeStop> {
+    fn number(&mut self, max: usize) -> Result<usize, DecodeStop> {
         let first = self.at;
         let mut value = 0;
         loop {
@@ -263,20 +263,6 @@ impl<'b> Cursor<'b> {
             self.at += 1;
         }
         self.literal(b"\r\n", "a length must end with CR LF")?;
-        Ok(value)
-    }
-
-    /// Consumes eight hexadecimal digits.
-    pub(super) fn hexadecimal(&mut self) -> Result<u32, DecodeStop> {
-        let mut value = 0;
-        for _ in 0..8 {
-            let byte = self.bytes.get(self.at).ok_or(DecodeStop::Incomplete { need: self.at + 1 })?;
-            let detail = "a checksum must be eight hexadecimal digits";
-            let digit =
-                char::from(*byte).to_digit(16).ok_or(DecodeStop::Malformed { at: self.at, detail })?;
-            value = (value << 4) | digit;
-            self.at += 1;
-        }
         Ok(value)
     }
 

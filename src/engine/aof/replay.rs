@@ -3,7 +3,6 @@
 use super::{
     super::{Batch, Error, Result},
     frame::{self, FrameChain, HEADER, Header, PADDING},
-    plain,
     record::{self, DecodeStop, Form, Meaning, State},
     verbatim,
     window::Window,
@@ -95,8 +94,8 @@ impl Damage {
 ///
 /// After a power cut, any parts of the bytes that were not durable may be missing. So everything from the first
 /// invalid byte on is an incomplete write, not corruption, unless a frame before or behind it records that the
-/// AOF was durable beyond that byte: then acknowledged writes may have been destroyed. An AOF without frames
-/// follows the rules of an earlier version: see [`plain`].
+/// AOF was durable beyond that byte: then acknowledged writes may have been destroyed. In an AOF without frames,
+/// which Redis wrote, only an incomplete record at the end, or zeros, are no corruption.
 pub(super) fn survey(
     source: impl Read,
     len: u64,
@@ -240,8 +239,7 @@ impl Reader {
         (used, ReplayStop::Gathered)
     }
 
-    /// Consumes a line that may precede a record: a frame header or, in an AOF without frames, a start line or
-    /// checksum line. Returns its length in bytes, or 0 if there is no such line and none is required.
+    /// Consumes a line that may precede a record: a frame header or, in an AOF without frames, a start line. Returns its length in bytes, or 0 if there is no such line and none is required.
     #[inline]
     fn line(&mut self, rest: &[u8], offset: u64) -> Result<usize, DecodeStop> {
         if let Some(chain) = &mut self.chain {
@@ -258,10 +256,7 @@ impl Reader {
             (self.left, self.trailer) = (frame.body, frame.trailer());
             return Ok(HEADER);
         }
-        if self.form == Form::Redis && rest.starts_with(b"#C") {
-            return plain::check(rest);
-        }
-        // Only Redis and earlier versions write records without frames.
+        // Only Redis writes records without frames.
         if self.form == Form::Raw || rest.starts_with(b"#K") {
             let chain = frame::read_start(rest, offset)?;
             if chain.form() != self.form {
@@ -331,7 +326,7 @@ impl Reader {
         Ok((ReplayEnd { torn: self.group || !filler, ..self.tail }, None))
     }
 
-    /// Classifies an invalid record in an AOF of an earlier version or of Redis, which has no frames.
+    /// Classifies an invalid record in an AOF of Redis, which has no frames.
     fn plain_hole(
         self,
         stop: DecodeStop,
@@ -342,31 +337,20 @@ impl Reader {
             DecodeStop::Incomplete { .. } => (true, 0),
             DecodeStop::Malformed { at, .. } => (false, at),
         };
-        let between = window.offset == self.tail.end;
-        let torn = cut || between && is_torn_batch(window)?;
-        let blank = window.is_blank_from(if torn { 0 } else { at }, |byte| byte == 0)?;
+        let blank = window.is_blank_from(at, |byte| byte == 0)?;
         // Frames are written only once everything before them is durable.
         let frames_follow = !blank && latest_mark(window, None)? > self.tail.end;
-        if frames_follow || !torn && !blank {
+        if frames_follow || !cut && !blank {
             return Ok((self.tail, Some(damage)));
         }
-        Ok((ReplayEnd { torn: torn || !between || at > 0, ..self.tail }, None))
+        let between = window.offset == self.tail.end;
+        Ok((ReplayEnd { torn: cut || !between || at > 0, ..self.tail }, None))
     }
 }
 
 /// Returns the error for a valid record at a position where it is not allowed.
 fn misplaced(detail: &'static str) -> DecodeStop {
     DecodeStop::Malformed { at: 0, detail }
-}
-
-/// Returns `true` if the rest of the AOF is what a power cut left of one batch of an earlier version.
-fn is_torn_batch(window: &mut Window<impl Read>) -> io::Result<bool> {
-    let remaining = window.remaining();
-    if remaining > plain::LONGEST_TAIL {
-        return Ok(false);
-    }
-    window.fill(remaining as usize)?;
-    Ok(plain::is_torn(window.bytes(), window.offset))
 }
 
 /// Returns the highest offset up to which any later header records that the AOF was durable; with `id`, only

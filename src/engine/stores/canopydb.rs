@@ -2,7 +2,7 @@
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Info,
-    KeyRange, Kind, Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, VisitPair,
+    KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, VisitPair,
     VisitValue, WriteOp, Writers,
     files::{self, FirstTree},
 };
@@ -121,16 +121,14 @@ struct Canopy {
 
 impl Canopy {
     fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
-        let Location::Path(path) = &options.location else {
-            return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
-        };
+        let path = options.location.on_disk(NAME)?;
         if let Some(first) = FirstTree::begin(path, ENVIRONMENT)? {
             fs::create_dir(first.path()).map_err(Error::io("create", first.path()))?;
             drop(open_at(first.path(), options).map_err(|error| fail(error, path))?);
             first.end()?;
         }
         let db = open_at(&path.join(ENVIRONMENT), options).map_err(|error| fail(error, path))?;
-        Ok(Box::new(Self { db, path: path.clone(), refusal: OnceLock::new() }))
+        Ok(Box::new(Self { db, path: path.into(), refusal: OnceLock::new() }))
     }
 
     fn fail(&self, error: canopydb::Error) -> Error {

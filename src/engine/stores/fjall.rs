@@ -2,7 +2,7 @@
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Info,
-    KeyRange, Kind, Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, VisitPair,
+    KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, VisitPair,
     VisitValue, WriteOp, Writers,
     files::{self, FirstTree},
 };
@@ -122,16 +122,14 @@ struct Fjall {
 
 impl Fjall {
     fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
-        let Location::Path(path) = &options.location else {
-            return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
-        };
+        let path = options.location.on_disk(NAME)?;
         if let Some(first) = FirstTree::begin(path, TREE)? {
             drop(open_at(first.path(), options).map_err(|error| fail(error, path))?);
             first.end()?;
         }
         let (db, keyspace) = open_at(&path.join(TREE), options).map_err(|error| fail(error, path))?;
         let latest = ShardedLock::new(Arc::new(db.snapshot()));
-        Ok(Box::new(Self { latest, keyspace, db, path: path.clone() }))
+        Ok(Box::new(Self { latest, keyspace, db, path: path.into() }))
     }
 
     fn fail(&self, error: fjall::Error) -> Error {

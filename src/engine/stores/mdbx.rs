@@ -2,7 +2,7 @@
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
-    Info, KeyRange, Kind, Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
+    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
     VisitPair, VisitValue, WriteOp, Writers,
     files::{self, FirstDirectory},
     mmap_read_ahead::{self, Advice},
@@ -148,9 +148,7 @@ struct Mdbx {
 
 impl Mdbx {
     fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
-        let Location::Path(path) = &options.location else {
-            return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
-        };
+        let path = options.location.on_disk(NAME)?;
         Ok(Box::new(Self::open_here(path, options)?))
     }
 
@@ -403,7 +401,7 @@ impl Engine for Mdbx {
 #[cfg(target_os = "linux")]
 mod tests {
     use super::*;
-    use crate::engine::{ReadAhead, mmap_read_ahead::tests::is_random};
+    use crate::engine::{Location, ReadAhead, mmap_read_ahead::tests::is_random};
 
     fn open(path: &Path, read_ahead: ReadAhead) -> Mdbx {
         let location = Location::Path(path.into());

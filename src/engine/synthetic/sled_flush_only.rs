@@ -2,8 +2,8 @@
 //! tests, to check that a power cut test finds the lost writes.
 
 use crate::engine::{
-    Batch, Caveat, Engine, Error, Info, KeyRange, Kind, Location, Loss, OpenOptions, Result, Status,
-    VisitPair, VisitValue, WriteOp,
+    Batch, Caveat, Engine, Error, Info, KeyRange, Kind, Loss, OpenOptions, Result, Status, VisitPair,
+    VisitValue, WriteOp,
 };
 use std::ops::ControlFlow;
 
@@ -22,9 +22,7 @@ static INFO: Info = Info {
 struct FlushOnly(sled::Db);
 
 fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
-    let Location::Path(path) = &options.location else {
-        return Err(Error::Unsupported { engine: INFO.name, what: "needs a --path on disk".into() });
-    };
+    let path = options.location.on_disk(INFO.name)?;
     let config = sled::Config::new().path(path).flush_every_ms(None);
     Ok(Box::new(FlushOnly(config.open().map_err(fail)?)))
 }

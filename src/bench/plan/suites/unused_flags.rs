@@ -11,7 +11,7 @@ use crate::bench::{
 ///
 /// # Errors
 ///
-/// The flag without effect, the condition that cannot be met, or another [`PlanError`] of the plan.
+/// Fails with the flag without effect, the condition that cannot be met, or another [`PlanError`] of the plan.
 pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
     let cells = plan(options)?.cells;
     check_conditions(options, &cells)?;

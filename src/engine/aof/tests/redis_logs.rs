@@ -1,28 +1,21 @@
-//! AOFs of earlier versions and of Redis: an incomplete write at the end is cut off, corruption is refused.
+//! AOFs of Redis: an incomplete write at the end is cut off, corruption is refused.
 
 use super::*;
 use std::convert::Infallible;
 
-/// Maximum length of a batch with a checksum line, in bytes.
-const MAX_CHECKED: usize = 1 << 20;
-
-/// Encodes a batch: with a checksum line if `checked`, otherwise as Redis and the first version wrote it.
-fn encode(batch: &Batch<'_>, checked: bool) -> Vec<u8> {
+/// Encodes a batch as Redis does.
+fn encode(batch: &Batch<'_>) -> Vec<u8> {
     let mut records = Vec::new();
     record::encode::<Infallible>(batch, batch.len() > 1, &mut records, |_, _| Ok(())).unwrap();
-    if !checked || records.len() > MAX_CHECKED {
-        return records;
-    }
-    let sum = crc32fast::hash(&records);
-    [format!("#CRC:{sum:08x}:{:08}\r\n", records.len()).as_bytes(), &records].concat()
+    records
 }
 
 /// Returns the AOF of [`sample`], and its length and content before the first batch and after each.
-fn sample_log(checked: bool) -> (Vec<u8>, Vec<(usize, State)>) {
+fn sample_log() -> (Vec<u8>, Vec<(usize, State)>) {
     let (mut bytes, mut state) = (Vec::new(), State::new());
     let mut places = vec![(0, State::new())];
     for batch in sample() {
-        bytes.extend(encode(&batch, checked));
+        bytes.extend(encode(&batch));
         apply(&mut state, &batch);
         places.push((bytes.len(), state.clone()));
     }
@@ -50,78 +43,22 @@ fn open_bytes(path: &Path, bytes: &[u8]) -> (State, Vec<u8>) {
 #[test]
 fn a_log_torn_at_any_byte_holds_the_batches_before() {
     let (_directory, path) = scratch();
-    for (bytes, places) in [sample_log(false), sample_log(true)] {
-        for cut in 0..=bytes.len() {
-            let (end, expected) = places.iter().rfind(|(end, _)| *end <= cut).unwrap();
-            for zeros in [0, 1, 5000] {
-                let mut torn = bytes[..cut].to_vec();
-                torn.resize(cut + zeros, 0);
-                let (state, file) = open_bytes(&path, &torn);
-                assert_eq!(&state, expected, "cut at {cut}, {zeros} zeros");
-                assert!(is_kept(&file, &bytes[..*end]), "cut at {cut}, {zeros} zeros");
-            }
+    let (bytes, places) = sample_log();
+    for cut in 0..=bytes.len() {
+        let (end, expected) = places.iter().rfind(|(end, _)| *end <= cut).unwrap();
+        for zeros in [0, 1, 5000] {
+            let mut torn = bytes[..cut].to_vec();
+            torn.resize(cut + zeros, 0);
+            let (state, file) = open_bytes(&path, &torn);
+            assert_eq!(&state, expected, "cut at {cut}, {zeros} zeros");
+            assert!(is_kept(&file, &bytes[..*end]), "cut at {cut}, {zeros} zeros");
         }
     }
 }
 
-/// After a power cut, any sectors of a batch that was being written over zeros may be missing.
 #[test]
-fn a_batch_without_some_of_its_sectors_is_a_torn_tail() {
-    const SECTOR: usize = 512;
-    let (_directory, path) = scratch();
-    let first = encode(&batch(&[put(b"first", &[b'1'; 700])]), true);
-    let (a, b) = ([b'a'; 1500], [b'b'; 3000]);
-    let last = encode(&batch(&[put(b"a", &a), put(b"b", &b), put(b"first", b"")]), true);
-    let whole = [&first[..], &last, &[0; 70_000]].concat();
-    assert_eq!(open_bytes(&path, &whole).0.len(), 3);
-    let end = first.len() + last.len();
-    let sectors: Vec<_> = (first.len() / SECTOR..end.div_ceil(SECTOR)).collect();
-    for lost in 1..1_usize << sectors.len() {
-        let mut bytes = whole.clone();
-        for (bit, sector) in sectors.iter().enumerate() {
-            if lost >> bit & 1 == 1 {
-                bytes[(sector * SECTOR).max(first.len())..(sector + 1) * SECTOR].fill(0);
-            }
-        }
-        let (state, file) = open_bytes(&path, &bytes);
-        assert_eq!(state.keys().collect::<Vec<_>>(), [b"first"], "lost {lost:b}");
-        assert_eq!(state[&b"first"[..]], [b'1'; 700]);
-        assert_eq!(file, first, "lost {lost:b}");
-    }
-}
-
-#[test]
-fn a_lost_sector_before_a_whole_batch_is_damage() {
-    let first = encode(&batch(&[put(b"a", &[b'a'; 2000])]), true);
-    let second = encode(&batch(&[put(b"b", b"b")]), true);
-    for zeros in [0, 5000] {
-        let mut bytes = [&first[..], &second].concat();
-        bytes.resize(bytes.len() + zeros, 0);
-        bytes[512..1024].fill(0);
-        let text = refused(&bytes);
-        assert!(
-            text.starts_with("LOG is corrupt at byte 24: the checksum of the records is wrong; "),
-            "{text}"
-        );
-        bytes[..512].fill(0);
-        let text = refused(&bytes);
-        assert!(text.starts_with("LOG is corrupt at byte 0"), "{text}");
-    }
-}
-
-/// A power cut leaves missing sectors or a missing end only, so any other change is corruption.
-#[test]
-fn a_changed_byte_in_the_last_batch_is_damage() {
-    let mut bytes = encode(&batch(&[put(b"a", &[b'a'; 2000])]), true);
-    bytes.resize(bytes.len() + 5000, 0);
-    bytes[1000] ^= 1;
-    let text = refused(&bytes);
-    assert!(text.contains("checksum of the records is wrong"), "{text}");
-}
-
-#[test]
-fn a_batch_that_is_not_checked_may_not_lack_a_sector() {
-    let mut bytes = encode(&batch(&[put(b"a", &[b'a'; 2000]), put(b"b", &vec![b'b'; MAX_CHECKED])]), false);
+fn a_batch_may_not_lack_a_sector() {
+    let mut bytes = encode(&batch(&[put(b"a", &[b'a'; 2000]), put(b"b", &[b'b'; 2000])]));
     bytes[512..1024].fill(0);
     assert_eq!(open_bytes(&scratch().1, &bytes).0.len(), 2, "zeros inside of a value are content");
     let structure = bytes.len() - 20;
@@ -133,7 +70,7 @@ fn a_batch_that_is_not_checked_may_not_lack_a_sector() {
 #[test]
 fn a_cut_log_can_be_continued() {
     let (_directory, path) = scratch();
-    let (bytes, places) = sample_log(true);
+    let (bytes, places) = sample_log();
     for cut in (1..bytes.len()).step_by(7) {
         fs::write(&path, &bytes[..cut]).unwrap();
         let (log, mut model) = open(&path).unwrap();
@@ -148,7 +85,7 @@ fn a_cut_log_can_be_continued() {
 #[test]
 fn any_changed_byte_is_either_content_or_refused_or_the_tail() {
     let (_directory, path) = scratch();
-    let (bytes, _) = sample_log(false);
+    let (bytes, _) = sample_log();
     let mut refusals = 0;
     for (at, change) in (0..bytes.len()).flat_map(|at| [1, 0x20, 0x80].map(|change| (at, change))) {
         let mut damaged = bytes.clone();
@@ -176,24 +113,6 @@ fn any_changed_byte_is_either_content_or_refused_or_the_tail() {
         }
     }
     assert!(refusals > bytes.len(), "{refusals} of {} changes refused", bytes.len() * 3);
-}
-
-#[test]
-fn with_checksums_any_changed_byte_is_refused_or_the_tail() {
-    let (_directory, path) = scratch();
-    let (bytes, places) = sample_log(true);
-    for (at, change) in (0..bytes.len()).flat_map(|at| [1, 0x20, 0x80].map(|change| (at, change))) {
-        let mut damaged = bytes.clone();
-        damaged[at] ^= change;
-        fs::write(&path, &damaged).unwrap();
-        if let Ok((log, state)) = open(&path) {
-            // The change gave the same digit in upper case, or a length beyond the end.
-            let (end, expected) = places.iter().rfind(|(end, _)| *end as u64 <= log.len()).unwrap();
-            assert_eq!(&state, expected);
-            assert!(*end == bytes.len() || *end <= at, "lost bytes from {end}, before the change at {at}");
-            assert!(*end < bytes.len() || damaged[at].eq_ignore_ascii_case(&bytes[at]), "at {at}");
-        }
-    }
 }
 
 #[test]

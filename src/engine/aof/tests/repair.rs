@@ -98,7 +98,7 @@ fn a_damaged_first_line_costs_nothing() {
 }
 
 #[test]
-fn a_log_of_earlier_versions_is_repaired_too() {
+fn a_log_of_redis_is_repaired_too() {
     let good = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".as_slice();
     let (_directory, path) = file(&[good, b"XX", good].concat());
     assert!(check(&path).is_err());
@@ -106,7 +106,7 @@ fn a_log_of_earlier_versions_is_repaired_too() {
     assert_eq!((done.records, done.len), (1, good.len() as u64));
     assert_eq!(fs::read(&path).unwrap(), good);
     assert_eq!(fs::read(&done.removed[0]).unwrap(), [b"XX", good].concat());
-    assert!(check(&path).unwrap().holds.contains("earlier version"));
+    assert!(check(&path).unwrap().holds.contains("a log of Redis"));
 }
 
 /// This also holds if only the format number differs from what this version writes.

@@ -143,15 +143,14 @@ fn a_first_batch_that_is_torn_to_zeros_leaves_an_empty_log() {
     let first = Image::new().append(&batch(&[put(b"k", &[b'v'; 1000])])).clone();
     let zeros = [0; 70_000];
     for bytes in [
-        // An earlier version wrote nothing before the first batch.
-        &zeros[..],
-        &zeros[..1],
         // The start line is synced before a batch is written.
         &first.bytes[..frame::START],
-        &[&first.bytes[..frame::START], &zeros].concat(),
+        &[&first.bytes[..frame::START], &zeros[..]].concat(),
         // Unless the first start was interrupted before that sync.
         &first.bytes[..frame::START - 1],
-        &[&first.bytes[..9], &zeros].concat(),
+        &[&first.bytes[..9], &zeros[..frame::START - 9]].concat(),
+        &zeros[..frame::START],
+        &zeros[..1],
         b"#",
     ] {
         let (_directory, path) = scratch();
@@ -203,7 +202,7 @@ fn a_sync_leaves_a_mark_that_the_next_batch_goes_over() {
     assert_eq!(open(&path).unwrap().1, state);
 }
 
-/// An AOF of an earlier version is continued with frames; until the first write it is unchanged.
+/// An AOF of Redis is continued with frames; until the first write it is unchanged.
 #[test]
 fn a_log_without_frames_gets_them_with_the_first_write() {
     let (_directory, path) = scratch();

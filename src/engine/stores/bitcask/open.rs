@@ -12,7 +12,7 @@ use super::{
     segment_io::Files,
 };
 use crate::engine::{
-    CheckReport, Error, Location, OpenOptions, Result,
+    CheckReport, Error, OpenOptions, Result,
     aof::{Aof, EMPTY, newer_format, read_last, verbatim_id},
     files,
     memory_table::Table,
@@ -155,9 +155,7 @@ fn lacks(path: &Path, id: u32, though: &str) -> Error {
 
 /// Opens or creates the data.
 pub(super) fn open(options: &OpenOptions) -> Result<Files> {
-    let Location::Path(path) = &options.location else {
-        return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
-    };
+    let path = options.location.on_disk(NAME)?;
     let place = files::FirstDirectory::begin(path, NAME, is_first)?;
     if !place.is_first() && !path.join(LOCK).is_file() && Manifest::read(path)?.is_none() {
         // Before there is a lock file, which would make the data look like those of a version without a manifest.

@@ -7,7 +7,7 @@ mod tests;
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
-    Info, KeyRange, Kind, Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
+    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
     VisitPair, VisitValue, WriteOp, Writers, error,
     files::{self, FirstDirectory},
     mmap_read_ahead::{self, Advice},
@@ -120,9 +120,7 @@ struct Lmdb {
 
 impl Lmdb {
     fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
-        let Location::Path(path) = &options.location else {
-            return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
-        };
+        let path = options.location.on_disk(NAME)?;
         Ok(Box::new(Self::open_here(path, options)?))
     }
 

@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use super::*;
-use crate::engine::{ReadAhead, mmap_read_ahead::tests::is_random};
+use crate::engine::{Location, ReadAhead, mmap_read_ahead::tests::is_random};
 
 fn open(path: &Path, read_ahead: ReadAhead) -> Lmdb {
     let options = OpenOptions {

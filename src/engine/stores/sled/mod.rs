@@ -4,8 +4,8 @@ mod group_exclusion;
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
-    Info, KeyRange, Kind, Location, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status,
-    VisitPair, VisitValue, WriteOp, Writers,
+    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, VisitPair,
+    VisitValue, WriteOp, Writers,
     files::{self, FirstDirectory},
 };
 use group_exclusion::{Group, GroupLock};
@@ -159,9 +159,7 @@ fn is_unfinished_snapshot(name: &OsStr) -> bool {
 
 impl Sled {
     fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
-        let Location::Path(path) = &options.location else {
-            return Err(Error::Unsupported { engine: NAME, what: "needs a --path on disk".into() });
-        };
+        let path = options.location.on_disk(NAME)?;
         let place = FirstDirectory::begin(path, NAME, is_first)?;
         // Under `always` each commit flushes, so a timer would only add work.
         let flush = if options.fsync == Fsync::EverySec { Some(1000) } else { None };
@@ -174,7 +172,7 @@ impl Sled {
         let log_path = path.join(LOG_FILE);
         let log = File::open(&log_path).map_err(Error::io("open", log_path))?;
         let (exclusion, synced_blobs) = Default::default();
-        let engine = Self { db, path: path.clone(), exclusion, log, synced_blobs };
+        let engine = Self { db, path: path.into(), exclusion, log, synced_blobs };
         engine.sync_new_files()?;
         place.end()?;
         Ok(Box::new(engine))

@@ -7,8 +7,8 @@ mod known_file_writes;
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Info,
-    KeyRange, Kind, Location, Loss, OpenFiles, OpenOptions, Result, Status, VisitPair, VisitValue, WriteOp,
-    Writers, key_value_headers,
+    KeyRange, Kind, Loss, OpenFiles, OpenOptions, Result, Status, VisitPair, VisitValue, WriteOp, Writers,
+    key_value_headers,
 };
 use cost::Meter;
 pub use expected_values::{CALIBRATION, Call, Cost, PAGE, Part, Record, Span, Stall, Truth};
@@ -70,9 +70,7 @@ fn check(_: &Path) -> Result<CheckReport> {
 
 fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
     let begin = cost::now();
-    let Location::Path(path) = &options.location else {
-        return Err(Error::Unsupported { engine: CALIBRATION, what: "needs a --path on disk".into() });
-    };
+    let path = options.location.on_disk(CALIBRATION)?;
     let place = Truth::place(path);
     let text = fs::read(&place).map_err(Error::io("read the truth in", &place))?;
     let truth: Truth = serde_json::from_slice(&text).map_err(|error| Error::library(CALIBRATION, error))?;
@@ -85,7 +83,7 @@ fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
     let record = Record { open: (begin, cost::now()), ..Record::default() };
     let meter = Meter::new(&truth);
     Ok(Box::new(Calibration {
-        path: path.clone(),
+        path: path.into(),
         pairs: RwLock::new(pairs),
         meter: Mutex::new(meter),
         files: Mutex::new(files),
