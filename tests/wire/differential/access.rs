@@ -136,7 +136,10 @@ fn every_other_command_asks_for_the_password() {
     let (mut refused, mut allowed) = (0, Vec::new());
     for spec in table() {
         let mut words = vec![spec.name];
-        words.resize(spec.arity.unsigned_abs() as usize, "1");
+        // An unknown subcommand has its own error, as in Redis, also before the password.
+        words.extend(spec.subcommands.first().map(|subcommand| subcommand.word()));
+        let arity = spec.subcommands.first().map_or(spec.arity, |subcommand| subcommand.arity);
+        words.resize(arity.unsigned_abs() as usize, "1");
         let mut client = running.connect();
         client.send(request(&words));
         client.stream.shutdown(Shutdown::Write).unwrap();
