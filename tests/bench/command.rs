@@ -132,7 +132,7 @@ fn the_directory_of_the_result_is_made() {
 #[test]
 fn a_first_look_at_inserts_inserts_as_many_as_it_loads_else() {
     let dir = tempfile::tempdir().unwrap();
-    let run = result_of(dir.path(), &["--quick", "--mix", "insert=1", "--stores", "map"]);
+    let run = result_of(dir.path(), &["--quick", "--mix", "insert=1", "--stores", "map", "--fsync", "no"]);
     let of_map = run.samples.iter().filter(|sample| sample.cell.contains("/map/"));
     let operations = of_map.map(|sample| measurement(&sample.outcome).operations);
     assert_eq!(operations.collect::<Vec<_>>(), [20_000; 3]);

@@ -201,6 +201,7 @@ fn only_what_keeps_the_same_promise_is_ranked() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = options(None, dir.path());
     options.commits = vec![Commits::Own, Commits::Groups];
+    options.durabilities = vec![Durability::Files(Fsync::No)];
     let plan = suites::plan(&options).unwrap();
     check_ids(&plan, "both ways to commit");
     let cell = |store: &str, commits| {
