@@ -113,10 +113,8 @@ fn a_path_that_cannot_be_is_named_in_one_line() {
     for store in stores() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("file"), "x").unwrap();
-        for path in ["no-such-directory/data", "file/data"] {
-            let line = refusal(dir.path(), store, path);
-            assert!(line.contains(path) && line.contains(store), "{store}: {line}");
-        }
+        let line = refusal(dir.path(), store, "file/data");
+        assert!(line.contains("file/data") && line.contains(store), "{store}: {line}");
         assert_eq!(names(dir.path()), ["file"], "{store} made something");
     }
 }
