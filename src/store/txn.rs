@@ -179,7 +179,7 @@ impl<'g> Txn<'g> {
     ///
     /// # Errors
     ///
-    /// [`Error::Long`] if the value is longer than the transaction allows, and errors of [`Store::read`].
+    /// Errors of [`Store::read`].
     pub fn entry<R>(&mut self, key: &[u8], f: impl FnOnce(Option<Entry<'_>>) -> R) -> Result<R, Error> {
         if self.space == Database::default() && !key_value_headers::may_have_header(key) {
             return self.entry_of(key, f);
