@@ -54,10 +54,10 @@ test-distributed:
 check:
 	@tools/setup all
 	cargo fmt --check
-	find src/engine/stores -name '*.rs' | xargs rustfmt --check --edition 2024
+	find src/engine/stores benches/bare/side -name '*.rs' | xargs rustfmt --check --edition 2024
 	cargo clippy --release --all-targets --features fault-injection,canopydb -- -D warnings
 	cargo clippy --release --all-targets --no-default-features -- -D warnings
-	cargo clippy --release --all-targets --no-default-features --features tikv,redis,fault-injection -- -D warnings
+	cargo clippy --release --all-targets --no-default-features --features tikv,redis,tls,fault-injection -- -D warnings
 	cargo clippy --release -p own-engine --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --lib
 	tools/check-rocksdb --features fault-injection,canopydb

@@ -4,7 +4,7 @@
 usage: stalls.py grow    'kvbench --path :memory: --port {port}'                [--keys 10000000]
        stalls.py rewrite 'kvbench --path {dir}/d --fsync everysec --port {port}' [--seconds 20]
        stalls.py cold    'kvbench --store lmdb --path {dir}/d --port {port}'     [--keys 1000000]
-       stalls.py keys | mget | mset | del | dbsize | flushdb | value
+       stalls.py keys | mget | mset | del | dbsize | flushdb
                          'kvbench --path :memory: --port {port}'                [--keys 5000000]
 
 grow: one client sends GETs one by one while others SET keys that are new, up to --keys; printed is the
@@ -18,8 +18,6 @@ network only. Start the server with a --cache-size below the data.
 keys, mget, mset, del, dbsize, flushdb: --keys keys are stored, then one client GETs and another SETs, each
 one request after the other, while a third sends that one command for all keys (KEYS *, MGET of all of them,
 ...; DBSIZE and INFO in turns), several times where that makes sense; printed is how long GETs and SETs took.
-value: the same beside short requests that work on one value of 500 MB (SETRANGE, APPEND, COPY, ...), in one
-pipeline; by default there are 1,000 other keys.
 
 Server and clients are not pinned. What this machine adds shows in the lines `idle` and `before`: GETs while nothing
 else is done. Of the waits the five longest are printed: what the server causes, each of the rounds shows. A virtual
@@ -31,7 +29,7 @@ import argparse, multiprocessing, os, random, shlex, shutil, signal, socket, sub
 from pauses import Pauses, without
 
 ap = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__)
-ap.add_argument("what", choices=["grow", "rewrite", "cold", "keys", "mget", "mset", "del", "dbsize", "flushdb", "value"])
+ap.add_argument("what", choices=["grow", "rewrite", "cold", "keys", "mget", "mset", "del", "dbsize", "flushdb"])
 ap.add_argument("server", help="command line with {port} and {dir}")
 ap.add_argument("--keys", type=int, help="number of keys")
 ap.add_argument("--seconds", type=float, default=20)
@@ -117,10 +115,6 @@ def large(words, lines):
     return time.perf_counter() - before
 
 
-# Each has a reply of one line.
-OF_A_VALUE = b"".join(request(*line.split()) for line in (
-    "SETRANGE big 500000000 x", "APPEND big x", "SETBIT big 4000000000 1", "COPY big copy REPLACE", "RENAME copy other",
-    "BITOP NOT copy big", "BITCOUNT big", "EXPIRE other 1000", "SET other x", "DEL big copy"))
 
 
 def send_large(what, keys, ready, go, leave, times):
@@ -133,9 +127,8 @@ def send_large(what, keys, ready, go, leave, times):
         "del": lambda: request("DEL", *names),
         "dbsize": lambda: request("DBSIZE"),
         "flushdb": lambda: request("FLUSHDB"),
-        "value": lambda: OF_A_VALUE,
     }[what]()
-    lines = {"keys": 2 * keys + 1, "mget": 2 * keys + 1, "value": OF_A_VALUE.count(b"*")}.get(what, 1)
+    lines = {"keys": 2 * keys + 1, "mget": 2 * keys + 1}.get(what, 1)
     os.nice(19)
     ready.set()
     go.wait()
@@ -219,7 +212,7 @@ try:
         thread.join()
         print(f"{rewrites[0]} rewrites")
     elif a.what != "cold":
-        keys = a.keys or (1000 if a.what == "value" else 5_000_000)
+        keys = a.keys or 5_000_000
         load(connection, 0, keys, b"v")
         beside(a.what, keys)
     else:

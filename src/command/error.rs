@@ -23,8 +23,7 @@ pub enum Error {
 impl Error {
     /// Returns Redis' error for an invalid expiration time.
     pub(super) fn expire_time(command: &[u8]) -> Self {
-        let name = command.to_ascii_lowercase();
-        Self::Words([b"ERR invalid expire time in '", &name[..], b"' command"].concat())
+        Self::Words([b"ERR invalid expire time in '", command, b"' command"].concat())
     }
 
     /// Writes the error reply.
@@ -73,9 +72,8 @@ pub(super) fn wrong_arity(name: &str, reply: &mut Reply) {
 }
 
 /// Writes the error for EXEC with arguments.
-pub(super) fn abort(name: &str, reply: &mut Reply) {
-    let cause = format!("wrong number of arguments for '{name}' command");
-    reply.error(format!("EXECABORT Transaction discarded because of: {cause}"));
+pub(super) fn abort(reply: &mut Reply) {
+    reply.error("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command");
 }
 
 /// Maximum number of bytes from a request that Redis quotes in an error.

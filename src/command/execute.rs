@@ -192,7 +192,8 @@ impl ReadCall {
 /// Sizes at which a [`StepReader`] stops, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadLimits {
-    /// Maximum size of the values that one step copies or goes over.
+    /// Maximum size of the values that the reply of one request copies, together with the values that the step goes
+    /// over.
     pub copy: usize,
     /// Size of all replies from which no further request is answered.
     pub reply: usize,

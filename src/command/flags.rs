@@ -34,7 +34,7 @@ pub const NO_MULTI: Flags = 1 << 12;
 pub const BLIND: Flags = 1 << 20;
 /// Is [`BLIND`] in requests with the minimum number of arguments.
 pub const BLIND_WITHOUT_OPTIONS: Flags = 1 << 21;
-/// Reads or changes all keys of a database, and is always a commit of its own.
+/// May read or change very many keys, or take as long. A write with this flag is always a commit of its own.
 pub const WHOLE_KEYSPACE: Flags = 1 << 22;
 /// Goes over the whole value of a key, or a large part of it.
 pub const WHOLE_VALUE: Flags = 1 << 23;
@@ -65,7 +65,7 @@ const NAMES: &[(Flags, &str)] = &[
 ];
 
 /// Returns Redis' names of the flags in `flags`.
-pub fn names(flags: Flags) -> impl Iterator<Item = &'static str> + Clone {
+pub(super) fn names(flags: Flags) -> impl Iterator<Item = &'static str> + Clone {
     NAMES.iter().filter(move |(flag, _)| flags & flag != 0).map(|(_, name)| *name)
 }
 
@@ -121,7 +121,7 @@ const CATEGORIES: &[&str] = &[
 ];
 
 /// Returns the ACL categories of a command, of which `own` do not follow from its flags, in Redis' order.
-pub fn categories(flags: Flags, own: &'static str) -> impl Iterator<Item = &'static str> + Clone {
+pub(super) fn categories(flags: Flags, own: &'static str) -> impl Iterator<Item = &'static str> + Clone {
     CATEGORIES.iter().copied().filter(move |category| match *category {
         "read" => flags & READONLY != 0,
         "write" => flags & WRITE != 0,

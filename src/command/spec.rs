@@ -15,10 +15,10 @@ use hashbrown::HashMap;
 /// Function of a command that is answered from the state of the connection and of the server.
 pub type SessionCommand = fn(&mut Session, &ServerState, Args<'_>, &mut Reply);
 
-/// Function of a command that reads the state of the server and may take long.
+/// Function of a command that reads or changes the state of the server and may take long.
 pub type BlockingCommand = fn(&ServerState, Args<'_>, &mut Reply) -> Result<(), Error>;
 
-/// Function of a command that reads many keys.
+/// Function of a command that reads keys through a [`Keyspace`].
 pub type KeyspaceCommand = fn(&mut dyn Keyspace, Args<'_>, &mut Reply) -> Result<(), Error>;
 
 /// Function of a command about commands, such as COMMAND.
@@ -41,30 +41,23 @@ pub enum Handler {
     /// Reads values of keys. Adjacent reads of a pipeline are executed under one snapshot.
     Read(Read),
     /// Writes; may read the keys that it changes. Adjacent writes of a pipeline are executed in one atomic commit. The
-    /// function checks all arguments before its first write; on an error it writes no reply.
+    /// function checks all arguments before its first write; the reply of a call that fails is discarded.
     Write(WriteCommand),
     /// Every argument is a key; the reply is the number of keys for which the function returns `true`. Very many keys
     /// are written in chunks, each in a commit of its own.
     DeleteEach(DeleteCommand),
-    /// Reads keys in an order of its own, such as a scan; may take long.
+    /// Reads keys through a [`Keyspace`]: a scan, or single values; may take long.
     Keyspace(KeyspaceCommand),
     /// Answered at once from the state of the connection and of the server.
     Session(SessionCommand),
     /// Describes commands.
     Commands(TableCommand),
-    /// Reads the state of the server; may take long.
+    /// Reads or changes the state of the server; may take long.
     Blocking(BlockingCommand),
     /// Queues requests (MULTI), executes queued ones (EXEC), or changes the watched keys.
     Transaction(Transaction),
     /// Has subcommands, which have handlers of their own.
     Subcommands,
-}
-
-impl Handler {
-    /// Returns `true` if the command writes.
-    pub fn writes(&self) -> bool {
-        matches!(self, Self::Write(_) | Self::DeleteEach(_))
-    }
 }
 
 /// Function of a read command, by the way in which it turns values into its reply.
@@ -73,7 +66,7 @@ pub enum Read {
     /// One key, the first argument; the function gets the value and writes the reply.
     One(fn(Args<'_>, Option<&[u8]>, &mut Reply)),
     /// One key, the first argument; the function gets the value with its expiration time, and may reject the
-    /// arguments. On an error it writes no reply.
+    /// arguments. The reply of a call that fails is discarded.
     Entry(fn(Args<'_>, Option<Entry<'_>>, &mut Reply) -> Result<(), Error>),
     /// Every argument is a key; the reply is an array, and the function writes the element for each value.
     Each(fn(Option<&[u8]>, &mut Reply)),
@@ -302,12 +295,12 @@ impl CommandTable {
     }
 
     /// Returns all commands, each followed by its subcommands.
-    pub fn all(&self) -> impl Iterator<Item = &'static Spec> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &'static Spec> {
         self.rows.iter().flat_map(|spec| std::iter::once(*spec).chain(spec.subcommands))
     }
 
     /// Finds a command by its name; the case of letters is ignored.
-    pub fn find(&self, name: &[u8]) -> Option<&'static Spec> {
+    pub(super) fn find(&self, name: &[u8]) -> Option<&'static Spec> {
         self.find_indexed(name).map(|(spec, _)| spec)
     }
 
@@ -320,20 +313,10 @@ impl CommandTable {
     }
 
     /// Finds a command or subcommand by its name, `command` or `command|subcommand`.
-    pub fn find_any(&self, name: &[u8]) -> Option<&'static Spec> {
+    pub(super) fn find_any(&self, name: &[u8]) -> Option<&'static Spec> {
         let mut words = name.splitn(2, |byte| *byte == b'|');
         let spec = self.find(words.next()?)?;
         words.next().map_or(Some(spec), |word| spec.subcommand(word).map(|(_, spec)| spec))
-    }
-
-    /// Finds the command or subcommand of a request.
-    pub fn find_request(&self, args: Args<'_>) -> Option<&'static Spec> {
-        let spec = self.find(args.get(0))?;
-        if spec.subcommands.is_empty() {
-            Some(spec)
-        } else {
-            spec.subcommand(args.get(1)).map(|(_, spec)| spec)
-        }
     }
 
     /// Returns the names that have counters of their own: commands, and `command|subcommand`.
@@ -433,9 +416,7 @@ impl Lookup {
         match self {
             Self::Refused(_, _, Refusal::CrossSlot) => reply.error(store::Error::CrossSlot.to_string()),
             Self::Refused(spec, _, Refusal::Subcommand) => error::unknown_subcommand(spec.name, args, reply),
-            Self::Known(spec, _) | Self::Refused(spec, ..) if self.is_exec() => {
-                error::abort(spec.name, reply)
-            }
+            Self::Known(..) | Self::Refused(..) if self.is_exec() => error::abort(reply),
             Self::Known(spec, _) | Self::Refused(spec, ..) => error::wrong_arity(spec.name, reply),
             Self::Unknown => error::unknown(args, reply),
         }

@@ -3,7 +3,8 @@
 use super::{
     admin::{client, command_info, config, connection, info, latency, server, slowlog, transaction},
     data::{bitfield, bitmap, counter, expire, key, lcs, scan, string},
-    spec::{CommandTable, Handler, Spec},
+    flags::{READONLY, WRITE},
+    spec::{CommandTable, Spec},
 };
 
 const FAMILIES: &[&[Spec]] = &[
@@ -63,7 +64,7 @@ pub fn markdown() -> String {
         text.push_str(&format!("\n## {group}\n\n| command | arguments | | |\n|---|---|---|---|\n"));
         for spec in table().filter(|spec| spec.group.name() == group) {
             let (name, arguments) = (spec.name.to_ascii_uppercase(), arguments(spec.arity));
-            let kind = kind(&spec.handler);
+            let kind = kind(spec);
             text.push_str(&format!("| `{name}` | {arguments} | {kind} | {} |\n", summary(spec)));
         }
     }
@@ -76,11 +77,12 @@ fn arguments(arity: i32) -> String {
     if arity < 0 { format!("{least} or more") } else { least.to_string() }
 }
 
-fn kind(handler: &Handler) -> &'static str {
-    match handler {
-        Handler::Read(_) | Handler::Keyspace(_) | Handler::Blocking(_) => "reads",
-        Handler::Write(_) | Handler::DeleteEach(_) => "writes",
-        Handler::Session(_) | Handler::Commands(_) | Handler::Transaction(_) | Handler::Subcommands => "",
+fn kind(spec: &Spec) -> &'static str {
+    let has = |flag| spec.has(flag) || spec.subcommands.iter().any(|subcommand| subcommand.has(flag));
+    match (has(WRITE), has(READONLY)) {
+        (true, _) => "writes",
+        (false, true) => "reads",
+        (false, false) => "",
     }
 }
 

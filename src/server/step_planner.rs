@@ -5,7 +5,7 @@ use super::{request_batch::RequestBatch, transaction::Transaction};
 use crate::{
     command::{
         self, BlockingCommand, Handler, KeyspaceCommand, Lookup, Refusal, SessionCommand, Spec, TableCommand,
-        flags::{NO_AUTH, WHOLE_KEYSPACE},
+        flags::{NO_AUTH, WHOLE_KEYSPACE, WRITE},
     },
     store::{Database, Store},
 };
@@ -96,8 +96,7 @@ pub(super) fn next_step(
         Handler::Write(_) | Handler::DeleteEach(_) => {
             // Reads between writes are executed in the transaction of the writes: one commit for all of them.
             let joins = |spec: &Spec| {
-                (matches!(spec.handler, Handler::Read(_)) || spec.handler.writes())
-                    && !spec.has(WHOLE_KEYSPACE)
+                (matches!(spec.handler, Handler::Read(_)) || spec.has(WRITE)) && !spec.has(WHOLE_KEYSPACE)
             };
             let end = match mode {
                 ClientMode::OneByOne => first + 1,
@@ -107,7 +106,7 @@ pub(super) fn next_step(
                     let joins = |index: &usize| batch.is_blind(*index) && !is_large_request(batch, *index);
                     first + (first..batch.lookups.len()).take_while(joins).count().max(1)
                 }
-                _ => extend(batch, joins, |spec| spec.handler.writes()),
+                _ => extend(batch, joins, |spec| spec.has(WRITE)),
             };
             let is_large = is_large || spec.has(WHOLE_KEYSPACE);
             Step { requests: first..end, is_large, ..step(StepKind::Write) }

@@ -2,7 +2,7 @@
 
 use crate::{
     command::{
-        self, Done, Handler, KeyHits, Progress, Spec, StatsIndex, chosen_protocol, execute,
+        self, Done, KeyHits, Progress, Spec, StatsIndex, chosen_protocol, execute,
         flags::{CHOOSES_PROTOCOL, NO_MULTI, SELECTS_DATABASE, WHOLE_KEYSPACE},
     },
     resp::{Args, OwnedRequests, Reply},
@@ -192,7 +192,7 @@ impl Transaction {
 
     /// Returns `true` if a queued request may read or write very many keys.
     pub fn uses_all_keys(&self) -> bool {
-        self.has(|spec| matches!(spec.handler, Handler::Keyspace(_)) || spec.has(WHOLE_KEYSPACE))
+        self.has(|spec| spec.has(WHOLE_KEYSPACE))
     }
 
     /// Returns `true` if the commit job is EXEC and neither its condition nor any queued request reads a key.

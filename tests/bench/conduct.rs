@@ -31,27 +31,25 @@ fn each_repetition_has_an_order_of_its_own() {
     assert_eq!(order(&again, 1), orders[1], "the seed decides");
 }
 
-/// Bytes that `btree` has on disk, by repetition, for values whose sizes are random.
+/// Bytes that the cell of `store` has on disk in each repetition.
+fn sizes(run: &Run, store: &str) -> Vec<u64> {
+    let mut of: Vec<_> = run.samples.iter().filter(|sample| sample.cell.contains(store)).collect();
+    of.sort_by_key(|sample| sample.repetition);
+    of.iter().map(|sample| measurement(&sample.outcome).disk_bytes.unwrap()).collect()
+}
+
+/// The sizes of the values are random.
 #[test]
 fn each_repetition_has_data_of_its_own_and_its_stores_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let flags = ["--stores", "btree,map", "--value-bytes", "100-900", "--fsync", "no", "--repetitions", "3"];
     let run = result_of(dir.path(), &[&SHORT[..], &flags].concat());
-    let sizes = |store: &str| {
-        let of = |sample: &&Sample| sample.cell.contains(store);
-        let mut sizes: Vec<_> = run.samples.iter().filter(of).map(|s| (s.repetition, s)).collect();
-        sizes.sort_by_key(|(repetition, _)| *repetition);
-        sizes.iter().map(|(_, sample)| measurement(&sample.outcome).disk_bytes.unwrap()).collect::<Vec<_>>()
-    };
-    let (btree, map) = (sizes("btree"), sizes("map"));
+    let (btree, map) = (sizes(&run, "btree"), sizes(&run, "map"));
     assert_eq!(btree, map, "both write the same log");
     assert!(btree.windows(2).all(|pair| pair[0] != pair[1]), "{btree:?}");
     fs::rename(dir.path().join("result.json"), dir.path().join("first.json")).unwrap();
     let again = result_of(dir.path(), &[&SHORT[..], &flags].concat());
-    let mut second: Vec<_> = again.samples.iter().filter(|s| s.cell.contains("btree")).collect();
-    second.sort_by_key(|sample| sample.repetition);
-    let second: Vec<_> = second.iter().map(|s| measurement(&s.outcome).disk_bytes.unwrap()).collect();
-    assert_eq!(second, btree, "the seed of the run decides");
+    assert_eq!(sizes(&again, "btree"), btree, "the seed of the run decides");
 }
 
 #[test]

@@ -1,26 +1,14 @@
 //! What is refused before the first cell, and what is left after a run that was stopped.
 
 use crate::command::{bench, command, read, stderr};
-use crate::support::{PATIENCE, Server};
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use crate::support::{PATIENCE, Server, names};
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
-    path::Path,
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
-
-fn names(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
-}
 
 /// One line, exit code 2, and no result that would be in the way of the corrected run.
 #[test]
@@ -83,7 +71,9 @@ fn more_data_than_free_space_are_refused_unless_asked_for() {
 /// SIGINT and SIGTERM leave the result and nothing else, and say how to continue.
 #[test]
 fn a_stopped_run_leaves_its_result_and_says_how_to_continue() {
-    for (signal, code, wire) in [(Signal::SIGINT, 130, &[][..]), (Signal::SIGTERM, 143, &["--wire"])] {
+    for (signal, name, code, wire) in
+        [(Signal::INT, "SIGINT", 130, &[][..]), (Signal::TERM, "SIGTERM", 143, &["--wire"])]
+    {
         let dir = tempfile::tempdir().unwrap();
         let flags =
             ["--stores", "map", "--mix", "update=1", "--fsync", "no", "--keys", "100", "--seconds", "0.2"];
@@ -99,16 +89,14 @@ fn a_stopped_run_leaves_its_result_and_says_how_to_continue() {
             assert!(Instant::now() < deadline, "no measurement");
             thread::sleep(Duration::from_millis(20));
         }
-        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+        kill_process(Pid::from_child(&child), signal).unwrap();
         let output = child.wait_with_output().unwrap();
         let text = stderr(&output);
         assert_eq!(output.status.code(), Some(code), "{text}");
         assert_eq!(names(dir.path()), ["result.json"], "{text}");
         let run = read(dir.path());
-        let saved = format!(
-            "stopped by {signal}: {} of 2000 measurements are saved in result.json",
-            run.samples.len()
-        );
+        let saved =
+            format!("stopped by {name}: {} of 2000 measurements are saved in result.json", run.samples.len());
         // In process the harness is measured too.
         let saved = if wire.is_empty() { saved } else { saved.replace("2000", "1000") };
         assert!(text.contains(&saved), "{saved}: {text}");

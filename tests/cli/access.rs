@@ -68,7 +68,7 @@ fn a_password_file_that_others_can_read_or_that_is_none_is_refused() {
         assert!(refused().contains("--password-file p holds no password"), "{}", refused());
     }
     // Refused before the store is opened.
-    assert_eq!(crate::program::names(dir.path()), ["p"]);
+    assert_eq!(crate::support::names(dir.path()), ["p"]);
     assert!(misuse(&["--requirepass", "x", "--password-file", "p"]).contains("--password-file"));
     assert!(misuse(&["--requirepass", ""]).contains("--requirepass"));
 }

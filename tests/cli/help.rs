@@ -4,7 +4,7 @@ use crate::{
     program::{misuse, run},
     support::stores,
 };
-use kvbench::engine::{Fsync, Kind, Status};
+use kvbench::engine::{Fsync, Kind, Status, feature};
 
 const FLAGS: [&str; 32] = [
     "--store",
@@ -153,6 +153,16 @@ fn the_readme_says_what_the_stores_promise() {
     let table = output(&["stores", "--markdown"]);
     let stores: Vec<_> = table.split("\n| `").skip(1).collect();
     assert!(stores.len() >= 3, "{table}");
+    let head = table.split("\n| `").next().unwrap();
+    assert!(readme.contains(head), "README has another head than `kvbench stores --markdown`: {head}");
+    let rows = readme.split(head).nth(1).unwrap().lines().skip(1).take_while(|line| line.starts_with('|'));
+    for row in rows.filter(|line| line.starts_with("| `")) {
+        let name = row.split('`').nth(1).unwrap();
+        assert!(
+            Kind::find(name).is_some() || feature(name).is_some(),
+            "README has {name}, which is no store"
+        );
+    }
     for lines in stores {
         let name = lines.split('`').next().unwrap();
         if Kind::find(name).unwrap().info.status == Status::Stable {

@@ -1,8 +1,8 @@
 //! `--store` and `--path`: where data are, whose they are, and who has them open.
 
 use crate::{
-    program::{failure, field, names, serve, serve_exactly, setting},
-    support::{Server, stores},
+    program::{failure, field, serve, serve_exactly, setting},
+    support::{Server, names, stores},
 };
 use kvbench::engine::Kind;
 use redis_protocol::resp2::types::OwnedFrame;

@@ -128,11 +128,3 @@ pub fn info(client: &mut Client, section: &str, name: &str) -> String {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.unwrap_or_else(|| panic!("INFO {section} has no {name}: {text}")).into()
 }
-
-/// Names of what is in `dir`.
-pub fn names(dir: &Path) -> Vec<String> {
-    let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
-    let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(name).collect();
-    names.sort();
-    names
-}

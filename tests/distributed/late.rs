@@ -20,7 +20,6 @@ fn exec_with_late_commit(late: Late) -> (OwnedFrame, OwnedFrame) {
     assert_eq!(reader.call(&["MSET", &first, "old", &second, "old"]), text("OK"));
     // The request that locks the key has its value, too.
     let hold = Hold::new(late, &format!("{prefix}{first}"), NEW);
-    #[cfg_attr(not(feature = "tls"), expect(clippy::needless_update, reason = "the other field needs TLS"))]
     let proxy = Proxy { hold: Some(hold.clone()), ..Proxy::default() };
     let reply = proxy.run(|| {
         let server = serve(&prefix);

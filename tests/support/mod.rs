@@ -4,6 +4,7 @@
 use kvbench::engine::{Info, KINDS, Kind};
 use redis_protocol::resp2::{decode::decode, types::OwnedFrame};
 use std::{
+    fs,
     io::{self, BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     path::Path,
@@ -183,6 +184,14 @@ pub fn request<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
         bytes.extend_from_slice(b"\r\n");
     }
     bytes
+}
+
+/// Names of what is in `dir`.
+pub fn names(dir: &Path) -> Vec<String> {
+    let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(name).collect();
+    names.sort();
+    names
 }
 
 /// The stores of the program under test.

@@ -75,11 +75,10 @@ fn getredir(_: &mut Session, _: &ServerState, _: Args<'_>, reply: &mut Reply) {
 
 fn tracking(_: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
     match switch(args.get(2)) {
-        Ok(false) if args.len() == 3 => reply.ok(),
+        Ok(false) => reply.ok(),
         Ok(true) => {
             reply.error("ERR kvbench does not keep track of what clients cache; leave CLIENT TRACKING out");
         }
-        Ok(false) => reply.error(syntax_error()),
         Err(error) => reply.error(error),
     }
 }

@@ -5,7 +5,7 @@ use crate::{
         error::SYNTAX_ERROR,
         flags::{self, Group, LOADING, STALE},
         glob,
-        spec::{CommandTable, Handler, NO_KEY, Spec, cmd, help},
+        spec::{CommandTable, Handler, Lookup, NO_KEY, Refusal, Spec, cmd, help},
     },
     resp::{Args, Reply},
 };
@@ -84,7 +84,7 @@ fn describe(spec: &Spec, reply: &mut Reply) {
 fn docs(commands: &CommandTable, args: Args<'_>, reply: &mut Reply) {
     let wanted = match args.len() {
         2 => commands.rows().to_vec(),
-        _ => args.from(2).filter_map(|name| commands.find(name)).collect(),
+        _ => args.from(2).filter_map(|name| commands.find_any(name)).collect(),
     };
     reply.map(wanted.len());
     for spec in wanted {
@@ -122,8 +122,9 @@ fn list(commands: &CommandTable, args: Args<'_>, reply: &mut Reply) {
 /// Executes COMMAND GETKEYS command argument ....
 fn get_keys(commands: &CommandTable, args: Args<'_>, reply: &mut Reply) {
     let request = args.skip(2);
-    let Some(spec) = commands.find_request(request) else {
-        return reply.error("ERR Invalid command specified");
+    let spec = match commands.lookup(request, &mut None, &mut 0) {
+        Lookup::Known(spec, _) | Lookup::Refused(spec, _, Refusal::Arity) => spec,
+        Lookup::Refused(..) | Lookup::Unknown => return reply.error("ERR Invalid command specified"),
     };
     if spec.keys == NO_KEY {
         return reply.error("ERR The command has no key arguments");

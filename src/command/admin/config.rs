@@ -233,7 +233,7 @@ fn try_set(context: &ServerState, args: Args<'_>) -> Result<(), Vec<u8>> {
     let values = args.from(3).step_by(2);
     let changes = settings.iter().zip(values).filter_map(|(named, text)| change(context, named, text));
     let mut changes = changes.collect::<Result<Vec<_>, Vec<u8>>>()?;
-    changes.sort_by_key(|(setting, _)| (!matches!(setting.kind, Kind::Word(..)), setting.name));
+    changes.sort_by_key(|(setting, _)| setting.name != "appendfsync");
     for (setting, value) in &changes {
         setting.kind.set(context, value).map_err(|error| {
             let reason = error.to_string();

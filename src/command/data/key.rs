@@ -45,7 +45,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
         Generic, "6.2.0", "Copy a value to another key."),
     cmd!("move", 3, ONE_KEY, Write(moved), WRITE | FAST; Generic, "1.0.0", "Move a key to another database."),
     Spec::parent("object", OBJECT, 0)
-        .about(Group::Generic, "2.2.3", "Return the encoding that Redis would use for a value.")
+        .about(Group::Generic, "2.2.3", "Tell how Redis would store a value.")
         .in_categories(""),
 ];
 

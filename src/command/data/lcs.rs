@@ -3,14 +3,15 @@
 use crate::{
     command::{
         error::{Error, NOT_AN_INTEGER, SYNTAX_ERROR},
-        flags::READONLY,
+        flags::{READONLY, WHOLE_KEYSPACE},
         spec::{MAX_STRING, Spec, TWO_KEYS, cmd},
     },
     resp::{Args, Reply, parse_integer},
     store::Keyspace,
 };
 
-pub(in crate::command) const COMMANDS: &[Spec] = &[cmd!("lcs", -3, TWO_KEYS, Keyspace(lcs), READONLY;
+pub(in crate::command) const COMMANDS: &[Spec] =
+    &[cmd!("lcs", -3, TWO_KEYS, Keyspace(lcs), READONLY | WHOLE_KEYSPACE;
         String, "7.0.0", "Find the longest common subsequence of two values.")];
 
 #[derive(Default)]

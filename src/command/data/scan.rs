@@ -18,13 +18,13 @@ use std::{
 };
 
 pub(in crate::command) const COMMANDS: &[Spec] = &[
-    cmd!("keys", -2, NO_KEY, Keyspace(keys), READONLY;
+    cmd!("keys", -2, NO_KEY, Keyspace(keys), READONLY | WHOLE_KEYSPACE;
         Generic, "1.0.0", "Find keys: KEYS pattern [LIMIT n] [WITHVALUES].")
     .in_categories("keyspace dangerous"),
-    cmd!("scan", -2, NO_KEY, Keyspace(scan), READONLY;
+    cmd!("scan", -2, NO_KEY, Keyspace(scan), READONLY | WHOLE_KEYSPACE;
         Generic, "2.8.0", "Walk over all keys, some at a time."),
-    cmd!("randomkey", 1, NO_KEY, Keyspace(randomkey), READONLY; Generic, "1.0.0", "Get some key."),
-    cmd!("dbsize", 1, NO_KEY, Keyspace(dbsize), READONLY | FAST;
+    cmd!("randomkey", 1, NO_KEY, Keyspace(randomkey), READONLY | WHOLE_KEYSPACE; Generic, "1.0.0", "Get some key."),
+    cmd!("dbsize", 1, NO_KEY, Keyspace(dbsize), READONLY | FAST | WHOLE_KEYSPACE;
         Server, "1.0.0", "Count all keys.")
     .in_categories("keyspace"),
     cmd!("flushdb", -1, NO_KEY, Write(flushdb), WRITE | WHOLE_KEYSPACE;

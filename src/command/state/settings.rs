@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Returns a size as the value of a setting.
-pub fn number(size: usize) -> i64 {
+pub(super) fn number(size: usize) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX)
 }
 

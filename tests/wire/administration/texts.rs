@@ -47,6 +47,7 @@ const REQUESTS: &[&str] = &[
     "CLIENT TRACKING nosuch",
     "CLIENT TRACKING nosuch nosuch",
     "CLIENT TRACKING off",
+    "CLIENT TRACKING off bcast optin optout",
     "CLIENT TRACKINGINFO",
     "CLIENT UNBLOCK 1",
     "CLIENT UNBLOCK 1 nosuch",
