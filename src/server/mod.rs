@@ -74,12 +74,13 @@ pub fn serve(
     let metrics = config.metrics.map(|address| runtime.block_on(Metrics::bind(address))).transpose()?;
     access.announce(&config.network);
     let commands = CommandTable::without(&config.disabled_commands);
+    let queue = CommitQueue::of(&store);
     let shared = Arc::new(Shared {
         context: Arc::new(server_state(store, config, &commands, &access, &listener, max_clients)),
         commands,
         access,
         keepalive: config.network.keepalive,
-        queue: CommitQueue::default(),
+        queue,
         reads: CommitQueue::default(),
         inboxes: (0..config.threads).map(|_| Mailbox::default()).collect(),
         shutdown: Notify::new(),
@@ -219,12 +220,17 @@ impl BackgroundThreads {
         if store.is_memory_only() {
             return Ok(writers);
         }
-        writers.committers = spawn_commit_threads(&store, shared).map_err(Error::Thread)?;
-        // With hash slots, one thread has requests to all nodes in progress.
-        let reads = match (store.is_shared(), store.is_sharded()) {
-            (true, false) => READ_THREADS,
-            (_, is_sharded) => is_sharded.into(),
+        let (server, target) = (shared.clone(), store.clone());
+        let commit = move || {
+            let clients = || server.context.connections();
+            server.queue.run(&target, clients, |group, time| {
+                server.context.note_commit(group.len(), time);
+                server.deliver(group);
+            });
         };
+        writers.committers = spawn_commit_threads(&store, commit).map_err(Error::Thread)?;
+        // With hash slots, one thread has requests to all nodes in progress.
+        let reads = if store.commits_concurrently() { READ_THREADS } else { store.is_sharded().into() };
         for _ in 0..reads {
             let (queue, target) = (shared.clone(), store.clone());
             let read = move || {

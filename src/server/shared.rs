@@ -3,7 +3,7 @@
 use super::{access_control::Access, commit_request::CommitRequest};
 use crate::{
     command::{CommandTable, ServerState},
-    store::{CommitQueue, Deliver},
+    store::CommitQueue,
 };
 use std::{
     net::SocketAddr,
@@ -31,7 +31,7 @@ impl Shared {
         self.shutdown.notify_one();
     }
 
-    /// Returns executed steps to the workers of its connections, waking each worker once.
+    /// Returns executed steps to the workers of their connections, waking each worker once.
     pub fn deliver(&self, group: &mut Vec<CommitRequest>) {
         let mut woken = vec![false; self.inboxes.len()];
         for request in group.drain(..) {
@@ -46,21 +46,6 @@ impl Shared {
             .zip(woken)
             .filter(|(_, is_woken)| *is_woken)
             .for_each(|(inbox, _)| inbox.notify());
-    }
-}
-
-impl Deliver<CommitRequest> for Shared {
-    fn queue(&self) -> &CommitQueue<CommitRequest> {
-        &self.queue
-    }
-
-    fn clients(&self) -> usize {
-        self.context.connections()
-    }
-
-    fn committed(&self, group: &mut Vec<CommitRequest>, time: Duration) {
-        self.context.note_commit(group.len(), time);
-        self.deliver(group);
     }
 }
 

@@ -253,7 +253,7 @@ impl Store {
         arena.reset();
         let own = self.own();
         let mut txn = Txn::new(self, arena, mem::take(batch).recycle(), own);
-        if self.is_shared() && !self.is_sharded() {
+        if self.commits_concurrently() {
             let mut keys = Vec::new();
             group.iter().for_each(|work| work.keys_to_read(&mut keys));
             txn.prefetch(&keys)?;

@@ -7,6 +7,7 @@ use super::{
 };
 use std::{
     collections::{HashSet, VecDeque},
+    hash::{BuildHasher, RandomState},
     sync::PoisonError,
     time::{Duration, Instant},
 };
@@ -23,66 +24,57 @@ const SHARED_GROUP_BYTES: usize = 64 << 10;
 pub struct CommitQueue<W> {
     state: Mutex<State<W>>,
     wake: Condvar,
+    /// Function that returns the stored keys of a commit request, if groups are committed concurrently: see
+    /// [`Work::keys`].
+    list_keys: Option<fn(&W) -> Option<Vec<Vec<u8>>>>,
+    hasher: RandomState,
+}
+
+/// Commit request in the queue.
+struct Waiting<W> {
+    work: W,
+    /// Hashes of its stored keys, or `None` if they may be any. Empty if no groups are committed concurrently. A request
+    /// that waits for a group is looked at many times, so they are computed once, before the queue is locked.
+    keys: Option<Vec<u64>>,
 }
 
 struct State<W> {
-    waiting: VecDeque<W>,
+    waiting: VecDeque<Waiting<W>>,
     /// Number of commit threads that sleep until they are woken. Others look into the queue when their current group
     /// is done.
     idle: usize,
     closed: bool,
     /// Number of groups in progress.
     groups: usize,
-    /// Stored keys of the groups in progress.
-    keys: HashSet<Vec<u8>>,
+    /// Hashes of the stored keys of the groups in progress.
+    keys: HashSet<u64>,
     /// `true` while a group is in progress that may use any key.
     has_any_key: bool,
 }
 
 impl<W> Default for CommitQueue<W> {
+    /// Creates the queue of one commit thread.
     fn default() -> Self {
-        let (waiting, keys) = Default::default();
+        let (waiting, keys, hasher) = Default::default();
         let state = State { waiting, idle: 0, closed: false, groups: 0, keys, has_any_key: false };
-        Self { state: Mutex::new(state), wake: Condvar::new() }
+        Self { state: Mutex::new(state), wake: Condvar::new(), list_keys: None, hasher }
     }
 }
 
 impl<W> State<W> {
-    /// Moves the oldest commit requests to `group`, at most `most` bytes of them, or one. `size` returns the
-    /// bytes of a request.
-    fn take(&mut self, group: &mut Vec<W>, most: usize, size: impl Fn(&W) -> usize) {
-        let mut bytes = 0;
-        while let Some(work) = self.waiting.front() {
-            bytes += size(work);
-            if bytes > most && !group.is_empty() {
-                break;
-            }
-            group.extend(self.waiting.pop_front());
-        }
-    }
-
-    /// Ends a group in progress whose stored keys are `keys`.
-    fn release(&mut self, keys: &[Vec<u8>]) {
-        for key in keys {
-            self.keys.remove(key);
-        }
-        self.groups -= 1;
-        self.has_any_key = false;
-    }
-}
-
-impl<W: Work> State<W> {
-    /// Does the same, but leaves commit requests in the queue that have a key in common with a group in progress or
-    /// with an earlier request that it left there. Returns the keys of the group. A commit request that may use any
-    /// key is a group of its own, with no other group in progress.
-    fn take_disjoint(&mut self, group: &mut Vec<W>, most: usize) -> Vec<Vec<u8>> {
-        let (mut index, mut bytes, mut taken, mut blocked) = (0, 0, Vec::new(), HashSet::new());
-        while let Some(work) = self.waiting.get(index).filter(|_| !self.has_any_key) {
-            let size = work.bytes();
+    /// Moves the oldest commit requests to `group`, at most `most` bytes of them, or one. `size` returns the bytes of a
+    /// request. A request stays in the queue if it has a key in common with a group in progress, or with an earlier
+    /// request that stays. One that may use any key becomes a group of its own, once no other group is in progress.
+    /// Returns the hashes of the group's keys.
+    fn take(&mut self, group: &mut Vec<W>, most: usize, size: impl Fn(&W) -> usize) -> Vec<u64> {
+        let (mut index, mut bytes, mut taken) = (0, 0, Vec::new());
+        let mut blocked = HashSet::<u64>::new();
+        while let Some(Waiting { work, keys }) = self.waiting.get(index).filter(|_| !self.has_any_key) {
+            let size = size(work);
             if bytes + size > most && !group.is_empty() {
                 break;
             }
-            match work.keys() {
+            match keys {
                 Some(keys) if keys.iter().any(|key| self.keys.contains(key) || blocked.contains(key)) => {
                     blocked.extend(keys);
                     index += 1;
@@ -93,10 +85,19 @@ impl<W: Work> State<W> {
                 None => break,
             }
             bytes += size;
-            group.extend(self.waiting.remove(index));
+            group.extend(self.waiting.remove(index).map(|waiting| waiting.work));
         }
-        self.keys.extend(taken.iter().cloned());
+        self.keys.extend(&taken);
         taken
+    }
+
+    /// Ends a group in progress whose keys have the hashes `keys`.
+    fn release(&mut self, keys: &[u64]) {
+        for key in keys {
+            self.keys.remove(key);
+        }
+        self.groups -= 1;
+        self.has_any_key = false;
     }
 }
 
@@ -104,8 +105,12 @@ impl<W> CommitQueue<W> {
     /// Appends `work` without waking a commit thread. Returns `true` if a commit thread is asleep: the caller
     /// must then call [`CommitQueue::wake`], after other clients had time to add theirs.
     pub fn push(&self, work: W) -> bool {
+        let keys = match self.list_keys.map(|list_keys| list_keys(&work)) {
+            Some(keys) => keys.map(|keys| keys.iter().map(|key| self.hasher.hash_one(key)).collect()),
+            None => Some(Vec::new()),
+        };
         let mut state = self.lock();
-        state.waiting.push_back(work);
+        state.waiting.push_back(Waiting { work, keys });
         state.idle > 0
     }
 
@@ -127,35 +132,45 @@ impl<W> CommitQueue<W> {
         most: usize,
         size: impl Fn(&W) -> usize,
         clients: impl Fn() -> usize,
-        carry_out: impl FnMut(&mut [W]),
-        deliver: impl FnMut(&mut Vec<W>, Duration),
+        mut carry_out: impl FnMut(&mut [W]),
+        mut deliver: impl FnMut(&mut Vec<W>, Duration),
     ) {
-        let take = |state: &mut State<W>, group: &mut Vec<W>| {
-            state.take(group, most, &size);
-            Vec::new()
-        };
-        self.serve_groups(take, clients, carry_out, deliver);
+        let take = |state: &mut State<W>, group: &mut Vec<W>| state.take(group, most, &size);
+        let (mut group, mut keys) = (Vec::new(), None);
+        while self.take_group(&mut group, &mut keys, &clients, &take) {
+            let begin = Instant::now();
+            carry_out(&mut group);
+            deliver(&mut group, begin.elapsed());
+            group.clear();
+        }
     }
 }
 
 impl<W: Work> CommitQueue<W> {
+    /// Creates the queue of several commit threads, whose groups in progress have no keys in common.
+    pub fn disjoint() -> Self {
+        Self { list_keys: Some(W::keys), ..Self::default() }
+    }
+
+    /// Creates the queue of the commit threads of `store`.
+    pub fn of(store: &Store) -> Self {
+        if store.commits_concurrently() { Self::disjoint() } else { Self::default() }
+    }
+
     /// Commits group after group until the queue is closed. `clients` returns the number of clients that may add
     /// commit requests; `deliver` takes the commit requests of each group back, with the duration of the commit.
     ///
-    /// If a commit is a transaction of several machines, several threads may call this concurrently, because each
-    /// waits for the network. A commit request that has a key in common with a group in progress waits until that
-    /// group is done.
+    /// If a commit is a transaction of several machines ([`CommitQueue::disjoint`]), several threads may call this
+    /// concurrently, because each waits for the network. A commit request that has a key in common with a group in
+    /// progress waits until that group is done.
     pub fn run(
         &self,
         store: &Store,
         clients: impl Fn() -> usize,
         deliver: impl FnMut(&mut Vec<W>, Duration),
     ) {
-        let commit = |group: &mut [W]| store.commit(group);
-        match store.is_shared() && !store.is_sharded() {
-            true => self.serve_disjoint(SHARED_GROUP_BYTES, clients, commit, deliver),
-            false => self.serve(GROUP_BYTES, clients, commit, deliver),
-        }
+        let most = if store.commits_concurrently() { SHARED_GROUP_BYTES } else { GROUP_BYTES };
+        self.serve(most, clients, |group| store.commit(group), deliver);
     }
 
     /// Calls `carry_out` with group after group of at most `most` bytes of requests, until the queue is closed.
@@ -168,47 +183,18 @@ impl<W: Work> CommitQueue<W> {
     ) {
         self.serve_sized(most, Work::bytes, clients, carry_out, deliver);
     }
-
-    /// Does the same on several threads, whose groups have no keys in common.
-    pub fn serve_disjoint(
-        &self,
-        most: usize,
-        clients: impl Fn() -> usize,
-        carry_out: impl FnMut(&mut [W]),
-        deliver: impl FnMut(&mut Vec<W>, Duration),
-    ) {
-        self.serve_groups(|state, group| state.take_disjoint(group, most), clients, carry_out, deliver);
-    }
 }
 
 impl<W> CommitQueue<W> {
-    /// Calls `carry_out` with group after group. `take` moves commit requests to a group, and returns the keys that
-    /// groups of other threads must not have until it is done.
-    fn serve_groups(
-        &self,
-        take: impl Fn(&mut State<W>, &mut Vec<W>) -> Vec<Vec<u8>>,
-        clients: impl Fn() -> usize,
-        mut carry_out: impl FnMut(&mut [W]),
-        mut deliver: impl FnMut(&mut Vec<W>, Duration),
-    ) {
-        let (mut group, mut keys) = (Vec::new(), None);
-        while self.take_group(&mut group, &mut keys, &clients, &take) {
-            let begin = Instant::now();
-            carry_out(&mut group);
-            deliver(&mut group, begin.elapsed());
-            group.clear();
-        }
-    }
-
-    /// Waits for commit requests and moves a group of them to `group`. Returns `false` if the queue is closed and
-    /// empty. `keys` contains the keys of the thread's group before, which it releases, and afterwards those of the new
-    /// group.
+    /// Waits for commit requests and moves a group of them to `group` with `take`. Returns `false` if the queue is
+    /// closed and empty. `keys` contains the hashes of the keys of the thread's group before, which it releases, and
+    /// afterwards those of the new group.
     fn take_group(
         &self,
         group: &mut Vec<W>,
-        keys: &mut Option<Vec<Vec<u8>>>,
+        keys: &mut Option<Vec<u64>>,
         clients: &impl Fn() -> usize,
-        take: &impl Fn(&mut State<W>, &mut Vec<W>) -> Vec<Vec<u8>>,
+        take: &impl Fn(&mut State<W>, &mut Vec<W>) -> Vec<u64>,
     ) -> bool {
         let mut state = self.lock();
         if let Some(keys) = keys.take() {
@@ -259,7 +245,8 @@ impl<W> CommitQueue<W> {
         state
     }
 
-    /// Locks the state. No code that can panic runs under this lock, so poisoning is ignored.
+    /// Locks the state. No code that can panic runs under this lock (of requests, only their sizes are asked for), so
+    /// poisoning is ignored.
     fn lock(&self) -> MutexGuard<'_, State<W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -322,6 +322,10 @@ impl Work for ExpireBatch {
     fn slot(&self, store: &Store) -> u16 {
         self.keys.first().map_or(0, |key| store.slot(key))
     }
+
+    fn keys_to_read(&self, keys: &mut Vec<Vec<u8>>) {
+        keys.extend(self.keys.iter().map(|key| key.to_vec()));
+    }
 }
 
 #[cfg(test)]

@@ -32,7 +32,11 @@ use loom::{
     sync::{Arc, Condvar, Mutex},
     thread,
 };
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 use sync_state::SyncTracker;
 
 /// Runs a model under every schedule of its threads, up to two preemptions.
@@ -47,6 +51,14 @@ struct Part {
     client: usize,
     number: usize,
     runs: usize,
+    /// Number of calls of [`Work::keys`].
+    listed: AtomicUsize,
+}
+
+impl Part {
+    fn new(client: usize, number: usize) -> Self {
+        Self { client, number, runs: 0, listed: AtomicUsize::new(0) }
+    }
 }
 
 impl Work for Part {
@@ -63,8 +75,9 @@ impl Work for Part {
         20 << 20
     }
 
-    /// All commit requests of a client have the same key, or may use any key.
+    /// Returns the one key that all commit requests of a client have, or `None` for the client that may use any key.
     fn keys(&self) -> Option<Vec<Vec<u8>>> {
+        self.listed.fetch_add(1, Ordering::Relaxed);
         (self.client != ANY_KEY).then(|| vec![vec![self.client as u8]])
     }
 }
@@ -87,7 +100,7 @@ fn store() -> Store {
 /// Runs a client that waits for each of its writes, as connections do.
 fn write_one_by_one(queue: &CommitQueue<Part>, delivered: &Delivered, client: usize, writes: usize) {
     for number in 0..writes {
-        if queue.push(Part { client, number, runs: 0 }) {
+        if queue.push(Part::new(client, number)) {
             queue.wake();
         }
         let mut counts = delivered.counts.lock().unwrap();
@@ -150,7 +163,7 @@ fn every_write_is_delivered_once_if_the_commit_thread_yields() {
 #[test]
 fn a_closing_queue_leaves_nothing_behind() {
     every_schedule(|| {
-        let queue: Arc<CommitQueue<Part>> = Arc::default();
+        let queue = Arc::new(CommitQueue::of(&store()));
         let target = queue.clone();
         let committer = thread::spawn(move || {
             let mut parts = 0;
@@ -158,7 +171,7 @@ fn a_closing_queue_leaves_nothing_behind() {
             parts
         });
         for number in 0..2 {
-            if queue.push(Part { client: 0, number, runs: 0 }) {
+            if queue.push(Part::new(0, number)) {
                 queue.wake();
             }
         }
@@ -170,8 +183,8 @@ fn a_closing_queue_leaves_nothing_behind() {
 /// Lets two threads commit one request for each of `clients`.
 fn commit_on_two_threads(clients: &'static [usize]) {
     every_schedule(move || {
-        let queue: Arc<CommitQueue<Part>> = Arc::default();
-        // ClientRegistry of the groups in progress, and the number of writes that are done.
+        let queue = Arc::new(CommitQueue::<Part>::disjoint());
+        // Clients of the groups in progress, and the number of writes that are done.
         let progress = Arc::new(Mutex::new((HashSet::new(), 0)));
         let serve = || {
             let (queue, progress) = (queue.clone(), progress.clone());
@@ -180,6 +193,7 @@ fn commit_on_two_threads(clients: &'static [usize]) {
                     let mut state = progress.lock().unwrap();
                     for part in &*group {
                         assert!(state.0.insert(part.client), "two groups have a key in common");
+                        assert_eq!(part.listed.load(Ordering::Relaxed), 1, "keys are listed once");
                     }
                     assert!(!state.0.contains(&ANY_KEY) || state.0.len() == 1, "any key, and others");
                     drop(state);
@@ -188,12 +202,12 @@ fn commit_on_two_threads(clients: &'static [usize]) {
                     group.iter().for_each(|part| assert!(state.0.remove(&part.client)));
                     state.1 += group.len();
                 };
-                queue.serve_disjoint(1, || 1, carry_out, |group, _| group.clear());
+                queue.serve(1, || 1, carry_out, |group, _| group.clear());
             }
         };
         let threads = [thread::spawn(serve()), thread::spawn(serve())];
         for (number, client) in clients.iter().enumerate() {
-            if queue.push(Part { client: *client, number, runs: 0 }) {
+            if queue.push(Part::new(*client, number)) {
                 queue.wake();
             }
         }

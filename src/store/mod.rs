@@ -53,7 +53,7 @@ use watch::WatchTable;
 
 pub use crate::engine::key_value_headers::Entry;
 pub use commit_queue::{CommitQueue, GROUP_BYTES as COMMIT_GROUP_BYTES};
-pub use commit_thread::{Deliver, spawn_commit_threads};
+pub use commit_thread::spawn_commit_threads;
 pub use database::Database;
 pub use expiration_clock::ExpirationClock;
 pub use expiry::Expiry;
@@ -166,7 +166,7 @@ pub struct Store {
     fault: OnceLock<String>,
     /// `true` if the last write failed for lack of space: repeated failures are not logged.
     is_full: AtomicBool,
-    /// Held while a group commits: engines take one batch at a time.
+    /// Held while a group commits, because engines take one batch at a time; not used if the store is shared.
     writer: Mutex<Scratch>,
     /// Number of long commits that hold `writer` or wait for it.
     long: AtomicUsize,
@@ -252,6 +252,12 @@ impl Store {
     #[inline]
     pub fn is_sharded(&self) -> bool {
         self.sharded
+    }
+
+    /// Returns `true` if several groups may be committed at the same time: each is a transaction of several machines, and
+    /// its keys may be in any hash slots.
+    pub fn commits_concurrently(&self) -> bool {
+        self.is_shared() && !self.is_sharded()
     }
 
     /// Returns the hash slot of a stored key, or 0 for an engine without slots.

@@ -267,6 +267,21 @@ fn keys_that_a_group_reads_are_prefetched_together() {
 }
 
 #[test]
+fn keys_that_have_expired_are_prefetched_before_they_are_removed() {
+    let shared = Shared::default();
+    let store = shared.store();
+    commit(&store, |txn| txn.put_with_expiration(b"key", b"", 1)).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| store.run_active_expiration(|_| ()));
+        while store.expiry().removed() == 0 {
+            thread::yield_now();
+        }
+        store.expiry().stop();
+    });
+    assert_eq!(shared.data().prefetched, [[b"key".to_vec()]]);
+}
+
+#[test]
 fn a_group_that_others_were_in_the_way_of_is_run_again_as_a_whole() {
     let shared = Shared::default();
     let store = shared.store();

@@ -1,7 +1,8 @@
 //! Versions of watched keys (WATCH).
 //!
-//! A watched key has a version, which each write of the key increments. Watching, writing and comparing all happen
-//! in commits, one after the other. Without a watched key a write checks one flag.
+//! A watched key has a version, which each write of the key increments. Watching, writing and comparing all happen in
+//! commits, one after the other. If other processes may write to the same data, commits may run concurrently; digests of
+//! the value are compared then, too. Without a watched key a write checks one flag.
 
 use hashbrown::HashMap;
 use std::{
