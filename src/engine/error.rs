@@ -168,6 +168,12 @@ impl Error {
         Self::Unknown { engine, detail: format!("{removed} were removed, then: {cause}") }
     }
 
+    /// Returns the error of a removal of all keys of `engine` that failed after `keys` of them had been removed.
+    #[allow(dead_code, reason = "for engines that a build may lack")]
+    pub(super) fn after_removing(self, engine: &'static str, keys: usize) -> Self {
+        if keys == 0 { self } else { self.after_removal(engine, &format!("{keys} keys")) }
+    }
+
     /// Returns an error with the message of the engine's library, as one line.
     pub fn library(engine: &'static str, error: impl ToString) -> Self {
         let message = error.to_string().replace('\n', " ");

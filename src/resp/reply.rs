@@ -52,6 +52,11 @@ impl Reply {
         self.limit = limit;
     }
 
+    /// Returns `true` if the number of buffered bytes is limited.
+    pub fn is_limited(&self) -> bool {
+        self.limit > 0
+    }
+
     /// Returns `true` if a reply exceeded the limit. The buffered bytes were then discarded: nothing is left to
     /// send.
     pub fn has_overflowed(&self) -> bool {

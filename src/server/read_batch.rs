@@ -8,7 +8,7 @@ use super::{
 use crate::{
     command::{Handler, Lookup, Read, ReadLimits, Spec, StepReader},
     engine::VisitValue,
-    resp::Args,
+    resp::{Args, Reply},
     store::{self, Database, Store},
 };
 use bumpalo::Bump;
@@ -20,24 +20,44 @@ use std::{
 /// Maximum number of reply bytes that a worker copies in one step.
 const MAX_COPY_ON_WORKER: usize = 2 << 20;
 
+/// Size of the replies of a step in bytes from which no further request is answered, if each read waits for the network:
+/// the next step reads the values again that are left over.
+const SHARED_REPLY_SIZE: usize = 16 << 20;
+
+/// Maximum number of keys of a read step that is executed with those of other connections.
+const MAX_GROUPED_KEYS: usize = 128;
+
 /// Maximum number of requests that are answered under one snapshot.
 const MAX_READS_PER_STEP: usize = 1024;
 
 /// Executes a read step, or as much of it as a worker may copy. Returns the number of answered requests, and `true`
 /// if the next request is too large for a worker.
 pub(super) fn read_on_worker(batch: &mut RequestBatch, step: &Step, store: &Store) -> (usize, bool) {
-    answer(batch, step, MAX_COPY_ON_WORKER, |keys, visit| store.read(keys, visit))
+    let limits = ReadLimits { copy: MAX_COPY_ON_WORKER, reply: REPLY_SIZE };
+    answer(batch, step, limits, |keys, visit| store.read(keys, visit))
 }
 
 /// Executes a read step, or as much of it as fits into the reply. Returns the number of answered requests.
 pub(super) fn read(batch: &mut RequestBatch, step: &Step, store: &Store) -> usize {
-    answer(batch, step, usize::MAX, |keys, visit| store.read_long(keys, visit)).0
+    let limits = limits_off_worker(&batch.reply, store);
+    answer(batch, step, limits, |keys, visit| store.read_long(keys, visit)).0
+}
+
+/// Returns the limits of a read step that does not run on a worker.
+fn limits_off_worker(reply: &Reply, store: &Store) -> ReadLimits {
+    let is_long = store.is_shared() && !reply.is_limited();
+    ReadLimits { copy: usize::MAX, reply: if is_long { SHARED_REPLY_SIZE } else { REPLY_SIZE } }
 }
 
 /// Executes the read steps of several connections at once, for a store in which each read waits for the network, as
-/// far as no read waits for a node that does not respond. A step with a key of such a node is left unexecuted.
+/// far as no read waits for a node that does not respond. A step with a key of such a node is left unexecuted, and a
+/// step of more than [`MAX_GROUPED_KEYS`] keys, too: the engine reads them in several calls, and only as many of them as
+/// fit into the reply.
 pub(super) fn read_group(group: &mut [CommitRequest], store: &Store) {
-    let keys = group.iter().map(|request| key_chunks(&request.batch, &request.step, 1).concat());
+    let keys = group.iter().map(|CommitRequest { batch, step, .. }| {
+        let keys: Vec<_> = key_chunks(batch, step, 1).into_iter().flatten().collect();
+        if keys.len() > MAX_GROUPED_KEYS { Vec::new() } else { keys }
+    });
     let keys: Vec<Vec<Vec<u8>>> = keys.collect();
     let all: Vec<&[u8]> = keys.iter().flatten().map(Vec::as_slice).collect();
     // After a panic all steps are left unexecuted. A read that panics does so again where it is executed for its own
@@ -46,10 +66,11 @@ pub(super) fn read_group(group: &mut [CommitRequest], store: &Store) {
     let mut found = found.unwrap_or_default().into_iter();
     for (request, keys) in group.iter_mut().zip(&keys) {
         let values: Vec<_> = found.by_ref().take(keys.len()).collect();
-        if values.len() < keys.len() || values.iter().any(Option::is_none) {
+        if keys.is_empty() || values.len() < keys.len() || values.iter().any(Option::is_none) {
             continue;
         }
-        answer(&mut request.batch, &request.step, usize::MAX, |keys, visit| {
+        let limits = limits_off_worker(&request.batch.reply, store);
+        answer(&mut request.batch, &request.step, limits, |keys, visit| {
             let found = values.iter().flatten().map(Option::as_deref).take(keys.len());
             let _stopped = found.enumerate().try_for_each(|(index, value)| visit(index, value));
             Ok(())
@@ -69,11 +90,11 @@ pub(super) fn key_chunks(batch: &RequestBatch, step: &Step, most: usize) -> Vec<
 }
 
 /// Answers a read step with the values that `read` passes to its second argument. Returns the number of answered
-/// requests, and `true` if the next one would copy more than `max_copy` bytes.
+/// requests, and `true` if the next one would exceed `limits.copy`.
 fn answer(
     batch: &mut RequestBatch,
     step: &Step,
-    max_copy: usize,
+    limits: ReadLimits,
     mut read: impl FnMut(&[&[u8]], &mut VisitValue<'_>) -> Result<(), store::Error>,
 ) -> (usize, bool) {
     let (first, arena) = (batch.next, Bump::new());
@@ -83,7 +104,6 @@ fn answer(
     // The keys that a full reply leaves over are listed again in the next step.
     let listed = lookups.get(first..step.requests.end.min(first + MAX_READS_PER_STEP)).unwrap_or_default();
     list_keys(listed, requests.from(first, data), step.database, &arena, &mut keys);
-    let limits = ReadLimits { copy: max_copy, reply: REPLY_SIZE };
     let mut reader = StepReader::new(first, lookups, requests, data, reply, limits);
     let mut first_key = 0;
     let outcome = loop {

@@ -1,15 +1,23 @@
 //! Tests of the division of requests into steps, and of what a worker executes itself.
 
 use super::{
-    read_batch::{key_chunks, read, read_on_worker},
+    commit_request::CommitRequest,
+    read_batch::{key_chunks, read, read_group, read_on_worker},
     request_batch::RequestBatch,
     step_planner::{ClientMode, Step, next_step},
 };
 use crate::{
-    command::CommandTable,
-    engine::{Batch, Fsync, Kind, Location, OpenOptions},
+    command::{CommandTable, Progress},
+    engine::{
+        self, Batch, Capabilities, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, VisitPair,
+        VisitValue,
+    },
     resp::{Decoder, Limits},
     store::{Database, Store},
+};
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, LazyLock, Mutex},
 };
 
 /// Returns a request batch that has received `requests`.
@@ -22,13 +30,17 @@ fn received(requests: &str) -> RequestBatch {
 }
 
 fn store_with(values: &[(&[u8], usize)]) -> Store {
+    Store::new(engine_with(values), Fsync::No)
+}
+
+fn engine_with(values: &[(&[u8], usize)]) -> Box<dyn Engine> {
     let options = OpenOptions::new(Location::Memory, Fsync::No);
     let engine = Kind::find("map").unwrap().open(&options).unwrap();
     let values: Vec<_> = values.iter().map(|(key, len)| (*key, vec![b'v'; *len])).collect();
     let mut batch = Batch::default();
     values.iter().for_each(|(key, value)| batch.put(key, value));
     engine.write(&batch, false).unwrap();
-    Store::new(engine, Fsync::No)
+    engine
 }
 
 /// Returns the next step of a client in a state.
@@ -144,4 +156,105 @@ fn a_worker_copies_no_long_replies() {
     assert_eq!(read_on_worker(&mut batch, &last, &store), (1, false));
     assert_eq!(batch.reply.bytes(), short);
     assert!(step_in(ClientMode::Normal, &batch, &store).is_none());
+}
+
+/// Stand-in for an engine whose reads wait for the network.
+struct Remote {
+    engine: Box<dyn Engine>,
+    /// Number of keys of each grouped read.
+    grouped: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Engine for Remote {
+    fn info(&self) -> &'static Info {
+        static INFO: LazyLock<Info> = LazyLock::new(|| Info {
+            name: "remote",
+            capabilities: Capabilities { multi_writer: true, ..Capabilities::NONE },
+            ..*Kind::find("map").unwrap().info
+        });
+        &INFO
+    }
+
+    fn is_memory_only(&self) -> bool {
+        false
+    }
+
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> engine::Result<()> {
+        self.engine.read(keys, visit)
+    }
+
+    fn read_now(&self, keys: &[&[u8]]) -> Vec<Option<Option<Vec<u8>>>> {
+        let mut values = Vec::new();
+        let mut visit = |_: usize, value: Option<&[u8]>| {
+            values.push(Some(value.map(Vec::from)));
+            ControlFlow::Continue(())
+        };
+        self.read(keys, &mut visit).unwrap();
+        self.grouped.lock().unwrap().push(values.len());
+        values
+    }
+
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> engine::Result<()> {
+        self.engine.write(batch, sync)
+    }
+
+    fn sync(&self) -> engine::Result<()> {
+        Ok(())
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> engine::Result<()> {
+        self.engine.scan(range, visit)
+    }
+
+    fn count(&self) -> engine::Result<u64> {
+        self.engine.count()
+    }
+
+    fn disk_size(&self) -> engine::Result<u64> {
+        Ok(0)
+    }
+
+    fn close(&self) -> engine::Result<()> {
+        Ok(())
+    }
+}
+
+/// Passes `counts[i]` requests for a value of 10 KiB of each client to the thread that reads for several connections.
+/// Returns the numbers of answered requests, and the number of keys that were read together.
+fn read_together(counts: &[usize], limit: usize) -> (Vec<usize>, usize) {
+    let grouped = Arc::default();
+    let engine = Remote { engine: engine_with(&[(b"k", 10 << 10)]), grouped: Arc::clone(&grouped) };
+    let store = Store::new(Box::new(engine), Fsync::No);
+    let request = |count: &usize| {
+        let mut batch = Box::new(received(&"GET k\r\n".repeat(*count)));
+        batch.reply.set_limit(limit);
+        let step = step(&batch, &store);
+        CommitRequest::new(batch, step, Progress::default(), None)
+    };
+    let mut group: Vec<_> = counts.iter().map(request).collect();
+    read_group(&mut group, &store);
+    let answered = group.iter().map(|request| request.batch.next).collect();
+    let keys = grouped.lock().unwrap().iter().sum();
+    // On its own, a step that was left unexecuted is read as far as the reply allows.
+    for request in group.iter_mut().filter(|request| request.batch.next == 0) {
+        let count = request.step.requests.len();
+        assert_eq!(
+            read(&mut request.batch, &request.step, &store),
+            count.min(if limit == 0 { 1024 } else { 26 })
+        );
+    }
+    (answered, keys)
+}
+
+#[test]
+fn no_value_of_a_grouped_read_is_read_twice() {
+    // 1,000 KiB of replies.
+    assert_eq!(read_together(&[100, 1], 0), (vec![100, 1], 101));
+    // Steps of many keys, of which a reply may hold a few, are not grouped.
+    assert_eq!(read_together(&[1000, 16, 129], 0), (vec![0, 16, 0], 16));
+}
+
+#[test]
+fn grouped_reads_respect_the_limit_of_the_reply_buffer() {
+    assert_eq!(read_together(&[100, 200], 1 << 20), (vec![26, 0], 100));
 }

@@ -2,7 +2,7 @@
 
 use crate::engine::{
     Capabilities, Caveat, Compression, Family, FsyncSupport, Info, Loss, LossBound, LossClass, OpenFiles,
-    Status, Tool, Writers,
+    Status, Writers,
 };
 
 pub(super) const NAME: &str = "redis";
@@ -25,7 +25,7 @@ pub(super) static INFO: Info = Info {
     own_format: None,
     family: Family::Slots,
     status: Status::Distributed,
-    needs: &[Tool::Cc],
+    needs: &[],
     capabilities: Capabilities {
         multi_writer: true,
         hash_slots: true,

@@ -66,8 +66,8 @@ impl Cluster {
         Ok(found)
     }
 
-    /// Returns the values of keys, in the order of the keys, after one attempt: `None` for the keys of a slot that needs another. A key that is
-    /// longer than a key can be has no value.
+    /// Returns the values of keys, in the order of the keys, after one attempt: `None` for the keys of a slot that needs
+    /// another. A key that is longer than a key can be has no value.
     pub fn values_now<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Option<Option<Vec<u8>>>> {
         let most = self.key_limits().1;
         let fits = |key: &K| key.as_ref().len() <= most;
@@ -235,7 +235,7 @@ impl Cluster {
             }
             Ok(ControlFlow::Continue(()))
         });
-        outcome.map_err(|error| part_done(removed, error))
+        outcome.map_err(|error| error.after_removing(super::info::NAME, removed))
     }
 
     /// Removes keys of one slot.
@@ -249,14 +249,6 @@ impl Cluster {
             *removed += keys.len();
         }
         Ok(())
-    }
-}
-
-/// The error of what was done in part.
-fn part_done(removed: usize, error: Error) -> Error {
-    match removed {
-        0 => error,
-        _ => error.after_removal(super::info::NAME, &format!("{removed} keys")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! One transaction of the cluster: optimistic, with the keys that were read locked at its commit.
 
 use super::{
-    async_client::{TIMEOUT, cause, unavailable},
+    async_client::{TIMEOUT, unavailable},
     info::NAME,
     outcome,
     reads::{Changes, Cluster},
@@ -25,7 +25,8 @@ pub(super) struct Running<'e> {
     seen: HashSet<Vec<u8>>,
     /// Prefetched values by key, `None` for absent keys.
     prefetched: HashMap<Vec<u8>, Option<Vec<u8>>>,
-    /// Cause of a read that timed out. No other read needs to wait then.
+    /// Cause of a read that the cluster did not answer in time. No other read needs to wait then, and the commit fails.
+    /// Other errors concern one key, and not the other clients of the commit group.
     failed: Option<String>,
 }
 
@@ -38,6 +39,14 @@ impl<'e> Running<'e> {
 
     fn check(&self) -> Result<()> {
         self.failed.as_ref().map_or(Ok(()), |cause| Err(unavailable(cause)))
+    }
+
+    /// Returns `outcome`, and records that the cluster is not available if it says so.
+    fn note<T>(&mut self, outcome: Result<T>) -> Result<T> {
+        if let Err(Error::Unavailable { detail, .. }) = &outcome {
+            self.failed = Some(detail.clone());
+        }
+        outcome
     }
 
     /// Applies a batch, after which this has ended.
@@ -95,25 +104,20 @@ impl Transaction for Running<'_> {
             let _stopped_early = values.try_for_each(|(index, value)| visit(index, value.as_deref()));
             return Ok(());
         }
-        let outcome = self.cluster.read_at(keys, Some(self.at.clone()), visit);
-        self.failed = outcome.as_ref().err().map(cause);
-        outcome
+        self.note(self.cluster.read_at(keys, Some(self.at.clone()), visit))
     }
 
     fn prefetch(&mut self, keys: &[&[u8]]) {
-        match self.cluster.prefetch(keys, &self.at) {
+        match self.note(self.cluster.prefetch(keys, &self.at)) {
             Ok(values) => self.prefetched = values,
-            Err(Error::Unavailable { detail, .. }) => self.failed = Some(detail),
-            // A value that was not written by kvbench: the read of its key returns the error.
+            // If the value was not written by kvbench, the read of its key returns the error.
             Err(error) => log::debug!("{NAME}: {error}"),
         }
     }
 
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         self.check()?;
-        let outcome = self.cluster.scan_at(range, &self.at, visit);
-        self.failed = outcome.as_ref().err().map(cause);
-        outcome
+        self.note(self.cluster.scan_at(range, &self.at, visit))
     }
 
     fn commit(self: Box<Self>, batch: &Batch<'_>) -> Result<()> {
@@ -139,10 +143,8 @@ fn remove_all(cluster: &Cluster) -> Result<()> {
         }
         let count = keys.len();
         let none: Changes = keys.into_iter().map(|key| (key, None)).collect();
-        again(cluster, |transaction| transaction.write(none.clone())).map_err(|error| match removed {
-            0 => error,
-            _ => error.after_removal(NAME, &format!("{removed} keys")),
-        })?;
+        again(cluster, |transaction| transaction.write(none.clone()))
+            .map_err(|error| error.after_removing(NAME, removed))?;
         removed += count;
     }
 }

@@ -25,8 +25,9 @@ const MAX_VALUE: usize = 6 << 20;
 /// Most writes of one transaction.
 const MOST_WRITES: usize = 20_000;
 
-/// Number of keys in the first call of a read of many keys, and maximum number in a later call.
-const KEYS_PER_CALL: (usize, usize) = (64, 4096);
+/// Number of keys in the first call of a read of many keys, and maximum number in a later call: of the largest values,
+/// 384 MiB and 3 GiB.
+const KEYS_PER_CALL: (usize, usize) = (64, 512);
 
 /// Size of the values in a response, in bytes, from which on later calls read fewer keys.
 const LARGE_RESPONSE: usize = 4 << 20;
@@ -34,6 +35,10 @@ const LARGE_RESPONSE: usize = 4 << 20;
 /// Time limit of a grouped read. It is short, because the group may contain reads of regions that have a leader beside
 /// reads of one that elects its leader.
 const GROUPED_READ_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Maximum total size of the values that a grouped read copies, in bytes. A value is copied for each occurrence of its
+/// key.
+const MAX_COPIED: usize = 64 << 20;
 
 /// Time after a failed grouped read in which each client's read is a call of its own.
 const UNGROUPED: Duration = Duration::from_secs(1);
@@ -48,7 +53,7 @@ const OLD: Duration = Duration::from_secs(600);
 const VALUE: u8 = b'v';
 
 /// Stored keys with their values.
-pub(super) type Found = HashMap<Vec<u8>, Vec<u8>>;
+type Found = HashMap<Vec<u8>, Vec<u8>>;
 
 /// Stored keys, and their new values or nothing.
 pub(super) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
@@ -136,20 +141,11 @@ impl Cluster {
         })
     }
 
-    /// The values of stored keys at a moment, now unless it is given.
-    fn values(&self, keys: Vec<Vec<u8>>, at: Option<Timestamp>) -> Result<(Timestamp, Found)> {
-        let client = self.client.clone();
-        self.calls.read(Instant::now(), move || {
-            let (client, at, keys) = (client.clone(), at.clone(), keys.clone());
-            async move {
-                let at = match at {
-                    Some(at) => at,
-                    None => client.current_timestamp().await?,
-                };
-                let found = snapshot(&client, &at).batch_get(keys).await?;
-                Ok((at, found.map(|pair| (pair.0.into(), pair.1)).collect()))
-            }
-        })
+    /// Returns the stored form of each of `keys` that can exist, once.
+    fn wanted(&self, keys: &[&[u8]]) -> Vec<Vec<u8>> {
+        let most = self.key_limits().1;
+        let wanted: HashSet<_> = keys.iter().filter(|key| key.len() <= most).collect();
+        wanted.into_iter().map(|key| self.keys.stored(key)).collect()
     }
 
     /// Reads keys at `at`, or at the current timestamp if that is `None`. The first call reads few keys, later calls
@@ -160,12 +156,12 @@ impl Cluster {
         mut at: Option<Timestamp>,
         mut take: impl FnMut(&[&'k [u8]], &Found) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let (mut rest, mut many, most) = (keys, KEYS_PER_CALL.0, self.key_limits().1);
+        let (mut rest, mut many) = (keys, KEYS_PER_CALL.0);
         while !rest.is_empty() {
             let (together, later) = rest.split_at(many.min(rest.len()));
-            let wanted: HashSet<_> = together.iter().filter(|key| key.len() <= most).collect();
-            let wanted = wanted.into_iter().map(|key| self.keys.stored(key)).collect();
-            let (moment, found) = self.values(wanted, at)?;
+            let (client, wanted) = (self.client.clone(), self.wanted(together));
+            let read = move || fetch(client.clone(), wanted.clone(), at.clone());
+            let (moment, found) = self.calls.read(Instant::now(), read)?;
             if take(together, &found)?.is_break() {
                 break;
             }
@@ -206,37 +202,26 @@ impl Cluster {
         Ok(all)
     }
 
-    /// Returns the current values of keys, read in one call: `None` for each key if it fails or takes long.
+    /// Returns the current values of keys, read in one call: `None` for each key if it fails or takes long, and for keys
+    /// whose values exceed [`MAX_COPIED`].
     pub fn values_now(&self, keys: &[&[u8]]) -> Vec<Option<Option<Vec<u8>>>> {
         let lock = || self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let none = || keys.iter().map(|_| None).collect();
         if lock().is_some_and(|failed| failed.elapsed() < UNGROUPED) {
             return none();
         }
-        let most = self.key_limits().1;
-        let wanted: HashSet<_> = keys.iter().filter(|key| key.len() <= most).collect();
-        let wanted: Vec<_> = wanted.into_iter().map(|key| self.keys.stored(key)).collect();
-        let client = self.client.clone();
-        let read = async move {
-            let now = client.current_timestamp().await?;
-            let found = snapshot(&client, &now).batch_get(wanted).await?;
-            Ok(found.map(|pair| (pair.0.into(), pair.1)).collect::<Found>())
-        };
+        let read = fetch(self.client.clone(), self.wanted(keys), None);
         let found = self.calls.wait(async move { time::timeout(GROUPED_READ_TIMEOUT, read).await });
         let found = match found {
-            Ok(Ok(Ok(found))) => found,
+            Ok(Ok(Ok((_, found)))) => found,
             failure => {
-                let cause =
-                    failure.map(|outcome| outcome.map(|read: Result<_, Cause>| read.err().map(words)));
+                let cause = failure.map(|outcome| outcome.map(|read| read.err().map(words)));
                 log::debug!("{NAME}: no grouped reads for {UNGROUPED:?}: {cause:?}");
                 *lock() = Some(Instant::now());
                 return none();
             }
         };
-        let read = |key: &&[u8]| {
-            found.get(&self.keys.stored(key)).map(|stored| value(stored).map(Vec::from)).transpose()
-        };
-        keys.iter().map(|key| read(key).ok()).collect()
+        copies(keys.iter().map(|key| found.get(&self.keys.stored(key)).map(Vec::as_slice)), MAX_COPIED)
     }
 
     /// Visits the pairs of `range` at a moment, page by page.
@@ -374,6 +359,34 @@ fn snapshot(client: &TransactionClient, at: &Timestamp) -> Snapshot {
     client.snapshot(at.clone(), TransactionOptions::new_optimistic().drop_check(CheckLevel::None))
 }
 
+/// Returns the values of stored keys at `at`, or at the current timestamp if that is `None`, with that timestamp.
+async fn fetch(
+    client: TransactionClient,
+    keys: Vec<Vec<u8>>,
+    at: Option<Timestamp>,
+) -> Result<(Timestamp, Found), Cause> {
+    let at = match at {
+        Some(at) => at,
+        None => client.current_timestamp().await?,
+    };
+    let found = snapshot(&client, &at).batch_get(keys).await?;
+    Ok((at, found.map(|pair| (pair.0.into(), pair.1)).collect()))
+}
+
+/// Returns a copy of each of `values`: `None` for a value that kvbench did not write, and for one with which the copies
+/// would exceed `most` bytes.
+fn copies<'v>(
+    values: impl Iterator<Item = Option<&'v [u8]>>,
+    mut most: usize,
+) -> Vec<Option<Option<Vec<u8>>>> {
+    let copy = |stored: Option<&'v [u8]>| {
+        let value = stored.map(value).transpose().ok()?;
+        most = most.checked_sub(value.map_or(0, <[u8]>::len))?;
+        Some(value.map(Vec::from))
+    };
+    values.map(copy).collect()
+}
+
 fn value(stored: &[u8]) -> Result<&[u8]> {
     stored.strip_prefix(&[VALUE]).ok_or_else(|| {
         let message =
@@ -390,6 +403,14 @@ mod tests {
     fn open(begin: Instant, node: &str, access: &ClusterAccess) -> String {
         let outcome = Cluster::open_since(begin, &[node.into()], b"p/", access);
         outcome.map(drop).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn grouped_read_copies_values_up_to_a_total_size() {
+        let some = |value: &[u8]| Some(Some(value.to_vec()));
+        let stored = [Some(&b"vab"[..]), None, Some(b"foreign"), Some(b"vabc"), Some(b"vab"), Some(b"v")];
+        let found = copies(stored.into_iter(), 4);
+        assert_eq!(found, [some(b"ab"), Some(None), None, None, some(b"ab"), some(b"")]);
     }
 
     #[test]
