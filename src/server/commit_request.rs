@@ -14,8 +14,8 @@ use tokio::sync::oneshot;
 /// Maximum number of keys of a step that are prefetched.
 const MAX_PREFETCHED: usize = 1024;
 
-/// Step of a connection that the commit thread executes. If reads wait for the network, read steps travel to the
-/// thread that reads for all connections in the same way.
+/// Step of a connection that a commit thread executes. If reads wait for the network, read steps travel to the threads
+/// that read for all connections in the same way.
 pub(super) struct CommitRequest {
     pub batch: Box<RequestBatch>,
     pub step: Step,
@@ -159,16 +159,19 @@ impl Work for CommitRequest {
     }
 
     fn keys(&self) -> Option<Vec<Vec<u8>>> {
-        let uses_all_keys = match &self.transaction {
+        let may_use_any = match &self.transaction {
             Some(transaction) => transaction.uses_all_keys(),
             None => matches!(
                 self.batch.lookups.get(self.step.requests.start),
                 Some(Lookup::Known(spec, _)) if spec.has(WHOLE_KEYSPACE)
             ),
         };
+        if may_use_any {
+            return None;
+        }
         let mut keys = Vec::new();
         self.list_keys(list_all_keys, &mut keys);
-        (!uses_all_keys).then_some(keys)
+        Some(keys)
     }
 
     fn is_blind(&self) -> bool {

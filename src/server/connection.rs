@@ -341,7 +341,7 @@ pub(super) enum CloseReason {
 }
 
 /// Timer of the time without traffic on a connection.
-pub(super) struct IdleTimer {
+struct IdleTimer {
     client: Arc<Client>,
     context: Arc<command::ServerState>,
     /// Timeout in force and the timer that was started with it.
@@ -351,13 +351,13 @@ pub(super) struct IdleTimer {
 }
 
 impl IdleTimer {
-    pub fn new(client: Arc<Client>, context: Arc<command::ServerState>) -> Self {
+    fn new(client: Arc<Client>, context: Arc<command::ServerState>) -> Self {
         Self { client, context, timer: None, armed: false }
     }
 
     /// Returns the result of a read or write of the socket. If it is pending, checks for CLIENT KILL and the
     /// timeout, which are errors.
-    pub fn on_poll<T>(
+    fn on_poll<T>(
         &mut self,
         cx: &mut Context<'_>,
         poll: Poll<io::Result<T>>,

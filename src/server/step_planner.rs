@@ -12,7 +12,7 @@ use crate::{
 use std::ops::Range;
 
 /// Size in bytes above which a request is a step of its own, which does not run on a worker.
-const LARGE: usize = 256 << 10;
+const MAX_REQUEST_ON_WORKER: usize = 256 << 10;
 
 /// Size of the queued requests in bytes above which EXEC does not run on a worker.
 const MAX_EXEC_ON_WORKER: usize = 64 << 10;
@@ -126,7 +126,7 @@ pub(super) fn next_step(
 }
 
 fn is_large_request(batch: &RequestBatch, index: usize) -> bool {
-    batch.input.len() > LARGE && batch.requests.size(index) > LARGE
+    batch.input.len() > MAX_REQUEST_ON_WORKER && batch.requests.size(index) > MAX_REQUEST_ON_WORKER
 }
 
 /// Returns the end of the step that begins with the next request: after the last request for which `last` returns

@@ -244,16 +244,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         mut batch: Box<RequestBatch>,
         step: Step,
     ) -> Result<Box<RequestBatch>, ConnectionEnd> {
+        if step.is_large {
+            return Ok(self.read_on_blocking_thread(batch, step, read).await?.0);
+        }
         let store = &self.local.shared.context.store;
-        let mut is_too_large = step.is_large;
+        let mut is_too_large = false;
         let mut on_worker = |batch: &mut RequestBatch| {
             let requests;
             (requests, is_too_large) = read_on_worker(batch, &step, store);
             requests
         };
-        if step.is_large {
-            // Read below.
-        } else if !store.reads_may_wait() {
+        if !store.reads_may_wait() {
             on_worker(&mut batch);
         } else if store.is_shared() {
             // Each read waits for the network.
@@ -281,8 +282,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(batch)
     }
 
-    /// Passes the step to the thread that reads for all connections. A step that this thread has left
-    /// unexecuted, because it would delay the others, is executed on a blocking thread.
+    /// Passes the step to the threads that read for all connections. A step that they have left unexecuted, because it
+    /// would delay the others, is executed on a blocking thread.
     async fn read_together(
         &self,
         batch: Box<RequestBatch>,

@@ -96,16 +96,16 @@ impl WorkerState {
         self.shared.context.stats.get(self.index).map(|stats| &**stats).unwrap_or(&NONE)
     }
 
-    /// Passes writes to the commit thread. If that thread sleeps, it is woken only after every connection that
-    /// is ready now has been served, so that their writes share a commit.
+    /// Passes writes to the commit threads. If one of them sleeps, it is woken only after every connection that is ready
+    /// now has been served, so that their writes share a commit.
     pub fn submit(&self, request: CommitRequest) {
         if self.shared.queue.push(request) {
             self.submitted.notify_one();
         }
     }
 
-    /// Passes reads to the thread that reads for all connections. If that thread sleeps, it is woken only after
-    /// every connection that is ready now has been served.
+    /// Passes reads to the threads that read for all connections. If one of them sleeps, it is woken only after every
+    /// connection that is ready now has been served.
     pub fn submit_read(&self, request: CommitRequest) {
         if self.shared.reads.push(request) {
             self.submitted.notify_one();

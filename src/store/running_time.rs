@@ -3,6 +3,8 @@
 //! store may sync more often, or delay writes, because it was stopped.
 
 use std::{
+    fs::File,
+    os::unix::fs::FileExt,
     sync::{LazyLock, Mutex, MutexGuard, Once, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -38,11 +40,8 @@ pub fn watch() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
         // The first beat is this one, so that a stop before the thread runs is noticed.
-        *CLOCK.lock() = time_without_cpu().map(|_| Heartbeat {
-            last: CLOCK.start.elapsed(),
-            delayed: Duration::ZERO,
-            stopped: Duration::ZERO,
-        });
+        let (last, delayed, stopped) = (CLOCK.start.elapsed(), Duration::ZERO, Duration::ZERO);
+        *CLOCK.lock() = Some(Heartbeat { last, delayed, stopped });
         if thread::Builder::new().name("heartbeat".into()).spawn(beat).is_err() {
             *CLOCK.lock() = None;
         }
@@ -50,7 +49,9 @@ pub fn watch() {
 }
 
 fn beat() {
-    while let Some(delayed) = time_without_cpu() {
+    let Some(file) = open_schedstat() else { return *CLOCK.lock() = None };
+    loop {
+        let delayed = time_without_cpu(&file);
         let mut beats = CLOCK.lock();
         let elapsed = CLOCK.start.elapsed();
         if let Some(beats) = &mut *beats {
@@ -59,23 +60,21 @@ fn beat() {
         drop(beats);
         thread::sleep(TICK);
     }
-    *CLOCK.lock() = None;
 }
 
-/// Returns how long this thread was ready to run and had no CPU, since it started. Does not allocate, because a
-/// benchmark may count allocations.
-#[cfg(target_os = "linux")]
-fn time_without_cpu() -> Option<Duration> {
-    use std::{fs::File, io::Read};
+/// Opens the kernel's statistics of this thread once, so that a process without free file descriptors can still read
+/// them. Returns `None` on systems other than Linux.
+fn open_schedstat() -> Option<File> {
+    if cfg!(target_os = "linux") { File::open("/proc/thread-self/schedstat").ok() } else { None }
+}
+
+/// Returns how long the thread that opened `file` was ready to run and had no CPU, since it started; `None` if the file
+/// cannot be read. Does not allocate, because a benchmark may count allocations.
+fn time_without_cpu(file: &File) -> Option<Duration> {
     let mut text = [0; 64];
-    let length = File::open("/proc/thread-self/schedstat").and_then(|mut file| file.read(&mut text)).ok()?;
+    let length = file.read_at(&mut text, 0).ok()?;
     let text = str::from_utf8(text.get(..length)?).ok()?;
     text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn time_without_cpu() -> Option<Duration> {
-    None
 }
 
 /// Stops that a heartbeat has noticed: it woke up late, and not because it waited for a CPU.
@@ -89,8 +88,10 @@ struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Records a beat at `elapsed`. `delayed` is the time that the thread has waited for a CPU so far.
-    fn beat(&mut self, elapsed: Duration, delayed: Duration) {
+    /// Records a beat at `elapsed`. `delayed` is the time that the thread has waited for a CPU so far, or `None` if that
+    /// is not known; the next beat with a time then makes up for it.
+    fn beat(&mut self, elapsed: Duration, delayed: Option<Duration>) {
+        let delayed = delayed.unwrap_or(self.delayed);
         let waited = delayed.saturating_sub(self.delayed);
         let interval = elapsed.saturating_sub(self.last).saturating_sub(waited);
         if interval > 2 * TICK {
@@ -141,20 +142,29 @@ mod tests {
     #[test]
     fn stop_is_left_out_and_regular_beats_are_not() {
         let mut beats = heartbeat();
-        beats.beat(ms(1050), ms(7));
+        beats.beat(ms(1050), Some(ms(7)));
         assert_eq!(beats.running_at(ms(1060)), ms(1060));
         // Stopped for ten seconds.
-        beats.beat(ms(11_100), ms(7));
+        beats.beat(ms(11_100), Some(ms(7)));
         assert_eq!(beats.running_at(ms(11_100)), ms(1075));
-        beats.beat(ms(11_150), ms(7));
+        beats.beat(ms(11_150), Some(ms(7)));
         assert_eq!(beats.running_at(ms(11_160)), ms(1135));
     }
 
     #[test]
     fn waiting_for_a_cpu_is_running_time() {
         let mut beats = heartbeat();
-        beats.beat(ms(3050), ms(2007));
+        beats.beat(ms(3050), Some(ms(2007)));
         assert_eq!(beats.running_at(ms(3050)), ms(3050));
+    }
+
+    #[test]
+    fn clock_goes_on_if_the_time_without_a_cpu_cannot_be_read() {
+        let mut beats = heartbeat();
+        beats.beat(ms(1050), None);
+        assert_eq!(beats.running_at(ms(1060)), ms(1060));
+        beats.beat(ms(3100), Some(ms(2007)));
+        assert_eq!(beats.running_at(ms(3100)), ms(3100));
     }
 
     #[test]
@@ -166,6 +176,8 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn kernel_tells_the_time_without_a_cpu() {
-        assert!(time_without_cpu().is_some());
+        let file = open_schedstat().unwrap();
+        let first = time_without_cpu(&file).unwrap();
+        assert!(time_without_cpu(&file).unwrap() >= first, "read again from the start");
     }
 }
