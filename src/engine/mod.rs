@@ -49,19 +49,16 @@ pub type VisitPair<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 /// read.
 pub type VisitEach<'v> = dyn FnMut(&[u8], Result<&[u8]>) -> ControlFlow<()> + 'v;
 
-/// Callback that calls its argument while no other write runs, and returns its result.
-pub type Turn<'t> = dyn FnMut(&mut dyn FnMut() -> Result<()>) -> Result<()> + 't;
-
 /// Embedded key-value engine.
 ///
 /// Any number of threads may call `read`, `scan`, `count` and `sync` at any time. [`Info::writers`] limits the
-/// number of threads in `write`: with [`Writers::One`] the caller lets in one at a time, also while `write_beside`
-/// works outside its turn. Batches that many threads write take effect one after the other, each as a whole, in
-/// some order; a batch that clears is written while no other is, whatever the engine. (The store always lets in one
-/// at a time: it makes one batch of all waiting writes.)
+/// number of threads in `write`: with [`Writers::One`] the caller lets in one at a time. Batches that many threads
+/// write take effect one after the other, each as a whole, in some order; a batch that clears is written while no
+/// other is, whatever the engine. (The store makes one batch of all waiting writes, and lets in one at a time unless
+/// other processes may write to the same data.)
 ///
-/// With hash slots ([`Capabilities::hash_slots`]) this holds for keys of one slot: a scan, a count and the removal of all
-/// keys go from slot to slot.
+/// With hash slots ([`Capabilities::hash_slots`]) this holds for keys of one slot: a scan, a count and the removal of
+/// all keys go from slot to slot.
 ///
 /// No call delays others for long, however many keys it processes: an engine without snapshots of its own works in
 /// bounded chunks. Only a batch may: later writes wait for it.
@@ -123,17 +120,6 @@ pub trait Engine: Send + Sync {
     /// their order, and returns the outcome of each. Used with hash slots only: parts may be in different ones.
     fn write_parts(&self, batch: &Batch<'_>, sync: bool) -> Vec<Result<()>> {
         batch.client_ends().map(|part| self.write(&Batch::of(part), sync)).collect()
-    }
-
-    /// Writes like `write` without `sync`, for a large batch whose order relative to other writes does not matter.
-    /// If the engine supports it, the batch is prepared concurrently with other writes, and `turn` is called only
-    /// to make it visible.
-    ///
-    /// # Errors
-    ///
-    /// Errors of [`Engine::write`] and of `turn`.
-    fn write_beside(&self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<()> {
-        turn(&mut || self.write(batch, false))
     }
 
     /// Returns the hash slot of a key. Used only if transactions and batches are limited to keys of one slot

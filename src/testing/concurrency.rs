@@ -1,7 +1,7 @@
 //! Tests of readers that run concurrently with the writer.
 
 use super::engine_case::{EngineCase, Open, for_each};
-use crate::engine::{Batch, Fsync, KeyRange, Kind, Result};
+use crate::engine::{Batch, Fsync, KeyRange, Kind};
 use std::{
     collections::BTreeSet,
     ops::ControlFlow,
@@ -125,17 +125,7 @@ pub fn no_reader_sees_half_a_large_batch(kind: &'static Kind) {
                 batch.clear();
             }
             names.iter().for_each(|key| batch.put(key, &value));
-            if number.is_multiple_of(2) {
-                open.engine().write(&batch, false).unwrap();
-            } else {
-                let mut turns = 0;
-                let mut turn = |write: &mut dyn FnMut() -> Result<()>| {
-                    turns += 1;
-                    write()
-                };
-                open.engine().write_beside(&batch, &mut turn).unwrap();
-                assert_eq!(turns, 1, "{}", open.cell);
-            }
+            open.engine().write(&batch, false).unwrap();
         };
         write(0);
         let (done, looks) = (AtomicBool::new(false), AtomicUsize::new(0));

@@ -239,7 +239,8 @@ impl Reader {
         (used, ReplayStop::Gathered)
     }
 
-    /// Consumes a line that may precede a record: a frame header or, in an AOF without frames, a start line. Returns its length in bytes, or 0 if there is no such line and none is required.
+    /// Consumes a line that may precede a record: a frame header or, in an AOF without frames, a start line. Returns its
+    /// length in bytes, or 0 if there is no such line and none is required.
     #[inline]
     fn line(&mut self, rest: &[u8], offset: u64) -> Result<usize, DecodeStop> {
         if let Some(chain) = &mut self.chain {

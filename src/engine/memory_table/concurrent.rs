@@ -17,7 +17,7 @@ use super::{
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use std::{
     ops::ControlFlow,
-    sync::{Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{PoisonError, RwLock},
     thread,
     time::{Duration, Instant},
 };
@@ -55,15 +55,10 @@ pub(in super::super) struct SharedTable<T: Table> {
     state: ShardedLock<State<T>>,
     ordered: bool,
     snapshots: Snapshots<T>,
-    /// Held while a large batch is pending.
-    pending: Mutex<()>,
     /// Locked for writing while a large batch is visible but not yet completely in the table: a snapshot of the
     /// table is taken before or after that.
     settling: RwLock<()>,
 }
-
-/// Callback that calls its argument while no other write runs.
-type Turn<'t> = dyn FnMut(&mut dyn FnMut()) + 't;
 
 /// Limit of the duration of one step of a scan.
 #[derive(Default)]
@@ -129,7 +124,6 @@ impl<T: Table> SharedTable<T> {
             state: ShardedLock::new(State::new(table)),
             ordered,
             snapshots: Snapshots::default(),
-            pending: Mutex::default(),
             settling: RwLock::default(),
         }
     }
@@ -333,33 +327,18 @@ impl<T: Table> SharedTable<T> {
         self.lock().len()
     }
 
-    /// Applies a batch under one lock, or, if it is large, like [`SharedTable::write_alone`]. No other write may
-    /// run except one [`SharedTable::write_beside`].
-    #[must_use = "to be discarded after the locks"]
-    pub(super) fn write(&self, batch: &Batch<'_>) -> Garbage<T> {
-        // A concurrent large batch may be waiting for its turn, which this write has.
-        if is_large(batch.len(), batch.bytes())
-            && let Ok(alone) = self.pending.try_lock()
-        {
-            return self.write_in_parts(batch, &alone);
-        }
-        let (clear, ops) = batch.after_clear();
-        self.write_piece(clear, ops)
-    }
-
     /// Applies a batch in the order of its parts, each under one lock, or outside the table if it is large. No
     /// other write may run.
     #[must_use = "to be discarded after the locks"]
-    pub(in super::super) fn write_alone(&self, batch: &Batch<'_>) -> Garbage<T> {
-        self.write_in_parts(batch, &self.pending.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn write_in_parts(&self, batch: &Batch<'_>, alone: &MutexGuard<'_, ()>) -> Garbage<T> {
-        let (mut clear, _) = batch.after_clear();
+    pub(in super::super) fn write(&self, batch: &Batch<'_>) -> Garbage<T> {
+        let (mut clear, ops) = batch.after_clear();
+        if !is_large(batch.len(), batch.bytes()) {
+            return self.write_piece(clear, ops);
+        }
         let mut all = Garbage::default();
         for (ops, bytes) in batch.chunks(LARGE) {
             match (clear, is_large(ops.len(), bytes)) {
-                (false, true) => self.write_large(ops, alone, &mut |show| show()),
+                (false, true) => self.write_large(ops),
                 (true, true) => all.cleared = Some(self.replace(ops)),
                 (_, false) => {
                     let Garbage { cleared, heavy } = self.write_piece(clear, ops);
@@ -397,29 +376,14 @@ impl<T: Table> SharedTable<T> {
         cleared
     }
 
-    /// Applies a large batch concurrently with other writes: `turn` is called only to make it visible. Returns
-    /// `false`, without any change, if the batch is not large or clears.
-    pub(super) fn write_beside(&self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> bool {
-        let (clear, ops) = batch.after_clear();
-        let large = !clear && is_large(batch.len(), batch.bytes());
-        if large {
-            self.write_large(ops, &self.pending.lock().unwrap_or_else(PoisonError::into_inner), turn);
-        }
-        large
-    }
-
-    fn write_large(&self, ops: &[WriteOp<'_>], _alone: &MutexGuard<'_, ()>, turn: &mut Turn<'_>) {
+    fn write_large(&self, ops: &[WriteOp<'_>]) {
         self.lock_mut().begin();
         for ops in ops.chunks(OPS) {
             self.gather(ops);
             pause();
         }
-        let mut settling = None;
-        // Locked within the turn: a scan of the thread that has the turn waits for the end of the move.
-        turn(&mut || {
-            settling = Some(self.settling.write());
-            self.lock_mut().show();
-        });
+        let _settling = self.settling.write();
+        self.lock_mut().show();
         for ops in ops.chunks(OPS) {
             let (go_on, replaced) = self.settle(ops);
             if !go_on {

@@ -181,7 +181,7 @@ fn interleave<T: Table>(ordered: bool, keys: u32, filled: u32, rounds: usize, se
     let first: Vec<Write> = (0..filled).map(|key| (key.to_be_bytes().into(), Some(vec![1]))).collect();
     let mut batch = Batch::default();
     ops(&first).into_iter().for_each(|op| batch.push(op));
-    free_garbage(table.write_alone(&batch));
+    free_garbage(table.write(&batch));
     apply(&mut test.model, &first);
     for _ in 0..rounds {
         match test.rng.random_range(0..10) {

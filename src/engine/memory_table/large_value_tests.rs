@@ -9,10 +9,7 @@ use super::{
 use crate::engine::stores::btree::BTree;
 use std::{
     ops::ControlFlow,
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
 };
@@ -22,7 +19,7 @@ const MIB: usize = 1 << 20;
 fn put<T: Table>(table: &SharedTable<T>, keys: &[&[u8]], value: &[u8]) {
     let mut batch = Batch::default();
     keys.iter().for_each(|key| batch.put(key, value));
-    free_garbage(table.write_alone(&batch));
+    free_garbage(table.write(&batch));
 }
 
 /// Writes while a value is being visited, which would deadlock if the visit held a lock.
@@ -113,58 +110,6 @@ fn many_long_values_are_of_one_moment() {
     read_what_is_written_together::<BTree>();
 }
 
-/// One thread writes large batches concurrently with other writes, another thread large batches that have the turn:
-/// neither deadlocks, and a reader sees each batch as a whole.
-fn write_large_at_once<T: Table>() {
-    let names = names(20_000);
-    let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
-    let batch = |value: &'static [u8]| {
-        let mut batch = Batch::default();
-        keys.iter().for_each(|key| batch.put(key, value));
-        batch
-    };
-    let table = SharedTable::new(T::default(), false);
-    let (turn, done) = (Mutex::new(()), AtomicBool::new(false));
-    free_garbage(table.write(&batch(b"first")));
-    thread::scope(|scope| {
-        let beside = scope.spawn(|| {
-            for _ in 0..5 {
-                let large = table.write_beside(&batch(b"beside"), &mut |show| {
-                    let _turn = turn.lock();
-                    show();
-                });
-                assert!(large);
-            }
-        });
-        let within = scope.spawn(|| {
-            for _ in 0..5 {
-                let _turn = turn.lock();
-                free_garbage(table.write(&batch(b"within")));
-            }
-        });
-        scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) {
-                let mut seen: Option<Vec<u8>> = None;
-                table.read(&keys, &mut |_, value| {
-                    let value = value.unwrap();
-                    assert_eq!(seen.get_or_insert_with(|| value.to_vec()), value, "half a batch");
-                    ControlFlow::Continue(())
-                });
-            }
-        });
-        let ends = [beside.join(), within.join()];
-        done.store(true, Ordering::Relaxed);
-        assert!(ends.iter().all(Result::is_ok));
-    });
-}
-
-#[test]
-#[cfg_attr(miri, ignore = "takes too long")]
-fn large_batches_at_once_do_not_wait_for_each_other_for_ever() {
-    write_large_at_once::<HashTable>();
-    write_large_at_once::<BTree>();
-}
-
 const MANY: u32 = 100_000;
 
 fn names(count: u32) -> Vec<[u8; 4]> {
@@ -175,7 +120,7 @@ fn table_of<T: Table>(names: &[[u8; 4]]) -> SharedTable<T> {
     let table = SharedTable::new(T::default(), false);
     let mut batch = Batch::default();
     names.iter().for_each(|name| batch.put(name, b"value"));
-    free_garbage(table.write_alone(&batch));
+    free_garbage(table.write(&batch));
     table
 }
 

@@ -18,7 +18,7 @@ mod table_trait;
 mod tests;
 
 use super::{
-    Batch, Engine, Error, Info, KeyRange, Location, OpenOptions, Result, Turn, VisitPair, VisitValue,
+    Batch, Engine, Error, Info, KeyRange, Location, OpenOptions, Result, VisitPair, VisitValue,
     aof::{self, Aof, MAX_LENGTH},
     walk_at_once,
 };
@@ -149,7 +149,7 @@ impl<T: Table> Engine for MemoryEngine<T> {
             free_garbage(self.shared.table.write(batch));
             return Ok(());
         };
-        free_garbage(log.append(batch, sync, || self.shared.table.write_alone(batch))?);
+        free_garbage(log.append(batch, sync, || self.shared.table.write(batch))?);
         if log.is_outgrown()
             && let Err(error) = self.rewrite_log()
             && !matches!(error, Error::Unsupported { .. })
@@ -159,29 +159,10 @@ impl<T: Table> Engine for MemoryEngine<T> {
         Ok(())
     }
 
-    fn write_beside(&self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<()> {
-        if self.shared.log.is_some() {
-            return turn(&mut || self.write(batch, false));
-        }
-        batch.check_lengths(self.shared.info.name, MAX_LENGTH)?;
-        let show = &mut |show: &mut dyn FnMut()| {
-            // Making the batch visible cannot fail.
-            let _shown = turn(&mut || {
-                show();
-                Ok(())
-            });
-        };
-        if self.shared.table.write_beside(batch, show) {
-            return Ok(());
-        }
-        turn(&mut || self.write(batch, false))
-    }
-
     fn sync(&self) -> Result<()> {
         self.shared.log.as_ref().map_or(Ok(()), Aof::sync)
     }
 
-    /// Does nothing: each write has its own `sync` argument.
     fn quiesce(&self) -> Result<()> {
         self.join_rewriter();
         self.sync()

@@ -249,7 +249,6 @@ impl Engine for Canopy {
         self.change(|| self.db.sync())
     }
 
-    /// Does nothing: each write has its own sync option.
     fn quiesce(&self) -> Result<()> {
         self.sync()?;
         self.db.checkpoint().map_err(|error| self.fail(error))

@@ -287,7 +287,6 @@ impl Engine for Fjall {
         self.db.persist(PersistMode::SyncData).map_err(|error| self.fail(error))
     }
 
-    /// Does nothing: each write has its own sync option.
     fn quiesce(&self) -> Result<()> {
         self.sync()?;
         self.flush().map_err(|error| self.fail(error))

@@ -263,7 +263,6 @@ impl Engine for Redb {
         Ok(())
     }
 
-    /// Does nothing: each write has its own sync option.
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         if range.is_empty() {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Engine wrapper that adds a fixed share to each operation's time, which `kvbench compare` must find
 //! (`benches/compare_proof.py`).
 
-use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, Result, Turn, VisitPair, VisitValue};
+use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, Result, VisitPair, VisitValue};
 use std::{
     env,
     time::{Duration, Instant},
@@ -63,10 +63,6 @@ impl Engine for Slowed {
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         self.slowly(|| self.engine.write(batch, sync))
-    }
-
-    fn write_beside(&self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<()> {
-        self.engine.write_beside(batch, turn)
     }
 
     fn sync(&self) -> Result<()> {

@@ -23,8 +23,8 @@ pub(super) struct ValuePosition {
     pub(super) sum: u32,
 }
 
-/// Returns the checksum of a value with the CRC-32 `sum`: the CRC-32, or for a value that was corrupt before it was written
-/// anew a number that is never its CRC-32, so that no read returns it.
+/// Returns the checksum of a value with the CRC-32 `sum`: the CRC-32, or, for a value that was corrupt before it was
+/// written again, a number that is never its CRC-32, so that no read returns it.
 pub(super) fn sum_of(value: &[u8], sum: u32) -> u32 {
     if key_value_headers::is_corrupt(value) { !sum } else { sum }
 }
@@ -53,8 +53,8 @@ impl ValuePosition {
     }
 }
 
-/// Returns the bytes of the record of a key and a value of these lengths, with the line of the checksum, without the frame
-/// around it.
+/// Returns the number of bytes of the record of a key and a value of these lengths, with the line of the checksum,
+/// without the frame around it.
 pub(super) fn record_size(key: usize, value: usize) -> u64 {
     let bulk = |length: usize| "$\r\n\r\n".len() as u64 + digits(length) + length as u64;
     "*3\r\n$3\r\nSET\r\n#TS:0123456789\r\n".len() as u64 + bulk(key) + bulk(value)

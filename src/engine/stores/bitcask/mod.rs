@@ -106,7 +106,6 @@ impl Engine for Bitcask {
         self.files.sync()
     }
 
-    /// Each write says whether it is synced.
     fn quiesce(&self) -> Result<()> {
         self.background.finish();
         self.sync()

@@ -234,7 +234,7 @@ impl Files {
                 let (length, sum) = (value.len() as u32, sum_of(value, placed.sum));
                 ValuePosition { segment, offset: placed.offset, length, sum }.to_bytes()
             }));
-            self.table.write_alone(&batch.with_values(places.iter().map(|place| &place[..])))
+            self.table.write(&batch.with_values(places.iter().map(|place| &place[..])))
         })?;
         free_garbage(waste);
         if writer.active.len() >= writer.enough {

@@ -357,7 +357,6 @@ impl Engine for RocksDb {
         self.db.flush_wal(true).map_err(|error| self.fail(error))
     }
 
-    /// Does nothing: each write has its own sync option.
     fn quiesce(&self) -> Result<()> {
         self.sync()?;
         let mut options = WaitForCompactOptions::default();

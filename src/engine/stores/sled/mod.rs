@@ -79,7 +79,8 @@ static INFO: Info = Info {
             no writes.",
         ),
         Caveat::new(
-            "sled has no snapshots: writes wait while a scan, or a read of several keys, runs. Reads wait while a batch of several writes is applied.",
+            "sled has no snapshots: writes wait while a scan, or a read of several keys, runs. Reads wait while a batch \
+            of several writes is applied.",
         ),
         Caveat::new("Values above about 128 KiB become separate files; a synced commit lists all of them."),
         Caveat::new(
@@ -316,8 +317,6 @@ impl Engine for Sled {
         self.log.sync_data().map_err(Error::io("sync", self.path.join(LOG_FILE)))
     }
 
-    /// Does nothing: each write has its own sync option. sled's own timer, which runs if the store was opened
-    /// with `everysec`, only writes earlier than required.
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         if range.is_empty() {
             return Ok(());
