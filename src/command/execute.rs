@@ -51,6 +51,13 @@ impl Progress {
     pub fn has_begun(&self) -> bool {
         self.keys > 0
     }
+
+    /// Returns the keys of a request that its next commit uses, and `true` if that commit completes the request.
+    pub fn next_keys<'a>(self, spec: &Spec, args: Args<'a>) -> (impl Iterator<Item = &'a [u8]>, bool) {
+        let most = if let Handler::DeleteEach(_) = spec.handler { KEYS_PER_COMMIT } else { usize::MAX };
+        let completes = args.len() <= most.saturating_add(1 + self.keys);
+        (spec.keys_of(args).skip(self.keys).take(most), completes)
+    }
 }
 
 /// Part of a request that a call of [`execute`] has executed.

@@ -3,12 +3,13 @@
 use super::{
     request_batch::{REPLY_SIZE, RequestBatch},
     step_planner::Step,
-    transaction::{ListKeys, Transaction, list_all_keys, list_keys_to_read},
+    transaction::{SelectRequest, Transaction, append_stored},
 };
 use crate::{
     command::{Done, KeyHits, Lookup, Progress, execute, flags::WHOLE_KEYSPACE},
     store::{self, Store, Txn, Work},
 };
+use std::mem;
 use tokio::sync::oneshot;
 
 /// Maximum number of keys of a step that are prefetched.
@@ -51,14 +52,22 @@ impl CommitRequest {
         Self { batch, step, progress, transaction, reply_to, first_progress, reply_start, reply_ends }
     }
 
-    /// Appends the keys that `list` selects.
-    fn list_keys(&self, list: ListKeys, keys: &mut Vec<Vec<u8>>) {
-        let database = self.step.database;
+    /// Appends the stored keys that this commit of the step uses, of the requests that `select` selects.
+    fn list_keys(&self, select: SelectRequest, keys: &mut Vec<Vec<u8>>) {
+        let (database, mut progress) = (self.step.database, self.first_progress);
         for index in self.step.requests.clone() {
             let Some(args) = self.batch.args(index) else { break };
             match (&self.transaction, self.batch.lookups.get(index)) {
-                (Some(transaction), _) => transaction.list_keys(args, database, list, keys),
-                (None, Some(Lookup::Known(spec, _))) => list(spec, args, database, keys),
+                (Some(transaction), _) => transaction.list_keys(args, database, select, keys),
+                (None, Some(Lookup::Known(spec, _))) => {
+                    let (next, completes) = mem::take(&mut progress).next_keys(spec, args);
+                    if select(spec, args) {
+                        append_stored(next, database, keys);
+                    }
+                    if !completes {
+                        break;
+                    }
+                }
                 (None, _) => {}
             }
         }
@@ -154,7 +163,7 @@ impl Work for CommitRequest {
 
     fn keys_to_read(&self, keys: &mut Vec<Vec<u8>>) {
         let first = keys.len();
-        self.list_keys(list_keys_to_read, keys);
+        self.list_keys(|spec, args| !spec.is_blind(args), keys);
         keys.truncate(first + MAX_PREFETCHED);
     }
 
@@ -170,7 +179,7 @@ impl Work for CommitRequest {
             return None;
         }
         let mut keys = Vec::new();
-        self.list_keys(list_all_keys, &mut keys);
+        self.list_keys(|_, _| true, &mut keys);
         Some(keys)
     }
 

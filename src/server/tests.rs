@@ -13,10 +13,11 @@ use crate::{
         VisitValue,
     },
     resp::{Decoder, Limits},
-    store::{Database, Store},
+    store::{Database, Store, Work},
 };
 use std::{
     ops::ControlFlow,
+    slice,
     sync::{Arc, LazyLock, Mutex},
 };
 
@@ -129,6 +130,38 @@ fn the_keys_of_a_read_step_are_divided_once_each_in_order() {
 }
 
 /// Each of the requests alone would be short enough.
+/// Returns the keys that a commit of a step uses, and those that are prefetched for it.
+fn keys_of_commit(request: &CommitRequest) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let mut to_read = Vec::new();
+    request.keys_to_read(&mut to_read);
+    (request.keys().unwrap(), to_read)
+}
+
+#[test]
+fn a_commit_of_a_long_removal_lists_the_keys_that_it_removes() {
+    let key = |number: usize| format!("{number}").into_bytes();
+    let named: String = (0..3000).map(|number| format!(" {number}")).collect();
+    let store = store_with(&[(b"0", 1), (b"1024", 1), (b"2999", 1)]);
+    let mut batch = Box::new(received(&format!("SET a 1\r\nDEL{named}\r\nSET b 1\r\n")));
+    let (mut progress, mut commits) = (Progress::default(), Vec::new());
+    while batch.next < 3 {
+        let step = step(&batch, &store);
+        let mut request = CommitRequest::new(batch, step, progress, None);
+        let listed = keys_of_commit(&request);
+        store.commit(slice::from_mut(&mut request));
+        assert_eq!(keys_of_commit(&request), listed, "the same keys if the commit is repeated");
+        (batch, progress) = (request.batch, request.progress);
+        commits.push(listed);
+    }
+    let removed = [0..1024, 1024..2048, 2048..3000].map(|range| range.map(key).collect::<Vec<_>>());
+    let [first, second, third] = removed;
+    let all =
+        [[&[b"a".to_vec()], &first[..]].concat(), second.clone(), [&third[..], &[b"b".to_vec()]].concat()];
+    assert!(commits.iter().map(|(keys, _)| keys).eq(&all));
+    assert!(commits.iter().map(|(_, to_read)| to_read).eq(&[first, second, third]), "SET reads no key");
+    assert_eq!(batch.reply.bytes(), b"+OK\r\n:3\r\n+OK\r\n");
+}
+
 #[test]
 fn a_worker_goes_over_few_long_values() {
     let store = store_with(&[(b"long", 300 << 10)]);

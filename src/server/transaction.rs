@@ -54,20 +54,17 @@ pub(super) struct Transaction {
     result: ExecResult,
 }
 
-/// Function that appends stored keys of a request in a database.
-pub(super) type ListKeys = fn(&Spec, Args<'_>, Database, &mut Vec<Vec<u8>>);
+/// Function that returns `true` if the keys of a request are to be listed.
+pub(super) type SelectRequest = fn(&Spec, Args<'_>) -> bool;
 
-/// Appends all stored keys of the request.
-pub(super) fn list_all_keys(spec: &Spec, args: Args<'_>, space: Database, keys: &mut Vec<Vec<u8>>) {
+/// Appends the stored form of keys of `database`.
+pub(super) fn append_stored<'k>(
+    keys: impl Iterator<Item = &'k [u8]>,
+    database: Database,
+    stored: &mut Vec<Vec<u8>>,
+) {
     let arena = Bump::new();
-    keys.extend(spec.keys_of(args).map(|key| space.encode_key(key, &arena).to_vec()));
-}
-
-/// Appends the stored keys that the request will probably read.
-pub(super) fn list_keys_to_read(spec: &Spec, args: Args<'_>, space: Database, keys: &mut Vec<Vec<u8>>) {
-    if !spec.is_blind(args) {
-        list_all_keys(spec, args, space, keys);
-    }
+    stored.extend(keys.map(|key| database.encode_key(key, &arena).to_vec()));
 }
 
 impl Transaction {
@@ -174,18 +171,25 @@ impl Transaction {
         queued.find_map(|(index, (spec, _))| spec.keys_of(requests.get(index)?).next())
     }
 
-    /// Appends the stored keys of `database` that the transaction uses and `list` selects. `args` are the arguments of
-    /// WATCH, if the transaction executes one.
-    pub fn list_keys(&self, args: Args<'_>, database: Database, list: ListKeys, keys: &mut Vec<Vec<u8>>) {
+    /// Appends the stored keys of `database` that the transaction watches, and those of the queued requests that `select`
+    /// selects. `args` are the arguments of WATCH, if the transaction executes one.
+    pub fn list_keys(
+        &self,
+        args: Args<'_>,
+        database: Database,
+        select: SelectRequest,
+        keys: &mut Vec<Vec<u8>>,
+    ) {
         if self.job == Some(CommitJob::Watch) {
-            let arena = Bump::new();
-            return keys.extend(args.from(1).map(|key| database.encode_key(key, &arena).to_vec()));
+            return append_stored(args.from(1), database, keys);
         }
         keys.extend(self.watched.iter().map(|watch| watch.key().to_vec()));
         let Some(Queue { requests, commands, .. }) = &self.queue else { return };
         for (index, (spec, _)) in commands.iter().enumerate() {
-            if let Some(args) = requests.get(index) {
-                list(spec, args, database, keys);
+            if let Some(args) = requests.get(index)
+                && select(spec, args)
+            {
+                append_stored(spec.keys_of(args), database, keys);
             }
         }
     }
