@@ -1,7 +1,10 @@
 //! Lock for two groups of threads (group mutual exclusion): any number of threads of one group hold it at the same
 //! time, and none of the other. Groups that both want it take turns.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::{
+    mem,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+};
 
 /// One of the two groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +39,45 @@ struct State {
     writers_hold: bool,
     /// Number of threads that wait.
     waiting: Counts,
-    /// Number of threads that were admitted and still sleep.
-    admitted: Counts,
+    /// Number of turns in which threads that waited were admitted, all of a group at once. A thread waits for the next
+    /// turn of its group, so that one that begins to wait later cannot take its admission.
+    turns: Counts,
 }
 
-/// Number of threads of each group.
+impl State {
+    /// Lets a thread of `group` hold the lock and returns `None`, or returns the number of turns of the group so far: the
+    /// thread must wait until it changes.
+    fn enter(&mut self, group: Group) -> Option<usize> {
+        let holds = self.writers_hold == (group == Group::Writers);
+        if self.holders == 0 || holds && *self.waiting.of(group.other()) == 0 {
+            self.holders += 1;
+            self.writers_hold = group == Group::Writers;
+            return None;
+        }
+        *self.waiting.of(group) += 1;
+        Some(*self.turns.of(group))
+    }
+
+    /// Ends the hold of one thread. The last one admits the threads that wait: those of the other group, if there are
+    /// any. Returns `true` if threads were admitted.
+    fn leave(&mut self) -> bool {
+        self.holders -= 1;
+        if self.holders > 0 {
+            return false;
+        }
+        let holder = if self.writers_hold { Group::Writers } else { Group::Readers };
+        let next = if *self.waiting.of(holder.other()) > 0 { holder.other() } else { holder };
+        self.holders = mem::take(self.waiting.of(next));
+        if self.holders == 0 {
+            return false;
+        }
+        *self.turns.of(next) += 1;
+        self.writers_hold = next == Group::Writers;
+        true
+    }
+}
+
+/// Numbers of each group.
 #[derive(Default)]
 struct Counts {
     readers: usize,
@@ -64,17 +101,11 @@ impl GroupLock {
     /// goes first.
     pub fn enter(&self, group: Group) -> GroupGuard<'_> {
         let mut state = self.lock();
-        let holds = state.writers_hold == (group == Group::Writers);
-        if state.holders == 0 || holds && *state.waiting.of(group.other()) == 0 {
-            state.holders += 1;
-            state.writers_hold = group == Group::Writers;
-            return GroupGuard(self);
+        if let Some(turn) = state.enter(group) {
+            while *state.turns.of(group) == turn {
+                state = self.admitted.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
         }
-        *state.waiting.of(group) += 1;
-        while *state.admitted.of(group) == 0 {
-            state = self.admitted.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        *state.admitted.of(group) -= 1;
         GroupGuard(self)
     }
 
@@ -86,18 +117,7 @@ impl GroupLock {
 
 impl Drop for GroupGuard<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.holders -= 1;
-        if state.holders > 0 {
-            return;
-        }
-        let holder = if state.writers_hold { Group::Writers } else { Group::Readers };
-        let next = if *state.waiting.of(holder.other()) > 0 { holder.other() } else { holder };
-        let count = std::mem::take(state.waiting.of(next));
-        if count > 0 {
-            state.holders = count;
-            *state.admitted.of(next) += count;
-            state.writers_hold = next == Group::Writers;
+        if self.0.lock().leave() {
             self.0.admitted.notify_all();
         }
     }
@@ -128,6 +148,23 @@ mod tests {
                 }
             });
         }
+    }
+
+    #[test]
+    fn thread_that_begins_to_wait_later_does_not_take_an_earlier_admission() {
+        let mut state = State::default();
+        assert_eq!(state.enter(Group::Readers), None);
+        let first = state.enter(Group::Writers).unwrap();
+        state.enter(Group::Readers).unwrap();
+        assert!(state.leave(), "the first writer is admitted, and may still sleep");
+        let second = state.enter(Group::Writers).unwrap();
+        assert_ne!(*state.turns.of(Group::Writers), first);
+        assert_eq!(*state.turns.of(Group::Writers), second, "the second writer waits for the reader");
+        assert!(state.leave(), "the reader is admitted");
+        assert_eq!((state.holders, state.writers_hold), (1, false));
+        assert!(state.leave(), "the second writer is admitted");
+        assert_ne!(*state.turns.of(Group::Writers), second);
+        assert!(!state.leave(), "no thread waits");
     }
 
     #[test]
