@@ -344,8 +344,7 @@ impl Reader {
         if frames_follow || !cut && !blank {
             return Ok((self.tail, Some(damage)));
         }
-        let between = window.offset == self.tail.end;
-        Ok((ReplayEnd { torn: cut || !between || at > 0, ..self.tail }, None))
+        Ok((ReplayEnd { torn: cut || self.group || at > 0, ..self.tail }, None))
     }
 }
 

@@ -376,7 +376,6 @@ fn only_a_regular_file_of_commands_is_recognised() {
     for (bytes, expected) in [
         ("*3\r\n", true),
         ("#TS:1\r\n*1", true),
-        ("#CRC:", false),
         ("#KVBENCH:2:feedbeef:", true),
         ("#KV", true),
         ("#KV\0\0", true),
