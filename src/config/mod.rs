@@ -3,11 +3,9 @@
 mod network;
 
 use crate::engine::{
-    self, Compression, DISTRIBUTED, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead, kinds,
+    self, Compression, DISTRIBUTED, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead, files, kinds,
 };
 use std::{
-    fs::{self, File},
-    io,
     net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
@@ -16,15 +14,10 @@ use std::{
 pub use network::{AuthClients, ClientLimits, Network, Tls};
 
 /// Creates the missing directories above `path`, durably.
-fn create_parents(path: &Path) -> io::Result<()> {
+fn create_parents(path: &Path) -> engine::Result<()> {
     let above = path.ancestors().skip(1).filter(|directory| !directory.as_os_str().is_empty());
     let missing: Vec<_> = above.take_while(|directory| !directory.exists()).collect();
-    for directory in missing.into_iter().rev() {
-        fs::create_dir(directory)?;
-        let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
-    }
-    Ok(())
+    missing.into_iter().rev().try_for_each(files::create_dir)
 }
 
 /// Options of `kvbench serve`.
@@ -180,7 +173,7 @@ impl Config {
     /// Returns an error if the directory cannot be created, and the engine's errors.
     pub fn open(&self, max_files: u64) -> crate::engine::Result<Box<dyn Engine>> {
         if let Location::Path(path) = &self.location {
-            create_parents(path).map_err(engine::Error::io("create the directory of", path))?;
+            create_parents(path)?;
         }
         self.kind.open(&OpenOptions {
             location: self.location.clone(),

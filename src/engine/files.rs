@@ -275,7 +275,11 @@ fn write_mark(mut mark: &File, engine: &str) -> io::Result<()> {
 /// Creates the directory `path` unless it exists. Its name is synced, or a power cut could remove the directory
 /// with everything that was synced inside. An existing directory is synced, too: a start that was killed may not
 /// have synced its name, or names within.
-pub(super) fn create_dir(path: &Path) -> Result<()> {
+///
+/// # Errors
+///
+/// [`Error::Io`] if `path` is not a directory, or cannot be created or synced.
+pub fn create_dir(path: &Path) -> Result<()> {
     match fs::create_dir(path) {
         Ok(()) => sync_dir(parent(path)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {
