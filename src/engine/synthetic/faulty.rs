@@ -2,14 +2,18 @@
 //! returns errors, `wrong-value` sometimes returns values that no client wrote, and `forgetful` undoes the last
 //! update when it is closed. While a file `<path>.hold` (in memory: `<store>.hold`) exists, `slow-sync` does not
 //! end its syncs, and `slow-scan` does not end its scans, counts, size queries and large reads; it creates a file
-//! `<path>.held` when one waits.
+//! `<path>.held` when one waits. `panicking` panics at one call, which the environment variable `KVBENCH_PANIC` names as
+//! `OPENING:CALL:NUMBER`: `2:read:5` is the fifth read after the second opening of a path. A benchmark opens a store
+//! for the load, for the cells, and for the verification.
 
 use crate::engine::{
     Batch, Caveat, Engine, Error, Fsync, Info, KeyRange, Kind, OpenOptions, Result, Status, VisitPair,
     VisitValue, WriteOp, stores::btree,
 };
 use std::{
+    env,
     fs::File,
+    io::Write,
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{
@@ -54,6 +58,17 @@ pub const SLOW_SCAN: Kind = Kind {
     ..btree::KIND
 };
 
+/// Engine that panics at one call.
+pub const PANICKING: Kind = Kind {
+    info: &PANICKING_INFO,
+    open: |options| {
+        let engine = FaultyEngine::open(&PANICKING_INFO, Fault::panics(options), options)?;
+        engine.panic_at("open");
+        Ok(Box::new(engine))
+    },
+    ..btree::KIND
+};
+
 static FAILING_INFO: Info = Info {
     name: "failing",
     library: "none",
@@ -70,6 +85,8 @@ static SLOW_SYNC_INFO: Info = Info { name: "slow-sync", ..FAILING_INFO };
 
 static SLOW_SCAN_INFO: Info = Info { name: "slow-scan", ..FAILING_INFO };
 
+static PANICKING_INFO: Info = Info { name: "panicking", ..FAILING_INFO };
+
 enum Fault {
     /// Calls fail.
     Errors,
@@ -81,6 +98,35 @@ enum Fault {
     SlowSyncs(PauseFile),
     /// Scans, counts and large reads wait.
     SlowScans(PauseFile),
+    /// One call panics.
+    Panics {
+        /// Name of the call; empty for none.
+        call: String,
+        /// Number of such calls up to the one that panics.
+        left: AtomicU64,
+    },
+}
+
+impl Fault {
+    /// Returns the panic that the environment variable asks for.
+    fn panics(options: &OpenOptions) -> Self {
+        let opening = options.location.path().map_or(0, count_opening);
+        let asked = env::var("KVBENCH_PANIC").unwrap_or_default();
+        let mut parts = asked.split(':');
+        let is_this = parts.next().and_then(|part| part.parse().ok()) == Some(opening);
+        let call = parts.next().filter(|_| is_this).unwrap_or_default().to_owned();
+        let number = parts.next().and_then(|part| part.parse().ok()).unwrap_or(1);
+        Self::Panics { call, left: AtomicU64::new(number) }
+    }
+}
+
+/// Counts the openings of a path in a file beside it, because processes open it one after the other.
+fn count_opening(path: &Path) -> u64 {
+    let path = path.with_added_extension("openings");
+    // A test that expects a panic fails if the file cannot be written.
+    let file = File::options().create(true).append(true).open(&path);
+    let _written = file.and_then(|mut file| file.write_all(b"."));
+    path.metadata().map_or(0, |metadata| metadata.len())
 }
 
 /// File whose existence delays the operations of an engine.
@@ -105,8 +151,7 @@ impl PauseFile {
 }
 
 fn open(info: &'static Info, fault: Fault, options: &OpenOptions) -> Result<Box<dyn Engine>> {
-    let engine = (btree::KIND.open)(options)?;
-    Ok(Box::new(FaultyEngine { engine, info, fault, reads: AtomicU64::new(1), writes: AtomicU64::new(1) }))
+    Ok(Box::new(FaultyEngine::open(info, fault, options)?))
 }
 
 struct FaultyEngine {
@@ -118,6 +163,22 @@ struct FaultyEngine {
 }
 
 impl FaultyEngine {
+    fn open(info: &'static Info, fault: Fault, options: &OpenOptions) -> Result<Self> {
+        let engine = (btree::KIND.open)(options)?;
+        Ok(Self { engine, info, fault, reads: AtomicU64::new(1), writes: AtomicU64::new(1) })
+    }
+
+    /// Panics if `call` is the call at which `panicking` panics.
+    #[expect(clippy::panic, reason = "on purpose")]
+    fn panic_at(&self, call: &str) {
+        if let Fault::Panics { call: name, left } = &self.fault
+            && name == call
+            && left.fetch_sub(1, Ordering::SeqCst) == 1
+        {
+            panic!("{call} panicked on purpose");
+        }
+    }
+
     fn is_due(calls: &AtomicU64) -> bool {
         calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY)
     }
@@ -188,6 +249,7 @@ impl Engine for FaultyEngine {
     }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        self.panic_at("read");
         self.fail(&self.reads)?;
         self.engine.read(keys, &mut |index, value| match value {
             Some(value) => self.distort(value, |value| visit(index, Some(value))),
@@ -201,6 +263,7 @@ impl Engine for FaultyEngine {
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        self.panic_at("write");
         if batch.len() < LARGE {
             self.fail(&self.writes)?;
         }
@@ -209,6 +272,7 @@ impl Engine for FaultyEngine {
     }
 
     fn sync(&self) -> Result<()> {
+        self.panic_at("sync");
         if let Fault::SlowSyncs(hold) = &self.fault {
             hold.wait();
         }
@@ -220,16 +284,19 @@ impl Engine for FaultyEngine {
     }
 
     fn quiesce(&self) -> Result<()> {
+        self.panic_at("quiesce");
         self.engine.quiesce()
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        self.panic_at("scan");
         self.fail(&self.reads)?;
         self.wait_to_scan();
         self.engine.scan(range, &mut |key, value| self.distort(value, |value| visit(key, value)))
     }
 
     fn count(&self) -> Result<u64> {
+        self.panic_at("count");
         self.wait_to_scan();
         self.engine.count()
     }
@@ -240,10 +307,12 @@ impl Engine for FaultyEngine {
     }
 
     fn compact(self: Box<Self>) -> Result<()> {
+        self.panic_at("compact");
         self.engine.compact()
     }
 
     fn close(&self) -> Result<()> {
+        self.panic_at("close");
         self.forget()?;
         self.engine.close()
     }

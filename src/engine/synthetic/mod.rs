@@ -10,8 +10,6 @@ mod faulty;
 mod noop;
 #[cfg(feature = "bench")]
 mod open;
-#[cfg(feature = "fault-injection")]
-mod panicking;
 #[cfg(all(feature = "fault-injection", feature = "sled"))]
 mod sled_flush_only;
 #[cfg(all(feature = "bench", feature = "fault-injection"))]
@@ -39,7 +37,7 @@ pub const FAULTY: &[Kind] = &[
     #[cfg(feature = "fault-injection")]
     faulty::SLOW_SCAN,
     #[cfg(feature = "fault-injection")]
-    panicking::KIND,
+    faulty::PANICKING,
     #[cfg(all(feature = "fault-injection", feature = "sled"))]
     sled_flush_only::KIND,
 ];
