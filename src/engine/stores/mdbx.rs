@@ -70,6 +70,12 @@ static INFO: Info = Info {
             "Under no MDBX runs with UTTERLY_NOSYNC, as LMDB with MDB_NOSYNC: it writes to the pages of the last \
              synced commit again, so a power cut may leave a file that cannot be opened.",
         ),
+        Caveat::unsynced(
+            "If the process is killed and the machine is restarted, even in an orderly way, before the data are opened \
+             again, the loss is that of a power cut: MDBX accepts a commit that was not synced only within the boot of \
+             the machine that made it. Under everysec it goes back to the last synced commit; under no it may not open \
+             the file.",
+        ),
         Caveat::new(
             "The data can grow to --map-size; a write beyond it fails as a whole. The file shrinks when much of its \
              end is free.",
@@ -338,8 +344,9 @@ impl Engine for Mdbx {
         self.db.sync(true).map(drop).map_err(|error| self.fail(error))
     }
 
-    /// Changes the policy between `everysec` and `no`. The mode stays that of the start, because MDBX cannot
-    /// change it while the file is open; both have the loss bound of `everysec`.
+    /// Changes the policy between `everysec` and `no`. MDBX cannot change its mode while the file is open, so the mode of
+    /// the start stays. A power cut then costs no more than the loss bounds of both policies, which include the whole
+    /// database, but what is left of it depends on the mode.
     fn set_fsync(&self, fsync: Fsync) -> Result<()> {
         match (self.fsync, fsync) {
             (Fsync::EverySec | Fsync::No, Fsync::EverySec | Fsync::No) => Ok(()),
@@ -430,6 +437,57 @@ mod tests {
             let options = OpenOptions { map_size: 1 << 30, ..options };
             let mdbx = Mdbx::open_here(dir.path(), &options).unwrap();
             assert_eq!(flags(&mdbx), mode, "{fsync}");
+        }
+    }
+
+    /// Returns the identification of this boot of the machine, as it stands in the data file.
+    fn boot_id(mdbx: &Mdbx) -> [u8; 16] {
+        #[expect(unsafe_code, reason = "a call that the crate does not wrap")]
+        // SAFETY: the environment is open, and the call fills in the plain integers of the structure.
+        let current = unsafe {
+            let mut info: mdbx_sys::MDBX_envinfo = std::mem::zeroed();
+            let (env, size) = (mdbx.db.ptr().0, size_of_val(&info));
+            assert_eq!(mdbx_sys::mdbx_env_info_ex(env, std::ptr::null(), &raw mut info, size), 0);
+            info.mi_bootid.current
+        };
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&current.x.to_ne_bytes());
+        id[8..].copy_from_slice(&current.y.to_ne_bytes());
+        id
+    }
+
+    /// A copy of the files of a running process is what a kill leaves; a restart changes the identification of the boot.
+    #[test]
+    fn restart_of_the_machine_after_a_kill_costs_what_was_not_synced() {
+        for (fsync, kept) in [(Fsync::Always, Some(21)), (Fsync::EverySec, Some(1)), (Fsync::No, None)] {
+            let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let options = |path: &Path| OpenOptions {
+                map_size: 1 << 30,
+                ..OpenOptions::new(Location::Path(path.into()), fsync)
+            };
+            let mdbx = Mdbx::open_here(dir.path(), &options(dir.path())).unwrap();
+            for key in 0..=20_u32 {
+                let key = key.to_be_bytes();
+                let mut batch = Batch::default();
+                batch.put(&key, b"value");
+                mdbx.write(&batch, key == [0; 4]).unwrap();
+            }
+            let (killed, id) = (fs::read(dir.path().join(DATA)).unwrap(), boot_id(&mdbx));
+            assert_ne!(id, [0; 16], "this machine identifies its boots");
+            let open_copy = |bytes: &[u8]| {
+                fs::write(copy.path().join(DATA), bytes).unwrap();
+                Mdbx::open_here(copy.path(), &options(copy.path())).map(|mdbx| mdbx.count().unwrap())
+            };
+            assert_eq!(open_copy(&killed).unwrap(), 21, "{fsync}: a kill alone");
+            let mut restarted = killed;
+            let at: Vec<_> = (0..3 * PAGE - 16).filter(|at| restarted[*at..][..16] == id).collect();
+            assert!(!at.is_empty());
+            at.into_iter().for_each(|at| restarted[at] ^= 1);
+            let outcome = open_copy(&restarted).map_err(|error| error.to_string());
+            match kept {
+                Some(kept) => assert_eq!(outcome, Ok(kept), "{fsync}"),
+                None => assert!(outcome.as_ref().is_err_and(|error| error.contains("CORRUPT")), "{outcome:?}"),
+            }
         }
     }
 
