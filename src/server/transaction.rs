@@ -171,8 +171,8 @@ impl Transaction {
         queued.find_map(|(index, (spec, _))| spec.keys_of(requests.get(index)?).next())
     }
 
-    /// Appends the stored keys of `database` that the transaction watches, and those of the queued requests that `select`
-    /// selects. `args` are the arguments of WATCH, if the transaction executes one.
+    /// Appends the stored keys of `database` that the transaction watches, and those of the queued requests that
+    /// `select` selects. `args` are the arguments of WATCH, if the transaction executes one.
     pub fn list_keys(
         &self,
         args: Args<'_>,

@@ -20,13 +20,15 @@ pub const GROUP_BYTES: usize = 32 << 20;
 /// transaction of several machines, whose cost grows faster than its size.
 const SHARED_GROUP_BYTES: usize = 64 << 10;
 
+/// Function that returns the stored keys of a commit request, or `None` if they may be any.
+type ListKeys<W> = fn(&W) -> Option<Vec<Vec<u8>>>;
+
 /// Commit requests that wait for a commit thread, in arrival order.
 pub struct CommitQueue<W> {
     state: Mutex<State<W>>,
     wake: Condvar,
-    /// Function that returns the stored keys of a commit request, if groups are committed concurrently: see
-    /// [`Work::keys`].
-    list_keys: Option<fn(&W) -> Option<Vec<Vec<u8>>>>,
+    /// [`Work::keys`] if groups are committed concurrently, otherwise `None`.
+    list_keys: Option<ListKeys<W>>,
     hasher: RandomState,
 }
 

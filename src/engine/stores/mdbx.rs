@@ -344,9 +344,9 @@ impl Engine for Mdbx {
         self.db.sync(true).map(drop).map_err(|error| self.fail(error))
     }
 
-    /// Changes the policy between `everysec` and `no`. MDBX cannot change its mode while the file is open, so the mode of
-    /// the start stays. A power cut then costs no more than the loss bounds of both policies, which include the whole
-    /// database, but what is left of it depends on the mode.
+    /// Changes the policy between `everysec` and `no`. MDBX cannot change its mode while the file is open, so the mode
+    /// of the start stays. A power cut then costs no more than the loss bounds of both policies, which include the
+    /// whole database, but what is left of it depends on the mode.
     fn set_fsync(&self, fsync: Fsync) -> Result<()> {
         match (self.fsync, fsync) {
             (Fsync::EverySec | Fsync::No, Fsync::EverySec | Fsync::No) => Ok(()),
@@ -456,7 +456,8 @@ mod tests {
         id
     }
 
-    /// A copy of the files of a running process is what a kill leaves; a restart changes the identification of the boot.
+    /// A copy of the files of a running process is what a kill leaves. A restart of the machine changes the
+    /// identification of the boot.
     #[test]
     fn restart_of_the_machine_after_a_kill_costs_what_was_not_synced() {
         for (fsync, kept) in [(Fsync::Always, Some(21)), (Fsync::EverySec, Some(1)), (Fsync::No, None)] {

@@ -2,9 +2,9 @@
 //! returns errors, `wrong-value` sometimes returns values that no client wrote, and `forgetful` undoes the last
 //! update when it is closed. While a file `<path>.hold` (in memory: `<store>.hold`) exists, `slow-sync` does not
 //! end its syncs, and `slow-scan` does not end its scans, counts, size queries and large reads; it creates a file
-//! `<path>.held` when one waits. `panicking` panics at one call, which the environment variable `KVBENCH_PANIC` names as
-//! `OPENING:CALL:NUMBER`: `2:read:5` is the fifth read after the second opening of a path. A benchmark opens a store
-//! for the load, for the cells, and for the verification.
+//! `<path>.held` when one waits. `panicking` panics at one call, which the environment variable `KVBENCH_PANIC` names
+//! as `OPENING:CALL:NUMBER`: `2:read:5` is the fifth read after the second opening of a path. A benchmark opens a
+//! store for the load, for the cells, and for the verification.
 
 use crate::engine::{
     Batch, Caveat, Engine, Error, Fsync, Info, KeyRange, Kind, OpenOptions, Result, Status, VisitPair,

@@ -45,8 +45,8 @@ struct State {
 }
 
 impl State {
-    /// Lets a thread of `group` hold the lock and returns `None`, or returns the number of turns of the group so far: the
-    /// thread must wait until it changes.
+    /// Lets a thread of `group` hold the lock and returns `None`, or returns the number of turns of the group so far:
+    /// the thread must wait until it changes.
     fn enter(&mut self, group: Group) -> Option<usize> {
         let holds = self.writers_hold == (group == Group::Writers);
         if self.holders == 0 || holds && *self.waiting.of(group.other()) == 0 {
