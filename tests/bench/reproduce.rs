@@ -202,6 +202,11 @@ fn redbs_table_is_whole() {
     assert_eq!(cell("bulk load").target.cache_bytes, 4 << 30);
     let policies = ["individual writes", "nosync writes"].map(|row| cell(row).target.fsync.clone().unwrap());
     assert_eq!(policies, ["always", "no"]);
+    // A part is not rounded to a whole number.
+    let mut larger = run.clone();
+    larger.cells.iter_mut().for_each(|cell| cell.workload.keys = 3_000_000);
+    let text = kvbench::bench::reproduce::text(&larger).unwrap();
+    assert!(text.contains("1/1.67 of theirs (5,000,000)"), "{text}");
 }
 
 #[test]

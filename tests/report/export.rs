@@ -39,6 +39,27 @@ fn github_action_benchmark_gets_one_metric() {
     assert_eq!((&found[0]["value"], found[0]["unit"].as_str()), (&2000.0.into(), Some("us")));
 }
 
+/// Two entries of one name would be two results of one benchmark.
+#[test]
+fn of_two_runs_of_a_cell_the_newer_one_is_exported() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut newer = fixtures::small();
+    newer.started = "2026-03-03T00:00:00Z".to_owned();
+    newer.samples.retain(|sample| sample.repetition == 1);
+    fixtures::save(&newer, &dir.path().join("a.json"));
+    fixtures::save(&fixtures::small(), &dir.path().join("b.json"));
+    let export = |format: &str| -> Value {
+        let output = kvbench(dir.path(), &["export", format, "."]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let name = "get/lmdb/local/no/get/lmdb";
+    let found = export("github-action-benchmark");
+    let own: Vec<_> = found.as_array().unwrap().iter().filter(|entry| entry["name"] == name).collect();
+    assert_eq!((own.len(), &own[0]["value"]), (1, &3000.0.into()), "{found}");
+    assert_eq!(export("bencher")[name]["throughput"]["value"], 3000.0);
+}
+
 #[test]
 fn an_unknown_metric_is_named() {
     let dir = tempfile::tempdir().unwrap();

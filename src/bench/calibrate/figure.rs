@@ -64,17 +64,17 @@ type Of = fn(&Measurement) -> Option<f64>;
 
 /// Metrics of a result that are not in [`metric::METRICS`].
 const MORE: [(&str, Unit, Of); 12] = [
-    ("operations", Unit::Times, |m| Some(real(m.operations))),
-    ("by kind", Unit::Times, |m| Some(real(m.by_operation.values().map(|kind| kind.count).sum()))),
-    ("timeline", Unit::Times, |m| Some(real(m.timeline.iter().sum()))),
+    ("operations", Unit::Count, |m| Some(real(m.operations))),
+    ("by kind", Unit::Count, |m| Some(real(m.by_operation.values().map(|kind| kind.count).sum()))),
+    ("timeline", Unit::Count, |m| Some(real(m.timeline.iter().sum()))),
     ("user_bytes", Unit::Bytes, |m| Some(real(m.user_bytes))),
     ("live length", Unit::Bytes, |m| Some(real(m.live_size?.length_bytes))),
     ("live blocks", Unit::Bytes, |m| Some(real(m.live_size?.block_bytes))),
     ("settled length", Unit::Bytes, |m| Some(real(m.settled_size?.length_bytes))),
     ("settled blocks", Unit::Bytes, |m| Some(real(m.settled_size?.block_bytes))),
     ("closed length", Unit::Bytes, |m| Some(real(m.closed_size?.length_bytes))),
-    ("unstarted_operations", Unit::Times, |m| Some(real(m.unstarted_operations))),
-    ("allocations", Unit::Times, |m| m.allocations.map(real)),
+    ("unstarted_operations", Unit::Count, |m| Some(real(m.unstarted_operations))),
+    ("allocations", Unit::Count, |m| m.allocations.map(real)),
     ("allocated_bytes", Unit::Bytes, |m| m.allocated_bytes.map(real)),
 ];
 
@@ -83,7 +83,7 @@ const MORE: [(&str, Unit, Of); 12] = [
 macro_rules! of_kind {
     ($word:literal, $kind:ident) => {
         of_kind!($word, $kind;
-            "count", Times, |latency| real(latency.count);
+            "count", Count, |latency| real(latency.count);
             "mean_us", Microseconds, |latency| latency.mean_us;
             "p50_us", Microseconds, |latency| latency.p50_us;
             "p90_us", Microseconds, |latency| latency.p90_us;

@@ -126,7 +126,6 @@ fn parts(figure: &Figure) -> [String; 7] {
     let show = |value: f64| match (value.is_finite(), figure.unit) {
         (false, _) => "any".into(),
         (_, Unit::Bytes) => format!("{} B", grouped(value)),
-        _ if figure.is_count() => grouped(value),
         (_, unit) => short(unit, value),
     };
     let (least, most) = (*figure.allowed.start(), *figure.allowed.end());

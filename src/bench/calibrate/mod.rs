@@ -244,7 +244,7 @@ mod tests {
             workload: "kinds".into(),
             access: Access::Wire,
             column: "operations",
-            unit: crate::bench::result::metric::Unit::Times,
+            unit: crate::bench::result::metric::Unit::Count,
             truth: 10.0,
             allowed: 10.0..=10.0,
             measured: Some(9.0),

@@ -14,7 +14,7 @@ mod text;
 mod unchecked_reasons;
 
 use crate::bench::result::{
-    Cell, Outcome, Run, Target,
+    Cell, Run, Target,
     metric::Better,
     run_file::{self, ReadError},
 };
@@ -179,7 +179,7 @@ fn verdict(aspect: ComparedMetric, change: Option<Change>, real: bool, limit: Op
 
 fn state(first: &Run, second: &Run, cell: &Cell, has_figures: bool) -> CellStatus {
     let id = &cell.id;
-    match (faulty(first, id), faulty(second, id)) {
+    match (first.has_failed(id), second.has_failed(id)) {
         (true, true) => CellStatus::NoFigures,
         (false, true) => CellStatus::FailsNow,
         (true, false) => CellStatus::Mended,
@@ -187,15 +187,6 @@ fn state(first: &Run, second: &Run, cell: &Cell, has_figures: bool) -> CellStatu
         (false, false) if has_figures => CellStatus::Figures,
         (false, false) => CellStatus::NoFigures,
     }
-}
-
-/// Returns `true` if a repetition of the cell `id` failed or has an invalid measurement.
-fn faulty(run: &Run, id: &str) -> bool {
-    run.samples.iter().filter(|sample| sample.cell == id).any(|sample| match &sample.outcome {
-        Outcome::Failed(_) => true,
-        Outcome::Unsupported(_) => false,
-        Outcome::Measured(measurement) => !measurement.is_sound(),
-    })
 }
 
 fn warnings(first: &Run, second: &Run) -> Vec<String> {

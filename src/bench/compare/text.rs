@@ -157,6 +157,7 @@ fn words(aspect: ComparedMetric, verdict: Verdict) -> String {
     let (worse, better) = match aspect.unit() {
         Unit::Microseconds | Unit::Seconds => ("longer", "shorter"),
         Unit::Bytes | Unit::Times => ("larger", "smaller"),
+        Unit::Count => ("more", "fewer"),
         Unit::PerSecond => ("slower", "faster"),
     };
     match verdict {

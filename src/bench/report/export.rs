@@ -8,18 +8,19 @@ use crate::bench::result::{
     spread::Spread,
 };
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
-/// Format of an export.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Format of an export. The help of `kvbench export` shows the comments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// Bencher Metric Format: an object of benchmarks, each with its measures.
+    /// Bencher Metric Format, with the adapter `json`: throughput and the 99th percentile of latency
     Bencher,
-    /// JSON of github-action-benchmark: `customBiggerIsBetter` for the throughput, otherwise
-    /// `customSmallerIsBetter`.
+    /// The tool is customBiggerIsBetter for throughput, and customSmallerIsBetter for all other metrics
     GithubActionBenchmark,
 }
 
-/// Returns the medians of all cells as JSON. `metric` is the name of the metric for a format that has one; the
+/// Returns the medians of all cells as JSON. Of a cell that several runs measured, the newest result counts: `runs` are
+/// sorted from the oldest to the newest. `metric` is the name of the metric for a format that has one; the
 /// other format has throughput and the 99th percentile of the latency. Returns `None` if there is no metric of
 /// that name.
 pub fn export(runs: &[RunFile], format: Format, metric: &str) -> Option<Value> {
@@ -65,15 +66,16 @@ fn bencher(runs: &[RunFile]) -> Value {
 fn github(runs: &[RunFile], metric: &'static Metric) -> Value {
     let entries = cells(runs).filter_map(|(run, cell)| {
         let found = spread(run, cell, metric)?;
-        Some(json!({
+        let entry = json!({
             "name": cell.id,
             "unit": unit(metric.unit),
             "value": found.median,
             "range": format!("\u{b1} {}", number_format::digits((found.max - found.min) / 2.0)),
             "extra": format!("{}, {} repetitions", metric.title, found.samples),
-        }))
+        });
+        Some((cell.id.as_str(), entry))
     });
-    entries.collect()
+    entries.collect::<BTreeMap<_, _>>().into_values().collect()
 }
 
 fn unit(unit: Unit) -> &'static str {
@@ -83,5 +85,6 @@ fn unit(unit: Unit) -> &'static str {
         Unit::Seconds => "s",
         Unit::Bytes => "bytes",
         Unit::Times => "times",
+        Unit::Count => "count",
     }
 }

@@ -251,6 +251,7 @@ impl Tab {
             Unit::Seconds => "s",
             Unit::Bytes => "bytes",
             Unit::Times => "times",
+            Unit::Count => "count",
         };
         Self { name, title, words, better, unit, measure: Some(measure) }
     }

@@ -21,7 +21,7 @@ use crate::{
             options::{Options, Publication},
             suites,
         },
-        result::{Run, number_format},
+        result::{Run, metric::Unit, number_format},
         run,
     },
     engine::synthetic,
@@ -121,7 +121,7 @@ fn head(facts: &Published, run: &Run, ours: &OwnMetrics<'_>) -> String {
     let _ = writeln!(text, "Stores: {}.", libraries.collect::<Vec<_>>().join("; "));
     if let Some((keys, theirs)) = ours.fewer_keys() {
         let (keys_text, theirs_text) = (grouped(keys), grouped(theirs));
-        let part = grouped(two_digits(theirs / keys.max(1)));
+        let part = number_format::short(Unit::Count, theirs as f64 / keys.max(1) as f64);
         let _ = writeln!(
             text,
             "Ours: {keys_text} keys, 1/{part} of theirs ({theirs_text}). Totals differ for this reason alone; compare \
@@ -132,12 +132,6 @@ fn head(facts: &Published, run: &Run, ours: &OwnMetrics<'_>) -> String {
         text.push_str("The run was stopped: --resume completes it.\n");
     }
     text
-}
-
-/// Rounds a number to two significant digits.
-fn two_digits(number: u64) -> u64 {
-    let step = 10_u64.pow(number.max(1).ilog10().saturating_sub(1));
-    (number + step / 2) / step * step
 }
 
 fn grouped(number: u64) -> String {

@@ -32,11 +32,11 @@ struct Layout<'f> {
     find: Find<'f>,
     show: Show<'f>,
     /// Published value and the one of this run, per operation; `None` if both have the same counts.
-    each: Option<Each<'f>>,
+    each: Option<FormatPair<'f>>,
 }
 
-/// Function that returns the published value and the one of this run, per operation, in a row and a column.
-type Each<'f> = &'f dyn Fn(&str, &str) -> [String; 2];
+/// Function that formats the published value and the one of this run, per operation, in a row and a column.
+type FormatPair<'f> = &'f dyn Fn(&str, &str) -> [String; 2];
 
 impl Layout<'_> {
     fn grid(&self) -> Grid {
@@ -193,7 +193,7 @@ pub(super) fn redb(facts: &Published, ours: &OwnMetrics<'_>) -> String {
         [published.unwrap_or_else(|| NONE.into()), own]
     };
     let layout = Layout {
-        each: ours.fewer_keys().map(|_| -> Each<'_> { &each }),
+        each: ours.fewer_keys().map(|_| -> FormatPair<'_> { &each }),
         heading: "",
         rows: distinct(ours.cells().map(|cell| cell.row.as_str())),
         published: vec![("published", table)],

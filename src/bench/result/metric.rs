@@ -33,6 +33,8 @@ pub enum Unit {
     Bytes,
     /// Ratio without a unit.
     Times,
+    /// Number of events.
+    Count,
 }
 
 /// Direction in which values of a metric are better.
@@ -146,7 +148,7 @@ static SETTLE: Metric =
     Metric::new("settle_seconds", "Flush and compaction after the run", Unit::Seconds, false, |m| {
         m.settle_seconds
     });
-static TIMER_SYNCS: Metric = Metric::new("timer_syncs", "Syncs by the timer", Unit::Times, false, |m| {
+static TIMER_SYNCS: Metric = Metric::new("timer_syncs", "Syncs by the timer", Unit::Count, false, |m| {
     #[expect(clippy::cast_precision_loss, reason = "a few per second")]
     m.timer_syncs.map(|syncs| syncs as f64)
 });

@@ -200,7 +200,7 @@ impl Run {
         parts.reduce(f64::min)
     }
 
-    /// Returns `true` if a measurement of the cell with the id `cell` failed.
+    /// Returns `true` if a measurement of the cell with the id `cell` failed or is not valid.
     pub fn has_failed(&self, cell: &str) -> bool {
         self.samples.iter().filter(|sample| sample.cell == cell).any(|sample| match &sample.outcome {
             Outcome::Measured(measurement) => !measurement.is_sound(),

@@ -3,7 +3,8 @@
 use crate::bench::result::{Operation, Order, Size, metric::Unit};
 use std::collections::BTreeMap;
 
-/// Formats a value with its unit and three significant digits: `412 k/s`, `12.3 us`, `1.50 GiB`, `1.83x`.
+/// Formats a value with its unit and three significant digits: `412 k/s`, `12.3 us`, `1.50 GiB`, `1.83x`. A count
+/// from 100 has all its digits.
 pub fn short(unit: Unit, value: f64) -> String {
     const RATES: [(f64, &str); 4] = [(1e9, " G/s"), (1e6, " M/s"), (1e3, " k/s"), (1.0, "/s")];
     const TIMES: [(f64, &str); 4] = [(1.0, " s"), (1e-3, " ms"), (1e-6, " \u{b5}s"), (1e-9, " ns")];
@@ -15,6 +16,8 @@ pub fn short(unit: Unit, value: f64) -> String {
         Unit::Seconds => scaled(value, &TIMES),
         Unit::Bytes => scaled(value, &SIZES),
         Unit::Times => format!("{}\u{d7}", digits(value)),
+        Unit::Count if value.fract() == 0.0 || value.abs() >= 99.95 => grouped(value),
+        Unit::Count => digits(value),
     }
 }
 
@@ -163,6 +166,9 @@ mod tests {
         assert_eq!(short(Unit::Bytes, 1_610_612_736.0), "1.50 GiB");
         assert_eq!(short(Unit::Times, 1.826), "1.83\u{d7}");
         assert_eq!(short(Unit::Bytes, 0.0), "0");
+        assert_eq!(short(Unit::Count, 3.0), "3");
+        assert_eq!(short(Unit::Count, 2.5), "2.50");
+        assert_eq!(short(Unit::Count, 12_345.0), "12,345");
     }
 
     #[test]
