@@ -116,6 +116,7 @@ fn syncs_of_the_timer_are_in_the_result_in_process_and_over_the_wire() {
 }
 
 #[test]
+#[cfg(feature = "redb")]
 fn may_lose_is_read_for_a_kill_and_for_a_power_cut() {
     let dir = tempfile::tempdir().unwrap();
     let flags = ["--mix", "get=0.9,update=0.1", "--stores", "redb,map", "--dry-run"];

@@ -283,6 +283,24 @@ fn stores_are_compared_with_those_that_lose_as_much() {
     assert!(found.starts_with(&format!("rocksdb. In process, fsync no; {losses}. set.")), "{found}");
 }
 
+/// The question is the loss, whatever policy each store has for it.
+#[test]
+fn one_loss_is_one_scenario_whatever_the_policies_are() {
+    let asked = |class| Loses { kill: class, power_cut: class };
+    for (most, scenario, other) in
+        [(LossClass::Seconds, "Write-heavy", "Durable"), (LossClass::Nothing, "Durable", "Write-heavy")]
+    {
+        let mut run = duel(&FAST, &SLOW);
+        for (cell, fsync) in run.cells.iter_mut().zip(["always", "everysec"]) {
+            cell.workload.mix = [(Operation::Update, 1.0)].into();
+            cell.target.fsync = Some(fsync.to_owned());
+            cell.target.may_lose = Some(asked(most));
+        }
+        assert!(verdict(run.clone(), scenario).starts_with("lmdb. "), "{scenario}");
+        assert_eq!(verdict(run, other), "not measured.");
+    }
+}
+
 #[test]
 fn a_figure_near_the_floor_says_so() {
     let mut run = duel(&FAST, &SLOW);

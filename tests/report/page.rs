@@ -1,6 +1,8 @@
 //! The page in a browser.
 
-use crate::{fixtures, report, text};
+use crate::{fixtures, kvbench, report, text};
+use kvbench::bench::result::{Access, Cell, Commits, Disturbance, Operation, Order, Run, Size};
+use serde_json::Value;
 use std::{
     fs,
     path::Path,
@@ -46,8 +48,8 @@ fn left<'a>(dom: &'a str, name: &str) -> &'a str {
     &rest[..rest.find('"').unwrap()]
 }
 
-/// A copy of the report that tests itself.
-fn with_script(page: &str) -> String {
+/// A copy of the report that tests itself with a script.
+fn with_script(page: &str, script: &str) -> String {
     let errors = "<script>window.faults = [];
         addEventListener('error', (event) => faults.push(String(event.message)));
         addEventListener('unhandledrejection', (event) => faults.push(String(event.reason)));
@@ -56,14 +58,164 @@ fn with_script(page: &str) -> String {
     let (head, body) = page.split_once("<title>").unwrap();
     let page = format!("{head}{errors}<title>{body}");
     let (before, after) = page.rsplit_once("</body>").unwrap();
-    format!("{before}<script>{}</script></body>{after}", include_str!("page.js"))
+    format!("{before}<script>{script}</script></body>{after}")
+}
+
+const USE: &str = include_str!("page.js");
+
+/// Asks the chooser a question (`asked` by the name of each field), and leaves its answer on the body.
+fn answer(run: &Run, asked: &[(&str, &str)]) -> String {
+    let (dir, page) = report(std::slice::from_ref(run), "report.html");
+    let asked = asked
+        .iter()
+        .map(|(field, value)| format!("chooser.elements.namedItem('{field}').value = '{value}';"));
+    let script = format!(
+        "{{ const saw = document.body.dataset, chooser = document.getElementById('chooser');
+        saw.hidden = chooser.hidden;
+        saw.accesses = [...chooser.elements.namedItem('access').options].map((one) => one.value).join('; ');
+        {}
+        chooser.dispatchEvent(new Event('input'));
+        for (const name of ['headline', 'reason', 'out', 'full', 'full-time'])
+          document.body.setAttribute('data-' + name, chooser.querySelector('.' + name).textContent);
+        saw.ranking = [...chooser.querySelectorAll('.ranking li')].map((one) => one.textContent).join('; ');
+        saw.faults = window.faults.join('; '); }}",
+        asked.collect::<String>()
+    );
+    let copy = dir.path().join("copy.html");
+    fs::write(&copy, with_script(&page, &script)).unwrap();
+    let output = open(&copy, &dir.path().join("profile"), "1200,900");
+    let dom = text(&output.stdout);
+    assert_eq!(left(&dom, "faults"), "");
+    dom
+}
+
+/// The flags of each work of the chooser.
+fn flags(run: &Run) -> Vec<String> {
+    let (_dir, page) = report(std::slice::from_ref(run), "report.html");
+    let (_, data) = page.split_once("id=\"figures\">").unwrap();
+    let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+    let works = data["contests"].as_array().unwrap();
+    works.iter().map(|work| work["flags"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Two stores of this build that get and update in equal parts.
+fn mixed(figures: [&[f64]; 2]) -> Run {
+    let mut run = fixtures::run("duel", u32::try_from(figures[0].len()).unwrap());
+    for (store, figures) in ["map", "btree"].into_iter().zip(figures) {
+        let work = fixtures::workload("mix", &[(Operation::Get, 0.5), (Operation::Update, 0.5)]);
+        let cell = fixtures::cell("duel", "mix", store, fixtures::target(store, "everysec"), work);
+        fixtures::add(&mut run, cell, figures);
+    }
+    run
+}
+
+const CALM: [f64; 5] = [1000.0, 1010.0, 990.0, 1005.0, 995.0];
+
+/// Changes one repetition of the whole machine, which says nothing of the stores.
+fn shaken(factor: f64) -> Vec<f64> {
+    CALM.iter().zip([1.0, 0.4, 1.3, 0.7, 2.0]).map(|(value, all)| value * all * factor).collect()
+}
+
+#[test]
+fn the_chooser_compares_stores_within_a_repetition() {
+    let mut run = mixed([&shaken(1.1), &shaken(1.0)]);
+    run.environment.foreign_limit = Some(0.1);
+    run.samples[0].disturbance = Some(Disturbance { foreign: 0.8, stolen: 0.0 });
+    let dom = answer(&run, &[]);
+    assert_eq!(left(&dom, "headline"), "map");
+    assert!(left(&dom, "reason").starts_with("1.10\u{d7} as fast as btree"), "{}", left(&dom, "reason"));
+    // Two repetitions that both have are too few.
+    run.samples[1].disturbance = Some(Disturbance { foreign: 0.8, stolen: 0.0 });
+    run.samples[7].disturbance = Some(Disturbance { foreign: 0.8, stolen: 0.0 });
+    assert_eq!(left(&answer(&run, &[]), "headline"), "Too few repetitions for a verdict");
+}
+
+#[test]
+fn the_chooser_opens_on_a_question_that_it_can_answer() {
+    let mut run = mixed([&CALM, &CALM.map(|one| one / 2.0)]);
+    run.cells.iter_mut().for_each(|cell| cell.target.commits = Commits::Groups);
+    let dom = answer(&run, &[]);
+    assert_eq!((left(&dom, "hidden"), left(&dom, "accesses")), ("false", "in process, kvbench groups"));
+    assert_eq!(left(&dom, "headline"), "map");
+    // Reads of the disk alone answer no question of it.
+    run.environment.cold = Some("fadvise".to_owned());
+    assert_eq!(left(&answer(&run, &[]), "hidden"), "true");
+}
+
+type Change = fn(&mut Cell);
+
+/// A command that the program would refuse is of no use.
+#[test]
+fn the_flags_of_a_work_are_accepted() {
+    let run = mixed([&CALM, &CALM]);
+    let changes: [(Change, &str); 7] = [
+        (|cell| cell.workload.order = Order::HotSet(0.0, 1.0), "--stores map,btree --threads 1"),
+        (|cell| cell.workload.order = Order::HotSet(0.1, 0.9), "--order hot:0.1:0.9"),
+        (|cell| cell.workload.order = Order::Zipfian(0.99), "--order zipfian:0.99"),
+        (|cell| cell.workload.key_bytes = Size::Uniform(16, 32), "--key-bytes 16-32"),
+        (|cell| cell.target.commits = Commits::Groups, "--commits groups"),
+        (|cell| cell.target.access = Access::Wire, "--wire"),
+        (
+            |cell| {
+                cell.target.address = Some("127.0.0.1:6379".to_owned());
+                cell.target.access = Access::Wire;
+            },
+            "--order uniform --threads 1 --key-bytes 9 --wire",
+        ),
+    ];
+    for (change, expected) in changes {
+        let mut run = run.clone();
+        run.cells.iter_mut().for_each(change);
+        let found = flags(&run);
+        assert!(found.len() == 1 && found[0].contains(expected), "{expected}: {found:?}");
+        let dir = tempfile::tempdir().unwrap();
+        let words = ["bench", "--mix", "get=1", "--keys", "100", "--dry-run", "--stores", "map"];
+        let words: Vec<_> =
+            words.into_iter().take(if found[0].contains("--stores") { 6 } else { 8 }).collect();
+        let output = kvbench(dir.path(), &[words, found[0].split(' ').collect()].concat());
+        assert!(output.status.success(), "{found:?}: {}", text(&output.stderr));
+    }
+    let mut compressed = run;
+    compressed.cells.iter_mut().for_each(|cell| cell.target.compression = "lz4".to_owned());
+    assert!(flags(&compressed)[0].ends_with(" --compression lz4"), "{:?}", flags(&compressed));
+}
+
+/// The command is of the access that is asked for, and its time counts each policy and each warm-up.
+#[test]
+fn the_chooser_suggests_a_command_with_its_time() {
+    let mut run = mixed([&CALM, &CALM]);
+    for mut cell in run.cells.clone() {
+        (cell.target.access, cell.id) = (Access::Wire, format!("{}/wire", cell.id));
+        fixtures::add(&mut run, cell, &CALM);
+    }
+    // Nothing is near reads alone. Two stores, five repetitions of 36 s, one policy or three.
+    let far = [("reads", "100"), ("access", "over the wire"), ("kill", "1")];
+    for (power, time) in [("1", "about 6 min"), ("2", "about 18 min")] {
+        let dom = answer(&run, &[&far[..], &[("power", power)]].concat());
+        assert!(left(&dom, "full").contains(" --wire "), "{}", left(&dom, "full"));
+        assert_eq!(left(&dom, "full-time"), time, "{}", left(&dom, "full"));
+    }
+}
+
+#[test]
+fn the_chooser_says_why_a_store_is_left_out() {
+    let mut run = mixed([&CALM, &CALM]);
+    run.cells[0].target.persistent = false;
+    run.cells[1].target.fsync = None;
+    let nothing = [("power", "0"), ("kill", "0")];
+    let dom = answer(&run, &nothing);
+    let expected = "map is left out: a power cut may lose everything in memory\
+                    btree is left out: its durability is not known";
+    assert_eq!(left(&dom, "out"), expected);
+    let ranking = left(&answer(&run, &[("power", "4"), ("kill", "4")]), "ranking").to_owned();
+    assert!(ranking.contains(", in memory") && ranking.contains(", durability unknown"), "{ranking}");
 }
 
 #[test]
 fn the_page_works_in_a_browser() {
     let (dir, page) = report(&[fixtures::in_process(), fixtures::over_the_wire()], "report.html");
     let copy = dir.path().join("copy.html");
-    fs::write(&copy, with_script(&page)).unwrap();
+    fs::write(&copy, with_script(&page, USE)).unwrap();
     let output = open(&copy, &dir.path().join("profile"), "1200,900");
     let (dom, log) = (text(&output.stdout), String::from_utf8_lossy(&output.stderr).into_owned());
     let console: Vec<_> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
@@ -122,8 +274,8 @@ fn the_page_works_in_a_browser() {
 #[test]
 fn no_width_scrolls_sideways() {
     let (dir, page) = report(&[fixtures::in_process(), fixtures::over_the_wire()], "report.html");
-    fs::write(dir.path().join("copy.html"), with_script(&page)).unwrap();
-    for width in [320, 420, 768, 1280, 2560] {
+    fs::write(dir.path().join("copy.html"), with_script(&page, USE)).unwrap();
+    for width in [320, 390, 420, 768, 1280, 1400, 2560] {
         // A window of a desktop browser has a least width; a frame has none.
         let frame = dir.path().join("frame.html");
         let script = "addEventListener('message', (event) => { document.body.dataset.width = event.data; });";
@@ -142,7 +294,7 @@ fn the_chooser_names_a_store_where_the_data_say_so() {
     run.environment.memory_limit_bytes = Some(64 << 20);
     let (dir, page) = report(&[run], "report.html");
     let copy = dir.path().join("copy.html");
-    fs::write(&copy, with_script(&page)).unwrap();
+    fs::write(&copy, with_script(&page, USE)).unwrap();
     let output = open(&copy, &dir.path().join("profile"), "1200,900");
     let dom = text(&output.stdout);
     assert_eq!(left(&dom, "large"), "rocksdb");

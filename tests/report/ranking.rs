@@ -6,7 +6,7 @@ use kvbench::{
         report::terminal,
         result::{Disturbance, Loses, Operation, Outcome, Run},
     },
-    engine::{Fsync, Kind, LossClass},
+    engine::LossClass,
 };
 
 const SECOND: Loses = Loses { kill: LossClass::Seconds, power_cut: LossClass::Seconds };
@@ -16,6 +16,17 @@ fn times(factor: f64) -> Vec<f64> {
     CALM.iter().map(|value| value * factor).collect()
 }
 
+/// What a store loses under a policy. A power cut costs the one called lmdb more than a second under everysec.
+fn loses(store: &str, fsync: &str) -> Loses {
+    let power_cut = match (fsync, store) {
+        ("always", _) => LossClass::Nothing,
+        (_, "lmdb") => LossClass::Everything,
+        ("everysec", _) => LossClass::Seconds,
+        _ => LossClass::Unwritten,
+    };
+    Loses { kill: LossClass::Nothing, power_cut }
+}
+
 /// A run of a mix under policies, with a throughput for each repetition.
 fn mixed(stores: &[(&str, &str, &[f64])], may_lose: Option<Loses>) -> Run {
     let mut run = fixtures::run("custom", u32::try_from(stores[0].2.len()).unwrap());
@@ -23,8 +34,7 @@ fn mixed(stores: &[(&str, &str, &[f64])], may_lose: Option<Loses>) -> Run {
     for (store, fsync, figures) in stores {
         let mut target = fixtures::target(store, fsync);
         target.may_lose = may_lose;
-        let fsync = Fsync::ALL.into_iter().find(|policy| policy.as_str() == *fsync).unwrap();
-        target.loses = Kind::find(store).map(|kind| kind.info.loss(fsync).into());
+        target.loses = Some(loses(store, fsync));
         let work = fixtures::workload("mix", &[(Operation::Get, 0.9), (Operation::Update, 0.1)]);
         let column = if may_lose.is_some() { format!("{store} {fsync}") } else { (*store).to_owned() };
         let cell = fixtures::cell("custom", "mix", &column, target, work);
@@ -96,6 +106,72 @@ fn reads_lose_nothing_so_every_store_is_ranked() {
     assert!(text.ends_with("; reads lose nothing"), "{text}");
 }
 
+/// Reads beside a writer are no work that only reads.
+#[test]
+fn a_store_that_loses_more_is_left_out_beside_a_writer() {
+    let mut run = mixed(&[("lmdb", "no", &times(2.0)), ("rocksdb", "no", &CALM)], None);
+    run.cells.iter_mut().for_each(|cell| cell.workload.mix = [(Operation::Get, 1.0)].into());
+    run.cells[1].together = true;
+    assert_eq!(
+        verdict(&run),
+        "rocksdb is the only store among stores that lose at most what the system had not written; lmdb is left out: a \
+         power cut may lose the whole database"
+    );
+}
+
+/// Of two tables' work, one only reads: nobody is left out of that one.
+#[test]
+fn a_store_that_is_left_out_of_some_work_is_left_out_of_that_only() {
+    let stores: [(&str, &str, &[f64]); 3] =
+        [("rocksdb", "no", &CALM), ("lmdb", "no", &times(2.0)), ("map", "no", &times(3.0))];
+    let mut run = mixed(&stores, None);
+    for (store, fsync, figures) in stores {
+        let mut target = fixtures::target(store, fsync);
+        target.loses = Some(loses(store, fsync));
+        let work = fixtures::workload("get", &[(Operation::Get, 1.0)]);
+        fixtures::add(&mut run, fixtures::cell("custom", "get", store, target, work), figures);
+    }
+    let text = verdict(&run);
+    let last = text.lines().last().unwrap();
+    assert_eq!(last, "lmdb is left out of mix: a power cut may lose the whole database", "{text}");
+    run.cells.iter_mut().for_each(|cell| cell.workload.mix = [(Operation::Update, 1.0)].into());
+    let text = verdict(&run);
+    let last = text.lines().last().unwrap();
+    assert_eq!(last, "lmdb is left out: a power cut may lose the whole database", "{text}");
+}
+
+/// The mark of the harness floor is explained where it stands, and nowhere else.
+#[test]
+fn a_mark_of_the_floor_is_explained() {
+    const NEAR: &str = "More than half of this time may be the benchmark's own cost.";
+    let stores: [(&str, &str, &[f64]); 2] = [("rocksdb", "everysec", &CALM), ("map", "always", &CALM)];
+    let mut run = mixed(&stores, Some(SECOND));
+    assert!(!terminal::text(&run).contains("~"), "{}", terminal::text(&run));
+    let Outcome::Measured(measured) = &mut run.samples[0].outcome else { panic!("not measured") };
+    measured.near_floor = Some(true);
+    let text = terminal::text(&run);
+    let line = text.lines().find(|line| line.starts_with("rocksdb ")).unwrap();
+    assert!(line.contains('~'), "{text}");
+    assert_eq!(text.matches(&format!("~: {NEAR}")).count(), 1, "{text}");
+    let (_dir, markdown) = report(&[run], "report.md");
+    let section = markdown.split("\n## ").nth(1).unwrap();
+    let line = section.lines().find(|line| line.starts_with("| rocksdb ")).unwrap();
+    assert!(line.contains("\\~") && section.contains(&format!("\\~: {NEAR}")), "{section}");
+}
+
+/// A spreadsheet asks for the policy that ran, not for the question.
+#[test]
+fn csv_has_the_policy_that_may_lose_has_chosen() {
+    let (_dir, csv) = report(
+        &[mixed(&[("rocksdb", "everysec", &CALM), ("lmdb", "always", &CALM)], Some(SECOND))],
+        "report.csv",
+    );
+    let lines: Vec<_> = csv.lines().collect();
+    let column = lines[0].split(',').position(|head| head == "durability").unwrap();
+    let found: Vec<_> = lines[1..].iter().map(|line| line.split(',').nth(column).unwrap()).collect();
+    assert_eq!(found, ["fsync everysec", "fsync always"]);
+}
+
 /// Each store stands under its own policy in one table, everywhere.
 #[test]
 fn may_lose_ranks_stores_of_several_policies_in_one_table() {
@@ -126,7 +202,11 @@ fn may_lose_ranks_stores_of_several_policies_in_one_table() {
     assert_eq!(text.matches("left out").count(), 1, "said once: {text}");
     for file in ["report.md", "report.html"] {
         let (_dir, content) = report(&[run.clone()], file);
-        assert!(content.contains("is fastest among stores that lose at most a second"), "{file}: {content}");
+        assert!(
+            content
+                .contains("Verdict: rocksdb (everysec) is fastest among stores that lose at most a second"),
+            "{file}: {content}"
+        );
         let places: Vec<_> = ["rocksdb", "map", "lmdb"]
             .map(|store| content.find(&format!(">{store}<")).or(content.find(&format!("| {store} "))))
             .into();

@@ -261,6 +261,21 @@ fn broken_files_are_all_named_and_nothing_is_written() {
     assert!(!dir.path().join("report.md").exists());
 }
 
+/// A command with --force cannot continue a run: it would replace the result.
+#[test]
+fn the_command_of_a_run_does_not_replace_its_result() {
+    let mut run = fixtures::small();
+    run.finished = false;
+    run.command.push("--force".to_owned());
+    for file in ["report.md", "report.html"] {
+        let (_dir, content) = report(&[run.clone()], file);
+        assert!(
+            content.contains("repeat its command with --resume") && !content.contains("--force"),
+            "{file}"
+        );
+    }
+}
+
 #[test]
 fn an_empty_directory_is_an_error() {
     let dir = tempfile::tempdir().unwrap();

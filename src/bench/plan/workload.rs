@@ -136,12 +136,6 @@ impl Workload {
         self.kinds().any(|kind| !matches!(kind, Operation::Insert | Operation::Delete))
     }
 
-    /// Returns `true` if no operation writes, so that no policy can lose anything.
-    pub fn only_reads(&self) -> bool {
-        let reads = |kind| matches!(kind, Operation::Get | Operation::GetMiss | Operation::Scan);
-        self.step == CellKind::Operations && self.kinds().all(reads)
-    }
-
     /// Returns the workload of the warm-up: the same mix without inserts and deletes, which would change the
     /// keys of the measurement. `None` if no operation is left or no warm-up is wanted.
     pub fn warm_up(&self) -> Option<Workload> {

@@ -7,9 +7,13 @@ use crate::bench::result::{
     loss_class::{self, Level},
     metric::{Better, Metric, THROUGHPUT},
     number_format,
-    statistics::bootstrap,
+    statistics::bootstrap::{self, Paired},
 };
 use std::collections::BTreeMap;
+
+/// Significance level of a verdict on several stores: maximum probability that any of them is wrongly called worse
+/// than the best.
+pub const CHANCE: f64 = 0.05;
 
 /// Cells with equal workload, level and machine, and for writes with equal loss bound, which may be ranked.
 pub struct ComparisonGroup<'r, 'a> {
@@ -43,10 +47,15 @@ impl<'r, 'a> ComparisonGroup<'r, 'a> {
 
 /// Returns `true` if `one` is better than `other` with 95% confidence, from the repetitions that both have.
 fn is_better(one: &BTreeMap<u32, f64>, other: &BTreeMap<u32, f64>, measure: &Metric) -> bool {
-    let pairs = one.iter().filter_map(|(repetition, value)| Some((*value, *other.get(repetition)?)));
     let higher = measure.better == Better::Higher;
-    let found = bootstrap::paired(&pairs.collect::<Vec<_>>());
-    found.is_some_and(|found| found.differs() && (found.ratio > 1.0) == higher)
+    paired(one, other).is_some_and(|found| found.differs() && (found.ratio > 1.0) == higher)
+}
+
+/// Compares values by repetition with those of `other`, in the repetitions that both have. Returns `None` if these
+/// are too few.
+pub fn paired(one: &BTreeMap<u32, f64>, other: &BTreeMap<u32, f64>) -> Option<Paired> {
+    let pairs = one.iter().filter_map(|(repetition, value)| Some((*value, *other.get(repetition)?)));
+    bootstrap::paired(&pairs.collect::<Vec<_>>())
 }
 
 /// Divides cells into comparison groups and gives each group a title.

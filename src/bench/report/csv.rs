@@ -80,7 +80,8 @@ fn origin(table: &Table<'_>, entry: &Entry<'_>) -> Vec<String> {
         cell.id.clone(),
         cell.target.store.clone(),
         level.access_words().to_owned(),
-        level.durability_words(),
+        // The policy that ran, also where --may-lose chose it.
+        Level { may_lose: None, ..level }.durability_words(),
         cell.target.cache_bytes.to_string(),
         cell.target.compression.clone(),
     ]

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     bench::result::{
-        Access, Loses, Measurement, Order, Size, Target,
+        Access, Commits, Loses, Measurement, Order, Size, Target,
         loss_class::{self, Level},
         metric::{P99, THROUGHPUT},
         number_format,
@@ -61,9 +61,9 @@ struct Work {
     data: f64,
     /// Memory that was available to the page cache and the stores, in bytes.
     memory: Option<f64>,
-    cold: bool,
     value_bytes: String,
-    /// Flags of `kvbench bench` that repeat the work, without mix, keys, sizes of values, and fsync policy.
+    /// Flags of `kvbench bench` with the stores, access, order of keys, size of keys, threads, batch, cache and
+    /// compression of the work. The script adds those that the reader's question determines.
     flags: String,
     /// Seconds that a repetition of one store takes apart from the measurement, per byte of data.
     seconds_per_byte: f64,
@@ -99,9 +99,9 @@ fn indices(known: Option<Loses>) -> (usize, usize) {
     (of(known.map(|loses| loses.kill)), of(known.map(|loses| loses.power_cut)))
 }
 
-/// Returns the question that the report's cells answer: the first work of the most stores, one that reads and
-/// writes if there is any, and the loss of
-/// `--may-lose` or of the measured fsync policy that syncs the least.
+/// Returns the question that the report's cells answer. Its work is the first that the most stores did, preferably one
+/// that reads and writes. Its loss is that of `--may-lose` or, without it, of the measured fsync policy that syncs the
+/// least.
 fn question(report: &Report<'_>, works: &[Work]) -> Option<Question> {
     let most = works.iter().map(|work| work.cells.len()).max()?;
     let mut common = works.iter().filter(|work| work.cells.len() == most);
@@ -126,33 +126,57 @@ fn question(report: &Report<'_>, works: &[Work]) -> Option<Question> {
     })
 }
 
-/// Returns the flags that repeat the work of an entry's cell.
+/// Returns the flags that [`Work::flags`] describes, for an entry's cell.
 fn flags(contest: &ComparisonGroup<'_, '_>, entry: &Entry<'_>) -> String {
     let (cell, work) = (entry.cell, &entry.cell.workload);
-    let own = entry.run.cells.iter().filter(|other| !other.reference && other.target.program.is_none());
+    // kvbench starts its own stores only.
+    let is_own = |target: &Target| target.program.is_none() && target.address.is_none();
+    let own = entry.run.cells.iter().filter(|other| !other.reference && is_own(&other.target));
     let stores = number_format::distinct(own.map(|other| other.target.store.as_str())).join(",");
-    let order = match work.order {
-        Order::Zipfian(theta) => format!("zipfian:{theta}"),
-        Order::HotSet(keys, operations) => format!("hot:{keys}:{operations}"),
-        order => number_format::order(order),
-    };
-    let key_bytes = number_format::length(work.key_bytes).replace(" B", "").replace(" to ", "-");
-    let mut words = vec![
-        format!("--stores {stores}"),
-        format!("--order {order}"),
-        format!("--threads {}", work.threads),
-        format!("--key-bytes {key_bytes}"),
-    ];
+    let mut words = Vec::new();
+    if !stores.is_empty() {
+        words.push(format!("--stores {stores}"));
+    }
+    words.extend(order_flag(work.order).map(|order| format!("--order {order}")));
+    words.push(format!("--threads {}", work.threads));
+    words.push(format!("--key-bytes {}", size_flag(work.key_bytes)));
     if work.batch > 1 {
         words.push(format!("--batch {}", work.batch));
     }
     if contest.entries.iter().all(|one| one.cell.target.address.is_none()) {
         words.push(format!("--cache-size {}B", cell.target.cache_bytes));
     }
-    if cell.target.access == Access::Wire {
-        words.push("--wire".to_owned());
+    if !["none", ""].contains(&cell.target.compression.as_str()) {
+        words.push(format!("--compression {}", cell.target.compression));
+    }
+    match (cell.target.access, cell.target.commits) {
+        (Access::Wire, _) => words.push("--wire".to_owned()),
+        (Access::InProcess, Commits::Groups) => words.push("--commits groups".to_owned()),
+        (Access::InProcess, Commits::Own) => {}
     }
     words.join(" ")
+}
+
+/// Returns the value of `--order` for an order of keys, or `None` for one that the flag does not accept.
+fn order_flag(order: Order) -> Option<String> {
+    let is_part = |number: f64| number > 0.0 && number < 1.0;
+    match order {
+        Order::Sequential => Some("sequential".to_owned()),
+        Order::Uniform => Some("uniform".to_owned()),
+        Order::Latest => Some("latest".to_owned()),
+        Order::Zipfian(theta) => is_part(theta).then(|| format!("zipfian:{theta}")),
+        Order::HotSet(keys, operations) => {
+            (is_part(keys) && is_part(operations)).then(|| format!("hot:{keys}:{operations}"))
+        }
+    }
+}
+
+/// Returns the value of `--key-bytes` or `--value-bytes` for a size.
+fn size_flag(size: Size) -> String {
+    match size {
+        Size::Fixed(bytes) => bytes.to_string(),
+        Size::Uniform(from, to) => format!("{from}-{to}"),
+    }
 }
 
 /// Returns the largest number of seconds, of all stores, that load, verification and close took, per byte of
@@ -190,6 +214,7 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
     let fits = |entry: &&Entry<'_>| {
         !entry.cell.reference
             && !entry.concurrent
+            && !entry.is_cold()
             && tells_speed(entry)
             && reads(entry) + writes(entry) >= NEARLY_ALL
     };
@@ -221,13 +246,9 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
             data: first.data_bytes(),
             #[expect(clippy::cast_precision_loss, reason = "compared with a number of people")]
             memory: place.memory_limit_bytes.or(place.memory_bytes).map(|bytes| bytes as f64),
-            cold: first.is_cold(),
             flags: flags(&contest, first),
             seconds_per_byte: seconds_per_byte(&contest),
-            value_bytes: match first.cell.workload.value_bytes {
-                Size::Fixed(bytes) => bytes.to_string(),
-                Size::Uniform(from, to) => format!("{from}-{to}"),
-            },
+            value_bytes: size_flag(first.cell.workload.value_bytes),
             cells: cells.collect(),
             title: contest.title,
         });

@@ -24,11 +24,13 @@ pub fn describe(file: &RunFile) -> EnvironmentText<'_> {
     if !run.finished {
         warnings.push("This run was not finished; repeat its command with --resume to continue it.");
     }
+    // With --force the run could not be continued, and its result would be replaced.
+    let command: Vec<_> = run.command.iter().filter(|word| *word != "--force").cloned().collect();
     EnvironmentText {
         title: format!("{suite}, {}", run.started),
         facts: facts(file),
         warnings,
-        command: number_format::shell_command(&run.command),
+        command: number_format::shell_command(&command),
         link: None,
     }
 }

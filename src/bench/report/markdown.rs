@@ -5,14 +5,14 @@ use super::{
     environment,
     matrix::{Matrix, MatrixCell},
     model::{Head, Report, Table},
-    ranking::{Ranking, verdicts},
+    ranking::{ShownStore, verdicts},
     row::{Entry, State},
     store_properties::promises,
 };
 use crate::bench::result::{
     grid,
     metric::{self, Metric, P50, P99, THROUGHPUT},
-    number_format,
+    number_format, validity,
 };
 
 /// Renders the report as Markdown.
@@ -71,19 +71,28 @@ fn ranked(report: &Report<'_>) -> String {
     let mut text = String::new();
     for (table, ranking) in report.by_policy() {
         text.push_str(&format!("## {}: {}\n\n", escape(table.title), escape(&ranking.title)));
-        text.push_str(&grid::markdown(&ranking_lines(&ranking), 5));
-        let verdicts = verdicts(std::slice::from_ref(&ranking));
-        text.push_str(&format!("\n{}\n\n", escape(&sentence(&verdicts.concat()))));
+        let rows = ranking.shown();
+        text.push_str(&grid::markdown(&ranking_lines(ranking.measure, &rows), 5));
+        if rows.iter().any(|row| row.is_near_floor) {
+            text.push_str(&format!("\n{NEAR_FLOOR}: {}\n", escape(validity::NEAR)));
+        }
+        // A verdict may begin with the name of a store, which stays as it is.
+        let verdict = verdicts(std::slice::from_ref(&ranking)).concat();
+        text.push_str(&format!("\nVerdict: {}.\n\n", escape(&verdict)));
     }
     text
 }
 
-fn ranking_lines(ranking: &Ranking<'_, '_>) -> Vec<Vec<String>> {
-    let heads = ["Store", "Policy", "A kill loses", "A power cut loses", "", ranking.measure.title];
+/// Mark of a value in which the harness overhead may be more than half of the time, in Markdown.
+const NEAR_FLOOR: &str = "\\~";
+
+fn ranking_lines(measure: &Metric, rows: &[ShownStore]) -> Vec<Vec<String>> {
+    let heads = ["Store", "Policy", "A kill loses", "A power cut loses", "", measure.title];
     let heads = heads.into_iter().chain(["To the first (95% interval)", "p99"]);
     let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
-    lines.extend(ranking.shown().into_iter().map(|row| {
+    lines.extend(rows.iter().map(|row| {
         let mark = if row.is_winner { "**best**" } else { "" };
+        let floor = if row.is_near_floor { NEAR_FLOOR } else { "" };
         let note = if row.is_disturbed { " (disturbed)" } else { "" };
         vec![
             escape(&row.store),
@@ -91,9 +100,9 @@ fn ranking_lines(ranking: &Ranking<'_, '_>) -> Vec<Vec<String>> {
             row.kill.to_owned(),
             row.power_cut.to_owned(),
             mark.to_owned(),
-            format!("{}{note}", row.value),
-            row.to_first,
-            row.p99,
+            format!("{}{floor}{note}", row.value),
+            row.to_first.clone(),
+            row.p99.clone(),
         ]
     }));
     lines

@@ -7,7 +7,7 @@
 //! the others is worse beyond the noise, after Holm's correction for all comparisons of the matrix.
 
 use super::{
-    comparison_group::{ComparisonGroup, contests},
+    comparison_group::{CHANCE, ComparisonGroup, contests},
     model::Report,
     row::{Entry, State},
     scenarios::{SCENARIOS, Scenario},
@@ -27,10 +27,6 @@ use crate::{
     engine::LossClass,
 };
 use std::collections::BTreeMap;
-
-/// Significance level: maximum probability that any store of the matrix is wrongly called worse than the
-/// best.
-const CHANCE: f64 = 0.05;
 
 /// Matrix with a row for each store and a column for each scenario.
 pub struct Matrix {

@@ -5,7 +5,7 @@
 //! Stores that lose more are left out, with the reason. Work that only reads loses nothing, so it ranks every store.
 
 use super::{
-    comparison_group::{ComparisonGroup, same_work},
+    comparison_group::{CHANCE, ComparisonGroup, paired, same_work},
     row::{Entry, State},
 };
 use crate::{
@@ -15,17 +15,10 @@ use crate::{
         metric::{self, Better, DISK, Metric, P99, Unit},
         number_format,
         spread::{ENOUGH, Spread},
-        statistics::{
-            bootstrap::{self, Paired},
-            holm,
-        },
+        statistics::{bootstrap::Paired, holm},
     },
     engine::LossClass,
 };
-use std::collections::BTreeMap;
-
-/// Significance level: maximum probability that any store of a ranking is wrongly called worse than the best.
-const CHANCE: f64 = 0.05;
 
 /// Stores that did the same work, the best median first.
 pub struct Ranking<'r, 'a> {
@@ -71,9 +64,9 @@ where
 impl<'r, 'a> Ranking<'r, 'a> {
     fn of(group: ComparisonGroup<'r, 'a>) -> Option<Self> {
         let first = group.entries.first()?;
-        let (work, figure) = (&first.cell.workload, first.cell.figure);
+        let figure = first.cell.figure;
         let paced = group.is_paced() && figure == Figure::Throughput;
-        let reads_only = work.only_reads();
+        let reads_only = !group.entries.iter().any(|entry| entry.may_lose());
         let bound = if reads_only { None } else { bound(&group.entries) };
         let mut ranking = Self {
             title: group.title,
@@ -151,7 +144,7 @@ impl<'r, 'a> Ranking<'r, 'a> {
         if rivals.is_empty() {
             return format!("{} is the only store{among}", name(first));
         }
-        if self.places.iter().any(|place| place.samples() < ENOUGH)
+        if self.places.iter().any(|place| place.entry.samples() < ENOUGH)
             || rivals.iter().any(|place| place.to_first.is_none())
         {
             return format!("no verdict{among}: {}", self.too_few());
@@ -162,15 +155,16 @@ impl<'r, 'a> Ranking<'r, 'a> {
             return format!("{} {}{among}{by}", name(first), self.superlative());
         }
         let group: Vec<_> = std::iter::once(first).chain(near).map(name).collect();
-        format!("no winner{among}: {} could not be told apart", listed(&group))
+        let names: Vec<_> = group.iter().map(String::as_str).collect();
+        format!("no winner{among}: {} could not be told apart", listed(&names))
     }
 
     /// Returns the reason why the repetitions do not suffice for a verdict.
     fn too_few(&self) -> String {
         let disturbed = self.places.iter().any(|place| {
             let entry = place.entry;
-            let own = entry.run.samples.iter().filter(|sample| sample.cell == entry.cell.id);
-            own.filter(|sample| entry.run.is_disturbed(sample)).count() > 0
+            let mut own = entry.run.samples.iter().filter(|sample| sample.cell == entry.cell.id);
+            own.any(|sample| entry.run.is_disturbed(sample))
         });
         let kind = if disturbed { " that other programs did not disturb" } else { "" };
         format!("it takes {ENOUGH} common repetitions{kind}")
@@ -216,10 +210,10 @@ impl<'r, 'a> Ranking<'r, 'a> {
     /// Returns the loss that the ranked stores have in common: " among stores that lose at most a second".
     fn among(&self) -> String {
         let Some(most) = self.bound else { return String::new() };
-        let words = loss_class::at_most(most).replacen("loses", "lose", 1);
-        match most.kill == most.power_cut {
-            true => format!(" among stores that {words}"),
-            false => format!(" among stores of which {}", words.replacen("a kill lose ", "a kill loses ", 1)),
+        let words = loss_class::at_most(most);
+        match words.strip_prefix("loses ") {
+            Some(rest) => format!(" among stores that lose {rest}"),
+            None => format!(" among stores of which {words}"),
         }
     }
 
@@ -232,12 +226,14 @@ impl<'r, 'a> Ranking<'r, 'a> {
 }
 
 /// Returns the verdicts of a table's rankings as sentences without a final stop: one sentence for a single
-/// ranking; otherwise one for each, and one for each reason to leave out stores.
+/// ranking; otherwise one for each, and one for each reason to leave out stores, with the rankings that it concerns
+/// unless it concerns all.
 pub fn verdicts(rankings: &[Ranking<'_, '_>]) -> Vec<String> {
     let mut left_out = Vec::new();
-    for (reason, stores) in reasons(rankings) {
+    for LeftOut { reason, titles, stores } in reasons(rankings) {
         let verb = if stores.len() == 1 { "is" } else { "are" };
-        left_out.push(format!("{} {verb} left out: {reason}", listed(&stores)));
+        let of = if titles.len() == rankings.len() { "" } else { &format!(" of {}", listed(&titles)) };
+        left_out.push(format!("{} {verb} left out{of}: {reason}", listed(&stores)));
     }
     if rankings.iter().all(|ranking| ranking.reads_only) && !rankings.is_empty() {
         left_out.push("reads lose nothing".to_owned());
@@ -251,14 +247,27 @@ pub fn verdicts(rankings: &[Ranking<'_, '_>]) -> Vec<String> {
     }
 }
 
-/// Returns the reasons why stores are left out of any of the rankings, each with its stores.
-fn reasons<'k>(rankings: &'k [Ranking<'_, '_>]) -> Vec<(&'k str, Vec<String>)> {
-    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+/// Stores that are left out of the same rankings for the same reason.
+struct LeftOut<'k> {
+    reason: &'k str,
+    /// Titles of the rankings.
+    titles: Vec<&'k str>,
+    stores: Vec<&'k str>,
+}
+
+/// Returns the reasons why stores are left out of any of the rankings.
+fn reasons<'k>(rankings: &'k [Ranking<'_, '_>]) -> Vec<LeftOut<'k>> {
+    let mut reasons: Vec<LeftOut<'k>> = Vec::new();
     for (store, reason) in rankings.iter().flat_map(|ranking| &ranking.left_out) {
-        match reasons.iter_mut().find(|(known, _)| known == reason) {
-            Some((_, stores)) if stores.contains(store) => {}
-            Some((_, stores)) => stores.push(store.clone()),
-            None => reasons.push((reason, vec![store.clone()])),
+        let is_left_out = |ranking: &&Ranking<'_, '_>| {
+            ranking.left_out.iter().any(|(other, why)| (other, why) == (store, reason))
+        };
+        let titles: Vec<_> =
+            rankings.iter().filter(is_left_out).map(|ranking| ranking.title.as_str()).collect();
+        match reasons.iter_mut().find(|known| known.reason == reason && known.titles == titles) {
+            Some(known) if known.stores.contains(&store.as_str()) => {}
+            Some(known) => known.stores.push(store),
+            None => reasons.push(LeftOut { reason, titles, stores: vec![store] }),
         }
     }
     reasons
@@ -324,10 +333,6 @@ impl RankedStore<'_, '_> {
         let first = places.first().filter(|first| !std::ptr::eq(first.entry, self.entry))?;
         Some(self.to_first.map_or(self.spread.median / first.spread.median, |pair| pair.ratio))
     }
-
-    fn samples(&self) -> usize {
-        self.entry.samples()
-    }
 }
 
 /// Returns the loss that the stores' common question allows: the one of `--may-lose` or of the fsync policy,
@@ -344,16 +349,11 @@ fn bound(entries: &[&Entry<'_>]) -> Option<Loses> {
     Some(Loses { kill: most, power_cut: most })
 }
 
-fn paired(values: &BTreeMap<u32, f64>, of_first: &BTreeMap<u32, f64>) -> Option<Paired> {
-    let pairs = values.iter().filter_map(|(repetition, value)| Some((*value, *of_first.get(repetition)?)));
-    bootstrap::paired(&pairs.collect::<Vec<_>>())
-}
-
 /// Joins names as a list of a sentence: "a, b and c".
-fn listed(names: &[String]) -> String {
+fn listed(names: &[&str]) -> String {
     match names {
         [] => String::new(),
-        [only] => only.clone(),
+        [only] => (*only).to_owned(),
         [before @ .., last] => format!("{} and {last}", before.join(", ")),
     }
 }

@@ -1,10 +1,13 @@
 //! Scenarios: typical uses of a store, each with the cells and the metric by which stores are compared.
 
 use super::row::Entry;
-use crate::bench::result::{
-    CellKind, Operation,
-    loss_class::Level,
-    metric::{Metric, REOPEN, SPACE_AMPLIFICATION, THROUGHPUT},
+use crate::{
+    bench::result::{
+        CellKind, Operation,
+        loss_class::Level,
+        metric::{Metric, REOPEN, SPACE_AMPLIFICATION, THROUGHPUT},
+    },
+    engine::LossClass,
 };
 
 /// Use of a store; a column of the matrix.
@@ -94,8 +97,11 @@ fn is_warm(entry: &Entry<'_>) -> bool {
     tells_speed(entry) && !entry.is_cold()
 }
 
+/// Returns `true` if the cell's question allows no loss of a write after a power cut: by `--may-lose` or, without
+/// it, by the fsync policy.
 fn is_durable(entry: &Entry<'_>) -> bool {
-    Level::of(&entry.cell.target).is_durable()
+    let target = &entry.cell.target;
+    target.may_lose.map_or(Level::of(target).is_durable(), |most| most.power_cut == LossClass::Nothing)
 }
 
 /// Returns the share of single-key reads in all operations, from 0 to 1.

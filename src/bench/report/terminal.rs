@@ -46,6 +46,8 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell]) {
     let _ = writeln!(text, "{}\n", row::ratio(&entries));
     if rankings.iter().any(|ranking| ranking.by_policy) {
         rankings.iter().for_each(|ranking| ranked(text, ranking, rankings.len() > 1));
+        let places = rankings.iter().flat_map(|ranking| &ranking.places);
+        explain_floor(text, run, places.map(|place| place.entry.cell));
     } else {
         render(text, run, cells, &run.row_heading, Losses::Shown, &|cell| {
             let mark = if best.contains(&cell.id.as_str()) { " *" } else { "  " };
@@ -179,9 +181,7 @@ fn render(
         lines.push(line);
     }
     text.push_str(&grid::text(&lines, labels, " | "));
-    if cells.iter().any(|cell| !floor_mark(run, cell).is_empty()) {
-        paragraph(text, "~: ", vec![validity::NEAR]);
-    }
+    explain_floor(text, run, cells.iter().copied());
     paragraph(text, "n/a: ", distinct(cells.iter().filter_map(|cell| run.unsupported(&cell.id))));
 }
 
@@ -211,6 +211,13 @@ fn disturbed_mark(run: &Run, cell: &Cell) -> &'static str {
 fn floor_mark(run: &Run, cell: &Cell) -> &'static str {
     let near = run.measurements(&cell.id).any(|measurement| measurement.near_floor == Some(true));
     if near { "~" } else { "" }
+}
+
+/// Appends the line that explains the mark `~`, if any of the cells has it.
+fn explain_floor<'c>(text: &mut String, run: &Run, mut cells: impl Iterator<Item = &'c Cell>) {
+    if cells.any(|cell| !floor_mark(run, cell).is_empty()) {
+        paragraph(text, "~: ", vec![validity::NEAR]);
+    }
 }
 
 fn is_complete(run: &Run, cell: &Cell) -> bool {

@@ -11,6 +11,7 @@ const STEPS = {
 const digits = (value) => value.toFixed(value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2);
 
 function words(unit, value) {
+  if (unit === "count") return value.toLocaleString("en");
   if (unit === "times") return digits(value) + "\u00d7";
   if (unit === "rate") return value >= 100 ? Math.round(value).toLocaleString("en") : digits(value) + "/s";
   if (value === 0) return "0";
@@ -133,16 +134,21 @@ function admitted(contests, asked) {
 
 const LOSSES = ["nothing", "the last second", "what the system had not written", "the engine's buffer", "everything"];
 
+const POLICIES = { memory: "in memory", unknown: "durability unknown" };
+const policy = ({ durability }) => POLICIES[durability] ?? `fsync ${durability}`;
+
 // Returns the reason why a store is not in the ranking.
 function absence(store, place, near, asked, needs, memory) {
   if (needs(store) > memory) return `needs ${words("bytes", needs(store))} of memory`;
-  const own = near.flatMap((work) => work.all.filter((cell) => cell.store === place));
-  const lossy = own.filter((cell) => !fits(cell, near[0], asked));
-  if (own.length === 0) return "not measured in this work";
-  if (lossy.length < own.length) return "not measured in all of this work";
+  const own = (work) => work.all.filter((cell) => cell.store === place);
+  const lossy = near.flatMap((work) => own(work).filter((cell) => !fits(cell, work, asked)));
+  const count = near.flatMap(own).length;
+  if (count === 0) return "not measured in this work";
+  if (lossy.length < count) return "not measured in all of this work";
   const least = lossy.reduce((a, b) => (b.power_cut + b.kill < a.power_cut + a.kill ? b : a));
   const by = least.power_cut > asked.power ? ["a power cut", least.power_cut] : ["a kill", least.kill];
-  return `${by[0]} may lose ${LOSSES[by[1]]} under fsync ${least.durability}`;
+  if (least.durability === "unknown") return "its durability is not known";
+  return `${by[0]} may lose ${LOSSES[by[1]]} ${least.durability === "memory" ? "" : "under "}${policy(least)}`;
 }
 
 // What the figures say to a question; see `tell` for the words.
@@ -150,7 +156,7 @@ function choose({ stores, contests }, asked) {
   const [data, memory] = [asked.data * GB, asked.memory * GB];
   const needs = (store) => (store.holds_all ? data * (store.factor ?? 1) : 0);
   const tooLarge = stores.map((store, place) => place).filter((place) => needs(stores[place]) > memory);
-  const level = admitted(contests.filter((one) => one.access === asked.access && !one.cold), asked);
+  const level = admitted(contests.filter((one) => one.access === asked.access), asked);
   const beyond = (one) => one.memory !== null && one.data > one.memory;
   const sized = level.filter((one) => beyond(one) === data > memory);
   const measured = sized.length > 0;
@@ -168,16 +174,18 @@ function choose({ stores, contests }, asked) {
     const weights = own.reduce((sum, { work }) => sum + work.weight, 0);
     const repetitions = Math.min(...own.map(({ cell }) => cell.rates.length));
     const logs = Array.from({ length: repetitions }, (_, number) =>
-      own.reduce((sum, { work, cell }) => sum + work.weight * Math.log(cell.rates[number] ?? NaN), 0) / weights)
-      .filter(Number.isFinite);
+      own.reduce((sum, { work, cell }) => sum + work.weight * Math.log(cell.rates[number] ?? NaN), 0) / weights);
     const nearest = own.reduce((a, b) => (b.work.weight > a.work.weight ? b : a));
     return { store: stores[place], logs, nearest };
-  }).filter(({ logs }) => logs.length > 0);
-  ranking.sort((a, b) => mean(b.logs) - mean(a.logs));
+  }).filter(({ logs }) => logs.some(Number.isFinite));
+  const middle = ({ logs }) => mean(logs.filter(Number.isFinite));
+  ranking.sort((a, b) => middle(b) - middle(a));
   const [best, ...rivals] = ranking;
   for (const one of ranking) {
+    // Stores are compared in the repetitions that both have; in one that is missing, the logarithm is not finite.
     const pairs = one.logs.map((log, number) => log - best.logs[number]).filter(Number.isFinite);
-    one.ratio = Math.exp(mean(pairs));
+    one.pairs = pairs.length;
+    one.ratio = Math.exp(pairs.length > 0 ? mean(pairs) : middle(one) - middle(best));
     const freedom = pairs.length - 1;
     const error = Math.sqrt(pairs.reduce((sum, log) => sum + (log - mean(pairs)) ** 2, 0) / freedom / pairs.length);
     one.chance = freedom < 2 ? NaN : error > 0 ? chance(mean(pairs) / error, freedom) : 0;
@@ -185,7 +193,7 @@ function choose({ stores, contests }, asked) {
   // Holm: the rarest pays for all, the next for one less.
   [...rivals].sort((a, b) => a.chance - b.chance).reduce((worst, one, rank) =>
     (one.chance = Math.max(worst, one.chance * (rivals.length - rank))), 0);
-  const few = ranking.some(({ logs }) => logs.length < 3);
+  const few = ranking.some(({ pairs }) => pairs < 3);
   const alike = rivals.filter((one) => !(one.chance < 0.05 && one.ratio < 0.99));
   const missing = stores.map((_, place) => place).filter((place) => !ranking.some((one) => one.store === stores[place]));
   const out = missing.map((place) => [stores[place].name, absence(stores[place], place, near, asked, needs, memory)]);
@@ -222,8 +230,7 @@ function tell(form, found, asked) {
     track.append(bar);
     const p99 = nearest.cell.p99_us;
     line.title = `p99 in ${nearest.work.title}`;
-    const policy = nearest.cell.durability === "memory" ? "in memory" : `fsync ${nearest.cell.durability}`;
-    const end = p99 === null ? policy : `p99 ${words("us", p99)}, ${policy}`;
+    const end = p99 === null ? policy(nearest.cell) : `p99 ${words("us", p99)}, ${policy(nearest.cell)}`;
     line.append(cell(store.name), track, cell(ratio.toFixed(2)), cell(end));
     return line;
   }));
@@ -261,27 +268,29 @@ function loss({ power, kill }) {
 // Returns a command that measures the asked work with the flags of a work that was measured, and its time in seconds.
 function command(asked, work, larger, quick) {
   const scale = larger ? SCALE : 1;
-  const bytes = Number(/--key-bytes (\d+)/.exec(work?.flags ?? "")?.[1] ?? 16) + mean(asked.value.split("-").map(Number));
+  const size = (text) => mean(text.split("-").map(Number));
+  const bytes = size(/--key-bytes (\S+)/.exec(work.flags)[1]) + size(asked.value);
   const keys = Math.ceil((asked.data * GB) / scale / bytes);
   const mix = [["get", asked.reads], ["update", 1 - asked.reads]].filter(([, share]) => share > 0.0001);
   const parts = mix.map(([name, share]) => `${name}=${Number(share.toFixed(3))}`).join(",");
   const limit = larger ? ` --memory-limit ${Math.max(1, Math.round((asked.memory * 1e3) / scale))}MB` : "";
-  const flags = work?.flags ? ` ${work.flags}` : asked.access === "over the wire" ? " --wire" : "";
-  const [repetitions, seconds] = quick ? [3, 3] : [5, 30];
-  const stores = /--stores (\S+)/.exec(flags)?.[1].split(",").length ?? 10;
-  const around = Math.max(1, ((asked.data * GB) / scale) * (work?.seconds_per_byte ?? 1e-8));
+  // With the warm-up of --full, a measurement takes 35 seconds.
+  const [repetitions, seconds] = quick ? [3, 3] : [5, 35];
+  const policies = loss(asked).startsWith("--fsync") ? 3 : 1;
+  const stores = /--stores (\S+)/.exec(work.flags)?.[1].split(",").length ?? 10;
+  const around = Math.max(1, ((asked.data * GB) / scale) * work.seconds_per_byte);
   return {
-    text: `kvbench bench --mix ${parts} --keys ${keys} --value-bytes ${asked.value}${flags} ${loss(asked)}${limit} ${quick ? "--quick --seconds 3" : "--full"}`,
-    seconds: stores * repetitions * (seconds + around),
+    text: `kvbench bench --mix ${parts} --keys ${keys} --value-bytes ${asked.value} ${work.flags} ${loss(asked)}${limit} ${quick ? "--quick --seconds 3" : "--full"}`,
+    seconds: stores * policies * repetitions * (seconds + around),
   };
 }
 
 const form = document.getElementById("chooser");
-if (form) {
-  const figures = JSON.parse(document.getElementById("figures").textContent);
+const chooserData = JSON.parse(document.getElementById("figures").textContent);
+if (chooserData.contests.length > 0) {
   const field = (name) => form.elements.namedItem(name);
-  const accesses = new Set(figures.contests.map(({ access }) => access));
-  for (const option of [...field("access").options]) if (!accesses.has(option.value)) option.remove();
+  const accesses = new Set(chooserData.contests.map(({ access }) => access));
+  field("access").replaceChildren(...[...accesses].map((access) => new Option(access)));
   const answer = () => {
     field("shown").value = `${field("reads").value}%`;
     if (!form.checkValidity()) return;
@@ -290,10 +299,11 @@ if (form) {
       power: Number(field("power").value), kill: Number(field("kill").value), access: field("access").value,
       value: field("value").value,
     };
-    tell(form, { ...choose(figures, asked), any: figures.contests[0] }, asked);
+    const any = chooserData.contests.find(({ access }) => access === asked.access);
+    tell(form, { ...choose(chooserData, asked), any }, asked);
   };
   // The page opens on what was measured.
-  const { start } = figures;
+  const { start } = chooserData;
   if (start) {
     const short = (bytes) => Number((bytes / GB).toPrecision(3));
     const values = { reads: Math.round(start.reads * 100), data: short(start.data), power: start.power_cut, kill: start.kill, value: start.value_bytes, access: start.access };
@@ -302,7 +312,7 @@ if (form) {
   }
   form.addEventListener("input", answer);
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.hidden = figures.contests.length === 0;
+  form.hidden = false;
   answer();
 }
 
