@@ -18,10 +18,10 @@ pub struct Calibrate {
     /// $XDG_CACHE_HOME/kvbench/calibration-COMMIT.json]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Also print every metric with its expected value
+    /// Print every metric with its expected value, before the summary
     #[arg(long)]
     all: bool,
-    /// Also write the table as a page of documentation
+    /// Write the table to a file too, as a page of documentation
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }

@@ -1,7 +1,7 @@
 //! `kvbench check` and `kvbench repair`: detection of corruption, and repair of append-only files.
 
 use crate::{
-    cli::report_error,
+    cli::error_line,
     engine::{Check, CheckReport, Error, Kind, kinds},
 };
 use anyhow::{Context, bail};
@@ -59,7 +59,7 @@ impl Verdict {
 
 /// Checks the data at `path` without changing them.
 pub fn check(path: &Path) -> Verdict {
-    let unknown = |error| Verdict::Unknown(format!("cannot be checked: {}", report_error::line(&error)));
+    let unknown = |error| Verdict::Unknown(format!("cannot be checked: {}", error_line(&error)));
     let named = |text| format!("{}: {text}", path.display());
     match try_check(path).unwrap_or_else(unknown) {
         Verdict::Sound(text) => Verdict::Sound(named(text)),

@@ -12,15 +12,15 @@ pub mod list_stores;
 mod logging;
 mod network;
 mod notify;
-mod report_error;
 #[cfg(feature = "bench")]
 mod reproduce;
 mod serve;
-mod slowness;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 mod torture;
 mod value_parsers;
 
+#[cfg(feature = "bench")]
+use crate::bench::report::export::Format;
 #[cfg(feature = "manual")]
 use clap::CommandFactory;
 use clap::{Parser, Subcommand};
@@ -61,8 +61,9 @@ const FEATURES: &[(&str, bool, &[&str])] = &[
 // A paragraph is one line: clap wraps it at the width of the terminal.
 #[cfg(feature = "bench")]
 const COMPARE_HELP: &str = "\
-Exit code: 0; 1 when --fail-above is exceeded; 2 when a run cannot be read, when the runs have no common cell, or when it cannot be told whether \
---fail-above is exceeded: a cell of the first run is not compared, or the noise is larger than the limit.
+Exit code: 0; 1 when --fail-above is exceeded; 2 when a run cannot be read, when the runs have no common cell, or when \
+it cannot be told whether --fail-above is exceeded: a cell of the first run is not compared, or the noise is larger \
+than the limit.
 
 The verdict is about stores. A change that all stores under one --fsync policy have in common comes from the machine, \
 and is subtracted first. A change counts when it is larger than the noise within and between runs, corrected for the \
@@ -254,23 +255,13 @@ impl Report {
 pub struct Export {
     /// Format of the output
     #[arg(value_enum)]
-    pub format: ExportFormat,
+    pub format: Format,
     /// Run files, or directories with run files
     #[arg(required = true, value_name = "DIR|FILE")]
     pub inputs: Vec<PathBuf>,
     /// Metric for github-action-benchmark, by its name in report.csv
     #[arg(long, value_name = "NAME", default_value = "throughput_per_second")]
     pub metric: String,
-}
-
-/// Format of `kvbench export`.
-#[cfg(feature = "bench")]
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub enum ExportFormat {
-    /// Bencher Metric Format, with the adapter `json`: throughput and the 99th percentile of latency
-    Bencher,
-    /// For the tool customBiggerIsBetter (throughput) or customSmallerIsBetter (all other metrics)
-    GithubActionBenchmark,
 }
 
 /// Options of `kvbench compare`.
@@ -287,7 +278,7 @@ pub struct Compare {
     /// when that cannot be decided
     #[arg(long, value_name = "PERCENT", value_parser = bench::percent)]
     pub fail_above: Option<f64>,
-    /// Also show the rows that are the same within noise
+    /// Show all rows, with those that are the same within noise
     #[arg(long)]
     pub all: bool,
 }
@@ -309,6 +300,19 @@ impl Cli {
         }
         Ok(Self::parse_from(config_file::expand(env::args_os().collect())?))
     }
+}
+
+/// Returns an error and its causes in one line. A cause is left out if the text already contains it, as most messages
+/// of kvbench do.
+fn error_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !line.contains(&cause) {
+            line.push_str(if line.is_empty() { "" } else { ": " });
+            line.push_str(&cause);
+        }
+    }
+    line
 }
 
 /// Returns the completion script for a shell.

@@ -109,13 +109,17 @@ impl Reproduce {
     }
 
     /// Returns the options of the run.
-    pub fn options(self) -> Options {
+    ///
+    /// # Errors
+    ///
+    /// With `--resume`, if there is no result file to continue.
+    pub fn options(self) -> anyhow::Result<Options> {
         let publication = Publication::from(self.publication);
         let cache = match publication {
             Publication::Redb => REDBS_CACHE,
             _ => Options::default().cache_bytes,
         };
-        Options {
+        Ok(Options {
             suite: Some(Suite::Reproduction(publication)),
             stores: self.stores,
             seconds: self.seconds,
@@ -124,11 +128,13 @@ impl Reproduce {
             repetitions: self.repetitions,
             data: self.data,
             directory: self.dir,
-            output: result_file(self.output, &format!("reproduce-{}", publication.name()), self.resume),
+            output: result_file(self.output, &format!("reproduce-{}", publication.name()), self.resume)?,
             resume: self.resume,
             force: self.force,
             cache_bytes: self.cache_size.map_or(cache, |size| size.as_u64()),
             conduct: RunConditions {
+                keys_are_explicit: self.keys.is_some(),
+                cache_is_explicit: self.cache_size.is_some(),
                 quiet_wait: self.quiet_wait,
                 foreign_limit: Some(self.foreign).filter(|part| *part < 1.0),
                 memory_limit: self.memory_limit.map(|size| size.as_u64()),
@@ -138,6 +144,6 @@ impl Reproduce {
             command: env::args().skip(1).filter(|argument| argument != "--resume").collect(),
             server_arguments,
             ..Options::default()
-        }
+        })
     }
 }

@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 fn options(words: &str) -> Options {
     let words = ["kvbench"].into_iter().chain(words.split(' '));
     match Cli::try_parse_from(words).unwrap().command {
-        Some(Command::Bench(options)) => options.options(),
-        Some(Command::Reproduce(options)) => options.options(),
+        Some(Command::Bench(options)) => options.options().unwrap(),
+        Some(Command::Reproduce(options)) => options.options().unwrap(),
         other => panic!("{other:?}"),
     }
 }
@@ -222,4 +222,18 @@ fn a_quick_repetition_has_five_thousand_keys_and_half_a_second() {
         assert_eq!(found.workload.operations, Some(5_000), "{publication}");
     }
     assert_eq!(options("reproduce ycsb --quick").repetitions, 1);
+}
+
+/// What the user chose is no surprise, so no warning is due.
+#[test]
+fn explicit_keys_and_cache_are_known_as_such() {
+    let explicit = |words: &str| {
+        let conduct = options(words).conduct;
+        (conduct.keys_are_explicit, conduct.cache_is_explicit)
+    };
+    for command in ["bench --stores map", "reproduce redb --stores map"] {
+        assert_eq!(explicit(command), (false, false), "{command}");
+        assert_eq!(explicit(&format!("{command} --keys 1000")), (true, false), "{command}");
+        assert_eq!(explicit(&format!("{command} --cache-size 1GiB")), (false, true), "{command}");
+    }
 }

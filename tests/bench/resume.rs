@@ -2,13 +2,13 @@
 
 use crate::{
     command::{bench, command, measurement, read, stderr},
-    support::PATIENCE,
+    support::{KVBENCH, PATIENCE},
 };
 use kvbench::bench::result::Environment;
 use std::{
     fs,
     path::Path,
-    process::Stdio,
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -106,6 +106,23 @@ fn another_machine_does_not_complete_it() {
     }
     // Succeeds only if the directory is empty.
     let _ = fs::remove_dir(&stores);
+}
+
+/// A new run under a name of its own would not be the one that was asked for.
+#[test]
+fn without_a_result_there_is_nothing_to_resume() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("kvbench-custom-2.json"), "of somebody else").unwrap();
+    for (words, prefix) in [
+        (&["bench", "--stores", "map", "--resume"][..], "kvbench-custom"),
+        (&["reproduce", "redb", "--stores", "map", "--resume"], "reproduce-redb"),
+    ] {
+        let output = Command::new(KVBENCH).current_dir(dir.path()).args(words).output().unwrap();
+        assert!(!output.status.success());
+        let expected = format!("--resume: there is no {prefix}-*.json here");
+        assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was started");
 }
 
 #[test]

@@ -44,8 +44,6 @@ pub(super) struct Machine {
 impl Machine {
     pub fn conduct(&self) -> RunConditions {
         RunConditions {
-            keys_are_explicit: false,
-            cache_is_explicit: false,
             quiet_wait: self.quiet_wait,
             foreign_limit: Some(self.foreign).filter(|part| *part < 1.0),
             memory_limit: self.memory_limit.map(|size| size.as_u64()),
@@ -56,6 +54,7 @@ impl Machine {
                 (_, true) => Some(Preset { seconds: 30.0, keys: None }),
                 _ => None,
             },
+            ..RunConditions::default()
         }
     }
 

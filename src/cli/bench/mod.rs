@@ -236,7 +236,11 @@ impl Bench {
     }
 
     /// Returns the options of the run.
-    pub fn options(self) -> Options {
+    ///
+    /// # Errors
+    ///
+    /// With `--resume`, if there is no result file to continue.
+    pub fn options(self) -> anyhow::Result<Options> {
         let suite = self.suite.map(|word| match word {
             SuiteWord::Kvbench => Suite::Kvbench,
             SuiteWord::Smallnest => Suite::Smallnest,
@@ -247,9 +251,9 @@ impl Bench {
         let default = Options::default();
         let (repetitions, warmup_seconds) = self.machine.defaults();
         let name = suite.map_or(self.workload.name.clone(), |suite| suite.name().into());
-        Options {
+        Ok(Options {
             suite,
-            output: result_file(self.files.output, &format!("kvbench-{name}"), self.files.resume),
+            output: result_file(self.files.output, &format!("kvbench-{name}"), self.files.resume)?,
             stores: self.stores,
             durabilities: self.fsync.into_iter().map(Into::into).collect(),
             may_lose: self.may_lose,
@@ -289,7 +293,7 @@ impl Bench {
             },
             command: env::args().skip(1).filter(|argument| argument != "--resume").collect(),
             server_arguments,
-        }
+        })
     }
 }
 

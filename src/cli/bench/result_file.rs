@@ -1,5 +1,6 @@
 //! Default name of a result file.
 
+use anyhow::Context;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -8,9 +9,18 @@ use std::{
 
 /// Returns the path of the result file: `asked`, or a name with `prefix` and the time. A run that is resumed
 /// continues the newest file of such a name in the working directory.
-pub fn result_file(asked: Option<PathBuf>, prefix: &str, resume: bool) -> PathBuf {
-    let newest = || newest(Path::new("."), prefix).filter(|_| resume);
-    asked.or_else(newest).unwrap_or_else(|| format!("{prefix}-{}.json", time()).into())
+///
+/// # Errors
+///
+/// If a run is to be resumed, and there is no such file.
+pub fn result_file(asked: Option<PathBuf>, prefix: &str, resume: bool) -> anyhow::Result<PathBuf> {
+    match (asked, resume) {
+        (Some(path), _) => Ok(path),
+        (None, false) => Ok(format!("{prefix}-{}.json", time()).into()),
+        (None, true) => newest(Path::new("."), prefix).with_context(|| {
+            format!("--resume: there is no {prefix}-*.json here; name the file with --output FILE")
+        }),
+    }
 }
 
 /// Returns the current time in UTC: `20261125-083625`.
@@ -24,13 +34,19 @@ fn time() -> String {
 
 /// Returns the name of the file with the latest time in its name.
 fn newest(directory: &Path, prefix: &str) -> Option<PathBuf> {
-    let is_time = |text: &str| text.chars().all(|letter| letter.is_ascii_digit() || letter == '-');
     let fits = |name: &String| {
         let rest = name.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('-')?.strip_suffix(".json"));
         rest.is_some_and(is_time)
     };
     let names = fs::read_dir(directory).ok()?.flatten();
     names.filter_map(|entry| entry.file_name().into_string().ok()).filter(fits).max().map(PathBuf::from)
+}
+
+/// Returns `true` if the text has the form of [`time`].
+fn is_time(text: &str) -> bool {
+    let is_digits = |part: &str| part.bytes().all(|letter| letter.is_ascii_digit());
+    let parts = text.split_once('-');
+    parts.is_some_and(|(day, time)| (day.len(), time.len()) == (8, 6) && is_digits(day) && is_digits(time))
 }
 
 #[cfg(test)]
@@ -45,7 +61,10 @@ mod tests {
         {
             fs::write(directory.path().join(name), "").unwrap();
         }
-        fs::write(directory.path().join("kvbench-ycsb-b-20270101-000000.json"), "").unwrap();
+        for name in ["b-20270101-000000", "2", "--", "20270101000000-", "20270101-0000001", "2027-0101000000"]
+        {
+            fs::write(directory.path().join(format!("kvbench-ycsb-{name}.json")), "").unwrap();
+        }
         let found = newest(directory.path(), "kvbench-ycsb");
         assert_eq!(found, Some("kvbench-ycsb-20260102-000000.json".into()));
         assert_eq!(newest(directory.path(), "kvbench-redb"), None);
@@ -53,9 +72,10 @@ mod tests {
 
     #[test]
     fn a_default_name_carries_the_time() {
-        let name = result_file(None, "kvbench-custom", false).display().to_string();
+        let name = result_file(None, "kvbench-custom", false).unwrap().display().to_string();
         let time = name.strip_prefix("kvbench-custom-").and_then(|rest| rest.strip_suffix(".json")).unwrap();
         assert!(time.len() == 15 && time.starts_with("20") && time.as_bytes()[8] == b'-', "{name}");
-        assert_eq!(result_file(Some("x".into()), "kvbench-custom", true), PathBuf::from("x"));
+        assert!(is_time(time), "{time}");
+        assert_eq!(result_file(Some("x".into()), "kvbench-custom", true).unwrap(), PathBuf::from("x"));
     }
 }

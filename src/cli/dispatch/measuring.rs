@@ -4,15 +4,8 @@ use super::output::print;
 #[cfg(target_os = "linux")]
 use crate::cli::Calibrate;
 use crate::{
-    bench::{
-        compare, data,
-        plan::options::Options,
-        report::{self, export::Format},
-        reproduce,
-        result::run_file,
-        run,
-    },
-    cli::{Bench, Compare, Export, ExportFormat, Report, Reproduce},
+    bench::{compare, data, plan::options::Options, report, reproduce, result::run_file, run},
+    cli::{Bench, Compare, Export, Report, Reproduce},
 };
 use anyhow::Context;
 use std::process::ExitCode;
@@ -22,7 +15,7 @@ pub(super) fn bench(options: Bench) -> anyhow::Result<()> {
         return data::generate(path, keys, seed).with_context(|| format!("cannot write {}", path.display()));
     }
     let dry = options.is_dry();
-    let options = options.options();
+    let options = options.options()?;
     if dry {
         return dry_run(&options);
     }
@@ -35,7 +28,7 @@ pub(super) fn bench(options: Bench) -> anyhow::Result<()> {
 
 pub(super) fn reproduce(options: Reproduce) -> anyhow::Result<()> {
     let dry = options.is_dry();
-    let options = options.options();
+    let options = options.options()?;
     if dry {
         return dry_run(&options);
     }
@@ -86,12 +79,8 @@ pub(super) fn report(options: &Report) -> anyhow::Result<()> {
 }
 
 pub(super) fn export(options: &Export) -> anyhow::Result<()> {
-    let format = match options.format {
-        ExportFormat::Bencher => Format::Bencher,
-        ExportFormat::GithubActionBenchmark => Format::GithubActionBenchmark,
-    };
     let runs = run_file::read_all(&options.inputs)?;
-    let value = report::export::export(&runs, format, &options.metric).with_context(|| {
+    let value = report::export::export(&runs, options.format, &options.metric).with_context(|| {
         format!("--metric {}: there is no such metric; report.csv names all of them", options.metric)
     })?;
     print(&format!("{}\n", serde_json::to_string_pretty(&value)?))

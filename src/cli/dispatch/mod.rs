@@ -8,7 +8,7 @@ use crate::{
     cli::{
         Cli, Command, Serve,
         check::{self, Verdict},
-        list_stores, logging, notify, report_error,
+        error_line, list_stores, logging, notify,
     },
     command,
     engine::{self, Kind},
@@ -33,7 +33,7 @@ use std::process::ExitCode;
 pub fn main(others: &'static [Kind]) -> ExitCode {
     match engine::register(others) {
         Ok(()) => carry_out(),
-        Err(error) => report_error::report_error(&error.into(), 1),
+        Err(error) => report_error(&error.into(), 1),
     }
 }
 
@@ -43,7 +43,7 @@ fn carry_out() -> ExitCode {
     engine::prepare();
     let cli = match Cli::read() {
         Ok(cli) => cli,
-        Err(error) => return report_error::report_error(&error.into(), 2),
+        Err(error) => return report_error(&error.into(), 2),
     };
     let outcome = match cli.command {
         None => serve(cli.serve),
@@ -82,11 +82,10 @@ fn carry_out() -> ExitCode {
         // Exit code 1 means that something got slower, so errors need another code.
         #[cfg(feature = "bench")]
         Some(Command::Compare(options)) => {
-            return measuring::compare(&options)
-                .unwrap_or_else(|error| report_error::report_error(&error, 2));
+            return measuring::compare(&options).unwrap_or_else(|error| report_error(&error, 2));
         }
     };
-    outcome.map_or_else(|error| report_error::report_error(&error, exit_code(&error)), |()| ExitCode::SUCCESS)
+    outcome.map_or_else(|error| report_error(&error, exit_code(&error)), |()| ExitCode::SUCCESS)
 }
 
 /// Returns the exit code of the program for an error.
@@ -127,6 +126,12 @@ fn torture(options: crate::cli::Torture) -> anyhow::Result<()> {
         return print(&crate::torture::results::Results::read(path)?.markdown());
     }
     Ok(crate::torture::run(&options.options()?, &mut |text| drop(print(text)))?)
+}
+
+/// Prints an error to standard error, and returns the exit code.
+fn report_error(error: &anyhow::Error, code: u8) -> ExitCode {
+    eprintln!("kvbench: {}", error_line(error));
+    ExitCode::from(code)
 }
 
 fn conclude(verdict: &Verdict) -> ExitCode {
