@@ -10,6 +10,7 @@ use crate::{
     engine::synthetic,
 };
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::{self, Write},
     path::Path,
@@ -58,15 +59,19 @@ pub fn describe(directory: &Path, cells: &[Cell], conduct: &RunConditions) -> En
     environment
 }
 
-fn libraries(cells: &[Cell]) -> std::collections::BTreeMap<String, String> {
-    let stores = cells.iter().map(|cell| cell.target.store.as_str());
-    let engines = stores.filter_map(|store| Some((store.into(), synthetic::info(store)?.library.into())));
-    let mut libraries: std::collections::BTreeMap<String, String> = engines.collect();
+/// Returns the version of each store: of the program that was measured or, without one, of the engine's library.
+fn libraries(cells: &[Cell]) -> BTreeMap<String, String> {
+    let mut libraries = BTreeMap::new();
     for target in cells.iter().map(|cell| &cell.target) {
-        if let Some(program) = target.program.as_deref().filter(|_| !libraries.contains_key(&target.store)) {
-            let version = program_version(program).unwrap_or_else(|| "version unknown".into());
-            libraries.insert(target.store.clone(), version);
+        if libraries.contains_key(&target.store) {
+            continue;
         }
+        // A program may have the name of an engine: `redis` is redis-server, or the engine for a Redis Cluster.
+        let version = match &target.program {
+            Some(program) => Some(program_version(program).unwrap_or_else(|| "version unknown".into())),
+            None => synthetic::info(&target.store).map(|info| info.library.into()),
+        };
+        libraries.extend(version.map(|version| (target.store.clone(), version)));
     }
     libraries
 }
