@@ -77,8 +77,8 @@ pub struct Options {
     pub server_arguments: fn(&Target, &Path, u64) -> Vec<String>,
 }
 
-/// Conditions under which a run measures, independent of the workload. By default the run waits for nothing,
-/// repeats nothing and limits nothing.
+/// Conditions under which a run measures, independent of the workload. A run under the default value waits for
+/// nothing, repeats nothing and limits nothing.
 #[derive(Clone, Debug, Default)]
 pub struct RunConditions {
     /// `--quiet-wait`: seconds to wait for the disk to become idle before each job.
@@ -92,9 +92,9 @@ pub struct RunConditions {
     pub cold: bool,
     /// `--cpus`
     pub cpus: Cpus,
-    /// `true` if the user gave `--keys`: the amount of data is then no surprise.
+    /// `true` if the user gave `--keys`: the run then does not warn that the data exceed memory or cache.
     pub keys_are_explicit: bool,
-    /// `true` if the user gave `--cache-size`.
+    /// `true` if the user gave `--cache-size`: the run then does not warn that the data exceed the cache.
     pub cache_is_explicit: bool,
     /// `--quick` or `--full`: defaults for flags that are absent.
     pub preset: Option<Preset>,

@@ -147,9 +147,7 @@ impl Workload {
     /// Returns `true` if the workload may write to the store or its files.
     pub fn writes(&self) -> bool {
         match self.step {
-            CellKind::Operations => self
-                .kinds()
-                .any(|kind| !matches!(kind, Operation::Get | Operation::GetMiss | Operation::Scan)),
+            CellKind::Operations => self.kinds().any(Operation::writes),
             CellKind::Count | CellKind::SourceScan | CellKind::SourceGet => false,
             CellKind::DiskSize | CellKind::Compact | CellKind::Retain | CellKind::Pop => true,
         }
@@ -165,6 +163,11 @@ impl Workload {
     pub fn most_keys(&self) -> u64 {
         let inserts = self.kinds().any(|kind| kind == Operation::Insert);
         self.keys + self.operations.filter(|_| inserts && !self.is_steady()).unwrap_or(0)
+    }
+
+    /// Returns the bytes of the keys and values of [`Workload::most_keys`] keys.
+    pub fn most_bytes(&self) -> f64 {
+        self.most_keys() as f64 * self.pair_bytes()
     }
 
     /// Returns `true` if the workload determines exactly which keys exist at the end. An update of a key that

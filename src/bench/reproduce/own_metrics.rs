@@ -6,9 +6,7 @@ use crate::{
             options::{Options, Publication, Suite},
             suites,
         },
-        result::{
-            Cell, Measurement, Outcome, Run, loss_class::Level, number_format::distinct, spread::Spread,
-        },
+        result::{Cell, Measurement, Run, loss_class::Level, number_format::distinct, spread::Spread},
     },
     engine::Durability,
 };
@@ -95,14 +93,9 @@ impl<'r> OwnMetrics<'r> {
         let timed = self.cells().filter(|cell| !cell.workload.counts_allocations);
         let unsupported =
             timed.filter_map(|cell| Some(format!("n/a, {}: {}.", cell.row, self.run.unsupported(&cell.id)?)));
-        let failed = self.run.samples.iter().filter_map(|sample| match &sample.outcome {
-            Outcome::Failed(text) => Some(format!("failed, {}: {text}.", sample.cell)),
-            Outcome::Measured(measured) if !measured.is_sound() => {
-                let fault = measured.first_fault.as_deref().unwrap_or("nothing was done");
-                Some(format!("failed, {}: {fault}.", sample.cell))
-            }
-            _ => None,
-        });
+        let failed = self.run.samples.iter();
+        let failed = failed.filter_map(|sample| Some((&sample.cell, sample.outcome.failure()?)));
+        let failed = failed.map(|(cell, failure)| format!("failed, {cell}: {failure}."));
         let warnings = self.run.environment.warnings.iter().map(|warning| format!("Ours: {warning}."));
         let all: Vec<_> = left_out.chain(unsupported).chain(failed).chain(warnings).collect();
         distinct(all.iter().map(String::as_str)).into_iter().map(Into::into).collect()

@@ -146,7 +146,7 @@ pub struct Workload {
     pub rate: Option<f64>,
     /// Pairs that one scan visits.
     pub scan_length: u32,
-    /// `true` if the number of pairs is drawn anew for each scan, from 1 to `scan_length`, each equally likely.
+    /// `true` if each scan visits a random number of pairs from 1 to `scan_length`, all equally likely.
     #[serde(default)]
     pub random_scan_length: bool,
     /// So many first bytes of a key are the prefix of the keys that a scan visits; without, it goes from a
@@ -219,6 +219,13 @@ pub enum Operation {
     Delete,
 }
 
+impl Operation {
+    /// Returns `true` if the operation writes to the store.
+    pub fn writes(self) -> bool {
+        !matches!(self, Self::Get | Self::GetMiss | Self::Scan)
+    }
+}
+
 /// All kinds of operation, in the order of tables.
 pub const OPERATIONS: [Operation; 7] = [
     Operation::Get,
@@ -230,7 +237,7 @@ pub const OPERATIONS: [Operation; 7] = [
     Operation::Delete,
 ];
 
-/// A length: always the same, or drawn anew for each key.
+/// Length of keys or values: fixed, or random for each key.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Size {

@@ -46,6 +46,11 @@ impl Level {
         self.durability == Some(Durability::Files(Fsync::Always))
     }
 
+    /// Returns `true` under the fsync policy `everysec`.
+    pub fn is_everysec(self) -> bool {
+        self.durability == Some(Durability::Files(Fsync::EverySec))
+    }
+
     /// Returns the access to the engine and its commit path as text for people.
     pub fn access_words(self) -> &'static str {
         match (self.access, self.commits) {

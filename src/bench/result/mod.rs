@@ -175,6 +175,20 @@ pub enum Outcome {
     Unsupported(String),
 }
 
+impl Outcome {
+    /// Returns the reason why the measurement failed, or `None` if it is valid or its cell is not supported.
+    pub fn failure(&self) -> Option<&str> {
+        match self {
+            Self::Measured(measurement) if measurement.is_sound() => None,
+            Self::Measured(measurement) => {
+                Some(measurement.first_fault.as_deref().unwrap_or("nothing was done"))
+            }
+            Self::Failed(text) => Some(text),
+            Self::Unsupported(_) => None,
+        }
+    }
+}
+
 impl Run {
     /// Returns the valid measurements of the cell with the id `cell`.
     pub fn measurements(&self, cell: &str) -> impl Iterator<Item = &Measurement> {
@@ -202,11 +216,8 @@ impl Run {
 
     /// Returns `true` if a measurement of the cell with the id `cell` failed or is not valid.
     pub fn has_failed(&self, cell: &str) -> bool {
-        self.samples.iter().filter(|sample| sample.cell == cell).any(|sample| match &sample.outcome {
-            Outcome::Measured(measurement) => !measurement.is_sound(),
-            Outcome::Failed(_) => true,
-            Outcome::Unsupported(_) => false,
-        })
+        let mut own = self.samples.iter().filter(|sample| sample.cell == cell);
+        own.any(|sample| sample.outcome.failure().is_some())
     }
 
     /// Returns `true` if others took more of the CPUs during the measurement than the run allows.

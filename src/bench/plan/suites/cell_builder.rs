@@ -97,8 +97,8 @@ impl CellBuilder<'_> {
         }
     }
 
-    /// Returns the durabilities to compare: the user's, otherwise those of the benchmark that the suite
-    /// follows.
+    /// Returns the durabilities to compare: those of `--fsync`. Without that flag, a suite has those of the
+    /// benchmark that it follows, and a workload of flags has `always` and, if it writes, `everysec`.
     fn durabilities(&self) -> &[Durability] {
         const ALWAYS: Durability = Durability::Files(Fsync::Always);
         const NO: Durability = Durability::Files(Fsync::No);
@@ -115,8 +115,7 @@ impl CellBuilder<'_> {
 
     /// Returns `true` if the workload of flags only reads. Reads lose nothing, so one policy is enough.
     fn only_reads(&self) -> bool {
-        let reads = |kind: &Operation| matches!(kind, Operation::Get | Operation::GetMiss | Operation::Scan);
-        self.options.suite.is_none() && self.options.custom.mix.keys().all(reads)
+        self.options.suite.is_none() && !self.options.custom.mix.keys().any(|kind| kind.writes())
     }
 
     /// Returns the ways to commit that are compared. Over the wire there is only one.
@@ -142,25 +141,28 @@ impl CellBuilder<'_> {
         }
     }
 
-    /// Returns every store at every durability that it supports, without duplicates: a user may name a
-    /// durability twice, and all durabilities are the same for the no-op engine. With `--target`, returns the
-    /// external server only.
+    /// Returns every store at every durability that it supports, or with `--may-lose` under its fastest allowed
+    /// policy. With `--target`, returns the external server only. A store or a durability that the user named
+    /// twice gives one target, as do all durabilities and ways to commit of the no-op engine.
     pub fn targets(&self, access: Access) -> Vec<Target> {
         if let Some(foreign) = &self.options.target {
             return vec![self.foreign(foreign)];
         }
-        if let Some(most) = self.may_lose() {
-            return self.within_loss(access, most);
-        }
+        let (stores, may_lose) = (self.stores(), self.may_lose());
+        let at = |durability| stores.iter().map(move |info| (*info, durability));
+        let choices: Vec<(&Info, Durability)> = match may_lose {
+            Some(most) => {
+                let fastest =
+                    |info: &&'static Info| Some((*info, Durability::Files(fastest_within(info, most)?)));
+                stores.iter().filter_map(fastest).collect()
+            }
+            None => self.durabilities().iter().copied().flat_map(at).collect(),
+        };
         let mut targets = Vec::new();
-        let levels = self
-            .commits(access)
-            .iter()
-            .flat_map(|commits| self.durabilities().iter().map(move |durability| (*commits, durability)));
-        for (commits, durability) in levels {
-            for info in self.stores() {
-                let commits = if synthetic::is_reference(info.name) { Commits::Own } else { commits };
-                let target = Target { commits, ..self.target(info, access, *durability) };
+        for commits in self.commits(access) {
+            for (info, durability) in &choices {
+                let commits = if synthetic::is_reference(info.name) { Commits::Own } else { *commits };
+                let target = Target { commits, may_lose, ..self.target(info, access, *durability) };
                 if self.lack(info, *durability).is_none() && !targets.contains(&target) {
                     targets.push(target);
                 }
@@ -172,23 +174,6 @@ impl CellBuilder<'_> {
     /// Returns the allowed loss of `--may-lose`, which does not apply to a workload that only reads.
     fn may_lose(&self) -> Option<Loses> {
         self.options.may_lose.filter(|_| !self.only_reads())
-    }
-
-    /// Returns every store under its fastest policy that loses at most `most`: the policy with the fewest
-    /// syncs.
-    fn within_loss(&self, access: Access, most: Loses) -> Vec<Target> {
-        let mut targets = Vec::new();
-        for commits in self.commits(access) {
-            for info in self.stores() {
-                let Some(fsync) = fastest_within(info, most) else { continue };
-                let durability = Durability::Files(fsync);
-                if self.lack(info, durability).is_none() {
-                    let target = self.target(info, access, durability);
-                    targets.push(Target { commits: *commits, may_lose: Some(most), ..target });
-                }
-            }
-        }
-        targets
     }
 
     /// Returns the reason why a store cannot be opened with this durability and the compression of the

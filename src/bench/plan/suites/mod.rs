@@ -15,10 +15,7 @@ use super::{
     ability,
     options::{Options, PlanError, Suite},
 };
-use crate::{
-    bench::result::{Cell, Workload, loss_class::Level},
-    engine::{Durability, Fsync},
-};
+use crate::bench::result::{Cell, Workload, loss_class::Level};
 use cell_builder::{CellBuilder, is_asked_for};
 use cells::{at_rates, while_cold};
 pub use publications::made_blocks;
@@ -40,8 +37,7 @@ pub const LEAST_EVERYSEC: f64 = 3.0;
 
 /// Returns `true` if a cell is measured under the fsync policy `everysec`.
 pub fn any_everysec(cells: &[Cell]) -> bool {
-    let everysec = Some(Durability::Files(Fsync::EverySec));
-    cells.iter().any(|cell| Level::of(&cell.target).durability == everysec)
+    cells.iter().any(|cell| Level::of(&cell.target).is_everysec())
 }
 
 /// Makes a workload with a time limit last at least [`LEAST_EVERYSEC`]. All cells of a run have the same

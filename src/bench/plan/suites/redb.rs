@@ -2,8 +2,8 @@
 //! that program: 24-byte random keys, 150-byte values, every commit synced, one data set from the bulk load
 //! to the last removals. All counts scale with `--keys`.
 //!
-//! As in redb's program, a `refill` replaces the pairs that `retain` has removed before sizes are taken. Sizes
-//! and the compaction precede `pop`: stores without key order cannot pop.
+//! Before sizes are taken, the row `refill` inserts as many pairs as `retain` has removed; redb's program also
+//! inserts them, without a row. Sizes and the compaction precede `pop`: stores without key order cannot pop.
 //!
 //! Differences: large commits (bulk load, removals, `retain`, `refill`, `pop`) have 50,000 pairs each, in
 //! redb's program all pairs. Its `pop` removes from both ends in turn; here always the first key. Here
@@ -74,7 +74,7 @@ impl Table<'_> {
         }
         rows.push(self.row("removals", Operation::Delete, all / 2, 1, BULK));
         rows.push(self.removal("retain", CellKind::Retain, 0));
-        // `retain` removes every other pair of those that the removals have left.
+        // `retain` removes about half of the pairs that the removals have left.
         rows.push(self.row("refill", Operation::Insert, (all - all / 2) / 2, 1, BULK));
         rows.push(self.step("uncompacted size", CellKind::DiskSize, Figure::DiskBytes));
         rows.push(self.step("compaction", CellKind::Compact, Figure::Milliseconds));

@@ -23,9 +23,9 @@ const VALUE: u32 = 64;
 const KEY: u32 = 11;
 /// Default number of keys to put.
 const KEYS: u64 = 100_000;
-/// Number of keys to put for each key that gets and scans find.
+/// The keys that are loaded before gets and scans are the keys to put divided by this number.
 const PUTS_PER_LOADED: u64 = 10;
-/// Number of gets for each key to put.
+/// The gets are the keys to put multiplied by this number.
 const GETS: u64 = 10;
 /// Chooses one key for all operations.
 const ONE_KEY: Order = Order::HotSet(0.0, 1.0);
