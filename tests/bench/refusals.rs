@@ -1,7 +1,8 @@
 //! What is refused before the first cell, and what is left after a run that was stopped.
 
 use crate::command::{bench, command, read, stderr};
-use crate::support::{PATIENCE, Server, names};
+use crate::support::{PATIENCE, Server, disk::Disk, names};
+use redis_protocol::resp2::types::OwnedFrame;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
@@ -117,17 +118,65 @@ fn a_stopped_run_leaves_its_result_and_says_how_to_continue() {
     }
 }
 
+/// A stopped run removes its keys from the external server, which must be empty when the run continues. When all is
+/// measured, the server is not needed.
+#[test]
+fn a_stopped_run_of_a_target_continues_by_the_printed_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &["--store", "map", "--path", ":memory:"]);
+    let address = server.address.to_string();
+    let flags = ["--target", &address, "--mix", "update=1", "--keys", "1000", "--seconds", "1"];
+    let mut run = command(dir.path(), &[&flags[..], &["--repetitions", "3"]].concat());
+    let child = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut client = server.connect();
+    let deadline = Instant::now() + PATIENCE;
+    while client.call(&["DBSIZE"]) != OwnedFrame::Integer(1000) {
+        assert!(Instant::now() < deadline, "no keys");
+        thread::sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let text = stderr(&child.wait_with_output().unwrap());
+    assert_eq!(client.call(&["DBSIZE"]), OwnedFrame::Integer(0), "{text}");
+    let words = text.split("to continue: kvbench ").nth(1).unwrap().trim().split(' ');
+    let mut again = Command::new(crate::support::KVBENCH);
+    again.current_dir(dir.path()).args(words);
+    let output = again.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(read(dir.path()).finished);
+    drop(server);
+    let output = again.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+/// The files of the store are removed after the free space was read.
+#[test]
+fn a_full_disk_is_named_as_the_cause_of_a_failed_cell() {
+    let Some(disk) = Disk::tmpfs("16m") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let stores = disk.path().join("stores");
+    let flags = ["--stores", "map", "--mix", "update=1", "--keys", "1000000", "--operations", "10"];
+    let place = ["--fsync", "no", "--no-space-check", "--dir", stores.to_str().unwrap()];
+    for wire in [&[][..], &["--wire"]] {
+        let output = bench(dir.path(), &[&flags[..], &place, wire, &["--force"]].concat());
+        let text = stderr(&output);
+        assert!(!output.status.success() && text.contains("the disk of --dir is full"), "{text}");
+        assert_eq!(names(disk.path()), [""; 0], "{text}");
+    }
+}
+
 /// The directory of a job whose run was killed is removed by the next run.
 #[test]
 fn leftovers_of_a_killed_run_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let stores = dir.path().join("stores");
-    fs::create_dir_all(stores.join("job-4194000").join("store")).unwrap();
-    fs::create_dir_all(stores.join("job-mine")).unwrap();
+    fs::create_dir_all(stores.join("kvbench-job-4194000").join("store")).unwrap();
+    let others = ["job-4194000", "kvbench-job-mine"];
+    others.iter().for_each(|other| fs::create_dir_all(stores.join(other)).unwrap());
     let flags = ["--stores", "map", "--keys", "10", "--operations", "10", "--dir", "stores"];
     let output = bench(dir.path(), &flags);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert_eq!(names(&stores), ["job-mine"], "files of others stay");
+    assert_eq!(names(&stores), others, "files of others stay");
 }
 
 #[test]

@@ -1,11 +1,8 @@
 //! First starts that are interrupted at any moment, or find no room: the next one works.
 
+use crate::support::{KVBENCH, PATIENCE, Server, disk::Disk, request, stores};
 #[cfg(target_os = "linux")]
 use crate::trace::strace;
-use crate::{
-    disk::Disk,
-    support::{KVBENCH, PATIENCE, Server, request, stores},
-};
 #[cfg(all(feature = "torture", target_os = "linux"))]
 use kvbench::torture::{
     self,

@@ -14,7 +14,6 @@ mod support;
 mod client;
 mod corruption;
 mod descriptors;
-mod disk;
 #[cfg(target_os = "linux")]
 mod ending;
 mod faults;

@@ -2,10 +2,9 @@
 //! room again, or after a restart, all goes on.
 
 use crate::{
-    disk::Disk,
     faults::{FILLED, args, everything_is_there, fill, key, ok, set_until_refused, still_answers, value},
     kill,
-    support::{Client, KVBENCH, PATIENCE, Server, stores, stores_that},
+    support::{Client, KVBENCH, PATIENCE, Server, disk::Disk, stores, stores_that},
 };
 use kvbench::engine::Fsync;
 use redis_protocol::resp2::types::OwnedFrame;

@@ -1,6 +1,8 @@
 //! What every test of the running program needs: a server process, and a client that speaks bytes.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod disk;
+
 use kvbench::engine::{Info, KINDS, Kind};
 use redis_protocol::resp2::{decode::decode, types::OwnedFrame};
 use std::{

@@ -153,7 +153,7 @@ pub fn verdict(figures: &[Figure]) -> Result<(), Error> {
 
 /// Measures an experiment in the same way as any other job.
 fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error> {
-    let directory = options.directory.join(format!("job-{}", std::process::id()));
+    let directory = job::directory(&options.directory);
     let store = directory.join("store");
     let truth = Truth { record: directory.with_extension("record"), ..experiment.truth.clone() };
     let place = Truth::place(&store);
@@ -190,10 +190,9 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
 }
 
 fn sound(outcome: Outcome) -> Result<Measurement, String> {
-    match outcome {
-        Outcome::Measured(measurement) if measurement.is_sound() => Ok(measurement),
-        Outcome::Measured(measurement) => Err(measurement.first_fault.unwrap_or_default()),
-        Outcome::Failed(text) | Outcome::Unsupported(text) => Err(text),
+    match (outcome.failure().map(str::to_owned), outcome) {
+        (None, Outcome::Measured(measurement)) => Ok(measurement),
+        (Some(text), _) | (None, Outcome::Failed(text) | Outcome::Unsupported(text)) => Err(text),
     }
 }
 

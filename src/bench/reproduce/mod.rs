@@ -56,6 +56,7 @@ pub enum Error {
 /// [`Error::Blocks`] if the blocks cannot be generated; otherwise errors of [`run::run`].
 pub fn run(options: &Options) -> Result<Run, Error> {
     let Some((path, pairs)) = suites::made_blocks(options) else { return Ok(run::run(options)?) };
+    run::interrupt::catch();
     make(&path, pairs, options.seed).map_err(|source| Error::Blocks { path: path.clone(), source })?;
     let run = run::run(options);
     // Errors are ignored: the user has named this directory and can remove it.

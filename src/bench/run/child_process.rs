@@ -20,7 +20,7 @@ use std::{
     env, fs,
     io::{self, BufRead, BufReader, Write},
     os::unix::process::CommandExt,
-    process::{Command, Stdio},
+    process::{ChildStdin, Command, Stdio},
     thread,
 };
 
@@ -50,13 +50,14 @@ impl Job {
     }
 
     fn reports(&self) -> Vec<Report> {
+        let Some(first) = self.cells.first() else { return Vec::new() };
+        let measure = match first.target.access {
+            Access::Wire => over_wire::measure,
+            Access::InProcess => in_process::measure,
+        };
         let reports = match fs::create_dir_all(&self.directory) {
             Err(error) => Err(format!("cannot create {}: {error}", self.directory.display())),
-            Ok(()) => match self.cells.first().map(|cell| cell.target.access) {
-                Some(Access::Wire) => over_wire::measure(self),
-                Some(Access::InProcess) => panics::caught(|| in_process::measure(self)).unwrap_or_else(Err),
-                None => Ok(Vec::new()),
-            },
+            Ok(()) => panics::caught(|| measure(self)).unwrap_or_else(Err),
         };
         reports.unwrap_or_else(|error| self.of_each_cell(Vec::new(), &error))
     }
@@ -70,7 +71,7 @@ impl Job {
             true => reports.into_iter().map(Report::on_full_disk).collect(),
             false => reports,
         };
-        // A killed child does not remove its directory.
+        // Not by the child: the files must still be there when the free space is read.
         let _ = fs::remove_dir_all(&self.directory);
         reports
     }
@@ -86,12 +87,13 @@ impl Job {
             .spawn()?;
         drop(pinned);
         // The child waits for its job, so it enters the group before it allocates memory that counts.
-        group.map_or(Ok(()), |group| group.add(child.id()))?;
-        let mut stdin = child.stdin.take();
-        if let Some(stdin) = &mut stdin {
-            serde_json::to_writer(&mut *stdin, self)?;
-            writeln!(stdin)?;
+        if let Err(error) = group.map_or(Ok(()), |group| group.add(child.id())) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(error);
         }
+        // A child that does not read its job has ended: its exit status says why.
+        let stdin = child.stdin.take().filter(|stdin| self.send(stdin).is_ok());
         // Kept open: the child exits when its standard input is closed.
         interrupt::watch(stdin);
         let lines = child.stdout.take().into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
@@ -101,6 +103,13 @@ impl Job {
         interrupt::finish();
         let limited = if group.is_some() { "; perhaps it needs more than --memory-limit" } else { "" };
         Ok(self.of_each_cell(reports, &format!("the measuring process ended early: {status}{limited}")))
+    }
+
+    /// Writes the job to the standard input of a child process.
+    fn send(&self, mut stdin: &ChildStdin) -> io::Result<()> {
+        let mut line = serde_json::to_vec(self)?;
+        line.push(b'\n');
+        stdin.write_all(&line)
     }
 }
 
@@ -118,13 +127,12 @@ pub fn serve() -> io::Result<()> {
     thread::spawn(move || {
         // Nothing follows the job on standard input, so this waits until the parent exits.
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-        over_wire::stop_server();
+        let _none_starts = over_wire::kill_server();
         let _ = fs::remove_dir_all(&directory);
         std::process::exit(1);
     });
     let reports = job.measure();
-    over_wire::stop_server();
-    let _ = fs::remove_dir_all(&job.directory);
+    drop(over_wire::kill_server());
     let mut stdout = io::stdout().lock();
     for report in reports {
         serde_json::to_writer(&mut stdout, &report)?;

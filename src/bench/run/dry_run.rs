@@ -106,11 +106,7 @@ fn settled(cell: &Cell) -> f64 {
     if all == 0.0 || !cell.target.persistent {
         return 0.0;
     }
-    measured(cell) * rate(cell) * part(&writes) / all * work.pair_bytes() / WRITTEN
-}
-
-fn writes(kind: Operation) -> bool {
-    !matches!(kind, Operation::Get | Operation::GetMiss | Operation::Scan)
+    measured(cell) * rate(cell) * part(&Operation::writes) / all * work.pair_bytes() / WRITTEN
 }
 
 /// Estimates the operations per second of a cell, which do not exceed its rate.
@@ -122,7 +118,7 @@ fn rate(cell: &Cell) -> f64 {
 /// thread for its own commit, over the wire for the common commit of all clients.
 fn unpaced(cell: &Cell) -> f64 {
     let work = &cell.workload;
-    if !work.kinds().any(writes) || !Level::of(&cell.target).is_durable() {
+    if !work.kinds().any(Operation::writes) || !Level::of(&cell.target).is_durable() {
         return DONE;
     }
     let clients = if cell.target.access == Access::Wire { work.threads } else { 1 };

@@ -147,8 +147,7 @@ fn warnings(environment: &Environment, cells: &[Cell], conduct: &RunConditions) 
             environment.directory
         ));
     }
-    let bytes = |cell: &Cell| cell.workload.most_keys() as f64 * cell.workload.pair_bytes();
-    let largest = cells.iter().map(bytes).fold(0.0, f64::max);
+    let largest = cells.iter().map(|cell| cell.workload.most_bytes()).fold(0.0, f64::max);
     if let Some(total) = environment
         .memory_limit_bytes
         .or(environment.memory_bytes)
@@ -202,7 +201,7 @@ mod tests {
 
     /// A warning about the size of the data would repeat what the user said by a flag.
     #[test]
-    fn sizes_given_by_flags_are_no_warning() {
+    fn flags_for_sizes_prevent_warnings_about_the_size_of_the_data() {
         let cells = suites::plan(&Options { keys: Some(10_000_000), ..Options::default() }).unwrap().cells;
         let environment = Environment { cores: 1, memory_bytes: Some(1 << 30), ..Environment::default() };
         let count = |conduct| warnings(&environment, &cells, &conduct).len();

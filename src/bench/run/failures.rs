@@ -7,10 +7,10 @@ use crate::bench::result::{Cell, Outcome, Run};
 pub(super) fn known(run: &Run, cells: &[Cell]) -> Option<Vec<Report>> {
     let known = |cell: &Cell| {
         let own = run.samples.iter().filter(|sample| sample.cell == cell.id);
-        let failures: Vec<_> = own.map(|sample| of(&sample.outcome)).collect();
+        let failures: Vec<_> = own.map(|sample| sample.outcome.failure()).collect();
         match failures.as_slice() {
             [.., Some(one), Some(other)] if one == other => {
-                Some(Report { cell: cell.id.clone(), outcome: Outcome::Failed(one.clone()) })
+                Some(Report::of(cell, Outcome::Failed((*one).to_owned())))
             }
             _ => None,
         }
@@ -18,23 +18,11 @@ pub(super) fn known(run: &Run, cells: &[Cell]) -> Option<Vec<Report>> {
     cells.iter().map(known).collect()
 }
 
-/// Returns the text of a failed measurement, or `None` if the outcome is no failure.
-pub(super) fn of(outcome: &Outcome) -> Option<String> {
-    match outcome {
-        Outcome::Measured(measurement) if measurement.is_sound() => None,
-        Outcome::Measured(measurement) => {
-            Some(measurement.first_fault.clone().unwrap_or_else(|| "nothing was done".to_owned()))
-        }
-        Outcome::Failed(text) => Some(text.clone()),
-        Outcome::Unsupported(_) => None,
-    }
-}
-
 /// Prints one line for each way in which measurements failed.
 pub(super) fn print(run: &Run) {
-    let mut failures: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut failures: Vec<(&str, Vec<&str>)> = Vec::new();
     for sample in &run.samples {
-        let Some(text) = of(&sample.outcome) else { continue };
+        let Some(text) = sample.outcome.failure() else { continue };
         match failures.iter_mut().find(|(known, _)| *known == text) {
             Some((_, cells)) if cells.contains(&sample.cell.as_str()) => {}
             Some((_, cells)) => cells.push(&sample.cell),

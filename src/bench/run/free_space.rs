@@ -14,7 +14,6 @@ const FULL: f64 = 1_048_576.0;
 /// Size of a memory-mapped file, as a multiple of the bytes of its pairs: half-filled pages, and pages of an
 /// earlier version.
 const MAPPED: f64 = 2.0;
-
 /// Maximum size of a store's files during a rewrite, as a multiple of the bytes of the pairs.
 const REWRITTEN: f64 = 3.0;
 
@@ -40,7 +39,7 @@ pub(super) fn check(options: &Options, cells: &[Cell]) -> Result<(), String> {
         |cell: &&Cell| synthetic::info(&cell.target.store).is_some_and(|info| info.capabilities.map_size);
     let own = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
     for cell in own.filter(is_mapped) {
-        let needed = MAPPED * cell.workload.most_keys() as f64 * cell.workload.pair_bytes();
+        let needed = MAPPED * cell.workload.most_bytes();
         if needed > map {
             return Err(format!(
                 "--map-size {}: {} may need up to {}; raise --map-size, or add --no-space-check",
@@ -56,11 +55,7 @@ pub(super) fn check(options: &Options, cells: &[Cell]) -> Result<(), String> {
 /// Returns an estimate of the bytes that the largest store of the cells needs on disk.
 pub(super) fn needed(cells: &[Cell]) -> f64 {
     let on_disk = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
-    let pairs = on_disk.map(|cell| {
-        let work = &cell.workload;
-        work.most_keys() as f64 * work.pair_bytes()
-    });
-    REWRITTEN * pairs.fold(0.0, f64::max)
+    REWRITTEN * on_disk.map(|cell| cell.workload.most_bytes()).fold(0.0, f64::max)
 }
 
 /// Returns `true` if nothing can be written to the disk of `directory`.

@@ -5,7 +5,7 @@ use nix::sys::signal::{SigSet, Signal};
 use std::{
     process::{self, ChildStdin},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard, Once, PoisonError,
         atomic::{AtomicI32, Ordering},
     },
     thread,
@@ -25,22 +25,26 @@ fn signals() -> SigSet {
 }
 
 /// Catches SIGINT and SIGTERM in this thread, and in threads and processes that it starts later. A first signal
-/// ends the measuring process; a second one ends this process at once.
+/// ends the measuring process; a second one ends this process at once. Later calls do nothing.
 pub fn catch() {
-    // Without the mask the signals keep their default effect.
-    if signals().thread_block().is_err() {
-        return;
-    }
-    thread::spawn(|| {
-        for first in [true, false] {
-            let Ok(signal) = signals().wait() else { return };
-            if !first {
-                process::exit(128 + signal as i32);
-            }
-            RECEIVED.store(signal as i32, Ordering::SeqCst);
-            child().take();
+    static CAUGHT: Once = Once::new();
+    CAUGHT.call_once(|| {
+        // Without the mask the signals keep their default effect.
+        if signals().thread_block().is_ok() {
+            thread::spawn(handle);
         }
     });
+}
+
+fn handle() {
+    for first in [true, false] {
+        let Ok(signal) = signals().wait() else { return };
+        if !first {
+            process::exit(128 + signal as i32);
+        }
+        RECEIVED.store(signal as i32, Ordering::SeqCst);
+        child().take();
+    }
 }
 
 /// Gives SIGINT and SIGTERM their default effect again, in a process that inherited the mask of [`catch()`].

@@ -4,15 +4,22 @@ use crate::{
     bench::result::{Cell, Outcome, Target},
     engine::Fsync,
 };
+use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Prefix of the name of a job's directory; the id of the process that runs the job follows.
+const DIRECTORY: &str = "kvbench-job-";
 
 /// The cells that a child process measures, and how.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// The cells, in order.
     pub cells: Vec<Cell>,
-    /// Directory of this job, which the child creates and removes.
+    /// Directory of this job, which the child creates and the parent removes.
     pub directory: PathBuf,
     /// Maximum size of LMDB's data file, in bytes.
     pub map_size: u64,
@@ -45,6 +52,11 @@ pub struct Report {
 }
 
 impl Report {
+    /// Creates the report of a cell.
+    pub fn of(cell: &Cell, outcome: Outcome) -> Self {
+        Self { cell: cell.id.clone(), outcome }
+    }
+
     /// Returns the report of a job that ended on a full disk. Some engines report an I/O error instead.
     pub(super) fn on_full_disk(mut self) -> Self {
         let named = |text: &str| format!("the disk of --dir is full: {text}");
@@ -59,17 +71,34 @@ impl Report {
     }
 }
 
+/// Returns the directory in `parent` for the jobs of this process, one after the other.
+pub fn directory(parent: &Path) -> PathBuf {
+    parent.join(format!("{DIRECTORY}{}", std::process::id()))
+}
+
+/// Removes the directories in `parent` of jobs whose run was killed.
+pub(super) fn remove_leftovers(parent: &Path) {
+    for path in leftovers(parent, DIRECTORY) {
+        let _ = fs::remove_dir_all(path);
+    }
+}
+
+/// Returns the entries of `parent` that are named `prefix` and the id of a process that no longer exists.
+pub(super) fn leftovers(parent: &Path, prefix: &str) -> Vec<PathBuf> {
+    let is_left = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let process = name.and_then(|name| name.strip_prefix(prefix)?.parse::<u32>().ok());
+        let process = process.and_then(|process| i32::try_from(process).ok());
+        process.is_some_and(|process| kill(Pid::from_raw(process), None) == Err(Errno::ESRCH))
+    };
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(is_left).collect()
+}
+
 /// Returns a copy of `target` with the fsync policy `no`, for the load. Under other policies, an engine that
 /// fixes its policy when it is opened would sync each batch, and other engines only the end.
 pub fn unsynced(target: &Target) -> Target {
     Target { fsync: Some(Fsync::No.to_string()), ..target.clone() }
-}
-
-impl Report {
-    /// Creates the report of a cell.
-    pub fn of(cell: &Cell, outcome: Outcome) -> Self {
-        Self { cell: cell.id.clone(), outcome }
-    }
 }
 
 impl Job {

@@ -1,6 +1,7 @@
 //! Limit of memory and page cache (`--memory-limit`): a control group for the measured processes. It makes it
 //! possible to measure data larger than memory on any machine and in minutes.
 
+use super::job::leftovers;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -110,13 +111,9 @@ impl Drop for MemoryGroup {
 
 /// Removes groups whose process was killed before it could remove them.
 fn remove_leftovers(parent: &Path) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(NAME)?.parse::<u32>().ok());
-        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
-            // Fails while a process is in the group.
-            let _ = fs::remove_dir(entry.path());
-        }
+    for path in leftovers(parent, NAME) {
+        // Fails while a process is in the group.
+        let _ = fs::remove_dir(path);
     }
 }
 

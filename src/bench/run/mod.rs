@@ -5,7 +5,6 @@ pub mod affinity;
 pub mod allocations;
 pub mod calibrated;
 pub mod child_process;
-pub mod clock;
 pub mod cold;
 pub mod disk;
 pub mod dry_run;
@@ -40,11 +39,7 @@ use crate::bench::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use job::{Job, Report};
 use memory::MemoryGroup;
-use nix::{
-    errno::Errno,
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::sys::signal::Signal;
 use std::{
     fs::{self, File},
     io::{self, BufReader, IsTerminal, Write},
@@ -91,8 +86,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the exit code of the program: 2 for a run that cannot begin, 128 and the signal for a stopped one,
-    /// otherwise 1.
+    /// Returns the exit code of the program: 2 if the free space does not suffice or the external server cannot be
+    /// measured, 128 plus the number of the signal that stopped the run, otherwise 1.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::NoSpace(_) | Self::Target { .. } => 2,
@@ -106,9 +101,6 @@ impl Error {
     }
 }
 
-/// Prefix of the name of a job's directory; the id of the run's process follows.
-const JOB: &str = "job-";
-
 /// Measures the cells that the options ask for, and returns the results, which are also written to
 /// `--output`.
 ///
@@ -119,10 +111,7 @@ const JOB: &str = "job-";
 pub fn run(options: &Options) -> Result<Run, Error> {
     let plan = check(options)?;
     let options = &options.filled();
-    if let Some(target) = &options.target {
-        over_wire::check_target(target)
-            .map_err(|reason| Error::Target { address: target.address.clone(), reason })?;
-    }
+    job::remove_leftovers(&options.directory);
     let mut run = match options.resume {
         true => resume(options, plan)?,
         false => begin(options, plan)?,
@@ -140,19 +129,23 @@ pub fn run(options: &Options) -> Result<Run, Error> {
     if run.finished {
         return Ok(run);
     }
-    remove_leftovers(&options.directory);
+    interrupt::catch();
     save(&run, &options.output)?;
     let outcome = measure(options, &mut run);
-    if interrupt::received().is_some() {
-        // Succeeds only if the directory is empty.
-        let _ = fs::remove_dir(&options.directory);
+    // Succeeds only if the directory is empty.
+    let _ = fs::remove_dir(&options.directory);
+    if let Some(target) = options.target.as_ref().filter(|_| interrupt::received().is_some())
+        && let Err(error) = over_wire::empty_target(target)
+    {
+        eprintln!(
+            "kvbench: --target {}: {error}; remove the keys of this run before you continue it",
+            target.address
+        );
     }
     outcome?;
     run.finished = true;
     validity::mark(&mut run);
     save(&run, &options.output)?;
-    // Succeeds only if the directory is empty.
-    let _ = fs::remove_dir(&options.directory);
     Ok(run)
 }
 
@@ -171,16 +164,11 @@ fn check(options: &Options) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Removes the directories of jobs whose run was killed.
-fn remove_leftovers(directory: &Path) {
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let process = name.to_str().and_then(|name| name.strip_prefix(JOB)?.parse().ok());
-        let is_gone = |process| kill(Pid::from_raw(process), None) == Err(Errno::ESRCH);
-        if process.is_some_and(is_gone) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
+/// Returns an error if the external server of the options cannot be measured.
+fn check_target(options: &Options) -> Result<(), Error> {
+    let Some(target) = &options.target else { return Ok(()) };
+    over_wire::check_target(target)
+        .map_err(|reason| Error::Target { address: target.address.clone(), reason })
 }
 
 /// Returns an error if a measurement failed, or if the cells did unequal work; prints the failures to
@@ -191,7 +179,7 @@ fn remove_leftovers(directory: &Path) {
 /// [`Error::Unsound`] if a measurement failed, [`Error::UnequalWork`] if cells did unequal work.
 pub fn verdict(run: &Run) -> Result<(), Error> {
     failures::print(run);
-    match run.samples.iter().filter(|sample| failures::of(&sample.outcome).is_some()).count() {
+    match run.samples.iter().filter(|sample| sample.outcome.failure().is_some()).count() {
         0 => match work::unequal(run) {
             unequal if unequal.is_empty() => Ok(()),
             unequal => Err(Error::UnequalWork(unequal)),
@@ -204,6 +192,7 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
     if !options.force && fs::exists(&options.output).is_ok_and(|exists| exists) {
         return Err(Error::Exists(options.output.clone()));
     }
+    check_target(options)?;
     free_space::check(options, &plan.cells).map_err(Error::NoSpace)?;
     let parent = options.output.parent().filter(|parent| !parent.as_os_str().is_empty());
     if let Some(parent) = parent {
@@ -252,6 +241,7 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     if run.finished {
         return Ok(run);
     }
+    check_target(options)?;
     fs::create_dir_all(&options.directory).map_err(Error::file(&options.directory))?;
     let now = environment::describe(&options.directory, &run.cells, &options.conduct);
     if !environment::is_same_machine(&now, &run.environment) {
@@ -316,16 +306,13 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
             if cells.iter().all(|cell| run.has(&cell.id, repetition)) {
                 continue;
             }
-            if let Some(reports) = failures::known(run, cells) {
-                record(run, reports, repetition, None);
-                continue;
-            }
-            let job = job(options, cells, repetition);
-            let (reports, disturbance) = undisturbed(options, &job, group.as_ref(), &bar, attempts);
-            // A machine that was busy in every attempt is not waited for again, until it was calm once.
-            let limit = options.conduct.foreign_limit.unwrap_or(f64::INFINITY);
-            let is_busy = disturbance.is_some_and(|found| found.part() > limit);
-            attempts = if is_busy { 1 } else { interference::ATTEMPTS };
+            let (reports, disturbance) = match failures::known(run, cells) {
+                Some(reports) => (reports, None),
+                None => {
+                    let job = job(options, cells, repetition);
+                    undisturbed(options, &job, group.as_ref(), &bar, &mut attempts)
+                }
+            };
             if let Some(signal) = interrupt::received() {
                 bar.finish_and_clear();
                 return Err(stopped(options, run, signal));
@@ -336,13 +323,10 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
                 sample.repetition != repetition || !cells.iter().any(|cell| cell.id == sample.cell)
             });
             if bar.is_hidden() {
-                let is_new = |report: &&Report| match failures::of(&report.outcome) {
-                    Some(text) => !run
-                        .samples
-                        .iter()
-                        .any(|sample| failures::of(&sample.outcome).as_ref() == Some(&text)),
-                    None => true,
+                let is_known = |failure: &str| {
+                    run.samples.iter().any(|sample| sample.outcome.failure() == Some(failure))
                 };
+                let is_new = |report: &&Report| !report.outcome.failure().is_some_and(is_known);
                 reports.iter().filter(is_new).for_each(|report| tell(report, &bar, repetition));
             }
             record(run, reports, repetition, disturbance);
@@ -365,18 +349,20 @@ fn record(run: &mut Run, reports: Vec<Report>, repetition: u32, disturbance: Opt
 
 /// Measures a job, and repeats it if other processes use too much of the CPUs; returns the reports with the
 /// least interference. With an external server, interference is not measured: the server itself would count
-/// as another process.
+/// as another process. `attempts` is the maximum number of measurements, and is set to that of the next job: a
+/// machine that was busy in every attempt is not waited for again, until it was calm once.
 fn undisturbed(
     options: &Options,
     job: &Job,
     group: Option<&MemoryGroup>,
     bar: &ProgressBar,
-    attempts: usize,
+    attempts: &mut usize,
 ) -> (Vec<Report>, Option<Disturbance>) {
     let RunConditions { quiet_wait, foreign_limit, cpus, .. } = &options.conduct;
     let limit = foreign_limit.unwrap_or(f64::INFINITY);
     let mut attempt = 0;
-    let measured = interference::least_disturbed(limit, attempts, || {
+    let most = *attempts;
+    let measured = interference::least_disturbed(limit, most, || {
         interference::wait_for_disk(&options.directory, *quiet_wait);
         let watch = options.target.is_none().then(interference::CpuWatch::start);
         let reports = job.run(cpus, group);
@@ -387,11 +373,14 @@ fn undisturbed(
         let part = if failed || interrupt::received().is_some() { 0.0 } else { part };
         attempt += 1;
         if part > limit {
-            tell_disturbance(job, part, limit, attempt < attempts, bar);
+            tell_disturbance(job, part, limit, attempt < most, bar);
         }
         ((reports, disturbance), part)
     });
-    measured.unwrap_or_default()
+    let (reports, disturbance) = measured.unwrap_or_default();
+    let is_busy = disturbance.as_ref().is_some_and(|found| found.part() > limit);
+    *attempts = if is_busy { 1 } else { interference::ATTEMPTS };
+    (reports, disturbance)
 }
 
 /// Prints a line about a measurement that other processes have disturbed.
@@ -434,7 +423,7 @@ pub fn jobs(cells: &[Cell]) -> Vec<Vec<Cell>> {
 }
 
 fn job(options: &Options, cells: &[Cell], repetition: u32) -> Job {
-    let directory = options.directory.join(format!("{JOB}{}", std::process::id()));
+    let directory = job::directory(&options.directory);
     let foreign = options.target.as_ref();
     let arguments =
         |target: &Target| (options.server_arguments)(target, &directory.join("store"), options.map_bytes);

@@ -19,7 +19,6 @@ pub(super) fn bench(options: Bench) -> anyhow::Result<()> {
     if dry {
         return dry_run(&options);
     }
-    run::interrupt::catch();
     let run = run::run(&options)?;
     // Errors are ignored: a reader that closed standard output has seen enough, and the result is in its file.
     let _ = print(&format!("{}\nresult: {}\n", report::terminal::text(&run), options.output.display()));
@@ -32,7 +31,6 @@ pub(super) fn reproduce(options: Reproduce) -> anyhow::Result<()> {
     if dry {
         return dry_run(&options);
     }
-    run::interrupt::catch();
     let run = reproduce::run(&options)?;
     let _ = print(&reproduce::text(&run)?);
     eprintln!("kvbench: result: {}", options.output.display());

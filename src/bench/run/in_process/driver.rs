@@ -11,8 +11,7 @@ use crate::{
         result::Workload,
         run::{
             allocations,
-            clock::Clock,
-            pace::{self, Pace},
+            pace::{self, Clock, Pace},
             panics,
             phase::PhaseResult,
             process::ProcessUsage,
@@ -30,7 +29,7 @@ use std::{
         Barrier,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
-    thread,
+    thread::{self, Scope, ScopedJoinHandle},
     time::Duration,
 };
 
@@ -65,25 +64,9 @@ impl InProcessBench<'_> {
             timer_syncs: AtomicU64::new(0),
         };
         thread::scope(|scope| {
-            let spawn = |place: usize, workload| {
-                let chooser = Worker::chooser(self, workload);
-                let start = |thread| {
-                    let chooser = chooser.for_thread(u64::from(thread), workload.salted_seed());
-                    let (mut worker, shared) =
-                        (Worker::new(self, shared.clock.clone(), workload, chooser), &shared);
-                    worker.groups = self.in_groups.then_some(&shared.groups);
-                    scope.spawn(move || shared.drive(worker, workload, thread, place == 0))
-                };
-                (0..workload.threads).map(start).collect::<Vec<_>>()
-            };
-            let handles: Vec<_> =
-                workloads.iter().enumerate().map(|(place, workload)| spawn(place, *workload)).collect();
-            let syncs = self.sync_every_second.then(|| scope.spawn(|| shared.sync_every_second()));
-            let commit_groups = || {
-                shared.commit_groups(threads);
-                Ok(())
-            };
-            let commits = self.in_groups.then(|| scope.spawn(commit_groups));
+            let spawn = |(place, workload)| shared.spawn(scope, workload, place == 0);
+            let handles: Vec<_> = workloads.iter().copied().enumerate().map(spawn).collect();
+            let background = shared.spawn_background(scope, threads);
             // The warm-up lies between the first and the second wait at the barrier, the measurement after
             // the third: the usage of the process is read while no thread works.
             shared.barrier.wait();
@@ -105,8 +88,7 @@ impl InProcessBench<'_> {
             let usage = ProcessUsage { allocated, ..usage().since(&before) };
             let mut phases: Vec<_> =
                 recorders.into_iter().map(|parts| PhaseResult::sum(parts, &usage)).collect();
-            let background = [("sync", syncs), ("commit thread", commits)];
-            for (name, thread) in background.into_iter().filter_map(|(name, thread)| Some((name, thread?))) {
+            for (name, thread) in background {
                 let outcome = thread.join().unwrap_or_else(|payload| Err(panics::message(&*payload)));
                 if let (Err(error), Some(phase)) = (outcome, phases.first_mut()) {
                     phase.recorder.fault(Fault::Error(format!("{name}: {error}")));
@@ -134,6 +116,44 @@ impl InProcessBench<'_> {
 }
 
 impl Shared<'_> {
+    /// Starts the threads of a workload. `leads` is `true` for the workload with which all others end.
+    fn spawn<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        workload: &'scope Workload,
+        leads: bool,
+    ) -> Vec<ScopedJoinHandle<'scope, (u64, Recorder)>> {
+        let chooser = Worker::chooser(self.bench, workload);
+        let start = |thread| {
+            let chooser = chooser.for_thread(u64::from(thread), workload.salted_seed());
+            let mut worker = Worker::new(self.bench, self.clock.clone(), workload, chooser);
+            worker.groups = self.bench.in_groups.then_some(&self.groups);
+            scope.spawn(move || self.drive(worker, workload, thread, leads))
+        };
+        (0..workload.threads).map(start).collect()
+    }
+
+    /// Starts the thread of the timer and the commit thread, if the benchmark has them; returns each with its
+    /// name. `threads` is the number of threads of all workloads.
+    fn spawn_background<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        threads: u32,
+    ) -> Vec<(&'static str, ScopedJoinHandle<'scope, Result<(), String>>)> {
+        let mut background = Vec::new();
+        if self.bench.sync_every_second {
+            background.push(("sync", scope.spawn(|| self.sync_every_second())));
+        }
+        if self.bench.in_groups {
+            let commit_groups = move || {
+                self.commit_groups(threads);
+                Ok(())
+            };
+            background.push(("commit thread", scope.spawn(commit_groups)));
+        }
+        background
+    }
+
     /// Executes one thread: warm-up, then measurement. Returns the start of the measurement in nanoseconds,
     /// and its record.
     fn drive(
@@ -175,7 +195,7 @@ impl Shared<'_> {
     }
 
     /// Commits groups of the threads' writes until the queue is closed, as the commit thread of the server
-    /// does. `threads` is the number of threads that may write.
+    /// does. `threads` is the number of threads of all workloads, each of which waits for one commit at most.
     fn commit_groups(&self, threads: u32) {
         allocations::leave_out(self.bench.counts);
         group_commit::serve(&self.groups, threads as usize, |batch| self.bench.write(batch));
@@ -186,12 +206,13 @@ impl Shared<'_> {
         self.bench.sync_every_second.then(|| self.timer_syncs.load(Ordering::SeqCst))
     }
 
-    /// Syncs until the phase ends, a second of running time after the previous sync, as the server does.
+    /// Syncs until the phase ends, a second of running time after the previous sync. Unlike kvbench's server, it
+    /// also syncs if there were no writes.
     ///
     /// # Errors
     ///
-    /// The error of the first failed sync, after which it stops: a later successful sync would not prove that
-    /// the data is durable.
+    /// Returns the error of the first sync that fails, and syncs no more: a later sync that succeeds would not
+    /// prove that the data is durable.
     fn sync_every_second(&self) -> Result<(), String> {
         running_time::watch();
         let mut schedule = EverySecond::start();

@@ -98,7 +98,8 @@ pub(super) fn commit(
 }
 
 /// Runs the commit thread: commits group after group by `commit` until the queue is closed. A panic is an error
-/// of all writes of its group. `threads` is the number of threads that may add writes.
+/// of all writes of its group. `threads` is the number of threads that call [`commit`], each with one
+/// request at a time.
 pub(super) fn serve(
     queue: &CommitQueue<CommitRequest>,
     threads: usize,

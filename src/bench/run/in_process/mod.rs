@@ -171,7 +171,7 @@ impl Session<'_> {
         bench.in_groups = first.target.commits == Commits::Groups;
         bench.is_reference = synthetic::is_reference(&first.target.store);
         bench.counts = cells.iter().any(|cell| cell.workload.counts_allocations);
-        bench.sync_every_second = fsync(&first.target) == Fsync::EverySec;
+        bench.sync_every_second = Level::of(&first.target).is_everysec();
         let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
         let settle = settle(engine);
         let meter = Meter::new(Some(std::process::id()), self.files, &settle, self.base);

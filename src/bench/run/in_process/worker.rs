@@ -10,8 +10,7 @@ use crate::{
         plan::workload::Mix,
         result::{Operation, Workload},
         run::{
-            clock::Clock,
-            pace::Pace,
+            pace::{Clock, Pace},
             panics,
             recorder::{Fault, Recorder},
         },
@@ -422,14 +421,16 @@ impl<'b> Worker<'b> {
         (index / together * together).max(self.bench.live.range().0)
     }
 
-    /// Returns `true` if a correct scan may visit only `visited` pairs. For hashed keys, the number of
-    /// following keys is known only approximately.
+    /// Returns `true` if a correct scan from the key with the number `index` may end after `visited` pairs,
+    /// fewer than it was asked for. The keys after a hashed key are estimated, because only their mean number
+    /// is known.
     fn may_end(&self, index: u64, visited: u32) -> bool {
         let (first, end) = self.bench.live.range();
         if self.bench.is_reference || self.bench.live.is_deleted(index) {
             return true;
         }
-        // At least 256 keys share a prefix; a scan by prefix ends after them.
+        // A scan by prefix ends after the last key with that prefix. A key that is not hashed begins with its
+        // number in eight bytes, so 256 keys share a prefix of seven bytes, 65,536 one of six, and so on.
         let prefixed = self.workload.prefix_bytes.map(|length| 1u64 << (8 * (8 - length.min(8))));
         let end = prefixed.map_or(end, |together| end.min((index / together + 1) * together));
         match self.bench.data.keys() {

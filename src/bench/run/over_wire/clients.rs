@@ -8,8 +8,7 @@ use crate::bench::{
     plan::workload::Mix,
     result::Workload,
     run::{
-        clock::Clock,
-        pace::Pace,
+        pace::{Clock, Pace},
         panics,
         phase::PhaseResult,
         process::ProcessUsage,
@@ -164,7 +163,7 @@ impl Shared {
                 shared.ended(end.role);
                 placed
             });
-            tasks.push(ClientTask { task, role: end.role, recorder: Rc::clone(recorder) });
+            tasks.push(ClientTask { task, recorder: Rc::clone(recorder) });
         }
         let mut clients = Vec::new();
         for task in tasks {
@@ -174,7 +173,9 @@ impl Shared {
         (clients, recorders)
     }
 
-    /// Waits for a client. One that panicked is a fault of its workload, and has ended.
+    /// Waits for a client, and returns it for the next phase. A client that panicked is a fault of its workload, and
+    /// ends the measurement: a client that panicked in the warm-up is missing among the clients whose end the
+    /// others wait for.
     async fn joined<C>(&self, task: ClientTask<C>) -> Option<C> {
         let error = match task.task.await {
             Ok(client) => return Some(client),
@@ -183,7 +184,7 @@ impl Shared {
         let message =
             error.try_into_panic().map_or_else(|error| error.to_string(), |it| panics::message(&*it));
         task.recorder.borrow_mut().fault(Fault::Error(message));
-        self.ended(task.role);
+        self.stop.store(true, Ordering::SeqCst);
         None
     }
 
@@ -197,7 +198,6 @@ impl Shared {
 /// The task of a client `C`.
 struct ClientTask<C> {
     task: task::JoinHandle<C>,
-    role: Role,
     /// Record of the client's workload.
     recorder: Rc<RefCell<Recorder>>,
 }
@@ -231,14 +231,15 @@ mod tests {
             workloads: vec![Arc::new(workload)],
             threads: 1,
             barrier: Barrier::new(1),
-            leaders: AtomicU32::new(1),
+            // Exceeds the number of clients: a client that panicked in the warm-up does not count down.
+            leaders: AtomicU32::new(2),
             stop: AtomicBool::new(false),
         };
         let recorder = Rc::new(RefCell::new(Recorder::new(0, Duration::from_secs(1))));
         let runtime = Builder::new_current_thread().build().unwrap();
         let client = runtime.block_on(LocalSet::new().run_until(async {
             let task = spawn_local(async { panic!("on purpose") });
-            let task = ClientTask::<()> { task, role: Role::Leader, recorder: Rc::clone(&recorder) };
+            let task = ClientTask::<()> { task, recorder: Rc::clone(&recorder) };
             shared.joined(task).await
         }));
         assert_eq!(client, None);

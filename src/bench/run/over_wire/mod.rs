@@ -21,7 +21,7 @@ use crate::bench::{
 };
 pub(super) use program::{find as find_program, version as program_version};
 use server::Server;
-pub(super) use server::{check_target, stop_server};
+pub(super) use server::{check_target, empty_target, kill_server};
 use shared::WireBench;
 use std::{sync::Arc, time::Instant};
 
@@ -37,35 +37,9 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     let live = Arc::new(KeyLedger::new(data.capacity()));
     let (server, load_seconds) = loaded(job, first, &data, &live)?;
     let bench = WireBench { address: server.address, data, live: Arc::clone(&live) };
-    let settle = || server.settle();
-    let mut measurements: Vec<Measurement> = Vec::new();
+    let mut measurements = Vec::new();
     for cells in job.steps() {
-        if cells.iter().any(|cell| cell.workload.step != CellKind::Operations) {
-            return Err("over the wire only operations can be measured".into());
-        }
-        let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
-        let keys_before = live.count();
-        let meter = Meter::new(server.pid, server.files.as_ref(), &settle, Memory::default());
-        let usage = || {
-            let used = meter.read();
-            ProcessUsage { timer_syncs: server.timer_syncs(&first.target), ..used }
-        };
-        let phases = bench.run(&workloads, &usage)?;
-        let usage = phases.first().map(|phase| phase.usage.clone()).unwrap_or_default();
-        let keys = calls::count_keys(server.address);
-        let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
-        let mut step = Vec::new();
-        for (phase, cell) in phases.into_iter().zip(cells) {
-            let mut measurement = phase.measurement(&cell.workload, cells.len());
-            (measurement.keys_before, measurement.keys_after) = (Some(keys_before), Some(live.count()));
-            // The outcome of a failed write is unknown; the failure is counted already.
-            if keys.is_err() || (exact && measurement.errors == 0) {
-                compare_count(&mut measurement, &keys, live.count());
-            }
-            step.push(measurement);
-        }
-        meter.finish(&usage)?.charge(&mut step, cells, live.count());
-        measurements.extend(step);
+        measurements.extend(step(&server, &bench, cells)?);
     }
     let reopens = can_start_again(&first.target);
     let mut verified = if reopens { None } else { Some(bench.verify(&first.workload, job.verified)?) };
@@ -80,19 +54,51 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
             Some(WireBench { address: server.address, ..bench }.verify(&first.workload, job.verified)?);
         server.stop()?;
     }
-    // Each step has one measurement for each of its cells.
-    let last = job.cells.len() - job.steps().last().map_or(0, <[Cell]>::len);
-    for (place, measurement) in measurements.iter_mut().enumerate() {
+    let last = job.steps().last().unwrap_or_default();
+    let report = |(cell, mut measurement): (&Cell, Measurement)| {
         measurement.load_seconds = load_seconds;
         measurement.close_seconds = close_seconds;
         measurement.reopen_seconds = reopen_seconds;
-        measurement.closed_size = closed_size.filter(|_| place >= last);
+        measurement.closed_size = closed_size.filter(|_| last.contains(cell));
         if let Some(verified) = &verified {
-            verified.add_to(measurement);
+            verified.add_to(&mut measurement);
         }
+        Report::of(cell, Outcome::Measured(measurement))
+    };
+    // Each step has one measurement for each of its cells.
+    Ok(job.cells.iter().zip(measurements).map(report).collect())
+}
+
+/// Measures cells that run at the same time. Returns one measurement for each cell.
+fn step(server: &Server, bench: &WireBench, cells: &[Cell]) -> Result<Vec<Measurement>, String> {
+    if cells.iter().any(|cell| cell.workload.step != CellKind::Operations) {
+        return Err("over the wire only operations can be measured".into());
     }
-    let outcomes = measurements.into_iter().map(Outcome::Measured);
-    Ok(job.cells.iter().zip(outcomes).map(|(cell, outcome)| Report::of(cell, outcome)).collect())
+    let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
+    let (live, keys_before) = (&bench.live, bench.live.count());
+    let settle = || server.settle();
+    let meter = Meter::new(server.pid, server.files.as_ref(), &settle, Memory::default());
+    let usage = || {
+        let used = meter.read();
+        let timer_syncs = cells.first().and_then(|cell| server.timer_syncs(&cell.target));
+        ProcessUsage { timer_syncs, ..used }
+    };
+    let phases = bench.run(&workloads, &usage)?;
+    let usage = phases.first().map(|phase| phase.usage.clone()).unwrap_or_default();
+    let keys = calls::count_keys(server.address);
+    let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
+    let mut measurements = Vec::new();
+    for (phase, cell) in phases.into_iter().zip(cells) {
+        let mut measurement = phase.measurement(&cell.workload, cells.len());
+        (measurement.keys_before, measurement.keys_after) = (Some(keys_before), Some(live.count()));
+        // The outcome of a failed write is unknown; the failure is counted already.
+        if keys.is_err() || (exact && measurement.errors == 0) {
+            compare_count(&mut measurement, &keys, live.count());
+        }
+        measurements.push(measurement);
+    }
+    meter.finish(&usage)?.charge(&mut measurements, cells, live.count());
+    Ok(measurements)
 }
 
 /// Returns `true` if this run starts the target's server and can restart it over the same files.

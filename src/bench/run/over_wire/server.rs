@@ -1,58 +1,73 @@
 //! The measured server: a child process of this job, or an external server.
 
 use super::{calls, program};
-use crate::{
-    bench::{
-        plan::options::ExternalServer,
-        result::{FileSize, Target, loss_class::Level},
-        run::{affinity::Pinned, disk::Files, job::Job},
-    },
-    engine::{Durability, Fsync},
+use crate::bench::{
+    plan::options::ExternalServer,
+    result::{FileSize, Target, loss_class::Level},
+    run::{affinity::Pinned, disk::Files, job::Job},
 };
 use std::{
     env,
     io::{BufRead, BufReader},
     net::{SocketAddr, ToSocketAddrs},
     process::{Child, Command, Stdio},
-    sync::{Mutex, PoisonError},
-    time::Instant,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
 };
+
+/// Maximum number of times that an external server is emptied after a job was killed.
+const EMPTYINGS: u32 = 10;
 
 /// The server that this process has started, if any.
 static SERVER: Mutex<Option<Child>> = Mutex::new(None);
 
-/// Stores a server, so that it can be stopped if this process ends early.
-fn keep_server(server: Child) {
-    *SERVER.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
-}
-
-/// Removes and returns the stored server.
-fn take_server() -> Option<Child> {
-    SERVER.lock().unwrap_or_else(PoisonError::into_inner).take()
+/// Locks [`SERVER`]. A server is started under this lock, so that one that runs is always stored.
+fn lock_server() -> MutexGuard<'static, Option<Child>> {
+    SERVER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn server_has_ended() -> bool {
-    let mut server = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
-    server.as_mut().is_none_or(|server| !matches!(server.try_wait(), Ok(None)))
+    lock_server().as_mut().is_none_or(|server| !matches!(server.try_wait(), Ok(None)))
 }
 
-pub(in crate::bench::run) fn stop_server() {
-    if let Some(mut server) = take_server() {
+/// Kills the server that this process has started, if any. No server starts while the returned guard exists.
+pub(in crate::bench::run) fn kill_server() -> impl Drop {
+    let mut stored = lock_server();
+    if let Some(mut server) = stored.take() {
         let _ = server.kill();
         let _ = server.wait();
     }
+    stored
 }
 
 /// Returns an error if an external server cannot be measured: it does not reply, or it holds keys that the run
 /// may not remove.
 pub(in crate::bench::run) fn check_target(target: &ExternalServer) -> Result<(), String> {
-    let mut addresses = target.address.to_socket_addrs().map_err(|error| error.to_string())?;
-    let address = addresses.next().ok_or("the name has no address")?;
-    match calls::count_keys(address) {
+    match calls::count_keys(address_of(&target.address)?) {
         Err(error) => Err(format!("{error}; start the server, or correct the address")),
         Ok(keys) if keys > 0 && !target.flush => Err(not_empty(keys)),
         Ok(_) => Ok(()),
     }
+}
+
+/// Removes all keys from an external server after the job that measured it was killed: the server may still
+/// execute requests of that job for a moment.
+pub(in crate::bench::run) fn empty_target(target: &ExternalServer) -> Result<(), String> {
+    let address = address_of(&target.address)?;
+    for _ in 0..EMPTYINGS {
+        calls::flush(address).map_err(|error| error.to_string())?;
+        thread::sleep(Duration::from_millis(50));
+        if calls::count_keys(address).map_err(|error| error.to_string())? == 0 {
+            return Ok(());
+        }
+    }
+    Err("other clients write to the server".into())
+}
+
+fn address_of(name: &str) -> Result<SocketAddr, String> {
+    let mut addresses = name.to_socket_addrs().map_err(|error| error.to_string())?;
+    addresses.next().ok_or_else(|| "the name has no address".into())
 }
 
 fn not_empty(keys: u64) -> String {
@@ -92,9 +107,10 @@ impl Server {
     /// Starts another program, over files in the job's directory.
     fn program(job: &Job, target: &Target, program: &str) -> Result<Self, String> {
         let _pinned = job.server_cpus.as_deref().map(Pinned::to).transpose()?;
+        let mut stored = lock_server();
         let (child, address) = program::start(program, target, &job.directory)?;
-        let pid = child.id();
-        keep_server(child);
+        let pid = stored.insert(child).id();
+        drop(stored);
         program::wait(address, pid, server_has_ended)?;
         let files = target.persistent.then(|| Files::of(&job.directory));
         Ok(Self { address, pid: Some(pid), kind: Kind::Program, files })
@@ -103,8 +119,7 @@ impl Server {
     /// Connects to an external server. Returns an error if it holds keys, unless the user allowed the run to
     /// remove them.
     fn foreign(job: &Job, name: &str) -> Result<Self, String> {
-        let mut addresses = name.to_socket_addrs().map_err(|error| format!("{name}: {error}"))?;
-        let address = addresses.next().ok_or_else(|| format!("{name} has no address"))?;
+        let address = address_of(name).map_err(|error| format!("{name}: {error}"))?;
         let error = |error| format!("{name}: {error}");
         if job.flush_target {
             calls::flush(address).map_err(error)?;
@@ -118,15 +133,13 @@ impl Server {
     fn own(job: &Job, target: &Target, arguments: &[String]) -> Result<Self, String> {
         let program = env::current_exe().map_err(|error| error.to_string())?;
         let _pinned = job.server_cpus.as_deref().map(Pinned::to).transpose()?;
-        let mut child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| format!("cannot start the server: {error}"))?;
-        let pid = child.id();
-        let stdout = child.stdout.take();
-        keep_server(child);
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut stored = lock_server();
+        let child = command.spawn().map_err(|error| format!("cannot start the server: {error}"))?;
+        let child = stored.insert(child);
+        let (pid, stdout) = (child.id(), child.stdout.take());
+        drop(stored);
         let mut line = String::new();
         let read = stdout.map(|stdout| BufReader::new(stdout).read_line(&mut line));
         let address = line.split_whitespace().find_map(|word| word.strip_prefix("address=")?.parse().ok());
@@ -159,8 +172,8 @@ impl Server {
     /// Returns the number of syncs that the timer of a kvbench server has made under the policy `everysec`;
     /// `None` under other policies and for other servers.
     pub fn timer_syncs(&self, target: &Target) -> Option<u64> {
-        let everysec = Level::of(target).durability == Some(Durability::Files(Fsync::EverySec));
-        if self.kind == Kind::Own && everysec { calls::timer_syncs(self.address).ok() } else { None }
+        let counts = self.kind == Kind::Own && Level::of(target).is_everysec();
+        if counts { calls::timer_syncs(self.address).ok() } else { None }
     }
 
     /// Shuts down a server of this job; removes all keys from an external server. Returns the seconds of the
@@ -170,9 +183,10 @@ impl Server {
             calls::flush(self.address).map_err(|error| format!("FLUSHDB: {error}"))?;
             return Ok((None, None));
         }
-        let Some(mut child) = take_server() else { return Ok((None, None)) };
         let begin = Instant::now();
+        // Before the server is taken: it ends even if this process exits now.
         calls::shut_down(self.address);
+        let Some(mut child) = lock_server().take() else { return Ok((None, None)) };
         let status = child.wait().map_err(|error| format!("the server does not end: {error}"))?;
         if !status.success() {
             return Err(format!("the server ended with {status}"));

@@ -3,7 +3,7 @@
 use crate::bench::{
     data::{Data, key_ledger::KeyLedger},
     result::Workload,
-    run::clock::Clock,
+    run::pace::Clock,
 };
 use std::{
     net::SocketAddr,
