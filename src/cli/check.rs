@@ -2,7 +2,7 @@
 
 use crate::{
     cli::error_line,
-    engine::{Check, CheckReport, Error, Kind, kinds},
+    engine::{Check, CheckReport, Error, Kind},
 };
 use anyhow::{Context, bail};
 use std::{
@@ -78,8 +78,7 @@ fn try_check(path: &Path) -> anyhow::Result<Verdict> {
 
 fn owner(path: &Path) -> anyhow::Result<&'static Kind> {
     fs::metadata(path)?;
-    let kind = kinds().find(|kind| (kind.recognise)(path));
-    kind.context("it does not hold data of a store of this build (see `kvbench stores`)")
+    Kind::owner(path).context("it does not hold data of a store of this build (see `kvbench stores`)")
 }
 
 /// Checks a copy of the data in this process, which may crash.

@@ -1,21 +1,60 @@
 //! `kvbench stores`: properties and loss bounds of the engines of this build, and the crash tests behind them.
 
 use crate::{
-    engine::{DISTRIBUTED, Fsync, Info, feature, kinds},
+    engine::{DISTRIBUTED, Fsync, Info, Kind, feature, kinds},
     torture::results::Results,
 };
 use serde::Serialize;
 use std::fmt::{self, Write};
 
-/// Returns the list as text for a terminal.
-pub fn list_text() -> String {
+/// Returns the details of each of `stores`, for a terminal.
+pub fn details_text(stores: &[&'static Kind]) -> String {
     let mut text = String::new();
     let proved = Results::published();
-    for kind in kinds().chain(DISTRIBUTED) {
+    for kind in stores {
         // Writing to a String cannot fail.
         let _ = describe_one(kind.info, &proved, &mut text);
     }
     text
+}
+
+/// Returns a table of all stores for a terminal: one line for each fsync policy.
+pub fn table_text() -> String {
+    let mut rows = vec![[
+        "--store".to_owned(),
+        "engine".into(),
+        "ordered".into(),
+        ":memory:".into(),
+        "--fsync".into(),
+        "a kill loses".into(),
+        "a power cut loses".into(),
+    ]];
+    for info in kinds().chain(DISTRIBUTED).map(|kind| kind.info) {
+        let mut head = [
+            info.name,
+            &info.family.to_string(),
+            word(info.capabilities.ordered),
+            word(info.capabilities.in_memory),
+        ]
+        .map(str::to_owned);
+        for fsync in Fsync::ALL.into_iter().filter(|fsync| info.supports(*fsync)) {
+            let loss = info.loss(fsync);
+            let [name, family, ordered, in_memory] = std::mem::take(&mut head);
+            let words = [loss.kill.words, loss.power_cut.words].map(str::to_owned);
+            let [kill, power_cut] = words;
+            rows.push([name, family, ordered, in_memory, fsync.to_string(), kill, power_cut]);
+        }
+    }
+    let widths: [usize; 7] = std::array::from_fn(|column| {
+        rows.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0)
+    });
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text + "\nkvbench stores NAME: libraries, settings, crash tests and caveats of a store\n"
 }
 
 /// Returns the list as a Markdown table, for the README.

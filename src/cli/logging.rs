@@ -3,7 +3,7 @@
 use crate::engine::all_kinds;
 use clap::ValueEnum;
 use env_logger::Builder;
-use log::{LevelFilter, Record};
+use log::{Level, LevelFilter, Record};
 use serde::Serialize;
 use std::{io::Write, time::SystemTime};
 
@@ -29,14 +29,18 @@ fn plain(record: &Record<'_>) -> String {
     format!("[{time} {:<5} {}] {}", record.level(), record.target(), record.args())
 }
 
-fn json(record: &Record<'_>) -> Option<String> {
-    let line = Line {
-        time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
-        level: record.level().as_str(),
-        target: record.target(),
-        message: record.args().to_string(),
-    };
-    serde_json::to_string(&line).ok()
+fn json(level: Level, target: &str, message: String) -> String {
+    let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    let line = Line { time, level: level.as_str(), target, message };
+    serde_json::to_string(&line).unwrap_or_default()
+}
+
+/// Returns a line for standard output in the format of the log: a plain line has no time and no level.
+pub fn start_line(format: Format, message: String) -> String {
+    match format {
+        Format::Plain => message,
+        Format::Json => json(Level::Info, "kvbench", message),
+    }
 }
 
 /// Starts logging. [`log::set_max_level`] can change the level later. At level `info`, libraries of engines log
@@ -50,7 +54,9 @@ pub fn begin(level: LevelFilter, format: Format) {
         builder.filter_module(target, theirs);
     }
     match format {
-        Format::Json => builder.format(|line, record| writeln!(line, "{}", json(record).unwrap_or_default())),
+        Format::Json => builder.format(|line, record| {
+            writeln!(line, "{}", json(record.level(), record.target(), record.args().to_string()))
+        }),
         Format::Plain => builder.format(|line, record| writeln!(line, "{}", plain(record))),
     };
     builder.init();

@@ -8,6 +8,7 @@ mod check;
 mod cluster;
 mod config_file;
 pub(super) mod dispatch;
+mod help;
 pub mod list_stores;
 mod logging;
 mod network;
@@ -17,13 +18,15 @@ mod reproduce;
 mod serve;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 mod torture;
+mod units;
 mod value_parsers;
 
+use crate::engine::Kind;
 #[cfg(feature = "bench")]
 use crate::bench::report::export::Format;
-#[cfg(feature = "manual")]
-use clap::CommandFactory;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+#[cfg(feature = "top")]
+use std::time::Duration;
 use std::{env, path::PathBuf};
 use thiserror::Error;
 
@@ -37,6 +40,13 @@ pub use reproduce::Reproduce;
 pub use serve::Serve;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 pub use torture::Torture;
+
+const SHORT_EXAMPLES: &str = "\
+Examples:
+  kvbench --store rocksdb --port 6380              serve RocksDB in ./rocksdb.db
+  kvbench stores                                   the engines, and what each may lose
+  kvbench bench --suite ycsb --quick               compare them, in minutes
+All flags, in groups: kvbench --help";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -83,7 +93,7 @@ Exit code: 0 when the file opens now, 1 when it could not be repaired.";
 
 /// One Redis-protocol server in front of many embedded key-value engines.
 #[derive(Debug, Parser)]
-#[command(name = "kvbench", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true, args_override_self = true)]
+#[command(name = "kvbench", version, after_help = SHORT_EXAMPLES, after_long_help = EXAMPLES, args_conflicts_with_subcommands = true, args_override_self = true)]
 pub struct Cli {
     /// What to do; serve when absent.
     #[command(subcommand)]
@@ -97,11 +107,11 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve one store over the Redis protocol (the default)
-    #[command(after_help = EXAMPLES, args_override_self = true)]
+    #[command(after_help = SHORT_EXAMPLES, after_long_help = EXAMPLES, args_override_self = true)]
     Serve(Box<Serve>),
     /// Measure engines, in process or over the wire
     #[cfg(feature = "bench")]
-    #[command(after_help = bench::EXAMPLES)]
+    #[command(after_help = bench::short_help(), after_long_help = bench::EXAMPLES)]
     Bench(Box<Bench>),
     /// Kill a server under load, cut its power or fill its disk, and look for every acknowledged write
     #[cfg(all(feature = "torture", target_os = "linux"))]
@@ -125,8 +135,11 @@ pub enum Command {
     ResultSchema,
     /// List the engines of this build, and what each may lose under each --fsync policy
     Stores {
+        /// Stores to describe in full [default: a table of all stores]
+        #[arg(value_parser = value_parsers::KindParser, hide_possible_values = true)]
+        store: Vec<&'static Kind>,
         /// As a Markdown table
-        #[arg(long)]
+        #[arg(long, conflicts_with = "store")]
         markdown: bool,
         /// Print every fact as JSON for scripts, with one engine on each line
         #[arg(long, conflicts_with = "markdown")]
@@ -184,6 +197,14 @@ pub enum CliError {
     /// Error in the file that `--config` names.
     #[error(transparent)]
     File(#[from] FileError),
+    /// Name of a store that is not behind the flag for it.
+    #[error("{store} is the name of a store, and no subcommand: write {flag} {store}")]
+    StoreWithoutFlag {
+        /// The store.
+        store: &'static str,
+        /// The flag that takes the name.
+        flag: &'static str,
+    },
     /// Subcommand of a feature that this build lacks.
     #[error("this build has no `kvbench {command}`: build it with --features {feature}")]
     NotBuilt {
@@ -198,27 +219,45 @@ pub enum CliError {
 #[cfg(feature = "top")]
 #[derive(clap::Args, Debug)]
 pub struct Top {
-    /// The server
-    #[arg(default_value = "127.0.0.1:6380", value_name = "HOST:PORT")]
-    server: String,
-    /// Seconds between two updates
-    #[arg(long, short, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    interval: u64,
-    /// Stop after this many updates [default: run until Ctrl-C]
-    #[arg(long, short = 'n', value_name = "N")]
+    /// The server, or a port of this machine [default: 127.0.0.1:6380]
+    #[arg(value_name = "HOST:PORT|PORT")]
+    server: Option<String>,
+    /// Port of the server, which is on this machine
+    #[arg(long, short, value_name = "PORT", conflicts_with = "server")]
+    port: Option<u16>,
+    /// Time between two updates, such as 0.5 or 1m
+    #[arg(long, short, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    interval: Duration,
+    /// Stop after this many updates [default: run until q or Ctrl-C]
+    #[arg(long, short = 'n', value_name = "N", value_parser = units::count::<u64>(0..=u64::MAX))]
     count: Option<u64>,
     /// File with the server's password
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 }
 
+/// Parses the time between two updates: at least 50 ms, at most a day.
+#[cfg(feature = "top")]
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = units::positive_seconds(text)?;
+    match (0.05..=86_400.0).contains(&seconds) {
+        true => Ok(Duration::from_secs_f64(seconds)),
+        false => Err("it must be a time from 50ms to 1d, such as 0.5 (seconds) or 2s".into()),
+    }
+}
+
 #[cfg(feature = "top")]
 impl Top {
     /// Returns the options of `kvbench top`.
     pub fn options(self) -> crate::top::Options {
+        let port = self.port.map_or_else(|| "6380".into(), |port| port.to_string());
+        let server = match self.server {
+            Some(server) if server.parse::<u16>().is_err() => server,
+            number => format!("127.0.0.1:{}", number.unwrap_or(port)),
+        };
         crate::top::Options {
-            server: self.server,
-            interval: std::time::Duration::from_secs(self.interval),
+            server,
+            interval: self.interval,
             count: self.count,
             password_file: self.password_file,
         }
@@ -298,7 +337,18 @@ impl Cli {
                 return Err(CliError::NotBuilt { command: first.into_owned(), feature });
             }
         }
-        Ok(Self::parse_from(config_file::expand(env::args_os().collect())?))
+        let words = config_file::expand(env::args_os().collect())?;
+        let mut command = help::command();
+        let matches = command.try_get_matches_from_mut(words);
+        matches.and_then(|matches| Self::from_arg_matches(&matches)).or_else(|error| {
+            match help::store_without_flag(&error) {
+                Some(store) => {
+                    let flag = if first == "bench" { "--stores" } else { "--store" };
+                    Err(CliError::StoreWithoutFlag { store, flag })
+                }
+                None => error.format(&mut command).exit(),
+            }
+        })
     }
 }
 
@@ -319,7 +369,7 @@ fn error_line(error: &anyhow::Error) -> String {
 #[cfg(feature = "manual")]
 pub fn completions(shell: clap_complete::Shell) -> String {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "kvbench", &mut script);
+    clap_complete::generate(shell, &mut help::command(), "kvbench", &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }
 
@@ -329,10 +379,10 @@ pub fn man() -> std::io::Result<String> {
     use std::io::Write;
 
     let mut page = Vec::new();
-    let man = clap_mangen::Man::new(Cli::command());
+    let man = clap_mangen::Man::new(help::command());
     man.render(&mut page)?;
     // The main page names the subcommands; their flags follow.
-    for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+    for command in help::command().get_subcommands().filter(|command| !command.is_hide_set()) {
         let name = format!("kvbench {}", command.get_name());
         let man = clap_mangen::Man::new(command.clone().bin_name(name.clone()));
         writeln!(page, ".SH {}", name.to_uppercase())?;

@@ -1,6 +1,9 @@
 //! Flags of `serve` on sockets and on access to them.
 
-use super::value_parsers::YesNo;
+use super::{
+    units::{TimeUnit, count, size, time},
+    value_parsers::YesNo,
+};
 use crate::{
     command::{self, Password},
     config::{self, AuthClients, ClientLimits},
@@ -28,22 +31,22 @@ pub(super) struct Network {
     #[arg(long, alias = "unixsocketperm", value_name = "MODE", value_parser = mode, requires = "unixsocket", help_heading = "Network")]
     unixsocket_perm: Option<u32>,
     /// Maximum number of clients at once
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000), help_heading = "Network")]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = count::<u64>(1..=1_000_000), help_heading = "Network")]
     maxclients: u64,
     /// Connections that may wait to be accepted; the system may have a lower limit
-    #[arg(long, visible_alias = "backlog", value_name = "N", default_value_t = 511, value_parser = clap::value_parser!(u32).range(1..=65_535), help_heading = "Network")]
+    #[arg(long, visible_alias = "backlog", value_name = "N", default_value_t = 511, value_parser = count::<u32>(1..=65_535), help_heading = "Network")]
     tcp_backlog: u32,
-    /// Seconds without data after which TCP keep-alive probes are sent to a client; 0 for never
+    /// Time without data after which TCP keep-alive probes are sent to a client; 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = seconds(), help_heading = "Network")]
     tcp_keepalive: u64,
-    /// Close a connection that has been idle for this many seconds; 0 for never
+    /// Close a connection that has been idle for this long; 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = seconds(), help_heading = "Network")]
     timeout: u64,
     /// Close a client when an incomplete request grows beyond this
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = query_limit, help_heading = "Network")]
     client_query_buffer_limit: ByteSize,
     /// Close a client when the replies that it has not read grow beyond this; 0 for no limit
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", help_heading = "Network")]
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size, help_heading = "Network")]
     client_output_buffer_limit: ByteSize,
     /// At shutdown, wait at most this long for commits that have begun
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = seconds(), help_heading = "Network")]
@@ -109,16 +112,17 @@ fn mode(text: &str) -> Result<u32, String> {
     }
 }
 
-fn seconds() -> impl TypedValueParser<Value = u64> {
-    clap::value_parser!(u64).range(0..=31_536_000)
+/// Returns the parser of times up to a year, in seconds.
+fn seconds() -> impl Fn(&str) -> Result<u64, String> + Clone {
+    time(TimeUnit::Seconds, 0..=31_536_000)
 }
 
 /// Parses `--client-query-buffer-limit`: from Redis' minimum up to what a 32-bit position can address.
 fn query_limit(text: &str) -> Result<ByteSize, String> {
-    let size: ByteSize = text.parse()?;
+    let size = size(text)?;
     match (1 << 20..1 << 32).contains(&size.as_u64()) {
         true => Ok(size),
-        false => Err("it must be at least 1 MiB, and less than 4 GiB".into()),
+        false => Err("it must be at least 1 MiB, and less than 4 GiB, such as 64MiB".into()),
     }
 }
 

@@ -1,6 +1,9 @@
 //! `kvbench reproduce`: flags to [`Options`].
 
-use super::bench::{not_negative, percent_to_100, positive, result_file, server_arguments};
+use super::{
+    bench::{percent_to_100, result_file, server_arguments},
+    units::{count, positive_seconds, rate, seconds, size},
+};
 use crate::bench::plan::options::{Options, Preset, Publication, RunConditions, Suite};
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
@@ -33,16 +36,16 @@ pub struct Reproduce {
     #[arg(long, value_name = "STORE,...", value_delimiter = ',')]
     stores: Vec<String>,
     /// Number of keys, in place of the publication's; its other counts change in proportion
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = count::<u64>(1..=u64::MAX))]
     keys: Option<u64>,
     /// Duration of work that has one
-    #[arg(long, value_parser = positive)]
+    #[arg(long, value_parser = positive_seconds)]
     seconds: Option<f64>,
     /// Operations to start per second, with rows for each rate (YCSB's -target)
-    #[arg(long, visible_alias = "rate", value_name = "PER SECOND,...", value_delimiter = ',', value_parser = positive)]
+    #[arg(long, visible_alias = "rate", value_name = "PER SECOND,...", value_delimiter = ',', value_parser = rate)]
     rates: Vec<f64>,
     /// How often everything is measured; the tables show the median
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count::<u32>(1..=1000))]
     repetitions: u32,
     /// Result file [default: reproduce-PUBLICATION-TIME.json]
     #[arg(long, value_name = "FILE")]
@@ -60,13 +63,13 @@ pub struct Reproduce {
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     /// Memory for an engine's cache [default: 4GiB for redb, else 256MiB]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     cache_size: Option<ByteSize>,
     /// Limit of memory for what is measured, page cache included (needs root, or a delegated control group)
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     memory_limit: Option<ByteSize>,
     /// Before each cell, wait until the disk is idle, but no longer than this
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = not_negative)]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     quiet_wait: f64,
     /// Measure a cell again, at most twice, when other programs used more of the processors than this; 100 for never
     #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = percent_to_100)]

@@ -2,12 +2,13 @@
 
 use super::{
     cluster, network,
-    value_parsers::{YesNo, kind_parser},
+    units::{TimeUnit, count, size, time},
+    value_parsers::{KindParser, YesNo},
 };
 use crate::{
     cli::logging,
     config::{self, Config},
-    engine::{Compression, Fsync, Kind, Location, ReadAhead, default_store},
+    engine::{Compression, Fsync, Kind, Location, ReadAhead},
     store::MAX_UNSYNCED,
 };
 use bytesize::ByteSize;
@@ -17,9 +18,9 @@ use std::{net::SocketAddr, path::PathBuf, thread, time::Duration};
 /// Options of `kvbench serve`.
 #[derive(Args, Debug)]
 pub struct Serve {
-    /// Engine that holds the data
-    #[arg(long, default_value = default_store(), value_parser = kind_parser(), help_heading = "Store")]
-    store: &'static Kind,
+    /// Engine that holds the data [default: the one whose data are at --path, else map]
+    #[arg(long, value_parser = KindParser, help_heading = "Store")]
+    store: Option<&'static Kind>,
     /// File or directory of the data, or :memory: to keep nothing on disk [default: STORE.db]
     #[arg(long, value_name = "PATH|:memory:", help_heading = "Store")]
     path: Option<PathBuf>,
@@ -31,13 +32,13 @@ pub struct Serve {
     #[arg(long, value_enum, default_value = "always", help_heading = "Store")]
     fsync: Fsync,
     /// Under everysec, writes wait for the disk while the oldest unsynced write is older than this
-    #[arg(long, value_name = "SECONDS", default_value_t = MAX_UNSYNCED.as_secs(), value_parser = clap::value_parser!(u64).range(1..=3600), help_heading = "Store")]
+    #[arg(long, value_name = "SECONDS", default_value_t = MAX_UNSYNCED.as_secs(), value_parser = time(TimeUnit::Seconds, 1..=3600), help_heading = "Store")]
     max_unsynced: u64,
     /// Memory for the engine's cache (`kvbench stores` says how each engine uses it)
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", help_heading = "Store")]
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size, help_heading = "Store")]
     cache_size: ByteSize,
     /// Largest size of the data file of LMDB and MDBX; reserves address space, not memory or disk
-    #[arg(long, value_name = "SIZE", default_value = "256GiB", help_heading = "Store")]
+    #[arg(long, value_name = "SIZE", default_value = "256GiB", value_parser = size, help_heading = "Store")]
     map_size: ByteSize,
     /// Whether the kernel reads ahead in the memory map of LMDB and MDBX; auto: only while the data are small enough
     /// for the memory
@@ -55,7 +56,7 @@ pub struct Serve {
     network: network::Network,
 
     /// Worker threads [default: the number of cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Process")]
+    #[arg(long, value_name = "N", value_parser = count::<u16>(1..=1024), help_heading = "Process")]
     threads: Option<u16>,
     /// Log messages of this level and above to standard error
     #[arg(long, value_enum, default_value = "info", help_heading = "Process")]
@@ -77,16 +78,23 @@ pub struct Serve {
 /// What is remembered of slow commands; all of it changes with CONFIG SET.
 #[derive(Args, Clone, Copy, Debug)]
 struct Slowness {
-    /// Record commands in SLOWLOG that take at least this many microseconds; -1 for never
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 10_000, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..), help_heading = "Process")]
+    /// Record commands in SLOWLOG that take at least this long; -1 for never
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 10_000, allow_negative_numbers = true, value_parser = slower_than, help_heading = "Process")]
     slowlog_log_slower_than: i64,
     /// Maximum number of entries of SLOWLOG
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32), help_heading = "Process")]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = count::<u32>(0..=u32::MAX.into()), help_heading = "Process")]
     slowlog_max_len: u32,
-    /// Record commands, commits, syncs and removals of expired keys in LATENCY that take at least this many milliseconds; 0 for
-    /// never
-    #[arg(long, value_name = "MILLISECONDS", default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..), help_heading = "Process")]
-    latency_monitor_threshold: i64,
+    /// Record commands, commits, syncs and removals of expired keys in LATENCY that take at least this long; 0 for never
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 0, value_parser = time(TimeUnit::Milliseconds, 0..=i64::MAX.cast_unsigned()), help_heading = "Process")]
+    latency_monitor_threshold: u64,
+}
+
+/// Parses `--slowlog-log-slower-than`, in microseconds; -1 disables the log.
+fn slower_than(text: &str) -> Result<i64, String> {
+    match text {
+        "-1" => Ok(-1),
+        _ => time(TimeUnit::Microseconds, 0..=i64::MAX.cast_unsigned())(text).map(u64::cast_signed),
+    }
 }
 
 impl Slowness {
@@ -94,7 +102,7 @@ impl Slowness {
         config::Slowness {
             log_from: self.slowlog_log_slower_than,
             log_length: self.slowlog_max_len as usize,
-            latency_threshold_ms: self.latency_monitor_threshold,
+            latency_threshold_ms: self.latency_monitor_threshold.cast_signed(),
         }
     }
 }
@@ -125,27 +133,34 @@ impl Serve {
         }
     }
 
-    /// Returns the location of the data.
-    fn location(&self) -> Location {
-        if let Some(location) = self.cluster.location(self.store.info, self.path.is_some()) {
+    /// Returns the engine of `--store`, or else the one whose data are at `--path`, or else the default.
+    fn kind(&self) -> &'static Kind {
+        let owner = || Kind::owner(self.path.as_deref()?);
+        self.store.or_else(owner).unwrap_or(Kind::DEFAULT)
+    }
+
+    /// Returns the location of the data of an engine.
+    fn location(&self, kind: &Kind) -> Location {
+        if let Some(location) = self.cluster.location(kind.info, self.path.is_some()) {
             return location;
         }
         match &self.path {
             Some(path) if path.as_os_str() == ":memory:" => Location::Memory,
             Some(path) => Location::Path(path.clone()),
-            None => Location::Path(format!("{}.db", self.store.info.name).into()),
+            None => Location::Path(format!("{}.db", kind.info.name).into()),
         }
     }
 
     /// Returns the options of the server. Defaults that depend on other flags or on the machine are filled in.
     pub fn config(self) -> Config {
-        let location = self.location();
+        let kind = self.kind();
+        let location = self.location(kind);
         let (network, disabled_commands) = self.network.config();
         let cores = || thread::available_parallelism().map_or(1, usize::from);
         Config {
             file: self.config,
             slowness: self.slowness.config(),
-            kind: self.store,
+            kind,
             location,
             fsync: self.fsync,
             max_unsynced: Duration::from_secs(self.max_unsynced),

@@ -1,6 +1,9 @@
 //! `kvbench torture`: flags to [`Options`].
 
-use super::value_parsers::kind_parser;
+use super::{
+    units::{TimeUnit, count, time},
+    value_parsers::KindParser,
+};
 use crate::{
     engine::{Fsync, Kind, default_store},
     torture::{Mode, Options, Subject, disk::Cut, promise::AllowedLoss},
@@ -32,7 +35,7 @@ Modes other than kill mount a file system through /dev/fuse: as root, or with fu
 #[derive(Args, Debug)]
 pub struct Torture {
     /// Stores to test, one after the other
-    #[arg(long, value_delimiter = ',', default_value = default_store(), value_parser = kind_parser())]
+    #[arg(long, value_delimiter = ',', default_value = default_store(), value_parser = KindParser)]
     store: Vec<&'static Kind>,
     /// Durability policies to test, one after the other
     #[arg(long, value_enum, value_delimiter = ',', default_value = "always")]
@@ -41,16 +44,16 @@ pub struct Torture {
     #[arg(long, value_enum, value_delimiter = ',', default_value = "kill")]
     mode: Vec<ModeWord>,
     /// Rounds for each store, policy and mode; a round injects one to four faults, some of them while the store opens
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = count::<u64>(1..=u64::MAX))]
     rounds: u64,
-    /// Start no new round of a store, policy and mode after this many seconds
-    #[arg(long, value_name = "SECONDS")]
+    /// Start no new round of a store, policy and mode after this time
+    #[arg(long, value_name = "SECONDS", value_parser = time(TimeUnit::Seconds, 0..=31_536_000))]
     seconds: Option<u64>,
     /// Seed of the first round; the next rounds have the next numbers [default: random]
     #[arg(long)]
     seed: Option<u64>,
     /// Number of clients that write
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = count::<u32>(1..=1000))]
     clients: u32,
     /// What a power cut leaves of writes that were not synced: nothing (drop), some pages (pages), or some pages and
     /// torn pages (torn)

@@ -16,8 +16,14 @@ pub enum Error {
     #[error("{} is in use by another process; stop it or choose another --path", .path.display())]
     Locked { path: PathBuf },
     /// The path holds data that this engine did not write.
-    #[error("{} holds {found}, not data of {engine}; choose another --path", .path.display())]
-    Foreign { path: PathBuf, engine: &'static str, found: String },
+    #[error("{} holds {found}, not data of {engine}; {}", .path.display(), remedy(.owner))]
+    Foreign {
+        path: PathBuf,
+        engine: &'static str,
+        found: String,
+        /// Store that can open the data, if there is one.
+        owner: Option<&'static str>,
+    },
     /// The path no longer names the file or directory that was opened. Another server may use what has the name now.
     #[error(
         "{} was moved, removed or replaced while it was in use; what is there now is not changed, and writes go on in \
@@ -86,6 +92,14 @@ pub enum Error {
     /// Any other error of the engine's library, with the library's message.
     #[error("{engine}: {message}")]
     Library { engine: &'static str, message: String },
+}
+
+/// Returns what to do if the data at a path are those of the store `owner`, or no data at all.
+fn remedy(owner: &Option<&'static str>) -> String {
+    match owner {
+        Some(store) => format!("use --store {store}, or another --path"),
+        None => "choose another --path".into(),
+    }
 }
 
 /// Returns `true` for ENOSPC, EDQUOT and EFBIG: disk, quota or file size limit exhausted.

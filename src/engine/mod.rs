@@ -16,6 +16,7 @@ mod memory_table;
 mod mmap_read_ahead;
 mod options;
 mod registry;
+pub mod stand_ins;
 mod stores;
 pub mod synthetic;
 

@@ -69,9 +69,19 @@ fn name((module, _): &Row) -> String {
 }
 
 impl Kind {
+    /// Engine of a server that names none.
+    #[expect(clippy::expect_used, reason = "evaluated by the compiler")]
+    pub const DEFAULT: &'static Self = KINDS.first().expect("map is in every build");
+
     /// Returns the engine named `name`, or `None` if this process does not have it.
     pub fn find(name: &str) -> Option<&'static Kind> {
         all_kinds().find(|kind| kind.info.name == name)
+    }
+
+    /// Returns the engine whose data are at `path`: the first of the list if several can open them. `None` if the
+    /// path is absent, empty, or holds something else.
+    pub fn owner(path: &Path) -> Option<&'static Kind> {
+        kinds().find(|kind| (kind.recognise)(path))
     }
 
     /// Opens or creates the engine's data, after checking that the path does not contain other data.
@@ -135,7 +145,7 @@ fn check_owner(path: &Path, kind: &Kind) -> Result<()> {
         [] => "something else".into(),
         owners => format!("data of {}", owners.join(" or ")),
     };
-    Err(Error::Foreign { path: path.into(), engine, found })
+    Err(Error::Foreign { path: path.into(), engine, found, owner: owners.first().copied() })
 }
 
 #[cfg(test)]

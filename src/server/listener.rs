@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     command::as_size,
-    config::{Network, Ports},
+    config::{Config, Network, Ports},
 };
 use socket2::{SockRef, TcpKeepalive};
 use std::{
@@ -206,15 +206,41 @@ impl Signals {
     }
 }
 
+/// Checks that the server can listen on the addresses of `config`, without listening: an address in use is then
+/// reported before the store creates files.
+///
+/// # Errors
+///
+/// Those of [`bind_tcp`] and [`bind_unix`].
+pub fn check_addresses(config: &Config) -> Result<(), Error> {
+    let network = &config.network;
+    let tls = network.tls.as_ref().map(|tls| (tls.port, "--tls-port"));
+    for (port, flag) in network.port.map(|port| (port, "--port")).into_iter().chain(tls) {
+        on_tcp(SocketAddr::new(network.bind, port), flag, |_| Ok(()))?;
+    }
+    if let Some(address) = config.metrics {
+        on_tcp(address, "--metrics", |_| Ok(()))?;
+    }
+    network.unix_socket.as_deref().map_or(Ok(()), |path| is_stale_socket(path).map(drop))
+}
+
 /// Listens on a TCP port; `flag` is the option that chose the port.
 fn bind_tcp(config: &Network, port: u16, flag: &str) -> Result<TcpListener, Error> {
-    let address = SocketAddr::new(config.bind, port);
+    on_tcp(SocketAddr::new(config.bind, port), flag, |socket| socket.listen(config.backlog))
+}
+
+/// Binds a socket to `address` and calls `then` with it; `flag` is the option that chose the port.
+fn on_tcp<T>(
+    address: SocketAddr,
+    flag: &str,
+    then: impl FnOnce(TcpSocket) -> io::Result<T>,
+) -> Result<T, Error> {
     let bind = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         // Allows a port to be reused while old connections are in the state TIME_WAIT.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
-        socket.listen(config.backlog)
+        then(socket)
     };
     bind().map_err(|source: io::Error| {
         let hint = match source.kind() {
@@ -232,15 +258,9 @@ fn bind_tcp(config: &Network, port: u16, flag: &str) -> Result<TcpListener, Erro
 /// Listens on a Unix socket. A socket file without a listener is left over from a killed process and is
 /// replaced.
 fn bind_unix(path: &Path, config: &Network) -> Result<UnixListener, Error> {
-    let failed = |source| Error::Listen { address: path.display().to_string(), source, hint: String::new() };
-    if let Ok(metadata) = fs::symlink_metadata(path) {
-        if !metadata.file_type().is_socket() {
-            return Err(Error::NotASocket(path.into()));
-        }
-        if UnixStream::connect(path).is_ok() {
-            return Err(failed(io::ErrorKind::AddrInUse.into()));
-        }
-        fs::remove_file(path).map_err(failed)?;
+    let failed = unix_error(path);
+    if is_stale_socket(path)? {
+        fs::remove_file(path).map_err(&failed)?;
     }
     let listen = || {
         let socket = UnixSocket::new_stream()?;
@@ -252,6 +272,23 @@ fn bind_unix(path: &Path, config: &Network) -> Result<UnixListener, Error> {
         socket.listen(config.backlog)
     };
     listen().map_err(failed)
+}
+
+/// Returns `true` if there is a socket file without a listener at `path`, and `false` if there is nothing. Fails if there
+/// is something else.
+fn is_stale_socket(path: &Path) -> Result<bool, Error> {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(false) };
+    if !metadata.file_type().is_socket() {
+        return Err(Error::NotASocket(path.into()));
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(unix_error(path)(io::ErrorKind::AddrInUse.into())),
+        Err(_) => Ok(true),
+    }
+}
+
+fn unix_error(path: &Path) -> impl Fn(io::Error) -> Error {
+    |source| Error::Listen { address: path.display().to_string(), source, hint: String::new() }
 }
 
 /// Enables TCP keepalive: the kernel probes the machine of a silent client after `time`, then three more times

@@ -24,6 +24,7 @@ mod worker_state;
 
 pub use access_control::{Access, AccessError};
 pub use error::Error;
+pub use listener::check_addresses;
 
 use crate::{
     command::{
@@ -113,7 +114,11 @@ pub fn serve(
     drop((metrics, runtime));
     writers.stop(&shared);
     let store = &shared.context.store;
+    let begin = Instant::now();
     let closed = store.close().map_err(Error::Close);
+    if closed.is_ok() {
+        log::info!("synced and closed {} in {:.3} s", config.path(), begin.elapsed().as_secs_f64());
+    }
     let fault = store.read_only_cause().map_or(Ok(()), |fault| Err(Error::Fault(fault.into())));
     if !store.reads_may_wait() {
         // Freeing tens of millions of keys one by one takes many seconds; the end of the process frees them at

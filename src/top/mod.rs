@@ -1,6 +1,7 @@
 //! `kvbench top`: shows the load of any Redis server, as its INFO reports it.
 
 mod client;
+mod keyboard;
 mod look;
 mod options;
 mod view;
@@ -8,28 +9,42 @@ mod view;
 pub use options::{Error, Options};
 
 use client::Client;
+use keyboard::Keyboard;
 use look::InfoSnapshot;
-use std::{
-    io::{self, IsTerminal, Write},
-    thread,
-};
+use std::io::{self, IsTerminal, Write};
 
 /// Escape sequence that clears a terminal and moves the cursor to its first line.
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
-/// Prints one update after the other; in a terminal, each replaces the previous one.
+/// Width of the output in columns, if it is no terminal.
+const WIDTH: usize = 100;
+
+/// Prints one update after the other; in a terminal, each replaces the previous one, and the key q ends the program.
+///
+/// # Errors
+///
+/// The server does not reply, refuses the request, or is no Redis server; or the output cannot be written.
 pub fn run(options: &Options) -> Result<(), Error> {
     let mut client = Client::connect(options)?;
+    let keyboard = Keyboard::open();
     let mut last = InfoSnapshot::parse(&client.info()?);
     let mut looks = 0;
     while options.count.is_none_or(|count| looks < count) {
-        thread::sleep(options.interval);
+        if keyboard.quits_within(options.interval) {
+            break;
+        }
         let now = InfoSnapshot::parse(&client.info()?);
-        show(&view::render(&options.server, &last, &now)).map_err(Error::Output)?;
+        show(&view::render(&options.server, &last, &now, width())).map_err(Error::Output)?;
         last = now;
         looks += 1;
     }
     Ok(())
+}
+
+/// Returns the number of columns of the terminal, or [`WIDTH`] if the output is no terminal.
+fn width() -> usize {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout());
+    size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(WIDTH)
 }
 
 fn show(picture: &str) -> io::Result<()> {

@@ -1,16 +1,15 @@
 //! Rendering of two INFO replies as text: the activity of a server between them.
 
 use super::look::InfoSnapshot;
-use std::fmt::Write;
 
 /// Maximum number of commands that are listed.
 const COMMANDS: usize = 20;
 
-/// Returns the lines of an update. Fields that the server does not report are left out.
-pub(super) fn render(server: &str, last: &InfoSnapshot, now: &InfoSnapshot) -> String {
+/// Returns the lines of an update, of at most `width` columns. Fields that the server does not report are left out.
+pub(super) fn render(server: &str, last: &InfoSnapshot, now: &InfoSnapshot, width: usize) -> String {
     let seconds = now.since(last).as_secs_f64().max(0.001);
     let rate = |name: &str| Some((now.number(name)? - last.number(name)?).max(0.0) / seconds);
-    let mut text = head(server, now);
+    let mut text = head(server, now, width);
     let figures = [
         ("clients", now.number("connected_clients").map(count)),
         ("requests/s", rate("total_commands_processed").map(count)),
@@ -20,33 +19,34 @@ pub(super) fn render(server: &str, last: &InfoSnapshot, now: &InfoSnapshot) -> S
         ("disk", now.number("disk_bytes").map(bytes)),
         ("keys", now.keys().map(count)),
     ];
-    line(&mut text, &figures);
-    commits(&mut text, last, now, seconds);
-    commands(&mut text, last, now, seconds);
+    line(&mut text, &figures, width);
+    commits(&mut text, last, now, seconds, width);
+    commands(&mut text, last, now, seconds, width);
     text
 }
 
-fn head(server: &str, now: &InfoSnapshot) -> String {
+fn head(server: &str, now: &InfoSnapshot, width: usize) -> String {
     let known = |name: &str| now.text(name).unwrap_or("?").to_owned();
     let what = match (now.text("kvbench_version"), now.text("store")) {
         (Some(version), Some(store)) => format!("kvbench {version}, {store}, fsync {}", known("fsync")),
         _ => format!("redis {}", known("redis_version")),
     };
     let up = now.number("uptime_in_seconds").unwrap_or_default() as u64;
-    format!("{server}   {what}   up {}h {:02}m {:02}s\n", up / 3600, up / 60 % 60, up % 60)
+    let up = format!("up {}h {:02}m {:02}s", up / 3600, up / 60 % 60, up % 60);
+    wrapped([server, &what, &up].into_iter(), "   ", width)
 }
 
 /// Appends a line with the names and values that are known.
-fn line(text: &mut String, figures: &[(&str, Option<String>)]) {
+fn line(text: &mut String, figures: &[(&str, Option<String>)], width: usize) {
     let known: Vec<String> =
         figures.iter().filter_map(|(name, value)| Some(format!("{name} {}", value.as_ref()?))).collect();
     if !known.is_empty() {
-        let _ = writeln!(text, "{}", known.join("   "));
+        text.push_str(&wrapped(known.iter().map(String::as_str), "   ", width));
     }
 }
 
 /// Appends a line on commits, which only kvbench reports: clients per commit, and latencies.
-fn commits(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds: f64) {
+fn commits(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds: f64, width: usize) {
     let grown = |name: &str| Some((now.number(name)? - last.number(name)?).max(0.0));
     let Some(commits) = grown("commits") else { return };
     let mean = |name: &str| Some(grown(name)? / commits).filter(|mean| mean.is_finite());
@@ -55,21 +55,22 @@ fn commits(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds: 
         text,
         &[
             ("commits/s", Some(count(commits / seconds))),
-            ("clients a commit", mean("commit_clients_total").map(|mean| format!("{mean:.1}"))),
-            ("commit", mean("commit_usec_total").map(time)),
-            ("p99", micros("commit_usec_p99")),
+            ("clients per commit", mean("commit_clients_total").map(|mean| format!("{mean:.1}"))),
+            ("mean commit", mean("commit_usec_total").map(time)),
+            ("commit p99", micros("commit_usec_p99")),
             ("sync p99", micros("sync_usec_p99")),
             ("oldest unsynced", now.number("oldest_unsynced_ms").map(|millis| time(millis * 1000.0))),
         ],
+        width,
     );
 }
 
-fn commands(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds: f64) {
-    let _ = writeln!(
-        text,
-        "\n{:<16}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}",
-        "command", "calls/s", "each", "p50", "p99", "p99.9", "errors/s"
-    );
+/// Columns of the table of commands, with their order of removal if the terminal is too narrow; 0 stays.
+const COLUMNS: [(&str, u8); 7] =
+    [("command", 0), ("calls/s", 0), ("mean", 0), ("p50", 3), ("p99", 0), ("p99.9", 1), ("errors/s", 2)];
+
+/// Appends a table of the commands with the most calls in the interval, and what its columns are.
+fn commands(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds: f64, width: usize) {
     let mut rows: Vec<(f64, &str)> = now
         .names("cmdstat_")
         .map(|name| {
@@ -79,22 +80,78 @@ fn commands(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds:
         })
         .collect();
     rows.sort_by(|(one, name), (other, next)| other.total_cmp(one).then(name.cmp(next)));
-    for (calls, name) in rows.into_iter().take(COMMANDS) {
-        let field = format!("cmdstat_{name}");
-        let grown = |part: &str| {
-            now.part(&field, part).unwrap_or_default() - last.part(&field, part).unwrap_or_default()
-        };
-        let each = if calls > 0.0 { time(grown("usec") / calls) } else { "-".into() };
-        let latency = format!("latency_percentiles_usec_{name}");
-        let [p50, p99, p999] =
-            ["p50", "p99", "p99.9"].map(|percentile| now.part(&latency, percentile).map_or("-".into(), time));
-        let _ = writeln!(
-            text,
-            "{name:<16}{:>12}{each:>12}{p50:>12}{p99:>12}{p999:>12}{:>12}",
-            count(calls / seconds),
-            count(grown("failed_calls").max(0.0) / seconds),
-        );
+    let mut table = vec![COLUMNS.map(|(title, _)| title.to_owned())];
+    table.extend(rows.into_iter().take(COMMANDS).map(|(calls, name)| row(name, calls, last, now, seconds)));
+    text.push('\n');
+    text.push_str(&grid(&table, width));
+    let mean = match now.text("kvbench_version") {
+        Some(_) => "mean: this interval, the time of a step divided by its commands;",
+        None => "mean: this interval;",
+    };
+    let steps = if now.text("kvbench_version").is_some() { "of whole steps " } else { "" };
+    let legend = format!("{mean} p50 to p99.9: {steps}since the start of the server");
+    text.push('\n');
+    text.push_str(&wrapped(legend.split(' '), " ", width));
+}
+
+/// Returns the row of a command. A command without calls in the interval has no times: those of earlier calls would
+/// look like present ones.
+fn row(name: &str, calls: f64, last: &InfoSnapshot, now: &InfoSnapshot, seconds: f64) -> [String; 7] {
+    let field = format!("cmdstat_{name}");
+    let grown =
+        |part: &str| now.part(&field, part).unwrap_or_default() - last.part(&field, part).unwrap_or_default();
+    let latency = format!("latency_percentiles_usec_{name}");
+    let if_called = |micros: Option<f64>| match micros.filter(|_| calls > 0.0) {
+        Some(micros) => time(micros),
+        None => "-".into(),
+    };
+    let [p50, p99, p999] =
+        ["p50", "p99", "p99.9"].map(|percentile| if_called(now.part(&latency, percentile)));
+    let errors = count(grown("failed_calls").max(0.0) / seconds);
+    [name.into(), count(calls / seconds), if_called(Some(grown("usec") / calls)), p50, p99, p999, errors]
+}
+
+/// Returns a table whose lines have at most `width` columns: columns are left out, in the order of [`COLUMNS`], until
+/// they fit.
+fn grid(table: &[[String; 7]], width: usize) -> String {
+    let widths: [usize; 7] = std::array::from_fn(|column| {
+        table.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or_default()
+    });
+    let used = |left_out: u8| {
+        let shown = COLUMNS.iter().zip(widths).filter(|((_, order), _)| *order == 0 || *order > left_out);
+        shown.map(|(_, width)| width + 2).sum::<usize>().saturating_sub(2)
+    };
+    let left_out = (0..3).find(|left_out| used(*left_out) <= width).unwrap_or(3);
+    let mut text = String::new();
+    for row in table {
+        let mut line = String::new();
+        for ((cell, width), (_, order)) in row.iter().zip(widths).zip(COLUMNS) {
+            match line.is_empty() {
+                true => line.push_str(&format!("{cell:<width$}")),
+                false if order == 0 || order > left_out => line.push_str(&format!("  {cell:>width$}")),
+                false => {}
+            }
+        }
+        text.extend(line.trim_end().chars().take(width));
+        text.push('\n');
     }
+    text
+}
+
+/// Joins `parts` to lines of at most `width` columns, unless a part is longer.
+fn wrapped<'p>(parts: impl Iterator<Item = &'p str>, separator: &str, width: usize) -> String {
+    let (mut text, mut column) = (String::new(), 0);
+    for part in parts {
+        let fits = column + separator.len() + part.len() <= width;
+        if column > 0 {
+            text.push_str(if fits { separator } else { "\n" });
+            column = if fits { column + separator.len() } else { 0 };
+        }
+        text.push_str(part);
+        column += part.len();
+    }
+    text.push('\n');
+    text
 }
 
 /// Formats a number with thousands separators.
@@ -141,20 +198,47 @@ mod tests {
             ))
         };
         let (last, now) = (info(100, 10), info(1100, 20));
-        let picture = render("here:1", &last, &now);
+        let picture = render("here:1", &last, &now, 200);
         let lines: Vec<_> = picture.lines().collect();
         assert_eq!(lines[0], "here:1   kvbench 1.2.3, map, fsync always   up 1h 02m 05s");
         assert!(
             lines[1].starts_with("clients 1,234   requests/s ") && lines[1].ends_with("   keys 7"),
             "{picture}"
         );
-        assert!(lines[2].contains("clients a commit 8.0   commit 1.50 ms"), "{picture}");
+        assert!(lines[2].contains("clients per commit 8.0   mean commit 1.50 ms"), "{picture}");
         let get: Vec<_> = lines[5].split_whitespace().collect();
         assert_eq!(
             (get[0], &get[2..9]),
             ("get", &["3.0", "us", "1.5", "us", "2.50", "ms", "3.00"][..]),
             "{picture}"
         );
-        assert!(lines[6].starts_with("del "), "the busiest first: {picture}");
+        let del: Vec<_> = lines[6].split_whitespace().collect();
+        assert_eq!(
+            del,
+            ["del", "0", "-", "-", "-", "-", "0"],
+            "no times of calls before the interval: {picture}"
+        );
+        assert!(picture.contains("p50 to p99.9: of whole steps since the start of the server"), "{picture}");
+    }
+
+    #[test]
+    fn lines_of_an_update_are_not_wider_than_the_terminal() {
+        let info = |calls: u64| {
+            InfoSnapshot::parse(&format!(
+                "kvbench_version:1.2.3\r\nstore:rocksdb-blob\r\nfsync:everysec\r\nconnected_clients:1234\r\n\
+                 total_commands_processed:{calls}\r\ntotal_net_input_bytes:{calls}\r\nused_memory:123456789\r\n\
+                 commits:{calls}\r\ncommit_clients_total:{calls}\r\ncommit_usec_total:{calls}\r\n\
+                 cmdstat_config|resetstat:calls={calls},usec={calls},failed_calls={calls}\r\n\
+                 latency_percentiles_usec_config|resetstat:p50=1.5,p99=2500.0,p99.9=3000000.0\r\n"
+            ))
+        };
+        for width in [40, 60, 72, 80, 120] {
+            let picture = render("127.0.0.1:6380", &info(100), &info(10_000_000), width);
+            assert!(picture.lines().all(|line| line.len() <= width), "{width}: {picture}");
+            for column in ["calls/s", "mean", "p99"] {
+                assert!(width < 60 || picture.contains(column), "{width}: {picture}");
+            }
+            assert_eq!(picture.contains("errors/s"), width >= 72, "{width}: {picture}");
+        }
     }
 }

@@ -91,8 +91,8 @@ fn version_is_that_of_the_package() {
 }
 
 #[test]
-fn stores_lists_every_engine_with_what_each_fsync_word_loses() {
-    let text = output(&["stores"]);
+fn stores_describes_each_named_store_in_full() {
+    let text = output(&[&["stores"], &stores().collect::<Vec<_>>()[..]].concat());
     let sections: Vec<_> = text.split_terminator("\n\n").collect();
     assert_eq!(sections.len(), stores().count() + kvbench::engine::DISTRIBUTED.len());
     for (section, store) in sections.iter().zip(stores()) {
@@ -113,6 +113,104 @@ fn stores_lists_every_engine_with_what_each_fsync_word_loses() {
         for caveat in info.caveats {
             assert!(section.contains(caveat.text), "{store}: {}", caveat.text);
         }
+    }
+}
+
+/// The facts of README's table, which `kvbench stores --markdown` prints.
+#[test]
+fn stores_prints_a_table_with_the_losses_of_each_fsync_policy() {
+    let text = output(&["stores"]);
+    let header = text.lines().next().unwrap();
+    let columns: Vec<_> = ["--store", "ordered", ":memory:", "--fsync", "a kill loses", "a power cut loses"]
+        .map(|title| header.find(title).unwrap_or_else(|| panic!("{header}")))
+        .into();
+    assert!(columns.is_sorted());
+    let mut rows = text.lines().skip(1);
+    for store in stores() {
+        let info = Kind::find(store).unwrap().info;
+        for fsync in Fsync::ALL {
+            let row = rows.next().unwrap();
+            let cell =
+                |column: usize| row.get(columns[column]..).unwrap_or_default().split("  ").next().unwrap();
+            let is_first = fsync == Fsync::Always;
+            assert_eq!(cell(0), if is_first { store } else { "" }, "{row}");
+            assert_eq!(
+                cell(1),
+                if !is_first {
+                    ""
+                } else if info.capabilities.ordered {
+                    "yes"
+                } else {
+                    "no"
+                },
+                "{row}"
+            );
+            assert_eq!(cell(3), fsync.as_str(), "{row}");
+            assert_eq!((cell(4), cell(5)), (info.loss(fsync).kill.words, info.loss(fsync).power_cut.words));
+        }
+    }
+    assert!(text.lines().last().unwrap().contains("kvbench stores NAME"), "{text}");
+    assert!(misuse(&["stores", "oracle"]).contains("oracle"));
+}
+
+/// Flags at the start of a line of a help text.
+fn flags(help: &str) -> Vec<&str> {
+    // Text that a narrow terminal wraps is indented further.
+    let starts = |line: &str| ["  -", "      --"].iter().any(|start| line.starts_with(start));
+    let flags = help.lines().filter(|line| starts(line)).filter_map(|line| line.split("--").nth(1));
+    flags
+        .map(|flag| flag.split([' ', '=']).next().unwrap())
+        .filter(|flag| !["help", "version"].contains(flag))
+        .collect()
+}
+
+#[test]
+fn short_help_shows_ten_flags_and_leads_to_the_long_one() {
+    for (args, shown) in [
+        (&["-h"][..], ["store", "path", "fsync", "port", "cache-size", "config"]),
+        (&["serve", "-h"], ["store", "path", "fsync", "port", "cache-size", "config"]),
+        (&["bench", "-h"], ["suite", "mix", "stores", "fsync", "quick", "output"]),
+    ] {
+        let help = output(args);
+        let flags = flags(&help);
+        assert!(flags.len() <= 10, "{args:?}: {flags:?}");
+        assert!(shown.iter().all(|flag| flags.contains(flag)), "{args:?}: {flags:?}");
+        assert!(help.contains("[default: ") && help.contains("--help"), "{help}");
+        assert!(help.lines().count() <= 70, "{args:?}: {} lines", help.lines().count());
+        let long = output(&[&args[..args.len() - 1], &["--help"]].concat());
+        assert!(self::flags(&long).len() > 30 && long.lines().count() > 2 * help.lines().count());
+    }
+    let help = output(&["bench", "-h"]);
+    for suite in ["kvbench", "smallnest", "xdag", "ycsb", "redb"] {
+        assert_eq!(help.matches(&format!("\n  {suite:<10} ")).count(), 1, "{suite}: {help}");
+    }
+}
+
+#[test]
+fn workloads_of_a_suite_are_chosen_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = |args: &str| {
+        let args = format!("bench --dry-run --stores btree --fsync no --keys 1k {args}");
+        run(dir.path(), &args.split_whitespace().collect::<Vec<_>>())
+    };
+    let rows = |args: &str| {
+        let ended = plan(args);
+        assert!(ended.status.success(), "{args}: {}", ended.stderr);
+        let is_planned = |row: &&str| {
+            ended.stdout.contains(&format!("/{row}\n")) || ended.stdout.contains(&format!("/{row} "))
+        };
+        ["load", "a", "b", "c", "d", "e", "f"].into_iter().filter(is_planned).collect::<Vec<_>>()
+    };
+    assert_eq!(rows("--suite ycsb").len(), 7);
+    assert_eq!(rows("--suite ycsb --workloads b,c"), ["b", "c"]);
+    assert_eq!(rows("--suite ycsb --workloads YCSB-E"), ["e"]);
+    for (args, told) in [
+        ("--suite ycsb --workloads b,x", "--workloads x: --suite ycsb has load, a, b, c, d, e, f"),
+        ("--suite redb --workloads len", "leave --workloads out"),
+        ("--workloads b", "--suite"),
+    ] {
+        let ended = plan(args);
+        assert!(!ended.status.success() && ended.stderr.contains(told), "{args}: {}", ended.stderr);
     }
 }
 

@@ -25,3 +25,4 @@ mod program;
 mod reference;
 mod sockets;
 mod stopping;
+mod units;

@@ -1,10 +1,15 @@
 //! What those need who run a server: its log, its readiness, a look at it, completions and a manual.
 
-use crate::{program::run, support::Server};
+use crate::{
+    program::{field, run, serve_exactly},
+    support::{Server, stores},
+};
+use kvbench::engine::{Fsync, Kind, LossClass};
 use std::{
-    fs::File,
+    fs::{self, File},
     io::Read,
     os::unix::net::UnixDatagram,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -53,6 +58,11 @@ fn top_shows_a_server_at_work() {
     for part in [&*address, "map, fsync always", "clients 2", "keys 1", "commits/s", "set ", "calls/s"] {
         assert!(ended.stdout.contains(part), "no {part:?} in {}", ended.stdout);
     }
+    let port = server.address.port().to_string();
+    for args in [&["-p", &port, "-i", "0.1"][..], &[&port, "--interval", "100ms"]] {
+        let ended = run(dir.path(), &[&["top", "-n", "2", "--password-file", "password"], args].concat());
+        assert!(ended.status.success() && ended.stdout.contains(&address), "{args:?}: {}", ended.stderr);
+    }
     let refused = run(dir.path(), &["top", &address, "-n", "1"]);
     assert!(refused.stderr.contains("--password-file"), "{}", refused.stderr);
     drop(server);
@@ -75,4 +85,121 @@ fn completions_and_the_manual_know_every_flag() {
     }
     let page = run(dir.path(), &["completions", "nosuch"]);
     assert!(!page.status.success() && page.stderr.contains("nosuch"));
+}
+
+/// Starts a server with `args` and ends it; returns its start line and its log.
+fn start_line_and_log(dir: &Path, args: &[&str]) -> (String, String) {
+    let (server, log) = serve_exactly(dir, &[args, &["--port", "0"]].concat());
+    server.connect().call(&["SET", "key", "value"]);
+    let line = server.start_line.clone();
+    assert!(server.terminate().success());
+    (line, fs::read_to_string(log).unwrap())
+}
+
+#[test]
+fn log_says_when_the_store_is_opened_ready_synced_and_closed() {
+    for store in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        let args = ["--store", store, "--path", "data"];
+        let is_counted = Kind::find(store).unwrap().info.capabilities.constant_count;
+        for keys in 0..2 {
+            let (line, log) = start_line_and_log(dir.path(), &args);
+            let counted = if is_counted { format!("s: {keys} keys") } else { "s: keys not counted".into() };
+            let ready = format!("] ready at {}\n", field(&line, "address").unwrap());
+            let parts = [
+                &format!("] opened data as {store} in 0."),
+                &*counted,
+                &ready,
+                "] synced and closed data in ",
+            ];
+            let places: Vec<_> = parts.iter().map(|part| log.find(part)).collect();
+            assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{parts:?}: {log}");
+        }
+    }
+}
+
+#[test]
+fn log_and_start_line_may_be_json() {
+    let dir = tempfile::tempdir().unwrap();
+    let (line, log) = start_line_and_log(dir.path(), &["--path", "data", "--log-format", "json"]);
+    let parse = |line: &str| {
+        let object: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
+        assert!(object["time"].as_str().unwrap().ends_with('Z') && object["level"] == "INFO", "{object}");
+        object["message"].as_str().unwrap().to_owned()
+    };
+    let line = parse(&line);
+    assert!(line.starts_with("kvbench ") && line.contains(" store=map path=data fsync=always "), "{line}");
+    let messages: Vec<_> = log.lines().map(parse).collect();
+    for start in ["opened data as map in ", "ready at ", "synced and closed data in "] {
+        assert!(messages.iter().any(|message| message.starts_with(start)), "no {start:?}: {messages:?}");
+    }
+}
+
+#[test]
+fn start_warns_of_a_store_and_policy_that_may_lose_the_whole_database() {
+    for store in stores() {
+        for fsync in Fsync::ALL {
+            let dir = tempfile::tempdir().unwrap();
+            let args = ["--store", store, "--path", "data", "--fsync", fsync.as_str()];
+            let (_, log) = start_line_and_log(dir.path(), &args);
+            let loss = Kind::find(store).unwrap().info.loss(fsync);
+            let faults = [loss.kill, loss.power_cut];
+            let total: Vec<_> = faults.iter().filter(|bound| bound.extent == LossClass::Everything).collect();
+            let start = format!("--store {store} --fsync {fsync} may lose the whole database: ");
+            let warnings: Vec<_> = log.lines().filter(|line| line.contains(&start)).collect();
+            assert_eq!(warnings.len(), usize::from(!total.is_empty()), "{log}");
+            for warning in warnings {
+                assert!(warning.contains("WARN"), "{warning}");
+                assert!(total.iter().all(|bound| warning.contains(bound.words)), "{warning}");
+            }
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (_, log) = start_line_and_log(dir.path(), &["--path", ":memory:"]);
+    assert!(!log.contains("WARN"), "a store in memory is expected to lose everything: {log}");
+}
+
+/// A terminal of 60 columns, and what the program wrote to it until the key was pressed.
+#[test]
+fn top_fits_into_the_terminal_and_ends_with_q() {
+    use rustix::{
+        pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+        termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize},
+    };
+    use std::{io::Write, time::Instant};
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--path", ":memory:"]);
+    server.connect().call(&["SET", "k", "v"]);
+    for key in [b"q", b"\x03"] {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let terminal = File::options().read(true).write(true).open(name).unwrap();
+        tcsetwinsize(&terminal, Winsize { ws_row: 40, ws_col: 60, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let before = tcgetattr(&terminal).unwrap().local_modes;
+        assert!(before.contains(LocalModes::ECHO | LocalModes::ICANON));
+        let mut command = Command::new(crate::support::KVBENCH);
+        command.args(["top", &server.address.to_string(), "-i", "0.1"]);
+        command.stdin(terminal.try_clone().unwrap()).stdout(terminal.try_clone().unwrap());
+        let mut top = command.spawn().unwrap();
+        let mut screen = File::from(master);
+        let mut text = String::new();
+        while text.matches("since the start").count() < 2 {
+            let mut piece = [0; 4096];
+            let len = screen.read(&mut piece).unwrap();
+            text.push_str(&String::from_utf8_lossy(&piece[..len]));
+        }
+        assert!(text.lines().all(|line| line.trim_start_matches("\x1b[2J\x1b[H").len() <= 60), "{text}");
+        screen.write_all(key).unwrap();
+        let deadline = Instant::now() + crate::support::PATIENCE;
+        let status = loop {
+            match top.try_wait().unwrap() {
+                Some(status) => break status,
+                None => assert!(Instant::now() < deadline, "it does not end"),
+            }
+        };
+        assert!(status.success());
+        assert_eq!(tcgetattr(&terminal).unwrap().local_modes, before, "the terminal is as it was");
+    }
 }

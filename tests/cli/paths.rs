@@ -1,12 +1,12 @@
 //! `--store` and `--path`: where data are, whose they are, and who has them open.
 
 use crate::{
-    program::{failure, field, serve, serve_exactly, setting},
+    program::{failure, field, misuse, run, serve, serve_exactly, setting},
     support::{Server, names, stores},
 };
 use kvbench::engine::Kind;
 use redis_protocol::resp2::types::OwnedFrame;
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, net::TcpListener, os::unix::net::UnixListener, path::Path};
 
 fn start(dir: &Path, store: &str) -> Server {
     serve(dir, &["--store", store, "--path", "data"])
@@ -147,7 +147,8 @@ fn data_of_another_engine_are_refused_and_left_as_they_are() {
             let owners = stores().filter(|store| (Kind::find(store).unwrap().recognise)(&data));
             let named = owners.into_iter().any(|owner| line.contains(&format!("data of {owner}")));
             assert!(line.contains("data holds") && named, "{store} on {owner}: {line}");
-            assert!(line.contains("--path"), "{line}");
+            let hint = |owner: &str| line.contains(&format!("use --store {owner}, or another --path"));
+            assert!(stores().any(hint), "{line}");
             assert!(contents(&data) == before, "{store} changed data of {owner}");
         }
         assert_eq!(value(&start(dir.path(), owner)), OwnedFrame::BulkString(owner.into()));
@@ -186,4 +187,67 @@ fn data_that_another_process_has_open_are_refused_in_one_line() {
         server.kill();
         assert_eq!(value(&start(dir.path(), store)), OwnedFrame::BulkString(store.into()));
     }
+}
+
+#[test]
+fn without_a_store_the_data_at_the_path_are_opened_by_their_own_engine() {
+    for owner in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        create(dir.path(), owner);
+        let server = serve(dir.path(), &["--path", "data"]);
+        let opened_by = field(&server.start_line, "store").unwrap();
+        let kind = Kind::find(opened_by).unwrap();
+        assert!((kind.recognise)(&dir.path().join("data")), "{owner}: {opened_by}");
+        assert_eq!(value(&server), OwnedFrame::BulkString(owner.into()), "{owner}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = serve(dir.path(), &["--path", "new"]);
+    assert_eq!(field(&server.start_line, "store"), Some("map"), "nothing is at the path");
+}
+
+#[test]
+fn a_busy_address_is_found_before_files_are_created() {
+    let dir = tempfile::tempdir().unwrap();
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap();
+    let (port, text) = (address.port().to_string(), address.to_string());
+    let socket = tempfile::tempdir().unwrap();
+    let socket = socket.path().join("socket");
+    let _other = UnixListener::bind(&socket).unwrap();
+    for flags in [
+        &["--port", &port][..],
+        &["--port", "0", "--metrics", &text],
+        &["--port", "off", "--unixsocket", socket.to_str().unwrap()],
+    ] {
+        let line = failure(dir.path(), &[&["--path", "data"], flags].concat());
+        assert!(line.contains("cannot listen on "), "{line}");
+        assert_eq!(names(dir.path()), [""; 0], "{flags:?}");
+    }
+}
+
+#[test]
+fn the_name_of_a_store_without_its_flag_is_explained() {
+    for args in [&["-p", "6393", "btree"][..], &["btree"], &["serve", "btree"], &["bench", "btree"]] {
+        let said = misuse(args);
+        let flag = if args[0] == "bench" { "--stores btree" } else { "--store btree" };
+        assert!(said.contains(flag), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn stores_of_the_same_design_are_named_for_an_engine_that_is_not_there() {
+    for (args, stand_ins) in [
+        (&["--store", "leveldb"][..], "fjall, rocksdb"),
+        (&["--store", "BoltDB"], "lmdb, mdbx, redb"),
+        (&["bench", "--stores", "leveldb", "--dry-run"], "fjall, rocksdb"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let ended = run(dir.path(), args);
+        assert!(!ended.status.success());
+        let said = &ended.stderr;
+        assert!(said.contains(stand_ins) && said.contains("docs/publications.md"), "{args:?}: {said}");
+    }
+    // A misspelt name is still corrected.
+    let said = misuse(&["--store", "btre"]);
+    assert!(said.contains("'btree'") && said.contains("bitcask"), "{said}");
 }

@@ -15,6 +15,8 @@ use std::{
 pub struct Options {
     /// `--suite`
     pub suite: Option<Suite>,
+    /// `--workloads`: names of the suite's workloads; empty for all.
+    pub workloads: Vec<String>,
     /// `--stores`; empty for all stores of this build.
     pub stores: Vec<String>,
     /// `--fsync`; empty for the policies of the suite.
@@ -124,6 +126,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             suite: None,
+            workloads: Vec::new(),
             stores: Vec::new(),
             durabilities: Vec::new(),
             may_lose: None,
@@ -314,8 +317,15 @@ impl Publication {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum PlanError {
-    #[error("--stores {name}: this build has {able}")]
-    UnknownStore { name: String, able: String },
+    #[error("--stores {name}: this build has {able}{hint}")]
+    UnknownStore { name: String, able: String, hint: String },
+    #[error("--workloads {name}: --suite {suite} has {able}")]
+    UnknownWorkload { suite: &'static str, name: String, able: String },
+    #[error(
+        "--workloads: the workloads of --suite {0} continue on each other's data, so all of them are measured; leave \
+        --workloads out"
+    )]
+    DependentWorkloads(&'static str),
     #[error(
         "--stores nothing measures the harness, in process only; leave it out, or leave out --wire and --suite \
         kvbench"

@@ -1,8 +1,9 @@
 //! Flags of `bench` on the conditions of a run.
 
 use super::{
+    super::units::{seconds, size},
     percent_to_100,
-    value_parsers::{cpus, not_negative},
+    value_parsers::cpus,
 };
 use crate::bench::plan::options::{Cpus, Preset, RunConditions};
 use bytesize::ByteSize;
@@ -24,13 +25,13 @@ pub(super) struct Machine {
     #[arg(long)]
     full: bool,
     /// Before each cell, wait until the disk is idle, but no longer than this
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = not_negative)]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     quiet_wait: f64,
     /// Measure a cell again, at most twice, when other programs used more of the processors than this; 100 for never
     #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = percent_to_100)]
     foreign: f64,
     /// Limit of memory for what is measured, page cache included (needs root, or a delegated control group)
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     memory_limit: Option<ByteSize>,
     /// Before each cell, close the store, drop its files from the page cache, and open it again; without --operations
     /// a cell ends after a twentieth of the keys, because later reads find more and more in memory

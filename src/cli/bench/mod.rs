@@ -4,6 +4,7 @@ mod machine;
 mod result_file;
 mod value_parsers;
 
+use super::units::{count, positive_seconds, rate, seconds, size as bytes};
 use crate::{
     bench::{
         plan::options::{CustomWorkload, Durability, ExternalServer, Options, RunConditions, Suite},
@@ -20,7 +21,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use value_parsers::{Mix, may_lose, mix, order, part, size};
-pub(super) use value_parsers::{not_negative, percent, percent_to_100, positive};
+pub(super) use value_parsers::{percent, percent_to_100};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -40,6 +41,9 @@ pub struct Bench {
     /// Workloads of a published benchmark; without it, --mix and the flags under "Workload without a suite"
     #[arg(long, value_enum)]
     suite: Option<SuiteWord>,
+    /// Workloads of the suite to measure, such as b,c of ycsb [default: all]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "suite")]
+    workloads: Vec<String>,
     /// Stores to measure; `nothing` measures the harness alone [default: all stores of this build]
     #[arg(long, value_name = "STORE,...", value_delimiter = ',', conflicts_with = "target")]
     stores: Vec<String>,
@@ -55,27 +59,27 @@ pub struct Bench {
     /// writes of all that wait, as the server does. With both, each has its own tables [default: own]
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with_all = ["wire", "target"])]
     commits: Vec<CommitsWord>,
-    /// Length of a measurement
-    #[arg(long, value_parser = positive)]
+    /// Length of a measurement [default: the suite's; 10 s without one]
+    #[arg(long, value_parser = positive_seconds)]
     seconds: Option<f64>,
     /// Operations of a measurement; with --seconds, whichever ends first
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = count::<u64>(1..=u64::MAX))]
     operations: Option<u64>,
-    /// Keys that are loaded before the measurement, or that a suite uses
-    #[arg(long)]
+    /// Keys that are loaded before the measurement [default: the suite's; 1,000,000 without one]
+    #[arg(long, value_name = "N", value_parser = count::<u64>(0..=u64::MAX))]
     keys: Option<u64>,
     /// Driver threads, or clients over the wire [default: the suite's, or the number of cores]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", value_parser = count::<u32>(1..=10_000))]
     threads: Option<u32>,
-    /// Seconds of the same load before measuring [default: 0.5]
-    #[arg(long, value_name = "SECONDS", value_parser = not_negative)]
+    /// Length of the same load before measuring [default: 0.5]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     warm_up: Option<f64>,
     /// Start operations at this rate, whether or not earlier ones have ended; one cell for each rate. Latency counts
     /// from the intended start. Workloads that fill or empty a store run as fast as they can
-    #[arg(long, visible_alias = "rates", value_name = "PER SECOND,...", value_delimiter = ',', value_parser = positive)]
+    #[arg(long, visible_alias = "rates", value_name = "PER SECOND,...", value_delimiter = ',', value_parser = rate)]
     rate: Vec<f64>,
     /// How often each cell is measured, each time in another order; tables show the median [default: 5]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = count::<u32>(1..=1000))]
     repetitions: Option<u32>,
     /// Seed of random keys, values and choices
     #[arg(long, default_value_t = 42)]
@@ -95,13 +99,14 @@ pub struct Bench {
     wire: WireFlags,
 
     /// Memory for an engine's cache [default: 256MiB]
-    #[arg(long, value_name = "SIZE", help_heading = "Stores", conflicts_with = "target")]
+    #[arg(long, value_name = "SIZE", value_parser = bytes, help_heading = "Stores", conflicts_with = "target")]
     cache_size: Option<ByteSize>,
     /// Largest size of the data file of LMDB and MDBX
     #[arg(
         long,
         value_name = "SIZE",
         default_value = "256GiB",
+        value_parser = bytes,
         help_heading = "Stores",
         conflicts_with = "target"
     )]
@@ -154,10 +159,10 @@ struct WorkloadFlags {
     #[arg(long, default_value = "uniform", value_parser = order, conflicts_with = "suite")]
     order: Order,
     /// Number of writes in one atomic batch; over the wire, number of requests in a pipeline
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with = "suite")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count::<u32>(1..=1_000_000), conflicts_with = "suite")]
     batch: u32,
     /// Pairs that a scan visits
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "suite")]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = count::<u32>(1..=u32::MAX.into()), conflicts_with = "suite")]
     scan_length: u32,
     /// Make keys that sort in the order of their numbers, not spread by a hash (always so with --order sequential)
     #[arg(long, conflicts_with = "suite")]
@@ -189,11 +194,30 @@ struct WireFlags {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SuiteWord {
+    /// SET and GET over the wire, with 1 and 256 clients and pipelines (tidwall's KVBench)
     Kvbench,
+    /// Set, get, both at the same time, delete, batches, in process (smallnest's fork)
     Smallnest,
+    /// The same cases over blocks of 512 bytes from a file (XDAG KV Bench)
     Xdag,
+    /// Load, and the core workloads A to F of YCSB over records of 1,000 bytes
     Ycsb,
+    /// The rows of the table in redb's README: loads, batches, reads, deletes, compaction
     Redb,
+}
+
+/// Returns the part of `kvbench bench -h` with a line for each suite, and some examples.
+pub(super) fn short_help() -> String {
+    let mut text = "Suites:\n".to_owned();
+    for word in SuiteWord::value_variants().iter().filter_map(ValueEnum::to_possible_value) {
+        let help = word.get_help().map(ToString::to_string).unwrap_or_default();
+        text.push_str(&format!("  {:<10} {help}\n", word.get_name()));
+    }
+    text.push_str("\nExamples:\n");
+    text.push_str("  kvbench bench --suite ycsb --stores lmdb,redb --quick\n");
+    text.push_str("  kvbench bench --mix get=0.9,update=0.1 --value-bytes 1KiB --fsync always,everysec\n");
+    text.push_str("All flags, in groups: kvbench bench --help");
+    text
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -253,6 +277,7 @@ impl Bench {
         let name = suite.map_or(self.workload.name.clone(), |suite| suite.name().into());
         Ok(Options {
             suite,
+            workloads: self.workloads,
             output: result_file(self.files.output, &format!("kvbench-{name}"), self.files.resume)?,
             stores: self.stores,
             durabilities: self.fsync.into_iter().map(Into::into).collect(),

@@ -1,5 +1,6 @@
 //! Value parsers of the flags of `bench`.
 
+use crate::cli::units;
 use crate::{
     bench::{
         plan::options::Cpus,
@@ -12,12 +13,12 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub(super) struct Mix(pub BTreeMap<Operation, f64>);
 
-pub(in crate::cli) fn positive(text: &str) -> Result<f64, String> {
+fn positive(text: &str) -> Result<f64, String> {
     not_negative(text)
         .and_then(|number| if number > 0.0 { Ok(number) } else { Err("must be above 0".into()) })
 }
 
-pub(in crate::cli) fn not_negative(text: &str) -> Result<f64, String> {
+fn not_negative(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|error| format!("{error}"))?;
     if number.is_finite() && number >= 0.0 { Ok(number) } else { Err("must be 0 or more".into()) }
 }
@@ -63,10 +64,9 @@ pub(super) fn may_lose(text: &str) -> Result<Loses, String> {
 }
 
 pub(super) fn size(text: &str) -> Result<Size, String> {
-    let number = |text: &str| match text.trim().parse::<u32>() {
+    let number = |text: &str| match u32::try_from(units::size(text)?.as_u64()) {
         Ok(bytes @ 0..=0x1000_0000) => Ok(bytes),
-        Ok(_) => Err("more than 256 MiB".into()),
-        Err(error) => Err(error.to_string()),
+        _ => Err("more than 256 MiB".to_owned()),
     };
     match text.split_once('-') {
         None => Ok(Size::Fixed(number(text)?)),

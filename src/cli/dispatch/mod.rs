@@ -11,13 +11,14 @@ use crate::{
         error_line, list_stores, logging, notify,
     },
     command,
-    engine::{self, Kind},
+    config::Config,
+    engine::{self, Fsync, Kind, Location, Loss, LossClass},
     server::{self, file_limits},
     store::Store,
 };
 use anyhow::Context;
 use output::print;
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Instant};
 
 /// Executes the command line of this process. The engines of `others` are added to those of this build: they are
 /// listed, served, measured and crash-tested in the same way.
@@ -64,7 +65,8 @@ fn carry_out() -> ExitCode {
         Some(Command::Stores { json: true, .. }) => {
             list_stores::json().map_err(Into::into).and_then(|text| print(&text))
         }
-        Some(Command::Stores { .. }) => print(&list_stores::list_text()),
+        Some(Command::Stores { store, .. }) if store.is_empty() => print(&list_stores::table_text()),
+        Some(Command::Stores { store, .. }) => print(&list_stores::details_text(&store)),
         Some(Command::Commands) => print(&command::markdown()),
         #[cfg(feature = "manual")]
         Some(Command::Completions { shell }) => print(&crate::cli::completions(shell)),
@@ -98,26 +100,60 @@ fn exit_code(error: &anyhow::Error) -> u8 {
 }
 
 fn serve(options: Serve) -> anyhow::Result<()> {
-    logging::begin(options.log_level(), options.log_format());
+    let format = options.log_format();
+    logging::begin(options.log_level(), format);
     let config = options.config();
     config.check()?;
     let access = server::Access::load(&config)?;
+    server::check_addresses(&config)?;
     let files = file_limits::FileLimits::reserve(&config)?;
     let name = config.kind.info.name;
+    let begin = Instant::now();
     let engine = config.open(files.engine).with_context(|| format!("cannot open --store {name}"))?;
     let store = Store::new(engine, config.fsync).with_max_unsynced(config.max_unsynced);
+    let keys = match store.key_counts() {
+        Ok(Some(counts)) => format!("{} keys", counts.values().map(|count| count.keys).sum::<u64>()),
+        _ => "keys not counted".into(),
+    };
+    warn_of_total_loss(&config);
+    log::info!("opened {} as {name} in {:.3} s: {keys}", config.path(), begin.elapsed().as_secs_f64());
     server::serve(store, &config, access, files.clients, |address| {
         notify::ready();
-        // A parent process may have closed standard output; that is no reason to stop.
-        let _ = print(&format!(
-            "kvbench {} store={name} path={} fsync={} address={address} pid={}\n",
+        log::info!("ready at {address}");
+        let line = format!(
+            "kvbench {} store={name} path={} fsync={} address={address} pid={}",
             env!("CARGO_PKG_VERSION"),
             config.path(),
             config.fsync,
             std::process::id(),
-        ));
+        );
+        // A parent process may have closed standard output; that is no reason to stop.
+        let _ = print(&format!("{}\n", logging::start_line(format, line)));
     })?;
     Ok(())
+}
+
+/// Logs a warning if a kill or a power cut may lose the whole database.
+fn warn_of_total_loss(config: &Config) {
+    if !matches!(config.location, Location::Path(_)) {
+        return;
+    }
+    let (info, fsync) = (config.kind.info, config.fsync);
+    let faults = |fsync| {
+        let Loss { kill, power_cut } = info.loss(fsync);
+        let faults = [("a kill of the server", kill), ("a power cut", power_cut)];
+        faults.into_iter().filter(|(_, bound)| bound.extent == LossClass::Everything)
+    };
+    let losses: Vec<_> = faults(fsync).map(|(fault, bound)| format!("{fault} loses {bound}")).collect();
+    if losses.is_empty() {
+        return;
+    }
+    let remedy = match faults(Fsync::Always).next() {
+        None => "--fsync always prevents it",
+        Some(_) => "`kvbench stores` shows stores that lose less",
+    };
+    let (store, losses) = (info.name, losses.join(", "));
+    log::warn!("--store {store} --fsync {fsync} may lose the whole database: {losses}; {remedy}");
 }
 
 #[cfg(all(feature = "torture", target_os = "linux"))]

@@ -68,7 +68,7 @@ pub fn repair_log(path: &Path) -> Result<Repaired> {
     files::lock(&file, path)?;
     if is_segment(&files::read_start(path, frame::START)) {
         let found = "a segment of bitcask".into();
-        return Err(Error::Foreign { path: path.clone(), engine: ENGINES, found });
+        return Err(Error::Foreign { path: path.clone(), engine: ENGINES, found, owner: None });
     }
     let mut done = Repaired { records: 0, len: 0, damage: Vec::new(), removed: Vec::new() };
     let (mut len, mut tail, mut damage) = survey(&file, path)?;

@@ -61,7 +61,7 @@ impl Storage for File {
 pub(super) fn open_locked(path: &Path, engine: &'static str) -> Result<(File, PathBuf)> {
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         let found = "something that is no regular file".into();
-        return Err(Error::Foreign { path: path.into(), engine, found });
+        return Err(Error::Foreign { path: path.into(), engine, found, owner: None });
     }
     let file = files::open_locked(path, path)?;
     let real = path.canonicalize().map_err(Error::io("open", path))?;

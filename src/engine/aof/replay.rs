@@ -139,7 +139,7 @@ pub(super) fn survey_as(
             }
             ReplayStop::Unknown { command } => {
                 let found = format!("{command} at byte {}", window.offset);
-                return Err(Error::Foreign { path: path.into(), engine, found });
+                return Err(Error::Foreign { path: path.into(), engine, found, owner: None });
             }
         }
     }

@@ -1,7 +1,10 @@
 //! Functions that make cells for the suites: names, groups, rates.
 
 use crate::{
-    bench::result::{Cell, CellKind, Figure, Operation, Target, Workload, loss_class::Level, number_format},
+    bench::{
+        plan::options::{Options, PlanError},
+        result::{Cell, CellKind, Figure, Operation, Target, Workload, loss_class::Level, number_format},
+    },
     engine::synthetic,
 };
 
@@ -34,6 +37,36 @@ pub(super) fn cell(suite: &str, target: Target, workload: Workload, row: &str) -
         together: false,
         figure: Figure::Throughput,
     }
+}
+
+/// Keeps the cells of the workloads that `--workloads` names: by their row, such as `b`, or by the name of the
+/// workload, such as `ycsb-b`.
+///
+/// # Errors
+///
+/// Fails if the suite has no workload of one of the names, or if its workloads continue on each other's data.
+pub(super) fn of_workloads(mut cells: Vec<Cell>, options: &Options) -> Result<Vec<Cell>, PlanError> {
+    let (Some(suite), false) = (options.suite, options.workloads.is_empty()) else { return Ok(cells) };
+    if cells.iter().any(|cell| cell.group.is_some() || cell.together) {
+        return Err(PlanError::DependentWorkloads(suite.name()));
+    }
+    let is_of = |cell: &Cell, name: &str| {
+        [&cell.row, &cell.workload.name].iter().any(|other| other.eq_ignore_ascii_case(name))
+    };
+    for name in &options.workloads {
+        if !cells.iter().any(|cell| is_of(cell, name)) {
+            let mut able: Vec<&str> = Vec::new();
+            for cell in &cells {
+                if !able.contains(&&*cell.row) {
+                    able.push(&cell.row);
+                }
+            }
+            let (suite, name, able) = (suite.name(), name.clone(), able.join(", "));
+            return Err(PlanError::UnknownWorkload { suite, name, able });
+        }
+    }
+    cells.retain(|cell| options.workloads.iter().any(|name| is_of(cell, name)));
+    Ok(cells)
 }
 
 /// Makes `cells` a group: measured in one process, in this order.

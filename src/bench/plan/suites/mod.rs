@@ -17,7 +17,7 @@ use super::{
 };
 use crate::bench::result::{Cell, Workload, loss_class::Level};
 use cell_builder::{CellBuilder, is_asked_for};
-use cells::{at_rates, while_cold};
+use cells::{at_rates, of_workloads, while_cold};
 pub use publications::made_blocks;
 pub use unused_flags::refuse_ignored;
 
@@ -63,7 +63,7 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
         Some(Suite::Redb) => redb::cells(&maker)?,
         Some(Suite::Reproduction(publication)) => publications::cells(&maker, publication)?,
     };
-    let mut cells = at_rates(cells, &options.rates);
+    let mut cells = at_rates(of_workloads(cells, options)?, &options.rates);
     if options.conduct.cold {
         cells = while_cold(cells);
     }

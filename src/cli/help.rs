@@ -1,0 +1,57 @@
+//! Which flags `-h` shows, and errors of the command line that clap cannot explain.
+
+use super::Cli;
+use crate::engine::Kind;
+use clap::{Command, CommandFactory, Error};
+
+/// Flags of `serve` that `-h` shows; `--help` shows all.
+const SERVE: &[&str] = &[
+    "store",
+    "path",
+    "fsync",
+    "port",
+    "bind",
+    "password_file",
+    "cache_size",
+    "threads",
+    "log_level",
+    "config",
+];
+
+/// Flags of `bench` that `-h` shows; `--help` shows all.
+#[cfg(feature = "bench")]
+const BENCH: &[&str] =
+    &["suite", "mix", "value_bytes", "keys", "stores", "fsync", "threads", "seconds", "quick", "output"];
+
+/// Returns the command line of the program.
+pub(super) fn command() -> Command {
+    let command = with_short_help(Cli::command(), SERVE);
+    let command = command.mut_subcommand("serve", |command| with_short_help(command, SERVE));
+    #[cfg(feature = "bench")]
+    let command = command.mut_subcommand("bench", |command| with_short_help(command, BENCH));
+    command
+}
+
+/// Hides all flags but `shown` from `-h`.
+fn with_short_help(command: Command, shown: &[&str]) -> Command {
+    debug_assert!(shown.iter().all(|name| command.get_arguments().any(|flag| flag.get_id() == name)));
+    command.mut_args(|flag| {
+        let is_shown = shown.contains(&flag.get_id().as_str());
+        flag.hide_short_help(!is_shown)
+    })
+}
+
+/// Returns the name of the store that an error is about, if the word that clap did not expect is one.
+pub(super) fn store_without_flag(error: &Error) -> Option<&'static str> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+    let kinds = [ErrorKind::ArgumentConflict, ErrorKind::InvalidSubcommand, ErrorKind::UnknownArgument];
+    if !kinds.contains(&error.kind()) {
+        return None;
+    }
+    let words = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg, ContextKind::PriorArg];
+    words.into_iter().find_map(|kind| match error.get(kind)? {
+        ContextValue::String(word) => Some(Kind::find(word)?.info.name),
+        _ => None,
+    })
+}

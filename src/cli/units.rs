@@ -1,0 +1,175 @@
+//! Value parsers of counts, sizes and times, with units.
+
+use bytesize::ByteSize;
+use std::ops::RangeInclusive;
+
+/// Suffixes of counts, with their factors.
+const COUNTS: &[(&str, f64)] = &[("k", 1e3), ("m", 1e6), ("g", 1e9)];
+
+/// Units of time in seconds.
+const TIMES: &[(&str, f64)] = &[
+    ("us", 1e-6),
+    ("ms", 1e-3),
+    ("s", 1.0),
+    ("sec", 1.0),
+    ("m", 60.0),
+    ("min", 60.0),
+    ("h", 3600.0),
+    ("d", 86_400.0),
+];
+
+/// Unit of a flag for a time whose value has no unit of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TimeUnit {
+    Microseconds,
+    Milliseconds,
+    Seconds,
+}
+
+impl TimeUnit {
+    fn seconds(self) -> f64 {
+        match self {
+            Self::Microseconds => 1e-6,
+            Self::Milliseconds => 1e-3,
+            Self::Seconds => 1.0,
+        }
+    }
+
+    fn examples(self) -> &'static str {
+        match self {
+            Self::Microseconds => "10000 (microseconds) or 10ms",
+            Self::Milliseconds => "100 (milliseconds) or 2s",
+            Self::Seconds => "30 (seconds), 30s or 5m",
+        }
+    }
+}
+
+/// Returns the number at the start of `text`, times the factor of the unit behind it; a number without a unit is
+/// multiplied by 1. `None` if `text` is no such number.
+fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    let text = text.trim().replace('_', "").to_ascii_lowercase();
+    let number = text.parse().ok().or_else(|| {
+        let (number, unit) = text.split_at(text.find(|letter: char| letter.is_ascii_alphabetic())?);
+        let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;
+        Some(number.trim().parse::<f64>().ok()? * factor)
+    });
+    number.filter(|number| number.is_finite())
+}
+
+/// Returns a float without a fraction as an integer. A difference that rounding explains is no fraction: 1.1k.
+fn whole(number: f64) -> Option<u64> {
+    let rounded = number.round();
+    let is_whole = (number - rounded).abs() <= 1e-9 * rounded.max(1.0);
+    (is_whole && (0.0..1.8e19).contains(&rounded)).then_some(rounded as u64)
+}
+
+fn between(range: &RangeInclusive<u64>) -> String {
+    match (range.start(), range.end()) {
+        (0, &u64::MAX) => String::new(),
+        (start, &u64::MAX) => format!(" of {start} or more"),
+        (start, end) => format!(" from {start} to {end}"),
+    }
+}
+
+/// Returns a parser of counts in `range`: `5000000`, `5_000_000` or `5m`.
+pub(super) fn count<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let exact = text.trim().replace('_', "").parse().ok();
+        let number = exact.or_else(|| whole(scaled(text, COUNTS)?)).filter(|number| range.contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+            let example = match range.end() {
+                ..1000 => "10",
+                1000..5_000_000 => "1000 or 1k",
+                _ => "5000000, 5_000_000 or 5m",
+            };
+            format!("it must be a whole number{}, such as {example}", between(&range))
+        })
+    }
+}
+
+/// Parses a rate above 0: `20000` or `20k`.
+pub(super) fn rate(text: &str) -> Result<f64, String> {
+    let number = scaled(text, COUNTS).filter(|number| *number > 0.0);
+    number.ok_or_else(|| "it must be a number above 0, such as 20000 or 20k".into())
+}
+
+/// Parses a size: `4096`, `1KiB` or `2GB`.
+pub(super) fn size(text: &str) -> Result<ByteSize, String> {
+    let wrong = |_| "it must be a size, such as 4096, 64KiB or 1GB".into();
+    text.trim().replace('_', "").parse().map_err(wrong)
+}
+
+/// Returns a parser of times, whose value is a whole number of `unit` in `range`: `30`, `30s` or `5m`.
+pub(super) fn time(
+    unit: TimeUnit,
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<u64, String> + Clone {
+    move |text| {
+        let exact = text.trim().replace('_', "").parse().ok();
+        let with_unit = || whole(scaled(text, TIMES)? / unit.seconds());
+        let number = exact.or_else(with_unit).filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("it must be a time{}, such as {}", between(&range), unit.examples()))
+    }
+}
+
+/// Parses a time in seconds of 0 or more: `0.5`, `30s` or `5m`.
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
+    let number = scaled(text, TIMES).filter(|number| *number >= 0.0);
+    number.ok_or_else(|| "it must be a time of 0 or more, such as 0.5 (seconds), 30s or 5m".into())
+}
+
+/// Parses a time in seconds above 0: `0.5`, `30s` or `5m`.
+pub(super) fn positive_seconds(text: &str) -> Result<f64, String> {
+    let number = scaled(text, TIMES).filter(|number| *number > 0.0);
+    number.ok_or_else(|| "it must be a time above 0, such as 0.5 (seconds), 30s or 5m".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_separators_and_suffixes() {
+        let parse = count::<u32>(1..=10_000_000);
+        let good = [("7", 7), ("5m", 5_000_000), ("5M", 5_000_000), ("5_000_000", 5_000_000), ("1.1k", 1100)];
+        for (text, number) in good {
+            assert_eq!(parse(text), Ok(number), "{text}");
+        }
+        for text in ["", "m", "0", "-1", "1.5", "1.0001k", "5x", "5 m m", "11m", "nan", "inf", "1KiB"] {
+            assert!(parse(text).is_err_and(|error| error.contains("such as 5000000, ")), "{text}");
+        }
+        assert_eq!(count::<u64>(0..=u64::MAX)("18446744073709551615"), Ok(u64::MAX));
+        assert!(count::<u16>(0..=u64::MAX)("70k").is_err(), "too large for the type");
+    }
+
+    #[test]
+    fn sizes_have_decimal_and_binary_units() {
+        for (text, bytes) in
+            [("4096", 4096), ("1KiB", 1024), ("1kb", 1000), ("2 GiB", 2 << 30), ("1_000", 1000)]
+        {
+            assert_eq!(size(text), Ok(ByteSize(bytes)), "{text}");
+        }
+        for text in ["", "much", "12 parsecs", "-1", "1s"] {
+            assert!(size(text).is_err_and(|error| error.contains("64KiB")), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_in_the_unit_of_the_flag_or_in_their_own() {
+        let in_seconds = time(TimeUnit::Seconds, 0..=3600);
+        for (text, number) in [("30", 30), ("30s", 30), ("5m", 300), ("1h", 3600), ("2000ms", 2)] {
+            assert_eq!(in_seconds(text), Ok(number), "{text}");
+        }
+        for text in ["", "s", "-1", "0.5", "2h", "500ms", "5x", "1KiB"] {
+            assert!(in_seconds(text).is_err_and(|error| error.contains("30s or 5m")), "{text}");
+        }
+        assert_eq!(time(TimeUnit::Microseconds, 0..=u64::MAX)("10ms"), Ok(10_000));
+        assert_eq!(time(TimeUnit::Milliseconds, 0..=u64::MAX)("2s"), Ok(2_000));
+        assert_eq!((seconds("0"), seconds("250ms"), seconds("1.5m")), (Ok(0.0), Ok(0.25), Ok(90.0)));
+        assert!(
+            seconds("-1s").is_err() && positive_seconds("0").is_err() && positive_seconds("nan").is_err()
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! Keys pressed in the terminal.
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::{Errno, read},
+    stdio::stdin,
+    termios::{LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcsetattr},
+};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Bytes of keys that end the program: q, Q, Ctrl-C and Ctrl-D.
+const QUIT: [u8; 4] = [b'q', b'Q', 3, 4];
+
+/// Terminal that passes each key on at once and does not show it. Its settings are restored on drop, and Ctrl-C is a key
+/// meanwhile, so that it does not skip that.
+pub(super) struct Keyboard {
+    /// Settings to restore; `None` if standard input is no terminal.
+    before: Option<Termios>,
+}
+
+impl Keyboard {
+    /// Opens the terminal of standard input, if there is one.
+    pub fn open() -> Self {
+        let before = tcgetattr(stdin()).ok().filter(|_| isatty(stdin()));
+        if let Some(mut settings) = before.clone() {
+            settings.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
+            // Best effort: without it, q works before Enter.
+            let _ = tcsetattr(stdin(), OptionalActions::Now, &settings);
+        }
+        Self { before }
+    }
+
+    /// Waits for `time`. Returns `true`, and earlier, if a key was pressed that ends the program.
+    pub fn quits_within(&self, time: Duration) -> bool {
+        let deadline = Instant::now() + time;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.before.is_none() {
+                thread::sleep(left);
+                return false;
+            }
+            let mut input = [PollFd::from_borrowed_fd(stdin(), PollFlags::IN)];
+            match poll(&mut input, Timespec::try_from(left).ok().as_ref()) {
+                Ok(0) => return false,
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(_) => return true,
+            }
+            let mut key = [0];
+            match read(stdin(), &mut key) {
+                Ok(1) if !QUIT.contains(&key[0]) => {}
+                Err(Errno::INTR) => {}
+                // The end of the input is that of the terminal.
+                _ => return true,
+            }
+        }
+    }
+}
+
+impl Drop for Keyboard {
+    fn drop(&mut self) {
+        if let Some(settings) = &self.before {
+            let _best_effort = tcsetattr(stdin(), OptionalActions::Now, settings);
+        }
+    }
+}
