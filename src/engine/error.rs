@@ -45,10 +45,18 @@ pub enum Error {
     /// The data are corrupt; nothing was changed.
     #[error(
         "{path} is corrupt at byte {offset}: {detail}; nothing was changed; restore a backup, or run `kvbench \
-        repair {path}`, which cuts off everything from there and keeps it in another file",
+        repair {path}`, which {}",
+        repair(*.is_first_line),
         path = .path.display()
     )]
-    Corrupt { path: PathBuf, offset: u64, detail: String },
+    Corrupt {
+        path: PathBuf,
+        offset: u64,
+        detail: String,
+        /// `true` if only the first line of a log is corrupt as far as is known, and the frame behind it contains what is
+        /// needed to write the line anew.
+        is_first_line: bool,
+    },
     /// The value of one key cannot be read. Other keys can: see [`Engine::read`](super::Engine::read).
     #[error("the value of {} cannot be read: {source}", KeyName(.key))]
     Value {
@@ -92,6 +100,16 @@ pub enum Error {
     /// Any other error of the engine's library, with the library's message.
     #[error("{engine}: {message}")]
     Library { engine: &'static str, message: String },
+}
+
+/// Returns what a repair does to a corrupt log.
+fn repair(is_first_line: bool) -> &'static str {
+    match is_first_line {
+        true => {
+            "writes the first line anew, keeps the records behind it, and keeps the old line in another file"
+        }
+        false => "cuts off everything from there and keeps it in another file",
+    }
 }
 
 /// Returns what to do if the data at a path are those of the store `owner`, or no data at all.

@@ -119,6 +119,7 @@ fn a_damaged_append_only_file_is_refused_checked_repaired_and_opened() {
     assert_eq!(refused.status.code(), Some(1));
     assert!(refused.stderr.contains("is corrupt at byte"), "{}", refused.stderr);
     assert!(refused.stderr.contains("restore a backup") && refused.stderr.contains("`kvbench repair "));
+    assert!(refused.stderr.contains("cuts off everything from there"), "{}", refused.stderr);
     assert_eq!(check(dir.path(), "data").status.code(), Some(1));
     assert!(fs::read(&data).unwrap() == bytes);
 
@@ -137,6 +138,31 @@ fn a_damaged_append_only_file_is_refused_checked_repaired_and_opened() {
     assert_eq!(again.status.code(), Some(0));
     assert!(again.stdout.contains("nothing to repair"), "{}", again.stdout);
     assert!(!dir.path().join("data.removed-2").exists());
+}
+
+/// A check and a start tell what the repair then does.
+#[test]
+fn a_damaged_first_line_is_written_anew_and_all_records_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path(), "map");
+    let data = dir.path().join("data");
+    let sound = fs::read(&data).unwrap();
+    let records = check(dir.path(), "data").stdout;
+    let records = records.split_whitespace().nth(2).unwrap();
+    let mut bytes = sound.clone();
+    bytes[10] ^= 1;
+    fs::write(&data, &bytes).unwrap();
+
+    let checked = check(dir.path(), "data").stdout;
+    let refused = run(dir.path(), &["--store", "map", "--path", "data", "--port", "0"]).stderr;
+    for text in [&checked, &refused] {
+        assert!(text.contains("writes the first line anew, keeps the records behind it"), "{text}");
+        assert!(!text.contains("cuts off"), "{text}");
+    }
+    assert!(checked.contains(&format!("; {records} records behind it are whole")), "{records}: {checked}");
+    let repaired = run(dir.path(), &["repair", "data"]).stdout;
+    assert!(repaired.contains(&format!("repaired: {records} records")), "{repaired}");
+    assert!(fs::read(&data).unwrap() == sound);
 }
 
 /// What a start says of a log with these bytes behind what was written.

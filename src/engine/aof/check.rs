@@ -2,9 +2,8 @@
 
 use super::{
     super::{CheckReport, Error, Result, files},
-    frame::{self, Header},
+    frame,
     open::is_segment,
-    record::Form,
     replay::{self, Damage, ReplayEnd},
 };
 use std::{
@@ -27,9 +26,18 @@ pub(in super::super) fn check(path: &Path) -> Result<CheckReport> {
     }
     let len = file.metadata().map_err(Error::io("read", path))?.len();
     let (tail, damage) = replay::survey(&file, len, (ENGINES, path), &mut |_| ())?;
-    if let Some(Damage { offset, detail, .. }) = damage {
-        let detail = format!("{detail}; {} records in the {} bytes before are whole", tail.records, tail.end);
-        return Err(Error::Corrupt { path: path.into(), offset, detail });
+    if let Some(mut damage) = damage {
+        let whole = match damage.first_line(&file) {
+            Some(line) => {
+                let rest = file.try_clone().map_err(Error::io("read", path))?;
+                (&file).seek(SeekFrom::Start(line.len() as u64)).map_err(Error::io("read", path))?;
+                let (tail, _) = replay::survey(line.chain(rest), len, (ENGINES, path), &mut |_| ())?;
+                format!("{} records behind it are whole", tail.records)
+            }
+            None => format!("{} records in the {} bytes before are whole", tail.records, tail.end),
+        };
+        damage.detail = format!("{}; {whole}", damage.detail);
+        return Err(damage.error(path));
     }
     let synced = match tail.chain {
         None => "with no record of what was on stable storage: a log of Redis".into(),
@@ -73,7 +81,7 @@ pub fn repair_log(path: &Path) -> Result<Repaired> {
     let mut done = Repaired { records: 0, len: 0, damage: Vec::new(), removed: Vec::new() };
     let (mut len, mut tail, mut damage) = survey(&file, path)?;
     if let (Some(first), None, 0) = (&damage, tail.chain, tail.end)
-        && let Some(line) = first_line(&file)
+        && let Some(line) = first.first_line(&file)
     {
         done.damage.push(format!("byte {}: {}", first.offset, first.detail));
         done.removed.push(keep(&file, path, 0, line.len() as u64)?);
@@ -95,14 +103,6 @@ fn survey(mut file: &File, path: &Path) -> Result<(u64, ReplayEnd, Option<Damage
     file.rewind().map_err(Error::io("read", path))?;
     let (tail, damage) = replay::survey(file, len, (ENGINES, path), &mut |_| ())?;
     Ok((len, tail, damage))
-}
-
-/// Returns the first line, restored from the header of the first frame, or `None` if that header is invalid.
-fn first_line(file: &File) -> Option<[u8; frame::START]> {
-    let mut header = [0; frame::HEADER];
-    file.read_exact_at(&mut header, frame::START as u64).ok()?;
-    let header = Header::read(&header, frame::START as u64).ok()?;
-    Some(frame::FrameChain::new(Form::Redis, header.id).start_line(0))
 }
 
 /// Copies a range of the AOF to a new file in the same directory, and makes the file and its name durable

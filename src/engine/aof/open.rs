@@ -255,7 +255,7 @@ pub(in super::super) fn read_sealed(
         return Ok(tail);
     }
     let detail = "it does not end as it was closed, though it was on stable storage then".into();
-    Err(Error::Corrupt { path: path.into(), offset: tail.end, detail })
+    Err(Error::Corrupt { path: path.into(), offset: tail.end, detail, is_first_line: false })
 }
 
 /// Reads an AOF in [`Form::Raw`] that was not sealed, and whose end a crash may have torn. Does not change the

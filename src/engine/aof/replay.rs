@@ -9,8 +9,10 @@ use super::{
 };
 use bumpalo::Bump;
 use std::{
+    fs::File,
     io::{self, Read},
     ops::Range,
+    os::unix::fs::FileExt,
     path::Path,
 };
 
@@ -86,7 +88,20 @@ pub(super) fn replay(
 impl Damage {
     /// Returns the error of a log that is damaged.
     pub(super) fn error(self, path: &Path) -> Error {
-        Error::Corrupt { path: path.into(), offset: self.offset, detail: self.detail }
+        let is_first_line = File::open(path).is_ok_and(|file| self.first_line(&file).is_some());
+        Error::Corrupt { path: path.into(), offset: self.offset, detail: self.detail, is_first_line }
+    }
+
+    /// Returns the first line of the log in `file`, restored from the header of the first frame. `None` if the
+    /// damage is elsewhere, or that header is invalid.
+    pub(super) fn first_line(&self, file: &File) -> Option<[u8; frame::START]> {
+        if self.offset >= frame::START as u64 {
+            return None;
+        }
+        let mut header = [0; HEADER];
+        file.read_exact_at(&mut header, frame::START as u64).ok()?;
+        let header = Header::read(&header, frame::START as u64).ok()?;
+        Some(FrameChain::new(Form::Redis, header.id).start_line(0))
     }
 }
 

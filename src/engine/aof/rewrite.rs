@@ -196,6 +196,7 @@ impl<'a> Fresh<'a> {
                         path: self.log.path.clone(),
                         offset: window.offset,
                         detail,
+                        is_first_line: false,
                     });
                 }
             }

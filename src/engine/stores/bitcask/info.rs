@@ -62,7 +62,7 @@ pub(super) static INFO: Info = Info {
 /// not one of several segments.
 pub(super) fn damage(error: Error) -> Error {
     match error {
-        Error::Corrupt { path, offset, detail } => {
+        Error::Corrupt { path, offset, detail, .. } => {
             let path = path.display();
             let message = format!(
                 "{path} is damaged at byte {offset}: {detail}; nothing was changed; restore a backup"

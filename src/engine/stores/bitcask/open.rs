@@ -232,7 +232,7 @@ fn check_start(path: &Path) -> Result<()> {
             return Error::Newer { path: path.into(), format };
         }
         let detail = "its first line, which was on stable storage, is not there".into();
-        damage(Error::Corrupt { path: path.into(), offset: 0, detail })
+        damage(Error::Corrupt { path: path.into(), offset: 0, detail, is_first_line: false })
     })
 }
 
