@@ -148,8 +148,8 @@ fn count(info: &Info) -> &'static str {
 fn proof(info: &Info, fsync: Fsync, proved: &Results) -> String {
     let tried = |mode, strikes| match proved.rounds(info.name, info.storage_format(), fsync.as_str(), mode) {
         0 => format!("no {strikes} tested"),
-        1 => format!("1 round of {strikes} without a fault"),
-        rounds => format!("{rounds} rounds of {strikes} without a fault"),
+        1 => format!("1 round of {strikes} without a failure"),
+        rounds => format!("{rounds} rounds of {strikes} without a failure"),
     };
     format!("{}, {}", tried("kill", "kills"), tried("power", "power cuts"))
 }

@@ -87,7 +87,8 @@ No server may have the data open. Append-only files are read in place. All other
 the copy is opened.";
 
 const REPAIR_HELP: &str = "\
-What is cut off is first copied to a new file, PATH.removed-1 (or -2, ...).
+A first line that is damaged is written anew, if the frame behind it is whole; all records are then kept. Other damage \
+is cut off together with everything behind it. What is replaced or cut off is first copied to a new file, PATH.removed-1 (or -2, ...).
 
 Exit code: 0 when the file opens now, 1 when it could not be repaired.";
 
@@ -173,7 +174,7 @@ pub enum Command {
         /// A copy of its data
         path: PathBuf,
     },
-    /// Cut off the damaged end of an append-only file (map, btree), and keep it in a file next to it
+    /// Repair an append-only file (map, btree): restore its first line, cut off its end from the damage on
     #[command(after_help = REPAIR_HELP)]
     Repair {
         /// The append-only file

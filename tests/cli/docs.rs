@@ -1,7 +1,11 @@
 //! What the documents say can be followed: links lead to files and headings, commands and flags are accepted, and
 //! whoever reads a figure finds the command that makes it.
 
-use crate::{program::run, support::stores};
+use crate::{
+    program::{field, run},
+    support::stores,
+};
+use kvbench::engine::{Fsync, Kind, LossClass};
 use std::{
     collections::BTreeSet,
     fs,
@@ -189,7 +193,8 @@ fn files_that_prose_names_are_there() {
 }
 
 /// Flags of other programs that documents name, and those of builds with `--features tikv,redis`.
-const FOREIGN: [&str; 12] = [
+const FOREIGN: [&str; 13] = [
+    "--locked",
     "--release",
     "--no-default-features",
     "--features",
@@ -262,4 +267,44 @@ fn has_measured_times(section: &str) -> bool {
     words
         .windows(2)
         .any(|pair| pair[0].starts_with(|letter: char| letter.is_ascii_digit()) && units.contains(&pair[1]))
+}
+
+/// A reader copies the first session before the table of losses.
+#[test]
+fn the_first_session_uses_a_store_and_policy_that_cannot_lose_the_whole_database() {
+    let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).unwrap();
+    let mut count = 0;
+    for line in readme.lines().filter(|line| line.starts_with("kvbench ") && line.contains(" store=")) {
+        let store = Kind::find(field(line, "store").unwrap());
+        // A build may lack the store.
+        let Some(store) = store else { continue };
+        let fsync = field(line, "fsync").unwrap();
+        let fsync = Fsync::ALL.into_iter().find(|policy| policy.as_str() == fsync).unwrap();
+        let loss = store.info.loss(fsync);
+        assert!(loss.kill.extent.max(loss.power_cut.extent) < LossClass::Everything, "{line}");
+        count += 1;
+    }
+    assert!(count > 0 || Kind::find("lmdb").is_none());
+}
+
+/// The registry has another program named kvbench.
+#[test]
+fn package_has_a_name_of_its_own_and_the_archives_are_where_binstall_looks() {
+    let read = |path: &str| fs::read_to_string(Path::new(ROOT).join(path)).unwrap();
+    let name = env!("CARGO_PKG_NAME");
+    assert_eq!(name, "kvbench-engines");
+    for page in ["README.md", "docs/own-engine.md", "CHANGELOG.md"] {
+        assert!(read(page).contains(name), "{page}");
+        assert!(!read(page).contains("cargo install kvbench "), "{page}");
+    }
+    let archive = read("tools/archive");
+    assert!(
+        archive.contains("name=kvbench-$version-$target") && archive.contains("$name.tar.gz"),
+        "{archive}"
+    );
+    let manifest = read("Cargo.toml");
+    assert!(manifest.contains("/v{ version }/kvbench-{ version }-{ target }.tar.gz\""), "pkg-url");
+    assert!(manifest.contains("bin-dir = \"kvbench-{ version }-{ target }/{ bin }\""), "bin-dir");
+    let workflow = read(".github/workflows/release.yml");
+    assert!(workflow.contains("tools/archive ") && workflow.contains("tools/try-archive "), "{workflow}");
 }

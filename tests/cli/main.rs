@@ -23,6 +23,7 @@ mod options;
 mod paths;
 mod program;
 mod reference;
+mod release;
 mod sockets;
 mod stopping;
 mod units;
