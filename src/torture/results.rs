@@ -104,8 +104,8 @@ impl Results {
     /// Returns the results as a Markdown table.
     pub fn markdown(&self) -> String {
         let mut text = String::from(
-            "| | `--fsync` | struck by | may lose | rounds | strikes | writes acknowledged | refused | lost | \
-             oldest lost | opens again in (longest) | failed rounds |\n\
+            "| | `--fsync` | fault | may lose | rounds | injected faults | writes acknowledged | refused | lost | \
+             age of the oldest lost write | recovery time (longest) | failed rounds |\n\
              |---|---|---|---|---|---|---|---|---|---|---|---|\n",
         );
         for cell in &self.cells {
@@ -161,7 +161,7 @@ impl ResultRow {
     /// Returns a summary in one line.
     pub fn line(&self) -> String {
         let mut line = format!(
-            "{}: {} rounds, {} strikes, {} writes acknowledged, {} lost",
+            "{}: {} rounds, {} injected faults, {} writes acknowledged, {} lost",
             self.name(),
             self.rounds,
             self.strikes,
@@ -169,14 +169,14 @@ impl ResultRow {
             self.lost
         );
         if self.lost > 0 {
-            let _ = write!(line, " (the oldest {} ms before its strike)", self.oldest_lost_ms);
+            let _ = write!(line, " (the oldest {} ms before its fault)", self.oldest_lost_ms);
         }
         if self.refused > 0 {
             let _ = write!(line, ", {} refused", self.refused);
         }
         let _ = write!(
             line,
-            "; may lose {}; opens again in {} ms, {} at the longest; {} rounds failed",
+            "; may lose {}; recovery time {} ms, {} at the longest; {} rounds failed",
             self.promise,
             self.reopen_total_ms / self.reopened.max(1),
             self.reopen_longest_ms,

@@ -144,7 +144,7 @@ fn repetitions_go_over_all_cells() {
         ],
     );
     assert!(run.finished);
-    assert_eq!(run.cells.len(), 5, "two stores, two levels and the harness floor");
+    assert_eq!(run.cells.len(), 5, "two stores, two policies and the harness overhead");
     let mut order: Vec<_> =
         run.samples.iter().map(|sample| (sample.repetition, sample.cell.clone())).collect();
     assert!(order.is_sorted_by_key(|(repetition, _)| *repetition));
@@ -211,7 +211,7 @@ fn only_what_keeps_the_same_promise_is_ranked() {
     let ranked = |one: &Cell, other: &Cell| loss_class::may_be_ranked(&one.target, &other.target, true);
     let (own, groups) = (cell("map", Commits::Own), cell("map", Commits::Groups));
     assert!(!ranked(own, groups) && own.table != groups.table, "{} and {}", own.table, groups.table);
-    assert!(groups.table.contains("kvbench groups"), "{}", groups.table);
+    assert!(groups.table.contains("group commit"), "{}", groups.table);
     assert!(ranked(own, cell("btree", Commits::Own)));
     #[cfg(all(feature = "redb", feature = "rocksdb", feature = "sled", feature = "lmdb"))]
     {

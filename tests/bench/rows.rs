@@ -80,7 +80,7 @@ fn what_a_store_cannot_do_is_shown_with_the_reason() {
     let (run, text) = suite(&["--suite", "redb", "--stores", "nothing"]);
     assert!(run.cells.iter().all(|cell| cell.reference));
     assert!(
-        text.starts_with("\nharness floor: mean latency, ns\n") && text.contains("\nremovals "),
+        text.starts_with("\nharness overhead: mean latency, ns\n") && text.contains("\nremovals "),
         "{text}"
     );
 

@@ -105,9 +105,9 @@ fn stores_describes_each_named_store_in_full() {
             let line = line.unwrap_or_else(|| panic!("{store} says nothing about {fsync}"));
             assert!(line.contains(loss.kill.words) && line.contains(loss.power_cut.words), "{line}");
         }
-        let proof = section.lines().find(|line| line.contains(" rounds of kills without a fault, "));
+        let proof = section.lines().find(|line| line.contains(" rounds of kills without a failure, "));
         assert!(
-            proof.is_some_and(|line| line.ends_with(" rounds of power cuts without a fault")),
+            proof.is_some_and(|line| line.ends_with(" rounds of power cuts without a failure")),
             "{section}"
         );
         for caveat in info.caveats {

@@ -316,5 +316,5 @@ fn of_two_runs_of_the_same_cells_the_newer_one_counts() {
     let (old, mut new) = (duel(&FAST, &SLOW), duel(&SLOW, &FAST));
     new.started = "2026-03-03T00:00:00Z".to_owned();
     let (_dir, markdown) = report(&[old, new], "report.md");
-    assert!(markdown.contains(": redb. In process, fsync no, run group 2."), "{markdown}");
+    assert!(markdown.contains(": redb. In process, fsync no, environment 2."), "{markdown}");
 }

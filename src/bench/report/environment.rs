@@ -19,7 +19,7 @@ pub struct EnvironmentText<'a> {
 /// Returns the environment of a run as text. `link` is left empty.
 pub fn describe(file: &RunFile) -> EnvironmentText<'_> {
     let run = &file.run;
-    let suite = run.suite.as_deref().unwrap_or("free workload");
+    let suite = run.suite.as_deref().unwrap_or("workload of --mix");
     let mut warnings: Vec<&str> = run.environment.warnings.iter().map(String::as_str).collect();
     if !run.finished {
         warnings.push("This run was not finished; repeat its command with --resume to continue it.");

@@ -8,6 +8,7 @@ use super::{
     ranking::{ShownStore, verdicts},
     row::{Entry, State},
     store_properties::promises,
+    terms::TERMS,
 };
 use crate::bench::result::{
     grid,
@@ -24,6 +25,7 @@ pub fn render(report: &Report<'_>) -> String {
     for (number, table) in report.tables.iter().enumerate() {
         text.push_str(&section(number + 1, table));
     }
+    text.push_str(&terms());
     text.push_str(&environments(report));
     text
 }
@@ -125,7 +127,7 @@ fn ratio(place: &MatrixCell) -> String {
 }
 
 fn promised(report: &Report<'_>) -> String {
-    let heads = ["Store", "A kill loses", "A power cut loses", "Peak memory", "Opens again in"];
+    let heads = ["Store", "A kill loses", "A power cut loses", "Peak memory", "Recovery time"];
     let mut lines = vec![heads.map(str::to_owned).to_vec()];
     for one in promises(report) {
         let losses = |of: fn(&(&str, &'static str, &'static str)) -> &'static str| match one.losses.as_slice()
@@ -206,6 +208,12 @@ fn value(entry: &Entry<'_>, measure: &Metric) -> Option<String> {
 
 fn marks(table: usize, notes: &[usize]) -> String {
     notes.iter().map(|note| format!("[^{table}-{note}]")).collect()
+}
+
+/// Returns the section that explains the terms of the report.
+fn terms() -> String {
+    let lines = TERMS.iter().map(|(term, meaning)| format!("- **{term}**: {}\n", escape(meaning)));
+    format!("\n## Terms\n\n{}", lines.collect::<String>())
 }
 
 fn environments(report: &Report<'_>) -> String {

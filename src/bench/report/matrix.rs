@@ -200,7 +200,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         let Some(chosen) = chosen.map(|(place, _)| place) else { return Self::empty(scenario) };
         let (Class { group, level, .. }, contests) = classes.remove(chosen);
         let several = report.entries().any(|entry| entry.group > 0);
-        let machine = if several { format!(", run group {}", group + 1) } else { String::new() };
+        let machine = if several { format!(", environment {}", group + 1) } else { String::new() };
         let first = contests.first().and_then(|one| one.entries.first());
         // The level of cells with `--may-lose` says the loss.
         let own = first.filter(|entry| entry.may_lose() && entry.cell.target.may_lose.is_none());
@@ -341,7 +341,7 @@ impl<'r, 'a> Draft<'r, 'a> {
 }
 
 /// Text that replaces the ratio of a store whose loss bound differs from that of the column.
-const OTHER_LOSS: &str = "other loss";
+const OTHER_LOSS: &str = "other loss bound";
 
 /// Returns the loss bounds, as text, of all stores that were measured in `classes`.
 fn others(classes: &[(Class, Vec<ComparisonGroup<'_, '_>>)], measure: &Metric) -> BTreeMap<String, String> {

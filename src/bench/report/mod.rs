@@ -22,6 +22,7 @@ mod row;
 mod scenarios;
 mod store_properties;
 pub mod terminal;
+mod terms;
 
 use crate::bench::result::run_file::{self, ReadError};
 use model::Report;

@@ -264,5 +264,5 @@ fn may_share(a: &Run, b: &Run) -> bool {
 
 fn source(file: &RunFile, group: usize) -> String {
     let cpu = file.run.environment.cpu.as_deref().unwrap_or("unknown processor");
-    format!("run of {} on {cpu} (group {})", file.run.started, group + 1)
+    format!("run of {} on {cpu} (environment {})", file.run.started, group + 1)
 }

@@ -118,11 +118,11 @@ fn unit(cells: &[&Cell]) -> &'static str {
 fn floor(run: &Run) -> String {
     let cells: Vec<_> = run.cells.iter().filter(|cell| cell.reference).collect();
     if let [cell] = cells.as_slice() {
-        return format!("\nharness floor: {} ns an operation\n", mean_ns(run, cell));
+        return format!("\nharness overhead: {} ns an operation\n", mean_ns(run, cell));
     }
     let mut text = String::new();
     if !cells.is_empty() {
-        text.push_str("\nharness floor: mean latency, ns\n\n");
+        text.push_str("\nharness overhead: mean latency, ns\n\n");
         render(&mut text, run, &cells, &run.row_heading, Losses::Hidden, &|cell| mean_ns(run, cell));
     }
     text

@@ -55,8 +55,17 @@ impl Level {
     pub fn access_words(self) -> &'static str {
         match (self.access, self.commits) {
             (Access::InProcess, Commits::Own) => "in process",
-            (Access::InProcess, Commits::Groups) => "in process, kvbench groups",
+            (Access::InProcess, Commits::Groups) => "in process, group commit",
             (Access::Wire, _) => "over the wire",
+        }
+    }
+
+    /// Returns the access and the commit path as they are in the ids of cells, which are the same in every version.
+    pub fn access_id(self) -> &'static str {
+        match (self.access, self.commits) {
+            (Access::InProcess, Commits::Own) => "in-process",
+            (Access::InProcess, Commits::Groups) => "in-process-kvbench-groups",
+            (Access::Wire, _) => "over-the-wire",
         }
     }
 

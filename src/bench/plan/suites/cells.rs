@@ -17,10 +17,10 @@ pub(super) fn cell(suite: &str, target: Target, workload: Workload, row: &str) -
         (false, None) if !synthetic::is_reference(&target.store) => format!("{}/memory", target.store),
         _ => target.store.clone(),
     };
-    let place = access.replace(", ", "-").replace(' ', "-");
     Cell {
         id: format!(
-            "{suite}/{place}/{}/{}/t{}/b{}/{}",
+            "{suite}/{}/{}/{}/t{}/b{}/{}",
+            level.access_id(),
             target.store,
             level.durability_word(),
             workload.threads,

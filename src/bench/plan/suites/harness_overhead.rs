@@ -30,7 +30,7 @@ pub(super) fn floors(maker: &CellBuilder<'_>, cells: &[Cell]) -> Vec<Cell> {
             keys = cell.workload.most_keys().max(keys);
             let row = workload.name.clone();
             let mut made = named("harness", target.clone(), workload, &row);
-            made.table = "harness floor".into();
+            made.table = "harness overhead".into();
             let same =
                 |floor: &Cell| floor.id == made.id || validity::is_same_work(&floor.workload, &made.workload);
             if !floors.iter().any(same) {

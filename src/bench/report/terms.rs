@@ -1,0 +1,33 @@
+//! Terms of a report, with their meaning.
+
+/// Terms that tables, notes and warnings use, each with a definition.
+pub const TERMS: &[(&str, &str)] = &[
+    (
+        "cell",
+        "One store, one workload, one setting. The id of a cell contains t4 for 4 threads or clients, and b100 for \
+        batches or pipelines of 100 operations.",
+    ),
+    ("repetition", "One measurement of each cell, in another order each time. Tables show the median."),
+    ("in process, over the wire", "The benchmark calls the engine, or is a client of a server."),
+    (
+        "group commit",
+        "One thread commits the writes of all waiting threads, as the server does. Without it, each thread commits its \
+        own writes.",
+    ),
+    ("loss bound", "The acknowledged writes that a kill of the process, or a power cut, may lose at most."),
+    (
+        "other loss bound",
+        "The store was measured, but with another loss bound than the stores of the column, so it is not ranked there.",
+    ),
+    ("environment", "Runs of the same machine and the same version of kvbench; only these are compared."),
+    (
+        "harness overhead",
+        "The cost of the benchmark itself, measured with an engine that does nothing. ~ marks results of which it may be \
+        more than half.",
+    ),
+    ("interference", "CPU time that other programs, or other virtual machines, used during a measurement."),
+    (
+        "95% confidence interval",
+        "The interval that contains the true ratio with a probability of 95%, computed from the repetitions.",
+    ),
+];
