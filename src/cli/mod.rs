@@ -87,7 +87,7 @@ No server may have the data open. Append-only files are read in place. All other
 the copy is opened.";
 
 const REPAIR_HELP: &str = "\
-A first line that is damaged is written anew, if the frame behind it is whole; all records are then kept. Other damage \
+A first line that is damaged is rewritten, if the frame behind it is whole; all records are then kept. Other damage \
 is cut off together with everything behind it. What is replaced or cut off is first copied to a new file, PATH.removed-1 (or -2, ...).
 
 Exit code: 0 when the file opens now, 1 when it could not be repaired.";

@@ -68,10 +68,10 @@ pub struct Reproduce {
     /// Limit of memory for what is measured, page cache included (needs root, or a delegated control group)
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory_limit: Option<ByteSize>,
-    /// Before each cell, wait until the disk is idle, but no longer than this
+    /// Maximum time to wait before each cell until the disk is idle
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     quiet_wait: f64,
-    /// Measure a cell again, at most twice, when other programs used more of the processors than this; 100 for never
+    /// Repeat a cell, at most twice, if other processes used more than this share of the CPUs; 100 disables it
     #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = percent_to_100)]
     foreign: f64,
 }

@@ -54,7 +54,7 @@ pub enum Error {
         offset: u64,
         detail: String,
         /// `true` if only the first line of a log is corrupt as far as is known, and the frame behind it contains what is
-        /// needed to write the line anew.
+        /// needed to rewrite the line.
         is_first_line: bool,
     },
     /// The value of one key cannot be read. Other keys can: see [`Engine::read`](super::Engine::read).
@@ -106,7 +106,7 @@ pub enum Error {
 fn repair(is_first_line: bool) -> &'static str {
     match is_first_line {
         true => {
-            "writes the first line anew, keeps the records behind it, and keeps the old line in another file"
+            "rewrites the first line, keeps the records behind it, and keeps the old line in another file"
         }
         false => "cuts off everything from there and keeps it in another file",
     }

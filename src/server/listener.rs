@@ -211,7 +211,7 @@ impl Signals {
 ///
 /// # Errors
 ///
-/// Those of [`bind_tcp`] and [`bind_unix`].
+/// Fails if an address is in use or cannot be bound, or if there is no socket at the path of the Unix socket.
 pub fn check_addresses(config: &Config) -> Result<(), Error> {
     let network = &config.network;
     let tls = network.tls.as_ref().map(|tls| (tls.port, "--tls-port"));

@@ -23,7 +23,7 @@ const WIDTH: usize = 100;
 ///
 /// # Errors
 ///
-/// The server does not reply, refuses the request, or is no Redis server; or the output cannot be written.
+/// Fails if the server does not reply, refuses the request, or is no Redis server, or if the output cannot be written.
 pub fn run(options: &Options) -> Result<(), Error> {
     let mut client = Client::connect(options)?;
     let keyboard = Keyboard::open();

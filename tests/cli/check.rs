@@ -142,7 +142,7 @@ fn a_damaged_append_only_file_is_refused_checked_repaired_and_opened() {
 
 /// A check and a start tell what the repair then does.
 #[test]
-fn a_damaged_first_line_is_written_anew_and_all_records_are_kept() {
+fn a_damaged_first_line_is_rewritten_and_all_records_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path(), "map");
     let data = dir.path().join("data");
@@ -156,7 +156,7 @@ fn a_damaged_first_line_is_written_anew_and_all_records_are_kept() {
     let checked = check(dir.path(), "data").stdout;
     let refused = run(dir.path(), &["--store", "map", "--path", "data", "--port", "0"]).stderr;
     for text in [&checked, &refused] {
-        assert!(text.contains("writes the first line anew, keeps the records behind it"), "{text}");
+        assert!(text.contains("rewrites the first line, keeps the records behind it"), "{text}");
         assert!(!text.contains("cuts off"), "{text}");
     }
     assert!(checked.contains(&format!("; {records} records behind it are whole")), "{records}: {checked}");

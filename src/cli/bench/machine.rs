@@ -24,10 +24,10 @@ pub(super) struct Machine {
     /// For decisions: 30 s after a warm-up of 5 s, with the keys of the suite; other flags take precedence
     #[arg(long)]
     full: bool,
-    /// Before each cell, wait until the disk is idle, but no longer than this
+    /// Maximum time to wait before each cell until the disk is idle
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     quiet_wait: f64,
-    /// Measure a cell again, at most twice, when other programs used more of the processors than this; 100 for never
+    /// Repeat a cell, at most twice, if other processes used more than this share of the CPUs; 100 disables it
     #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = percent_to_100)]
     foreign: f64,
     /// Limit of memory for what is measured, page cache included (needs root, or a delegated control group)

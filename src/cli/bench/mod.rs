@@ -198,7 +198,7 @@ enum SuiteWord {
     Kvbench,
     /// Set, get, both at the same time, delete, batches, in process (smallnest's fork)
     Smallnest,
-    /// The same cases over blocks of 512 bytes from a file (XDAG KV Bench)
+    /// Set, get, both at the same time, delete, batches, over blocks of 512 bytes from a file (XDAG KV Bench)
     Xdag,
     /// Load, and the core workloads A to F of YCSB over records of 1,000 bytes
     Ycsb,
