@@ -8,7 +8,7 @@ mod support;
 use criterion::Throughput;
 use kvbench::{
     config::{Config, Network},
-    engine::{Compression, Fsync, Kind, Location, ReadAhead, default_store},
+    engine::{Compression, Fsync, Kind, Location, ReadAhead},
     server::{self, Access},
     store::{MAX_UNSYNCED, Store},
 };
@@ -64,7 +64,7 @@ impl Wire {
 
 fn config() -> Config {
     Config {
-        kind: Kind::find(default_store()).expect("always there"),
+        kind: Kind::DEFAULT,
         location: Location::Memory,
         fsync: Fsync::No,
         max_unsynced: MAX_UNSYNCED,

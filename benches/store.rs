@@ -47,6 +47,7 @@ static INFO: Info = Info {
     cluster_flag: None,
     loss: [Loss::EVERYTHING; 3],
     caveats: &[Caveat::new("Keeps nothing.")],
+    same_design: &[],
     log_targets: &[],
 };
 

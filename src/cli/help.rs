@@ -1,8 +1,7 @@
 //! Which flags `-h` shows, and errors of the command line that clap cannot explain.
 
-use super::Cli;
 use crate::engine::Kind;
-use clap::{Command, CommandFactory, Error};
+use clap::{Command, Error};
 
 /// Flags of `serve` that `-h` shows; `--help` shows all.
 const SERVE: &[&str] = &[
@@ -23,9 +22,9 @@ const SERVE: &[&str] = &[
 const BENCH: &[&str] =
     &["suite", "mix", "value_bytes", "keys", "stores", "fsync", "threads", "seconds", "quick", "output"];
 
-/// Returns the command line of the program.
-pub(super) fn command() -> Command {
-    let command = with_short_help(Cli::command(), SERVE);
+/// Limits what `-h` shows of the program's command line.
+pub(super) fn with_short_helps(command: Command) -> Command {
+    let command = with_short_help(command, SERVE);
     let command = command.mut_subcommand("serve", |command| with_short_help(command, SERVE));
     #[cfg(feature = "bench")]
     let command = command.mut_subcommand("bench", |command| with_short_help(command, BENCH));

@@ -339,7 +339,7 @@ impl Cli {
             }
         }
         let words = config_file::expand(env::args_os().collect())?;
-        let mut command = help::command();
+        let mut command = command_line();
         let matches = command.try_get_matches_from_mut(words);
         matches.and_then(|matches| Self::from_arg_matches(&matches)).or_else(|error| {
             match help::store_without_flag(&error) {
@@ -366,11 +366,16 @@ fn error_line(error: &anyhow::Error) -> String {
     line
 }
 
+/// Returns the definition of the command line.
+fn command_line() -> clap::Command {
+    help::with_short_helps(Cli::command())
+}
+
 /// Returns the completion script for a shell.
 #[cfg(feature = "manual")]
 pub fn completions(shell: clap_complete::Shell) -> String {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut help::command(), "kvbench", &mut script);
+    clap_complete::generate(shell, &mut command_line(), "kvbench", &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }
 
@@ -380,10 +385,10 @@ pub fn man() -> std::io::Result<String> {
     use std::io::Write;
 
     let mut page = Vec::new();
-    let man = clap_mangen::Man::new(help::command());
+    let man = clap_mangen::Man::new(command_line());
     man.render(&mut page)?;
     // The main page names the subcommands; their flags follow.
-    for command in help::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+    for command in command_line().get_subcommands().filter(|command| !command.is_hide_set()) {
         let name = format!("kvbench {}", command.get_name());
         let man = clap_mangen::Man::new(command.clone().bin_name(name.clone()));
         writeln!(page, ".SH {}", name.to_uppercase())?;

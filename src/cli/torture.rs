@@ -5,7 +5,7 @@ use super::{
     value_parsers::KindParser,
 };
 use crate::{
-    engine::{Fsync, Kind, default_store},
+    engine::{Fsync, Kind},
     torture::{Mode, Options, Subject, disk::Cut, promise::AllowedLoss},
 };
 use anyhow::Context;
@@ -35,7 +35,7 @@ Modes other than kill mount a file system through /dev/fuse: as root, or with fu
 #[derive(Args, Debug)]
 pub struct Torture {
     /// Stores to test, one after the other
-    #[arg(long, value_delimiter = ',', default_value = default_store(), value_parser = KindParser)]
+    #[arg(long, value_delimiter = ',', default_value = Kind::DEFAULT.info.name, value_parser = KindParser)]
     store: Vec<&'static Kind>,
     /// Durability policies to test, one after the other
     #[arg(long, value_enum, value_delimiter = ',', default_value = "always")]

@@ -355,6 +355,8 @@ pub struct Info {
     pub loss: [Loss; 3],
     /// Sentences that accompany the results for which they are true.
     pub caveats: &'static [Caveat],
+    /// Well-known engines of the same design that kvbench does not have, in lower case (docs/publications.md).
+    pub same_design: &'static [&'static str],
     /// Targets of the log messages of the engine's libraries.
     pub log_targets: &'static [&'static str],
 }

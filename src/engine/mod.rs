@@ -16,7 +16,6 @@ mod memory_table;
 mod mmap_read_ahead;
 mod options;
 mod registry;
-pub mod stand_ins;
 mod stores;
 pub mod synthetic;
 
@@ -36,7 +35,7 @@ pub use info::{
 };
 pub use options::{ClusterAccess, Compression, Durability, Fsync, Location, OpenOptions, ReadAhead};
 pub use registry::{
-    DISTRIBUTED, FAULTY, KINDS, absent, all_kinds, default_store, feature, kinds, prepare, register,
+    DISTRIBUTED, FAULTY, KINDS, absent, all_kinds, feature, kinds, prepare, register, same_design_hint,
 };
 
 /// Callback that receives the index of a key and its value, or `None` if it is absent. The value is borrowed from

@@ -47,11 +47,6 @@ pub fn all_kinds() -> impl Iterator<Item = &'static Kind> + Clone {
     kinds().chain(DISTRIBUTED).chain(FAULTY)
 }
 
-/// Returns the name of the engine that is used without `--store`: the first of the list.
-pub fn default_store() -> &'static str {
-    KINDS.first().map_or("", |kind| kind.info.name)
-}
-
 /// Returns the names of the engines for data on this machine that this build lacks, with their Cargo features.
 pub fn absent() -> impl Iterator<Item = (String, &'static str)> {
     let optional = ROWS.iter().filter_map(|row| Some((name(row), row.1?)));
@@ -63,14 +58,24 @@ pub fn feature(engine: &str) -> Option<&'static str> {
     ROWS.iter().chain(DISTRIBUTED_ROWS).find(|row| name(row) == engine)?.1
 }
 
+/// Returns a hint for a user who asked for the engine `name`, which kvbench does not have: the stores of the same design.
+/// `None` if no store of this build has it in [`Info::same_design`].
+pub fn same_design_hint(name: &str) -> Option<String> {
+    let name = name.to_ascii_lowercase();
+    let stores = kinds().filter(|kind| kind.info.same_design.contains(&&*name)).map(|kind| kind.info.name);
+    let stores = stores.collect::<Vec<_>>().join(", ");
+    let hint =
+        || format!("kvbench has no {name}; stores of the same design: {stores} (docs/publications.md)");
+    (!stores.is_empty()).then(hint)
+}
+
 /// Returns the name in `--store` of an engine of a list.
 fn name((module, _): &Row) -> String {
     module.replace('_', "-")
 }
 
 impl Kind {
-    /// Engine of a server that names none.
-    #[expect(clippy::expect_used, reason = "evaluated by the compiler")]
+    /// Engine that is used without `--store`: the first of the list.
     pub const DEFAULT: &'static Self = KINDS.first().expect("map is in every build");
 
     /// Returns the engine named `name`, or `None` if this process does not have it.
@@ -169,6 +174,6 @@ mod tests {
         for (name, feature) in absent() {
             assert!(Kind::find(&name).is_none() && super::feature(&name) == Some(feature), "{name}");
         }
-        assert_eq!(feature(default_store()), None);
+        assert_eq!(feature(Kind::DEFAULT.info.name), None);
     }
 }

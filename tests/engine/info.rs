@@ -2,8 +2,11 @@
 
 use kvbench::engine::{
     Compression, DISTRIBUTED, Durability, Fsync, KINDS, Kind, Loss, LossBound, LossClass, absent, feature,
+    same_design_hint,
 };
 use std::process::Command;
+
+const PUBLICATIONS: &str = include_str!("../../docs/publications.md");
 
 const LOCK: &str = include_str!("../../Cargo.lock");
 
@@ -123,4 +126,21 @@ fn the_page_of_engines_has_a_section_for_each() {
     for (name, line) in written().into_iter().filter(|(_, line)| !line.contains("\"distributed\"")) {
         assert!(titles.iter().any(|title| title.contains(&format!("`{name}`"))), "{name}: {line}");
     }
+}
+
+#[test]
+fn engines_of_the_same_design_are_in_the_table_of_publications() {
+    for info in KINDS.iter().map(|kind| kind.info) {
+        let store = format!("`{}`", info.name);
+        for name in info.same_design {
+            let is_of = |row: &str| {
+                let mut cells = row.split('|').skip(1);
+                let system = cells.next().unwrap_or_default().to_ascii_lowercase();
+                system.contains(name) && cells.any(|cell| cell.contains(&store))
+            };
+            assert!(PUBLICATIONS.lines().any(is_of), "{name}: {store}");
+            assert!(Kind::find(name).is_none(), "{name}");
+        }
+    }
+    assert_eq!(same_design_hint("oracle"), None);
 }

@@ -49,6 +49,7 @@ static INFO: Info = Info {
         Caveat::new("Writes wait while a scan runs."),
         Caveat::new("Damage in the log is not found: it is taken for the end of the log."),
     ],
+    same_design: &[],
     log_targets: &[],
 };
 

@@ -50,6 +50,7 @@ static INFO: Info = Info {
     cluster_flag: None,
     loss: aof::LOSS,
     caveats: aof::CAVEATS,
+    same_design: &["buntdb"],
     log_targets: &[],
 };
 

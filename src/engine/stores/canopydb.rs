@@ -85,6 +85,7 @@ static INFO: Info = Info {
             "After a failed write or sync (also on a full disk) it accepts no writes until a restart.",
         ),
     ],
+    same_design: &[],
     log_targets: &["canopydb"],
 };
 

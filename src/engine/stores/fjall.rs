@@ -84,6 +84,7 @@ static INFO: Info = Info {
         Caveat::new("After a failed write (also on a full disk) it accepts no writes until a restart."),
         Caveat::new("Keys have 1 to 65,535 bytes."),
     ],
+    same_design: &["leveldb", "goleveldb", "pebble", "pebbledb"],
     log_targets: &["fjall", "lsm_tree"],
 };
 

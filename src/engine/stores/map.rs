@@ -40,5 +40,6 @@ static INFO: Info = Info {
     cluster_flag: None,
     loss: aof::LOSS,
     caveats: aof::CAVEATS,
+    same_design: &["nutsdb"],
     log_targets: &[],
 };

@@ -99,6 +99,7 @@ static INFO: Info = Info {
         Caveat::new("After a failed write (also on a full disk) it accepts no writes until a restart."),
         Caveat::new("Keys have up to 2022 bytes."),
     ],
+    same_design: &["bolt", "bbolt", "boltdb"],
     log_targets: &["libmdbx"],
 };
 

@@ -86,6 +86,7 @@ static INFO: Info = Info {
             write many times their size.",
         ),
     ],
+    same_design: &["bolt", "bbolt", "boltdb"],
     log_targets: &[],
 };
 

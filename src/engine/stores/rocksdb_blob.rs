@@ -6,7 +6,7 @@ use crate::engine::{Caveat, Check, Engine, Info, Kind, OpenOptions, Result};
 /// The engine's row in the list.
 pub const KIND: Kind = Kind::new(&INFO, open, recognise, Check::OnCopy(check_copy));
 
-static INFO: Info = info("rocksdb-blob", &BLOB_CAVEATS);
+static INFO: Info = info("rocksdb-blob", &BLOB_CAVEATS, &["badger", "badgerdb"]);
 
 /// Minimum size of a value that is stored in a blob file, in bytes.
 const SMALLEST_BLOB: u64 = 1024;

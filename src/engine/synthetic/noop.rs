@@ -41,6 +41,7 @@ pub(super) static INFO: Info = Info {
         "stores nothing: it answers a read with the value that the harness expects, and a scan with the values of \
         the keys that follow",
     )],
+    same_design: &[],
     log_targets: &[],
 };
 

@@ -8,7 +8,7 @@ use crate::{
             loss_class::Level,
         },
     },
-    engine::{Fsync, Info, LossClass, absent, kinds, stand_ins, synthetic},
+    engine::{Fsync, Info, LossClass, absent, kinds, same_design_hint, synthetic},
 };
 use std::thread;
 
@@ -40,7 +40,7 @@ impl CellBuilder<'_> {
             if synthetic::info(name).is_none() {
                 let redis = self.has_redis().then_some(REDIS);
                 let able = kinds().map(|kind| kind.info.name).chain(redis).collect::<Vec<_>>().join(", ");
-                let hint = stand_ins::hint(name).map(|hint| format!("; {hint}")).unwrap_or_default();
+                let hint = same_design_hint(name).map(|hint| format!("; {hint}")).unwrap_or_default();
                 return Err(PlanError::UnknownStore { name: name.clone(), able, hint });
             }
             let over_wire = self.access() == Access::Wire || is_kvbench;

@@ -55,6 +55,7 @@ pub(super) static INFO: Info = Info {
             long.",
         ),
     ],
+    same_design: &["nutsdb"],
     log_targets: &[],
 };
 

@@ -91,6 +91,7 @@ static INFO: Info = Info {
             "Keys have 1 to 1982 bytes with pages of 4 KiB (kvbench's build raises LMDB's default of 511).",
         ),
     ],
+    same_design: &["bolt", "bbolt", "boltdb"],
     log_targets: &[],
 };
 

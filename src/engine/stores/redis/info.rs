@@ -81,5 +81,6 @@ pub(super) static INFO: Info = Info {
             is not noticed.",
         ),
     ],
+    same_design: &[],
     log_targets: &[],
 };

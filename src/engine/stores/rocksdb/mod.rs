@@ -31,10 +31,14 @@ use write_stall::StallMonitor;
 /// The engine's row in the list.
 pub const KIND: Kind = Kind::new(&INFO, open, recognise, Check::OnCopy(check_copy));
 
-static INFO: Info = info("rocksdb", &CAVEATS);
+static INFO: Info = info("rocksdb", &CAVEATS, &["leveldb", "goleveldb", "pebble", "pebbledb"]);
 
-/// Returns the description of a store of RocksDB, which differs by its name and its caveats only.
-pub(super) const fn info(name: &'static str, caveats: &'static [Caveat]) -> Info {
+/// Returns the description of a store of RocksDB. The stores differ by these arguments only.
+pub(super) const fn info(
+    name: &'static str,
+    caveats: &'static [Caveat],
+    same_design: &'static [&'static str],
+) -> Info {
     Info {
         name,
         library: "rocksdb 0.25.0, librocksdb-sys 0.19.0+11.8.1",
@@ -65,6 +69,7 @@ pub(super) const fn info(name: &'static str, caveats: &'static [Caveat]) -> Info
             Loss::power_cut(LossBound::new(LossClass::Unwritten, "what the system had not written")),
         ],
         caveats,
+        same_design,
         log_targets: &[],
     }
 }

@@ -94,6 +94,7 @@ static INFO: Info = Info {
         ),
         Caveat::new("Its last release is from 2021."),
     ],
+    same_design: &[],
     log_targets: &[],
 };
 

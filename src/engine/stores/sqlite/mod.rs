@@ -77,6 +77,7 @@ static INFO: Info = Info {
             "In memory there is one connection: reads take turns, and writes wait while a scan runs.",
         ),
     ],
+    same_design: &["cznic/kv"],
     log_targets: &[],
 };
 

@@ -69,5 +69,6 @@ pub(super) static INFO: Info = Info {
             the whole cluster, as TiDB does, also for what other programs have there.",
         ),
     ],
+    same_design: &[],
     log_targets: &["tikv_client"],
 };

@@ -42,6 +42,7 @@ pub(super) static INFO: Info = Info {
     cluster_flag: None,
     loss: [Loss::NOTHING; 3],
     caveats: &[Caveat::new("takes known times and sizes, to check what is measured")],
+    same_design: &[],
     log_targets: &[],
 };
 
