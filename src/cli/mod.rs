@@ -21,9 +21,9 @@ mod torture;
 mod units;
 mod value_parsers;
 
-use crate::engine::Kind;
 #[cfg(feature = "bench")]
 use crate::bench::report::export::Format;
+use crate::engine::Kind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 #[cfg(feature = "top")]
 use std::time::Duration;
