@@ -6,12 +6,12 @@ use std::{env, os::unix::net::UnixDatagram};
 /// service manager that receives nothing stops the service itself.
 pub fn ready() {
     let Some(path) = env::var_os("NOTIFY_SOCKET") else { return };
-    if let Err(error) = tell(&path.to_string_lossy(), b"READY=1\n") {
+    if let Err(error) = send_state(&path.to_string_lossy(), b"READY=1\n") {
         log::warn!("cannot tell NOTIFY_SOCKET that the server is ready: {error}");
     }
 }
 
-fn tell(path: &str, state: &[u8]) -> std::io::Result<()> {
+fn send_state(path: &str, state: &[u8]) -> std::io::Result<()> {
     let socket = UnixDatagram::unbound()?;
     match path.strip_prefix('@') {
         // Name in the abstract namespace, not a file.

@@ -172,7 +172,7 @@ impl Torture {
 
     fn foreign(&self, program: &str, arguments: &[String]) -> Subject {
         let file_name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
-        let promise = self.promise.promise();
+        let promise = self.promise.allowed_loss();
         let word = self.promise.to_possible_value();
         let word = word.as_ref().map_or("nothing", |word| word.get_name());
         Subject {
@@ -229,7 +229,7 @@ impl CutWord {
 }
 
 impl PromiseWord {
-    fn promise(self) -> AllowedLoss {
+    fn allowed_loss(self) -> AllowedLoss {
         match self {
             Self::Nothing => AllowedLoss::Nothing,
             Self::Second => AllowedLoss::SECOND,

@@ -17,7 +17,7 @@ pub enum WriteOp<'a> {
 
 /// Maximum number of writes whose memory is reused by the next batch: as many as a group of hundreds of pipelining
 /// clients has.
-const KEPT: usize = 128 << 10;
+const MAX_REUSED_WRITES: usize = 128 << 10;
 
 /// Writes that become visible, and durable, all together or not at all, in order: the last write of a key wins.
 /// Keys and values are borrowed from the request buffers, so nothing is copied before the engine takes it.
@@ -199,7 +199,7 @@ impl<'a> Batch<'a> {
 
     /// Empties the batch and passes its memory, unless it is large, to a batch of another lifetime.
     pub fn recycle<'b>(mut self) -> Batch<'b> {
-        if self.ops.capacity() > KEPT {
+        if self.ops.capacity() > MAX_REUSED_WRITES {
             return Batch::default();
         }
         self.ops.clear();
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "takes too long")]
     fn the_memory_of_a_large_batch_is_given_back() {
-        for (writes, kept) in [(1000, true), (KEPT * 2, false)] {
+        for (writes, kept) in [(1000, true), (MAX_REUSED_WRITES * 2, false)] {
             let mut batch = Batch::default();
             (0..writes).for_each(|_| batch.delete(b"key"));
             let recycled = batch.recycle();

@@ -132,10 +132,10 @@ pub(crate) struct KeyName<'k>(pub &'k [u8]);
 
 impl fmt::Display for KeyName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const LONGEST: usize = 64;
+        const MAX_SHOWN_KEY: usize = 64;
         let (database, key) = key_value_headers::key(self.0).unwrap_or((0, self.0));
-        match key.get(..LONGEST) {
-            Some(start) if key.len() > LONGEST => {
+        match key.get(..MAX_SHOWN_KEY) {
+            Some(start) if key.len() > MAX_SHOWN_KEY => {
                 write!(f, "the key \"{}\"... of {} bytes", start.escape_ascii(), key.len())?;
             }
             _ => write!(f, "the key \"{}\"", key.escape_ascii())?,

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Maximum duration of a read request that does not delay other clients noticeably.
-const LONG: Duration = Duration::from_micros(100);
+const SLOW: Duration = Duration::from_micros(100);
 
 /// Maximum number of read steps that are executed off the worker after a slow one.
 const MAX_SLOW_SCORE: u8 = 250;
@@ -85,7 +85,7 @@ impl BitOrAssign for ReadCost {
 pub(super) fn is_long(read: impl FnOnce() -> usize) -> bool {
     let begin = Instant::now();
     let requests = read();
-    each(begin.elapsed(), requests) > LONG
+    each(begin.elapsed(), requests) > SLOW
 }
 
 /// Runs `read`, which returns the number of requests it has answered, and returns its cost: it waited for a
@@ -97,7 +97,7 @@ pub(super) fn cost(read: impl FnOnce() -> usize) -> ReadCost {
         return ReadCost { is_cold: true, waited: true };
     };
     let waited = reads != seen;
-    ReadCost { is_cold: waited || each(end.saturating_sub(begin), requests) > LONG, waited }
+    ReadCost { is_cold: waited || each(end.saturating_sub(begin), requests) > SLOW, waited }
 }
 
 /// Runs `read` and returns its cost. This platform has no count of device reads, so a long read counts as one
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_thread_without_the_core_is_long_but_not_cold() {
         let sleep = || {
-            std::thread::sleep(LONG * 2);
+            std::thread::sleep(SLOW * 2);
             1
         };
         assert!(is_long(sleep));
@@ -179,7 +179,7 @@ mod tests {
     fn computing_is_cold_when_it_is_long_for_a_request() {
         let compute = |requests: usize| {
             let begin = usage().unwrap().0;
-            while usage().unwrap().0 - begin < LONG * 2 {}
+            while usage().unwrap().0 - begin < SLOW * 2 {}
             requests
         };
         assert_eq!(cost(|| compute(1)), ReadCost { is_cold: true, waited: false });

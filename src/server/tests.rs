@@ -174,8 +174,8 @@ fn a_worker_goes_over_few_long_values() {
 
 #[test]
 fn a_worker_copies_no_long_replies() {
-    const LONG: usize = 3 << 20;
-    let store = store_with(&[(b"short", 5), (b"long", LONG)]);
+    const REPLY_BYTES: usize = 3 << 20;
+    let store = store_with(&[(b"short", 5), (b"long", REPLY_BYTES)]);
     let mut batch = received("GET short\r\nMGET short short long\r\nGET short\r\n");
     let all = step(&batch, &store);
     let short = b"$5\r\nvvvvv\r\n";
@@ -183,7 +183,10 @@ fn a_worker_copies_no_long_replies() {
     assert_eq!(batch.reply.bytes(), short);
     // The request with the long value; its reply is sent before the next request is executed.
     assert_eq!(read(&mut batch, &all, &store), 1);
-    assert_eq!(batch.reply.len(), LONG + short.len() * 3 + b"*3\r\n".len() + b"$3145728\r\n\r\n".len());
+    assert_eq!(
+        batch.reply.len(),
+        REPLY_BYTES + short.len() * 3 + b"*3\r\n".len() + b"$3145728\r\n\r\n".len()
+    );
     batch.reply.truncate(0);
     let last = step(&batch, &store);
     assert_eq!(read_on_worker(&mut batch, &last, &store), (1, false));

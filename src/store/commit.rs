@@ -16,7 +16,7 @@ use std::{
 };
 
 /// Maximum size in bytes of an arena of copied values that is reused by the next commit.
-const KEPT: usize = 1 << 20;
+const MAX_REUSED_ARENA: usize = 1 << 20;
 
 /// Maximum number of concurrent commits of a group. Most of their time is spent in the network and on the disks of
 /// other machines: 50 clients reach 3,000 SETs per second with 8, and 8,000 with 64.
@@ -63,16 +63,16 @@ struct Backoff {
 
 impl Backoff {
     /// Time after which a group is no longer retried because of transaction conflicts.
-    const PATIENCE: Duration = Duration::from_secs(10);
-    const LONGEST: Duration = Duration::from_millis(100);
+    const RETRY_LIMIT: Duration = Duration::from_secs(10);
+    const MAX_PAUSE: Duration = Duration::from_millis(100);
 
     /// Sleeps before another attempt. Returns `false` if the group must not be retried any more.
     fn pause(&mut self) -> bool {
         let begin = *self.begin.get_or_insert_with(Instant::now);
-        self.pause = (self.pause * 2).clamp(Duration::from_millis(1), Self::LONGEST);
+        self.pause = (self.pause * 2).clamp(Duration::from_millis(1), Self::MAX_PAUSE);
         let random = RandomState::new().hash_one(self.pause) % 1000;
         thread::sleep(self.pause.mul_f64(0.5 + random as f64 / 2000.0));
-        begin.elapsed() < Self::PATIENCE
+        begin.elapsed() < Self::RETRY_LIMIT
     }
 }
 
@@ -241,7 +241,7 @@ impl Store {
         let mut scratch = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = self.commit_with(&mut scratch, group);
         let arena = &mut scratch.arena;
-        let grown = (arena.allocated_bytes() > KEPT).then(|| mem::take(arena));
+        let grown = (arena.allocated_bytes() > MAX_REUSED_ARENA).then(|| mem::take(arena));
         // The lock is released first, because the arena's pages take long to be freed.
         drop(scratch);
         drop(grown);

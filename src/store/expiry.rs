@@ -23,7 +23,7 @@ use std::{
 };
 
 /// Maximum memory in bytes of the keys whose expiration times are kept, including [`OVERHEAD`] for each.
-const MOST: usize = 64 << 20;
+const MAX_KEY_MEMORY: usize = 64 << 20;
 
 /// Estimated memory per kept expiration time in bytes, without the key.
 const OVERHEAD: usize = 96;
@@ -36,7 +36,7 @@ const STEP: usize = 1024;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Pause after a commit failed.
-const REST: Duration = Duration::from_secs(1);
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// Known expiration times of a store's keys.
 #[derive(Default)]
@@ -84,7 +84,7 @@ impl Index {
         };
         self.deadlines.insert(key.clone(), deadline);
         self.order.insert((deadline, key));
-        while self.bytes > MOST
+        while self.bytes > MAX_KEY_MEMORY
             && let Some((_, key)) = self.order.pop_last()
         {
             self.incomplete = true;
@@ -181,7 +181,7 @@ impl Expiry {
             if let Some(walk) = index.walk.take() {
                 return ExpiryJob::Walk(walk);
             }
-            if index.incomplete && index.bytes <= MOST / 2 {
+            if index.incomplete && index.bytes <= MAX_KEY_MEMORY / 2 {
                 index.incomplete = false;
                 index.walk = Some(IncrementalScan::default());
                 continue;
@@ -229,7 +229,7 @@ impl Store {
             match outcome {
                 Ok(()) if is_behind => {}
                 Ok(()) => self.expiry.pause(PAUSE),
-                Err(_) => self.expiry.pause(REST),
+                Err(_) => self.expiry.pause(PAUSE_AFTER_FAILURE),
             }
         }
     }

@@ -10,10 +10,10 @@ use crate::engine::key_value_headers;
 use std::time::{Duration, Instant};
 
 /// Time limit of a key count; beyond it `key_counts` returns `None`.
-const PATIENCE: Duration = Duration::from_millis(100);
+const COUNT_LIMIT: Duration = Duration::from_millis(100);
 
 /// Time for which a key count is reused, in multiples of the time that counting took.
-const REST: u32 = 20;
+const REUSE_FACTOR: u32 = 20;
 
 /// Number of keys that are counted between two readings of the clock.
 const STEP: usize = 1024;
@@ -44,7 +44,7 @@ impl Store {
         }
         let counts = self.count_all(begin)?;
         let now = Instant::now();
-        *last = Some(Last { counts: counts.clone(), until: now + (now - begin) * REST });
+        *last = Some(Last { counts: counts.clone(), until: now + (now - begin) * REUSE_FACTOR });
         Ok(counts)
     }
 
@@ -61,7 +61,7 @@ impl Store {
                 count.ttl_sum_ms += deadline.saturating_sub(moment.now());
             }
         })? {
-            if begin.elapsed() > PATIENCE {
+            if begin.elapsed() > COUNT_LIMIT {
                 return Ok(None);
             }
         }

@@ -25,7 +25,7 @@ pub type VisitLookup<'v> = dyn FnMut(usize, Option<Entry<'_>>) + 'v;
 type ScanStep = (Arc<[Box<[u8]>]>, usize, u64);
 
 /// Maximum number of keys that one step of an incremental scan reads in one lookup.
-const TOGETHER: usize = 1024;
+const MAX_LOOKUP_KEYS: usize = 1024;
 
 /// Keys of one database. Expired values count as absent, except in `count`.
 pub trait Keyspace {
@@ -190,7 +190,7 @@ impl Store {
         let mut visited = 0;
         loop {
             let rest = left.get(from..).unwrap_or_default();
-            let now = rest.get(..(count - visited).min(TOGETHER)).unwrap_or(rest);
+            let now = rest.get(..(count - visited).min(MAX_LOOKUP_KEYS)).unwrap_or(rest);
             self.visit_all(space, now, visit)?;
             (visited, from) = (visited + now.len(), from + now.len());
             if from < left.len() && visited >= count {
@@ -213,7 +213,7 @@ impl Store {
     fn gather(&self, space: Database, position: u64, count: usize) -> Result<ScanStep, Error> {
         let mut keys: Vec<Box<[u8]>> = Vec::new();
         // The limit also counts keys of other databases, of which there may be many.
-        let mut left = count.max(TOGETHER);
+        let mut left = count.max(MAX_LOOKUP_KEYS);
         let next = self.walk_each(position, &mut |stored, _| {
             if space.decode_key(stored).is_some() {
                 keys.push(stored.into());

@@ -14,7 +14,7 @@ use std::{
 };
 
 /// Maximum number of saved SCAN positions, and maximum total size of their keys in bytes.
-const MOST: (usize, usize) = (64 << 10, 64 << 20);
+const MAX_SAVED: (usize, usize) = (64 << 10, 64 << 20);
 
 /// Largest cursor: integers up to this one are exact in every client, including JavaScript.
 const LARGEST: u64 = 1 << 52;
@@ -89,7 +89,7 @@ impl ScanCursors {
         table.bytes += bytes;
         table.order.push_back(cursor);
         table.kept.insert(cursor, SavedCursor { space, place, before, bytes });
-        while table.kept.len() > MOST.0 || table.bytes > MOST.1 && table.kept.len() > 1 {
+        while table.kept.len() > MAX_SAVED.0 || table.bytes > MAX_SAVED.1 && table.kept.len() > 1 {
             let Some(oldest) = table.order.pop_front() else { break };
             table.forget(oldest);
         }
@@ -151,10 +151,10 @@ mod tests {
     fn the_oldest_of_too_many_is_forgotten() {
         let cursors = ScanCursors::default();
         let all: Vec<u64> =
-            (0..MOST.0 + 10).map(|_| cursors.keep(Database::default(), behind(b"key"), 0)).collect();
+            (0..MAX_SAVED.0 + 10).map(|_| cursors.keep(Database::default(), behind(b"key"), 0)).collect();
         assert_eq!(key(&cursors, all[9]), None);
         assert!(all[10..].iter().all(|cursor| key(&cursors, *cursor).is_some()));
-        let large = cursors.keep(Database::default(), behind(&vec![0; MOST.1]), 0);
+        let large = cursors.keep(Database::default(), behind(&vec![0; MAX_SAVED.1]), 0);
         assert!(key(&cursors, large).is_some());
         assert_eq!(cursors.lock().kept.len(), 1);
     }

@@ -88,7 +88,7 @@ pub fn no_reader_sees_half_a_batch(kind: &'static Kind) {
 }
 
 /// Number of keys of a batch that is too large to be applied in one critical section.
-const MANY: usize = 20_000;
+const LARGE_BATCH_KEYS: usize = 20_000;
 
 /// Reads some keys of the batch, all keys, and scans, until `done` is set.
 fn look_at_all(open: &Open, names: &[Vec<u8>], done: &AtomicBool, looks: &AtomicUsize) {
@@ -107,8 +107,8 @@ fn look_at_all(open: &Open, names: &[Vec<u8>], done: &AtomicBool, looks: &Atomic
             ControlFlow::Continue(())
         };
         open.engine().scan(KeyRange::ALL, &mut visit).unwrap();
-        assert_eq!((keys, values.len()), (MANY, 1), "{}: a scan saw half a batch", open.cell);
-        assert_eq!(open.count(), MANY as u64, "{}: a count saw half a batch", open.cell);
+        assert_eq!((keys, values.len()), (LARGE_BATCH_KEYS, 1), "{}: a scan saw half a batch", open.cell);
+        assert_eq!(open.count(), LARGE_BATCH_KEYS as u64, "{}: a count saw half a batch", open.cell);
         looks.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -117,7 +117,7 @@ fn look_at_all(open: &Open, names: &[Vec<u8>], done: &AtomicBool, looks: &Atomic
 pub fn no_reader_sees_half_a_large_batch(kind: &'static Kind) {
     for_each(kind, |cell| {
         let open = cell.open();
-        let names: Vec<Vec<u8>> = (0..MANY).map(|i| format!("key {i}").into_bytes()).collect();
+        let names: Vec<Vec<u8>> = (0..LARGE_BATCH_KEYS).map(|i| format!("key {i}").into_bytes()).collect();
         let write = |number: u32| {
             let value = number.to_be_bytes();
             let mut batch = Batch::default();

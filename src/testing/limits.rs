@@ -4,7 +4,7 @@ use super::engine_case::{Open, for_each, pairs};
 use crate::engine::{Error, Kind};
 
 /// Maximum length in bytes of a key in these tests, even if the engine allows longer keys.
-const LONG: usize = 60_000;
+const MAX_KEY: usize = 60_000;
 
 /// Returns a key of `len` bytes that differs from those of another `salt`.
 fn key(len: usize, salt: u8) -> Vec<u8> {
@@ -18,7 +18,7 @@ pub fn keys_of_the_shortest_and_the_longest_length_are_kept(kind: &'static Kind)
         let (min, max) = open.engine().key_limits();
         let mut expected = vec![(key(min, 0), b"shortest".to_vec())];
         // Enough keys for a tree of several levels.
-        expected.extend((1..=40).map(|salt| (key(max.min(LONG), salt), vec![salt; 50])));
+        expected.extend((1..=40).map(|salt| (key(max.min(MAX_KEY), salt), vec![salt; 50])));
         open.write(|batch| expected.iter().for_each(|(key, value)| batch.put(key, value)));
         let check = |open: &Open| {
             for (key, value) in &expected {

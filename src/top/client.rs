@@ -6,7 +6,7 @@ use redis_protocol::resp2::types::OwnedFrame;
 use std::{fs, io, time::Duration};
 
 /// Maximum time to wait for a reply.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connection to the server.
 pub(super) struct Client {
@@ -18,7 +18,7 @@ impl Client {
     pub fn connect(options: &Options) -> Result<Self, Error> {
         let server = options.server.clone();
         let failed = |source| Error::Io { server: server.clone(), source };
-        let connection = resp::Client::connect(&*server, Some(PATIENCE)).map_err(failed)?;
+        let connection = resp::Client::connect(&*server, Some(REPLY_TIMEOUT)).map_err(failed)?;
         let mut client = Self { server, connection };
         if let Some(path) = &options.password_file {
             let failed = |source| Error::Password { path: path.clone(), source };

@@ -17,14 +17,14 @@ use std::{
 const DEPTH: usize = 32;
 
 /// Maximum time to wait for a reply.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Number of keys of one MGET.
-const LOOKS: usize = 64;
+const MGET_KEYS: usize = 64;
 
 /// Connects to the server at `port` of this machine.
 pub(super) fn connect(port: u16) -> io::Result<Client> {
-    Client::connect((Ipv4Addr::LOCALHOST, port), Some(PATIENCE))
+    Client::connect((Ipv4Addr::LOCALHOST, port), Some(REPLY_TIMEOUT))
 }
 
 /// State that the clients of a load share.
@@ -216,7 +216,7 @@ pub(super) fn look(
             select(connection, database)?;
         }
         let indexes: Vec<_> = (0..KEYS).filter(|index| skills.database(*index) == database).collect();
-        for indexes in indexes.chunks(LOOKS) {
+        for indexes in indexes.chunks(MGET_KEYS) {
             let keys: Vec<_> = indexes.iter().map(|index| key(client, *index)).collect();
             let held = look_at(connection, &keys, skills)?;
             for (index, held) in indexes.iter().zip(held) {

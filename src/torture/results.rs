@@ -85,7 +85,7 @@ impl Results {
             Ok(true) => Self::read(path)?,
             _ => Self { schema: SCHEMA, cells: Vec::new() },
         };
-        match results.cells.iter_mut().find(|known| known.is_of(cell)) {
+        match results.cells.iter_mut().find(|known| known.is_same_test(cell)) {
             Some(known) => known.add(cell),
             None => results.cells.push(cell.clone()),
         }
@@ -131,7 +131,7 @@ impl Results {
 }
 
 impl ResultRow {
-    fn is_of(&self, other: &Self) -> bool {
+    fn is_same_test(&self, other: &Self) -> bool {
         let id = |cell: &Self| {
             [&cell.subject, &cell.library, &cell.fsync, &cell.mode, &cell.promise].map(String::clone)
         };

@@ -20,7 +20,7 @@ use std::{
 
 /// Maximum number of kills or power cuts of a round under load. There may be one more before each, while the store
 /// opens.
-const STRIKES: u32 = 3;
+const MAX_CRASHES: u32 = 3;
 
 /// Result of a round.
 #[derive(Default)]
@@ -100,7 +100,7 @@ pub(super) fn play(
 
 impl Round<'_> {
     fn run(&mut self) -> Result<(), String> {
-        for strike in 0..self.rng.random_range(1..=STRIKES) {
+        for strike in 0..self.rng.random_range(1..=MAX_CRASHES) {
             // A first start, or the recovery from the previous fault, may be interrupted as well.
             if self.subject.is_ours && self.rng.random_range(0..3) == 0 {
                 self.strike_while_it_opens()?;
@@ -231,7 +231,7 @@ impl Round<'_> {
     /// Lets the load run for a random time, and injects the disk errors of the mode. If the store may lose the
     /// last seconds, the time is longer than that, since otherwise a larger loss could not be detected.
     fn let_it_run(&mut self) {
-        let long = matches!(self.promise_of(self.mode == Mode::Kill), AllowedLoss::Within(_));
+        let long = matches!(self.allowed_loss_of(self.mode == Mode::Kill), AllowedLoss::Within(_));
         let range = if long { 3000..5000 } else { 20..500 };
         thread::sleep(Duration::from_millis(self.rng.random_range(range)));
         if matches!(self.mode, Mode::Kill | Mode::Power) {
@@ -246,7 +246,7 @@ impl Round<'_> {
         thread::sleep(Duration::from_millis(self.rng.random_range(0..200)));
     }
 
-    fn promise_of(&self, is_kill: bool) -> AllowedLoss {
+    fn allowed_loss_of(&self, is_kill: bool) -> AllowedLoss {
         if is_kill { self.subject.kill } else { self.subject.power_cut }
     }
 
@@ -259,7 +259,7 @@ impl Round<'_> {
             Mode::Power | Mode::Eio => false,
             Mode::Full => self.rng.random(),
         };
-        self.promise = self.promise_of(is_kill);
+        self.promise = self.allowed_loss_of(is_kill);
         if is_kill {
             self.last = format!("after strike {number}, a kill {when}");
             drop(server);

@@ -16,7 +16,7 @@ use std::{
 };
 
 /// Maximum time from the start of a server until it is ready.
-const PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Ports below the range from which the system assigns local ports of outgoing connections.
 const PORTS: std::ops::Range<u16> = 12_000..32_000;
@@ -40,7 +40,7 @@ impl Server {
         });
         let mut command = Command::new(&subject.program);
         command.args(words).stdin(Stdio::null()).stdout(output).stderr(errors);
-        end_with_us(&mut command);
+        kill_with_parent(&mut command);
         let start = command.spawn();
         let process =
             start.map_err(|error| format!("cannot start {}: {error}", subject.program.display()))?;
@@ -49,7 +49,7 @@ impl Server {
 
     /// Waits until the server answers PING.
     pub fn wait_until_ready(&mut self) -> Result<(), String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
             if self.answers().unwrap_or(false) {
                 return Ok(());
@@ -58,7 +58,7 @@ impl Server {
                 return Err(format!("the server does not start ({status}): {}", self.last_words()));
             }
             if Instant::now() > deadline {
-                return Err(format!("the server is not ready after {} s", PATIENCE.as_secs()));
+                return Err(format!("the server is not ready after {} s", START_TIMEOUT.as_secs()));
             }
             thread::sleep(Duration::from_millis(1));
         }
@@ -99,7 +99,7 @@ impl Drop for Server {
 
 /// Makes the kernel kill the server when this process dies.
 #[expect(unsafe_code, reason = "what runs between fork and exec")]
-fn end_with_us(command: &mut Command) {
+fn kill_with_parent(command: &mut Command) {
     // SAFETY: prctl is async-signal-safe, and nothing else happens there.
     unsafe {
         command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?));

@@ -170,7 +170,7 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
         flush_target: false,
         target_pid: None,
         cold: false,
-        verified: verification::MOST,
+        verified: verification::MAX_COMPARED,
         server_cpus: None,
     };
     let reports = job.run(&Cpus::default(), None);

@@ -260,7 +260,7 @@ impl Suite {
     }
 
     /// Returns the flag or command that selects the suite.
-    fn words(self) -> String {
+    fn selector(self) -> String {
         match self {
             Self::Reproduction(publication) => format!("reproduce {}", publication.name()),
             suite => format!("--suite {}", suite.name()),
@@ -366,7 +366,7 @@ pub enum PlanError {
         "--data: only --suite smallnest and --suite xdag read a file; add one of them, or leave out --data"
     )]
     DataWithoutSuite,
-    #[error("{flag}: {} has its own value; leave the flag out", .suite.words())]
+    #[error("{flag}: {} has its own value; leave the flag out", .suite.selector())]
     Ignored { flag: &'static str, suite: Suite },
     #[error(
         "--cpus server=: in process there is no server, and the engine runs in the driver's threads; use --cpus \

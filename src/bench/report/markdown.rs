@@ -76,7 +76,7 @@ fn ranked(report: &Report<'_>) -> String {
         let rows = ranking.shown();
         text.push_str(&grid::markdown(&ranking_lines(ranking.measure, &rows), 5));
         if rows.iter().any(|row| row.is_near_floor) {
-            text.push_str(&format!("\n{NEAR_FLOOR}: {}\n", escape(validity::NEAR)));
+            text.push_str(&format!("\n{NEAR_FLOOR}: {}\n", escape(validity::NEAR_FLOOR)));
         }
         // A verdict may begin with the name of a store, which stays as it is.
         let verdict = verdicts(std::slice::from_ref(&ranking)).concat();

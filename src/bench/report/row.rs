@@ -209,7 +209,7 @@ impl<'a> Entry<'a> {
                 .push(format!("Other programs used {percent:.0}% of the CPUs or more in each repetition."));
         }
         if self.measurements.values().any(|measurement| measurement.near_floor == Some(true)) {
-            remarks.push(validity::NEAR.into());
+            remarks.push(validity::NEAR_FLOOR.into());
         }
         remarks
             .extend(self.measurements.values().flat_map(|measurement| measurement.warnings.iter().cloned()));

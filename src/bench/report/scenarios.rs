@@ -27,7 +27,7 @@ const MOSTLY: f64 = 0.9;
 
 /// Share of one kind of operation above which a workload counts as mixed. It is slightly more than 1 -
 /// [`MOSTLY`], because the shares of a mix of 90% and 10% are not exact in floating point.
-const SOME: f64 = 0.100_001;
+const MIXED: f64 = 0.100_001;
 
 /// All scenarios, in the order of the matrix.
 pub static SCENARIOS: [Scenario; 8] = [
@@ -47,7 +47,7 @@ pub static SCENARIOS: [Scenario; 8] = [
         title: "Mixed",
         scope: "more than 10% reads and more than 10% writes, or both at the same time",
         measure: &THROUGHPUT,
-        fits: |entry| is_warm(entry) && (entry.concurrent || (reads(entry) > SOME && writes(entry) > SOME)),
+        fits: |entry| is_warm(entry) && (entry.concurrent || (reads(entry) > MIXED && writes(entry) > MIXED)),
     },
     Scenario {
         title: "Durable",

@@ -32,13 +32,13 @@ pub fn promises(report: &Report<'_>) -> Vec<StoreProperties> {
     let mut promises: Vec<StoreProperties> = Vec::new();
     for entry in report.entries().filter(|entry| !entry.cell.reference) {
         if !promises.iter().any(|known| known.label == entry.label()) {
-            promises.push(promise(report, entry));
+            promises.push(properties_of(report, entry));
         }
     }
     promises
 }
 
-fn promise(report: &Report<'_>, entry: &Entry<'_>) -> StoreProperties {
+fn properties_of(report: &Report<'_>, entry: &Entry<'_>) -> StoreProperties {
     let label = entry.label();
     let own = || report.entries().filter(|other| !other.cell.reference && other.label() == label);
     let ours = entry.cell.target.address.is_none();
@@ -83,8 +83,8 @@ fn largest(entries: &[&Entry<'_>], measure: &Metric, data: impl Fn(&Entry<'_>) -
 /// Returns the peak memory per byte of data in the cell with the most data, or `None` if no cell has at least
 /// 8 MiB: with less, the memory of the program itself dominates.
 fn factor(entries: &[&Entry<'_>]) -> Option<f64> {
-    const ENOUGH: f64 = 8_388_608.0;
-    let large = entries.iter().filter(|entry| entry.data_bytes() >= ENOUGH);
+    const MIN_DATA_BYTES: f64 = 8_388_608.0;
+    let large = entries.iter().filter(|entry| entry.data_bytes() >= MIN_DATA_BYTES);
     let measured = large.filter_map(|entry| Some((entry.data_bytes(), entry.spread(&MEMORY)?.median)));
     measured.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(data, memory)| (memory / data).max(1.0))
 }

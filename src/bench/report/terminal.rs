@@ -216,7 +216,7 @@ fn floor_mark(run: &Run, cell: &Cell) -> &'static str {
 /// Appends the line that explains the mark `~`, if any of the cells has it.
 fn explain_floor<'c>(text: &mut String, run: &Run, mut cells: impl Iterator<Item = &'c Cell>) {
     if cells.any(|cell| !floor_mark(run, cell).is_empty()) {
-        paragraph(text, "~: ", vec![validity::NEAR]);
+        paragraph(text, "~: ", vec![validity::NEAR_FLOOR]);
     }
 }
 

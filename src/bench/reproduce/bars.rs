@@ -4,7 +4,7 @@ use crate::bench::result::number_format;
 use std::fmt::Write;
 
 /// Length of the longest bar, in characters.
-const LONGEST: f64 = 40.0;
+const MAX_WIDTH: f64 = 40.0;
 
 /// Returns a chart of the values above zero on a logarithmic scale, since they differ by factors of a thousand.
 /// The scale begins one decade below the smallest value. Empty if no value is above zero.
@@ -18,7 +18,7 @@ pub(super) fn chart(title: &str, bars: &[(String, f64)]) -> String {
     let mut text = format!("```text\n{title}, logarithmic\n");
     for (name, value) in shown {
         let part = (value.log10() - least + 1.0) / (most - least + 1.0);
-        let bar = "\u{2588}".repeat((part * LONGEST).round() as usize);
+        let bar = "\u{2588}".repeat((part * MAX_WIDTH).round() as usize);
         let _ = writeln!(text, "{name:<width$} {bar} {}", number_format::grouped(*value));
     }
     text + "```\n"

@@ -3,11 +3,11 @@
 use super::{Cell, Outcome, Run, Workload, spread::Spread};
 
 /// Footnote of a measurement in which the harness overhead may be more than half of the time.
-pub const NEAR: &str = "More than half of this time may be the benchmark's own cost.";
+pub const NEAR_FLOOR: &str = "More than half of this time may be the benchmark's own cost.";
 
 /// Returns `true` if `floor` measures the harness overhead of `cell`: it runs the same operations with the
 /// no-op engine.
-fn is_of(floor: &Cell, cell: &Cell) -> bool {
+fn is_floor_of(floor: &Cell, cell: &Cell) -> bool {
     floor.reference
         && !cell.reference
         && floor.target.access == cell.target.access
@@ -29,7 +29,7 @@ pub fn is_same_work(one: &Workload, other: &Workload) -> bool {
 /// Returns the median throughput of the no-op engine with the operations of `cell`, in operations per second,
 /// or `None` if it was not measured.
 pub fn of(run: &Run, cell: &Cell) -> Option<f64> {
-    let floors = run.cells.iter().filter(|floor| is_of(floor, cell));
+    let floors = run.cells.iter().filter(|floor| is_floor_of(floor, cell));
     let figures = floors.flat_map(|floor| run.measurements(&floor.id)).map(|floor| floor.throughput);
     Some(Spread::of(figures)?.median)
 }

@@ -21,7 +21,8 @@ impl Pinned {
             unistd::Pid,
         };
         let this = Pid::from_raw(0);
-        let error = |error: nix::Error| format!("--cpus: cannot run on processors {}: {error}", words(cpus));
+        let error =
+            |error: nix::Error| format!("--cpus: cannot run on processors {}: {error}", cpu_ranges(cpus));
         let before = sched_getaffinity(this).map_err(error)?;
         let mut wanted = CpuSet::new();
         cpus.iter().try_for_each(|cpu| wanted.set(*cpu)).map_err(error)?;
@@ -62,11 +63,11 @@ pub fn check(cpus: &Cpus) -> Result<(), String> {
 pub fn describe(cpus: &Cpus) -> Option<String> {
     let sets = [("server", &cpus.server), ("driver", &cpus.driver)];
     let named =
-        sets.into_iter().filter_map(|(name, set)| Some(format!("{name} on {}", words(set.as_deref()?))));
+        sets.into_iter().filter_map(|(name, set)| Some(format!("{name} on {}", cpu_ranges(set.as_deref()?))));
     Some(named.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
 }
 
-fn words(cpus: &[usize]) -> String {
+fn cpu_ranges(cpus: &[usize]) -> String {
     cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 

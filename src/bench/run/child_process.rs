@@ -13,7 +13,7 @@ use super::{
     over_wire, panics,
 };
 use crate::bench::{
-    plan::{ability, options::Cpus},
+    plan::{options::Cpus, unsupported},
     result::{Access, Cell, Outcome},
 };
 use std::{
@@ -31,11 +31,15 @@ impl Job {
     /// Measures the job in this process.
     fn measure(&self) -> Vec<Report> {
         // Unsupported cells are not tried: not even their keys are loaded.
-        let able =
-            self.cells.iter().filter(|cell| ability::unsupported_reason(cell).is_none()).cloned().collect();
+        let able = self
+            .cells
+            .iter()
+            .filter(|cell| unsupported::unsupported_reason(cell).is_none())
+            .cloned()
+            .collect();
         let measured = Self { cells: able, ..self.clone() }.reports();
         let unsupported = self.cells.iter().filter_map(|cell| {
-            Some(Report::of(cell, Outcome::Unsupported(ability::unsupported_reason(cell)?)))
+            Some(Report::of(cell, Outcome::Unsupported(unsupported::unsupported_reason(cell)?)))
         });
         self.of_each_cell(measured.into_iter().chain(unsupported).collect(), "not measured")
     }

@@ -11,7 +11,7 @@ use std::{
 const DROP: &str = "/proc/sys/vm/drop_caches";
 
 /// Describes for the result how caches are dropped on this machine.
-pub fn words() -> String {
+pub fn describe() -> String {
     match may_drop_all() {
         true => {
             "the store's files synced and dropped by posix_fadvise, then the whole page cache by drop_caches"

@@ -77,7 +77,7 @@ fn seconds(cells: &[Cell], verified: u64) -> f64 {
     let keys = first.workload.keys as f64;
     let stored = !synthetic::is_reference(&first.target.store);
     let load = keys / LOADED + keys * first.workload.pair_bytes() / WRITTEN;
-    let rate = if verified == verification::MOST { VERIFIED } else { VERIFIED_FROM_DISK };
+    let rate = if verified == verification::MAX_COMPARED { VERIFIED } else { VERIFIED_FROM_DISK };
     let verification = keys.min(verified as f64) / rate;
     let around = if stored { START + load + verification } else { 0.0 };
     around + cells.iter().map(|cell| measured(cell) + settled(cell)).sum::<f64>()

@@ -50,7 +50,7 @@ pub fn describe(directory: &Path, cells: &[Cell], conduct: &RunConditions) -> En
         libraries: libraries(cells),
         memory_limit_bytes: conduct.memory_limit,
         foreign_limit: conduct.foreign_limit,
-        cold: conduct.cold.then(cold::words),
+        cold: conduct.cold.then(cold::describe),
         cpus: affinity::describe(&conduct.cpus),
         calibration: calibrated::of_this_build(),
         warnings: Vec::new(),

@@ -169,12 +169,12 @@ fn parse_processors(text: &str) -> Option<Processors> {
         busy: (user + nice + system + interrupts + soft) / TICKS,
         stolen: stolen / TICKS,
         own: 0.0,
-        count: text.lines().filter(|line| is_of_one(line)).map(|_| 1).sum(),
+        count: text.lines().filter(|line| is_single_cpu(line)).map(|_| 1).sum(),
     })
 }
 
 /// Returns `true` if the line is of a single CPU: `cpu12 ...`.
-fn is_of_one(line: &str) -> bool {
+fn is_single_cpu(line: &str) -> bool {
     line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
 }
 

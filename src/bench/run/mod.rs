@@ -327,7 +327,7 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
                     run.samples.iter().any(|sample| sample.outcome.failure() == Some(failure))
                 };
                 let is_new = |report: &&Report| !report.outcome.failure().is_some_and(is_known);
-                reports.iter().filter(is_new).for_each(|report| tell(report, &bar, repetition));
+                reports.iter().filter(is_new).for_each(|report| print_report(report, &bar, repetition));
             }
             record(run, reports, repetition, disturbance);
             save(run, &options.output)?;
@@ -400,7 +400,7 @@ fn tell_disturbance(job: &Job, part: f64, limit: f64, is_repeated: bool, bar: &P
 }
 
 /// Prints a line about a report, for logs, which show no progress bar.
-fn tell(report: &Report, bar: &ProgressBar, repetition: u32) {
+fn print_report(report: &Report, bar: &ProgressBar, repetition: u32) {
     let words = match &report.outcome {
         Outcome::Measured(measured) if !measured.is_sound() => "failed".to_owned(),
         Outcome::Measured(measured) if measured.latency.count > 0 => format!(
@@ -449,8 +449,8 @@ fn job(options: &Options, cells: &[Cell], repetition: u32) -> Job {
 /// Returns the maximum number of values that are compared at the end.
 fn verified_at_most(conduct: &RunConditions) -> u64 {
     match conduct.cold || conduct.memory_limit.is_some() {
-        true => verification::MOST_FROM_DISK,
-        false => verification::MOST,
+        true => verification::MAX_FROM_DISK,
+        false => verification::MAX_COMPARED,
     }
 }
 

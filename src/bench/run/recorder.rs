@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use std::{collections::BTreeMap, time::Duration};
 
 /// Maximum recorded latency in nanoseconds: ten minutes. Longer latencies are recorded as this one.
-const LONGEST: u64 = 600_000_000_000;
+const MAX_LATENCY_NS: u64 = 600_000_000_000;
 /// Maximum number of slices of the timeline in a result.
 const SLICES: usize = 100;
 /// Number of faults after which a thread stops: the measurement has failed, and an engine that fails at once
@@ -212,8 +212,8 @@ impl Recorder {
 #[inline]
 fn record(histogram: &mut Option<Histogram<u64>>, nanoseconds: u64, count: u64) {
     if histogram.is_none() {
-        // The constructor accepts three digits up to LONGEST.
-        *histogram = Histogram::new_with_bounds(1, LONGEST, 3).ok();
+        // The constructor accepts three digits up to MAX_LATENCY_NS.
+        *histogram = Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).ok();
     }
     if let Some(histogram) = histogram {
         histogram.saturating_record_n(nanoseconds.max(1), count);

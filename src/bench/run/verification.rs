@@ -5,10 +5,10 @@ use crate::bench::result::Measurement;
 use std::fmt::Display;
 
 /// Maximum number of values that are compared. If there are more keys, this number is drawn at random.
-pub const MOST: u64 = 5_000_000;
+pub const MAX_COMPARED: u64 = 5_000_000;
 
 /// Maximum number of values that are compared if most of them must be read from the disk.
-pub const MOST_FROM_DISK: u64 = 20_000;
+pub const MAX_FROM_DISK: u64 = 20_000;
 
 /// Result of the verification.
 #[derive(Debug, Default)]

@@ -134,22 +134,26 @@ fn persist<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(
 }
 
 fn ttl(_: Args<'_>, entry: Option<Entry<'_>>, reply: &mut Reply) -> Result<(), Error> {
-    tell(entry, reply, |deadline, now| (deadline.saturating_sub(now) + 500) / 1000)
+    reply_with_time(entry, reply, |deadline, now| (deadline.saturating_sub(now) + 500) / 1000)
 }
 
 fn pttl(_: Args<'_>, entry: Option<Entry<'_>>, reply: &mut Reply) -> Result<(), Error> {
-    tell(entry, reply, |deadline, now| deadline.saturating_sub(now))
+    reply_with_time(entry, reply, |deadline, now| deadline.saturating_sub(now))
 }
 
 fn expiretime(_: Args<'_>, entry: Option<Entry<'_>>, reply: &mut Reply) -> Result<(), Error> {
-    tell(entry, reply, |deadline, _| (deadline + 500) / 1000)
+    reply_with_time(entry, reply, |deadline, _| (deadline + 500) / 1000)
 }
 
 fn pexpiretime(_: Args<'_>, entry: Option<Entry<'_>>, reply: &mut Reply) -> Result<(), Error> {
-    tell(entry, reply, |deadline, _| deadline)
+    reply_with_time(entry, reply, |deadline, _| deadline)
 }
 
-fn tell(entry: Option<Entry<'_>>, reply: &mut Reply, number: fn(u64, u64) -> u64) -> Result<(), Error> {
+fn reply_with_time(
+    entry: Option<Entry<'_>>,
+    reply: &mut Reply,
+    number: fn(u64, u64) -> u64,
+) -> Result<(), Error> {
     reply.integer(match entry {
         None => -2,
         Some(Entry { deadline: 0, .. }) => -1,

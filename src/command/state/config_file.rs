@@ -43,7 +43,7 @@ impl ConfigFile {
     ) -> Result<(), String> {
         let path = self.path.as_ref().ok_or("The server is running without a config file")?;
         let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let failed = |error: io::Error| format!("Rewriting config file: {}", words(&error));
+        let failed = |error: io::Error| format!("Rewriting config file: {}", message(&error));
         let lines = changed.into_iter().map(line).collect::<Result<Vec<_>, _>>()?;
         let text = fs::read_to_string(path).map_err(failed)?;
         replace(path, &edited(&text, &lines)).map_err(failed)
@@ -51,7 +51,7 @@ impl ConfigFile {
 }
 
 /// Returns the error message of the operating system, without the error number that Rust appends.
-fn words(error: &io::Error) -> String {
+fn message(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }

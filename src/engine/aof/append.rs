@@ -15,7 +15,7 @@ pub(super) const PREPARED: RangeInclusive<usize> = 64 << 10..=1 << 20;
 /// Number of bytes of records from which a frame is written: most of the next record then still fits into the
 /// chunk. A large batch in one frame would not be in a CPU cache when it is copied, and would use memory that
 /// is new to the process.
-const ENOUGH: usize = PIECE - (64 << 10);
+const FULL_FRAME: usize = PIECE - (64 << 10);
 
 /// A kill can cut a running write off at a multiple of this offset, in bytes: the kernel copies whole pages.
 const PAGE: u64 = 4096;
@@ -70,7 +70,7 @@ impl FrameWriter<'_> {
     /// half of the record's first `head` bytes in front of padding, which Redis would reject as a broken file,
     /// a line of padding is inserted first.
     fn make_room(&mut self, buffer: &mut Vec<u8>, head: usize) -> io::Result<()> {
-        if buffer.len() >= HEADER + ENOUGH {
+        if buffer.len() >= HEADER + FULL_FRAME {
             self.write_frame(buffer)?;
             frame::begin(buffer);
         }

@@ -72,7 +72,7 @@ pub(super) const FLUSH: &[u8] = b"*1\r\n$8\r\nFLUSHALL\r\n";
 const PEXPIREAT: &[u8] = b"*3\r\n$9\r\nPEXPIREAT\r\n";
 
 /// Maximum size of a value buffer that is kept for the next value, in bytes.
-const KEPT: usize = 1 << 20;
+const MAX_REUSED_BUFFER: usize = 1 << 20;
 
 /// Maximum length of a record of one key and one value without the key and the value, in bytes.
 pub(super) const OVERHEAD: usize = 48;
@@ -347,7 +347,7 @@ impl State {
                 last_key.clear();
                 last_key.extend_from_slice(key);
                 // Frees the memory of one very large value before small ones use the buffer.
-                if last_value.capacity() > KEPT {
+                if last_value.capacity() > MAX_REUSED_BUFFER {
                     *last_value = Vec::new();
                 }
                 last_value.clear();

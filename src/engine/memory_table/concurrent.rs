@@ -24,7 +24,7 @@ use std::{
 
 /// Maximum number of writes, and of bytes, that are applied under one lock; a larger batch is gathered outside the
 /// table.
-const LARGE: (usize, usize) = (16 << 10, 4 << 20);
+const CRITICAL_SECTION: (usize, usize) = (16 << 10, 4 << 20);
 
 /// Number of writes of a large batch that are applied under one lock.
 const OPS: usize = 512;
@@ -83,7 +83,7 @@ impl Clock {
 }
 
 fn is_large(ops: usize, bytes: usize) -> bool {
-    ops > LARGE.0 || bytes > LARGE.1
+    ops > CRITICAL_SECTION.0 || bytes > CRITICAL_SECTION.1
 }
 
 fn key<'o>(op: &'o WriteOp<'_>) -> &'o [u8] {
@@ -336,7 +336,7 @@ impl<T: Table> SharedTable<T> {
             return self.write_piece(clear, ops);
         }
         let mut all = Garbage::default();
-        for (ops, bytes) in batch.chunks(LARGE) {
+        for (ops, bytes) in batch.chunks(CRITICAL_SECTION) {
             match (clear, is_large(ops.len(), bytes)) {
                 (false, true) => self.write_large(ops),
                 (true, true) => all.cleared = Some(self.replace(ops)),

@@ -1,18 +1,18 @@
 //! Pair of the hash table: one allocation behind one pointer.
 #![expect(unsafe_code, reason = "a boxed slice keeps its length beside the pointer: 8 bytes a slot more")]
 
-use super::HEAVY;
+use super::SLOW_TO_FREE;
 use std::{mem, ptr::NonNull, slice};
 
 /// Key and value in one allocation: its length in four bytes, the key's length, the key, the value.
 ///
 /// One box each for key and value would double the allocations and a look-up's cache misses, and anything else
-/// stored in the table would also take space in its empty slots. The key's length is one byte, or [`LONG`] and four
+/// stored in the table would also take space in its empty slots. The key's length is one byte, or [`LONG_KEY_MARK`] and four
 /// more bytes.
 pub(in super::super) struct Entry(NonNull<u8>);
 
 /// Byte before the length of a key of at least this length.
-const LONG: u8 = u8::MAX;
+const LONG_KEY_MARK: u8 = u8::MAX;
 
 /// Number of bytes before the key's length.
 const START: usize = size_of::<u32>();
@@ -20,7 +20,7 @@ const START: usize = size_of::<u32>();
 /// Returns `true` if a key's length takes five bytes, not one.
 #[inline]
 fn is_long(key: usize) -> bool {
-    key >= usize::from(LONG)
+    key >= usize::from(LONG_KEY_MARK)
 }
 
 /// Returns the offset of a key of length `key`.
@@ -42,7 +42,7 @@ impl Entry {
         let mut bytes = Vec::with_capacity(length);
         bytes.extend_from_slice(&to_u32(length).to_le_bytes());
         if is_long(key.len()) {
-            bytes.push(LONG);
+            bytes.push(LONG_KEY_MARK);
             bytes.extend_from_slice(&to_u32(key.len()).to_le_bytes());
         } else {
             bytes.push(key.len() as u8);
@@ -65,7 +65,7 @@ impl Entry {
         // SAFETY: this is the boxed slice that `new` leaked, and it lives as long as the entry.
         let bytes: &[u8] = unsafe { self.bytes().as_ref() };
         let (length, rest) = match bytes {
-            [_, _, _, _, LONG, a, b, c, d, rest @ ..] => {
+            [_, _, _, _, LONG_KEY_MARK, a, b, c, d, rest @ ..] => {
                 (u32::from_le_bytes([*a, *b, *c, *d]) as usize, rest)
             }
             [_, _, _, _, length, rest @ ..] => (usize::from(*length), rest),
@@ -82,7 +82,7 @@ impl Entry {
 
     /// Returns `true` if this is the entry of `key`.
     #[inline]
-    pub(super) fn is_of(&self, key: &[u8]) -> bool {
+    pub(super) fn has_key(&self, key: &[u8]) -> bool {
         if is_long(key.len()) {
             return self.key() == key;
         }
@@ -119,7 +119,7 @@ impl Entry {
     /// Frees the entry, unless it is so large that this takes long: then it is added to `heavy`.
     #[inline]
     pub(super) fn free(self, heavy: &mut Vec<Self>) {
-        if self.bytes().len() > HEAVY {
+        if self.bytes().len() > SLOW_TO_FREE {
             heavy.push(self);
         }
     }

@@ -23,9 +23,9 @@ const PLACES: u64 = u64::MAX / PARTS as u64;
 
 /// Number of keys from which a map is split into parts. A smaller map is expected to be in the processor's caches,
 /// where finding the part, and fetching keys together, costs more than it saves.
-const LARGE: usize = 8 << 10;
+const SPLIT_KEYS: usize = 8 << 10;
 
-/// Hash table, in [`PARTS`] parts once it has [`LARGE`] keys.
+/// Hash table, in [`PARTS`] parts once it has [`SPLIT_KEYS`] keys.
 pub(in crate::engine) struct HashTable {
     pub(super) hasher: DefaultHashBuilder,
     /// One part or [`PARTS`].
@@ -126,7 +126,7 @@ impl HashTable {
     // Always inlined, like `read`: the calls were a sixth of the time of a single look-up.
     #[inline(always)]
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<&[u8]> {
-        let entry = self.parts.get(self.place(hash))?.find(hash, |entry| entry.is_of(key))?;
+        let entry = self.parts.get(self.place(hash))?.find(hash, |entry| entry.has_key(key))?;
         Some(entry.value_behind(key.len()))
     }
 
@@ -134,7 +134,7 @@ impl HashTable {
     #[inline]
     pub(super) fn grown(&mut self) {
         self.len += 1;
-        if self.len >= LARGE && !self.is_large() {
+        if self.len >= SPLIT_KEYS && !self.is_large() {
             self.split();
         }
     }
@@ -162,7 +162,7 @@ impl HashTable {
 
     pub(super) fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Entry> {
         let place = self.place(hash);
-        let slot = self.parts.get_mut(place)?.find_entry(hash, |entry| entry.is_of(key)).ok()?;
+        let slot = self.parts.get_mut(place)?.find_entry(hash, |entry| entry.has_key(key)).ok()?;
         self.len -= 1;
         Some(slot.remove().0)
     }
@@ -348,17 +348,17 @@ mod tests {
     #[cfg_attr(miri, ignore = "takes too long")]
     fn a_growing_map_is_split_once_and_keeps_its_pairs() {
         let mut map = HashTable::default();
-        add(&mut map, 0..LARGE - 1);
+        add(&mut map, 0..SPLIT_KEYS - 1);
         assert_eq!(map.parts.len(), 1);
-        add(&mut map, LARGE - 1..LARGE * 2);
+        add(&mut map, SPLIT_KEYS - 1..SPLIT_KEYS * 2);
         assert_eq!(map.parts.len(), PARTS);
         // Back to the size at the split, and above it again.
-        for number in 0..=LARGE {
+        for number in 0..=SPLIT_KEYS {
             map.write(&[WriteOp::Delete { key: &number.to_be_bytes() }], &mut Vec::new());
         }
-        assert_eq!(map.len(), LARGE - 1);
-        add(&mut map, 0..LARGE);
-        for number in (0..LARGE).chain(LARGE + 1..LARGE * 2) {
+        assert_eq!(map.len(), SPLIT_KEYS - 1);
+        add(&mut map, 0..SPLIT_KEYS);
+        for number in (0..SPLIT_KEYS).chain(SPLIT_KEYS + 1..SPLIT_KEYS * 2) {
             let key = number.to_be_bytes();
             assert_eq!(map.find(map.hash(&key), &key), Some(&key[..]));
         }
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "takes too long")]
     fn a_walk_takes_small_steps_and_goes_on_over_the_split() {
-        for count in [LARGE - 1, LARGE] {
+        for count in [SPLIT_KEYS - 1, SPLIT_KEYS] {
             let mut map = HashTable::default();
             add(&mut map, 0..count);
             let (mut position, mut walked) = (0, HashSet::new());
@@ -380,12 +380,12 @@ mod tests {
                     assert!(walked.insert(key.to_vec()), "visited twice");
                     WalkControl::Pause
                 });
-                assert!(walked.len() - before < LARGE / 32, "{} in one step", walked.len() - before);
+                assert!(walked.len() - before < SPLIT_KEYS / 32, "{} in one step", walked.len() - before);
                 if !go_on {
                     break;
                 }
                 if step == PARTS / 2 {
-                    add(&mut map, count..count + LARGE);
+                    add(&mut map, count..count + SPLIT_KEYS);
                 }
             }
             assert!((0..count).all(|number| walked.contains(&number.to_be_bytes()[..])));

@@ -107,7 +107,8 @@ impl HashTable {
         let place = self.place(hash);
         let part = self.parts.get_mut(place)?;
         make_room(part, &self.hasher, self.times);
-        match part.entry(hash, |other| other.is_of(entry.key()), |entry| hash_of(&self.hasher, entry.key())) {
+        match part.entry(hash, |other| other.has_key(entry.key()), |entry| hash_of(&self.hasher, entry.key()))
+        {
             Slot::Occupied(mut slot) => Some(mem::replace(slot.get_mut(), entry)),
             Slot::Vacant(slot) => {
                 slot.insert(entry);
@@ -121,7 +122,7 @@ impl HashTable {
     pub(super) fn set(&mut self, hash: u64, key: &[u8], value: &[u8], heavy: &mut Vec<Entry>) {
         let place = self.place(hash);
         let Some(part) = self.parts.get_mut(place) else { return };
-        match part.entry(hash, |entry| entry.is_of(key), |entry| hash_of(&self.hasher, entry.key())) {
+        match part.entry(hash, |entry| entry.has_key(key), |entry| hash_of(&self.hasher, entry.key())) {
             Slot::Occupied(mut slot) => slot.get_mut().set_value(value, heavy),
             Slot::Vacant(slot) => {
                 slot.insert(Entry::new(key, value));

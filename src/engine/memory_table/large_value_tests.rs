@@ -4,7 +4,7 @@ use super::{
     super::{Batch, KeyRange, WriteOp},
     concurrent::{SharedTable, free_garbage},
     hash_table::HashTable,
-    table_trait::{HEAVY, Table},
+    table_trait::{SLOW_TO_FREE, Table},
 };
 use crate::engine::stores::btree::BTree;
 use std::{
@@ -51,7 +51,7 @@ fn a_long_value_is_lent_without_a_lock() {
 
 /// Checks that a large pair is not freed under the lock, whatever write removes it.
 fn keep_what_is_heavy<T: Table>() {
-    let (table, long) = (SharedTable::new(T::default(), false), vec![7; HEAVY + 1]);
+    let (table, long) = (SharedTable::new(T::default(), false), vec![7; SLOW_TO_FREE + 1]);
     for small in [WriteOp::Put { key: b"key", value: b"short" }, WriteOp::Delete { key: b"key" }] {
         put::<T>(&table, &[b"key"], &long);
         let mut batch = Batch::default();
@@ -110,7 +110,7 @@ fn many_long_values_are_of_one_moment() {
     read_what_is_written_together::<BTree>();
 }
 
-const MANY: u32 = 100_000;
+const KEYS: u32 = 100_000;
 
 fn names(count: u32) -> Vec<[u8; 4]> {
     (0..count).map(u32::to_be_bytes).collect()
@@ -126,7 +126,7 @@ fn table_of<T: Table>(names: &[[u8; 4]]) -> SharedTable<T> {
 
 /// Visits many keys, slowly until another thread has written. Returns `true` if that was before the last key.
 fn writes_meanwhile<T: Table>(look: impl FnOnce(&SharedTable<T>, &[&[u8]], &mut dyn FnMut())) -> bool {
-    let names = names(MANY);
+    let names = names(KEYS);
     let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
     let table = table_of::<T>(&names);
     let (begun, written) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -142,7 +142,7 @@ fn writes_meanwhile<T: Table>(look: impl FnOnce(&SharedTable<T>, &[&[u8]], &mut 
         look(&table, &keys, &mut || {
             begun.store(true, Ordering::Release);
             visited += 1;
-            seen |= visited < MANY && written.load(Ordering::Acquire);
+            seen |= visited < KEYS && written.load(Ordering::Acquire);
             if !seen && visited.is_multiple_of(64) {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -189,7 +189,7 @@ fn others_write_before_a_read_of_many_keys_ends() {
 /// Writes a large batch. Returns whether another thread locked the table between its steps: while the batch was
 /// gathered, and while it was moved.
 fn is_seen_half_way<T: Table>() -> (bool, bool) {
-    let (names, done) = (names(MANY), AtomicBool::new(false));
+    let (names, done) = (names(KEYS), AtomicBool::new(false));
     let table = SharedTable::new(T::default(), false);
     let mut batch = Batch::default();
     names.iter().for_each(|name| batch.put(name, b"value"));
@@ -207,7 +207,7 @@ fn is_seen_half_way<T: Table>() -> (bool, bool) {
         done.store(true, Ordering::Relaxed);
         look.join().unwrap();
     });
-    assert_eq!(table.len(), u64::from(MANY));
+    assert_eq!(table.len(), u64::from(KEYS));
     (gathered, moved)
 }
 

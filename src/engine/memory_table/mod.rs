@@ -30,7 +30,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 pub(super) use table_trait::{
-    ByteBudget, Change, HEAVY, Table, VisitNext, WalkControl, free_each, free_in_order,
+    ByteBudget, Change, SLOW_TO_FREE, Table, VisitNext, WalkControl, free_each, free_in_order,
 };
 
 /// Engine over one table in memory.

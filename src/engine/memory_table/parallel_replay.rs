@@ -13,16 +13,16 @@ use std::{
 };
 
 /// Size in bytes from which an append-only file is replayed by several threads.
-const LONG: u64 = 64 << 20;
+const PARALLEL_BYTES: u64 = 64 << 20;
 
 /// Number of changes, and of bytes, from which changes are sent to a thread.
-const TOGETHER: (usize, usize) = (2048, 1 << 20);
+const CHUNK: (usize, usize) = (2048, 1 << 20);
 
 /// Maximum number of tasks that wait for a thread.
 const WAITING: usize = 4;
 
 /// Approximate overhead of a record in bytes, in addition to its key and its value.
-const BESIDE: usize = 32;
+const RECORD_OVERHEAD: usize = 32;
 
 /// Task of a thread that fills a partition.
 enum Task<P> {
@@ -35,7 +35,7 @@ enum Task<P> {
 
 /// Returns the number of threads that fill a table from an append-only file of `length` bytes.
 pub(super) fn threads(length: u64) -> usize {
-    if length < LONG { 1 } else { thread::available_parallelism().map_or(1, usize::from) }
+    if length < PARALLEL_BYTES { 1 } else { thread::available_parallelism().map_or(1, usize::from) }
 }
 
 /// Fills a table with the batches that `read` passes to its argument, from the file at `path` of `length` bytes.
@@ -76,7 +76,7 @@ fn fill_pieces<T: Table, L>(
             queues.push(Queue::<T> { tasks, changes: Vec::new(), bytes: 0 });
         }
         let log = read(&mut |batch| {
-            done += (batch.bytes() + batch.len() * BESIDE) as u64;
+            done += (batch.bytes() + batch.len() * RECORD_OVERHEAD) as u64;
             let part = (done as f64 / length as f64).min(1.0);
             dispatch(batch, part, &mut queues, &piece_of);
             replaced.try_iter().for_each(drop);
@@ -129,11 +129,11 @@ impl<T: Table> Queue<T> {
     fn add(&mut self, change: Change<T::Pair>, bytes: usize, part: f64) {
         self.changes.push(change);
         self.bytes += bytes;
-        if self.changes.len() >= TOGETHER.0 || self.bytes >= TOGETHER.1 {
+        if self.changes.len() >= CHUNK.0 || self.bytes >= CHUNK.1 {
             self.flush(part);
         }
         // Several of the largest pairs in the queue, and those that they replace, would take much memory.
-        if bytes >= TOGETHER.1 {
+        if bytes >= CHUNK.1 {
             self.wait();
         }
     }
@@ -154,7 +154,7 @@ impl<T: Table> Queue<T> {
 
     fn flush(&mut self, part: f64) {
         if !self.changes.is_empty() {
-            let changes = mem::replace(&mut self.changes, Vec::with_capacity(TOGETHER.0));
+            let changes = mem::replace(&mut self.changes, Vec::with_capacity(CHUNK.0));
             self.bytes = 0;
             self.send(Task::Change(changes, part));
         }
@@ -214,7 +214,7 @@ mod tests {
             let ops: Vec<(Vec<u8>, Option<Vec<u8>>)> = (0..100)
                 .map(|_| {
                     let key = rng.random_range(0..30_000u32).to_be_bytes().to_vec();
-                    let most = if rng.random_ratio(1, 10_000) { 2 * TOGETHER.1 } else { 40 };
+                    let most = if rng.random_ratio(1, 10_000) { 2 * CHUNK.1 } else { 40 };
                     (key, rng.random_bool(0.8).then(|| vec![rng.random(); rng.random_range(0..most)]))
                 })
                 .collect();
@@ -277,6 +277,6 @@ mod tests {
     #[test]
     fn a_long_log_is_read_by_as_many_threads_as_there_are_cores() {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        assert_eq!((threads(0), threads(LONG - 1), threads(LONG)), (1, 1, cores));
+        assert_eq!((threads(0), threads(PARALLEL_BYTES - 1), threads(PARALLEL_BYTES)), (1, 1, cores));
     }
 }

@@ -57,7 +57,7 @@ pub(in super::super) fn free_each<P>(pieces: impl IntoIterator<Item = P>, pause:
 }
 
 /// Size in bytes above which freeing a pair takes so long that no lock is held meanwhile.
-pub(in super::super) const HEAVY: usize = 4 << 20;
+pub(in super::super) const SLOW_TO_FREE: usize = 4 << 20;
 
 /// Callback that receives a key and its value, both borrowed for the call.
 pub(in super::super) type VisitNext<'v> = dyn FnMut(&[u8], &[u8]) -> WalkControl + 'v;
@@ -84,7 +84,7 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
     /// Returns the index of the first key whose value exceeds it.
     fn read(&self, keys: &[&[u8]], budget: ByteBudget, visit: &mut VisitValue<'_>) -> Option<usize>;
 
-    /// Applies `ops`, in order, which must not contain `Clear`. Pairs of more than [`HEAVY`] bytes that are
+    /// Applies `ops`, in order, which must not contain `Clear`. Pairs of more than [`SLOW_TO_FREE`] bytes that are
     /// replaced or removed are added to `heavy`.
     fn write(&mut self, ops: &[WriteOp<'_>], heavy: &mut Vec<Self::Pair>);
 

@@ -4,7 +4,7 @@ use crate::engine::{
     Capabilities, Check, Compression, Family, FsyncSupport, Info, KeyRange, Kind, OpenFiles, Status,
     VisitValue, WriteOp, Writers, aof,
     memory_table::{
-        ByteBudget, HEAVY, MemoryEngine, Table, VisitNext, WalkControl, free_each, free_in_order,
+        ByteBudget, SLOW_TO_FREE, MemoryEngine, Table, VisitNext, WalkControl, free_each, free_in_order,
     },
 };
 use smallvec::SmallVec;
@@ -74,7 +74,7 @@ impl BTree {
 
 /// Frees a value, or adds it to `heavy` if freeing it would take long.
 fn free(value: Box<[u8]>, heavy: &mut Vec<(Key, Box<[u8]>)>) {
-    if value.len() > HEAVY {
+    if value.len() > SLOW_TO_FREE {
         heavy.push((Key::new(), value));
     }
 }

@@ -27,7 +27,7 @@ use std::{
 /// Number of calls of one kind per fault.
 const EVERY: u64 = 97;
 /// Minimum number of writes of a batch that always succeeds, so that the load before a measurement does.
-const LARGE: usize = 100;
+const LOAD_BATCH: usize = 100;
 
 /// Engine that fails reads, scans and small writes.
 pub const FAILING: Kind =
@@ -264,7 +264,7 @@ impl Engine for FaultyEngine {
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         self.panic_at("write");
-        if batch.len() < LARGE {
+        if batch.len() < LOAD_BATCH {
             self.fail(&self.writes)?;
         }
         self.remember(batch)?;

@@ -4,7 +4,7 @@ use super::value::Content;
 use std::ops::Range;
 
 /// Number of keys that are written often.
-pub(super) const AGAIN: usize = 16;
+pub(super) const OFTEN_WRITTEN: usize = 16;
 /// Number of keys that are written rarely.
 const ONCE: usize = 256;
 /// Number of keys of each group. The keys of a group are only set together and deleted together.
@@ -13,22 +13,22 @@ const COUNTERS: usize = 2;
 
 /// Index of the last key, which holds large values.
 pub(super) const BIG: usize = FIRST_COUNTER + COUNTERS;
-pub(super) const FIRST_GROUP: usize = AGAIN + ONCE;
+pub(super) const FIRST_GROUP: usize = OFTEN_WRITTEN + ONCE;
 pub(super) const FIRST_COUNTER: usize = FIRST_GROUP + 2 + 4 + 8 + 16;
 pub(in super::super) const KEYS: usize = BIG + 1;
 
 /// Indexes of keys that are always set with an expiration time.
-pub(super) const DATED: Range<usize> = AGAIN..AGAIN + 32;
+pub(super) const EXPIRING: Range<usize> = OFTEN_WRITTEN..OFTEN_WRITTEN + 32;
 /// Indexes of keys in database 1; two groups are among them.
 pub(super) const ELSEWHERE: Range<usize> = FIRST_GROUP - 32..FIRST_GROUP + 6;
 
 /// 1 January 2100, in Unix time in milliseconds.
-const FAR: i64 = 4_102_444_800_000;
+const YEAR_2100_MS: i64 = 4_102_444_800_000;
 
 /// Returns the expiration time of a key that holds `content`, in Unix time in milliseconds; -1 for never.
 pub(super) fn deadline(index: usize, content: Content) -> i64 {
     match content.request() {
-        Some(request) if DATED.contains(&index) => FAR + i64::from(request),
+        Some(request) if EXPIRING.contains(&index) => YEAR_2100_MS + i64::from(request),
         _ => -1,
     }
 }
@@ -55,8 +55,8 @@ impl SubjectCapabilities {
 
 pub(in super::super) fn key(client: u32, index: usize) -> String {
     match index {
-        0..AGAIN => format!("{client}:again:{index}"),
-        AGAIN..FIRST_GROUP => format!("{client}:once:{}", index - AGAIN),
+        0..OFTEN_WRITTEN => format!("{client}:again:{index}"),
+        OFTEN_WRITTEN..FIRST_GROUP => format!("{client}:once:{}", index - OFTEN_WRITTEN),
         FIRST_GROUP..FIRST_COUNTER => format!("{client}:group:{}", index - FIRST_GROUP),
         FIRST_COUNTER..BIG => format!("{client}:counter:{}", index - FIRST_COUNTER),
         _ => format!("{client}:big"),

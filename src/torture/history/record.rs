@@ -2,8 +2,8 @@
 
 use super::{
     keys::{
-        AGAIN, BIG, DATED, ELSEWHERE, FIRST_COUNTER, FIRST_GROUP, GROUPS, KEYS, SubjectCapabilities,
-        deadline, groups, key,
+        BIG, ELSEWHERE, EXPIRING, FIRST_COUNTER, FIRST_GROUP, GROUPS, KEYS, OFTEN_WRITTEN,
+        SubjectCapabilities, deadline, groups, key,
     },
     request::{Change, Expected, Request, RequestOutcome, Sent, State, Words, after},
     value::Content,
@@ -93,12 +93,12 @@ impl History {
         let len = self.len();
         let index = match self.rng.random_range(0..4) {
             _ if len > 128 << 10 => BIG,
-            0 => self.rng.random_range(0..AGAIN),
-            _ => self.rng.random_range(AGAIN..FIRST_GROUP),
+            0 => self.rng.random_range(0..OFTEN_WRITTEN),
+            _ => self.rng.random_range(OFTEN_WRITTEN..FIRST_GROUP),
         };
         let content = Content::new(self.client, self.sequence, len);
         let mut command = vec![b"SET".to_vec(), self.key(index), content.bytes()];
-        if self.skills.deadlines && DATED.contains(&index) {
+        if self.skills.deadlines && EXPIRING.contains(&index) {
             command.extend([b"PXAT".to_vec(), deadline(index, content).to_string().into_bytes()]);
         }
         self.write(command, Expected::Ok, vec![(index, Change::To(Some(content)))])

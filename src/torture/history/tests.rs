@@ -2,7 +2,7 @@
 
 use super::{
     super::promise::AllowedLoss,
-    keys::{DATED, ELSEWHERE, FIRST_GROUP, deadline},
+    keys::{ELSEWHERE, EXPIRING, FIRST_GROUP, deadline},
     request::State,
     value::Content,
     verify::Verdict,
@@ -145,7 +145,7 @@ fn requests_without_a_reply_may_have_been_refused() {
 fn a_lost_deadline_is_a_fault() {
     let (mut history, states) = history(2000, 2000);
     assert_eq!(history.settle(&states[2000], AllowedLoss::Nothing, NOW).faults, Vec::<String>::new());
-    for (mut indexes, lost) in [(DATED, Some(-1)), (DATED.end..KEYS, Some(1 << 42))] {
+    for (mut indexes, lost) in [(EXPIRING, Some(-1)), (EXPIRING.end..KEYS, Some(1 << 42))] {
         let (mut history, states) = self::history(2000, 2000);
         let mut changed = states[2000].clone();
         let index = indexes.find(|index| changed[*index].is_some()).unwrap();

@@ -10,7 +10,7 @@ use super::{
 use std::{collections::BTreeSet, time::Duration};
 
 /// Maximum number of failures that are reported for each client.
-const TOLD: usize = 4;
+const MAX_REPORTED: usize = 4;
 
 /// Result of the check of one client's keys.
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl History {
         if promise == AllowedLoss::Anything {
             verdict.faults.clear();
         }
-        verdict.faults.truncate(TOLD);
+        verdict.faults.truncate(MAX_REPORTED);
         self.base.clone_from(&found);
         self.ahead = found;
         self.sent.clear();

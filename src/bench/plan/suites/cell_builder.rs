@@ -67,7 +67,7 @@ impl CellBuilder<'_> {
             return Vec::new();
         }
         let target = |durability: &Durability| {
-            let (persistent, fsync) = words(Some(*durability));
+            let (persistent, fsync) = file_and_policy(Some(*durability));
             Target {
                 access: Access::Wire,
                 store: REDIS.into(),
@@ -250,7 +250,7 @@ impl CellBuilder<'_> {
     }
 
     fn foreign(&self, foreign: &ExternalServer) -> Target {
-        let (persistent, fsync) = words(foreign.durability);
+        let (persistent, fsync) = file_and_policy(foreign.durability);
         Target {
             access: Access::Wire,
             store: foreign.name.clone(),
@@ -336,7 +336,7 @@ fn fastest_within(info: &Info, most: Loses) -> Option<Fsync> {
 }
 
 /// Returns `true` if a server with this durability has files, and the name of its fsync policy.
-fn words(durability: Option<Durability>) -> (bool, Option<String>) {
+fn file_and_policy(durability: Option<Durability>) -> (bool, Option<String>) {
     let fsync = durability.map(|durability| match durability {
         Durability::Files(fsync) => fsync.to_string(),
         Durability::Memory => Fsync::No.to_string(),

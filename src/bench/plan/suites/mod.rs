@@ -12,8 +12,8 @@ mod unused_flags;
 mod ycsb;
 
 use super::{
-    ability,
     options::{Options, PlanError, Suite},
+    unsupported,
 };
 use crate::bench::result::{Cell, Workload, loss_class::Level};
 use cell_builder::{CellBuilder, is_asked_for};
@@ -74,7 +74,7 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
     let mut reasons = maker.left_out();
     let mut plan = Plan { row_heading: row_heading.into(), cells, left_out: reasons.clone() };
     let wanted = |cell: &&Cell| !cell.reference || is_asked_for(options);
-    let obstacles: Vec<_> = plan.cells.iter().filter(wanted).map(ability::unsupported_reason).collect();
+    let obstacles: Vec<_> = plan.cells.iter().filter(wanted).map(unsupported::unsupported_reason).collect();
     if obstacles.iter().all(Option::is_some) {
         for obstacle in obstacles.into_iter().flatten() {
             if !reasons.contains(&obstacle) {

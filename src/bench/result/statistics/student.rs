@@ -3,7 +3,7 @@
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
 /// Maximum of the degrees of freedom; above it, the distribution is practically normal.
-const MANY: f64 = 400.0;
+const MAX_DEGREES: f64 = 400.0;
 
 /// Returns the two-sided p-value of `t`: the probability of a deviation of at least `t` standard errors by
 /// chance. `freedom` is the degrees of freedom, rounded down and limited to 1 to 400.
@@ -12,7 +12,7 @@ pub fn two_sided(t: f64, freedom: f64) -> f64 {
     if t.is_nan() {
         return 1.0;
     }
-    let freedom = freedom.clamp(1.0, MANY).floor();
+    let freedom = freedom.clamp(1.0, MAX_DEGREES).floor();
     (1.0 - within(t, freedom)).clamp(0.0, 1.0).max(tail_bound(t, freedom))
 }
 

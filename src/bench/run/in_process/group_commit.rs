@@ -42,7 +42,7 @@ pub(super) struct CommitRequest {
     writes: Vec<Write>,
     count: usize,
     outcome: Result<(), String>,
-    seat: Arc<Seat>,
+    slot: Arc<OutcomeSlot>,
 }
 
 impl CommitRequest {
@@ -60,12 +60,12 @@ type Done = (Vec<Write>, Result<(), String>);
 
 /// Slot in which a thread waits for the outcome of its commit request.
 #[derive(Default)]
-pub(super) struct Seat {
+pub(super) struct OutcomeSlot {
     done: Mutex<Option<Done>>,
     wake: Condvar,
 }
 
-impl Seat {
+impl OutcomeSlot {
     fn complete(&self, writes: Vec<Write>, outcome: Result<(), String>) {
         *self.done.lock().unwrap_or_else(PoisonError::into_inner) = Some((writes, outcome));
         self.wake.notify_one();
@@ -86,15 +86,15 @@ impl Seat {
 /// Returns `writes` for reuse, and the outcome.
 pub(super) fn commit(
     queue: &CommitQueue<CommitRequest>,
-    seat: &Arc<Seat>,
+    slot: &Arc<OutcomeSlot>,
     writes: Vec<Write>,
     count: usize,
 ) -> (Vec<Write>, Result<(), String>) {
-    let request = CommitRequest { writes, count, outcome: Ok(()), seat: Arc::clone(seat) };
+    let request = CommitRequest { writes, count, outcome: Ok(()), slot: Arc::clone(slot) };
     if queue.push(request) {
         queue.wake();
     }
-    seat.wait()
+    slot.wait()
 }
 
 /// Runs the commit thread: commits group after group by `commit` until the queue is closed. A panic is an error
@@ -111,8 +111,8 @@ pub(super) fn serve(
         group.iter_mut().for_each(|request| request.outcome.clone_from(&outcome));
     };
     let deliver = |group: &mut Vec<CommitRequest>, _| {
-        for CommitRequest { writes, outcome, seat, .. } in group.drain(..) {
-            seat.complete(writes, outcome);
+        for CommitRequest { writes, outcome, slot, .. } in group.drain(..) {
+            slot.complete(writes, outcome);
         }
     };
     queue.serve_sized(COMMIT_GROUP_BYTES, CommitRequest::bytes, || threads, carry_out, deliver);

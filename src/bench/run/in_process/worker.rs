@@ -1,7 +1,7 @@
 //! One thread of the driver.
 
 use super::{
-    group_commit::{self, CommitRequest, Seat, Write},
+    group_commit::{self, CommitRequest, OutcomeSlot, Write},
     target::InProcessBench,
 };
 use crate::{
@@ -60,7 +60,7 @@ pub(super) struct Worker<'b> {
     batch: Batch<'static>,
     /// Queue of the commit thread; `None` if this thread commits its own writes.
     pub groups: Option<&'b CommitQueue<CommitRequest>>,
-    seat: Arc<Seat>,
+    slot: Arc<OutcomeSlot>,
 }
 
 /// Outcome of a read.
@@ -103,7 +103,7 @@ impl<'b> Worker<'b> {
             freed: 0,
             batch: Batch::default(),
             groups: None,
-            seat: Arc::default(),
+            slot: Arc::default(),
         }
     }
 
@@ -330,7 +330,7 @@ impl<'b> Worker<'b> {
         if let Some(queue) = self.groups {
             let writes = mem::take(&mut self.writes);
             let outcome;
-            (self.writes, outcome) = group_commit::commit(queue, &self.seat, writes, count);
+            (self.writes, outcome) = group_commit::commit(queue, &self.slot, writes, count);
             return outcome;
         }
         let mut batch = mem::take(&mut self.batch).recycle();

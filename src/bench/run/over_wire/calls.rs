@@ -9,7 +9,7 @@ use redis_protocol::resp2::{
 use std::{io, net::SocketAddr, str::FromStr, time::Duration};
 
 /// Maximum time to wait for a reply in a call that is not measured.
-pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Appends a request to `output`.
 pub(super) fn encode(output: &mut BytesMut, parts: &[&[u8]]) {
@@ -24,7 +24,7 @@ pub(super) fn encode(output: &mut BytesMut, parts: &[&[u8]]) {
 
 /// Sends one request, unmeasured, and returns the reply.
 fn call(address: SocketAddr, parts: &[&str]) -> io::Result<OwnedFrame> {
-    ask(address, parts, Some(PATIENCE))
+    ask(address, parts, Some(CALL_TIMEOUT))
 }
 
 fn ask(address: SocketAddr, parts: &[&str], patience: Option<Duration>) -> io::Result<OwnedFrame> {

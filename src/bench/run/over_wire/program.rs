@@ -1,6 +1,6 @@
 //! Servers of other programs: `redis-server`, from the search path.
 
-use super::calls::{PATIENCE, is_ready};
+use super::calls::{CALL_TIMEOUT, is_ready};
 use crate::bench::result::Target;
 use std::{
     env, io,
@@ -55,13 +55,13 @@ fn arguments(target: &Target, port: u16) -> Vec<String> {
 
 /// Waits until the server `pid` replies to requests.
 pub(super) fn wait(address: SocketAddr, pid: u32, has_ended: impl Fn() -> bool) -> Result<(), String> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + CALL_TIMEOUT;
     while !is_ready(address, pid) {
         if has_ended() {
             return Err("the server ended before it accepted connections".into());
         }
         if Instant::now() > deadline {
-            return Err(format!("the server accepts no connections after {} s", PATIENCE.as_secs()));
+            return Err(format!("the server accepts no connections after {} s", CALL_TIMEOUT.as_secs()));
         }
         thread::sleep(Duration::from_millis(5));
     }

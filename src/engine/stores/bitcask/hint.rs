@@ -24,7 +24,7 @@ const MAGIC: [u8; 8] = *b"KVBHINT1";
 const HEAD: usize = MAGIC.len() + 4 + 8;
 
 /// Number of writes that are applied to the key table together.
-const TOGETHER: usize = 64;
+const BATCH_WRITES: usize = 64;
 
 const PUT: u8 = b'P';
 const DELETE: u8 = b'D';
@@ -86,7 +86,7 @@ impl Hint {
 
     /// Applies the writes to a key table.
     pub(super) fn apply(&self, table: &mut KeyTable) {
-        let (mut entries, mut places) = (Vec::with_capacity(TOGETHER), Vec::with_capacity(TOGETHER));
+        let (mut entries, mut places) = (Vec::with_capacity(BATCH_WRITES), Vec::with_capacity(BATCH_WRITES));
         for entry in self.entries() {
             match entry {
                 Entry::Put(key, place) => {
@@ -100,7 +100,7 @@ impl Hint {
                     places.clear();
                 }
             }
-            if entries.len() == TOGETHER {
+            if entries.len() == BATCH_WRITES {
                 write(table, &mut entries, &mut places);
             }
         }
@@ -203,7 +203,7 @@ const FRESH: &str = "hint-new";
 
 /// Returns `Some(true)` if `name` is that of a hint file, `Some(false)` if it is that of an unfinished one,
 /// otherwise `None`.
-pub(super) fn is_of(name: &str) -> Option<bool> {
+pub(super) fn is_finished_hint(name: &str) -> Option<bool> {
     match name.rsplit_once('.')?.1 {
         SUFFIX => Some(true),
         FRESH => Some(false),

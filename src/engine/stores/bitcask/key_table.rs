@@ -8,7 +8,7 @@ use hashbrown::{HashMap, hash_map::Entry};
 use std::ops::ControlFlow;
 
 /// Number of keys that are looked up together before they are changed.
-const TOGETHER: usize = 32;
+const PREFETCHED_KEYS: usize = 32;
 
 /// Position of a value on disk, with its length and checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -132,8 +132,8 @@ impl Table for KeyTable {
     }
 
     fn write(&mut self, ops: &[WriteOp<'_>], heavy: &mut Vec<Pair>) {
-        let mut keys = Vec::with_capacity(TOGETHER);
-        for ops in ops.chunks(TOGETHER) {
+        let mut keys = Vec::with_capacity(PREFETCHED_KEYS);
+        for ops in ops.chunks(PREFETCHED_KEYS) {
             keys.clear();
             keys.extend(ops.iter().map(|op| match *op {
                 WriteOp::Put { key, .. } | WriteOp::Delete { key } => key,

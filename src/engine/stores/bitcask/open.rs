@@ -75,7 +75,7 @@ impl Listing {
         for entry in fs::read_dir(path).map_err(Error::io("list", path))? {
             let name = entry.map_err(Error::io("list", path))?.file_name();
             let Some(name) = name.to_str() else { continue };
-            match (id_of(name), hint::is_of(name)) {
+            match (id_of(name), hint::is_finished_hint(name)) {
                 (Some(id), _) => listing.segments.push(id),
                 (None, Some(true)) => listing.hints.push(name.to_owned()),
                 (None, Some(false)) => listing.leftovers.push(name.to_owned()),

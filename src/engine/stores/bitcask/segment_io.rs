@@ -26,7 +26,7 @@ use std::{
 const RECORD: usize = 128;
 
 /// Memory for values that a thread keeps from read to read.
-const KEPT: usize = 1 << 20;
+const MAX_REUSED_BUFFER: usize = 1 << 20;
 
 /// The data of an open engine.
 pub(super) struct Files {
@@ -75,7 +75,7 @@ thread_local! {
 fn with_buffer<R>(work: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     let mut buffer = BUFFER.take();
     let result = work(&mut buffer);
-    if buffer.len() <= KEPT {
+    if buffer.len() <= MAX_REUSED_BUFFER {
         BUFFER.set(buffer);
     }
     result

@@ -2,7 +2,7 @@
 
 use super::{
     info::NAME,
-    node::{Node, Silence, text},
+    node::{Node, NoReply, text},
     routing::Cluster,
 };
 use crate::engine::{Error, Fsync, Result};
@@ -50,7 +50,7 @@ fn setting(node: &Node, name: &str) -> Result<String> {
         Error::Unsupported { engine: NAME, what }
     };
     let request = cmd("CONFIG").arg("GET").arg(name).get_packed_command();
-    let answers = node.call(&request, 1).map_err(Silence::words).map_err(unknown)?;
+    let answers = node.call(&request, 1).map_err(NoReply::message).map_err(unknown)?;
     match answers.first() {
         Some(Value::Array(pair)) => pair.get(1).and_then(text),
         Some(Value::ServerError(error)) => {

@@ -54,7 +54,7 @@ impl Login {
     }
 
     /// Returns the text of a connection error, with the flag that may be wrong.
-    pub fn words(error: &RedisError) -> String {
+    pub fn message(error: &RedisError) -> String {
         let flag = match error.kind() {
             ErrorKind::AuthenticationFailed => "; check --cluster-password-file and --cluster-user",
             _ if error.to_string().contains("certificate") => "; check --cluster-tls-ca",

@@ -18,7 +18,7 @@ use std::{
 const STEP: (u16, u16) = (16, 512);
 
 /// A step of so many keys is long enough.
-const MANY: usize = 1000;
+const MAX_STEP_KEYS: usize = 1000;
 
 /// A key with its slot and its place among others.
 type Placed<'k> = (u16, usize, &'k [u8]);
@@ -133,7 +133,7 @@ impl Cluster {
         if let Some(from) = answer.moving {
             let count = i32::MAX;
             let left = cmd("CLUSTER").arg("GETKEYSINSLOT").arg(slot).arg(count).get_packed_command();
-            let left = self.node(&from).call(&left, 1).map_err(|silence| unavailable(silence.words()))?;
+            let left = self.node(&from).call(&left, 1).map_err(|silence| unavailable(silence.message()))?;
             left.iter().try_for_each(|left| self.take_keys(left, keys))?;
             self.take_keys(&self.call(slot, request, Effect::None)?, keys)?;
             keys.sort_unstable();
@@ -161,7 +161,7 @@ impl Cluster {
         while next < end {
             let until = next.saturating_add(step).min(end);
             let all = self.list(next..until)?;
-            let many = all.iter().map(Vec::len).sum::<usize>() >= MANY;
+            let many = all.iter().map(Vec::len).sum::<usize>() >= MAX_STEP_KEYS;
             if visit((next..until).zip(all).collect())?.is_break() {
                 break;
             }
@@ -178,7 +178,7 @@ impl Cluster {
         self.steps(first, &mut |slots| {
             for (slot, keys) in slots {
                 let mut paused = ControlFlow::Continue(());
-                for keys in keys.chunks(MANY) {
+                for keys in keys.chunks(MAX_STEP_KEYS) {
                     let values = self.values(keys)?;
                     for (key, value) in keys.iter().zip(&values) {
                         if let Some(value) = value
@@ -203,7 +203,7 @@ impl Cluster {
         self.steps(0, &mut |slots| {
             let keys: Vec<_> = slots.into_iter().flat_map(|(_, keys)| keys).collect();
             let wanted: Vec<_> = keys.into_iter().filter(|key| range.contains(key)).collect();
-            for keys in wanted.chunks(MANY) {
+            for keys in wanted.chunks(MAX_STEP_KEYS) {
                 let values = self.values(keys)?;
                 for (key, value) in keys.iter().zip(&values) {
                     if let Some(value) = value
@@ -240,7 +240,7 @@ impl Cluster {
 
     /// Removes keys of one slot.
     pub fn remove(&self, slot: u16, keys: &[Vec<u8>], removed: &mut usize) -> Result<()> {
-        for keys in keys.chunks(MANY) {
+        for keys in keys.chunks(MAX_STEP_KEYS) {
             let mut request = cmd("UNLINK");
             for key in keys {
                 request.arg(self.keys.stored(key));

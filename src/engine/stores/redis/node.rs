@@ -5,19 +5,19 @@ use redis::{Connection, RedisError, ServerError, Value};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Connections without use that are kept.
-const KEPT: usize = 32;
+const MAX_IDLE_CONNECTIONS: usize = 32;
 
 /// Why a request has no answer.
 #[derive(Debug)]
-pub(super) enum Silence {
+pub(super) enum NoReply {
     /// It was not sent as a whole, so nobody has carried it out.
     NotSent(String),
     /// It was sent.
     NotAnswered(String),
 }
 
-impl Silence {
-    pub fn words(self) -> String {
+impl NoReply {
+    pub fn message(self) -> String {
         match self {
             Self::NotSent(words) | Self::NotAnswered(words) => words,
         }
@@ -41,28 +41,28 @@ impl Node {
     }
 
     /// Sends requests that are packed one behind the other, once, and takes so many answers.
-    pub fn call(&self, packed: &[u8], answers: usize) -> Result<Vec<Value>, Silence> {
+    pub fn call(&self, packed: &[u8], answers: usize) -> Result<Vec<Value>, NoReply> {
         let (values, missing) = self.send(packed, answers)?.receive();
-        missing.map_or(Ok(values), |words| Err(Silence::NotAnswered(words)))
+        missing.map_or(Ok(values), |words| Err(NoReply::NotAnswered(words)))
     }
 
     /// Sends requests that are packed one behind the other, once. So many answers are still to be received.
-    pub fn send(&self, packed: &[u8], answers: usize) -> Result<Sent<'_>, Silence> {
-        let not_sent = |error: RedisError| Silence::NotSent(self.words(&error));
+    pub fn send(&self, packed: &[u8], answers: usize) -> Result<Sent<'_>, NoReply> {
+        let not_sent = |error: RedisError| NoReply::NotSent(self.message(&error));
         let kept = self.idle().pop();
         let mut connection = kept.map_or_else(|| self.login.connect(&self.address), Ok).map_err(not_sent)?;
         // A node carries out no request that has not come to its end. Of encrypted ones it is not known how much was sent.
         connection.send_packed_command(packed).map_err(|error| match answers {
             1 if !self.login.is_encrypted() => not_sent(error),
-            _ => Silence::NotAnswered(self.words(&error)),
+            _ => NoReply::NotAnswered(self.message(&error)),
         })?;
         Ok(Sent { node: self, connection, answers })
     }
 
     /// The words of an error, after which kept connections are no better.
-    fn words(&self, error: &RedisError) -> String {
+    fn message(&self, error: &RedisError) -> String {
         self.idle().clear();
-        format!("{}: {}", self.address, Login::words(error))
+        format!("{}: {}", self.address, Login::message(error))
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
@@ -85,11 +85,11 @@ impl Sent<'_> {
         while values.len() < self.answers {
             match self.connection.recv_response() {
                 Ok(value) => values.push(value),
-                Err(error) => return (values, Some(self.node.words(&error))),
+                Err(error) => return (values, Some(self.node.message(&error))),
             }
         }
         let mut idle = self.node.idle();
-        if idle.len() < KEPT {
+        if idle.len() < MAX_IDLE_CONNECTIONS {
             idle.push(self.connection);
         }
         (values, None)

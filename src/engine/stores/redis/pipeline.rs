@@ -7,9 +7,9 @@
 use super::{
     commit::{check, check_count},
     info::NAME,
-    node::{Node, Refusal, Sent, Silence},
+    node::{Node, Refusal, Sent, NoReply},
     packed,
-    routing::{ASKING, Cluster, PATIENCE, REDIRECTIONS, refused, unavailable},
+    routing::{ASKING, Cluster, OUTAGE_LIMIT, REDIRECTIONS, refused, unavailable},
 };
 use crate::engine::{Batch, Error, Result, WriteOp};
 use hashbrown::{HashMap, hash_map::Entry};
@@ -137,12 +137,12 @@ impl Cluster {
     }
 
     /// Receives what a node answers to each of these parts.
-    fn receive(&self, node: &Node, parts: &[Part<'_>], sent: Result<Sent<'_>, Silence>) -> Vec<Outcome> {
+    fn receive(&self, node: &Node, parts: &[Part<'_>], sent: Result<Sent<'_>, NoReply>) -> Vec<Outcome> {
         let at = node.address();
         let (values, missing) = match sent {
             Ok(sent) => sent.receive(),
-            Err(Silence::NotAnswered(words)) => (Vec::new(), Some(words)),
-            Err(Silence::NotSent(words)) => {
+            Err(NoReply::NotAnswered(words)) => (Vec::new(), Some(words)),
+            Err(NoReply::NotSent(words)) => {
                 let refused = |_| Outcome::Refused(Refusal::Later(words.clone()));
                 return parts.iter().map(refused).collect();
             }
@@ -195,7 +195,7 @@ impl Cluster {
                     continue;
                 }
                 Next::Pause(words) => {
-                    let pause = || self.pause(&at, words.clone()).is_ok() && begin.elapsed() < PATIENCE;
+                    let pause = || self.pause(&at, words.clone()).is_ok() && begin.elapsed() < OUTAGE_LIMIT;
                     if *paused.entry(at.clone()).or_insert_with(pause) {
                         left.push(part);
                         continue;

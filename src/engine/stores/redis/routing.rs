@@ -7,7 +7,7 @@ use super::{
     info::NAME,
     key_encoding::Keys,
     login::Login,
-    node::{Node, Refusal, Sent, Silence, text},
+    node::{Node, Refusal, Sent, NoReply, text},
     scripts::COMMIT,
     slots::Slots,
 };
@@ -21,7 +21,7 @@ use std::{
 };
 
 /// From the first request on that a node does not answer, others wait for so long for it or its replica.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const OUTAGE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -139,7 +139,7 @@ impl Cluster {
         nodes.sort_by_key(|node| silent.contains(node.address()));
         let mut cause = String::from("there is none");
         for node in nodes {
-            match told_slots(&node) {
+            match fetch_slots(&node) {
                 Ok(slots) => {
                     for other in &slots.nodes {
                         self.node(other);
@@ -158,7 +158,7 @@ impl Cluster {
     /// Waits before another attempt, after one that `at` did not answer or refused for now.
     pub fn pause(&self, at: &Arc<str>, cause: String) -> Result<()> {
         let since = *lock(&self.silent).entry(at.clone()).or_insert_with(Instant::now);
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > OUTAGE_LIMIT {
             // Those that follow find out whether something has changed.
             let _old_ones = self.refresh();
             return Err(unavailable(cause));
@@ -184,12 +184,12 @@ impl Cluster {
             };
             let value = match outcome {
                 Ok(mut values) => values.pop().unwrap_or(Value::Nil),
-                Err(Silence::NotAnswered(detail)) if effect == Effect::Writes => {
+                Err(NoReply::NotAnswered(detail)) if effect == Effect::Writes => {
                     self.note_silence(&at);
                     return Err(Error::Unknown { engine: NAME, detail });
                 }
                 Err(silence) => {
-                    self.pause(&at, silence.words())?;
+                    self.pause(&at, silence.message())?;
                     continue;
                 }
             };
@@ -294,9 +294,9 @@ impl Cluster {
 }
 
 /// Where slots are, as a node knows it.
-fn told_slots(node: &Node) -> std::result::Result<Slots, String> {
+fn fetch_slots(node: &Node) -> std::result::Result<Slots, String> {
     let request = cmd("CLUSTER").arg("SLOTS").get_packed_command();
-    let values = node.call(&request, 1).map_err(Silence::words)?;
+    let values = node.call(&request, 1).map_err(NoReply::message)?;
     let value = values.first().unwrap_or(&Value::Nil);
     if let Value::ServerError(error) = value {
         let flag = if error.code() == "NOAUTH" { "; give --cluster-password-file" } else { "" };

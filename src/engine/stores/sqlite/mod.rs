@@ -188,7 +188,7 @@ impl Sqlite {
     /// Runs `read` on a connection that no other thread uses.
     fn reading<R>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<R>) -> Result<R> {
         let outcome = match self.files {
-            Some(_) => self.readers.lend(read),
+            Some(_) => self.readers.with_connection(read),
             None => read(&self.writer()),
         };
         outcome.map_err(|error| self.fail(error))

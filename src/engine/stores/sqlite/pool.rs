@@ -18,7 +18,7 @@ use std::{
 const SMALL_CACHE: u64 = 512 << 10;
 
 /// Maximum time that a connection waits for a lock that another one holds briefly.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Settings with which connections are opened.
 pub(super) struct Settings {
@@ -49,7 +49,7 @@ impl Settings {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection =
             Connection::open_with_flags(self.data.as_deref().unwrap_or(":memory:".as_ref()), flags)?;
-        connection.busy_timeout(PATIENCE)?;
+        connection.busy_timeout(LOCK_TIMEOUT)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         let has_share = self.apply(&connection)?;
         Ok((connection, has_share))
@@ -97,7 +97,7 @@ impl Pool {
     }
 
     /// Runs `read` on a connection that no other thread uses.
-    pub fn lend<R>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<R>) -> rusqlite::Result<R> {
+    pub fn with_connection<R>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<R>) -> rusqlite::Result<R> {
         let mut lent = Lent { pool: self, connection: self.take() };
         let connection = match lent.connection.take() {
             Some(connection) => connection,

@@ -76,7 +76,7 @@ impl Calls {
             loop {
                 time::sleep(pause).await;
                 if let Err(error) = work().await {
-                    log::warn!("{NAME}: old versions of values are not removed: {}", words(error));
+                    log::warn!("{NAME}: old versions of values are not removed: {}", message(error));
                 }
             }
         });
@@ -93,14 +93,14 @@ impl Drop for Calls {
 }
 
 pub(super) fn unavailable(error: impl ToString) -> Error {
-    Error::Unavailable { engine: NAME, detail: words(error) }
+    Error::Unavailable { engine: NAME, detail: message(error) }
 }
 
 /// Most bytes of an error that clients are told.
-const MOST: usize = 300;
+const MAX_MESSAGE_BYTES: usize = 300;
 
 /// An error in one line that is not long.
-pub(super) fn words(error: impl ToString) -> String {
+pub(super) fn message(error: impl ToString) -> String {
     let mut words = error.to_string().replace(['\n', '\r'], " ");
     // The client tells where in its source an error is from.
     if let Some((place, rest)) = words.split_once("]: ")
@@ -108,8 +108,8 @@ pub(super) fn words(error: impl ToString) -> String {
     {
         words = rest.into();
     }
-    if words.len() > MOST {
-        words.truncate(words.floor_char_boundary(MOST));
+    if words.len() > MAX_MESSAGE_BYTES {
+        words.truncate(words.floor_char_boundary(MAX_MESSAGE_BYTES));
         words.push_str("...");
     }
     words

@@ -6,7 +6,7 @@
 //! is rolled back only if the error proves that its primary key was not committed. In all other cases the next reader of
 //! a locked key asks the region of the primary key, and commits or removes the lock accordingly.
 
-use super::{async_client::words, info::NAME};
+use super::{async_client::message, info::NAME};
 use crate::engine::{Error, Result};
 use std::{future::Future, time::Duration};
 use tikv_client::{Error as Cause, Transaction};
@@ -37,7 +37,7 @@ pub(super) async fn commit(transaction: &mut impl Ends, limit: Duration) -> Resu
     let outcome = time::timeout(limit, transaction.commit()).await;
     let error = match outcome {
         Ok(Ok(())) => return Ok(()),
-        Ok(Err(cause)) => undone(&cause).ok_or_else(|| words(cause)),
+        Ok(Err(cause)) => undone(&cause).ok_or_else(|| message(cause)),
         Err(_) => Err(format!("no answer in {} seconds", limit.as_secs())),
     };
     let error = error.map_err(|detail| Error::Unknown { engine: NAME, detail })?;
@@ -57,7 +57,7 @@ pub(super) async fn commit(transaction: &mut impl Ends, limit: Duration) -> Resu
 /// regions: they may answer a second attempt after a first one whose reply was lost.
 fn undone(cause: &Cause) -> Option<Error> {
     if any(cause, is_conflict) {
-        return Some(Error::Conflict { engine: NAME, detail: words(cause) });
+        return Some(Error::Conflict { engine: NAME, detail: message(cause) });
     }
     any(cause, is_too_large).then(|| Error::Full {
         engine: NAME,

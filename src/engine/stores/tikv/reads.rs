@@ -1,7 +1,7 @@
 //! The keys of one prefix in a cluster, and what it takes to read them.
 
 use super::{
-    async_client::{self, Calls, words},
+    async_client::{self, Calls, message},
     info::{MAX_KEY, NAME},
     page_scan::{Keys, Pages},
 };
@@ -215,7 +215,7 @@ impl Cluster {
         let found = match found {
             Ok(Ok(Ok((_, found)))) => found,
             failure => {
-                let cause = failure.map(|outcome| outcome.map(|read| read.err().map(words)));
+                let cause = failure.map(|outcome| outcome.map(|read| read.err().map(message)));
                 log::debug!("{NAME}: no grouped reads for {UNGROUPED:?}: {cause:?}");
                 *lock() = Some(Instant::now());
                 return none();

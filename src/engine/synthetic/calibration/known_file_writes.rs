@@ -32,7 +32,7 @@ pub(super) fn log(path: &Path) -> PathBuf {
 }
 
 /// Appends a line to a file.
-pub(super) fn tell(path: &Path, line: &str) -> io::Result<()> {
+pub(super) fn append_line(path: &Path, line: &str) -> io::Result<()> {
     writeln!(File::options().create(true).append(true).open(path)?, "{line}")
 }
 

@@ -228,6 +228,6 @@ impl Engine for Calibration {
         }
         record.close = (begin, cost::now());
         let line = serde_json::to_string(&*record).map_err(|error| Error::library(CALIBRATION, error))?;
-        known_file_writes::tell(&self.truth.record, &line).map_err(Error::io("write", &self.path))
+        known_file_writes::append_line(&self.truth.record, &line).map_err(Error::io("write", &self.path))
     }
 }
