@@ -4,7 +4,7 @@ use crate::engine::{
     Capabilities, Check, Compression, Family, FsyncSupport, Info, KeyRange, Kind, OpenFiles, Status,
     VisitValue, WriteOp, Writers, aof,
     memory_table::{
-        ByteBudget, SLOW_TO_FREE, MemoryEngine, Table, VisitNext, WalkControl, free_each, free_in_order,
+        ByteBudget, MemoryEngine, SLOW_TO_FREE, Table, VisitNext, WalkControl, free_each, free_in_order,
     },
 };
 use smallvec::SmallVec;

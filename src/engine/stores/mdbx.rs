@@ -488,7 +488,9 @@ mod tests {
             let outcome = open_copy(&restarted).map_err(|error| error.to_string());
             match kept {
                 Some(kept) => assert_eq!(outcome, Ok(kept), "{fsync}"),
-                None => assert!(outcome.as_ref().is_err_and(|error| error.contains("CORRUPT")), "{outcome:?}"),
+                None => {
+                    assert!(outcome.as_ref().is_err_and(|error| error.contains("CORRUPT")), "{outcome:?}")
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{
     info::NAME,
-    node::{Node, NoReply, text},
+    node::{NoReply, Node, text},
     routing::Cluster,
 };
 use crate::engine::{Error, Fsync, Result};

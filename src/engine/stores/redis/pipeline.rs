@@ -7,7 +7,7 @@
 use super::{
     commit::{check, check_count},
     info::NAME,
-    node::{Node, Refusal, Sent, NoReply},
+    node::{NoReply, Node, Refusal, Sent},
     packed,
     routing::{ASKING, Cluster, OUTAGE_LIMIT, REDIRECTIONS, refused, unavailable},
 };

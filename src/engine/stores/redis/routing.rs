@@ -7,7 +7,7 @@ use super::{
     info::NAME,
     key_encoding::Keys,
     login::Login,
-    node::{Node, Refusal, Sent, NoReply, text},
+    node::{NoReply, Node, Refusal, Sent, text},
     scripts::COMMIT,
     slots::Slots,
 };

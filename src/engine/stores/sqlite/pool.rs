@@ -97,7 +97,10 @@ impl Pool {
     }
 
     /// Runs `read` on a connection that no other thread uses.
-    pub fn with_connection<R>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<R>) -> rusqlite::Result<R> {
+    pub fn with_connection<R>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<R>,
+    ) -> rusqlite::Result<R> {
         let mut lent = Lent { pool: self, connection: self.take() };
         let connection = match lent.connection.take() {
             Some(connection) => connection,
