@@ -26,38 +26,38 @@ struct Jobs {
 /// State shared by the background thread and its callers.
 #[derive(Default)]
 struct WorkerSignals {
-    orders: Mutex<Jobs>,
+    jobs: Mutex<Jobs>,
     changed: Condvar,
     /// Copy of [`Jobs::stop`] that the thread reads without a lock during its work.
     stop: AtomicBool,
 }
 
 impl WorkerSignals {
-    fn orders(&self) -> MutexGuard<'_, Jobs> {
+    fn jobs(&self) -> MutexGuard<'_, Jobs> {
         // No code panics while the lock is held.
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until `until` returns `true`, or until the thread has ended.
     fn wait<'d>(&'d self, mut until: impl FnMut(&Jobs) -> bool) -> MutexGuard<'d, Jobs> {
-        let waited = self.changed.wait_while(self.orders(), |orders| !orders.stop && !until(orders));
+        let waited = self.changed.wait_while(self.jobs(), |jobs| !jobs.stop && !until(jobs));
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Handle of the background thread.
 pub(super) struct Background {
-    desk: Arc<WorkerSignals>,
+    signals: Arc<WorkerSignals>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Guard that marks the thread as ended when it returns or panics, so that no caller waits for it.
-struct End(Arc<WorkerSignals>);
+struct EndGuard(Arc<WorkerSignals>);
 
-impl Drop for End {
+impl Drop for EndGuard {
     fn drop(&mut self) {
-        let mut orders = self.0.orders();
-        (orders.stop, orders.busy) = (true, false);
+        let mut jobs = self.0.jobs();
+        (jobs.stop, jobs.busy) = (true, false);
         self.0.changed.notify_all();
     }
 }
@@ -65,40 +65,40 @@ impl Drop for End {
 impl Background {
     /// Starts the thread, which looks for work at once.
     pub(super) fn start(files: Arc<Files>) -> Result<Self> {
-        let desk = Arc::new(WorkerSignals::default());
-        desk.orders().look = true;
-        let (end, at) = (End(Arc::clone(&desk)), files.directory.clone());
+        let signals = Arc::new(WorkerSignals::default());
+        signals.jobs().look = true;
+        let (end, at) = (EndGuard(Arc::clone(&signals)), files.directory.clone());
         let thread = thread::Builder::new().name("bitcask".into()).spawn(move || run(&end.0, &files));
         let thread = thread.map_err(Error::io("start a thread for", at))?;
-        Ok(Self { desk, thread: Mutex::new(Some(thread)) })
+        Ok(Self { signals, thread: Mutex::new(Some(thread)) })
     }
 
     /// Makes the thread look for work.
     pub(super) fn wake(&self) {
-        self.desk.orders().look = true;
-        self.desk.changed.notify_all();
+        self.signals.jobs().look = true;
+        self.signals.changed.notify_all();
     }
 
     /// Makes the thread merge all segments. Returns `false` if such a merge is already requested or running.
     pub(super) fn rewrite(&self) -> bool {
-        let mut orders = self.desk.orders();
-        let first = !orders.rewrite;
-        orders.rewrite = true;
-        self.desk.changed.notify_all();
+        let mut jobs = self.signals.jobs();
+        let first = !jobs.rewrite;
+        jobs.rewrite = true;
+        self.signals.changed.notify_all();
         first
     }
 
     /// Makes the thread look for work, and waits until there is none left.
     pub(super) fn finish(&self) {
         self.wake();
-        drop(self.desk.wait(|orders| !orders.busy && !orders.look && !orders.rewrite));
+        drop(self.signals.wait(|jobs| !jobs.busy && !jobs.look && !jobs.rewrite));
     }
 
     /// Makes the thread abandon its work, and waits until it has ended.
     pub(super) fn stop(&self) {
-        self.desk.stop.store(true, Ordering::Relaxed);
-        self.desk.orders().stop = true;
-        self.desk.changed.notify_all();
+        self.signals.stop.store(true, Ordering::Relaxed);
+        self.signals.jobs().stop = true;
+        self.signals.changed.notify_all();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread
             && thread.join().is_err()
@@ -115,23 +115,23 @@ impl Drop for Background {
     }
 }
 
-fn run(desk: &WorkerSignals, files: &Files) {
+fn run(signals: &WorkerSignals, files: &Files) {
     loop {
-        let mut orders = desk.wait(|orders| orders.look || orders.rewrite);
-        if orders.stop {
+        let mut jobs = signals.wait(|jobs| jobs.look || jobs.rewrite);
+        if jobs.stop {
             return;
         }
         // The request stays set until the rewrite has ended, so that another one is refused.
-        let rewrite = orders.rewrite;
-        (orders.look, orders.busy) = (false, true);
-        drop(orders);
-        if let Err(error) = work(files, rewrite, &|| desk.stop.load(Ordering::Relaxed)) {
+        let rewrite = jobs.rewrite;
+        (jobs.look, jobs.busy) = (false, true);
+        drop(jobs);
+        if let Err(error) = work(files, rewrite, &|| signals.stop.load(Ordering::Relaxed)) {
             log::error!("{NAME}: files stay as they are: {error}");
         }
-        let mut orders = desk.orders();
-        orders.busy = false;
-        orders.rewrite &= !rewrite;
-        desk.changed.notify_all();
+        let mut jobs = signals.jobs();
+        jobs.busy = false;
+        jobs.rewrite &= !rewrite;
+        signals.changed.notify_all();
     }
 }
 

@@ -15,8 +15,8 @@ use crate::engine::{
 };
 use std::{collections::BTreeSet, path::Path};
 
-/// Maximum number of keys that an error names.
-const NAMED: usize = 1000;
+/// Maximum number of keys of corrupt values that an error names.
+const MAX_NAMED_KEYS: usize = 1000;
 
 /// Numbers of the segments that hold, or may hold, corrupt values.
 #[derive(Default)]
@@ -33,20 +33,20 @@ impl Corrupt {
     ///
     /// Fails if the segment cannot be read, or if anything but values is corrupt.
     pub(super) fn read(&mut self, segment: &Segment) -> Result<(Hint, u64)> {
-        let (hint, tail) = reading::read(segment, &mut |restored| self.look_at(segment.id, restored))?;
+        let (hint, tail) = reading::read(segment, &mut |restored| self.note_moved(segment.id, restored))?;
         self.note_tail((segment.id, &segment.path), &tail);
         Ok((hint, tail.records))
     }
 
-    /// Notes a segment if it has corrupt values.
+    /// Records `segment` if its replay found corrupt values.
     pub(super) fn note_tail(&mut self, (segment, path): (u32, &Path), tail: &ReplayEnd) {
         if tail.corrupt > 0 {
             self.note(segment, Error::library(NAME, corrupt_values(path, tail.corrupt)));
         }
     }
 
-    /// Records a segment with values that were corrupt before they were moved there.
-    pub(super) fn look_at(&mut self, segment: u32, restored: &Restored<'_>) {
+    /// Records `segment` if `restored` holds a value that was corrupt before a merge moved it there.
+    pub(super) fn note_moved(&mut self, segment: u32, restored: &Restored<'_>) {
         let Restored::Writes(batch, _) = restored else { return };
         if batch
             .ops()
@@ -57,14 +57,17 @@ impl Corrupt {
         }
     }
 
-    /// Records a segment whose bytes are not what was written, with the error.
+    /// Records a corrupt segment. The first recorded `error` is kept.
     pub(super) fn note(&mut self, segment: u32, error: Error) {
         self.segments.insert(segment);
         self.first.get_or_insert(error);
     }
 
-    /// Reads the values of all keys that are in the recorded segments of `directory`. Fails if any is corrupt,
-    /// and names the keys.
+    /// Reads the values of all keys of `table` that are in the recorded segments of `directory`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a segment was recorded with an error, or if a value is corrupt; names the keys of corrupt values.
     pub(super) fn end(self, directory: &Path, table: &KeyTable) -> Result<()> {
         let (mut count, mut names, mut buffer) = (0_usize, Vec::new(), Vec::new());
         let files = OpenFiles::new(0);
@@ -74,7 +77,7 @@ impl Corrupt {
                 let place = ValuePosition::of(place).filter(|place| place.segment == id);
                 if let Some(Err(error)) = place.map(|place| segment.read(place, &mut buffer).map(drop)) {
                     count += 1;
-                    if names.len() < NAMED {
+                    if names.len() < MAX_NAMED_KEYS {
                         names.push(error.of_value(0, key, true).to_string());
                     }
                 }

@@ -1,7 +1,7 @@
 //! Hint files: the keys and value positions of a segment, from which a start fills the key table.
 
 use super::{
-    key_table::{KeyTable, PLACE, ValuePosition, sum_of},
+    key_table::{KeyTable, POSITION_LEN, ValuePosition, sum_of},
     segment::Segment,
 };
 use crate::engine::{
@@ -21,7 +21,7 @@ const MAGIC: [u8; 8] = *b"KVBHINT1";
 
 /// Length of the header of a hint file, in bytes: [`MAGIC`], the random id of the segment's file, the segment's
 /// length.
-const HEAD: usize = MAGIC.len() + 4 + 8;
+const HEADER_LEN: usize = MAGIC.len() + 4 + 8;
 
 /// Number of writes that are applied to the key table together.
 const BATCH_WRITES: usize = 64;
@@ -30,8 +30,8 @@ const PUT: u8 = b'P';
 const DELETE: u8 = b'D';
 const CLEAR: u8 = b'C';
 
-/// Writes of a segment in their order, encoded: for each its kind, the key's length, the key, and the value's
-/// position.
+/// Encoded writes of a segment, in the order of execution: for each its kind, the key's length, the key, and the
+/// value's position.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Hint(Vec<u8>);
 
@@ -107,7 +107,7 @@ impl Hint {
         write(table, &mut entries, &mut places);
     }
 
-    /// Writes the file beside a sealed segment, whole or not at all.
+    /// Writes the hint file of a sealed segment, atomically.
     ///
     /// # Errors
     ///
@@ -121,9 +121,9 @@ impl Hint {
             let _best_effort = files::remove_leftover(&fresh);
             return Err(Error::io("write", fresh)(error));
         }
-        // The sync may have taken long.
+        // The directory may have been moved during the sync.
         segment.check_path()?;
-        // A name that a power cut takes back is no loss: the segment is read instead.
+        // The directory is not synced: if a power cut undoes the rename, the next start reads the segment instead.
         fs::rename(&fresh, &path).map_err(Error::io("rename", &fresh))
     }
 
@@ -141,7 +141,7 @@ impl Hint {
             return None;
         }
         bytes.truncate(bytes.len() - size_of::<u32>());
-        bytes.drain(..HEAD);
+        bytes.drain(..HEADER_LEN);
         Some(Self(bytes))
     }
 }
@@ -165,7 +165,7 @@ fn split_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     let (key, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
     match *what {
         PUT => {
-            let (place, rest) = rest.split_at_checked(PLACE)?;
+            let (place, rest) = rest.split_at_checked(POSITION_LEN)?;
             Some((Entry::Put(key, ValuePosition::of(place)?), rest))
         }
         DELETE => Some((Entry::Delete(key), rest)),
@@ -173,7 +173,7 @@ fn split_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     }
 }
 
-fn write(table: &mut KeyTable, entries: &mut Vec<(&[u8], bool)>, places: &mut Vec<[u8; PLACE]>) {
+fn write(table: &mut KeyTable, entries: &mut Vec<(&[u8], bool)>, places: &mut Vec<[u8; POSITION_LEN]>) {
     let mut next = places.iter();
     let ops: Vec<_> = entries
         .drain(..)

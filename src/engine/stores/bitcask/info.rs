@@ -31,7 +31,7 @@ pub(super) static INFO: Info = Info {
     key_length: (0, aof::MAX_LENGTH),
     compression: &[Compression::None],
     cache: "not used: keys are in memory, values in the system's page cache",
-    // A sealed segment beyond the limit of open ones is opened for each read.
+    // Each read of a sealed segment that is not kept open opens the file.
     open_files: OpenFiles { least: OWN_FILES + 16, most: OWN_FILES + 4096, per_read: 1 },
     cluster_flag: None,
     loss: aof::LOSS,
@@ -59,9 +59,9 @@ pub(super) static INFO: Info = Info {
     log_targets: &[],
 };
 
-/// Converts an error about corruption to one that advises a backup: `kvbench repair` can repair an AOF only,
-/// not one of several segments.
-pub(super) fn damage(error: Error) -> Error {
+/// Converts an error about corruption to one that advises to restore a backup: `kvbench repair` can repair an AOF, but
+/// not a segment.
+pub(super) fn advise_backup(error: Error) -> Error {
     match error {
         Error::Corrupt { path, offset, detail, .. } => {
             let path = path.display();

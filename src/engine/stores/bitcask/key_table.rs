@@ -1,4 +1,4 @@
-//! Table of the keys with their values' positions on disk, which it holds in place of the values.
+//! Key table: a hash table of all keys with the positions of their values on disk.
 
 use crate::engine::{
     KeyRange, VisitValue, WriteOp, key_value_headers,
@@ -7,7 +7,7 @@ use crate::engine::{
 use hashbrown::{HashMap, hash_map::Entry};
 use std::ops::ControlFlow;
 
-/// Number of keys that are looked up together before they are changed.
+/// Number of keys that are looked up together before they are changed, so that their cache misses overlap.
 const PREFETCHED_KEYS: usize = 32;
 
 /// Position of a value on disk, with its length and checksum.
@@ -31,19 +31,20 @@ pub(super) fn sum_of(value: &[u8], sum: u32) -> u32 {
 
 /// Length of an encoded position, in bytes. A segment ends with the batch that reaches its maximum length, so
 /// no offset needs more than five bytes.
-pub(super) const PLACE: usize = 4 + 5 + 4 + 4;
+pub(super) const POSITION_LEN: usize = 4 + 5 + 4 + 4;
 
 impl ValuePosition {
     /// Encodes the position as the key table stores it.
-    pub(super) fn to_bytes(self) -> [u8; PLACE] {
+    pub(super) fn to_bytes(self) -> [u8; POSITION_LEN] {
         let ([a, b, c, d], [e, f, g, h, i, ..]) = (self.segment.to_le_bytes(), self.offset.to_le_bytes());
         let ([j, k, l, m], [n, o, p, q]) = (self.length.to_le_bytes(), self.sum.to_le_bytes());
         [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q]
     }
 
-    /// Decodes a position, or returns `None` if `bytes` has another length than [`PLACE`].
+    /// Decodes a position, or returns `None` if `bytes` has another length than [`POSITION_LEN`].
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = *<&[u8; PLACE]>::try_from(bytes).ok()?;
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] =
+            *<&[u8; POSITION_LEN]>::try_from(bytes).ok()?;
         Some(Self {
             segment: u32::from_le_bytes([a, b, c, d]),
             offset: u64::from_le_bytes([e, f, g, h, i, 0, 0, 0]),
@@ -194,11 +195,11 @@ impl Table for KeyTable {
 mod tests {
     use super::*;
 
-    fn place(length: u32) -> [u8; PLACE] {
+    fn place(length: u32) -> [u8; POSITION_LEN] {
         place_in(1, length)
     }
 
-    fn place_in(segment: u32, length: u32) -> [u8; PLACE] {
+    fn place_in(segment: u32, length: u32) -> [u8; POSITION_LEN] {
         ValuePosition { segment, offset: 0, length, sum: 0 }.to_bytes()
     }
 
@@ -234,18 +235,18 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_read_back() {
+    fn position_is_encoded_and_decoded() {
         for (segment, offset, length, sum) in
             [(0, 0, 0, 0), (1, 30, 5, 0xdead_beef), (u32::MAX, (1 << 40) - 1, u32::MAX, u32::MAX)]
         {
             let place = ValuePosition { segment, offset, length, sum };
             assert_eq!(ValuePosition::of(&place.to_bytes()), Some(place));
         }
-        assert_eq!(ValuePosition::of(&[0; PLACE - 1]), None);
+        assert_eq!(ValuePosition::of(&[0; POSITION_LEN - 1]), None);
     }
 
     #[test]
-    fn a_value_that_was_corrupt_before_has_no_sum_of_its_own() {
+    fn corrupt_value_gets_a_checksum_that_never_matches() {
         for (value, is_corrupt) in
             [(&b""[..], false), (b"\xffkvbench", false), (&key_value_headers::CORRUPT, true)]
         {
@@ -256,7 +257,7 @@ mod tests {
     const SUM: &str = "#TS:4294967295\r\n";
 
     #[test]
-    fn a_record_is_as_long_as_what_is_written() {
+    fn record_size_is_the_length_of_the_written_record() {
         for (key, value) in [(0, 0), (9, 10), (1, 60_000), (100, 0)] {
             let text =
                 format!("*3\r\n$3\r\nSET\r\n${key}\r\n{0:key$}\r\n${value}\r\n{0:value$}\r\n{1}", "", SUM);

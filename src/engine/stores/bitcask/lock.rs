@@ -1,4 +1,4 @@
-//! The lock file: it keeps other processes out, and tells whether the path still names the directory that was opened.
+//! The lock file: keeps other processes out, and detects that the path no longer names the open directory.
 
 use crate::engine::{Error, Result, files};
 use std::{
@@ -7,11 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Name of the file that is locked while the data are open.
+/// Name of the lock file.
 pub(super) const LOCK: &str = "bitcask.lock";
 
-/// Text in the lock file from when there is a manifest. Versions without a manifest left the lock file empty: where it
-/// is, a missing manifest is no loss.
+/// Content of the lock file of a directory that has a manifest. With an empty lock file, a missing manifest is no
+/// error: earlier versions wrote no manifest and left the lock file empty.
 pub(super) const LOCK_TEXT: &str = "locked while open; bitcask.segments lists the segments\n";
 
 /// The locked file of an open directory.
@@ -40,18 +40,17 @@ impl Lock {
         &self.directory
     }
 
-    /// Fails if the path does not name the locked directory any more: what is there may be the files of another
-    /// server.
+    /// Fails if the path no longer names the locked directory: the files on the path may be those of another server.
     ///
     /// # Errors
     ///
     /// Fails with [`Error::Moved`], or if the operating system refuses.
     pub(super) fn check_path(&self) -> Result<()> {
-        let is_there = files::is_at(&self.file, &self.directory.join(LOCK))?;
-        if is_there { Ok(()) } else { Err(Error::Moved { path: self.directory.clone() }) }
+        let is_same = files::is_at(&self.file, &self.directory.join(LOCK))?;
+        if is_same { Ok(()) } else { Err(Error::Moved { path: self.directory.clone() }) }
     }
 
-    /// Notes in the file that the directory has a manifest.
+    /// Writes [`LOCK_TEXT`] to the lock file, which records that the directory has a manifest.
     ///
     /// # Errors
     ///
@@ -65,7 +64,7 @@ impl Lock {
         noted.map_err(Error::io("write", self.directory.join(LOCK)))
     }
 
-    /// Lets other processes open the data.
+    /// Unlocks the directory, so that other processes can open the data.
     ///
     /// # Errors
     ///

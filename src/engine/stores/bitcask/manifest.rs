@@ -18,27 +18,27 @@ use std::{
     path::Path,
 };
 
-/// Name of the manifest.
+/// File name of the manifest.
 pub(super) const MANIFEST: &str = "bitcask.segments";
 
-/// Name of the manifest while it is being written.
+/// File name of the manifest while it is being written, before it is renamed to [`MANIFEST`].
 pub(super) const FRESH: &str = "bitcask.segments-new";
 
 /// First line of the manifest, up to the number of the format.
 const TITLE: &str = "kvbench bitcask segments ";
 
-/// Number of the format, with the end of its line.
+/// Rest of the first line of the manifest: format number and line end.
 const FORMAT: &str = "1\n";
 
 /// Maximum length of the manifest of a first start, which lists one segment, in bytes.
 pub(super) const FIRST_LEN: u64 = 64;
 
-/// The numbers of all segments, as ranges in ascending order.
+/// List of the numbers of all segments, as ranges in ascending order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Manifest(Vec<RangeInclusive<u32>>);
 
 impl Manifest {
-    /// Returns a manifest of these segment numbers, which must be in ascending order.
+    /// Returns a manifest of the segment numbers `ids`, which must be in ascending order.
     pub(super) fn of(ids: impl IntoIterator<Item = u32>) -> Self {
         let mut ranges: Vec<RangeInclusive<u32>> = Vec::new();
         for id in ids {
@@ -65,7 +65,7 @@ impl Manifest {
         self.0.last().map_or(0, |range| *range.end())
     }
 
-    /// Reads the manifest in `directory`; `None` if there is none.
+    /// Reads the manifest in `directory`. Returns `None` if the file does not exist.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl Manifest {
         }
     }
 
-    /// Replaces the manifest in the locked directory. When this returns, the new one survives a power cut.
+    /// Replaces the manifest in the locked directory, durably.
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl Manifest {
             let _best_effort = files::remove_leftover(&fresh);
             return Err(Error::io("write", fresh)(error));
         }
-        // The sync may have taken long.
+        // The directory may have been moved during the sync.
         lock.check_path()?;
         fs::rename(&fresh, &path).map_err(Error::io("rename", &fresh))?;
         files::sync_dir(directory)
@@ -130,14 +130,14 @@ impl Manifest {
     }
 }
 
-/// Prefix of the last line.
+/// Prefix of the last line of the manifest, which holds the checksum.
 const SUM: &str = "sum ";
 
 /// Advice for an error message: how to make the next start list the segments that it finds.
 const HOW_TO_LIST: &str =
     "put an empty bitcask.lock beside the segments, if you are sure that none of them is missing";
 
-/// Returns the error for a manifest that is missing in `directory`.
+/// Returns the error that the manifest in `directory` is missing.
 pub(super) fn missing(directory: &Path) -> Error {
     let path = directory.join(MANIFEST);
     let message = format!(
@@ -147,14 +147,14 @@ pub(super) fn missing(directory: &Path) -> Error {
     Error::Library { engine: NAME, message }
 }
 
-/// Returns `true` if the last line holds the checksum of everything before it.
+/// Returns `true` if the last line of `text` holds the checksum of the lines before it.
 fn has_sum(text: &str) -> bool {
     let Some((rest, sum)) = text.rsplit_once(SUM) else { return false };
     sum == format!("{:08x}\n", crc32fast::hash(rest.as_bytes()))
 }
 
-/// Parses the lines between the title and the checksum. Returns `None` for text that [`Manifest::text`] would
-/// not write.
+/// Parses the ranges between the title and the checksum. Returns `None` if they are not ascending, or if there are
+/// none.
 fn parse(text: &str) -> Option<Manifest> {
     let mut ranges: Vec<RangeInclusive<u32>> = Vec::new();
     for line in text.strip_prefix(TITLE)?.strip_prefix(FORMAT)?.lines() {

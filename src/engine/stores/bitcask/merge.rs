@@ -1,12 +1,13 @@
-//! Merging: what is alive in a segment is written anew, and the segment is removed.
+//! Merge: appends the live values of a sealed segment to the active one, then removes the sealed segment.
 //!
-//! As a rule the oldest one. What a segment removes, by a delete or by a newer value, is in segments before it; when it
-//! is the oldest there are none, so nothing that was removed can come back. On a disk that is nearly full it is the
-//! segment with the most dead bytes of which the rest still fits. While that has older ones, its deletes are written
-//! anew too; and one with a clear waits until it is the oldest: what is before a clear is dead, and needs no space.
+//! Usually the oldest segment is merged. A delete or a newer value overrides values in older segments only, and the
+//! oldest has none before it: so its deletes can be dropped, and no removed value can come back. On a disk that is
+//! nearly full, the segment with the most dead bytes is merged whose live values still fit. While there are older
+//! segments, its deletes are appended too. A segment with a clear is merged only when it is the oldest: all older
+//! segments are dead then, and their merges need no space.
 //!
-//! Before a segment goes, everything that was written is synced: what was moved, and the writes for which other values
-//! were not.
+//! Before a segment is removed, all writes are synced: the moved values, and the newer writes that made other values
+//! of the segment dead.
 
 use super::{
     hint::{self, Entry, Hint},
@@ -26,42 +27,43 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Keys that are moved while writers wait.
-const KEYS: usize = 512;
+/// Maximum number of writes of a segment that one step of a merge examines. Clients' writes wait while a step appends.
+const KEYS_PER_STEP: usize = 512;
 
-/// Bytes of values that are read to be moved together.
-const STEP: usize = 128 << 10;
+/// Size of the values that one step of a merge moves, in bytes. The value that reaches this size is the last one.
+const STEP_BYTES: usize = 128 << 10;
 
-/// The same when more than two thirds of all bytes are dead: writes come faster than they are merged.
-const LARGE_STEP: usize = 1 << 20;
+/// Size of the values that one step of a merge moves, in bytes, while more than two thirds of all bytes are dead: then
+/// writes are faster than merges.
+const LARGE_STEP_BYTES: usize = 1 << 20;
 
-/// Shortest rest between two steps.
+/// Minimum pause between two steps of a merge, and interval at which a merge polls for the end of scans.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Bytes around the records of one step at most.
-const FRAME: u64 = 128;
+/// Maximum number of bytes that a step of a merge writes in addition to its records.
+const MAX_STEP_OVERHEAD: u64 = 128;
 
 /// Number of bytes that a merge leaves free, for the manifest and the start of a segment.
-const MARGIN: u64 = 16 << 10;
+const FREE_MARGIN: u64 = 16 << 10;
 
-/// A full disk is worth a merge that frees this share of a segment, as a divisor.
-const LEAST_GAIN: u64 = 8;
+/// Minimum share of a segment that a merge must free to be worth its work on a nearly full disk, as a divisor.
+const MIN_GAIN: u64 = 8;
 
-/// Whether it is to end.
+/// Function that returns `true` if the merge must stop.
 pub(super) type Stop<'s> = &'s dyn Fn() -> bool;
 
-/// A segment that can be merged.
+/// Segment to merge, and what the merge needs to know of it.
 pub(super) struct Source {
     segment: Arc<Segment>,
     /// The writes of the segment; `None` if a merge needs none of them.
     hint: Option<Hint>,
     is_oldest: bool,
-    /// Bytes that a merge frees.
+    /// Number of bytes that a merge of the segment frees.
     gain: u64,
 }
 
-/// Returns the value to write for a key that is moved: with [`key_value_headers::CORRUPT`] before it if it is corrupt, so that it stays
-/// corrupt.
+/// Returns the value to append for `key`. A corrupt value gets the prefix [`key_value_headers::CORRUPT`], so that reads
+/// of it still fail.
 fn value_to_move(from: &Segment, key: &[u8], place: ValuePosition) -> Result<Vec<u8>> {
     let mut value = Vec::new();
     match from.read(place, &mut value) {
@@ -78,20 +80,21 @@ fn value_to_move(from: &Segment, key: &[u8], place: ValuePosition) -> Result<Vec
     Ok(value)
 }
 
-/// A value or a delete that a merge appends again.
+/// Value or delete (`None`) that a merge appends again, with the value's old position.
 struct Moved<'h> {
     key: &'h [u8],
     value: Option<(ValuePosition, Vec<u8>)>,
 }
 
 impl Files {
-    /// Returns `true` if a merge is worth its work, whatever space there is.
+    /// Returns `true` if the dead bytes exceed both the live bytes and the length of a segment: a merge is then
+    /// worth its work.
     pub(super) fn is_merge_due(&self) -> bool {
         let (all, live) = self.bytes();
         self.segments.len() > 1 && all.saturating_sub(live) > live.max(self.space.segment())
     }
 
-    /// Returns the segment that is to be merged next, if one is worth it and fits on the disk.
+    /// Returns the next segment to merge, or `None` if no merge is worth its work or fits on the disk.
     ///
     /// # Errors
     ///
@@ -110,7 +113,7 @@ impl Files {
             return Ok(None);
         }
         for (dead, segment) in self.by_dead_bytes() {
-            let least = segment.len / LEAST_GAIN;
+            let least = segment.len / MIN_GAIN;
             if dead >= least
                 && let Some(source) = self.source(&segment, free)?
                 && source.gain >= least
@@ -122,7 +125,7 @@ impl Files {
         Ok(None)
     }
 
-    /// Returns the sealed segments with their dead bytes, the most first.
+    /// Returns the sealed segments with their numbers of dead bytes, in descending order of that number.
     fn by_dead_bytes(&self) -> Vec<(u64, Arc<Segment>)> {
         let sealed = self.segments.sealed();
         let mut all: Vec<_> = self.table.look(|table| {
@@ -133,8 +136,8 @@ impl Files {
         all
     }
 
-    /// Returns what a merge of `segment` needs, or `None` if that does not fit into `free` bytes or has to wait for
-    /// older segments.
+    /// Returns the description of a merge of `segment`, or `None` if the live values do not fit into `free` bytes or
+    /// the merge has to wait for older segments.
     ///
     /// # Errors
     ///
@@ -143,7 +146,7 @@ impl Files {
         let is_oldest = self.segments.oldest().is_some_and(|oldest| oldest.id == segment.id);
         let live = self.table.look(|table| table.live_in(segment.id));
         let mut source = Source { segment: Arc::clone(segment), hint: None, is_oldest, gain: segment.len };
-        // After a clear, for one, there is nothing to look for.
+        // No value is live, for example after a clear: the hint file need not be read.
         if live == 0 && is_oldest {
             return Ok(Some(source));
         }
@@ -152,15 +155,16 @@ impl Files {
         }
         let hint = match reading::hint_of(segment) {
             Ok(hint) => hint,
-            // The table knows the keys that are alive in it. What it deletes is not known, but the oldest needs no deletes.
+            // The key table knows the live values of the segment. The deletes of the segment are lost, but a merge of
+            // the oldest segment does not need them.
             Err(error) if error.is_damage() && is_oldest => {
-                log::warn!("{NAME}: a merge moves what is alive of a corrupt segment: {error}");
+                log::warn!("{NAME}: a merge moves the live values of a corrupt segment: {error}");
                 self.hint_from_table(segment.id)
             }
             Err(error) if error.is_damage() => return Ok(None),
             Err(error) => return Err(error),
         };
-        let Some(cost) = self.cost(&hint, is_oldest).filter(|cost| cost.saturating_add(MARGIN) <= free)
+        let Some(cost) = self.cost(&hint, is_oldest).filter(|cost| cost.saturating_add(FREE_MARGIN) <= free)
         else {
             return Ok(None);
         };
@@ -169,12 +173,13 @@ impl Files {
         Ok(Some(source))
     }
 
-    /// Returns the bytes that a merge of these writes makes anew, or `None` if it has to wait for older segments.
+    /// Returns the number of bytes that a merge of the writes in `hint` appends, or `None` if the merge has to wait for
+    /// older segments.
     fn cost(&self, hint: &Hint, is_oldest: bool) -> Option<u64> {
         let (mut all, mut frames, mut since) = (0, 0, None);
         for (number, entry) in hint.entries().enumerate() {
             let bytes = match entry {
-                Entry::Put(key, place) if self.is_alive(key, place) => {
+                Entry::Put(key, place) if self.is_live(key, place) => {
                     record_size(key.len(), place.length as usize)
                 }
                 Entry::Delete(key) if !is_oldest && self.is_absent(key) => record_size(key.len(), 0),
@@ -182,15 +187,16 @@ impl Files {
                 _ => continue,
             };
             all += bytes;
-            // A step ends after so many entries, or so many bytes.
-            if since.replace(number / KEYS) != Some(number / KEYS) {
-                frames += FRAME;
+            // Each step adds a frame: this counts the steps that end by their number of entries, the sum below those
+            // that end by their size.
+            if since.replace(number / KEYS_PER_STEP) != Some(number / KEYS_PER_STEP) {
+                frames += MAX_STEP_OVERHEAD;
             }
         }
-        Some(all + frames + all / (STEP as u64 / FRAME))
+        Some(all + frames + all / (STEP_BYTES as u64 / MAX_STEP_OVERHEAD))
     }
 
-    /// Merges all that there is at the begin. Tells whether it came to its end.
+    /// Merges all segments that exist now. Returns `false` if `stop` ended the merge early.
     pub(super) fn merge_all(&self, stop: Stop<'_>) -> Result<bool> {
         let last = {
             let mut writer = self.lock_writer();
@@ -200,7 +206,7 @@ impl Files {
         while let Some(oldest) = self.segments.oldest().filter(|oldest| oldest.id < last) {
             let source = match self.source(&oldest, self.space.free())? {
                 Some(source) => source,
-                None => self.any_before(last)?,
+                None => self.source_before(last)?,
             };
             if !self.merge(&source, stop)? {
                 return Ok(false);
@@ -209,8 +215,12 @@ impl Files {
         Ok(true)
     }
 
-    /// Returns a segment older than `last` that fits on the disk.
-    fn any_before(&self, last: u32) -> Result<Source> {
+    /// Returns a segment older than `last` whose merge fits on the disk.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::Full`] if no merge fits, or if a segment cannot be read.
+    fn source_before(&self, last: u32) -> Result<Source> {
         let free = self.space.free();
         for (_, segment) in self.by_dead_bytes().into_iter().filter(|(_, segment)| segment.id < last) {
             if let Some(source) = self.source(&segment, free)? {
@@ -223,14 +233,14 @@ impl Files {
         Err(Error::Full { engine: NAME, detail })
     }
 
-    /// Merges the oldest segment, whatever space there is. Tells whether it came to its end.
+    /// Merges the oldest segment without a check of the free space. Returns `false` if `stop` ended the merge early.
     #[cfg(test)]
     pub(super) fn merge_oldest(&self, stop: Stop<'_>) -> Result<bool> {
         let Some(oldest) = self.segments.oldest() else { return Ok(true) };
         self.source(&oldest, u64::MAX)?.map_or(Ok(true), |source| self.merge(&source, stop))
     }
 
-    /// Merges a segment. Tells whether it came to its end.
+    /// Merges a segment. Returns `false` if `stop` ended the merge early.
     pub(super) fn merge(&self, source: &Source, stop: Stop<'_>) -> Result<bool> {
         let (started, mut moved) = (Instant::now(), 0);
         let segment = &*source.segment;
@@ -240,7 +250,7 @@ impl Files {
                 if stop() {
                     return Ok(false);
                 }
-                moved += self.move_some(source, &mut entries)?;
+                moved += self.move_step(source, &mut entries)?;
             }
         }
         self.sync()?;
@@ -250,10 +260,10 @@ impl Files {
             }
             thread::sleep(PAUSE);
         }
-        // A thread that has found it in the table goes on reading it.
-        segment.hold()?;
+        // Threads that have read a position in the segment continue to read the file after its removal.
+        segment.keep_open()?;
         self.forget(segment.id)?;
-        // What is left of it is removed by the next start.
+        // If the removal fails, the next start removes the files: the manifest no longer lists the segment.
         segment.check_path()?;
         files::remove_leftover(&hint::path_of(&segment.path))?;
         files::remove_leftover(&segment.path)?;
@@ -262,16 +272,17 @@ impl Files {
         Ok(true)
     }
 
-    /// Moves what is needed of the next entries. Returns how many that were.
-    fn move_some<'h>(&self, source: &Source, entries: &mut impl Iterator<Item = Entry<'h>>) -> Result<usize> {
+    /// Executes one step of a merge: appends the live values and the needed deletes among the next `entries`. Returns
+    /// the number of appended writes.
+    fn move_step<'h>(&self, source: &Source, entries: &mut impl Iterator<Item = Entry<'h>>) -> Result<usize> {
         let started = Instant::now();
         let (all, live) = self.bytes();
         let is_behind = all.saturating_sub(live) > live.saturating_mul(2).max(2 * self.space.segment());
-        let enough = if is_behind { LARGE_STEP } else { STEP };
+        let enough = if is_behind { LARGE_STEP_BYTES } else { STEP_BYTES };
         let (mut writes, mut bytes) = (Vec::new(), 0);
-        for entry in entries.by_ref().take(KEYS) {
+        for entry in entries.by_ref().take(KEYS_PER_STEP) {
             match entry {
-                Entry::Put(key, place) if self.is_alive(key, place) => {
+                Entry::Put(key, place) if self.is_live(key, place) => {
                     let value = value_to_move(&source.segment, key, place)?;
                     bytes += value.len();
                     writes.push(Moved { key, value: Some((place, value)) });
@@ -288,16 +299,16 @@ impl Files {
         if writes.is_empty() {
             return Ok(0);
         }
-        let moved = self.write_anew(&writes)?;
+        let moved = self.append_moved(&writes)?;
         if !is_behind {
-            // No more than half of the time, so that others have the disk.
+            // The merge uses the disk at most half of the time, so that clients' requests are not slowed too much.
             thread::sleep(started.elapsed().max(PAUSE));
         }
         Ok(moved)
     }
 
-    /// Returns the keys of the table whose values are in segment `id`, without what that segment deletes: for the oldest
-    /// segment that is not needed.
+    /// Returns the live values of segment `id` as puts, from the key table. Deletes of the segment are missing: a merge
+    /// of the oldest segment does not need them.
     fn hint_from_table(&self, id: u32) -> Hint {
         let mut hint = Hint::default();
         let mut add = |key: &[u8], place: &[u8]| {
@@ -310,7 +321,7 @@ impl Files {
         hint
     }
 
-    fn is_alive(&self, key: &[u8], place: ValuePosition) -> bool {
+    fn is_live(&self, key: &[u8], place: ValuePosition) -> bool {
         self.table.look(|table| table.get(key).and_then(ValuePosition::of)) == Some(place)
     }
 
@@ -318,13 +329,13 @@ impl Files {
         self.table.look(|table| table.get(key).is_none())
     }
 
-    /// Writes what is still needed, as any other write.
-    fn write_anew(&self, writes: &[Moved<'_>]) -> Result<usize> {
+    /// Appends those of `writes` that no client has overwritten meanwhile. Returns their number.
+    fn append_moved(&self, writes: &[Moved<'_>]) -> Result<usize> {
         let mut batch = Batch::with_capacity(writes.len());
         let mut writer = self.lock_writer();
         for Moved { key, value } in writes {
             match value {
-                Some((place, value)) if self.is_alive(key, *place) => batch.put(key, value),
+                Some((place, value)) if self.is_live(key, *place) => batch.put(key, value),
                 None if self.is_absent(key) => batch.delete(key),
                 _ => {}
             }

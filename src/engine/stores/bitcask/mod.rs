@@ -1,16 +1,18 @@
-//! `bitcask`: a hash table of keys in memory, the values in a log on disk.
+//! `bitcask`: a hash table of the keys in memory, and the values in a log on disk.
 //!
-//! The log is a directory of segments. Each is a file in the format of `aof`, of which only the last is written to: a
-//! batch goes behind its end, with `sync` to stable storage, and only then the places of its values go into the
-//! table. A read looks a place up, and reads the value there. When a segment is long enough it is *sealed*: synced,
-//! with a mark at its end that says so, and never changed again.
+//! The log is a directory of *segments*: files in the format of `aof`. Only the last segment, the active one, is
+//! written to: a write batch is appended (and, with `sync`, synced), and then the positions of its values are put into
+//! the key table. A read looks up the position of a value in the key table, and reads the value from the segment. A
+//! segment that has reached its maximum length is *sealed*: synced, with a sync marker at its end, and never changed
+//! again.
 //!
-//! What is dead in the sealed segments goes away when they are merged: see [`merge`]. A sealed segment has a *hint*
-//! beside it: its keys and places, which is all that a start needs of it. Without a sound hint the segment is read.
+//! A merge removes the dead values of sealed segments: see [`merge`]. A sealed segment has a *hint file* with its keys
+//! and the positions of their values, from which a start fills the key table. Without a valid hint file, a start reads
+//! the segment.
 //!
-//! The [`manifest`] lists the segments, so that the loss of one is noticed.
+//! The [`manifest`] lists the segments, so that the loss of one is detected.
 //!
-//! In the order of the data: [`open`], [`segment_io`] (reads and writes), [`merge`], [`background`].
+//! Modules in the order of the data: [`open`] (start), [`segment_io`] (reads and writes), [`merge`], [`background`].
 
 mod background;
 mod corrupt;
@@ -37,7 +39,7 @@ use info::{INFO, NAME};
 use segment_io::{After, Files};
 use std::{ops::ControlFlow, sync::Arc};
 
-/// The engine's row in the list.
+/// Entry of `bitcask` in the list of engines.
 pub const KIND: Kind = Kind::new(
     &INFO,
     |options| Ok(Box::new(Bitcask::open(options)?)),
@@ -46,7 +48,7 @@ pub const KIND: Kind = Kind::new(
 );
 
 struct Bitcask {
-    /// Ends before the files are closed.
+    /// Background thread; dropped first, so that it ends before the files are closed.
     background: Background,
     files: Arc<Files>,
 }
@@ -58,7 +60,8 @@ impl Bitcask {
     }
 }
 
-/// Visits a pair, unless it or one before it has `failed`.
+/// Visits a pair, or breaks if its value cannot be read. The first error is kept in `failed`; after it no pair is
+/// visited.
 fn up_to_error(
     failed: &mut Option<Error>,
     key: &[u8],

@@ -1,9 +1,9 @@
-//! Opening and checking the files.
+//! Start of `bitcask`: opens or creates the files. Also checks them for `kvbench check`.
 
 use super::{
     corrupt::Corrupt,
     hint::{self, Hint},
-    info::{INFO, NAME, OWN_FILES, damage},
+    info::{INFO, NAME, OWN_FILES, advise_backup},
     key_table::KeyTable,
     lock::{LOCK, LOCK_TEXT, Lock},
     manifest::{self, FIRST_LEN, FRESH, MANIFEST, Manifest},
@@ -25,7 +25,7 @@ use std::{
     time::Instant,
 };
 
-/// Returns `true` if `path` is a directory of this engine, also where a backup left out some of its files.
+/// Returns `true` if `path` is a directory of `bitcask`, also if a partial backup lacks some of the files.
 pub(super) fn recognise(path: &Path) -> bool {
     let has_segment = || {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
@@ -34,7 +34,8 @@ pub(super) fn recognise(path: &Path) -> bool {
     path.join(LOCK).is_file() || path.join(MANIFEST).is_file() || has_segment()
 }
 
-/// Returns `true` if a first start creates such a file. A segment that has more than its first line is of a later one.
+/// Returns `true` if a first start creates a file of this name and length. A segment that is longer than its first line
+/// has been written to, so the first start had ended.
 fn is_first(name: &str, metadata: &Metadata) -> bool {
     let most = match name {
         LOCK => LOCK_TEXT.len() as u64,
@@ -45,7 +46,11 @@ fn is_first(name: &str, metadata: &Metadata) -> bool {
     metadata.is_file() && metadata.len() <= most
 }
 
-/// Reads the manifest; `None` if the version that wrote the data had none.
+/// Reads the manifest in `path`. Returns `None` if a version that had no manifest wrote the data.
+///
+/// # Errors
+///
+/// Fails if the manifest is missing otherwise, or cannot be read.
 fn manifest_of(path: &Path) -> Result<Option<Manifest>> {
     let manifest = Manifest::read(path)?;
     let is_of_before = || fs::metadata(path.join(LOCK)).is_ok_and(|metadata| metadata.len() == 0);
@@ -55,21 +60,25 @@ fn manifest_of(path: &Path) -> Result<Option<Manifest>> {
     Ok(manifest)
 }
 
-/// The files of a directory.
+/// Names of the files in a directory of `bitcask`, by kind.
 #[derive(Default)]
 struct Listing {
     /// Numbers of the segments, in ascending order.
     segments: Vec<u32>,
-    /// Names of the hints.
+    /// Names of the hint files.
     hints: Vec<String>,
-    /// Names of files that nothing refers to.
+    /// Names of the files that the next start removes.
     leftovers: Vec<String>,
-    /// Number of the newest segment in the manifest, or 0.
+    /// Number of the newest segment in the manifest, or 0 without a manifest.
     newest: u32,
 }
 
 impl Listing {
     /// Lists the files in `path`, and compares them with the manifest.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a segment is missing, or if the directory cannot be read.
     fn of(path: &Path, manifest: Option<&Manifest>) -> Result<Self> {
         let mut listing = Self { newest: manifest.map_or(0, Manifest::newest), ..Self::default() };
         for entry in fs::read_dir(path).map_err(Error::io("list", path))? {
@@ -85,18 +94,22 @@ impl Listing {
         }
         listing.segments.sort_unstable();
         if let Some(manifest) = manifest {
-            listing.take_merged(path, manifest)?;
+            listing.drop_merged(path, manifest)?;
         }
-        listing.take_empty(path)?;
-        listing.check_neighbours(path)?;
-        listing.take_hints();
+        listing.drop_empty(path)?;
+        listing.check_for_gaps(path)?;
+        listing.drop_stray_hints();
         Ok(listing)
     }
 
-    /// Fails if a listed segment is not there. Takes away the older ones that are not listed: merges have left them.
-    fn take_merged(&mut self, path: &Path, manifest: &Manifest) -> Result<()> {
+    /// Moves the merged segments to the leftovers: those that the manifest does not list, older than its newest one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a segment that the manifest lists is missing.
+    fn drop_merged(&mut self, path: &Path, manifest: &Manifest) -> Result<()> {
         if let Some(id) = manifest.ids().find(|id| self.segments.binary_search(id).is_err()) {
-            return Err(lacks(path, id, "though bitcask.segments lists it"));
+            return Err(missing_segment(path, id, "though bitcask.segments lists it"));
         }
         let is_live = |id: &u32| *id > self.newest || manifest.lists(*id);
         let (live, merged): (Vec<_>, Vec<_>) = self.segments.iter().partition(|id| is_live(id));
@@ -105,9 +118,9 @@ impl Listing {
         Ok(())
     }
 
-    /// Takes away the empty segments at the end that are not listed: what is left when it was not possible to go over
-    /// to a new segment, so that writes went on in the one before.
-    fn take_empty(&mut self, path: &Path) -> Result<()> {
+    /// Moves empty segments at the end that the manifest does not list to the leftovers. A roll that failed has created
+    /// them, and writes have continued in the segment before.
+    fn drop_empty(&mut self, path: &Path) -> Result<()> {
         while let [_, .., last] = *self.segments {
             let at = path_of(path, last);
             if last <= self.newest || fs::metadata(&at).map_err(Error::io("read", at))?.len() > EMPTY {
@@ -119,19 +132,23 @@ impl Listing {
         Ok(())
     }
 
-    /// Fails if there is a gap among the segments that are not listed, or no segment.
-    fn check_neighbours(&self, path: &Path) -> Result<()> {
+    /// Checks that the numbers of the segments that the manifest does not list are consecutive.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a number is missing, or if there is no segment at all.
+    fn check_for_gaps(&self, path: &Path) -> Result<()> {
         let mut pairs = self.segments.array_windows();
         let gap = pairs.find(|[one, next]| *next > self.newest && one + 1 != *next);
         match gap {
-            Some([one, _]) => Err(lacks(path, one + 1, "but newer ones are")),
-            None if self.segments.is_empty() => Err(lacks(path, 1, "nor is any other")),
+            Some([one, _]) => Err(missing_segment(path, one + 1, "but newer ones are")),
+            None if self.segments.is_empty() => Err(missing_segment(path, 1, "nor is any other")),
             None => Ok(()),
         }
     }
 
-    /// Takes away the hints without a segment.
-    fn take_hints(&mut self) {
+    /// Moves the hint files without a segment to the leftovers.
+    fn drop_stray_hints(&mut self) {
         let is_of_none = |name: &String| {
             let segment = id_of(&Path::new(name).with_extension("segment").to_string_lossy());
             segment.is_none_or(|id| self.segments.binary_search(&id).is_err())
@@ -139,26 +156,32 @@ impl Listing {
         self.leftovers.extend(self.hints.drain(..).filter(is_of_none));
     }
 
-    /// Returns the numbers of the sealed segments, and that of the last.
+    /// Returns the numbers of the sealed segments, and the number of the active segment (1 if there are none).
     fn split(&self) -> (&[u32], u32) {
         self.segments.split_last().map_or((&[], 1), |(last, sealed)| (sealed, *last))
     }
 }
 
-/// Returns the error for a segment that is not there.
-fn lacks(path: &Path, id: u32, though: &str) -> Error {
+/// Returns the error that segment `id` is missing. `though` says why it was expected.
+fn missing_segment(path: &Path, id: u32, though: &str) -> Error {
     let path = path_of(path, id);
     let message =
         format!("{} is not there, {though}; restore a backup of the whole directory", path.display());
     Error::Library { engine: NAME, message }
 }
 
-/// Opens or creates the data.
+/// Opens the data, or creates them at a first start.
+///
+/// # Errors
+///
+/// Fails if another process has locked the data, if a file is missing, corrupt or of a newer version, or if the
+/// operating system refuses.
 pub(super) fn open(options: &OpenOptions) -> Result<Files> {
     let path = options.location.on_disk(NAME)?;
     let place = files::FirstDirectory::begin(path, NAME, is_first)?;
     if !place.is_first() && !path.join(LOCK).is_file() && Manifest::read(path)?.is_none() {
-        // Before there is a lock file, which would make the data look like those of a version without a manifest.
+        // Checked before the lock file is created: with it, the data would look like those of a version without a
+        // manifest.
         return Err(manifest::missing(path));
     }
     let lock = Lock::take(path)?;
@@ -173,11 +196,11 @@ pub(super) fn open(options: &OpenOptions) -> Result<Files> {
     }
     let most = options.max_files.clamp(INFO.open_files.least, INFO.open_files.most) - OWN_FILES;
     let files = load(lock, &listing, most)?;
-    // To read the segments may have taken long.
+    // The directory may have been moved while the segments were read.
     files.lock.check_path()?;
     let is_recorded = manifest == Some(Manifest::of(listing.segments));
     match record(&files, is_recorded) {
-        // A full disk, for one, is no reason to refuse data that have been there.
+        // Data that existed before stay usable if the manifest cannot be written, for example on a full disk.
         Err(error) if !place.is_first() => log::warn!("{NAME}: the list of segments is as it was: {error}"),
         outcome => outcome?,
     }
@@ -185,7 +208,8 @@ pub(super) fn open(options: &OpenOptions) -> Result<Files> {
     Ok(files)
 }
 
-/// Writes the manifest unless it is right, and then notes in the lock file that there is one.
+/// Writes the manifest unless `is_recorded` says that it lists all segments. Then records in the lock file that there
+/// is a manifest.
 fn record(files: &Files, is_recorded: bool) -> Result<()> {
     if is_recorded {
         files.set_recorded();
@@ -211,7 +235,7 @@ fn load(lock: Lock, listing: &Listing, most_open: u64) -> Result<Files> {
     let mut hint = Hint::default();
     let active =
         Aof::open_verbatim(&path_of(path, last), NAME, &mut |restored| hint.restore(last, &restored));
-    let active = active.map_err(damage)?;
+    let active = active.map_err(advise_backup)?;
     hint.apply(&mut table);
     segments.push(Segment::active(path, last, &open, active.storage())?);
     if table.len() > 0 {
@@ -221,7 +245,11 @@ fn load(lock: Lock, listing: &Listing, most_open: u64) -> Result<Files> {
     Ok(Files::new(lock, table, segments, open, (active, last)))
 }
 
-/// Fails if the first line of a listed segment, which was synced before it was listed, is damaged.
+/// Checks the first line of the segment at `path`, which the manifest lists.
+///
+/// # Errors
+///
+/// Fails if the line is corrupt: it was synced before the segment was listed, so no crash can have done that.
 fn check_start(path: &Path) -> Result<()> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     verbatim_id(&file).map(drop).map_err(|_| {
@@ -232,11 +260,11 @@ fn check_start(path: &Path) -> Result<()> {
             return Error::Newer { path: path.into(), format };
         }
         let detail = "its first line, which was on stable storage, is not there".into();
-        damage(Error::Corrupt { path: path.into(), offset: 0, detail, is_first_line: false })
+        advise_backup(Error::Corrupt { path: path.into(), offset: 0, detail, is_first_line: false })
     })
 }
 
-/// Locks the data for a check, unless a partial backup lacks the lock file.
+/// Locks the data for a check, and returns the lock file. Returns `None` if a partial backup lacks the lock file.
 fn lock_shared(path: &Path) -> Result<Option<File>> {
     let lock = match File::open(path.join(LOCK)) {
         Ok(lock) => lock,
@@ -250,7 +278,7 @@ fn lock_shared(path: &Path) -> Result<Option<File>> {
     }
 }
 
-/// Reads every byte of all segments.
+/// Checks the data for corruption: reads every byte of all segments, and compares the hint files with them.
 pub(super) fn check(path: &Path) -> Result<CheckReport> {
     let _lock = lock_shared(path)?;
     let listing = Listing::of(path, manifest_of(path)?.as_ref())?;
@@ -265,7 +293,7 @@ pub(super) fn check(path: &Path) -> Result<CheckReport> {
                 without_hint += usize::from(beside.as_ref() != Some(&read.0));
                 read
             }
-            // A start takes the hint, and each read compares its own value.
+            // A start uses the hint file and does not fail, and each read checks its own value.
             (Err(error), Some(hint)) if error.is_damage() => {
                 corrupt.note(id, error);
                 (hint, 0)
@@ -283,9 +311,9 @@ pub(super) fn check(path: &Path) -> Result<CheckReport> {
     let mut hint = Hint::default();
     let tail = read_last(&file, (NAME, &at), &mut |restored| {
         hint.restore(last, &restored);
-        corrupt.look_at(last, &restored);
+        corrupt.note_moved(last, &restored);
     });
-    let tail = tail.map_err(damage)?;
+    let tail = tail.map_err(advise_backup)?;
     corrupt.note_tail((last, &at), &tail);
     hint.apply(&mut table);
     corrupt.end(path, &table)?;

@@ -2,7 +2,7 @@
 
 use super::{
     hint::Hint,
-    info::{NAME, damage},
+    info::{NAME, advise_backup},
     segment::Segment,
 };
 use crate::engine::{
@@ -11,7 +11,7 @@ use crate::engine::{
 };
 use std::sync::atomic::Ordering;
 
-/// Returns the writes of a sealed segment, from its hint file if that is valid.
+/// Returns the writes of a sealed segment: from its hint file if that is valid, otherwise from the segment.
 pub(super) fn hint_of(segment: &Segment) -> Result<Hint> {
     let found = Hint::read(&segment.path, &*segment.file()?);
     segment.has_hint.store(found.is_some(), Ordering::Relaxed);
@@ -27,11 +27,11 @@ pub(super) fn hint_of(segment: &Segment) -> Result<Hint> {
     }
 }
 
-/// Reads the writes of a sealed segment from the segment, and where they end. `look` gets them too.
+/// Reads a sealed segment. Returns its writes, and how the replay ended. Calls `look` with each replay event.
 ///
 /// # Errors
 ///
-/// Fails if the segment cannot be read, or if anything but values is not as it was sealed.
+/// Fails if the segment cannot be read, or if anything but values is corrupt.
 pub(super) fn read(segment: &Segment, look: &mut dyn FnMut(&Restored<'_>)) -> Result<(Hint, ReplayEnd)> {
     let mut hint = Hint::default();
     let file = segment.open()?;
@@ -39,7 +39,7 @@ pub(super) fn read(segment: &Segment, look: &mut dyn FnMut(&Restored<'_>)) -> Re
         hint.restore(segment.id, &restored);
         look(&restored);
     });
-    Ok((hint, tail.map_err(damage)?))
+    Ok((hint, tail.map_err(advise_backup)?))
 }
 
 /// Writes the hint file of a sealed segment.

@@ -1,4 +1,4 @@
-//! Segments: the files, and the one list of them.
+//! Segment files, and the list of all segments.
 
 use super::{info::NAME, key_table::ValuePosition};
 use crate::engine::{Error, Result, aof::Storage, files, key_value_headers};
@@ -16,7 +16,7 @@ use std::{
 
 const SUFFIX: &str = "segment";
 
-/// The file of a segment.
+/// Returns the path of the file of segment `id`.
 pub(super) fn path_of(directory: &Path, id: u32) -> PathBuf {
     directory.join(name_of(id))
 }
@@ -26,14 +26,14 @@ pub(super) fn name_of(id: u32) -> String {
     format!("{id:010}.{SUFFIX}")
 }
 
-/// The number of the segment whose file has this name.
+/// Returns the number of the segment whose file is called `name`, or `None` if that is no name of a segment.
 pub(super) fn id_of(name: &str) -> Option<u32> {
     let (id, suffix) = name.split_once('.')?;
     let is_number = id.len() == 10 && id.bytes().all(|byte| byte.is_ascii_digit());
     if is_number && suffix == SUFFIX { id.parse().ok() } else { None }
 }
 
-/// Number of segments that are open all the time, and its limit.
+/// Number of segment files that are kept open, and its maximum.
 pub(super) struct OpenFiles {
     open: AtomicU64,
     most: u64,
@@ -44,29 +44,33 @@ impl OpenFiles {
         Arc::new(Self { open: AtomicU64::new(0), most })
     }
 
-    /// Returns `true` if one more would exceed the limit.
+    /// Returns `true` if no further file may be kept open.
     fn is_full(&self) -> bool {
         self.open.load(Ordering::Relaxed) >= self.most
     }
 }
 
-/// A file of values.
+/// Segment: a file of the log, with the state that its readers share.
 pub(super) struct Segment {
     pub(super) id: u32,
     pub(super) path: PathBuf,
-    /// Its bytes, once it is sealed.
+    /// Length of the file, in bytes; 0 for the active segment.
     pub(super) len: u64,
-    /// Device and inode of the file.
+    /// Device and inode number of the file.
     identity: (u64, u64),
-    /// Whether there is a hint beside it.
+    /// `true` if the segment is known to have a valid hint file.
     pub(super) has_hint: AtomicBool,
-    /// The file, if it is open all the time.
+    /// Open file, if it is kept open; otherwise each read opens the file.
     file: OnceLock<Arc<dyn Storage>>,
     files: Arc<OpenFiles>,
 }
 
 impl Segment {
-    /// A sealed segment, which is opened when it is read.
+    /// Returns sealed segment `id` of `directory`. The file is opened at the first read.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file's metadata cannot be read.
     pub(super) fn sealed(directory: &Path, id: u32, files: &Arc<OpenFiles>) -> Result<Self> {
         let path = path_of(directory, id);
         let metadata = fs::metadata(&path).map_err(Error::io("read", &path))?;
@@ -75,7 +79,7 @@ impl Segment {
         Ok(Self { id, path, len, identity, has_hint, file: OnceLock::new(), files })
     }
 
-    /// The segment that is written to.
+    /// Returns the active segment `id` of `directory`, whose open file is `file`.
     pub(super) fn active(
         directory: &Path,
         id: u32,
@@ -88,8 +92,8 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Returns this segment, which was written to, as a sealed one of `len` bytes. Its file is closed with the last
-    /// use of `self` if it would exceed the limit of open files.
+    /// Returns the active segment as a sealed one of `len` bytes. If the limit of open files is reached, the file is
+    /// closed when `self` is dropped.
     fn seal(&self, len: u64) -> Self {
         let (path, files) = (self.path.clone(), Arc::clone(&self.files));
         let (id, identity, has_hint) = (self.id, self.identity, AtomicBool::new(false));
@@ -100,13 +104,14 @@ impl Segment {
         sealed
     }
 
+    /// Keeps `file` open, and counts it.
     fn keep(&self, file: Arc<dyn Storage>) {
         if self.file.set(file).is_ok() {
             self.files.open.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// The file.
+    /// Returns the open file. Opens it if it is closed, and keeps it open within the limit of open files.
     pub(super) fn file(&self) -> Result<Arc<dyn Storage>> {
         if let Some(file) = self.file.get() {
             return Ok(Arc::clone(file));
@@ -115,17 +120,17 @@ impl Segment {
         BEFORE_OPEN.take().into_iter().for_each(|work| work());
         let file = match self.open() {
             Ok(file) => Arc::new(file),
-            // A merge has removed the file since the look above; before that it opened the file for its readers.
+            // A merge has removed the file since the check above; but first it opened the file for its readers.
             Err(error) => return self.file.get().cloned().ok_or(error),
         };
-        // One too many, when two threads are here at once, does no harm.
+        // Two threads at the same time may exceed the limit by one file, which does no harm.
         if !self.files.is_full() {
             self.keep(Arc::clone(&file) as _);
         }
         Ok(file)
     }
 
-    /// Opens the file once more.
+    /// Opens the file, independently of the one that is kept open.
     ///
     /// # Errors
     ///
@@ -136,7 +141,7 @@ impl Segment {
         Ok(file)
     }
 
-    /// Fails if the path no longer names the file: what is there may be of another server.
+    /// Fails if the path no longer names the file of this segment: the file on the path may be another server's.
     ///
     /// # Errors
     ///
@@ -160,13 +165,18 @@ impl Segment {
         Error::Moved { path: self.path.clone() }
     }
 
-    /// Opens the file, which is about to lose its name, for as long as a thread may read it.
-    pub(super) fn hold(&self) -> Result<()> {
+    /// Keeps the file open until the segment is dropped, beyond the limit of open files. A merge calls this before it
+    /// removes the file, which threads may still read.
+    pub(super) fn keep_open(&self) -> Result<()> {
         self.keep(self.file()?);
         Ok(())
     }
 
-    /// Reads a value into `buffer`, which it may make longer.
+    /// Reads the value at `place`. `buffer` grows as needed, and holds the value.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read, or if the value is corrupt.
     pub(super) fn read<'b>(&self, place: ValuePosition, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         let length = place.length as usize;
         if buffer.len() < length {
@@ -193,7 +203,7 @@ thread_local! {
     static BEFORE_OPEN: std::cell::Cell<Option<Box<dyn FnOnce()>>> = const { std::cell::Cell::new(None) };
 }
 
-/// Runs `work` on this thread when it has next found a segment closed, before it opens the file.
+/// Makes the next [`Segment::file`] of this thread that finds its file closed run `work` before it opens the file.
 #[cfg(test)]
 pub(super) fn before_open(work: impl FnOnce() + 'static) {
     BEFORE_OPEN.set(Some(Box::new(work)));
@@ -207,12 +217,12 @@ impl Drop for Segment {
     }
 }
 
-/// The segments and their numbers, the oldest first; the last one is written to.
+/// All segments with their numbers, in ascending order. The last one is the active segment.
 #[derive(Default)]
-pub(super) struct Live(VecDeque<(u32, Arc<Segment>)>);
+pub(super) struct LiveSegments(VecDeque<(u32, Arc<Segment>)>);
 
-impl Live {
-    /// The segment of this number.
+impl LiveSegments {
+    /// Returns segment `id`, or `None` if it does not exist.
     #[inline]
     pub(super) fn find(&self, id: u32) -> Option<&Arc<Segment>> {
         self.0.get(self.position(id)?).map(|(_, segment)| segment)
@@ -223,41 +233,43 @@ impl Live {
     }
 }
 
-/// The segments that were removed since somebody began to look.
+/// Segments that were removed since a [`View`] was created.
 type Removed = Mutex<Vec<Arc<Segment>>>;
 
-/// All segments.
+/// Shared list of all segments.
 #[derive(Default)]
 pub(super) struct Segments {
-    live: ShardedLock<Live>,
-    /// Bytes of all but the last.
+    live: ShardedLock<LiveSegments>,
+    /// Total length of the sealed segments, in bytes.
     sealed: AtomicU64,
+    /// Removed segments that scans may still read: one list for each [`View`] that exists.
     views: Mutex<Vec<Arc<Removed>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing can panic while one of these is held.
+    // No code panics while it holds one of these locks.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Segments {
-    /// The segments of this moment. Whoever reads places from the table while this is held finds the segments of all
-    /// of them: a segment is here before its first place is in the table, and until after its last.
-    pub(super) fn live(&self) -> ShardedLockReadGuard<'_, Live> {
+    /// Locks the list for reading. A thread that reads positions from the key table while it holds the lock finds all
+    /// their segments: a segment is listed before the first position in it is in the table, and until after the last
+    /// one.
+    pub(super) fn live(&self) -> ShardedLockReadGuard<'_, LiveSegments> {
         self.live.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn live_mut(&self) -> ShardedLockWriteGuard<'_, Live> {
+    fn live_mut(&self) -> ShardedLockWriteGuard<'_, LiveSegments> {
         self.live.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a sealed segment, or the first one that is written to. Its number is above all others.
+    /// Adds a sealed segment or, at a start, the active one. Its number must exceed all others.
     pub(super) fn push(&self, segment: Segment) {
         self.sealed.fetch_add(segment.len, Ordering::Relaxed);
         self.live_mut().0.push_back((segment.id, Arc::new(segment)));
     }
 
-    /// Adds the next segment that is written to. The one before it is sealed and has `len` bytes.
+    /// Adds the next active segment, and marks the previous one as sealed, with `len` bytes.
     pub(super) fn roll(&self, segment: Segment, len: u64) {
         if let Some((_, last)) = self.live_mut().0.back_mut() {
             *last = Arc::new(last.seal(len));
@@ -266,23 +278,23 @@ impl Segments {
         self.push(segment);
     }
 
-    /// Returns `true` if a removal of `segment` may open a file beyond the limit, for a scan that began before.
+    /// Returns `true` if the removal of `segment` would keep a file open beyond the limit, because a scan may read it.
     pub(super) fn is_crowded_by(&self, segment: &Segment) -> bool {
         segment.file.get().is_none() && segment.files.is_full() && !lock(&self.views).is_empty()
     }
 
-    /// Bytes of all segments but the last.
+    /// Returns the total length of the sealed segments, in bytes.
     pub(super) fn sealed_bytes(&self) -> u64 {
         self.sealed.load(Ordering::Relaxed)
     }
 
-    /// The oldest segment, unless it is the only one.
+    /// Returns the oldest sealed segment, or `None` if there is none.
     pub(super) fn oldest(&self) -> Option<Arc<Segment>> {
         let live = self.live();
         live.0.front().filter(|_| live.0.len() > 1).map(|(_, segment)| Arc::clone(segment))
     }
 
-    /// All but the last.
+    /// Returns the sealed segments, in ascending order of their numbers.
     pub(super) fn sealed(&self) -> Vec<Arc<Segment>> {
         let live = self.live();
         let sealed = live.0.iter().take(live.0.len().saturating_sub(1));
@@ -298,10 +310,11 @@ impl Segments {
         self.live().0.iter().map(|(id, _)| *id).collect()
     }
 
-    /// Takes a sealed segment away, of which the table has no place any more. A thread that has it goes on reading it.
+    /// Removes sealed segment `id` from the list. The key table must have no position in it any more. Threads that have
+    /// found the segment before can still read it.
     pub(super) fn remove(&self, id: u32) {
         let Some(segment) = self.live().find(id).cloned() else { return };
-        // In this order: a thread that does not find it among the living looks among the removed.
+        // The order matters: a view that does not find the segment in the list looks among the removed ones.
         lock(&self.views).iter().for_each(|removed| lock(removed).push(Arc::clone(&segment)));
         let mut live = self.live_mut();
         if let Some(at) = live.position(id) {
@@ -310,7 +323,7 @@ impl Segments {
         }
     }
 
-    /// A view for places that are read from the table over some time, all of them after this call.
+    /// Returns a view that finds the segments of all positions that are read from the key table after this call.
     pub(super) fn view(&self) -> View<'_> {
         let removed = Arc::default();
         lock(&self.views).push(Arc::clone(&removed));
@@ -318,14 +331,14 @@ impl Segments {
     }
 }
 
-/// Segments that one may read for as long as this is there, whatever is removed meanwhile.
+/// View of the segments, for scans: also finds segments that were removed since the view was created.
 pub(super) struct View<'s> {
     segments: &'s Segments,
     removed: Arc<Removed>,
 }
 
 impl View<'_> {
-    /// The segment of this number.
+    /// Returns segment `id`, also if it was removed since the view was created.
     pub(super) fn find(&self, id: u32) -> Option<Arc<Segment>> {
         let living = self.segments.live().find(id).cloned();
         living.or_else(|| lock(&self.removed).iter().find(|segment| segment.id == id).cloned())

@@ -1,4 +1,4 @@
-//! The data: the table, the segments, and how they are read and written.
+//! Reads and writes of the data: the key table together with the segments.
 
 use super::{
     info::NAME,
@@ -22,13 +22,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Bytes around a key and a value in the log at most, and around a batch.
-const RECORD: usize = 128;
+/// Maximum number of bytes that the log adds to a key and its value, or to a batch.
+const MAX_RECORD_OVERHEAD: usize = 128;
 
-/// Memory for values that a thread keeps from read to read.
+/// Maximum size of the buffer for values that a thread keeps between two reads, in bytes.
 const MAX_REUSED_BUFFER: usize = 1 << 20;
 
-/// The data of an open engine.
+/// Data of an open `bitcask` engine.
 pub(super) struct Files {
     pub(super) directory: PathBuf,
     pub(super) lock: Lock,
@@ -36,34 +36,37 @@ pub(super) struct Files {
     pub(super) segments: Segments,
     pub(super) space: Space,
     pub(super) last_search: LastSearch,
+    /// Number of segment files that are kept open, and its maximum.
     open: Arc<OpenFiles>,
-    /// Whoever waits for `writer` holds this, so that two who write again and again take turns.
+    /// Lock that a thread holds while it waits for `writer`, so that a thread that writes repeatedly cannot starve
+    /// others.
     next: Mutex<()>,
     writer: Mutex<Writer>,
-    /// The log that is written to, for a sync beside writes.
+    /// Log of the active segment, for syncs that do not lock `writer`.
     active: Mutex<Arc<Aof>>,
     /// `true` if the manifest on disk lacks a segment. Locked while the manifest is written.
     unrecorded: Mutex<bool>,
 }
 
-/// What a write needs. While it is held, table and segments have the same.
+/// State of the active segment that writes change. While its lock is held, the key table and the log do not change.
 pub(super) struct Writer {
     pub(super) active: Arc<Aof>,
+    /// Number of the active segment.
     pub(super) id: u32,
-    /// Length of the log at which it is to be sealed.
-    enough: u64,
-    /// Length at which the background is to be woken.
+    /// Length of the active segment at which it is sealed, in bytes.
+    seal_at: u64,
+    /// Length of the active segment at which the background thread is woken, in bytes.
     wake: u64,
-    /// Bytes that may be written before the next look at the disk.
+    /// Number of bytes that may be written before the free space is read again.
     budget: u64,
 }
 
-/// What a write asks of the background.
+/// Result of a write: `Work` if the caller must wake the background thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
-    /// Nothing.
+    /// The background thread has nothing to do.
     Nothing,
-    /// To look for work.
+    /// The background thread must look for work.
     Work,
 }
 
@@ -71,7 +74,7 @@ thread_local! {
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Lends the thread's buffer. It is another one for what is called meanwhile.
+/// Calls `work` with the thread's buffer for values. A nested call gets another buffer.
 fn with_buffer<R>(work: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     let mut buffer = BUFFER.take();
     let result = work(&mut buffer);
@@ -81,18 +84,18 @@ fn with_buffer<R>(work: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     result
 }
 
-/// Returns `true` if the batch leaves less alive than there was: it only deletes, or it clears.
+/// Returns `true` if the batch frees space: it contains a clear, or only deletes.
 fn frees(batch: &Batch<'_>) -> bool {
     batch.after_clear().0 || batch.ops().iter().all(|op| matches!(op, WriteOp::Delete { .. }))
 }
 
-/// The table has a place of a segment that is not there: never, but for a fault of this program.
-fn lost(id: u32) -> Error {
+/// Returns the error that the key table has a position in a segment that does not exist, which is a bug.
+fn no_such_segment(id: u32) -> Error {
     Error::Library { engine: NAME, message: format!("segment {id} is not there") }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A log whose writer panicked refuses all further writes itself.
+    // If a writer panicked, the log itself refuses all further writes.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -106,8 +109,8 @@ impl Files {
     ) -> Self {
         let (active, directory) = (Arc::new(active), lock.directory().to_owned());
         let space = Space::of(&directory);
-        let (enough, wake) = (space.segment(), active.len() + space.wake_every());
-        let writer = Writer { active: Arc::clone(&active), id, enough, wake, budget: 0 };
+        let (seal_at, wake) = (space.segment(), active.len() + space.wake_every());
+        let writer = Writer { active: Arc::clone(&active), id, seal_at, wake, budget: 0 };
         Self {
             directory,
             lock,
@@ -123,18 +126,18 @@ impl Files {
         }
     }
 
-    /// Waits for the write that runs, and keeps others out.
+    /// Locks the active segment for a write, after the writes that wait already.
     pub(super) fn lock_writer(&self) -> MutexGuard<'_, Writer> {
         let _next = lock(&self.next);
         lock(&self.writer)
     }
 
-    /// The log that is written to.
+    /// Returns the log of the active segment.
     pub(super) fn active(&self) -> Arc<Aof> {
         Arc::clone(&lock(&self.active))
     }
 
-    /// See [`Engine::read`](crate::engine::Engine::read).
+    /// Implements [`Engine::read`](crate::engine::Engine::read).
     pub(super) fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         let mut found = SmallVec::<[_; 4]>::with_capacity(keys.len());
         if keys.len() <= KEYS {
@@ -145,7 +148,7 @@ impl Files {
                 ControlFlow::Continue(())
             });
         } else {
-            // In steps, between which segments come and go.
+            // The table reads this many keys in several steps, between which segments may be removed.
             let view = self.segments.view();
             self.table.read(keys, &mut |_, place| {
                 found.push(place.and_then(ValuePosition::of).map(|place| (place, None)));
@@ -160,7 +163,7 @@ impl Files {
                 let value = match found {
                     None => None,
                     Some((place, segment)) => {
-                        let segment = segment.as_ref().ok_or_else(|| lost(place.segment))?;
+                        let segment = segment.as_ref().ok_or_else(|| no_such_segment(place.segment))?;
                         let value = segment.read(*place, buffer).map_err(|error| {
                             error.of_value(index, keys.get(index).copied().unwrap_or_default(), true)
                         })?;
@@ -175,7 +178,7 @@ impl Files {
         })
     }
 
-    /// See [`Engine::scan_each`](crate::engine::Engine::scan_each).
+    /// Implements [`Engine::scan_each`](crate::engine::Engine::scan_each).
     pub(super) fn scan(&self, range: KeyRange<'_>, visit: &mut VisitEach<'_>) -> Result<()> {
         let view = self.segments.view();
         let (gathered, mut outcome) = (Cell::new(Gathered::default()), Ok(()));
@@ -198,7 +201,7 @@ impl Files {
         outcome
     }
 
-    /// See [`Engine::walk_each`](crate::engine::Engine::walk_each).
+    /// Implements [`Engine::walk_each`](crate::engine::Engine::walk_each).
     pub(super) fn walk(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
         let Some(mut place) = KeyTable::place(position) else { return Ok(0) };
         if position == 0 {
@@ -221,7 +224,7 @@ impl Files {
         }
     }
 
-    /// Writes a batch, with `sync` to stable storage, and then shows it.
+    /// Appends a batch to the active segment, syncs it if `sync`, and then puts it into the key table.
     pub(super) fn write(&self, writer: &mut Writer, batch: &Batch<'_>, sync: bool) -> Result<After> {
         let segment = writer.id;
         let waste = writer.active.append_placed(batch, sync, |placed| {
@@ -237,7 +240,7 @@ impl Files {
             self.table.write(&batch.with_values(places.iter().map(|place| &place[..])))
         })?;
         free_garbage(waste);
-        if writer.active.len() >= writer.enough {
+        if writer.active.len() >= writer.seal_at {
             self.roll(writer);
             return Ok(After::Work);
         }
@@ -248,20 +251,25 @@ impl Files {
         Ok(if is_due { After::Work } else { After::Nothing })
     }
 
-    /// Goes over to a new segment. Where that fails, the old one goes on: it is tried again later, unless the old
-    /// one refuses further writes.
+    /// Seals the active segment and creates the next one. On an error, writes continue in the old segment, unless that
+    /// refuses them, and a later write tries again.
     fn roll(&self, writer: &mut Writer) {
         if let Err(error) = self.try_roll(writer) {
             log::warn!("{NAME}: writes go on in {}: {error}", path_of(&self.directory, writer.id).display());
-            writer.enough = writer.active.len() + self.space.wake_every();
+            writer.seal_at = writer.active.len() + self.space.wake_every();
         }
     }
 
-    /// The same, with the error. Before anything is in the new segment, all of the old one is on stable storage, and
-    /// says so: whatever a crash takes from the last segment, it takes nothing from those before it. And the manifest
-    /// lists the new one.
+    /// Seals the active segment, creates the next one, and lists that in the manifest. Before the new segment is
+    /// written to, the old one is synced with a sync marker at its end: so a crash can lose writes of the last segment
+    /// only.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the old segment cannot be synced or the new one cannot be created; writes continue in the old one. A
+    /// manifest that cannot be written is only logged.
     pub(super) fn try_roll(&self, writer: &mut Writer) -> Result<()> {
-        // A sealed segment without a record would look like one that was cut.
+        // A sealed segment without a record would look like one that was truncated.
         if writer.active.len() <= EMPTY {
             return Ok(());
         }
@@ -277,15 +285,15 @@ impl Files {
         let active = Arc::new(Aof::create_verbatim(&at, NAME)?);
         let segment = Segment::active(&self.directory, id, &self.open, active.storage())?;
         if let Err(error) = self.lock.check_path() {
-            // An empty segment behind the last one is ignored by the next start, if this fails.
+            // If the removal fails, the next start removes the empty segment.
             let _best_effort = segment.check_path().and_then(|()| files::remove_leftover(&at));
             return Err(error);
         }
         self.segments.roll(segment, writer.active.len());
         *lock(&self.active) = Arc::clone(&active);
-        let (enough, wake) = (self.space.segment(), active.len() + self.space.wake_every());
-        *writer = Writer { active, id, enough, wake, budget: writer.budget };
-        // Only the loss of the new segment would not be noticed. The background tries again.
+        let (seal_at, wake) = (self.space.segment(), active.len() + self.space.wake_every());
+        *writer = Writer { active, id, seal_at, wake, budget: writer.budget };
+        // The background thread tries again. Until then a loss of the new segment would not be detected.
         if let Err(error) = self.record() {
             log::warn!(
                 "{NAME}: {} is not in the list of segments: {error}",
@@ -295,7 +303,7 @@ impl Files {
         Ok(())
     }
 
-    /// Writes the manifest.
+    /// Writes a manifest that lists all segments.
     ///
     /// # Errors
     ///
@@ -308,7 +316,7 @@ impl Files {
         Ok(())
     }
 
-    /// Notes that the manifest lists all segments.
+    /// Records that the manifest on disk lists all segments.
     pub(super) fn set_recorded(&self) {
         *lock(&self.unrecorded) = false;
     }
@@ -323,11 +331,11 @@ impl Files {
         if unrecorded { self.record() } else { Ok(()) }
     }
 
-    /// Takes a segment from the manifest and from the list of segments.
+    /// Removes a segment from the manifest, and then from the list of segments.
     ///
     /// # Errors
     ///
-    /// Fails if the manifest cannot be written; the segment then stays.
+    /// Fails if the manifest cannot be written; the segment then stays in the list.
     pub(super) fn forget(&self, id: u32) -> Result<()> {
         let mut unrecorded = lock(&self.unrecorded);
         let ids = self.segments.ids().into_iter().filter(|other| *other != id);
@@ -337,14 +345,19 @@ impl Files {
         Ok(())
     }
 
-    /// Returns `true` if the next writes may be refused, so that merges are to free space.
+    /// Returns `true` if so little space is free that values may soon be refused: merges should then free space.
     pub(super) fn is_short_of_space(&self) -> bool {
         self.space.free() < self.space.reserve() + self.space.wake_every()
     }
 
-    /// Fails if the batch would take space that is kept for merges and deletes.
+    /// Checks that the batch leaves the space free that is reserved for merges and deletes. A batch that frees space
+    /// always passes.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::Full`] if too little space would be left.
     pub(super) fn check_space(&self, writer: &mut Writer, batch: &Batch<'_>) -> Result<()> {
-        let needs = (batch.bytes() + batch.len() * RECORD + RECORD) as u64;
+        let needs = (batch.bytes() + batch.len() * MAX_RECORD_OVERHEAD + MAX_RECORD_OVERHEAD) as u64;
         if needs > writer.budget && !frees(batch) {
             let (free, reserve) = (self.space.free(), self.space.reserve());
             let Some(above) = free.saturating_sub(reserve).checked_sub(needs) else {
@@ -355,30 +368,30 @@ impl Files {
                 );
                 return Err(Error::Full { engine: NAME, detail });
             };
-            // Other programs, and merges, write there too.
+            // Merges and other programs use the free space too, so only half of it is counted on.
             writer.budget = needs + (above / 2).min(self.space.wake_every());
         }
         writer.budget = writer.budget.saturating_sub(needs);
         Ok(())
     }
 
-    /// Makes everything that was written before the call survive a power cut. What is not in the active segment does
-    /// already.
+    /// Makes all writes before the call durable. Sealed segments are durable already.
     pub(super) fn sync(&self) -> Result<()> {
         self.active().sync()
     }
 
-    /// Bytes of all segments, and of the records that are alive.
+    /// Returns the total length of all segments and the total length of the live records, both in bytes.
     pub(super) fn bytes(&self) -> (u64, u64) {
         (self.segments.sealed_bytes() + self.active().len(), self.table.look(KeyTable::live))
     }
 }
 
-/// Keys and places, to be read when no lock is held.
+/// Keys and value positions that a scan has collected under a lock, to read the values without it.
 #[derive(Default)]
 struct Gathered {
+    /// All keys, concatenated.
     keys: Vec<u8>,
-    /// The place, and where its key begins and ends.
+    /// Value positions, each with the start and the end of its key in `keys`.
     found: Vec<(ValuePosition, usize, usize)>,
 }
 
@@ -390,7 +403,7 @@ impl Gathered {
         self.found.push((place, begin, self.keys.len()));
     }
 
-    /// Reads the values, in their order on disk.
+    /// Reads the values in their order on disk, and visits them until `visit` breaks.
     fn read(
         mut self,
         find: impl Fn(u32) -> Option<Arc<Segment>>,
@@ -402,7 +415,9 @@ impl Gathered {
             for (place, begin, end) in self.found {
                 let segment = match segment.take().filter(|segment| segment.id == place.segment) {
                     Some(same) => segment.insert(same),
-                    None => segment.insert(find(place.segment).ok_or_else(|| lost(place.segment))?),
+                    None => {
+                        segment.insert(find(place.segment).ok_or_else(|| no_such_segment(place.segment))?)
+                    }
                 };
                 let key = self.keys.get(begin..end).unwrap_or_default();
                 let next = match segment.read(place, buffer) {

@@ -5,30 +5,30 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Segment length from which a segment takes no more writes, in bytes; less on a small disk, see
-/// [`Space::segment`].
+/// Length at which a segment is sealed, in bytes. It is less on a small disk: see [`Space::segment`].
 pub(super) const SEGMENT: u64 = if cfg!(any(test, fuzzing)) { 64 << 10 } else { 64 << 20 };
 
-/// Minimum segment length, in bytes: that on the smallest disk.
-const LEAST: u64 = if SEGMENT < 1 << 20 { SEGMENT } else { 1 << 20 };
+/// Minimum of the length at which a segment is sealed, in bytes: used on the smallest disks.
+const MIN_SEGMENT: u64 = if SEGMENT < 1 << 20 { SEGMENT } else { 1 << 20 };
 
 /// Maximum share of the disk that a segment takes, as a divisor.
-const SHARE: u64 = 64;
+const MAX_SHARE: u64 = 64;
 
-/// Dead and free bytes at a search in which no segment was worth a merge, or none fitted. While there are the
-/// same dead and no more free bytes, there is no new search: otherwise a client that repeats refused writes
-/// would have all hint files read again and again.
+/// Numbers of dead and of free bytes at a search in which no merge was worth its work, or none fitted on the disk. The
+/// search is not repeated while the dead bytes are unchanged and the free bytes have not grown: otherwise a client that
+/// repeats refused writes would make it read all hint files each time.
 #[derive(Clone, Copy)]
 pub(super) struct Fruitless {
     pub(super) dead: u64,
     pub(super) free: u64,
 }
 
-/// Last search for a segment to merge that found none.
+/// Last search for a segment to merge that found none, if any.
 #[derive(Default)]
 pub(super) struct LastSearch(Mutex<Option<Fruitless>>);
 
 impl LastSearch {
+    /// Returns `true` if a search at `now` would again find nothing.
     pub(super) fn is_still(&self, now: Fruitless) -> bool {
         let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.is_some_and(|last| now.dead == last.dead && now.free <= last.free)
@@ -39,28 +39,28 @@ impl LastSearch {
     }
 }
 
-/// File system that holds the data.
+/// File system that holds the data, with the limits that follow from its size.
 pub(super) struct Space {
     directory: PathBuf,
     segment: u64,
-    /// Bytes that a test allows the directory to hold.
+    /// Size of the simulated disk of a test, in bytes.
     #[cfg(test)]
     pub(super) capacity: std::sync::atomic::AtomicU64,
 }
 
 impl Space {
-    /// Reads the size of the file system of `directory`.
+    /// Reads the size of the file system of `directory`, which limits the length of a segment.
     pub(super) fn of(directory: &Path) -> Self {
-        let total = look(directory).map_or(u64::MAX, |(total, _)| total);
+        let total = file_system_size(directory).map_or(u64::MAX, |(total, _)| total);
         Self {
             directory: directory.into(),
-            segment: (total / SHARE).clamp(LEAST, SEGMENT),
+            segment: (total / MAX_SHARE).clamp(MIN_SEGMENT, SEGMENT),
             #[cfg(test)]
             capacity: u64::MAX.into(),
         }
     }
 
-    /// Returns the length from which a segment takes no more writes, in bytes.
+    /// Returns the length at which a segment is sealed, in bytes.
     pub(super) fn segment(&self) -> u64 {
         self.segment
     }
@@ -70,15 +70,15 @@ impl Space {
         self.segment / 8
     }
 
-    /// Returns the number of bytes that are kept free. A merge needs up to a segment; the rest is for deletes,
-    /// and for writes since the free space was last read.
+    /// Returns the number of bytes on the disk that writes of values must leave free. A merge needs up to the length of
+    /// a segment; the rest is for deletes, and for writes since the free space was last read.
     pub(super) fn reserve(&self) -> u64 {
         self.segment + 2 * self.wake_every()
     }
 
-    /// Returns the number of free bytes, or `u64::MAX` if it is unknown.
+    /// Returns the number of free bytes on the disk, or `u64::MAX` if it is unknown.
     pub(super) fn free(&self) -> u64 {
-        let free = look(&self.directory).map_or(u64::MAX, |(_, free)| free);
+        let free = file_system_size(&self.directory).map_or(u64::MAX, |(_, free)| free);
         #[cfg(test)]
         let free = free.min(self.free_of_capacity());
         free
@@ -93,7 +93,7 @@ impl Space {
 }
 
 /// Returns the size of the file system of `directory` and its free bytes, or `None` if they cannot be read.
-fn look(directory: &Path) -> Option<(u64, u64)> {
+fn file_system_size(directory: &Path) -> Option<(u64, u64)> {
     let found = nix::sys::statvfs::statvfs(directory).ok()?;
     let bytes = |blocks: f64| (blocks * found.fragment_size() as f64) as u64;
     let (total, free) = (bytes(found.blocks() as f64), bytes(found.blocks_available() as f64));
@@ -108,7 +108,7 @@ mod tests {
     fn space_is_read_from_the_file_system() {
         let directory = tempfile::tempdir().unwrap();
         let space = Space::of(directory.path());
-        let (total, free) = look(directory.path()).unwrap();
+        let (total, free) = file_system_size(directory.path()).unwrap();
         assert!(free <= total && space.free() <= total);
         assert_eq!(space.segment(), SEGMENT);
         space.capacity.store(1000, std::sync::atomic::Ordering::Relaxed);

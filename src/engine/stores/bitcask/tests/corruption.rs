@@ -1,4 +1,4 @@
-//! Corruption: which is refused, which is an error of one value, and which is harmless.
+//! Corruption of segments and hint files: a start is refused, one value is an error, or there is no effect.
 
 use super::{
     super::{hint, open, reading},
@@ -16,7 +16,7 @@ fn sealed() -> Store {
     store
 }
 
-fn damage(path: &Path, at: usize) {
+fn advise_backup(path: &Path, at: usize) {
     let mut bytes = fs::read(path).unwrap();
     bytes[at] ^= 0x10;
     fs::write(path, bytes).unwrap();
@@ -30,11 +30,11 @@ fn place_of(store: &Store, segment: u32, number: u32) -> usize {
 }
 
 #[test]
-fn a_damaged_value_is_an_error_and_never_another_value() {
+fn corrupt_value_is_an_error_and_never_another_value() {
     let mut store = sealed();
     let first = store.segments()[0];
     store.shut(true);
-    damage(&path_of(&store.path(), first), place_of(&store, first, 7) + 500);
+    advise_backup(&path_of(&store.path(), first), place_of(&store, first, 7) + 500);
     // The start reads the hint file instead of the segment.
     store.open();
     let names_key = |store: &Store| {
@@ -47,7 +47,7 @@ fn a_damaged_value_is_an_error_and_never_another_value() {
     names_key(&store);
     assert!(store.engine().scan(KeyRange::ALL, &mut |_, _| ControlFlow::Continue(())).is_err());
     assert!(store.engine().scan_step(0, &mut |_, _| ControlFlow::Continue(())).is_err());
-    assert_eq!(passed_over(store.engine()), [7_u32.to_be_bytes()]);
+    assert_eq!(skipped_keys(store.engine()), [7_u32.to_be_bytes()]);
     assert_eq!(get(store.engine(), &8_u32.to_be_bytes()).unwrap(), Some(value(8, 5)));
     // A merge moves the value, which stays corrupt: after a kill, after a second merge, without a hint file.
     for round in 0..2 {
@@ -59,7 +59,7 @@ fn a_damaged_value_is_an_error_and_never_another_value() {
         assert!(text.contains(r#"1 corrupt values: the value of the key "\x00\x00\x00\x07""#), "{text}");
         store.open();
         names_key(&store);
-        assert_eq!(passed_over(store.engine()), [7_u32.to_be_bytes()]);
+        assert_eq!(skipped_keys(store.engine()), [7_u32.to_be_bytes()]);
     }
     store.put(&7_u32.to_be_bytes(), b"new");
     store.check();
@@ -68,7 +68,7 @@ fn a_damaged_value_is_an_error_and_never_another_value() {
 }
 
 /// Returns the keys whose values a scan skips. An incremental scan must skip the same ones.
-fn passed_over(engine: &Bitcask) -> Vec<Vec<u8>> {
+fn skipped_keys(engine: &Bitcask) -> Vec<Vec<u8>> {
     let (mut scanned, mut walked) = (Vec::new(), Vec::new());
     let note = |keys: &mut Vec<Vec<u8>>, key: &[u8], value: Result<&[u8]>| {
         keys.extend(value.is_err().then(|| key.to_vec()));
@@ -88,24 +88,24 @@ fn a_corrupt_segment_without_a_hint_is_merged_too() {
     let (path, at) = (path_of(&store.path(), first), place_of(&store, first, 7));
     fs::remove_file(hint::path_of(&path)).unwrap();
     store.delete(&3_u32.to_be_bytes());
-    damage(&path, at + 500);
+    advise_backup(&path, at + 500);
     assert!(store.engine().files.merge_all(&|| false).unwrap());
     assert!(!store.segments().contains(&first) && get(store.engine(), &7_u32.to_be_bytes()).is_err());
     store.reopen(true);
-    assert_eq!(passed_over(store.engine()), [7_u32.to_be_bytes()]);
+    assert_eq!(skipped_keys(store.engine()), [7_u32.to_be_bytes()]);
     store.delete(&7_u32.to_be_bytes());
     store.check();
 }
 
 #[test]
-fn a_damaged_segment_without_a_hint_is_refused_and_left_alone() {
+fn corrupt_segment_without_a_hint_is_refused_and_unchanged() {
     // The header of the first frame, its key, and a byte between its key and its value.
     for place in [40, 97, 100] {
         let mut store = sealed();
         let path = path_of(&store.path(), store.segments()[1]);
         store.shut(true);
         fs::remove_file(hint::path_of(&path)).unwrap();
-        damage(&path, place);
+        advise_backup(&path, place);
         let before = fs::read(&path).unwrap();
         let text = try_open(&store.path()).map(|_| ()).unwrap_err().to_string();
         assert!(text.contains("0000000002.segment is damaged at byte") && text.contains("restore"), "{text}");
@@ -114,7 +114,7 @@ fn a_damaged_segment_without_a_hint_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_sealed_segment_that_is_cut_anywhere_is_refused() {
+fn truncated_sealed_segment_is_refused() {
     let mut store = sealed();
     let path = path_of(&store.path(), store.segments()[1]);
     store.shut(true);
@@ -143,7 +143,7 @@ fn a_segment_that_is_missing_is_named() {
 }
 
 #[test]
-fn a_hint_that_is_not_whole_or_not_of_this_segment_does_no_harm() {
+fn invalid_hint_file_is_ignored_and_replaced() {
     let mut store = sealed();
     let path = path_of(&store.path(), store.segments()[1]);
     let hint = hint::path_of(&path);
@@ -171,7 +171,7 @@ fn a_hint_that_is_not_whole_or_not_of_this_segment_does_no_harm() {
 }
 
 #[test]
-fn a_check_counts_and_changes_nothing() {
+fn check_counts_records_and_changes_nothing() {
     let mut store = sealed();
     assert!(open::check(&store.path()).unwrap_err().to_string().contains("in use"));
     store.shut(true);

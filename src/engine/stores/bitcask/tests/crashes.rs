@@ -1,4 +1,4 @@
-//! Crashes of the process at any time.
+//! Kills and power cuts at any time: what the next start finds.
 
 use super::{
     super::{hint, manifest::MANIFEST, reading, segment::path_of},
@@ -6,7 +6,7 @@ use super::{
 };
 
 #[test]
-fn the_torn_end_of_the_last_segment_is_cut_off() {
+fn torn_write_at_the_end_of_the_last_segment_is_cut_off() {
     let mut store = Store::new();
     store.fill(0, FULL + 3, 0);
     let (path, mut states) = (path_of(&store.path(), 2), Vec::new());
@@ -22,17 +22,17 @@ fn the_torn_end_of_the_last_segment_is_cut_off() {
     }) {
         let Some(at) = at else { break };
         fs::write(&path, &bytes[..end]).unwrap();
-        assert_eq!(found_by_a_start(&store.path()), states[at].1, "cut at {end}");
+        assert_eq!(model_after_restart(&store.path()), states[at].1, "cut at {end}");
         // Bytes that never reached the disk may have any content.
         let mut torn = bytes[..end].to_vec();
         torn.resize(bytes.len() + 5000, 0);
         fs::write(&path, &torn).unwrap();
-        assert_eq!(found_by_a_start(&store.path()), states[at].1, "zeros from {end} on");
+        assert_eq!(model_after_restart(&store.path()), states[at].1, "zeros from {end} on");
     }
 }
 
 #[test]
-fn half_a_group_is_nothing() {
+fn incomplete_batch_is_dropped_as_a_whole() {
     let mut store = Store::new();
     store.put(b"a", b"before");
     store.roll();
@@ -56,15 +56,15 @@ fn half_a_group_is_nothing() {
     let whole = fs::read(&path).unwrap();
     for end in (len as usize..whole.len() - 200).step_by(300_000) {
         fs::write(&path, &whole[..end]).unwrap();
-        assert_eq!(found_by_a_start(&store.path()), before, "cut at {end}");
+        assert_eq!(model_after_restart(&store.path()), before, "cut at {end}");
     }
     fs::write(&path, &whole).unwrap();
-    assert_eq!(found_by_a_start(&store.path()), Model::from([(b"a".to_vec(), large)]));
+    assert_eq!(model_after_restart(&store.path()), Model::from([(b"a".to_vec(), large)]));
 }
 
 /// During a merge the values exist twice, and a power cut may bring a removed file back.
 #[test]
-fn a_merge_may_end_at_any_moment() {
+fn kill_at_any_step_of_a_merge_loses_nothing() {
     let mut store = Store::new();
     store.fill(0, FULL * 3, 0);
     store.fill(0, FULL / 2, 1);
@@ -77,7 +77,7 @@ fn a_merge_may_end_at_any_moment() {
         let files = [path.clone(), hint::path_of(&path)].map(|path| (fs::read(&path).ok(), path));
         // Called after each chunk of the merge.
         let stop = || {
-            assert_eq!(found_by_a_start(&store.path()), store.model);
+            assert_eq!(model_after_restart(&store.path()), store.model);
             false
         };
         assert!(store.engine().files.merge_oldest(&stop).unwrap());
@@ -85,7 +85,7 @@ fn a_merge_may_end_at_any_moment() {
             for ((bytes, path), _) in files.iter().zip(present).filter(|(_, present)| *present) {
                 bytes.iter().for_each(|bytes| fs::write(path, bytes).unwrap());
             }
-            assert_eq!(found_by_a_start(&store.path()), store.model);
+            assert_eq!(model_after_restart(&store.path()), store.model);
             files.iter().for_each(|(_, path)| drop(fs::remove_file(path)));
         }
         if store.segments().len() == 2 {
@@ -98,7 +98,7 @@ fn a_merge_may_end_at_any_moment() {
 
 /// A full disk, for example, may let the new file be created but not written to.
 #[test]
-fn an_empty_segment_at_the_end_stands_for_nothing() {
+fn empty_segment_at_the_end_is_ignored() {
     for left in [&b""[..], b"#KVBENCH:3:", &[0; 30]] {
         let mut store = Store::new();
         store.fill(0, FULL + 5, 0);
@@ -108,7 +108,7 @@ fn an_empty_segment_at_the_end_stands_for_nothing() {
             fs::write(path_of(&store.path(), id), left).unwrap();
         }
         // Writes continued in the segment before, which is not sealed.
-        assert_eq!(found_by_a_start(&store.path()), store.model);
+        assert_eq!(model_after_restart(&store.path()), store.model);
         store.open();
         assert_eq!(store.segments().last(), Some(&last));
         store.fill(0, FULL * 2, 1);
@@ -118,7 +118,7 @@ fn an_empty_segment_at_the_end_stands_for_nothing() {
 }
 
 #[test]
-fn a_hint_that_is_half_written_or_without_its_segment_is_removed() {
+fn unfinished_or_stray_hint_file_is_removed() {
     let mut store = Store::new();
     store.fill(0, FULL + 5, 0);
     store.shut(true);
@@ -135,7 +135,7 @@ fn a_hint_that_is_half_written_or_without_its_segment_is_removed() {
 }
 
 #[test]
-fn a_roll_that_finds_no_place_lets_writes_go_on() {
+fn writes_continue_after_a_failed_roll() {
     let mut store = Store::new();
     store.fill(0, 5, 0);
     // A directory has the name of the next segment.

@@ -30,7 +30,7 @@ fn all_say(store: &Store, words: &str) {
 }
 
 #[test]
-fn missing_segment_is_named_whichever_it_is() {
+fn any_missing_segment_is_named() {
     let mut store = filled();
     store.merge_oldest();
     store.shut(true);
@@ -122,15 +122,15 @@ fn kill_at_any_step_of_a_roll_loses_nothing() {
     // The segment is created and not listed; half of the next manifest is written.
     fs::write(store.path().join(FRESH), &after[..after.len() / 2]).unwrap();
     fs::write(&manifest, &before).unwrap();
-    assert_eq!(found_by_a_start(&store.path()), old);
+    assert_eq!(model_after_restart(&store.path()), old);
     // The segment is listed.
     fs::write(&manifest, &after).unwrap();
-    assert_eq!(found_by_a_start(&store.path()), old);
+    assert_eq!(model_after_restart(&store.path()), old);
     // The segment is written to, though the manifest could not be written.
     store.put(b"more", b"value");
-    assert_eq!(found_by_a_start(&store.path()), store.model);
+    assert_eq!(model_after_restart(&store.path()), store.model);
     fs::write(&manifest, &before).unwrap();
-    assert_eq!(found_by_a_start(&store.path()), store.model);
+    assert_eq!(model_after_restart(&store.path()), store.model);
     let last = *store.segments().last().unwrap();
     store.reopen(false);
     assert_eq!(Manifest::read(&store.path()).unwrap().unwrap().newest(), last);
@@ -151,7 +151,7 @@ fn power_cut_may_take_all_of_the_last_segment_that_was_not_synced() {
     for kept in [bytes[..30].to_vec(), [&bytes[..30], &[0; 300]].concat(), bytes[..bytes.len() - 1].to_vec()]
     {
         fs::write(&last, kept).unwrap();
-        assert_eq!(found_by_a_start(&store.path()), before);
+        assert_eq!(model_after_restart(&store.path()), before);
     }
     // The first line was synced before the segment was listed.
     for lost in [&bytes[..0], &bytes[..29], &[0; 300]] {
@@ -173,7 +173,7 @@ fn manifest_that_cannot_be_written_is_written_later() {
     let ids = store.segments();
     store.engine().files.merge_oldest(&|| false).unwrap_err();
     assert_eq!(store.segments(), ids);
-    assert_eq!(found_by_a_start(&without(&store, FRESH)), store.model);
+    assert_eq!(model_after_restart(&without(&store, FRESH)), store.model);
     fs::remove_dir(store.path().join(FRESH)).unwrap();
     store.engine().files.record_again().unwrap();
     assert_eq!(listed(&store), last);

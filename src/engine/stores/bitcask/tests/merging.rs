@@ -12,7 +12,7 @@ use std::{
 };
 
 #[test]
-fn a_full_segment_is_sealed_and_the_next_one_begun() {
+fn full_segment_is_sealed_and_the_next_one_created() {
     let mut store = Store::new();
     store.fill(0, FULL * 3, 0);
     assert!(store.segments().len() >= 3, "{:?}", store.segments());
@@ -22,7 +22,7 @@ fn a_full_segment_is_sealed_and_the_next_one_begun() {
 }
 
 #[test]
-fn a_merge_keeps_what_is_alive_and_removes_the_segment() {
+fn merge_keeps_live_values_and_removes_the_segment() {
     let mut store = Store::new();
     store.fill(0, FULL, 0);
     let first = store.segments()[0];
@@ -48,13 +48,13 @@ fn merges_do_not_restore_removed_keys() {
     store.roll();
     while store.segments().len() > 1 {
         store.merge_oldest();
-        assert_eq!(found_by_a_start(&store.path()), store.model);
+        assert_eq!(model_after_restart(&store.path()), store.model);
     }
     store.check();
 }
 
 #[test]
-fn the_background_keeps_the_files_at_about_twice_what_is_alive() {
+fn background_merges_limit_the_files_to_about_twice_the_live_bytes() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data");
     let engine = Bitcask::open(&OpenOptions::for_check(&path)).unwrap();
@@ -130,7 +130,7 @@ fn scan_sees_one_snapshot_during_writes_and_merges() {
 }
 
 #[test]
-fn more_segments_than_may_be_open_are_read() {
+fn segments_beyond_the_limit_of_open_files_are_read() {
     let mut store = Store::new();
     for number in 0..60_u32 {
         store.put(&number.to_be_bytes(), &[number as u8; 10]);
@@ -178,7 +178,7 @@ fn sealed_segments_are_closed_beyond_the_limit() {
 /// A scan keeps removed segments open that it may still read: a merge waits for the scan before there are too
 /// many.
 #[test]
-fn a_merge_beside_a_scan_keeps_the_limit_of_open_files() {
+fn merge_during_a_scan_keeps_the_limit_of_open_files() {
     let mut store = Store::new();
     for number in 0..60_u32 {
         store.put(&number.to_be_bytes(), &[number as u8; 10]);
@@ -233,7 +233,7 @@ fn a_read_that_opens_a_segment_which_a_merge_removes_succeeds() {
 }
 
 #[test]
-fn many_keys_in_one_read() {
+fn one_read_returns_many_keys() {
     let mut store = Store::new();
     store.fill(0, 6000, 3);
     store.check();

@@ -175,7 +175,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// Returns what a start finds if the process ends now: opens a copy of the files.
-fn found_by_a_start(path: &Path) -> Model {
+fn model_after_restart(path: &Path) -> Model {
     let scratch = tempfile::tempdir().unwrap();
     let to = scratch.path().join("copy");
     copy(path, &to);

@@ -1,4 +1,4 @@
-//! The directory is moved away while it is open, and another engine opens a new one on the old path.
+//! Move of an open directory, after which another engine opens a new directory on the old path.
 
 use super::{
     super::{
@@ -10,16 +10,16 @@ use super::{
 };
 use std::{cell::RefCell, os::unix::fs::symlink, sync::Arc};
 
-/// Two engines: the one whose directory was moved, and the one that opened the old path.
+/// Two stores: one whose directory was moved, and one that was opened on its old path.
 struct Pair {
     old: Store,
-    /// The directory of `old` now.
+    /// New path of the directory of `old`.
     moved: PathBuf,
     new: Store,
 }
 
 impl Pair {
-    /// Fills a store, moves its directory, and opens a store with other keys on its path, with as many segments.
+    /// Fills a store, moves its directory, and opens a store with other keys and as many segments on the old path.
     fn new() -> Self {
         let mut old = Store::new();
         old.fill(0, FULL * 3, 1);
@@ -35,14 +35,14 @@ impl Pair {
         let segments = old.segments().len();
         fs::rename(&path, &moved).unwrap();
         let (directory, engine) = (tempfile::tempdir_in(old.directory.path()).unwrap(), try_open(&path));
-        // The path stays that of the old store.
+        // `new.path()` becomes a symbolic link to the old path.
         symlink(&path, directory.path().join("data")).unwrap();
         let mut new = Store { directory, engine: Some(engine.unwrap()), model: Model::new() };
         fill(&mut new, segments);
         Self { old, moved, new }
     }
 
-    /// Asserts that the new store was not touched, and that neither has lost a write.
+    /// Asserts that the files of the new store are unchanged, and that neither store has lost a write.
     fn check(mut self, files: &Contents) {
         assert!(contents(&self.new.path()) == *files, "the files of the new store have changed");
         for store in [&mut self.old, &mut self.new] {
@@ -98,7 +98,7 @@ fn moved_store_changes_nothing_of_the_store_on_its_path() {
     pair.check(&files);
 }
 
-/// The next segment of the moved store has the number of one that the other store writes to, or has sealed.
+/// The next segment of the moved store has the number of the active or of a sealed segment of the other store.
 #[test]
 fn roll_of_a_moved_store_leaves_the_segment_of_its_number_alone() {
     for behind in [1, 2] {
@@ -108,7 +108,7 @@ fn roll_of_a_moved_store_leaves_the_segment_of_its_number_alone() {
             while new.segments().len() < segments + behind {
                 new.fill(new.model.len() as u32 + 10_000, 10, 2);
             }
-            // A sealed segment is then closed, and not locked.
+            // After a start, sealed segments are closed.
             new.reopen(true);
         });
         let files = contents(&pair.new.path());
@@ -136,7 +136,7 @@ fn moved_store_writes_on_and_works_again_when_it_is_back() {
     store.check();
 }
 
-/// A store with more segments than may be open, and the last of its sealed segments, which is closed.
+/// Returns a store with more segments than may be kept open, and its last sealed segment, which is closed.
 fn few_open() -> (Store, Arc<Segment>) {
     let mut store = Store::new();
     fill_segments(&mut store, 40, 1);
@@ -146,7 +146,7 @@ fn few_open() -> (Store, Arc<Segment>) {
     (store, last)
 }
 
-/// Puts one key into each of so many segments.
+/// Writes `count` segments with one key each.
 fn fill_segments(store: &mut Store, count: usize, seed: u8) {
     for number in 1..=count as u32 {
         store.put(&number.to_be_bytes(), &value(number, seed));
@@ -165,12 +165,12 @@ fn hint_is_written_beside_its_own_segment_only() {
     pair.check(&files);
 }
 
-/// A closed segment is opened by its path: the file there is not the one that was opened.
+/// A closed segment is opened by its path, which names a file of another store after the move.
 #[test]
 fn closed_segment_of_a_moved_store_is_neither_read_nor_merged_as_corrupt() {
     let (old, segment) = few_open();
     let (key, expected) = (segment.id.to_be_bytes(), value(segment.id, 1));
-    // One that is kept open when it is opened.
+    // This segment is kept open after its first read.
     let kept = Segment::sealed(&old.path(), 1, &OpenFiles::new(1)).unwrap();
     let source = old.engine().files.source(&segment, u64::MAX).unwrap().unwrap();
     let pair = Pair::of(old, |new, segments| fill_segments(new, segments, 2));
@@ -190,7 +190,7 @@ fn closed_segment_of_a_moved_store_is_neither_read_nor_merged_as_corrupt() {
     pair.check(&files);
 }
 
-/// The files are removed, not the directory, and another store is opened in it.
+/// The files are removed, but not the directory, and another store is opened in the directory.
 #[test]
 fn store_whose_files_were_removed_changes_nothing_of_the_next_one_in_the_directory() {
     let mut old = Store::new();
@@ -211,7 +211,7 @@ fn store_whose_files_were_removed_changes_nothing_of_the_next_one_in_the_directo
     assert_eq!(open::check(&path).unwrap().holds, "1 keys, 1 records in 1 segments");
 }
 
-/// The directory is moved when a merge has copied what is alive.
+/// The directory is moved after a merge has copied the live values, before it removes the segment.
 #[test]
 fn merge_during_which_the_directory_is_moved_removes_nothing() {
     let mut old = Store::new();

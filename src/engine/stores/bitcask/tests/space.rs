@@ -36,7 +36,7 @@ impl Store {
     }
 
     /// Merges as the background thread does. Returns the numbers of the merged segments.
-    fn merge_what_is_due(&self) -> Vec<u32> {
+    fn run_due_merges(&self) -> Vec<u32> {
         let (files, mut merged) = (&self.engine().files, Vec::new());
         while let Some(source) = files.next_merge().unwrap() {
             let before = self.segments();
@@ -80,8 +80,8 @@ fn full_disk_merges_the_segment_with_the_most_dead_bytes_that_fits() {
     }
     store.roll();
     store.leave_free(20_000);
-    assert_eq!(store.merge_what_is_due(), [3, 2]);
-    assert_eq!(found_by_a_start(&store.path()), store.model);
+    assert_eq!(store.run_due_merges(), [3, 2]);
+    assert_eq!(model_after_restart(&store.path()), store.model);
     store.reopen(false);
     store.check();
 }
@@ -98,7 +98,7 @@ fn merge_in_the_middle_keeps_what_older_segments_need() {
     store.put(b"set again", b"newest");
     store.roll();
     assert!(store.merge(2));
-    assert_eq!(found_by_a_start(&store.path()), store.model);
+    assert_eq!(model_after_restart(&store.path()), store.model);
     // The segment that the merge wrote is merged too.
     store.roll();
     let last = *store.segments().iter().rev().nth(1).unwrap();
@@ -114,7 +114,7 @@ fn merge_in_the_middle_keeps_what_older_segments_need() {
     assert!(!store.merge(clear));
     while store.segments()[0] < clear {
         store.merge_oldest();
-        assert_eq!(found_by_a_start(&store.path()), store.model);
+        assert_eq!(model_after_restart(&store.path()), store.model);
     }
     assert!(store.merge(clear));
     store.reopen(false);
@@ -132,7 +132,7 @@ fn values_are_refused_before_merges_and_deletes_do_not_fit() {
             let mut puts = 0;
             while store.try_put(&rng.random_range(0..900_u32).to_be_bytes(), &value(rng.random(), round)) {
                 puts += 1;
-                store.merge_what_is_due();
+                store.run_due_merges();
                 assert!(puts < 5000, "seed {seed}: never full");
             }
             let free = store.engine().files.space.free();
@@ -143,10 +143,10 @@ fn values_are_refused_before_merges_and_deletes_do_not_fit() {
                 let keys: Vec<_> = store.model.keys().filter(|_| rng.random_bool(0.6)).cloned().collect();
                 keys.iter().for_each(|key| store.delete(key));
             }
-            store.merge_what_is_due();
+            store.run_due_merges();
             assert!(store.engine().files.space.free() > reserve, "seed {seed}, round {round}");
             assert!(store.try_put(b"again", b"value"));
-            assert_eq!(found_by_a_start(&store.path()), store.model);
+            assert_eq!(model_after_restart(&store.path()), store.model);
         }
         store.check();
     }
@@ -161,7 +161,7 @@ fn rewrite_without_space_is_refused() {
     let files = &store.engine().files;
     let error = files.merge_all(&|| false).unwrap_err();
     assert!(matches!(error, Error::Full { .. }), "{error}");
-    assert_eq!(found_by_a_start(&store.path()), store.model);
+    assert_eq!(model_after_restart(&store.path()), store.model);
     store.leave_free(2 * SEGMENT);
     assert!(store.engine().files.merge_all(&|| false).unwrap());
     store.check();

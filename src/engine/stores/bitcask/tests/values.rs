@@ -1,5 +1,5 @@
-//! Corrupt values in a segment that a start has to read: the last one, or one without a hint. A value is an error of its
-//! key, and everything else that was on stable storage is there, or the start is refused.
+//! Corrupt values in a segment that a start must read: the last one, or one without a hint file. Either a read of the
+//! corrupt value's key fails and all other synced data are intact, or the start is refused.
 
 use super::{
     super::{
@@ -13,7 +13,7 @@ use crate::engine::{KeyRange, WriteOp, aof::without_sums};
 use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
 use std::{collections::BTreeSet, ops::Range};
 
-/// Length of the header of a frame, and of a mark.
+/// Length of the header of a frame, and of a sync marker, in bytes.
 const HEADER: usize = 49;
 
 fn write(store: &mut Store, ops: &[WriteOp<'_>]) {
@@ -29,7 +29,7 @@ fn write(store: &mut Store, ops: &[WriteOp<'_>]) {
     }
 }
 
-/// A store with one segment of some frames, closed.
+/// Returns a closed store with one segment of several frames.
 fn small() -> Store {
     let mut store = Store::new();
     let put = |key, value| WriteOp::Put { key, value };
@@ -53,7 +53,7 @@ fn small() -> Store {
     store
 }
 
-/// Every value that was written to a segment, with its key, its place, and whether it is the key's value now.
+/// Returns all values of a segment: for each the key, the position of its bytes, and `true` if it is live.
 fn values(store: &Store, id: u32) -> Vec<(Vec<u8>, Range<usize>, bool)> {
     let segment = Segment::sealed(&store.path(), id, &OpenFiles::new(0)).unwrap();
     let hint = reading::read(&segment, &mut |_| ()).unwrap().0;
@@ -73,7 +73,7 @@ fn values(store: &Store, id: u32) -> Vec<(Vec<u8>, Range<usize>, bool)> {
     values
 }
 
-/// Opens a store in which no hint stands for a segment: the background of an earlier start may have written one.
+/// Opens a store after removing its hint files, so that the start reads the segments.
 fn open_without_hints(store: &Store) -> Result<Bitcask> {
     for name in names(&store.path()).iter().filter(|name| name.contains(".hint")) {
         fs::remove_file(store.path().join(name)).unwrap();
@@ -81,7 +81,7 @@ fn open_without_hints(store: &Store) -> Result<Bitcask> {
     try_open(&store.path())
 }
 
-/// Compares a store with the model: exactly the values of these keys cannot be read.
+/// Asserts that exactly the values of `keys` cannot be read, and that all others are as in the model.
 fn assert_unreadable(store: &Store, engine: &Bitcask, keys: &BTreeSet<Vec<u8>>, what: &dyn Fn() -> String) {
     let mut found = Model::new();
     let mut unreadable = BTreeSet::new();
@@ -111,7 +111,7 @@ fn assert_unreadable(store: &Store, engine: &Bitcask, keys: &BTreeSet<Vec<u8>>, 
     }
 }
 
-/// Asserts that a check names exactly these keys, or finds corruption of what is of no key any more.
+/// Asserts that a check names exactly `keys` or, if `keys` is empty, finds corruption of dead values only.
 fn assert_checked(store: &Store, keys: &BTreeSet<Vec<u8>>, what: &dyn Fn() -> String) {
     let error = open::check(&store.path()).map(drop).unwrap_err();
     let text = error.to_string();
@@ -125,9 +125,9 @@ fn assert_checked(store: &Store, keys: &BTreeSet<Vec<u8>>, what: &dyn Fn() -> St
     }
 }
 
-/// Every byte of a segment that was closed: with a mark at its end, all of it was on stable storage.
+/// The segment ends with a sync marker, so all of its bytes were synced. Each of them is changed in turn.
 #[test]
-fn any_changed_byte_of_the_last_segment_costs_its_value_or_is_refused() {
+fn changed_byte_of_the_last_segment_fails_one_value_or_the_start() {
     let store = small();
     let path = path_of(&store.path(), 1);
     let (bytes, values) = (fs::read(&path).unwrap(), values(&store, 1));
@@ -138,7 +138,7 @@ fn any_changed_byte_of_the_last_segment_costs_its_value_or_is_refused() {
         let mut changed = bytes.clone();
         changed[at] ^= 1 << bit;
         fs::write(&path, &changed).unwrap();
-        // A start syncs, so it is tried with one bit of each byte.
+        // A start syncs, which is slow: so it is tried with one bit of each byte only.
         let engine = (bit == at % 8).then(|| try_open(&store.path()));
         let hit = values.iter().find(|(_, place, _)| place.contains(&at));
         if let Some((key, _, is_live)) = hit {
@@ -150,7 +150,7 @@ fn any_changed_byte_of_the_last_segment_costs_its_value_or_is_refused() {
             assert_checked(&store, &keys, &what);
             opened += 1;
         } else if at >= mark {
-            // It says that what is before it was synced; what is before it is whole.
+            // The sync marker itself is corrupt: all records before it are intact.
             if let Some(engine) = engine {
                 assert_unreadable(&store, &engine.unwrap(), &BTreeSet::new(), &what);
             }
@@ -168,9 +168,9 @@ fn any_changed_byte_of_the_last_segment_costs_its_value_or_is_refused() {
     assert_eq!((opened, refused), (length * 8, (mark - length) * 8));
 }
 
-/// The same of a sealed segment without a hint, which a start reads.
+/// A start reads a sealed segment that has no hint file. Each byte of the segment is changed in turn.
 #[test]
-fn any_changed_byte_of_a_sealed_segment_without_a_hint_costs_its_value_or_is_refused() {
+fn changed_byte_of_a_sealed_segment_without_a_hint_fails_one_value_or_the_start() {
     let mut store = small();
     store.open();
     store.roll();
@@ -198,9 +198,9 @@ fn any_changed_byte_of_a_sealed_segment_without_a_hint_costs_its_value_or_is_ref
     }
 }
 
-/// Several bytes of several values, whole sectors, values longer than a piece of the checksum.
+/// Changes several bytes of several values, whole sectors, and values that have several partial checksums.
 #[test]
-fn values_that_are_lost_in_any_way_are_errors_of_their_keys() {
+fn values_corrupted_in_any_way_are_errors_of_their_keys() {
     let mut store = Store::new();
     let long = vec![b'l'; (5 << 20) + 77];
     let sectors: Vec<u8> = (0..20_000_u32).map(|at| (at * 7) as u8).collect();
@@ -239,12 +239,12 @@ fn values_that_are_lost_in_any_way_are_errors_of_their_keys() {
         if !keys.is_empty() {
             assert_checked(&store, &keys, &what);
         }
-        // A byte between two values, too: which of the two, or which key, is not known.
+        // A byte between two values is corrupt too, so it is unknown which key is affected.
         changed[place(b"short").end] ^= 1;
         fs::write(&path, &changed).unwrap();
         assert!(open_without_hints(&store).is_err(), "{}", what());
     }
-    // A line behind a long value says no more than the header of its frame.
+    // A corrupt line with a partial checksum (`#P`) makes no value unreadable.
     let mut changed = bytes;
     let at = place(b"long").end + 2 + 16;
     assert_eq!(changed[at..at + 3], *b"#P:");
@@ -254,9 +254,9 @@ fn values_that_are_lost_in_any_way_are_errors_of_their_keys() {
     assert_checked(&store, &BTreeSet::new(), &|| "a line".into());
 }
 
-/// What no sync has reached may be anything: from the first corrupt value on it is cut off.
+/// After the last sync, any bytes may be lost: a start cuts the log off at the first corrupt value.
 #[test]
-fn corrupt_value_that_was_not_synced_is_cut_off_with_what_is_behind_it() {
+fn unsynced_corrupt_value_is_cut_off_with_the_records_behind_it() {
     let mut store = Store::new();
     store.put(b"synced", b"value to keep");
     store.engine().sync().unwrap();
@@ -271,8 +271,8 @@ fn corrupt_value_that_was_not_synced_is_cut_off_with_what_is_behind_it() {
     let at = place(b"value to lose", &bytes);
     bytes[at] ^= 1;
     fs::write(&path, &bytes).unwrap();
-    assert_eq!(found_by_a_start(&store.path()), before);
-    // A corrupt value before the mark stays, when a torn tail is cut off.
+    assert_eq!(model_after_restart(&store.path()), before);
+    // A corrupt value before the sync marker stays when a torn write behind it is cut off.
     let at = place(b"value to keep", &bytes);
     bytes[at] ^= 1;
     fs::write(&path, &bytes).unwrap();
@@ -280,7 +280,7 @@ fn corrupt_value_that_was_not_synced_is_cut_off_with_what_is_behind_it() {
     store.open();
     let keys = BTreeSet::from([b"synced".to_vec()]);
     assert_unreadable(&store, store.engine(), &keys, &|| "a tail".into());
-    // The log goes on.
+    // Writes continue behind the cut.
     store.put(b"behind", b"another value");
     store.reopen(false);
     assert_unreadable(&store, store.engine(), &keys, &|| "after a kill".into());
@@ -289,7 +289,7 @@ fn corrupt_value_that_was_not_synced_is_cut_off_with_what_is_behind_it() {
     store.check();
 }
 
-/// A segment with a corrupt value gets a hint, and is merged.
+/// A segment with a corrupt value gets a hint file, and is merged.
 #[test]
 fn corrupt_value_of_the_last_segment_stays_corrupt_in_a_hint_and_in_a_merge() {
     let mut store = small();
@@ -314,7 +314,7 @@ fn corrupt_value_of_the_last_segment_stays_corrupt_in_a_hint_and_in_a_merge() {
     store.check();
 }
 
-/// The versions before wrote no checksum behind a value: a segment of theirs opens, and its corruption is refused.
+/// Earlier versions wrote no checksums of values: their segments can be opened, but corruption of one is refused.
 #[test]
 fn segment_without_checksums_of_its_values_opens_and_its_corruption_is_refused() {
     let store = small();
