@@ -1,4 +1,4 @@
-//! One transaction in one slot: what it has read is compared when it is committed, by a script.
+//! Transactions in one hash slot: a script compares the values that were read, and writes if they are unchanged.
 
 use super::{
     info::NAME,
@@ -11,35 +11,45 @@ use crate::engine::{Batch, Error, KeyRange, Result, Transaction, VisitPair, Visi
 use redis::{Cmd, Value, cmd};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longest value, in bytes: `proto-max-bulk-len` as it is by default.
+/// Maximum length of a value, in bytes: the default of Redis' `proto-max-bulk-len`.
 const MAX_VALUE: usize = 512 << 20;
 
-/// Most keys of a transaction: a request has at most 1,048,576 words.
-const MOST_KEYS: usize = 200_000;
+/// Maximum number of keys of a transaction, because a request has at most 1,048,576 arguments.
+const MAX_KEYS: usize = 200_000;
 
-/// A transaction in progress.
-pub(super) struct Running<'e> {
+/// Optimistic transaction in progress.
+pub(super) struct OptimisticTransaction<'e> {
     cluster: &'e Cluster,
+    /// Hash slot of all keys; `None` before the first key.
     slot: Option<u16>,
-    /// Whether it was asked for what is in another slot.
+    /// `true` if a key of another slot was requested: the commit then fails.
     crossed: bool,
-    /// Stored keys, and what they had.
+    /// Values that were read by stored key; `None` for absent keys.
     seen: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
 }
 
-impl<'e> Running<'e> {
+impl<'e> OptimisticTransaction<'e> {
     pub fn begin(cluster: &'e Cluster) -> Self {
         Self { cluster, slot: None, crossed: false, seen: BTreeMap::new() }
     }
 
-    /// Goes to the slot of a key.
-    fn go_to(&mut self, key: &[u8]) -> Result<()> {
+    /// Fixes the slot of the transaction at its first key.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::CrossSlot`] if `key` is in another slot than an earlier key.
+    fn fix_slot(&mut self, key: &[u8]) -> Result<()> {
         let slot = self.cluster.keys.slot(key);
         self.crossed |= *self.slot.get_or_insert(slot) != slot;
         if self.crossed { Err(Error::CrossSlot) } else { Ok(()) }
     }
 
-    /// Applies a batch, after which this has ended.
+    /// Writes a batch if the values that were read are unchanged, and ends the transaction.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::Conflict`] if another client has changed a value, with [`Error::CrossSlot`] if the keys are
+    /// in several slots, or if a node refuses or does not reply.
     pub fn apply(mut self, batch: &Batch<'_>) -> Result<()> {
         check(self.cluster, batch.ops())?;
         let (clear, ops) = batch.after_clear();
@@ -48,7 +58,7 @@ impl<'e> Running<'e> {
             WriteOp::Clear => None,
         });
         for key in keys {
-            self.go_to(key)?;
+            self.fix_slot(key)?;
         }
         if self.crossed {
             return Err(Error::CrossSlot);
@@ -63,7 +73,7 @@ impl<'e> Running<'e> {
             self.cluster.clear()?;
             return self.write(&changes).map_err(|error| error.after_removal(NAME, "all keys"));
         }
-        // What one request has read was so at one moment.
+        // A transaction without writes that has read at most one key needs no comparison.
         if changes.is_empty() && self.seen.len() < 2 {
             return Ok(());
         }
@@ -112,12 +122,12 @@ impl<'e> Running<'e> {
     }
 }
 
-impl Transaction for Running<'_> {
+impl Transaction for OptimisticTransaction<'_> {
     fn read(&mut self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         let most = self.cluster.key_limits().1;
         let fitting = || keys.iter().filter(|key| key.len() <= most);
         for key in fitting() {
-            self.go_to(key)?;
+            self.fix_slot(key)?;
         }
         let stored = |key: &[u8]| self.cluster.keys.stored(key);
         let unseen: Vec<_> =
@@ -135,7 +145,7 @@ impl Transaction for Running<'_> {
         Ok(())
     }
 
-    /// What it visits is no part of the transaction: it is in many slots.
+    /// Visits the pairs of all slots. The commit does not check them: it compares keys of one slot only.
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         self.cluster.scan(range, visit)
     }
@@ -145,16 +155,24 @@ impl Transaction for Running<'_> {
     }
 }
 
-/// Fails when a transaction of so many keys is too large.
+/// Checks that a transaction may have `keys` keys.
+///
+/// # Errors
+///
+/// Fails with [`Error::Unsupported`] for more than [`MAX_KEYS`] keys.
 pub(super) fn check_count(keys: usize) -> Result<()> {
-    if keys > MOST_KEYS {
-        let what = format!("takes at most {MOST_KEYS} keys in a transaction, and these are {keys}");
+    if keys > MAX_KEYS {
+        let what = format!("takes at most {MAX_KEYS} keys in a transaction, and these are {keys}");
         return Err(Error::Unsupported { engine: NAME, what });
     }
     Ok(())
 }
 
-/// Fails when the cluster cannot hold these writes.
+/// Checks the lengths of the keys and values of `ops`.
+///
+/// # Errors
+///
+/// Fails if a key or a value is longer than the cluster allows.
 pub(super) fn check(cluster: &Cluster, ops: &[WriteOp<'_>]) -> Result<()> {
     let (min, max) = cluster.key_limits();
     for op in ops {
@@ -174,36 +192,36 @@ pub(super) fn check(cluster: &Cluster, ops: &[WriteOp<'_>]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Answer, Fake};
+    use super::super::fake::{FakeNode, Reply};
     use super::*;
 
-    /// Removes all keys and sets `keys`, where the removal of the only key succeeds and the write gets `answer`.
-    fn clear_and_set(node: &Fake, keys: &[Vec<u8>], answer: &str) -> Result<()> {
+    /// Commits a clear and puts of `keys`. The node removes its only key, and replies to the puts with `answer`.
+    fn clear_and_set(node: &FakeNode, keys: &[Vec<u8>], answer: &str) -> Result<()> {
         let cluster = node.cluster(b"{p}");
         let lines = ["*1\r\n$4\r\n{p}a", ":1", answer];
-        node.answer(lines.map(|line| Answer::Line(line.into())));
+        node.answer(lines.map(|line| Reply::Line(line.into())));
         let mut batch = Batch::default();
         batch.clear();
         keys.iter().for_each(|key| batch.put(key, b"v"));
-        Running::begin(&cluster).apply(&batch)
+        OptimisticTransaction::begin(&cluster).apply(&batch)
     }
 
-    /// The error of a refused write is that nothing was written, which is not true of the removal before it.
+    /// The error of a refused write says that nothing was written, which would be wrong after the removal.
     #[test]
     fn outcome_is_unknown_if_the_write_after_a_removal_of_all_keys_is_refused() {
         for refusal in ["-OOM a test", "-ERR a test", "+strange"] {
-            let error = clear_and_set(&Fake::start(), &[b"b".to_vec()], refusal).unwrap_err();
+            let error = clear_and_set(&FakeNode::start(), &[b"b".to_vec()], refusal).unwrap_err();
             assert!(matches!(error, Error::Unknown { .. }), "{refusal}: {error}");
             let text = error.to_string();
             assert!(text.contains("all keys were removed, then: "), "{text}");
             assert!(!text.contains("nothing was written"), "{text}");
         }
-        clear_and_set(&Fake::start(), &[b"b".to_vec()], ":1").unwrap();
+        clear_and_set(&FakeNode::start(), &[b"b".to_vec()], ":1").unwrap();
     }
 
     #[test]
     fn removal_of_all_keys_with_too_many_writes_removes_nothing() {
-        let (node, keys) = (Fake::start(), (0..=MOST_KEYS).map(|number| number.to_string().into_bytes()));
+        let (node, keys) = (FakeNode::start(), (0..=MAX_KEYS).map(|number| number.to_string().into_bytes()));
         let error = clear_and_set(&node, &keys.collect::<Vec<_>>(), ":1").unwrap_err();
         assert!(matches!(error, Error::Unsupported { .. }), "{error}");
         assert_eq!(node.seen(), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! A node of a cluster that answers as a test says.
+//! Fake cluster node, which replies as a test says.
 
 use super::{key_encoding::Keys, login::Login, routing::Cluster};
 use std::{
@@ -10,27 +10,28 @@ use std::{
 };
 
 /// Reply of the node to one request.
-pub(super) enum Answer {
-    /// By this line.
+pub(super) enum Reply {
+    /// This line.
     Line(String),
-    /// Not at all: the connection is closed.
+    /// No reply: the connection is closed.
     Close,
 }
 
+/// Fake node with all slots, on a port of this machine.
 #[derive(Clone, Default)]
-pub(super) struct Fake {
+pub(super) struct FakeNode {
     pub address: String,
-    /// Requests but those for the slots and scripts, each as words.
+    /// Requests other than AUTH, CLUSTER and SCRIPT, as text.
     seen: Arc<Mutex<Vec<String>>>,
-    /// Answers to the next of them; to others it is `+OK`.
-    answers: Arc<Mutex<VecDeque<Answer>>>,
-    /// The request that a connection is to begin with.
+    /// Replies to the next of these requests; later ones get `+OK`.
+    answers: Arc<Mutex<VecDeque<Reply>>>,
+    /// AUTH request without which a connection gets errors only.
     password: Option<&'static str>,
     #[cfg(feature = "tls")]
     tls: Option<Arc<tokio_rustls::rustls::ServerConfig>>,
 }
 
-impl Fake {
+impl FakeNode {
     pub fn start() -> Self {
         Self::default().run()
     }
@@ -75,16 +76,18 @@ impl Fake {
         self.serve(stream)
     }
 
-    /// Opens a cluster in which this node has all slots.
+    /// Opens a cluster that consists of this node.
     pub fn cluster(&self, prefix: &[u8]) -> Cluster {
         Cluster::open(std::slice::from_ref(&self.address), Keys::new(prefix).unwrap(), Login::default())
             .unwrap()
     }
 
-    pub fn answer(&self, answers: impl IntoIterator<Item = Answer>) {
+    /// Sets the replies to the next requests.
+    pub fn answer(&self, answers: impl IntoIterator<Item = Reply>) {
         self.answers.lock().unwrap().extend(answers);
     }
 
+    /// Returns the requests other than AUTH, CLUSTER and SCRIPT, as text.
     pub fn seen(&self) -> Vec<String> {
         self.seen.lock().unwrap().clone()
     }
@@ -118,8 +121,8 @@ impl Fake {
                 _ => {
                     self.seen.lock().unwrap().push(words);
                     match self.answers.lock().unwrap().pop_front() {
-                        Some(Answer::Line(line)) => format!("{line}\r\n"),
-                        Some(Answer::Close) => return None,
+                        Some(Reply::Line(line)) => format!("{line}\r\n"),
+                        Some(Reply::Close) => return None,
                         None => "+OK\r\n".into(),
                     }
                 }
@@ -130,7 +133,7 @@ impl Fake {
     }
 }
 
-/// Returns the next request as text, `None` at the end of the stream.
+/// Reads the next request, and returns its arguments as text. Returns `None` at the end of the stream.
 fn request(input: &mut BufReader<impl Read>) -> Option<String> {
     let mut line = String::new();
     let mut number = |input: &mut BufReader<_>| -> Option<usize> {

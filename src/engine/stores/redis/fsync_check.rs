@@ -1,4 +1,4 @@
-//! Whether the nodes sync as `--fsync` says.
+//! Comparison of the nodes' settings `appendonly` and `appendfsync` with `--fsync`.
 
 use super::{
     info::NAME,
@@ -9,14 +9,18 @@ use crate::engine::{Error, Fsync, Result};
 use redis::{Value, cmd};
 
 impl Cluster {
-    /// Fails when a master promises less than `fsync`.
+    /// Checks that every master syncs as often as `fsync` requires.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::Unsupported`] if a master syncs less often, or does not report its settings.
     pub fn check_policy(&self, fsync: Fsync) -> Result<()> {
         if fsync == Fsync::No {
             return Ok(());
         }
         for node in self.masters() {
             let (log, sync) = (setting(&node, "appendonly")?, setting(&node, "appendfsync")?);
-            if let Some(what) = lack(fsync, &log, &sync) {
+            if let Some(what) = weak_setting(fsync, &log, &sync) {
                 let what = format!("keeps no promise of --fsync {fsync}: {} has {what}", node.address());
                 return Err(Error::Unsupported { engine: NAME, what });
             }
@@ -25,8 +29,9 @@ impl Cluster {
     }
 }
 
-/// The setting that is too weak, and what may be done.
-fn lack(fsync: Fsync, log: &str, sync: &str) -> Option<String> {
+/// Returns the setting of a node that is too weak for `fsync`, with advice, or `None` if the node syncs often enough.
+/// `log` and `sync` are the values of `appendonly` and `appendfsync`.
+fn weak_setting(fsync: Fsync, log: &str, sync: &str) -> Option<String> {
     let best = match sync {
         "always" => Fsync::Always,
         "everysec" => Fsync::EverySec,
@@ -43,6 +48,7 @@ fn lack(fsync: Fsync, log: &str, sync: &str) -> Option<String> {
     (!keeps).then(|| format!("appendfsync {sync}; set it on all nodes, or take --fsync {best}"))
 }
 
+/// Returns the value of a setting of `node` (CONFIG GET).
 fn setting(node: &Node, name: &str) -> Result<String> {
     let unknown = |cause: String| {
         let what =
@@ -71,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_needs_nodes_that_keep_it() {
+    fn fsync_policy_needs_nodes_that_sync_as_often() {
         for (fsync, log, sync, word) in [
             (Fsync::Always, "yes", "always", None),
             (Fsync::Always, "yes", "everysec", Some("--fsync everysec")),
@@ -80,12 +86,12 @@ mod tests {
             (Fsync::EverySec, "yes", "no", Some("--fsync no")),
             (Fsync::No, "no", "no", None),
         ] {
-            let lack = lack(fsync, log, sync);
-            let fits = match (&lack, word) {
-                (Some(lack), Some(word)) => lack.ends_with(word),
-                (lack, word) => lack.is_none() && word.is_none(),
+            let weak_setting = weak_setting(fsync, log, sync);
+            let fits = match (&weak_setting, word) {
+                (Some(weak_setting), Some(word)) => weak_setting.ends_with(word),
+                (weak_setting, word) => weak_setting.is_none() && word.is_none(),
             };
-            assert!(fits, "{fsync} {log} {sync}: {lack:?}");
+            assert!(fits, "{fsync} {log} {sync}: {weak_setting:?}");
         }
     }
 }

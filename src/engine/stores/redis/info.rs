@@ -1,4 +1,4 @@
-//! What Redis Cluster is and promises.
+//! Static description of `redis`.
 
 use crate::engine::{
     Capabilities, Caveat, Compression, Family, FsyncSupport, Info, Loss, LossBound, LossClass, OpenFiles,
@@ -16,7 +16,7 @@ const UNWRITTEN: LossBound = LossBound::new(
     "what the nodes had not written, and the last writes, if a replica takes over from the lost node",
 );
 
-/// Longest key, in bytes, with what stands before it.
+/// Maximum length of a stored key, in bytes: with the prefix and the tag.
 pub(super) const MAX_KEY: usize = 65_535;
 
 pub(super) static INFO: Info = Info {
@@ -34,11 +34,11 @@ pub(super) static INFO: Info = Info {
     },
     writers: Writers::Concurrent,
     fsync: FsyncSupport::FixedAtOpen,
-    // Less the length of --prefix.
+    // The length of --prefix counts too.
     key_length: (0, MAX_KEY),
     compression: &[Compression::None],
     cache: "none here; the cluster has its own",
-    // Connections to its nodes.
+    // Connections to the nodes.
     open_files: OpenFiles::always(256),
     cluster_flag: Some("--nodes HOST:PORT,...: some nodes of the cluster"),
     loss: [

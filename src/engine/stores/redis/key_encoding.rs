@@ -1,58 +1,60 @@
-//! Which slot a key is in, and what it is stored as.
+//! Encoding of keys for the cluster: the hash slot of a key, and its stored form.
 
 use super::info::NAME;
 use crate::engine::{Error, Result, key_value_headers};
 use std::sync::OnceLock;
 
-/// Slots of a cluster.
+/// Number of hash slots of a cluster.
 pub(super) const SLOTS: u16 = 16_384;
 
-/// Bytes of [`tags`] around and in a tag.
-const TAGGED: usize = 5;
+/// Length of one of [`tags`] with its braces, in bytes.
+const TAG_LEN: usize = 5;
 
-/// The keys with the prefix of this store.
+/// Encoder of the keys of a store, which share a prefix.
 ///
-/// A key is stored as prefix, `{tag}`, key, where the tag is in the slot of the key: so the slot does not depend on the
-/// prefix or the database, and is what clients of Redis Cluster compute of the key. With a prefix that has a tag itself
-/// all keys are in one slot, and are stored as prefix, key.
+/// The stored form of a key is prefix, `{tag}`, key, where the tag has the same hash slot as the key. So the slot does
+/// not depend on the prefix or the database, and is the one that clients of Redis Cluster compute from the key. If the
+/// prefix contains a tag itself, the stored form is prefix, key, and all keys are in one slot.
 pub(super) struct Keys {
     prefix: Vec<u8>,
-    one: Option<u16>,
+    /// Slot of all keys, if the prefix contains a tag.
+    single_slot: Option<u16>,
 }
 
 impl Keys {
     pub fn new(prefix: &[u8]) -> Result<Self> {
-        let (one, prefix) = (tag(prefix).map(slot_of), prefix.to_vec());
-        if one.is_none() && prefix.contains(&b'{') {
+        let (single_slot, prefix) = (tag(prefix).map(slot_of), prefix.to_vec());
+        if single_slot.is_none() && prefix.contains(&b'{') {
             let what =
                 "takes no --prefix with { that is no tag, such as {tag}: it would decide where keys are"
                     .into();
             return Err(Error::Unsupported { engine: NAME, what });
         }
-        Ok(Self { prefix, one })
+        Ok(Self { prefix, single_slot })
     }
 
-    /// Bytes that stand before each key.
+    /// Returns the number of bytes that the stored form adds to a key.
     pub fn head(&self) -> usize {
-        self.prefix.len() + if self.one.is_some() { 0 } else { TAGGED }
+        self.prefix.len() + if self.single_slot.is_some() { 0 } else { TAG_LEN }
     }
 
-    /// The slot of a key.
+    /// Returns the hash slot of a key. The key header of the keyspace layer does not count.
     pub fn slot(&self, key: &[u8]) -> u16 {
         let of_client = || key_value_headers::key(key).map_or(key, |(_, key)| key);
-        self.one.unwrap_or_else(|| slot(of_client()))
+        self.single_slot.unwrap_or_else(|| slot(of_client()))
     }
 
+    /// Returns the stored form of a key.
     pub fn stored(&self, key: &[u8]) -> Vec<u8> {
         let mut stored = Vec::with_capacity(self.head() + key.len());
         self.push_stored(self.slot(key), key, &mut stored);
         stored
     }
 
-    /// Appends a key of a slot, as it is stored.
+    /// Appends the stored form of `key`, whose hash slot is `slot`.
     pub fn push_stored(&self, slot: u16, key: &[u8], to: &mut Vec<u8>) {
         to.extend_from_slice(&self.prefix);
-        if self.one.is_none() {
+        if self.single_slot.is_none() {
             to.push(b'{');
             to.extend_from_slice(tag_in(slot));
             to.push(b'}');
@@ -60,36 +62,36 @@ impl Keys {
         to.extend_from_slice(key);
     }
 
-    /// A name in a slot.
+    /// Returns a name in `slot`. A script that names it as a key is executed by the node of the slot.
     pub fn name_in(&self, slot: u16) -> Vec<u8> {
-        match self.one {
+        match self.single_slot {
             Some(_) => self.prefix.clone(),
             None => [&self.prefix, &b"{"[..], tag_in(slot), b"}"].concat(),
         }
     }
 
-    /// The key that is stored so; `None` for those of others.
+    /// Returns the key whose stored form is `stored`, or `None` if another store or program wrote it.
     pub fn key<'k>(&self, stored: &'k [u8]) -> Option<&'k [u8]> {
         let rest = stored.strip_prefix(self.prefix.as_slice())?;
-        if self.one.is_some() {
+        if self.single_slot.is_some() {
             return Some(rest);
         }
-        let (head, key) = rest.split_at_checked(TAGGED)?;
+        let (head, key) = rest.split_at_checked(TAG_LEN)?;
         (head == [&b"{"[..], tag_in(self.slot(key)), b"}"].concat()).then_some(key)
     }
 
-    /// The slots that may have keys.
+    /// Returns the slots that may contain keys of this store.
     pub fn slots(&self) -> std::ops::Range<u16> {
-        self.one.map_or(0..SLOTS, |slot| slot..slot + 1)
+        self.single_slot.map_or(0..SLOTS, |slot| slot..slot + 1)
     }
 }
 
-/// The slot of a key, as Redis Cluster has it.
+/// Returns the hash slot of a key or, if it has one, of its hash tag, as Redis Cluster computes it.
 fn slot(key: &[u8]) -> u16 {
     slot_of(tag(key).unwrap_or(key))
 }
 
-/// What is between the first `{` and the next `}`, if that is not empty.
+/// Returns the hash tag of a key: the text between the first `{` and the next `}`, or `None` if that is empty.
 fn tag(key: &[u8]) -> Option<&[u8]> {
     let open = key.iter().position(|byte| *byte == b'{')?;
     let rest = key.get(open + 1..)?;
@@ -97,7 +99,7 @@ fn tag(key: &[u8]) -> Option<&[u8]> {
     rest.get(..close).filter(|tag| !tag.is_empty())
 }
 
-/// CRC-16/XMODEM of each byte.
+/// Table of the CRC-16/XMODEM of each byte.
 #[expect(clippy::indexing_slicing, reason = "at compile time")]
 static CRC: [u16; 256] = {
     let (mut table, mut byte) = ([0; 256], 0);
@@ -113,7 +115,7 @@ static CRC: [u16; 256] = {
     table
 };
 
-/// CRC-16/XMODEM.
+/// Returns the hash slot of `bytes`: the CRC-16/XMODEM modulo [`SLOTS`].
 fn slot_of(bytes: &[u8]) -> u16 {
     let next = |crc: u16, byte: &u8| {
         let index = usize::from(crc >> 8) ^ usize::from(*byte);
@@ -122,7 +124,8 @@ fn slot_of(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, next) % SLOTS
 }
 
-/// For each slot, the first tag of three letters or digits in it. Part of what is stored: it must stay so.
+/// Returns for each slot the first tag of three letters or digits that is in the slot. The tags must never change: they
+/// are part of stored keys.
 fn tags() -> &'static [[u8; 3]] {
     static TAGS: OnceLock<Vec<[u8; 3]>> = OnceLock::new();
     TAGS.get_or_init(|| {
@@ -147,9 +150,9 @@ fn tag_in(slot: u16) -> &'static [u8] {
 mod tests {
     use super::*;
 
-    /// Those of `CLUSTER KEYSLOT`.
+    /// Compares with results of `CLUSTER KEYSLOT`.
     #[test]
-    fn slots_are_those_of_redis() {
+    fn hash_slots_match_redis() {
         for (key, expected) in [
             (&b"foo"[..], 12_182),
             (b"123456789", 12_739),
@@ -172,9 +175,9 @@ mod tests {
         assert_eq!((tag_in(0), tag_in(12_182)), (&b"06S"[..], &b"9Le"[..]), "stored keys would not be found");
     }
 
-    /// Whatever the prefix and the database.
+    /// Covers several prefixes, and keys with the key header of a database.
     #[test]
-    fn a_stored_key_is_in_the_slot_of_the_key() {
+    fn stored_form_is_in_the_slot_of_the_key() {
         for prefix in [&b""[..], b"kvbench/", b"a}b"] {
             let keys = Keys::new(prefix).unwrap();
             for key in [&b""[..], b"key", b"{tag}key", b"{}key", b"a}b{c", b"\xff\0"] {

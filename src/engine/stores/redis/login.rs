@@ -1,4 +1,4 @@
-//! Connections to nodes, with TLS and a password if the cluster asks for them.
+//! Connections to nodes, with a password and TLS if `--cluster-password-file` and `--cluster-tls-ca` are set.
 
 use super::info::NAME;
 use crate::engine::{ClusterAccess, Result};
@@ -9,10 +9,10 @@ use redis::{
 use std::time::Duration;
 
 /// Time limit of connecting to a node.
-const CONNECT: Duration = Duration::from_secs(1);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time limit of sending a request, and of waiting for its reply.
-const ANSWER: Duration = Duration::from_secs(5);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// User, password and certificates of every connection to a node.
 #[derive(Default)]
@@ -23,13 +23,17 @@ pub(super) struct Login {
 }
 
 impl Login {
-    /// Reads the files that `access` names.
+    /// Reads the password and certificates from the files that `access` names.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a file cannot be read, or if certificates are given to a build without TLS.
     pub fn load(access: &ClusterAccess) -> Result<Self> {
         let (user, password) = (access.user.clone(), access.password(NAME)?);
         Ok(Self { user, password, tls: tls::Tls::load(access)? })
     }
 
-    /// Connects to `host:port`.
+    /// Connects to the node at `address` (`host:port`), and authenticates.
     pub fn connect(&self, address: &str) -> RedisResult<Connection> {
         let (host, port) = address.rsplit_once(':').unwrap_or((address, "6379"));
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
@@ -43,9 +47,9 @@ impl Login {
         }
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         let client = self.tls.client(info.set_redis_settings(settings).set_tcp_settings(tcp))?;
-        let connection = client.get_connection_with_timeout(CONNECT)?;
-        connection.set_read_timeout(Some(ANSWER))?;
-        connection.set_write_timeout(Some(ANSWER))?;
+        let connection = client.get_connection_with_timeout(CONNECT_TIMEOUT)?;
+        connection.set_read_timeout(Some(REPLY_TIMEOUT))?;
+        connection.set_write_timeout(Some(REPLY_TIMEOUT))?;
         Ok(connection)
     }
 
@@ -71,7 +75,7 @@ mod tls {
     use redis::{ClientTlsConfig, TlsCertificates};
     use std::path::PathBuf;
 
-    /// The certificates, if connections are encrypted.
+    /// Certificates for TLS; `None` if connections are not encrypted.
     #[derive(Default)]
     pub(super) struct Tls(Option<TlsCertificates>);
 
@@ -112,7 +116,7 @@ mod tls {
     use super::{Client, ClusterAccess, ConnectionAddr, ConnectionInfo, NAME, RedisResult, Result};
     use crate::engine::Error;
 
-    /// A build without TLS.
+    /// Stand-in for TLS in a build without it: connections are never encrypted.
     #[derive(Default)]
     pub(super) struct Tls;
 
@@ -142,7 +146,7 @@ mod tls {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::fake::Fake, *};
+    use super::{super::fake::FakeNode, *};
     use crate::engine::{
         Batch, WriteOp,
         stores::redis::{key_encoding::Keys, routing::Cluster},
@@ -157,8 +161,8 @@ mod tests {
         path
     }
 
-    /// Opens a cluster of this node, and writes a key.
-    fn open(node: &Fake, access: &ClusterAccess) -> std::result::Result<(), String> {
+    /// Opens a cluster that consists of `node`, and writes a key. Returns the text of the error on a failure.
+    fn open(node: &FakeNode, access: &ClusterAccess) -> std::result::Result<(), String> {
         let login = Login::load(access).map_err(|error| error.to_string())?;
         let keys = Keys::new(b"{p}").unwrap();
         let cluster = Cluster::open(std::slice::from_ref(&node.address), keys, login)
@@ -182,7 +186,7 @@ mod tests {
             user: user.map(String::from),
             ..ClusterAccess::default()
         };
-        let node = Fake::with_password("AUTH secret");
+        let node = FakeNode::with_password("AUTH secret");
         assert_eq!(open(&node, &with("right", "secret\n", None)), Ok(()));
         assert_refused(
             open(&node, &with("wrong", "a secret\n", None)),
@@ -192,7 +196,7 @@ mod tests {
             open(&node, &ClusterAccess::default()),
             &[&node.address, "give --cluster-password-file"],
         );
-        let node = Fake::with_password("AUTH bench secret");
+        let node = FakeNode::with_password("AUTH bench secret");
         assert_eq!(open(&node, &with("right", "secret", Some("bench"))), Ok(()));
         assert_refused(open(&node, &with("right", "secret", None)), &["--cluster-user"]);
     }
@@ -227,7 +231,7 @@ mod tests {
         };
         let (ca, other, key) = (authority(), authority(), KeyPair::generate().unwrap());
         let certificate = CertificateParams::new(["127.0.0.1".into()]).unwrap().signed_by(&key, &ca).unwrap();
-        let node = Fake::with_tls(&certificate.pem(), &key.serialize_pem());
+        let node = FakeNode::with_tls(&certificate.pem(), &key.serialize_pem());
         let with = |name: &str, pem: &str| ClusterAccess {
             ca: Some(file(&dir, name, pem)),
             ..ClusterAccess::default()

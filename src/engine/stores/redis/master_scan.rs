@@ -1,11 +1,11 @@
-//! Reading and walking over the keys of one prefix.
+//! Reads, scans and removal of the keys of a store, over all masters of the cluster.
 
 use super::{
     info::MAX_KEY,
     key_encoding::SLOTS,
     packed,
     routing::{Cluster, Effect, unavailable},
-    scripts::LIST,
+    scripts::LIST_SLOT,
 };
 use crate::engine::{Error, KeyRange, Result, VisitPair, WriteOp};
 use redis::{Value, cmd};
@@ -14,19 +14,20 @@ use std::{
     ops::{ControlFlow, Range},
 };
 
-/// Slots of the first step of a walk, and most of any.
-const STEP: (u16, u16) = (16, 512);
+/// Number of slots in the first step of a scan, and maximum number in any step.
+const SLOTS_PER_STEP: (u16, u16) = (16, 512);
 
-/// A step of so many keys is long enough.
+/// Number of keys in a step of a scan from which the next step has fewer slots. Also the maximum number of keys that
+/// one request reads or removes.
 const MAX_STEP_KEYS: usize = 1000;
 
-/// A key with its slot and its place among others.
-type Placed<'k> = (u16, usize, &'k [u8]);
+/// Hash slot, index in the request, and key.
+type IndexedKey<'k> = (u16, usize, &'k [u8]);
 
-/// A slot and keys in it.
-type InSlot = (u16, Vec<Vec<u8>>);
+/// Hash slot and its keys.
+type SlotKeys = (u16, Vec<Vec<u8>>);
 
-/// Stored keys, and their new values or nothing.
+/// New value of each written key, by stored key; `None` for removed keys.
 pub(super) type Changes<'b> = BTreeMap<Vec<u8>, Option<&'b [u8]>>;
 
 impl Cluster {
@@ -34,7 +35,7 @@ impl Cluster {
         (0, MAX_KEY.saturating_sub(self.keys.head()))
     }
 
-    /// What writes leave of each key.
+    /// Returns the last write of `ops` to each key.
     pub fn changes<'b>(&self, ops: &[WriteOp<'b>]) -> Changes<'b> {
         let change = |op: &WriteOp<'b>| match *op {
             WriteOp::Put { key, value } => Some((self.keys.stored(key), Some(value))),
@@ -44,19 +45,23 @@ impl Cluster {
         ops.iter().filter_map(change).collect()
     }
 
-    /// Returns the values of keys, in the order of the keys. All keys of a slot are read at the same time.
+    /// Returns the values of `keys`, in their order; `None` for absent keys. The keys of a slot are read atomically.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a node refuses a read or does not reply in time.
     pub fn values<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let found = self.values_now(keys);
         if found.iter().all(Option::is_some) {
             return Ok(found.into_iter().flatten().collect());
         }
         let order =
-            self.in_slots(keys.iter().enumerate().filter(|(index, _)| found.get(*index) == Some(&None)));
+            self.by_slot(keys.iter().enumerate().filter(|(index, _)| found.get(*index) == Some(&None)));
         let mut found: Vec<_> = found.into_iter().map(Option::flatten).collect();
         for keys in order.chunk_by(|one, next| one.0 == next.0) {
             let (slot, request) = self.get(keys);
             let answer = self.call(slot, &request, Effect::None)?;
-            let Value::Array(values) = answer else { return Err(strange(&answer)) };
+            let Value::Array(values) = answer else { return Err(unexpected_reply(&answer)) };
             for ((_, index, _), value) in keys.iter().zip(values) {
                 if let (Value::BulkString(value), Some(found)) = (value, found.get_mut(*index)) {
                     *found = Some(value);
@@ -66,16 +71,16 @@ impl Cluster {
         Ok(found)
     }
 
-    /// Returns the values of keys, in the order of the keys, after one attempt: `None` for the keys of a slot that needs
-    /// another. A key that is longer than a key can be has no value.
+    /// Returns the values of `keys`, in their order, after one attempt: `None` for keys of a slot whose read must be
+    /// repeated, `Some(None)` for absent keys and for keys that exceed the maximum length.
     pub fn values_now<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Option<Option<Vec<u8>>>> {
         let most = self.key_limits().1;
         let fits = |key: &K| key.as_ref().len() <= most;
-        let order = self.in_slots(keys.iter().enumerate().filter(|(_, key)| fits(key)));
+        let order = self.by_slot(keys.iter().enumerate().filter(|(_, key)| fits(key)));
         let of_slot = || order.chunk_by(|one, next| one.0 == next.0);
         let requests: Vec<_> = of_slot().map(|keys| self.get(keys)).collect();
         let mut found: Vec<_> = keys.iter().map(|key| if fits(key) { None } else { Some(None) }).collect();
-        for (keys, answer) in of_slot().zip(self.together(&requests)) {
+        for (keys, answer) in of_slot().zip(self.call_each(&requests)) {
             let Some(Value::Array(values)) = answer else { continue };
             for ((_, index, _), value) in keys.iter().zip(values) {
                 if let Some(found) = found.get_mut(*index) {
@@ -86,36 +91,36 @@ impl Cluster {
         found
     }
 
-    /// Returns keys with their slots and places, sorted by slot.
-    fn in_slots<'k, K: AsRef<[u8]> + 'k>(
+    /// Returns keys with their slots and indexes, sorted by slot.
+    fn by_slot<'k, K: AsRef<[u8]> + 'k>(
         &self,
         keys: impl Iterator<Item = (usize, &'k K)>,
-    ) -> Vec<Placed<'k>> {
+    ) -> Vec<IndexedKey<'k>> {
         let mut order: Vec<_> =
             keys.map(|(index, key)| (self.keys.slot(key.as_ref()), index, key.as_ref())).collect();
         order.sort_unstable();
         order
     }
 
-    /// Returns the slot of `keys`, and the request that reads them.
-    fn get(&self, keys: &[Placed<'_>]) -> (u16, Vec<u8>) {
+    /// Returns the slot of `keys`, which must be in one slot, and the MGET request that reads them.
+    fn get(&self, keys: &[IndexedKey<'_>]) -> (u16, Vec<u8>) {
         let mut request = Vec::new();
         packed::begin(&mut request, 1 + keys.len(), "MGET");
         keys.iter().for_each(|(slot, _, key)| packed::key(&mut request, &self.keys, *slot, key));
         (keys.first().map_or(0, |(slot, ..)| *slot), request)
     }
 
-    /// The keys in these slots, slot by slot.
+    /// Returns the keys of each of `slots`.
     fn list(&self, slots: Range<u16>) -> Result<Vec<Vec<Vec<u8>>>> {
         let requests: Vec<_> = slots
             .map(|slot| {
                 let mut request = cmd("EVAL");
-                request.arg(LIST).arg(1).arg(self.keys.name_in(slot)).arg(slot);
+                request.arg(LIST_SLOT).arg(1).arg(self.keys.name_in(slot)).arg(slot);
                 (slot, request.get_packed_command())
             })
             .collect();
         let mut all = Vec::new();
-        for ((slot, request), answer) in requests.iter().zip(self.together(&requests)) {
+        for ((slot, request), answer) in requests.iter().zip(self.call_each(&requests)) {
             let mut keys = Vec::new();
             match answer {
                 Some(answer) => self.take_keys(&answer, &mut keys)?,
@@ -126,8 +131,8 @@ impl Cluster {
         Ok(all)
     }
 
-    /// The keys of a slot that may be on its way to another node: those that are still there, then those that have
-    /// arrived.
+    /// Appends the keys of a slot that may be migrating: first those on the node that has the slot, then those that
+    /// have arrived at the other node. `request` lists the keys of the slot.
     fn list_moving(&self, slot: u16, request: &[u8], keys: &mut Vec<Vec<u8>>) -> Result<()> {
         let answer = self.follow(slot, request, Effect::None)?;
         if let Some(from) = answer.moving {
@@ -144,9 +149,9 @@ impl Cluster {
         self.take_keys(&value, keys)
     }
 
-    /// Takes the keys of this store from those of a slot.
+    /// Appends the keys of this store among the stored keys in `answer`.
     fn take_keys(&self, answer: &Value, keys: &mut Vec<Vec<u8>>) -> Result<()> {
-        let Value::Array(stored) = answer else { return Err(strange(answer)) };
+        let Value::Array(stored) = answer else { return Err(unexpected_reply(answer)) };
         keys.extend(stored.iter().filter_map(|stored| match stored {
             Value::BulkString(stored) => self.keys.key(stored).map(Vec::from),
             _ => None,
@@ -154,10 +159,14 @@ impl Cluster {
         Ok(())
     }
 
-    /// Goes over the slots from `first` on, some at a time, until `visit` has enough. It gets each slot with its keys.
-    fn steps(&self, first: u16, visit: &mut dyn FnMut(Vec<InSlot>) -> Result<ControlFlow<()>>) -> Result<()> {
+    /// Visits the slots from `first` on with their keys, several slots in each call, until `visit` breaks.
+    fn steps(
+        &self,
+        first: u16,
+        visit: &mut dyn FnMut(Vec<SlotKeys>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
         let Range { start, end } = self.keys.slots();
-        let (mut next, mut step) = (first.max(start), STEP.0);
+        let (mut next, mut step) = (first.max(start), SLOTS_PER_STEP.0);
         while next < end {
             let until = next.saturating_add(step).min(end);
             let all = self.list(next..until)?;
@@ -166,13 +175,14 @@ impl Cluster {
                 break;
             }
             next = until;
-            step = if many { (step / 2).max(1) } else { (step * 2).min(STEP.1) };
+            step = if many { (step / 2).max(1) } else { (step * 2).min(SLOTS_PER_STEP.1) };
         }
         Ok(())
     }
 
-    /// Visits pairs slot by slot, from a slot on. Returns the slot to go on with after a pause that `visit` asked for, 0 at
-    /// the end. A key stays in its slot, so a key that is there all the time is visited, whoever has the slot.
+    /// Visits pairs slot by slot, from slot `first` on. After `visit` breaks, visits the rest of the slot and returns
+    /// the next slot; returns 0 at the end. Every key that exists throughout the scan is visited, also if its slot
+    /// migrates.
     pub fn walk(&self, first: u16, visit: &mut VisitPair<'_>) -> Result<u16> {
         let mut reached = 0;
         self.steps(first, &mut |slots| {
@@ -198,7 +208,7 @@ impl Cluster {
         Ok(reached)
     }
 
-    /// Visits the pairs of `range`, in no order and at no one moment.
+    /// Visits the pairs of `range`, in no particular order and not under one snapshot.
     pub fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         self.steps(0, &mut |slots| {
             let keys: Vec<_> = slots.into_iter().flat_map(|(_, keys)| keys).collect();
@@ -217,6 +227,7 @@ impl Cluster {
         })
     }
 
+    /// Returns the number of keys of this store, by listing all slots.
     pub fn count(&self) -> Result<u64> {
         let mut count = 0;
         self.steps(0, &mut |slots| {
@@ -226,7 +237,11 @@ impl Cluster {
         Ok(count)
     }
 
-    /// Removes all keys, slot by slot.
+    /// Removes all keys of this store, slot by slot.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a node refuses or does not reply in time; keys may have been removed then, as the error says.
     pub fn clear(&self) -> Result<()> {
         let mut removed = 0;
         let outcome = self.steps(0, &mut |slots| {
@@ -238,7 +253,7 @@ impl Cluster {
         outcome.map_err(|error| error.after_removing(super::info::NAME, removed))
     }
 
-    /// Removes keys of one slot.
+    /// Removes `keys` of one slot, and adds their number to `removed`.
     pub fn remove(&self, slot: u16, keys: &[Vec<u8>], removed: &mut usize) -> Result<()> {
         for keys in keys.chunks(MAX_STEP_KEYS) {
             let mut request = cmd("UNLINK");
@@ -252,7 +267,8 @@ impl Cluster {
     }
 }
 
-fn strange(answer: &Value) -> Error {
+/// Returns the error for a reply of an unexpected type.
+fn unexpected_reply(answer: &Value) -> Error {
     unavailable(format!("a node answered {answer:?}"))
 }
 
@@ -261,17 +277,17 @@ const _: () = assert!(SLOTS < u16::MAX);
 #[cfg(test)]
 mod tests {
     use super::{
-        super::fake::{Answer, Fake},
+        super::fake::{FakeNode, Reply},
         *,
     };
 
-    fn line(line: &str) -> Answer {
-        Answer::Line(line.into())
+    fn line(line: &str) -> Reply {
+        Reply::Line(line.into())
     }
 
     #[test]
     fn values_of_many_slots_are_in_the_order_of_the_keys() {
-        let node = Fake::start();
+        let node = FakeNode::start();
         let cluster = node.cluster(b"p/");
         // {b} is in slot 3,300, {a} in 15,495.
         node.answer([line("*2\r\n$1\r\n1\r\n$1\r\n1"), line("*2\r\n$-1\r\n$1\r\n2")]);
@@ -288,17 +304,17 @@ mod tests {
     }
 
     #[test]
-    fn read_that_waits_for_a_node_leaves_out_only_its_keys() {
-        let node = Fake::start();
+    fn grouped_read_returns_none_only_for_keys_of_a_silent_node() {
+        let node = FakeNode::start();
         let cluster = node.cluster(b"p/");
         node.answer([line("-CLUSTERDOWN a test"), line("*1\r\n$1\r\n2")]);
         assert_eq!(cluster.values_now(&[b"{a}two", b"{b}one"]), [Some(Some(b"2".to_vec())), None]);
-        node.answer([Answer::Close]);
+        node.answer([Reply::Close]);
         assert_eq!(cluster.values_now(&[b"{a}two"]), [None]);
-        // The next read of many clients does not wait for that node.
+        // The next grouped read does not send to that node, which has not replied.
         assert_eq!(cluster.values_now(&[b"{a}two"]), [None]);
         assert_eq!(node.seen().len(), 3);
-        // A read of one client waits for it.
+        // A read of one client sends to the node all the same.
         node.answer([line("*1\r\n$1\r\n2")]);
         assert_eq!(cluster.values(&[b"{a}two"]).unwrap(), [Some(b"2".to_vec())]);
         assert_eq!(node.seen().len(), 4);

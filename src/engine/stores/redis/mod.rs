@@ -1,6 +1,6 @@
-//! `redis`: a Redis Cluster or Valkey Cluster. Keys are in 16,384 slots, each on one master, copied to replicas afterwards
-//! (<https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>). What is atomic there is so here: a
-//! transaction in one slot.
+//! `redis`: a Redis Cluster or Valkey Cluster. Keys are in 16,384 hash slots. Each slot is on one master, which
+//! replicates asynchronously (<https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>). A
+//! transaction is atomic if its keys are in one slot.
 
 mod commit;
 #[cfg(test)]
@@ -21,13 +21,13 @@ use crate::engine::{
     Batch, Check, Engine, Error, Info, KeyRange, Kind, Location, OpenOptions, Result, Transaction, VisitPair,
     VisitValue,
 };
-use commit::Running;
+use commit::OptimisticTransaction;
 use info::{INFO, NAME};
 use key_encoding::{Keys, SLOTS};
 use login::Login;
 use routing::Cluster;
 
-/// The engine's row in the list.
+/// Entry of `redis` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Redis::open, |_| false, Check::InPlace(|_| Err(no_files())));
 
 fn no_files() -> Error {
@@ -62,7 +62,7 @@ impl Engine for Redis {
         self.0.keys.slot(key)
     }
 
-    /// Keys of one slot are read at one moment.
+    /// Reads keys. Those of one hash slot are read atomically, those of different slots are not.
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         for (index, value) in self.0.values(keys)?.iter().enumerate() {
             if visit(index, value.as_deref()).is_break() {
@@ -76,9 +76,9 @@ impl Engine for Redis {
         self.0.values_now(keys)
     }
 
-    /// When it is acknowledged, it is synced as the nodes were told to.
+    /// Writes a batch. When the nodes sync it depends on their settings only.
     fn write(&self, batch: &Batch<'_>, _sync: bool) -> Result<()> {
-        Running::begin(&self.0).apply(batch)
+        OptimisticTransaction::begin(&self.0).apply(batch)
     }
 
     fn write_parts(&self, batch: &Batch<'_>, sync: bool) -> Vec<Result<()>> {
@@ -88,10 +88,10 @@ impl Engine for Redis {
     }
 
     fn begin(&self) -> Result<Option<Box<dyn Transaction + '_>>> {
-        Ok(Some(Box::new(Running::begin(&self.0))))
+        Ok(Some(Box::new(OptimisticTransaction::begin(&self.0))))
     }
 
-    /// It is up to the nodes.
+    /// Does nothing: the nodes sync by their own settings.
     fn sync(&self) -> Result<()> {
         Ok(())
     }
@@ -100,7 +100,7 @@ impl Engine for Redis {
         self.0.scan(range, visit)
     }
 
-    /// A position is a slot.
+    /// Continues an incremental scan at `position`, which is a hash slot.
     fn scan_step(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
         let slot = u16::try_from(position % u64::from(SLOTS)).unwrap_or(0);
         self.0.walk(slot, visit).map(u64::from)
@@ -110,7 +110,7 @@ impl Engine for Redis {
         self.0.count()
     }
 
-    /// Not known: the files are elsewhere.
+    /// Returns 0: the size of the nodes' files is unknown.
     fn disk_size(&self) -> Result<u64> {
         Ok(0)
     }

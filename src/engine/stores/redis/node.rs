@@ -1,18 +1,18 @@
-//! One node: connections to it, and what its refusals mean.
+//! Connections to one node, and classification of its error replies.
 
 use super::login::Login;
 use redis::{Connection, RedisError, ServerError, Value};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Connections without use that are kept.
+/// Maximum number of idle connections to a node that are kept open.
 const MAX_IDLE_CONNECTIONS: usize = 32;
 
-/// Why a request has no answer.
+/// Reason why a request got no reply.
 #[derive(Debug)]
 pub(super) enum NoReply {
-    /// It was not sent as a whole, so nobody has carried it out.
+    /// The request was not sent completely, so the node has not executed it.
     NotSent(String),
-    /// It was sent.
+    /// The request was sent, so the node may have executed it.
     NotAnswered(String),
 }
 
@@ -24,7 +24,7 @@ impl NoReply {
     }
 }
 
-/// A node, `host:port`.
+/// Cluster node at `host:port`, with its idle connections.
 pub(super) struct Node {
     address: Arc<str>,
     login: Arc<Login>,
@@ -40,18 +40,18 @@ impl Node {
         &self.address
     }
 
-    /// Sends requests that are packed one behind the other, once, and takes so many answers.
+    /// Sends the encoded requests `packed` once, and returns their `answers` replies.
     pub fn call(&self, packed: &[u8], answers: usize) -> Result<Vec<Value>, NoReply> {
         let (values, missing) = self.send(packed, answers)?.receive();
         missing.map_or(Ok(values), |words| Err(NoReply::NotAnswered(words)))
     }
 
-    /// Sends requests that are packed one behind the other, once. So many answers are still to be received.
+    /// Sends the encoded requests `packed` once. [`Sent::receive`] then receives their `answers` replies.
     pub fn send(&self, packed: &[u8], answers: usize) -> Result<Sent<'_>, NoReply> {
         let not_sent = |error: RedisError| NoReply::NotSent(self.message(&error));
         let kept = self.idle().pop();
         let mut connection = kept.map_or_else(|| self.login.connect(&self.address), Ok).map_err(not_sent)?;
-        // A node carries out no request that has not come to its end. Of encrypted ones it is not known how much was sent.
+        // A node does not execute an incomplete request. On an encrypted connection it is unknown how much was sent.
         connection.send_packed_command(packed).map_err(|error| match answers {
             1 if !self.login.is_encrypted() => not_sent(error),
             _ => NoReply::NotAnswered(self.message(&error)),
@@ -59,19 +59,19 @@ impl Node {
         Ok(Sent { node: self, connection, answers })
     }
 
-    /// The words of an error, after which kept connections are no better.
+    /// Returns the text of a connection error. Closes the idle connections, which have probably failed too.
     fn message(&self, error: &RedisError) -> String {
         self.idle().clear();
         format!("{}: {}", self.address, Login::message(error))
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
-        // Nothing can panic half-way while it is held.
+        // No code panics while the lock is held.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Requests that were sent on a connection of their own.
+/// Requests that were sent over a connection and whose replies are outstanding.
 pub(super) struct Sent<'n> {
     node: &'n Node,
     connection: Connection,
@@ -79,7 +79,7 @@ pub(super) struct Sent<'n> {
 }
 
 impl Sent<'_> {
-    /// Returns the answers that came, and why there are no more if some are missing.
+    /// Receives the replies. Returns those that came, and the text of the error if some are missing.
     pub fn receive(mut self) -> (Vec<Value>, Option<String>) {
         let mut values = Vec::with_capacity(self.answers);
         while values.len() < self.answers {
@@ -96,25 +96,25 @@ impl Sent<'_> {
     }
 }
 
-/// What a node says instead of doing something.
+/// Error reply of a node. The node has not executed the request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The slot is there now.
+    /// MOVED: the slot is at this node.
     Moved(Arc<str>),
-    /// The slot is on its way there.
+    /// ASK: the slot is migrating, and the key may be at this node.
     Ask(Arc<str>),
-    /// Something that passes.
+    /// Temporary error, with its text: the request may succeed later.
     Later(String),
-    /// The script is not known there.
+    /// NOSCRIPT: the node does not know the script.
     NoScript,
-    /// There is no room.
+    /// OOM: the node is out of memory; with the text of the error.
     Full(String),
-    /// Something that does not pass, or not soon.
+    /// Other error, with its text: the request is not sent again.
     Other(String),
 }
 
 impl Refusal {
-    /// Of an answer that `asked` gave. In each case nothing was done.
+    /// Classifies an error reply of the node `asked`.
     pub fn of(error: &ServerError, asked: &str) -> Self {
         let details = error.details().unwrap_or_default();
         let words = format!("{asked}: {} {details}", error.code()).trim_end().to_owned();
@@ -129,13 +129,13 @@ impl Refusal {
         }
     }
 
-    /// Returns `true` if the same request may be carried out later, or by another node.
-    pub fn passes(&self) -> bool {
+    /// Returns `true` if the request may succeed later, or at another node.
+    pub fn is_temporary(&self) -> bool {
         matches!(self, Self::Moved(_) | Self::Ask(_) | Self::Later(_))
     }
 }
 
-/// An address as `asked` tells it: without a host it means its own.
+/// Returns the address in a redirection by the node `asked`. Without a host it means the host of `asked`.
 fn address_of(told: Option<&str>, asked: &str) -> Option<Arc<str>> {
     match told?.rsplit_once(':')? {
         ("" | "?", port) => asked.rsplit_once(':').map(|(host, _)| format!("{host}:{port}").into()),
@@ -143,7 +143,7 @@ fn address_of(told: Option<&str>, asked: &str) -> Option<Arc<str>> {
     }
 }
 
-/// The words of an answer.
+/// Returns a reply as text, or `None` if it is neither a string nor an integer.
 pub(super) fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_says_where_to_go_or_what_to_wait_for() {
+    fn error_replies_are_classified() {
         let of = |line: &str| {
             let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
             let Value::ServerError(error) = value else { panic!("{value:?}") };
@@ -167,7 +167,7 @@ mod tests {
         };
         assert_eq!(of("MOVED 3999 10.0.0.2:6381"), Refusal::Moved("10.0.0.2:6381".into()));
         assert_eq!(of("ASK 3999 10.0.0.2:6381"), Refusal::Ask("10.0.0.2:6381".into()));
-        // The host that was asked.
+        // Without a host, the host of the node that replied is meant.
         assert_eq!(of("MOVED 3999 :6381"), Refusal::Moved("10.0.0.1:6381".into()));
         assert_eq!(of("MOVED 3999 ?:6381"), Refusal::Moved("10.0.0.1:6381".into()));
         assert_eq!(of("MOVED 3999 ::1:6381"), Refusal::Moved("::1:6381".into()));

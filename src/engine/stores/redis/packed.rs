@@ -1,21 +1,21 @@
-//! Requests as they are sent.
+//! Encoding of requests in RESP.
 
 use super::key_encoding::Keys;
 
-/// Appends the head of a request of so many words, and its first.
+/// Appends the header of a request of `words` arguments, and its first argument `name`.
 pub(super) fn begin(packed: &mut Vec<u8>, words: usize, name: &str) {
     number(packed, b'*', words);
     word(packed, name.as_bytes());
 }
 
-/// Appends a word.
-pub(super) fn word(packed: &mut Vec<u8>, word: &[u8]) {
+/// Appends an argument.
+pub(super) fn argument(packed: &mut Vec<u8>, word: &[u8]) {
     number(packed, b'$', word.len());
     packed.extend_from_slice(word);
     packed.extend_from_slice(b"\r\n");
 }
 
-/// Appends a key of a slot, as it is stored.
+/// Appends the stored form of `key`, whose hash slot is `slot`, as an argument.
 pub(super) fn key(packed: &mut Vec<u8>, keys: &Keys, slot: u16, key: &[u8]) {
     number(packed, b'$', keys.head() + key.len());
     keys.push_stored(slot, key, packed);

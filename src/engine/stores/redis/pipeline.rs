@@ -1,29 +1,29 @@
-//! Writes that read nothing, sent together: those for one node in one go, to all nodes at the same time.
+//! Pipelined writes: sends the writes of many clients to all nodes at the same time, one pipeline per node.
 //!
-//! A node carries out the requests of a connection in their order, so writes of the same key keep theirs. A node that
-//! refuses a request has not carried it out: it is sent again in the next round, unless a later write of the same key was
-//! carried out meanwhile, which has overwritten it. A request without an answer is never sent again.
+//! A node executes the requests of a connection in order, so writes of the same key stay in order. A request that a
+//! node has refused was not executed. It is sent again in the next round, unless a later write of the same key was
+//! executed, which would have overwritten the value. A request without a reply is never sent again.
 
 use super::{
     commit::{check, check_count},
     info::NAME,
     node::{NoReply, Node, Refusal, Sent},
     packed,
-    routing::{ASKING, Cluster, OUTAGE_LIMIT, REDIRECTIONS, refused, unavailable},
+    routing::{ASKING, Cluster, MAX_REDIRECTIONS, OUTAGE_LIMIT, refused, unavailable},
 };
 use crate::engine::{Batch, Error, Result, WriteOp};
 use hashbrown::{HashMap, hash_map::Entry};
 use redis::Value;
 use std::{collections::BTreeMap, mem, sync::Arc, time::Instant};
 
-/// A part of a batch that is not carried out yet.
+/// Writes of one client that have not been executed yet: one request.
 #[derive(Clone)]
 struct Part<'b> {
-    /// Place of the part in the batch.
+    /// Index of the part in the batch.
     index: usize,
     slot: u16,
     ops: &'b [WriteOp<'b>],
-    /// The node that an ASK names.
+    /// Node to which an ASK redirection points; `None` to send to the master of the slot.
     asking: Option<Arc<str>>,
     redirections: usize,
 }
@@ -45,7 +45,7 @@ type Ended<'b> = Vec<(Part<'b>, Arc<str>, Outcome)>;
 enum Next {
     End(Result<()>),
     SendAgain,
-    /// To send it again when what the words say may have passed.
+    /// Send again after a pause, because of the temporary error with this text.
     Pause(String),
 }
 
@@ -57,15 +57,15 @@ impl<'b> Part<'b> {
         })
     }
 
-    /// Returns the key of a part that is one write.
+    /// Returns the key of a part that is one write, otherwise `None`.
     fn only_key(&self) -> Option<&'b [u8]> {
         if self.ops.len() == 1 { self.keys().next() } else { None }
     }
 }
 
 impl Cluster {
-    /// Writes the parts of a batch. Returns the outcome of each; `None` if one of them is more than keys that are all set,
-    /// or all removed.
+    /// Writes the parts of a batch, and returns their outcomes. Returns `None`, without a write, if a part is neither
+    /// puts only nor deletes only.
     pub fn write_parts(&self, batch: &Batch<'_>) -> Option<Vec<Result<()>>> {
         if !batch.client_ends().all(is_simple) {
             return None;
@@ -81,16 +81,20 @@ impl Cluster {
             }
         }
         while !left.is_empty() {
-            let (now, later) = divide(mem::take(&mut left));
-            let ended = settle(self.round(now));
-            left = self.try_again(ended, begin, &mut outcomes);
+            let (now, later) = split_rounds(mem::take(&mut left));
+            let ended = end_overwritten(self.round(now));
+            left = self.collect_retries(ended, begin, &mut outcomes);
             left.extend(later);
             left.sort_unstable_by_key(|part| part.index);
         }
         Some(outcomes)
     }
 
-    /// Returns the slot of all keys of a part, `None` if it has no keys.
+    /// Returns the hash slot of the keys of a part, or `None` if it has no keys.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the keys are in several slots, or if a key, a value or the number of keys is too large.
     fn slot_of(&self, ops: &[WriteOp<'_>]) -> Result<Option<u16>> {
         check(self, ops)?;
         check_count(ops.len())?;
@@ -102,7 +106,7 @@ impl Cluster {
         if slots.any(|slot| Some(slot) != first) { Err(Error::CrossSlot) } else { Ok(first) }
     }
 
-    /// Sends parts and receives the answers. Each node has its requests before the answers of the first are awaited.
+    /// Sends the requests of `parts` to all nodes, and then receives the replies.
     fn round<'b>(&self, parts: Vec<Part<'b>>) -> Ended<'b> {
         let mut ended = Vec::with_capacity(parts.len());
         let mut of_node: BTreeMap<Arc<str>, Vec<Part<'b>>> = BTreeMap::new();
@@ -136,7 +140,7 @@ impl Cluster {
         ended
     }
 
-    /// Receives what a node answers to each of these parts.
+    /// Receives the replies of a node, and returns the outcome of each of `parts`.
     fn receive(&self, node: &Node, parts: &[Part<'_>], sent: Result<Sent<'_>, NoReply>) -> Vec<Outcome> {
         let at = node.address();
         let (values, missing) = match sent {
@@ -153,14 +157,14 @@ impl Cluster {
         }
         let (mut values, words) = (values.into_iter(), missing.unwrap_or_default());
         let outcome = |part: &Part<'_>| {
-            // The answer to ASKING comes first.
+            // The reply to ASKING comes first, and is skipped.
             let answer = values.nth(part.asking.is_some().into());
-            answer.map_or_else(|| Outcome::Unknown(words.clone()), |value| judge(value, at))
+            answer.map_or_else(|| Outcome::Unknown(words.clone()), |value| outcome_of(value, at))
         };
         parts.iter().map(outcome).collect()
     }
 
-    /// Appends the request of a part. Returns the number of its answers.
+    /// Appends the request of a part. Returns the number of replies that it will get.
     fn pack(&self, part: &Part<'_>, packed: &mut Vec<u8>) -> usize {
         if part.asking.is_some() {
             packed.extend_from_slice(ASKING);
@@ -175,7 +179,7 @@ impl Cluster {
             match *op {
                 WriteOp::Put { key, value } => {
                     packed::key(packed, &self.keys, part.slot, key);
-                    packed::word(packed, value);
+                    packed::argument(packed, value);
                 }
                 WriteOp::Delete { key } => packed::key(packed, &self.keys, part.slot, key),
                 WriteOp::Clear => {}
@@ -184,8 +188,14 @@ impl Cluster {
         1 + usize::from(part.asking.is_some())
     }
 
-    /// Notes how parts have ended. Returns those that are to be sent again, after a pause if a node asks for one.
-    fn try_again<'b>(&self, ended: Ended<'b>, begin: Instant, outcomes: &mut [Result<()>]) -> Vec<Part<'b>> {
+    /// Stores the outcomes of the parts that have ended in `outcomes`. Returns the parts to send again, after a pause
+    /// if a node has replied with a temporary error.
+    fn collect_retries<'b>(
+        &self,
+        ended: Ended<'b>,
+        begin: Instant,
+        outcomes: &mut [Result<()>],
+    ) -> Vec<Part<'b>> {
         let (mut left, mut paused) = (Vec::new(), HashMap::<Arc<str>, bool>::new());
         for (mut part, at, outcome) in ended {
             let end = match self.next(&mut part, &at, outcome) {
@@ -210,7 +220,7 @@ impl Cluster {
         left
     }
 
-    /// Decides what is to be done with a part after what it has come to at a node.
+    /// Returns the next step for a part whose request had this outcome at the node `at`.
     fn next(&self, part: &mut Part<'_>, at: &Arc<str>, outcome: Outcome) -> Next {
         let refusal = match outcome {
             Outcome::Done => return Next::End(Ok(())),
@@ -221,11 +231,11 @@ impl Cluster {
         part.asking = None;
         part.redirections += 1;
         match refusal {
-            Refusal::Moved(to) if part.redirections <= REDIRECTIONS => {
+            Refusal::Moved(to) if part.redirections <= MAX_REDIRECTIONS => {
                 self.move_slot(part.slot, to);
                 Next::SendAgain
             }
-            Refusal::Ask(to) if part.redirections <= REDIRECTIONS => {
+            Refusal::Ask(to) if part.redirections <= MAX_REDIRECTIONS => {
                 part.asking = Some(to);
                 Next::SendAgain
             }
@@ -239,16 +249,17 @@ impl Cluster {
     }
 }
 
-/// Returns `true` for writes that one request of Redis carries out.
+/// Returns `true` if one SET, MSET or DEL can execute all of `ops`.
 fn is_simple(ops: &[WriteOp<'_>]) -> bool {
     ops.iter().all(|op| matches!(op, WriteOp::Put { .. }))
         || ops.iter().all(|op| matches!(op, WriteOp::Delete { .. }))
 }
 
-/// Divides parts into those that can be sent together and those that come later. Writes of the same key are only sent
-/// together if they are on one connection and about that key alone: else one could be refused and overwritten in part.
-fn divide(parts: Vec<Part<'_>>) -> (Vec<Part<'_>>, Vec<Part<'_>>) {
-    // By key, the only node that writes of it may be sent to; `None` if there may be no more in this round.
+/// Splits parts into those for this round and those for later rounds. Parts that write the same key are sent in one
+/// round only if they write that key alone and go to the same node: otherwise a refused one could be partly
+/// overwritten.
+fn split_rounds(parts: Vec<Part<'_>>) -> (Vec<Part<'_>>, Vec<Part<'_>>) {
+    // By key, the only node to which its writes may be sent in this round; the outer `None` forbids further ones.
     let mut taken: HashMap<&[u8], Option<Option<Arc<str>>>> = HashMap::with_capacity(parts.len());
     let (mut now, mut later) = (Vec::with_capacity(parts.len()), Vec::new());
     for part in parts {
@@ -267,7 +278,7 @@ fn divide(parts: Vec<Part<'_>>) -> (Vec<Part<'_>>, Vec<Part<'_>>) {
         if fits {
             now.push(part);
         } else {
-            // What follows it on any of its keys comes later, too.
+            // Parts behind this one that write one of its keys must wait, too.
             taken.extend(part.keys().map(|key| (key, None)));
             later.push(part);
         }
@@ -276,7 +287,7 @@ fn divide(parts: Vec<Part<'_>>) -> (Vec<Part<'_>>, Vec<Part<'_>>) {
 }
 
 /// Returns the outcome of a request from the reply of the node `at`.
-fn judge(value: Value, at: &str) -> Outcome {
+fn outcome_of(value: Value, at: &str) -> Outcome {
     match value {
         Value::ServerError(error) => Outcome::Refused(Refusal::of(&error, at)),
         Value::Okay | Value::Int(_) => Outcome::Done,
@@ -284,21 +295,21 @@ fn judge(value: Value, at: &str) -> Outcome {
     }
 }
 
-/// Takes what was refused for done if a later write of the same key was carried out, and for unknown if that is unknown:
-/// sent again, it would come after that one.
-fn settle(mut ended: Ended<'_>) -> Ended<'_> {
+/// Ends refused writes that a later write of the same key has overwritten: a retry would come after that one. They
+/// count as done if the later write was executed, and as unknown if its outcome is unknown.
+fn end_overwritten(mut ended: Ended<'_>) -> Ended<'_> {
     ended.sort_unstable_by_key(|(part, ..)| part.index);
     if !ended.iter().any(|(.., outcome)| matches!(outcome, Outcome::Refused(_))) {
         return ended;
     }
-    // By key, why the outcome of the next write is not known; `None` if it was carried out.
+    // By key, why the outcome of the next write is unknown; `None` if it was executed.
     let mut after: HashMap<&[u8], Option<String>> = HashMap::new();
     for (part, _, outcome) in ended.iter_mut().rev() {
         let Some(key) = part.only_key() else { continue };
         match outcome {
             Outcome::Done => drop(after.insert(key, None)),
             Outcome::Unknown(words) => drop(after.insert(key, Some(words.clone()))),
-            Outcome::Refused(refusal) if refusal.passes() => match after.get(key) {
+            Outcome::Refused(refusal) if refusal.is_temporary() => match after.get(key) {
                 None => {}
                 Some(None) => *outcome = Outcome::Done,
                 Some(Some(words)) => *outcome = Outcome::Unknown(words.clone()),
@@ -312,18 +323,18 @@ fn settle(mut ended: Ended<'_>) -> Ended<'_> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::fake::{Answer, Fake},
+        super::fake::{FakeNode, Reply},
         *,
     };
 
-    /// All keys are in the slot of the prefix, and are stored behind it.
+    /// Prefix with a tag: all keys are in its hash slot, and are stored behind it.
     const PREFIX: &[u8] = b"{p}";
 
-    fn line(line: &str) -> Answer {
-        Answer::Line(line.into())
+    fn line(line: &str) -> Reply {
+        Reply::Line(line.into())
     }
 
-    /// Writes parts, each of which sets these keys to its number, and returns their outcomes.
+    /// Writes parts and returns their outcomes. Each part sets its keys to the index of the part.
     fn write(cluster: &Cluster, parts: &[&[&'static str]]) -> Vec<&'static str> {
         let numbers: Vec<String> = (0..parts.len()).map(|number| number.to_string()).collect();
         let mut batch = Batch::default();
@@ -342,7 +353,7 @@ mod tests {
 
     #[test]
     fn writes_are_sent_together_in_their_order() {
-        let node = Fake::start();
+        let node = FakeNode::start();
         let cluster = node.cluster(PREFIX);
         assert_eq!(write(&cluster, &[&["a"], &["b"], &["a"], &["c", "d"]]), ["done"; 4]);
         assert_eq!(node.seen(), ["SET {p}a 0", "SET {p}b 1", "SET {p}a 2", "MSET {p}c 3 {p}d 3"]);
@@ -351,7 +362,7 @@ mod tests {
     #[test]
     fn refused_write_is_sent_again_where_the_refusal_points() {
         for (refusal, seen) in [("MOVED", &["SET {p}a 0"][..]), ("ASK", &["ASKING", "SET {p}a 0"])] {
-            let (node, other) = (Fake::start(), Fake::start());
+            let (node, other) = (FakeNode::start(), FakeNode::start());
             let cluster = node.cluster(PREFIX);
             node.answer([line(&format!("-{refusal} 1 {}", other.address))]);
             assert_eq!(write(&cluster, &[&["a"]]), ["done"], "{refusal}");
@@ -362,10 +373,10 @@ mod tests {
         }
     }
 
-    /// Sent again, the first write would come after the one that has overwritten it.
+    /// A retry of the first write would come after the write that has overwritten it.
     #[test]
     fn refused_write_is_not_sent_again_after_a_later_one_of_the_same_key() {
-        let node = Fake::start();
+        let node = FakeNode::start();
         let cluster = node.cluster(PREFIX);
         node.answer([line("-CLUSTERDOWN a test"), line("-TRYAGAIN a test"), line("+OK")]);
         assert_eq!(write(&cluster, &[&["a"], &["b"], &["a"]]), ["done"; 3]);
@@ -374,10 +385,10 @@ mod tests {
 
     #[test]
     fn write_without_an_answer_is_unknown_and_is_not_sent_again() {
-        let node = Fake::start();
+        let node = FakeNode::start();
         let cluster = node.cluster(PREFIX);
-        node.answer([line("+OK"), line("-TRYAGAIN a test"), Answer::Close]);
-        // The second is refused, but whether its key was overwritten is not known.
+        node.answer([line("+OK"), line("-TRYAGAIN a test"), Reply::Close]);
+        // The second write is refused, but it is unknown whether the third one has overwritten its key.
         assert_eq!(
             write(&cluster, &[&["a"], &["b"], &["b"], &["c"]]),
             ["done", "unknown", "unknown", "unknown"]
@@ -389,7 +400,7 @@ mod tests {
     /// If both were sent, the second could overwrite a key of the first while the first is refused.
     #[test]
     fn write_of_several_keys_is_not_sent_together_with_another_of_one_of_them() {
-        let node = Fake::start();
+        let node = FakeNode::start();
         let cluster = node.cluster(PREFIX);
         node.answer([line("-TRYAGAIN a test")]);
         assert_eq!(write(&cluster, &[&["a", "b"], &["b"], &["c"], &["b"]]), ["done"; 4]);
@@ -399,8 +410,8 @@ mod tests {
     }
 
     #[test]
-    fn refusal_that_does_not_pass_is_told_to_its_write_alone() {
-        let node = Fake::start();
+    fn final_refusal_fails_its_write_alone() {
+        let node = FakeNode::start();
         let cluster = node.cluster(PREFIX);
         node.answer([line("-OOM a test"), line("-ERR a test"), line("+OK")]);
         assert_eq!(write(&cluster, &[&["a"], &["b"], &["a"]]), ["full", "failed", "done"]);
@@ -409,7 +420,7 @@ mod tests {
 
     #[test]
     fn part_of_too_many_keys_is_refused_by_itself() {
-        let node = Fake::start();
+        let node = FakeNode::start();
         let cluster = node.cluster(PREFIX);
         let many = vec!["a"; 200_001];
         assert_eq!(write(&cluster, &[&many, &["b"]]), ["failed", "done"]);
@@ -418,7 +429,7 @@ mod tests {
 
     #[test]
     fn part_of_two_slots_is_refused_by_itself() {
-        let node = Fake::start();
+        let node = FakeNode::start();
         let cluster = node.cluster(b"p/");
         let mut batch = Batch::default();
         for keys in [&["a", "b"][..], &["{a}c", "{a}d"], &[]] {

@@ -1,7 +1,7 @@
-//! Requests to the node that has a slot, wherever that is by then.
+//! Routing of requests to the node that has a hash slot, with redirections and retries.
 //!
-//! The client of the cluster that the library has is not used, only its connections: it sends requests again whose
-//! answer is missing, and splits those about several slots. Here a write is sent once.
+//! The cluster client of the `redis` crate is not used, only its connections: it repeats requests whose reply is
+//! missing, and splits requests for several slots. Here a write is executed at most once.
 
 use super::{
     info::NAME,
@@ -20,58 +20,61 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// From the first request on that a node does not answer, others wait for so long for it or its replica.
+/// Time limit of waiting for a node that does not reply, or for its replica, since the first request without a reply.
 pub(super) const OUTAGE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Between two attempts.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Pause between two attempts of a request.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// The nodes are not asked again for so long where slots are.
-const FRESH: Duration = Duration::from_millis(200);
+/// Minimum time between two refreshes of the slot map.
+const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Redirections that are followed at once.
-pub(super) const REDIRECTIONS: usize = 5;
+/// Maximum number of redirections that a request follows without a pause.
+pub(super) const MAX_REDIRECTIONS: usize = 5;
 
-/// What a request does.
+/// Effect of a request, which decides whether it may be sent twice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Nothing: it may be sent again.
+    /// The request changes nothing, and may be sent again.
     None,
-    /// It writes: whether it was carried out is unknown when there is no answer.
+    /// The request writes: without a reply, its outcome is unknown.
     Writes,
 }
 
-/// An answer that is no redirection, and who has sent the last ASK before.
-pub(super) struct Answer {
+/// Final reply to a request.
+pub(super) struct Reply {
     pub value: std::result::Result<Value, Refusal>,
+    /// Node that has sent the last ASK redirection of the request.
     pub moving: Option<Arc<str>>,
 }
 
-/// Where a request has been.
-struct Path {
+/// Redirections of a request so far.
+struct Redirections {
     slot: u16,
-    /// Who has told by ASK to have the key.
+    /// Node to which the last redirection, an ASK, points; otherwise `None`.
     asking: Option<Arc<str>>,
-    /// Who has sent the last ASK.
+    /// Node that has sent the last ASK redirection.
     moving: Option<Arc<str>>,
+    /// Number of redirections since the last pause.
     redirections: usize,
 }
 
+/// Redis Cluster, with the slot map and the nodes.
 pub(super) struct Cluster {
     pub keys: Keys,
-    /// By what name the nodes know the script that commits.
+    /// SHA-1 digest of the script [`COMMIT`], for EVALSHA.
     pub commit: String,
     login: Arc<Login>,
     slots: RwLock<Slots>,
     nodes: Mutex<HashMap<Arc<str>, Arc<Node>>>,
-    /// Since when nodes have not answered.
-    silent: Mutex<HashMap<Arc<str>, Instant>>,
-    /// When it was last asked where slots are.
-    asked: Mutex<Option<Instant>>,
+    /// Nodes that have not replied to the last request, with the time of the first such request.
+    silent_since: Mutex<HashMap<Arc<str>, Instant>>,
+    /// Time of the last refresh of the slot map.
+    last_refresh: Mutex<Option<Instant>>,
 }
 
-/// Nothing can panic half-way while one of these is held.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code panics while it holds one of these locks.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -80,7 +83,11 @@ pub(super) fn unavailable(detail: impl ToString) -> Error {
 }
 
 impl Cluster {
-    /// Asks these nodes for the others.
+    /// Connects to a cluster, and reads the slot map from one of the nodes `seeds`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if none of the nodes replies with a slot map, or if the script cannot be loaded.
     pub fn open(seeds: &[String], keys: Keys, login: Login) -> Result<Self> {
         let mut cluster = Self {
             keys,
@@ -88,8 +95,8 @@ impl Cluster {
             login: Arc::new(login),
             slots: RwLock::default(),
             nodes: Mutex::default(),
-            silent: Mutex::default(),
-            asked: Mutex::default(),
+            silent_since: Mutex::default(),
+            last_refresh: Mutex::default(),
         };
         for seed in seeds {
             cluster.node(&seed.as_str().into());
@@ -103,13 +110,15 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Has a node keep the script that commits; others get it when they do not know it.
+    /// Loads the script [`COMMIT`] into one node, and returns its digest. A node that does not know the script gets it
+    /// with the first commit.
     fn load_script(&self) -> Result<String> {
         let request = cmd("SCRIPT").arg("LOAD").arg(COMMIT).get_packed_command();
         let answer = self.call(self.keys.slots().start, &request, Effect::None)?;
         text(&answer).ok_or_else(|| unavailable(format!("a node answered {answer:?} to SCRIPT LOAD")))
     }
 
+    /// Returns the node at `address`.
     pub fn node(&self, address: &Arc<str>) -> Arc<Node> {
         let mut nodes = lock(&self.nodes);
         nodes
@@ -118,24 +127,25 @@ impl Cluster {
             .clone()
     }
 
-    /// The masters.
+    /// Returns all masters.
     pub fn masters(&self) -> Vec<Arc<Node>> {
         let masters = self.slots.read().unwrap_or_else(PoisonError::into_inner).masters();
         masters.iter().map(|address| self.node(address)).collect()
     }
 
+    /// Returns the address of the master of a slot, or `None` if the slot map has none.
     pub fn owner(&self, slot: u16) -> Option<Arc<str>> {
         self.slots.read().unwrap_or_else(PoisonError::into_inner).owner(slot)
     }
 
-    /// Asks where slots are, unless it was just done. On an error nothing is changed.
+    /// Refreshes the slot map, unless it was refreshed just now. On an error it stays as it was.
     fn refresh(&self) -> std::result::Result<(), String> {
-        let mut asked = lock(&self.asked);
-        if asked.is_some_and(|asked| asked.elapsed() < FRESH) {
+        let mut last_refresh = lock(&self.last_refresh);
+        if last_refresh.is_some_and(|last_refresh| last_refresh.elapsed() < MIN_REFRESH_INTERVAL) {
             return Ok(());
         }
         let mut nodes: Vec<_> = lock(&self.nodes).values().cloned().collect();
-        let silent: Vec<_> = lock(&self.silent).keys().cloned().collect();
+        let silent: Vec<_> = lock(&self.silent_since).keys().cloned().collect();
         nodes.sort_by_key(|node| silent.contains(node.address()));
         let mut cause = String::from("there is none");
         for node in nodes {
@@ -145,34 +155,44 @@ impl Cluster {
                         self.node(other);
                     }
                     *self.slots.write().unwrap_or_else(PoisonError::into_inner) = slots;
-                    *asked = Some(Instant::now());
+                    *last_refresh = Some(Instant::now());
                     return Ok(());
                 }
                 Err(words) => cause = words,
             }
         }
-        *asked = Some(Instant::now());
+        *last_refresh = Some(Instant::now());
         Err(cause)
     }
 
-    /// Waits before another attempt, after one that `at` did not answer or refused for now.
+    /// Pauses and refreshes the slot map, before a request is sent again that the node `at` did not answer or refused
+    /// temporarily. `cause` says why.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::Unavailable`] after [`OUTAGE_LIMIT`].
     pub fn pause(&self, at: &Arc<str>, cause: String) -> Result<()> {
-        let since = *lock(&self.silent).entry(at.clone()).or_insert_with(Instant::now);
+        let since = *lock(&self.silent_since).entry(at.clone()).or_insert_with(Instant::now);
         if since.elapsed() > OUTAGE_LIMIT {
-            // Those that follow find out whether something has changed.
-            let _old_ones = self.refresh();
+            // Later requests use the new slot map; this one fails in any case.
+            let _best_effort = self.refresh();
             return Err(unavailable(cause));
         }
-        thread::sleep(PAUSE);
+        thread::sleep(RETRY_PAUSE);
         if let Err(error) = self.refresh() {
-            log::debug!("{NAME}: nobody tells where slots are: {error}");
+            log::debug!("{NAME}: cannot refresh the slot map: {error}");
         }
         Ok(())
     }
 
-    /// Sends a request to the master of a slot, and follows it.
-    pub fn follow(&self, slot: u16, request: &[u8], effect: Effect) -> Result<Answer> {
-        let mut path = Path { slot, asking: None, moving: None, redirections: 0 };
+    /// Sends a request to the master of `slot`, follows redirections, and returns the final reply.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::Unavailable`] if no node executes the request in time, and with [`Error::Unknown`] if a
+    /// write got no reply.
+    pub fn follow(&self, slot: u16, request: &[u8], effect: Effect) -> Result<Reply> {
+        let mut path = Redirections { slot, asking: None, moving: None, redirections: 0 };
         loop {
             let Some(at) = path.asking.clone().or_else(|| self.owner(slot)) else {
                 self.pause(&"".into(), format!("no node has slot {slot}"))?;
@@ -201,19 +221,23 @@ impl Cluster {
                 value => Ok(value),
             };
             self.note_answer(&at);
-            return Ok(Answer { value, moving: path.moving });
+            return Ok(Reply { value, moving: path.moving });
         }
     }
 
-    /// Goes where a refusal points, or waits until what it says may have passed. Returns one that is final.
-    fn redirect(&self, path: &mut Path, at: &Arc<str>, refusal: Refusal) -> Result<Option<Refusal>> {
+    /// Follows a redirection in `path`, or pauses after a temporary error. Returns the refusal if it is final.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::Unavailable`] after [`OUTAGE_LIMIT`].
+    fn redirect(&self, path: &mut Redirections, at: &Arc<str>, refusal: Refusal) -> Result<Option<Refusal>> {
         path.redirections += 1;
         match refusal {
-            Refusal::Moved(to) if path.redirections <= REDIRECTIONS => {
+            Refusal::Moved(to) if path.redirections <= MAX_REDIRECTIONS => {
                 log::debug!("{NAME}: slot {} is at {to}", path.slot);
                 self.move_slot(path.slot, to);
             }
-            Refusal::Ask(to) if path.redirections <= REDIRECTIONS => {
+            Refusal::Ask(to) if path.redirections <= MAX_REDIRECTIONS => {
                 path.moving = Some(at.clone());
                 path.asking = Some(to);
             }
@@ -227,36 +251,42 @@ impl Cluster {
         Ok(None)
     }
 
+    /// Changes the master of a slot in the slot map.
     pub fn move_slot(&self, slot: u16, to: Arc<str>) {
         self.slots.write().unwrap_or_else(PoisonError::into_inner).set(slot, to);
     }
 
-    /// Notes that a node has not answered a request.
+    /// Records that the node `at` has not replied to a request.
     pub fn note_silence(&self, at: &Arc<str>) {
-        lock(&self.silent).entry(at.clone()).or_insert_with(Instant::now);
+        lock(&self.silent_since).entry(at.clone()).or_insert_with(Instant::now);
     }
 
-    /// Returns `true` if a node has not answered the last request.
+    /// Returns `true` if the node `at` has not replied to the last request.
     fn is_silent(&self, at: &Arc<str>) -> bool {
-        lock(&self.silent).contains_key(at)
+        lock(&self.silent_since).contains_key(at)
     }
 
+    /// Records that the node `at` has replied.
     pub fn note_answer(&self, at: &Arc<str>) {
-        let mut silent = lock(&self.silent);
-        if !silent.is_empty() {
-            silent.remove(at);
-            silent.remove("");
+        let mut silent_since = lock(&self.silent_since);
+        if !silent_since.is_empty() {
+            silent_since.remove(at);
+            silent_since.remove("");
         }
     }
 
-    /// The same for a request that no node refuses in the end.
+    /// Sends a request to the master of `slot`, and follows redirections.
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`Self::follow`], and if the final reply is an error.
     pub fn call(&self, slot: u16, request: &[u8], effect: Effect) -> Result<Value> {
         self.follow(slot, request, effect)?.value.map_err(refused)
     }
 
-    /// Requests that change nothing, each about one slot, together: those for one node in one go, unless it did not answer
-    /// the last one. Each answer is `None` that needs another attempt.
-    pub fn together(&self, requests: &[(u16, Vec<u8>)]) -> Vec<Option<Value>> {
+    /// Sends `requests`, each with its slot, to all nodes at the same time, one pipeline per node. They must not write.
+    /// Returns the replies; `None` for a request that must be sent again, for example because its node is silent.
+    pub fn call_each(&self, requests: &[(u16, Vec<u8>)]) -> Vec<Option<Value>> {
         let mut of_node: BTreeMap<Arc<str>, Vec<usize>> = BTreeMap::new();
         for (index, (slot, _)) in requests.iter().enumerate() {
             if let Some(owner) = self.owner(*slot).filter(|owner| !self.is_silent(owner)) {
@@ -266,7 +296,7 @@ impl Cluster {
         let mut answers: Vec<Option<Value>> = requests.iter().map(|_| None).collect();
         let nodes: Vec<_> =
             of_node.into_iter().map(|(owner, indices)| (self.node(&owner), indices)).collect();
-        // Each node has its requests before the answers of the first are awaited.
+        // All nodes get their requests before the first reply is awaited.
         let sent = nodes.iter().map(|(node, indices)| {
             let mut packed = Vec::new();
             for (_, request) in indices.iter().filter_map(|index| requests.get(*index)) {
@@ -293,7 +323,7 @@ impl Cluster {
     }
 }
 
-/// Where slots are, as a node knows it.
+/// Returns the slot map of `node`, or the text of an error.
 fn fetch_slots(node: &Node) -> std::result::Result<Slots, String> {
     let request = cmd("CLUSTER").arg("SLOTS").get_packed_command();
     let values = node.call(&request, 1).map_err(NoReply::message)?;
@@ -308,7 +338,7 @@ fn fetch_slots(node: &Node) -> std::result::Result<Slots, String> {
 
 pub(super) const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
 
-/// The error of a refusal that does not pass.
+/// Converts a final refusal to an error of the engine.
 pub(super) fn refused(refusal: Refusal) -> Error {
     match refusal {
         Refusal::Full(detail) => Error::Full { engine: NAME, detail },

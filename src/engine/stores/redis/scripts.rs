@@ -1,7 +1,8 @@
-//! What the nodes carry out as a whole.
+//! Lua scripts, which a node executes atomically.
 
-/// Changes keys if they are as they were read. For each key there are four arguments: whether it must be absent (`a`) or
-/// have (`h`) the second, and whether it is removed (`d`) or set (`s`) to the fourth. Returns whether it was done.
+/// Script that writes keys if the values that were read are unchanged. Returns 1 if it has written, otherwise 0. Each
+/// key has four arguments: a check (`a`: the key must be absent; `h`: it must have the value of the second argument;
+/// empty: none), that value, a change (`d`: delete; `s`: set to the fourth argument; empty: none), and that value.
 pub(super) const COMMIT: &str = "\
 for i, key in ipairs(KEYS) do
   local check = ARGV[i * 4 - 3]
@@ -24,7 +25,7 @@ for i, key in ipairs(KEYS) do
 end
 return 1";
 
-/// All keys of a slot, that of the script's key.
-pub(super) const LIST: &str = "\
+/// Script that returns all stored keys of the slot `ARGV[1]`. The script's key routes it to the node of the slot.
+pub(super) const LIST_SLOT: &str = "\
 local count = redis.call('CLUSTER', 'COUNTKEYSINSLOT', ARGV[1])
 return redis.call('CLUSTER', 'GETKEYSINSLOT', ARGV[1], count)";

@@ -1,19 +1,20 @@
-//! Which node has a slot, as nodes tell it.
+//! Slot map: the master of each hash slot, from the reply to CLUSTER SLOTS.
 
 use super::{key_encoding::SLOTS, node::text};
 use redis::Value;
 use std::{collections::BTreeSet, sync::Arc};
 
-/// The masters of all slots, and everyone else.
+/// Slot map: the address of the master of each slot, and the addresses of all nodes.
 #[derive(Default)]
 pub(super) struct Slots {
+    /// Address of the master of each slot; `None` if no node has the slot.
     owners: Vec<Option<Arc<str>>>,
-    /// All nodes, replicas too.
+    /// Addresses of all nodes, including replicas.
     pub nodes: BTreeSet<Arc<str>>,
 }
 
 impl Slots {
-    /// Reads the answer of `asked` to CLUSTER SLOTS. `None` if it knows no slot.
+    /// Parses the reply of the node `asked` to CLUSTER SLOTS. Returns `None` if that has no slot with a node.
     pub fn of(answer: &Value, asked: &str) -> Option<Self> {
         let Value::Array(ranges) = answer else { return None };
         let mut slots = Self { owners: vec![None; SLOTS.into()], nodes: BTreeSet::new() };
@@ -45,7 +46,7 @@ impl Slots {
     }
 }
 
-/// The address of a node, whose host is that of `asked` if it is not told.
+/// Returns the address of a node in the reply of the node `asked`. Without a host it means the host of `asked`.
 fn address(node: &Value, asked: &str) -> Option<Arc<str>> {
     let Value::Array(parts) = node else { return None };
     let [host, Value::Int(port), ..] = parts.as_slice() else { return None };
