@@ -1,4 +1,4 @@
-//! Calls of an asynchronous client from threads that may wait, and what their errors mean.
+//! Blocking calls of the asynchronous client, with retries of reads, and the texts of its errors.
 
 use super::info::NAME;
 use crate::engine::{Error, Result};
@@ -13,16 +13,16 @@ use tokio::{
     time,
 };
 
-/// Nothing waits longer for an answer of the cluster: an election takes a few seconds.
+/// Time limit of a call to the cluster. It is long enough for the election of a leader, which takes a few seconds.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Between two attempts to read.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Pause between two attempts of a read.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Threads on which the client runs.
+/// Number of threads that run the client.
 const THREADS: usize = 2;
 
-/// Runs the client.
+/// Runtime of the client; `None` only while it is dropped.
 pub(super) struct Calls(Option<Runtime>);
 
 impl Calls {
@@ -32,17 +32,26 @@ impl Calls {
         Ok(Self(Some(runtime.map_err(|error| Error::library(NAME, error))?)))
     }
 
-    /// Waits for what `future` returns, on any thread, also one that runs asynchronous work itself.
+    /// Runs `future` on the client's threads, and blocks the calling thread until it has returned. The caller may be a
+    /// thread of another runtime.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the future panics.
     pub fn wait<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Result<T> {
         let gone = || Error::library(NAME, "a call of the client panicked");
         let (answer, answered) = mpsc::sync_channel(1);
         let runtime = self.0.as_ref().ok_or_else(gone)?;
-        // Who waits is there until it is answered, or the call has panicked.
+        // The receiver is dropped only after a result, or if the task has panicked: so `send` cannot fail.
         runtime.spawn(async move { answer.send(future.await) });
         answered.recv().map_err(|_| gone())
     }
 
-    /// Waits for what reads, which is tried again until it is too late since `begin`.
+    /// Repeats the read that `read` returns until it succeeds, or until [`TIMEOUT`] after `begin`.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::Unavailable`] and the last cause after that time.
     pub fn read<T, F>(&self, begin: Instant, read: impl Fn() -> F + Send + 'static) -> Result<T>
     where
         T: Send + 'static,
@@ -57,17 +66,17 @@ impl Calls {
                     Ok(Err(error)) => error,
                     Err(_) => late(),
                 };
-                if Instant::now() + PAUSE >= until {
+                if Instant::now() + RETRY_PAUSE >= until {
                     return Err(unavailable(error));
                 }
                 log::debug!("{NAME}: a read is tried again: {error}");
-                time::sleep(PAUSE).await;
+                time::sleep(RETRY_PAUSE).await;
             }
         })?
     }
 
-    /// Does something again and again, after every `pause`, while this is there.
-    pub fn keep_doing<F>(&self, pause: Duration, work: impl Fn() -> F + Send + 'static)
+    /// Runs `work` in the background after every `pause`, until `self` is dropped. Errors are logged.
+    pub fn run_periodically<F>(&self, pause: Duration, work: impl Fn() -> F + Send + 'static)
     where
         F: Future<Output = Result<(), Cause>> + Send,
     {
@@ -85,7 +94,7 @@ impl Calls {
 
 impl Drop for Calls {
     fn drop(&mut self) {
-        // Nobody waits for what is still going on, and asynchronous threads may not wait for it.
+        // Does not wait for running tasks: no caller needs their results, and a thread of a runtime must not block.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
@@ -96,13 +105,13 @@ pub(super) fn unavailable(error: impl ToString) -> Error {
     Error::Unavailable { engine: NAME, detail: message(error) }
 }
 
-/// Most bytes of an error that clients are told.
+/// Maximum length of the text of an error, in bytes.
 const MAX_MESSAGE_BYTES: usize = 300;
 
-/// An error in one line that is not long.
+/// Returns the text of an error in one line, shortened to about [`MAX_MESSAGE_BYTES`].
 pub(super) fn message(error: impl ToString) -> String {
     let mut words = error.to_string().replace(['\n', '\r'], " ");
-    // The client tells where in its source an error is from.
+    // The client's texts begin with a place in its source code, in brackets.
     if let Some((place, rest)) = words.split_once("]: ")
         && place.starts_with('[')
     {
@@ -115,7 +124,7 @@ pub(super) fn message(error: impl ToString) -> String {
     words
 }
 
-/// What is behind the error of a read.
+/// Returns the cause in an error of a read, without the text that [`Error::Unavailable`] adds.
 pub(super) fn cause(error: &Error) -> String {
     match error {
         Error::Unavailable { detail, .. } => detail.clone(),

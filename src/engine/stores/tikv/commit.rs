@@ -1,4 +1,4 @@
-//! One transaction of the cluster: optimistic, with the keys that were read locked at its commit.
+//! Optimistic transactions of the cluster. A commit locks the keys that were read, so that it detects changes of them.
 
 use super::{
     async_client::{TIMEOUT, unavailable},
@@ -13,16 +13,17 @@ use std::{
 };
 use tikv_client::{Timestamp, Transaction as Inner};
 
-/// Keys that are removed together when all are.
-const CLEARED: usize = 2000;
+/// Maximum number of keys that one transaction removes when all keys are removed.
+const KEYS_PER_REMOVAL: usize = 2000;
 
-/// A transaction in progress.
-pub(super) struct Running<'e> {
+/// Optimistic transaction in progress.
+pub(super) struct OptimisticTransaction<'e> {
     cluster: &'e Cluster,
     inner: Inner,
+    /// Timestamp of the snapshot that the transaction reads.
     at: Timestamp,
     /// Stored keys that were read.
-    seen: HashSet<Vec<u8>>,
+    read_keys: HashSet<Vec<u8>>,
     /// Prefetched values by key, `None` for absent keys.
     prefetched: HashMap<Vec<u8>, Option<Vec<u8>>>,
     /// Cause of a read that the cluster did not answer in time. No other read needs to wait then, and the commit fails.
@@ -30,11 +31,11 @@ pub(super) struct Running<'e> {
     failed: Option<String>,
 }
 
-impl<'e> Running<'e> {
+impl<'e> OptimisticTransaction<'e> {
     pub fn begin(cluster: &'e Cluster) -> Result<Self> {
         let inner = cluster.begin()?;
         let at = inner.start_timestamp();
-        Ok(Self { cluster, inner, at, seen: HashSet::new(), prefetched: HashMap::new(), failed: None })
+        Ok(Self { cluster, inner, at, read_keys: HashSet::new(), prefetched: HashMap::new(), failed: None })
     }
 
     fn check(&self) -> Result<()> {
@@ -49,7 +50,12 @@ impl<'e> Running<'e> {
         outcome
     }
 
-    /// Applies a batch, after which this has ended.
+    /// Commits a batch, and ends the transaction. A clear of more than [`KEYS_PER_REMOVAL`] keys is not atomic.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::Conflict`] if another client has changed a key of the transaction, and if the cluster
+    /// refuses or does not reply.
     pub fn apply(self, batch: &Batch<'_>) -> Result<()> {
         self.check()?;
         let cluster = self.cluster;
@@ -57,11 +63,11 @@ impl<'e> Running<'e> {
         let (clear, ops) = batch.after_clear();
         let mut changes = Changes::new();
         if clear {
-            let (keys, are_all) = cluster.first_keys(&self.at, CLEARED)?;
+            let (keys, are_all) = cluster.first_keys(&self.at, KEYS_PER_REMOVAL)?;
             if !are_all {
                 remove_all(cluster)?;
-                // This one began before, and would find that somebody has written.
-                let rest = if self.seen.is_empty() { Self::begin(cluster) } else { Ok(self) };
+                // This transaction began before the removal, and would conflict with it: so a new one writes the rest.
+                let rest = if self.read_keys.is_empty() { Self::begin(cluster) } else { Ok(self) };
                 return rest.and_then(|rest| rest.write(cluster.changes(ops))).map_err(after_removal);
             }
             changes.extend(keys.into_iter().map(|key| (key, None)));
@@ -70,13 +76,13 @@ impl<'e> Running<'e> {
         self.write(changes)
     }
 
-    /// Commits the changes.
+    /// Commits `changes`, unless there are none.
     fn write(self, changes: Changes) -> Result<()> {
-        let Self { cluster, mut inner, mut seen, .. } = self;
+        let Self { cluster, mut inner, mut read_keys, .. } = self;
         if changes.is_empty() {
             return Ok(());
         }
-        seen.retain(|key| !changes.contains_key(key));
+        read_keys.retain(|key| !changes.contains_key(key));
         let commit = async move {
             for (key, value) in changes {
                 match value {
@@ -84,20 +90,20 @@ impl<'e> Running<'e> {
                     None => inner.delete(key).await?,
                 }
             }
-            // A key that was read conflicts with others' writes, as if it were written.
-            inner.lock_keys(seen).await?;
+            // Locks the keys that were read, so that writes of other clients to them conflict as with a written key.
+            inner.lock_keys(read_keys).await?;
             Ok(outcome::commit(&mut inner, TIMEOUT).await)
         };
         cluster.wait(commit)?.map_err(|error: tikv_client::Error| unavailable(error))?
     }
 }
 
-impl Transaction for Running<'_> {
+impl Transaction for OptimisticTransaction<'_> {
     fn read(&mut self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         self.check()?;
         let most = self.cluster.key_limits().1;
         let stored = keys.iter().filter(|key| key.len() <= most).map(|key| self.cluster.stored(key));
-        self.seen.extend(stored);
+        self.read_keys.extend(stored);
         let prefetched = keys.iter().map(|key| self.prefetched.get(*key)).collect::<Option<Vec<_>>>();
         if let Some(values) = prefetched {
             let mut values = values.into_iter().enumerate();
@@ -125,7 +131,7 @@ impl Transaction for Running<'_> {
     }
 }
 
-/// Returns the error of the writes that follow the removal of all keys: it is not true of them that nothing was written.
+/// Converts an error of the writes after the removal of all keys, so that it does not say that nothing was written.
 fn after_removal(error: Error) -> Error {
     match error {
         Error::Conflict { .. } => error,
@@ -133,27 +139,34 @@ fn after_removal(error: Error) -> Error {
     }
 }
 
-/// Removes all keys, in several transactions.
+/// Removes all keys of this store, in several transactions.
+///
+/// # Errors
+///
+/// Fails if a transaction fails; the error then says how many keys were removed.
 fn remove_all(cluster: &Cluster) -> Result<()> {
     let mut removed = 0;
     loop {
-        let (keys, _) = cluster.first_keys(&cluster.now()?, CLEARED)?;
+        let (keys, _) = cluster.first_keys(&cluster.now()?, KEYS_PER_REMOVAL)?;
         if keys.is_empty() {
             return Ok(());
         }
         let count = keys.len();
         let none: Changes = keys.into_iter().map(|key| (key, None)).collect();
-        again(cluster, |transaction| transaction.write(none.clone()))
+        with_retries(cluster, |transaction| transaction.write(none.clone()))
             .map_err(|error| error.after_removing(NAME, removed))?;
         removed += count;
     }
 }
 
-/// Does something again on what others leave, when they are in the way.
-pub(super) fn again(cluster: &Cluster, write: impl Fn(Running<'_>) -> Result<()>) -> Result<()> {
+/// Calls `write` with a new transaction, and again while it fails with a transaction conflict, for up to [`TIMEOUT`].
+pub(super) fn with_retries(
+    cluster: &Cluster,
+    write: impl Fn(OptimisticTransaction<'_>) -> Result<()>,
+) -> Result<()> {
     let begin = Instant::now();
     loop {
-        match write(Running::begin(cluster)?) {
+        match write(OptimisticTransaction::begin(cluster)?) {
             Err(Error::Conflict { .. }) if begin.elapsed() < TIMEOUT => {}
             outcome => return outcome,
         }

@@ -1,4 +1,4 @@
-//! What TiKV is and promises.
+//! Static description of `tikv`.
 
 use crate::engine::{
     Capabilities, Caveat, Compression, Family, FsyncSupport, Info, Loss, OpenFiles, Status, Tool, Writers,
@@ -6,7 +6,7 @@ use crate::engine::{
 
 pub(super) const NAME: &str = "tikv";
 
-/// Longest key, in bytes, with the prefix: TiKV's default limit, less what it adds itself.
+/// Maximum length of a stored key with its prefix, in bytes: TiKV's default limit, less the bytes that TiKV adds.
 pub(super) const MAX_KEY: usize = 4000;
 
 pub(super) static INFO: Info = Info {
@@ -24,11 +24,11 @@ pub(super) static INFO: Info = Info {
     },
     writers: Writers::Concurrent,
     fsync: FsyncSupport::AlwaysOnly,
-    // Less the length of --prefix.
+    // The length of --prefix counts too.
     key_length: (0, MAX_KEY),
     compression: &[Compression::None],
     cache: "none here; the cluster has its own",
-    // Connections to its nodes.
+    // Connections to the nodes.
     open_files: OpenFiles::always(64),
     cluster_flag: Some("--pd HOST:PORT,...: the placement drivers of the cluster"),
     loss: [Loss::NOTHING; 3],

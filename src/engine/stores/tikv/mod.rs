@@ -1,5 +1,5 @@
-//! `tikv`: TiKV through its own client. Ranges of keys (regions) on several machines, each range replicated by Raft, and
-//! transactions over all of them by two-phase commit after Percolator
+//! `tikv`: TiKV, through its own client. Ranges of keys (regions) are on several machines, each replicated by Raft.
+//! Transactions over all regions use the two-phase commit of Percolator
 //! (<https://tikv.org/deep-dive/distributed-transaction/percolator/>).
 
 mod async_client;
@@ -13,11 +13,11 @@ use crate::engine::{
     Batch, Check, Engine, Error, Info, KeyRange, Kind, Location, OpenOptions, Result, Transaction, VisitPair,
     VisitValue,
 };
-use commit::{Running, again};
+use commit::{OptimisticTransaction, with_retries};
 use info::{INFO, NAME};
 use reads::Cluster;
 
-/// The engine's row in the list.
+/// Entry of `tikv` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Tikv::open, |_| false, Check::InPlace(|_| Err(no_files())));
 
 fn no_files() -> Error {
@@ -56,16 +56,16 @@ impl Engine for Tikv {
         self.0.values_now(keys)
     }
 
-    /// Always synced. Done again on what others leave, when they are in the way.
+    /// Writes a batch durably. Repeats it after transaction conflicts.
     fn write(&self, batch: &Batch<'_>, _sync: bool) -> Result<()> {
-        again(&self.0, |transaction| transaction.apply(batch))
+        with_retries(&self.0, |transaction| transaction.apply(batch))
     }
 
     fn begin(&self) -> Result<Option<Box<dyn Transaction + '_>>> {
-        Ok(Some(Box::new(Running::begin(&self.0)?)))
+        Ok(Some(Box::new(OptimisticTransaction::begin(&self.0)?)))
     }
 
-    /// Nothing is acknowledged before.
+    /// Does nothing: every acknowledged write is durable.
     fn sync(&self) -> Result<()> {
         Ok(())
     }
@@ -79,7 +79,7 @@ impl Engine for Tikv {
         self.0.count()
     }
 
-    /// Not known: the files are elsewhere.
+    /// Returns 0: the size of the nodes' files is unknown.
     fn disk_size(&self) -> Result<u64> {
         Ok(0)
     }

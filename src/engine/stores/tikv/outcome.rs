@@ -1,10 +1,10 @@
-//! The commit of a transaction, and what is known after one that failed.
+//! Commit of a transaction, and its outcome: committed, not committed, or unknown.
 //!
 //! A commit first writes locks in all regions (prewrite) and then commits the primary key. From then on the transaction
-//! is committed. The client reports a lost reply of both steps by the same errors, and its roll-back goes to all regions
-//! at once: after the primary key was committed, the regions of the other keys would drop their writes. So a transaction
-//! is rolled back only if the error proves that its primary key was not committed. In all other cases the next reader of
-//! a locked key asks the region of the primary key, and commits or removes the lock accordingly.
+//! is committed. The client reports a lost reply of both steps by the same errors, and its roll-back goes to all
+//! regions at once: after the primary key was committed, the regions of the other keys would drop their writes. So a
+//! transaction is rolled back only if the error proves that its primary key was not committed. In all other cases the
+//! next reader of a locked key asks the region of the primary key, and commits or removes the lock accordingly.
 
 use super::{async_client::message, info::NAME};
 use crate::engine::{Error, Result};
@@ -12,7 +12,7 @@ use std::{future::Future, time::Duration};
 use tikv_client::{Error as Cause, Transaction};
 use tokio::time;
 
-/// Both ends of a transaction that has writes.
+/// Transaction with writes, which can be committed or rolled back.
 pub(super) trait Ends {
     fn commit(&mut self) -> impl Future<Output = Result<(), Cause>> + Send;
     fn roll_back(&mut self) -> impl Future<Output = Result<(), Cause>> + Send;
@@ -32,7 +32,8 @@ impl Ends for Transaction {
 ///
 /// # Errors
 ///
-/// [`Error::Unknown`] unless the error of the client proves that nothing was written.
+/// Fails with [`Error::Conflict`] or [`Error::Full`] if the client's error proves that nothing was written, otherwise
+/// with [`Error::Unknown`].
 pub(super) async fn commit(transaction: &mut impl Ends, limit: Duration) -> Result<()> {
     let outcome = time::timeout(limit, transaction.commit()).await;
     let error = match outcome {
@@ -51,10 +52,10 @@ pub(super) async fn commit(transaction: &mut impl Ends, limit: Duration) -> Resu
 /// Returns the error of a transaction whose primary key is proven to be uncommitted by `cause`, `None` if it may have
 /// been committed.
 ///
-/// Only the prewrite meets conflicts, locks and entries that are too large, and after a failed prewrite the client sends
-/// no commit. A region answers `retryable` to the commit of a key that has neither the lock of the transaction nor a
-/// record of its commit: the lock has expired, and was rolled back. Network errors prove nothing, nor do errors of
-/// regions: they may answer a second attempt after a first one whose reply was lost.
+/// Only the prewrite meets conflicts, locks and entries that are too large, and after a failed prewrite the client
+/// sends no commit. A region answers `retryable` to the commit of a key that has neither the lock of the transaction
+/// nor a record of its commit: the lock has expired, and was rolled back. Network errors prove nothing, nor do errors
+/// of regions: they may answer a second attempt after a first one whose reply was lost.
 fn undone(cause: &Cause) -> Option<Error> {
     if any(cause, is_conflict) {
         return Some(Error::Conflict { engine: NAME, detail: message(cause) });
@@ -105,7 +106,7 @@ mod tests {
         Committed,
     }
 
-    /// Two regions with a key each, and where the commit of a transaction of both keys stops.
+    /// Two regions with one key each, and the point at which a commit of both keys fails.
     struct Regions {
         primary: Key,
         other: Key,
@@ -116,7 +117,7 @@ mod tests {
     enum Stop {
         /// The prewrite of the other key fails.
         Prewrite(Cause),
-        /// The primary key is committed, and no reply comes.
+        /// The primary key is committed, and the client never replies.
         Silence,
         /// The primary key is committed, and the client returns this error.
         Committed(Cause),
@@ -135,7 +136,7 @@ mod tests {
             }
         }
 
-        /// Both regions get the request: the client does not wait for that of the primary key.
+        /// Rolls both regions back at the same time: also the other one if the primary key is committed.
         async fn roll_back(&mut self) -> Result<(), Cause> {
             self.roll_backs += 1;
             self.other = Key::Free;
@@ -148,7 +149,7 @@ mod tests {
     }
 
     impl Regions {
-        /// Commits, and has a reader resolve the locks that are left once they have expired.
+        /// Commits with a failure at `stop`. Then a reader resolves the locks that are left, as after their expiry.
         fn end(stop: Stop) -> (Self, Error) {
             let mut regions = Self { primary: Key::Free, other: Key::Free, stop, roll_backs: 0 };
             let runtime = Builder::new_current_thread().enable_time().build().unwrap();
@@ -185,7 +186,7 @@ mod tests {
             Stop::Silence,
             Stop::Committed(network_error()),
             Stop::Committed(Cause::UndeterminedError(Box::new(network_error()))),
-            // The reply to a second attempt.
+            // The reply to a second attempt, after the reply to the first was lost.
             Stop::Committed(region_error(|error| error.server_is_busy = Some(Default::default()))),
             Stop::Committed(key_error(|error| error.abort = "a test".into())),
         ] {
@@ -215,7 +216,7 @@ mod tests {
         assert!(matches!(error, Error::Full { .. }), "{error}");
     }
 
-    /// The client returns the same error after a lost commit.
+    /// The client returns the same error whether or not the commit was executed.
     #[test]
     fn outcome_of_a_transaction_is_unknown_after_an_error_of_the_network() {
         let (regions, error) = Regions::end(Stop::Prewrite(network_error()));

@@ -1,19 +1,19 @@
-//! Where keys are in the cluster, and how long ranges are read in pages.
+//! Stored form of keys, and scans of long ranges in pages.
 
 use crate::engine::{KeyRange, prefix_end};
 use std::ops::Bound;
 use tikv_client::BoundRange;
 
-/// Pairs of the first page, and most of any.
-const LIMITS: (u32, u32) = (16, 1024);
+/// Number of pairs in the first page of a scan, and maximum number in any page.
+const PAIRS_PER_PAGE: (u32, u32) = (16, 1024);
 
-/// A page of about so many bytes is large enough.
-const BYTES: usize = 1 << 20;
+/// Size of the values in a page, in bytes, from which the next page has fewer pairs.
+const LARGE_PAGE: usize = 1 << 20;
 
-/// Keys of a page without values.
-const KEYS: u32 = 4096;
+/// Number of keys in a page of a scan without values.
+const KEYS_PER_PAGE: u32 = 4096;
 
-/// The keys with the prefix of this store.
+/// Encoder of the keys of a store, which share a prefix.
 pub(super) struct Keys {
     prefix: Vec<u8>,
 }
@@ -23,28 +23,30 @@ impl Keys {
         Self { prefix: prefix.into() }
     }
 
-    /// Bytes that stand before each key.
+    /// Returns the length of the prefix, in bytes.
     pub fn prefix(&self) -> usize {
         self.prefix.len()
     }
 
+    /// Returns the stored form of a key: the prefix, then the key.
     pub fn stored(&self, key: &[u8]) -> Vec<u8> {
         [&self.prefix, key].concat()
     }
 
+    /// Returns the key whose stored form is `stored`.
     pub fn key<'k>(&self, stored: &'k [u8]) -> &'k [u8] {
         stored.strip_prefix(self.prefix.as_slice()).unwrap_or(stored)
     }
 
-    /// Where the keys of a range are: the first of them, and the first behind them, `None` at the end of all.
+    /// Returns the bounds of a range in stored form: its start, and its exclusive end; `None` for no end.
     pub fn bounds(&self, range: KeyRange<'_>) -> (Vec<u8>, Option<Vec<u8>>) {
         let start = match range.start {
             Bound::Included(key) => self.stored(key),
-            Bound::Excluded(key) => behind(self.stored(key)),
+            Bound::Excluded(key) => successor(self.stored(key)),
             Bound::Unbounded => self.prefix.clone(),
         };
         let end = match range.end {
-            Bound::Included(key) => Some(behind(self.stored(key))),
+            Bound::Included(key) => Some(successor(self.stored(key))),
             Bound::Excluded(key) => Some(self.stored(key)),
             Bound::Unbounded => prefix_end(&self.prefix),
         };
@@ -52,33 +54,38 @@ impl Keys {
     }
 }
 
-/// The next key in byte order.
-fn behind(mut key: Vec<u8>) -> Vec<u8> {
+/// Returns the key that follows `key` in byte order.
+fn successor(mut key: Vec<u8>) -> Vec<u8> {
     key.push(0);
     key
 }
 
-/// What is still to be read of a range.
+/// State of a scan in pages: the rest of the range, and the size of the next page.
 pub(super) struct Pages {
-    left: Option<Vec<u8>>,
+    /// Start of the next page; `None` after the last one.
+    next_start: Option<Vec<u8>>,
+    /// Exclusive end of the range; `None` for no end.
     end: Option<Vec<u8>>,
+    /// Maximum number of pairs in the next page.
     limit: u32,
+    /// Maximum of `limit`.
     most: u32,
 }
 
 impl Pages {
+    /// Starts a scan of the range between these bounds.
     pub fn new((start, end): (Vec<u8>, Option<Vec<u8>>)) -> Self {
-        Self { left: Some(start), end, limit: LIMITS.0, most: LIMITS.1 }
+        Self { next_start: Some(start), end, limit: PAIRS_PER_PAGE.0, most: PAIRS_PER_PAGE.1 }
     }
 
-    /// The same without values.
+    /// Starts a scan without values of the range between these bounds.
     pub fn of_keys((start, end): (Vec<u8>, Option<Vec<u8>>)) -> Self {
-        Self { left: Some(start), end, limit: KEYS, most: KEYS }
+        Self { next_start: Some(start), end, limit: KEYS_PER_PAGE, most: KEYS_PER_PAGE }
     }
 
-    /// The range and the most pairs of the next page.
+    /// Returns the range of the next page and its maximum number of pairs, or `None` after the last page.
     pub fn next(&self) -> Option<(BoundRange, u32)> {
-        let start = self.left.clone()?;
+        let start = self.next_start.clone()?;
         let range = match &self.end {
             Some(end) => (start..end.clone()).into(),
             None => (start..).into(),
@@ -86,12 +93,12 @@ impl Pages {
         Some((range, self.limit))
     }
 
-    /// Goes on behind a page of so many pairs and bytes of values, which ended with this key.
+    /// Continues after a page of `pairs` pairs, whose values have `bytes` bytes and whose last stored key is `last`.
     pub fn note(&mut self, pairs: usize, bytes: usize, last: Option<&Vec<u8>>) {
         let is_last = pairs < self.limit as usize;
-        self.left = last.filter(|_| !is_last).map(|last| behind(last.clone()));
+        self.next_start = last.filter(|_| !is_last).map(|last| successor(last.clone()));
         self.limit = match bytes {
-            0..BYTES => (self.limit * 2).min(self.most),
+            0..LARGE_PAGE => (self.limit * 2).min(self.most),
             _ => (self.limit / 2).max(1),
         };
     }
@@ -102,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_are_those_of_the_prefix() {
+    fn bounds_start_with_the_prefix() {
         let keys = Keys::new(b"p/");
         let range = |start, end| keys.bounds(KeyRange { start, end });
         let pair = |start: &[u8], end: &[u8]| (start.to_vec(), Some(end.to_vec()));
@@ -123,7 +130,7 @@ mod tests {
             pages.note(limit as usize, bytes, Some(&b"k".to_vec()));
         }
         assert_eq!(limits, [16, 32, 64, 32, 16]);
-        assert_eq!(pages.left.as_deref(), Some(&b"k\0"[..]));
+        assert_eq!(pages.next_start.as_deref(), Some(&b"k\0"[..]));
         pages.note(31, 1, Some(&b"z".to_vec()));
         assert!(pages.next().is_none());
     }

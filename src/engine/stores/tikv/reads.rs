@@ -1,4 +1,4 @@
-//! The keys of one prefix in a cluster, and what it takes to read them.
+//! Connection to the cluster, and reads and scans of the keys of a store.
 
 use super::{
     async_client::{self, Calls, message},
@@ -19,14 +19,14 @@ use tikv_client::{
 };
 use tokio::time;
 
-/// Longest value, in bytes: with room for what stands beside it in an entry of TiKV's log.
+/// Maximum length of a value, in bytes. With the rest of its entry it must fit into TiKV's Raft log, by default 8 MiB.
 const MAX_VALUE: usize = 6 << 20;
 
-/// Most writes of one transaction.
-const MOST_WRITES: usize = 20_000;
+/// Maximum number of writes of a transaction.
+const MAX_WRITES: usize = 20_000;
 
-/// Number of keys in the first call of a read of many keys, and maximum number in a later call: of the largest values,
-/// 384 MiB and 3 GiB.
+/// Number of keys in the first call of a read of many keys, and maximum number in a later call. With the largest values
+/// these are 384 MiB and 3 GiB.
 const KEYS_PER_CALL: (usize, usize) = (64, 512);
 
 /// Size of the values in a response, in bytes, from which on later calls read fewer keys.
@@ -41,23 +41,24 @@ const GROUPED_READ_TIMEOUT: Duration = Duration::from_millis(500);
 const MAX_COPIED: usize = 64 << 20;
 
 /// Time after a failed grouped read in which each client's read is a call of its own.
-const UNGROUPED: Duration = Duration::from_secs(1);
+const UNGROUPED_TIME: Duration = Duration::from_secs(1);
 
-/// Largest answer of a node.
-const LARGEST_ANSWER: usize = 1 << 30;
+/// Maximum length of a node's reply, in bytes.
+const MAX_REPLY: usize = 1 << 30;
 
-/// Versions older than this are removed, every time it has passed. TiDB's default.
-const OLD: Duration = Duration::from_secs(600);
+/// Age from which overwritten versions of values are removed, and interval of their removal. It is TiDB's default.
+const VERSION_LIFETIME: Duration = Duration::from_secs(600);
 
-/// What stands before every value, because TiKV's interface does not promise to keep empty ones.
-const VALUE: u8 = b'v';
+/// First byte of every stored value. It makes empty values possible, which TiKV's interface does not guarantee.
+const VALUE_TAG: u8 = b'v';
 
-/// Stored keys with their values.
+/// Stored values by stored key.
 type Found = HashMap<Vec<u8>, Vec<u8>>;
 
-/// Stored keys, and their new values or nothing.
+/// New stored value of each written key, by stored key; `None` for removed keys.
 pub(super) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
+/// Connection to a TiKV cluster, for the keys of one store.
 pub(super) struct Cluster {
     client: TransactionClient,
     keys: Keys,
@@ -67,14 +68,18 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Connects to the cluster of these placement drivers.
+    /// Connects to the cluster of the placement drivers `nodes`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `access` is not usable with TiKV, or if no cluster replies within [`TIMEOUT`](async_client::TIMEOUT).
     pub fn open(nodes: &[String], prefix: &[u8], access: &ClusterAccess) -> Result<Self> {
         Self::open_since(Instant::now(), nodes, prefix, access)
     }
 
-    /// Connects until it is too late since `begin`.
+    /// Connects like [`Self::open`], with the time limit counted from `begin`.
     fn open_since(begin: Instant, nodes: &[String], prefix: &[u8], access: &ClusterAccess) -> Result<Self> {
-        let config = login(access)?.with_grpc_max_decoding_message_size(LARGEST_ANSWER);
+        let config = login(access)?.with_grpc_max_decoding_message_size(MAX_REPLY);
         let flags = match access.ca {
             Some(_) => {
                 ", and do the certificates of --cluster-tls-ca and --cluster-tls-cert fit? The log says more"
@@ -94,45 +99,48 @@ impl Cluster {
         Ok(Self { client, keys: Keys::new(prefix), calls, failed: Mutex::default() })
     }
 
+    /// Returns the minimum and maximum length of a key, in bytes.
     pub fn key_limits(&self) -> (usize, usize) {
         (0, MAX_KEY.saturating_sub(self.keys.prefix()))
     }
 
+    /// Returns the stored form of a key.
     pub fn stored(&self, key: &[u8]) -> Vec<u8> {
         self.keys.stored(key)
     }
 
-    /// Waits for what the client does.
+    /// Runs `future` on the client's threads, and blocks until it has returned.
     pub fn wait<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Result<T> {
         self.calls.wait(future)
     }
 
-    /// Begins a transaction. It may be dropped when nothing is to be written.
+    /// Begins a transaction. If it has no writes, it may be dropped without a commit.
     pub fn begin(&self) -> Result<Transaction> {
         let client = self.client.clone();
         self.calls.read(Instant::now(), move || {
             let client = client.clone();
-            // Not `try_one_pc`, by which version 0.4 asks each region to commit its part by itself, nor `use_async_commit`,
-            // where it takes 0, which a region refuses it by, for the commit timestamp.
+            // Two options have errors in version 0.4 of the client. With `try_one_pc` each region commits its part
+            // separately. With `use_async_commit` a region that refuses it replies 0, which the client takes for the
+            // commit timestamp.
             let options = TransactionOptions::new_optimistic().drop_check(CheckLevel::None);
             async move { client.begin_with_options(options).await }
         })
     }
 
-    /// Has the cluster forget overwritten versions, for as long as this is open.
+    /// Removes overwritten versions from the cluster in the background, until `self` is dropped.
     pub fn remove_old_versions(&self) {
         let client = self.client.clone();
-        self.calls.keep_doing(OLD, move || {
+        self.calls.run_periodically(VERSION_LIFETIME, move || {
             let client = client.clone();
             async move {
                 let now = client.current_timestamp().await?;
-                let physical = now.physical - i64::try_from(OLD.as_millis()).unwrap_or(i64::MAX);
+                let physical = now.physical - i64::try_from(VERSION_LIFETIME.as_millis()).unwrap_or(i64::MAX);
                 client.gc(Timestamp { physical, ..now }).await.map(drop)
             }
         });
     }
 
-    /// A moment that is not before any write that was acknowledged.
+    /// Returns the current timestamp of the cluster. A snapshot at it contains all acknowledged writes.
     pub fn now(&self) -> Result<Timestamp> {
         let client = self.client.clone();
         self.calls.read(Instant::now(), move || {
@@ -141,15 +149,16 @@ impl Cluster {
         })
     }
 
-    /// Returns the stored form of each of `keys` that can exist, once.
+    /// Returns the stored forms of `keys`, without duplicates and without keys that exceed the maximum length.
     fn wanted(&self, keys: &[&[u8]]) -> Vec<Vec<u8>> {
         let most = self.key_limits().1;
         let wanted: HashSet<_> = keys.iter().filter(|key| key.len() <= most).collect();
         wanted.into_iter().map(|key| self.keys.stored(key)).collect()
     }
 
-    /// Reads keys at `at`, or at the current timestamp if that is `None`. The first call reads few keys, later calls
-    /// more while the values are small. Calls `take` with the keys and the values of each call until it breaks.
+    /// Reads keys at the timestamp `at`, or at the current one if `at` is `None`, in several calls to the cluster.
+    /// Later calls read more keys while the values are small. Passes the keys and values of each call to `take` until
+    /// it breaks.
     fn read_in_calls<'k>(
         &self,
         keys: &[&'k [u8]],
@@ -174,6 +183,7 @@ impl Cluster {
         Ok(())
     }
 
+    /// Reads keys at the timestamp `at`, or at the current one if `at` is `None`, and visits them in order.
     pub fn read_at(&self, keys: &[&[u8]], at: Option<Timestamp>, visit: &mut VisitValue<'_>) -> Result<()> {
         let mut index = 0;
         self.read_in_calls(keys, at, |together, found| {
@@ -188,7 +198,8 @@ impl Cluster {
         })
     }
 
-    /// Returns the values of keys at `at`, `None` for those that are absent. Stops when the values are many bytes.
+    /// Returns the values of keys at the timestamp `at`; `None` for absent keys. Leaves out the remaining keys once the
+    /// values have [`LARGE_RESPONSE`] bytes.
     pub fn prefetch(&self, keys: &[&[u8]], at: &Timestamp) -> Result<HashMap<Vec<u8>, Option<Vec<u8>>>> {
         let (mut all, mut bytes) = (HashMap::new(), 0);
         self.read_in_calls(keys, Some(at.clone()), |together, found| {
@@ -202,12 +213,12 @@ impl Cluster {
         Ok(all)
     }
 
-    /// Returns the current values of keys, read in one call: `None` for each key if it fails or takes long, and for keys
-    /// whose values exceed [`MAX_COPIED`].
+    /// Returns the current values of keys, read in one call. Returns `None` for every key if the call fails or takes
+    /// longer than [`GROUPED_READ_TIMEOUT`], and for each key with whose value the copies would exceed [`MAX_COPIED`].
     pub fn values_now(&self, keys: &[&[u8]]) -> Vec<Option<Option<Vec<u8>>>> {
         let lock = || self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let none = || keys.iter().map(|_| None).collect();
-        if lock().is_some_and(|failed| failed.elapsed() < UNGROUPED) {
+        if lock().is_some_and(|failed| failed.elapsed() < UNGROUPED_TIME) {
             return none();
         }
         let read = fetch(self.client.clone(), self.wanted(keys), None);
@@ -216,7 +227,7 @@ impl Cluster {
             Ok(Ok(Ok((_, found)))) => found,
             failure => {
                 let cause = failure.map(|outcome| outcome.map(|read| read.err().map(message)));
-                log::debug!("{NAME}: no grouped reads for {UNGROUPED:?}: {cause:?}");
+                log::debug!("{NAME}: no grouped reads for {UNGROUPED_TIME:?}: {cause:?}");
                 *lock() = Some(Instant::now());
                 return none();
             }
@@ -224,7 +235,7 @@ impl Cluster {
         copies(keys.iter().map(|key| found.get(&self.keys.stored(key)).map(Vec::as_slice)), MAX_COPIED)
     }
 
-    /// Visits the pairs of `range` at a moment, page by page.
+    /// Visits the pairs of `range` under the snapshot at the timestamp `at`, in order, until `visit` breaks.
     pub fn scan_at(&self, range: KeyRange<'_>, at: &Timestamp, visit: &mut VisitPair<'_>) -> Result<()> {
         if range.is_empty() {
             return Ok(());
@@ -253,7 +264,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The stored keys at a moment, page by page, until `visit` has enough.
+    /// Visits the stored keys of this store at the timestamp `at`, page by page, until `visit` breaks.
     fn key_pages(
         &self,
         at: &Timestamp,
@@ -274,7 +285,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Number of keys now.
+    /// Returns the current number of keys, by a scan of all keys.
     pub fn count(&self) -> Result<u64> {
         let mut count = 0;
         self.key_pages(&self.now()?, |page| {
@@ -284,7 +295,7 @@ impl Cluster {
         Ok(count)
     }
 
-    /// The first stored keys at a moment, `most` at most, and whether these are all.
+    /// Returns the first stored keys at the timestamp `at`, at most `most`, and `true` if these are all keys.
     pub fn first_keys(&self, at: &Timestamp, most: usize) -> Result<(Vec<Vec<u8>>, bool)> {
         let mut keys = Vec::new();
         self.key_pages(at, |mut page| {
@@ -296,12 +307,16 @@ impl Cluster {
         Ok((keys, are_all))
     }
 
-    /// Fails when a transaction cannot hold these writes.
+    /// Checks that one transaction can execute `ops`.
+    ///
+    /// # Errors
+    ///
+    /// Fails for more than [`MAX_WRITES`] writes, and for a key or value that is too long.
     pub fn check(&self, ops: &[WriteOp<'_>]) -> Result<()> {
         let refuse = |what| Err(Error::Unsupported { engine: NAME, what });
-        if ops.len() > MOST_WRITES {
+        if ops.len() > MAX_WRITES {
             return refuse(format!(
-                "takes at most {MOST_WRITES} writes in a transaction, and these are {}",
+                "takes at most {MAX_WRITES} writes in a transaction, and these are {}",
                 ops.len()
             ));
         }
@@ -323,10 +338,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// What writes leave of each key.
+    /// Returns the last write of `ops` to each key.
     pub fn changes(&self, ops: &[WriteOp<'_>]) -> Changes {
         let change = |op: &WriteOp<'_>| match *op {
-            WriteOp::Put { key, value } => Some((self.keys.stored(key), Some([&[VALUE], value].concat()))),
+            WriteOp::Put { key, value } => {
+                Some((self.keys.stored(key), Some([&[VALUE_TAG], value].concat())))
+            }
             WriteOp::Delete { key } => Some((self.keys.stored(key), None)),
             WriteOp::Clear => None,
         };
@@ -334,7 +351,11 @@ impl Cluster {
     }
 }
 
-/// Returns how to connect as `access` says.
+/// Returns the client's configuration for `access`.
+///
+/// # Errors
+///
+/// Fails if `access` has a user or a password, or lacks a certificate, or if a file cannot be read.
 fn login(access: &ClusterAccess) -> Result<Config> {
     let refuse = |what: &str| Err(Error::Unsupported { engine: NAME, what: what.into() });
     if access.user.is_some() || access.password_file.is_some() {
@@ -354,12 +375,14 @@ fn login(access: &ClusterAccess) -> Result<Config> {
     Ok(Config::default().with_security(ca, cert, key))
 }
 
-/// What the cluster had at a moment. It remembers what it has read, so it is for one call.
+/// Returns a snapshot of the cluster at the timestamp `at`. It caches all values that it reads, so it is used for one
+/// call only.
 fn snapshot(client: &TransactionClient, at: &Timestamp) -> Snapshot {
     client.snapshot(at.clone(), TransactionOptions::new_optimistic().drop_check(CheckLevel::None))
 }
 
-/// Returns the values of stored keys at `at`, or at the current timestamp if that is `None`, with that timestamp.
+/// Reads stored keys at the timestamp `at`, or at the current one if `at` is `None`. Returns the timestamp and the
+/// stored values.
 async fn fetch(
     client: TransactionClient,
     keys: Vec<Vec<u8>>,
@@ -373,8 +396,8 @@ async fn fetch(
     Ok((at, found.map(|pair| (pair.0.into(), pair.1)).collect()))
 }
 
-/// Returns a copy of each of `values`: `None` for a value that kvbench did not write, and for one with which the copies
-/// would exceed `most` bytes.
+/// Returns copies of `values`, without the byte [`VALUE_TAG`]; `Some(None)` for absent ones. Returns `None` for a value
+/// that kvbench did not write, and for one with which the copies would exceed `most` bytes.
 fn copies<'v>(
     values: impl Iterator<Item = Option<&'v [u8]>>,
     mut most: usize,
@@ -387,8 +410,13 @@ fn copies<'v>(
     values.map(copy).collect()
 }
 
+/// Returns the value in a stored value.
+///
+/// # Errors
+///
+/// Fails if the stored value does not begin with [`VALUE_TAG`]: kvbench did not write it.
 fn value(stored: &[u8]) -> Result<&[u8]> {
-    stored.strip_prefix(&[VALUE]).ok_or_else(|| {
+    stored.strip_prefix(&[VALUE_TAG]).ok_or_else(|| {
         let message =
             "there is a value under this prefix that kvbench did not write; choose another --prefix";
         Error::library(NAME, message)
@@ -431,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn cluster_that_does_not_speak_tls_is_told_with_the_flags() {
+    fn cluster_without_tls_gets_an_error_that_names_the_flags() {
         let dir = tempfile::tempdir().unwrap();
         let signed = rcgen::generate_simple_self_signed(["localhost".into()]).unwrap();
         let file = |name: &str, text: String| {
