@@ -31,7 +31,7 @@ pub(super) fn connect(port: u16) -> io::Result<Client> {
 pub(super) struct Load {
     pub begin: Instant,
     /// `true` once the kill or power cut has begun: connections may break.
-    pub struck: AtomicBool,
+    pub fault_injected: AtomicBool,
     /// `true` if error replies are expected.
     pub may_refuse: bool,
     /// `true` if the server may exit by itself.
@@ -39,13 +39,14 @@ pub(super) struct Load {
 }
 
 impl Load {
-    fn is_struck(&self) -> bool {
-        self.struck.load(Ordering::SeqCst)
+    fn is_fault_injected(&self) -> bool {
+        self.fault_injected.load(Ordering::SeqCst)
     }
 
     /// Returns a failure for a broken connection, or `None` if the server was killed or may exit.
     fn broken(&self, error: &io::Error) -> Option<String> {
-        (!self.is_struck() && !self.may_end).then(|| format!("a connection broke before the strike: {error}"))
+        (!self.is_fault_injected() && !self.may_end)
+            .then(|| format!("a connection broke before the fault: {error}"))
     }
 }
 
@@ -58,32 +59,32 @@ pub(super) struct ClientOutcome {
 
 /// Sends pipelined writes until the server is killed.
 pub(super) fn write(port: u16, history: &mut History, load: &Load, rng: &mut SmallRng) -> ClientOutcome {
-    let mut met = ClientOutcome::default();
+    let mut outcome = ClientOutcome::default();
     let mut connection = match connect(port) {
         Ok(connection) => connection,
         Err(error) => {
-            met.fault = load.broken(&error);
-            return met;
+            outcome.fault = load.broken(&error);
+            return outcome;
         }
     };
     let depth = rng.random_range(1..=DEPTH);
     let mut waiting = VecDeque::new();
-    while met.fault.is_none() && !load.is_struck() {
+    while outcome.fault.is_none() && !load.is_fault_injected() {
         let mut bytes = Vec::new();
         while waiting.len() < depth {
             let request = history.send();
             request.commands.iter().for_each(|words| encode_request(words, &mut bytes));
             waiting.push_back(request);
         }
-        let outcome = connection.send(&bytes).and_then(|()| {
+        let sent = connection.send(&bytes).and_then(|()| {
             (0..rng.random_range(1..=depth)).try_for_each(|_| {
                 let request = waiting.pop_front().ok_or(io::ErrorKind::InvalidData)?;
                 let reply = receive(&mut connection, &request)?;
-                take(reply, &request, history, load, &mut met)
+                take(reply, &request, history, load, &mut outcome)
             })
         });
-        if let Err(error) = outcome {
-            met.fault = met.fault.or_else(|| load.broken(&error));
+        if let Err(error) = sent {
+            outcome.fault = outcome.fault.or_else(|| load.broken(&error));
             break;
         }
     }
@@ -91,7 +92,7 @@ pub(super) fn write(port: u16, history: &mut History, load: &Load, rng: &mut Sma
     if load.may_refuse {
         history.mark_unknown_outcomes();
     }
-    met
+    outcome
 }
 
 /// Returns the reply to a request, or an error or unexpected reply to one of its other commands.
@@ -126,17 +127,19 @@ fn take(
     request: &Request,
     history: &mut History,
     load: &Load,
-    met: &mut ClientOutcome,
+    outcome: &mut ClientOutcome,
 ) -> io::Result<()> {
     // Replies to requests that were sent before an error reply arrived cannot be predicted.
     let expected = if history.is_certain() { request.expected } else { Expected::Any };
     let number = match (&reply, expected) {
-        (OwnedFrame::Error(text), _) if load.is_struck() => return Err(io::Error::other(text.to_string())),
+        (OwnedFrame::Error(text), _) if load.is_fault_injected() => {
+            return Err(io::Error::other(text.to_string()));
+        }
         (OwnedFrame::Error(text), _) => {
-            met.refused += 1;
+            outcome.refused += 1;
             history.refused(request.write);
             if !load.may_refuse {
-                met.fault.get_or_insert_with(|| format!("{} was refused: {text}", name(request)));
+                outcome.fault.get_or_insert_with(|| format!("{} was refused: {text}", name(request)));
             }
             return Ok(());
         }
@@ -155,7 +158,7 @@ fn take(
         _ => {
             let text: String = format!("{reply:?}").chars().take(200).collect();
             let fault = format!("{} was answered {text}, not {expected:?}", name(request));
-            met.fault.get_or_insert(fault);
+            outcome.fault.get_or_insert(fault);
             return Ok(());
         }
     };
@@ -176,7 +179,7 @@ fn name(request: &Request) -> String {
 /// Sends BGREWRITEAOF at random intervals, until the server is killed or returns an error.
 pub(super) fn rewrite(port: u16, load: &Load, rng: &mut SmallRng) {
     let Ok(mut connection) = connect(port) else { return };
-    while !load.is_struck() {
+    while !load.is_fault_injected() {
         thread::sleep(Duration::from_millis(rng.random_range(5..60)));
         if connection.call(&["BGREWRITEAOF"]).is_err() {
             return;

@@ -25,7 +25,7 @@ const MAX_CRASHES: u32 = 3;
 /// Result of a round.
 #[derive(Default)]
 pub(super) struct Outcome {
-    pub strikes: u64,
+    pub faults_injected: u64,
     pub acknowledged: u64,
     pub refused: u64,
     pub lost: u64,
@@ -54,8 +54,8 @@ pub(super) struct Round<'a> {
     histories: Vec<History>,
     /// Acknowledged writes that the last kill or power cut may have lost.
     promise: AllowedLoss,
-    /// Time of the last kill or power cut since the start of the load.
-    struck: Duration,
+    /// Time from the start of the load to the last kill or power cut.
+    fault_at: Duration,
     /// Description of the last kill or power cut.
     last: String,
     outcome: Outcome,
@@ -79,8 +79,8 @@ pub(super) fn play(
         log: directory.join("server.log"),
         histories,
         promise: AllowedLoss::Nothing,
-        struck: Duration::ZERO,
-        last: "before the first strike".into(),
+        fault_at: Duration::ZERO,
+        last: "before the first fault".into(),
         outcome: Outcome::default(),
         rng,
     };
@@ -100,16 +100,16 @@ pub(super) fn play(
 
 impl Round<'_> {
     fn run(&mut self) -> Result<(), String> {
-        for strike in 0..self.rng.random_range(1..=MAX_CRASHES) {
+        for number in 0..self.rng.random_range(1..=MAX_CRASHES) {
             // A first start, or the recovery from the previous fault, may be interrupted as well.
             if self.subject.is_ours && self.rng.random_range(0..3) == 0 {
-                self.strike_while_it_opens()?;
+                self.inject_fault_during_start()?;
             }
             let server = self.start_and_look()?;
-            if strike == 0 && !self.subject.is_ours {
+            if number == 0 && !self.subject.is_ours {
                 self.place.settle();
             }
-            self.load_and_strike(server)?;
+            self.load_and_inject_fault(server)?;
         }
         self.start_and_look().map(drop)
     }
@@ -139,7 +139,7 @@ impl Round<'_> {
         let begin = Instant::now();
         let mut server = self.spawn()?;
         server.wait_until_ready()?;
-        if self.outcome.strikes > 0 {
+        if self.outcome.faults_injected > 0 {
             self.outcome.reopen.push(begin.elapsed());
         } else if !self.subject.is_ours {
             self.learn_skills(&server).map_err(|error| format!("the first requests: {error}"))?;
@@ -168,7 +168,7 @@ impl Round<'_> {
         let (mut keys, mut faults) = (0, Vec::new());
         for (history, found) in self.histories.iter_mut().zip(&found.clients) {
             keys += found.iter().flatten().count() as u64;
-            let verdict = history.settle(found, self.promise, self.struck);
+            let verdict = history.settle(found, self.promise, self.fault_at);
             self.outcome.acknowledged += verdict.acknowledged;
             self.outcome.lost += verdict.lost;
             self.outcome.oldest = self.outcome.oldest.max(verdict.oldest);
@@ -183,18 +183,18 @@ impl Round<'_> {
         if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
     }
 
-    fn strike_while_it_opens(&mut self) -> Result<(), String> {
+    fn inject_fault_during_start(&mut self) -> Result<(), String> {
         let server = self.spawn()?;
         let time = Duration::from_micros(self.rng.random_range(500..25_000));
         thread::sleep(time);
-        self.strike(server, &format!("{} us after a start", time.as_micros()))
+        self.inject_fault(server, &format!("{} us after a start", time.as_micros()))
     }
 
-    fn load_and_strike(&mut self, mut server: Server) -> Result<(), String> {
+    fn load_and_inject_fault(&mut self, mut server: Server) -> Result<(), String> {
         let troubled = matches!(self.mode, Mode::Full | Mode::Eio);
         let load = Load {
             begin: Instant::now(),
-            struck: AtomicBool::new(false),
+            fault_injected: AtomicBool::new(false),
             may_refuse: troubled,
             may_end: troubled && !self.subject.is_ours,
         };
@@ -202,7 +202,7 @@ impl Round<'_> {
         let mut side = SmallRng::from_rng(&mut self.rng);
         let mut histories = std::mem::take(&mut self.histories);
         let port = server.port;
-        let (met, struck) = thread::scope(|scope| {
+        let (outcomes, injected) = thread::scope(|scope| {
             let load = &load;
             let clients: Vec<_> = histories
                 .iter_mut()
@@ -215,17 +215,18 @@ impl Round<'_> {
             self.let_it_run();
             let ended = server.ended().filter(|_| !load.may_end);
             let ended = ended.map(|status| format!("the server ended ({status}): {}", server.last_words()));
-            load.struck.store(true, Ordering::SeqCst);
-            self.struck = load.begin.elapsed();
-            let when = format!("{} ms into the load", self.struck.as_millis());
-            let struck = self.strike(server, &when).and(ended.map_or(Ok(()), Err));
-            let met: Vec<_> = clients.into_iter().map(|client| client.join().unwrap_or_default()).collect();
-            (met, struck)
+            load.fault_injected.store(true, Ordering::SeqCst);
+            self.fault_at = load.begin.elapsed();
+            let when = format!("{} ms into the load", self.fault_at.as_millis());
+            let injected = self.inject_fault(server, &when).and(ended.map_or(Ok(()), Err));
+            let outcomes: Vec<_> =
+                clients.into_iter().map(|client| client.join().unwrap_or_default()).collect();
+            (outcomes, injected)
         });
         self.histories = histories;
-        struck?;
-        self.outcome.refused += met.iter().map(|met| met.refused).sum::<u64>();
-        met.into_iter().find_map(|ClientOutcome { fault, .. }| fault).map_or(Ok(()), Err)
+        injected?;
+        self.outcome.refused += outcomes.iter().map(|client| client.refused).sum::<u64>();
+        outcomes.into_iter().find_map(|ClientOutcome { fault, .. }| fault).map_or(Ok(()), Err)
     }
 
     /// Lets the load run for a random time, and injects the disk errors of the mode. If the store may lose the
@@ -251,9 +252,9 @@ impl Round<'_> {
     }
 
     /// Kills the process or cuts the power of its disk. `when` describes the time, for messages.
-    fn strike(&mut self, server: Server, when: &str) -> Result<(), String> {
-        self.outcome.strikes += 1;
-        let number = self.outcome.strikes;
+    fn inject_fault(&mut self, server: Server, when: &str) -> Result<(), String> {
+        self.outcome.faults_injected += 1;
+        let number = self.outcome.faults_injected;
         let is_kill = match self.mode {
             Mode::Kill => true,
             Mode::Power | Mode::Eio => false,
@@ -261,12 +262,12 @@ impl Round<'_> {
         };
         self.promise = self.allowed_loss_of(is_kill);
         if is_kill {
-            self.last = format!("after strike {number}, a kill {when}");
+            self.last = format!("after fault {number}, a kill {when}");
             drop(server);
             return Ok(());
         }
         let cut = self.options.cuts.choose(&mut self.rng).copied().unwrap_or(Cut::Drop);
-        self.last = format!("after strike {number}, a power cut ({cut:?}) {when}");
+        self.last = format!("after fault {number}, a power cut ({cut:?}) {when}");
         self.place.cut(cut, &mut self.rng);
         drop(server);
         self.place.power_on().map_err(|error| format!("cannot mount the disk again: {error}"))

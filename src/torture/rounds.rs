@@ -118,7 +118,7 @@ fn round_directory(options: &Options, subject: &Subject, mode: Mode, seed: u64) 
 fn count(cell: &mut ResultRow, outcome: &round::Outcome) {
     let millis = |time: Duration| time.as_millis() as u64;
     cell.rounds += 1;
-    cell.strikes += outcome.strikes;
+    cell.strikes += outcome.faults_injected;
     cell.acknowledged += outcome.acknowledged;
     cell.refused += outcome.refused;
     cell.lost += outcome.lost;

@@ -113,8 +113,8 @@ fn beside_refused_requests_a_promise_of_seconds_is_kept_for_each_key() {
     let judge = |left: usize, within: u64| {
         let (mut history, states) = history(200, 200);
         history.refused(None);
-        let struck = Duration::from_secs(201);
-        history.settle(&states[left], AllowedLoss::Within(Duration::from_secs(within)), struck)
+        let fault_at = Duration::from_secs(201);
+        history.settle(&states[left], AllowedLoss::Within(Duration::from_secs(within)), fault_at)
     };
     assert!(judge(200, 1).faults.is_empty());
     assert!(judge(150, 60).faults.is_empty(), "all that is lost is younger");

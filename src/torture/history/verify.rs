@@ -25,21 +25,21 @@ pub(in super::super) struct Verdict {
 
 impl History {
     /// Checks the values that a store holds, and makes them the base of the next load. `promise` is the allowed
-    /// loss, `struck` the time of the kill or power cut since the start of the load.
+    /// loss, `fault_at` the time from the start of the load to the kill or power cut.
     pub fn settle(
         &mut self,
         found: &[Option<ObservedValue>],
         promise: AllowedLoss,
-        struck: Duration,
+        fault_at: Duration,
     ) -> Verdict {
         let mut verdict = Verdict::default();
         let found = self.recognise(found, &mut verdict.faults);
         let is_acknowledged = |sent: &&Sent| matches!(sent.fate, RequestOutcome::Acknowledged(_));
         verdict.acknowledged = self.sent.iter().filter(is_acknowledged).count() as u64;
         if self.certain {
-            self.judge_by_order(&found, promise, struck, &mut verdict);
+            self.judge_by_order(&found, promise, fault_at, &mut verdict);
         } else {
-            self.judge_by_key(&found, promise, struck, &mut verdict);
+            self.judge_by_key(&found, promise, fault_at, &mut verdict);
         }
         if promise == AllowedLoss::Anything {
             verdict.faults.clear();
@@ -90,7 +90,7 @@ impl History {
     }
 
     /// Searches the largest number of requests that leave the keys in the state found.
-    fn judge_by_order(&self, found: &State, promise: AllowedLoss, struck: Duration, verdict: &mut Verdict) {
+    fn judge_by_order(&self, found: &State, promise: AllowedLoss, fault_at: Duration, verdict: &mut Verdict) {
         let acknowledged = verdict.acknowledged as usize;
         let mut state = self.base.clone();
         let mut wrong: BTreeSet<usize> =
@@ -123,7 +123,7 @@ impl History {
         if verdict.lost == 0 {
             return;
         }
-        verdict.oldest = self.sent.get(executed).map(|sent| struck.saturating_sub(sent.at));
+        verdict.oldest = self.sent.get(executed).map(|sent| fault_at.saturating_sub(sent.at));
         let is_too_old = match promise {
             AllowedLoss::Nothing => true,
             AllowedLoss::Within(time) => verdict.oldest > Some(time),
@@ -133,7 +133,7 @@ impl History {
             let before = verdict.oldest.unwrap_or_default().as_millis();
             verdict.faults.push(format!(
                 "client {}: {} of {acknowledged} acknowledged writes are lost, the first of them {before} ms \
-                 before the strike",
+                 before the fault",
                 self.client, verdict.lost
             ));
         }
@@ -163,7 +163,7 @@ impl History {
 
     /// Checks that each key holds the value of its last acknowledged write, or one that a later request may have
     /// written.
-    fn judge_by_key(&self, found: &State, promise: AllowedLoss, struck: Duration, verdict: &mut Verdict) {
+    fn judge_by_key(&self, found: &State, promise: AllowedLoss, fault_at: Duration, verdict: &mut Verdict) {
         let (possible, acknowledged) = self.possible();
         let keys = found.iter().zip(possible.iter().zip(&acknowledged)).enumerate();
         for (index, (found, (possible, acknowledged))) in keys {
@@ -171,7 +171,7 @@ impl History {
                 continue;
             }
             verdict.lost += 1;
-            let age = acknowledged.map(|at| struck.saturating_sub(at));
+            let age = acknowledged.map(|at| fault_at.saturating_sub(at));
             verdict.oldest = verdict.oldest.max(age);
             let is_too_old = match promise {
                 AllowedLoss::Nothing => true,
@@ -182,7 +182,7 @@ impl History {
             if is_too_old {
                 let key = key(self.client, index);
                 let when = age.map_or("before this load".to_owned(), |age| {
-                    format!("{} ms before the strike", age.as_millis())
+                    format!("{} ms before the fault", age.as_millis())
                 });
                 verdict.faults.push(format!("{key} lost a write acknowledged {when}: it holds {found:?}"));
             }
