@@ -16,7 +16,7 @@ pub(super) struct Cluster {
         help_heading = "Store"
     )]
     pd: Vec<String>,
-    /// Nodes of the Redis Cluster or Valkey Cluster that holds the data; they tell of the others
+    /// Nodes of the Redis Cluster or Valkey Cluster that holds the data; the others are discovered
     #[arg(
         long,
         value_name = "HOST:PORT,...",

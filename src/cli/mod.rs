@@ -139,7 +139,7 @@ pub enum Command {
         /// Stores to describe in full [default: a table of all stores]
         #[arg(value_parser = value_parsers::KindParser, hide_possible_values = true)]
         store: Vec<&'static Kind>,
-        /// As a Markdown table
+        /// Print the table as Markdown
         #[arg(long, conflicts_with = "store")]
         markdown: bool,
         /// Print every fact as JSON for scripts, with one engine on each line

@@ -272,7 +272,7 @@ pub type LastLookup<'a> = Option<(&'a [u8], &'static Spec, StatsIndex)>;
 /// Commands that are enabled on a server.
 pub struct CommandTable {
     rows: Vec<&'static Spec>,
-    /// For each name, the row and the index of the name in [`CommandTable::names`].
+    /// Row of each command name, and the index of the name in [`CommandTable::names`].
     by_name: HashMap<&'static [u8], (&'static Spec, StatsIndex)>,
 }
 

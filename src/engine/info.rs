@@ -67,26 +67,27 @@ impl fmt::Display for Writers {
     }
 }
 
-/// How much of what was acknowledged is lost, from the least to the most. Figures of engines that lose
-/// different amounts are no answers to one question.
+/// Class of the acknowledged writes that may be lost, in ascending order. Results of engines with different classes must
+/// not be ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "bench", derive(schemars::JsonSchema), schemars(rename = "Extent"))]
 #[serde(rename_all = "kebab-case")]
 pub enum LossClass {
-    /// Nothing.
+    /// No acknowledged write.
     Nothing,
-    /// The last seconds, by a timer.
+    /// Writes of the last seconds: a timer starts the syncs.
     Seconds,
-    /// What the operating system had not written yet, when it likes.
+    /// Writes that the operating system had not yet written to the disk; it chooses the time.
     Unwritten,
-    /// What the engine had kept to itself, a part of its data, and what the system had not written.
+    /// Writes in the engine's own buffer, which may be a part of all data, and those that the operating system had not yet
+    /// written to the disk.
     Buffer,
-    /// All there is.
+    /// All data.
     Everything,
 }
 
 impl LossClass {
-    /// All of them, from the least to the most.
+    /// All classes, in ascending order of the loss.
     pub const ALL: [Self; 5] =
         [Self::Nothing, Self::Seconds, Self::Unwritten, Self::Buffer, Self::Everything];
 }

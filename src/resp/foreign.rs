@@ -20,11 +20,11 @@ impl Foreign {
         data.starts_with(b"\x16\x03")
     }
 
-    /// Returns `true` if the words are a line of an HTTP request.
+    /// Returns `true` if the arguments `words` are a line of an HTTP request.
     ///
-    /// A browser's first line is `METHOD TARGET HTTP/1.1`, and a page can choose the method. After DNS
-    /// rebinding (the name of the page has come to mean this address) the page has the origin of this host and
-    /// port, and may also choose `SET` or `DEL`. The line after it is `Host:`; bodies come later still.
+    /// The first line of a browser's request is `METHOD TARGET HTTP/1.1`, and a web page can choose the method. After DNS
+    /// rebinding (the host name of the page resolves to this address) the page may even choose `SET` or `DEL`, because its
+    /// origin is this host and port. The second line is `Host:`, and the body comes later.
     pub(super) fn is_http(words: Args<'_>) -> bool {
         let versions = [&b"HTTP/1.1"[..], b"HTTP/1.0", b"HTTP/2.0"];
         words.len() == 3 && versions.contains(&words.get(2)) || Self::is_http_word(words.get(0))

@@ -88,7 +88,7 @@ fn is_space(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Option<Vec<Vec<u8>>> {
+    fn arguments(line: &str) -> Option<Vec<Vec<u8>>> {
         let mut data = line.as_bytes().to_vec();
         let mut spans = Vec::new();
         let end = data.len();
@@ -98,23 +98,23 @@ mod tests {
 
     #[test]
     fn splits_at_blanks() {
-        assert_eq!(words("  SET  a\tb ").unwrap(), [&b"SET"[..], b"a", b"b"]);
-        assert_eq!(words("   ").unwrap(), Vec::<Vec<u8>>::new());
+        assert_eq!(arguments("  SET  a\tb ").unwrap(), [&b"SET"[..], b"a", b"b"]);
+        assert_eq!(arguments("   ").unwrap(), Vec::<Vec<u8>>::new());
     }
 
     #[test]
     fn unquotes() {
         assert_eq!(
-            words(r#""a b" 'c\'d' "\x41\n\"\\" '' "" x"y z""#).unwrap(),
+            arguments(r#""a b" 'c\'d' "\x41\n\"\\" '' "" x"y z""#).unwrap(),
             [&b"a b"[..], b"c'd", b"A\n\"\\", b"", b"", b"xy z"]
         );
-        assert_eq!(words(r#""\xZZ""#).unwrap(), [b"xZZ"]);
+        assert_eq!(arguments(r#""\xZZ""#).unwrap(), [b"xZZ"]);
     }
 
     #[test]
     fn refuses_unbalanced_quotes() {
         for line in [r#""a b"#, "'a", r#""a"b"#, "'a'b", r#""a\"#, r#""a\""#] {
-            assert_eq!(words(line), None, "{line}");
+            assert_eq!(arguments(line), None, "{line}");
         }
     }
 }

@@ -33,7 +33,7 @@ struct ArgRange {
 #[derive(Default)]
 pub struct Requests {
     spans: Vec<ArgRange>,
-    /// For each request, the index in `spans` after the last argument of the request.
+    /// Index in `spans` after the last argument of each request.
     ends: Vec<u32>,
 }
 

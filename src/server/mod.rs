@@ -61,7 +61,7 @@ use tokio::sync::{Notify, mpsc};
 /// Serves up to `max_clients` clients with `store` until SHUTDOWN, SIGINT or SIGTERM; then answers the received
 /// requests, syncs and closes the store. `ready` is called with the TCP address once connections are accepted.
 ///
-/// The process should end afterwards: the memory of a store that is entirely in memory is not freed.
+/// After `serve` has returned, the process should exit: the memory of a store that is entirely in memory is not freed.
 pub fn serve(
     store: Store,
     config: &Config,

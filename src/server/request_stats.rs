@@ -178,7 +178,7 @@ fn log_request(
 ) {
     let context = &local.shared.context;
     if context.spikes.wants(time) {
-        // As Redis does, distinguishes commands that should always be fast.
+        // Redis, too, reports fast commands as an event of their own.
         context.spikes.note(if spec.has(FAST) { "fast-command" } else { "command" }, time);
     }
     if context.slow.wants(time) && !spec.has(SKIP_SLOWLOG) {

@@ -129,7 +129,6 @@ fn the_keys_of_a_read_step_are_divided_once_each_in_order() {
     }
 }
 
-/// Each of the requests alone would be short enough.
 /// Returns the keys that a commit of a step uses, and those that are prefetched for it.
 fn keys_of_commit(request: &CommitRequest) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let mut to_read = Vec::new();

@@ -34,7 +34,7 @@ pub(super) enum CommitJob {
 pub(super) struct ExecResult {
     /// Replies of the commands that read or write keys.
     replies: Reply,
-    /// For each queued request, the end of its reply in `replies`.
+    /// End of the reply to each queued request in `replies`.
     ends: Vec<usize>,
     /// `true` if a watched key was modified and nothing was executed.
     changed: bool,
@@ -54,7 +54,7 @@ pub(super) struct Transaction {
     result: ExecResult,
 }
 
-/// Function that returns `true` if the keys of a request are to be listed.
+/// Function that returns `true` for the requests whose keys should be listed.
 pub(super) type SelectRequest = fn(&Spec, Args<'_>) -> bool;
 
 /// Appends the stored form of keys of `database`.

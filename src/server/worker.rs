@@ -176,7 +176,7 @@ fn set_short_time_slice() {
 pub(super) fn runtime() -> io::Result<LocalRuntime> {
     runtime::Builder::new_current_thread()
         .enable_all()
-        // For slow reads and scans.
+        // Blocking threads execute slow reads and scans.
         .max_blocking_threads(BLOCKING_THREADS)
         .build_local(runtime::LocalOptions::default())
 }

@@ -73,7 +73,7 @@ impl<'g> Txn<'g> {
             let key = &*arena.alloc_slice_copy(key);
             let entry = match entry {
                 Ok(entry) => Some((entry.value.to_vec(), entry.deadline)),
-                // It is moved as what it is: other keys are not to wait until it is gone.
+                // A corrupt value is moved as it is, so that it does not prevent the exchange of all other keys.
                 Err(error) if error.is_corrupt_value() => None,
                 Err(error) => {
                     failed = Err(error);

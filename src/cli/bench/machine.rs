@@ -18,10 +18,10 @@ pub(super) struct Machine {
     /// Start even if the stores may need more than the free space, or than --map-size
     #[arg(long)]
     pub no_space_check: bool,
-    /// A first look: 3 repetitions of 0.5 s without warm-up, 20,000 keys; other flags take precedence
+    /// Short measurement for a first look: 3 repetitions of 0.5 s without warm-up, 20,000 keys; other flags take precedence
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// For decisions: 30 s after a warm-up of 5 s, with the keys of the suite; other flags take precedence
+    /// Long measurement for decisions: 30 s after a warm-up of 5 s, with the keys of the suite; other flags take precedence
     #[arg(long)]
     full: bool,
     /// Maximum time to wait before each cell until the disk is idle

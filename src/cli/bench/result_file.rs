@@ -12,7 +12,7 @@ use std::{
 ///
 /// # Errors
 ///
-/// If a run is to be resumed, and there is no such file.
+/// Fails if `resume` and the working directory has no result file of that name.
 pub fn result_file(asked: Option<PathBuf>, prefix: &str, resume: bool) -> anyhow::Result<PathBuf> {
     match (asked, resume) {
         (Some(path), _) => Ok(path),

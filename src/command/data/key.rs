@@ -29,7 +29,7 @@ const OBJECT: &[Spec] = &[
 
 pub(in crate::command) const COMMANDS: &[Spec] = &[
     cmd!("del", -2, ALL_KEYS, DeleteEach(del), WRITE;
-        Generic, "1.0.0", "Remove keys, and tell how many were there."),
+        Generic, "1.0.0", "Remove keys, and count those that existed."),
     cmd!("unlink", -2, ALL_KEYS, DeleteEach(del), WRITE | FAST;
         Generic, "4.0.0", "The same as DEL; neither blocks other clients."),
     cmd!("exists", -2, ALL_KEYS, Read(Read::Count(exists)), READONLY | FAST;

@@ -49,9 +49,9 @@ pub(in super::super) struct Aof {
 pub(super) struct Writer {
     /// Bytes of the frame that is being written.
     pub(super) buffer: Vec<u8>,
-    /// Where the values of a batch went.
+    /// Positions of the values of the batch that is being written.
     pub(super) places: Vec<Placed>,
-    /// What the next frame goes on from; `None` in a log without frames so far.
+    /// Id and running checksum that the next frame continues; `None` in a log without frames.
     pub(super) chain: Option<FrameChain>,
     /// Length of the file: a sync marker or padding may follow `Aof::len`.
     pub(super) prepared: u64,

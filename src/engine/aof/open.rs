@@ -177,7 +177,7 @@ fn load(
     Ok(tail)
 }
 
-/// Returns what to say of a log in [`Form::Raw`] with so many corrupt values.
+/// Returns the text of an error or warning about `count` corrupt values in a log in [`Form::Raw`].
 pub(in super::super) fn corrupt_values(path: &Path, count: u64) -> String {
     format!(
         "{} has {count} corrupt values; `kvbench check` names the keys that have one of them",

@@ -46,7 +46,7 @@ pub(in super::super) struct ReplayEnd {
 pub(super) struct Damage {
     pub(super) offset: u64,
     pub(super) detail: String,
-    /// Up to where the log was on stable storage, if that is why this is damage; otherwise 0.
+    /// Offset up to which the AOF was durable, if the corruption is known from that alone; otherwise 0.
     pub(super) synced: u64,
 }
 

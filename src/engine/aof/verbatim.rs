@@ -83,7 +83,7 @@ pub(super) fn sum_behind(bytes: &[u8]) -> Option<u32> {
     str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()
 }
 
-/// Records whose values may be corrupt.
+/// Checksum that the records of a frame were written with, and the number of their corrupt values.
 pub(super) struct AsWritten {
     /// Running checksum behind the records as they were written.
     pub(super) sum: u32,
@@ -92,9 +92,9 @@ pub(super) struct AsWritten {
 }
 
 impl AsWritten {
-    /// Goes over the records of `body`, with `sum` as the running checksum before them. Each value counts as what was
-    /// written according to the checksum behind it, everything else as what is there. So if the result is the checksum
-    /// of the frame, nothing but values is corrupt. `None` if these are no whole records.
+    /// Checks the records of `body`, with `sum` as the running checksum before them. The new running checksum includes
+    /// each value by the checksum that is stored behind it, and all other bytes as they are. If it equals the checksum of
+    /// the frame, only values are corrupt. Returns `None` if `body` does not consist of complete records.
     pub(super) fn of(sum: u32, mut body: &[u8]) -> Option<Self> {
         let (mut hasher, mut words, mut corrupt) = (Hasher::new_with_initial(sum), Vec::new(), 0);
         while !body.is_empty() {
@@ -115,7 +115,8 @@ impl AsWritten {
     }
 }
 
-/// Returns the place of the value in the record that `bytes` begin with, and the checksum behind it.
+/// Returns the position of the value in the record at the start of `bytes`, and the checksum behind it; `None` if the
+/// record has no value or no checksum.
 fn value_of(bytes: &[u8], words: &[Range<usize>]) -> Option<(Range<usize>, u32)> {
     let [_, _, value] = words else { return None };
     Some((value.clone(), sum_behind(bytes.get(value.end..)?)?))

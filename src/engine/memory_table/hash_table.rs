@@ -61,9 +61,9 @@ pub(super) fn hash_of(hasher: &DefaultHashBuilder, key: &[u8]) -> u64 {
 /// Returns the part of a hash. hashbrown picks a bucket by the lowest bits and distinguishes the entries of a
 /// bucket by the highest seven; if the part depended on either, all entries of a part would share them.
 ///
-/// Parts are not equally large: the share of keys falls by half from the last to the first. Tables double, and
-/// equal ones would all do so at one time, to be half empty then; these do one after the other, and together take
-/// equal memory per key whatever the number of keys.
+/// The parts have different sizes: the share of keys falls by half from the last to the first. A table doubles when it is
+/// full. Tables of the same size would all double at the same time, and then be half empty. Tables of different sizes
+/// double one after the other, so the memory per key hardly depends on the number of keys.
 #[inline]
 fn part_of(hash: u64) -> usize {
     // About PARTS * log2(1 + x), where x is in 0..1, as the parabola PARTS * x * (4 - x) / 3.

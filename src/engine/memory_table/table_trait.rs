@@ -56,7 +56,7 @@ pub(in super::super) fn free_each<P>(pieces: impl IntoIterator<Item = P>, pause:
     }
 }
 
-/// Size in bytes above which freeing a pair takes so long that no lock is held meanwhile.
+/// Size of a pair, in bytes, above which it is freed without a lock, because that takes long.
 pub(in super::super) const SLOW_TO_FREE: usize = 4 << 20;
 
 /// Callback that receives a key and its value, both borrowed for the call.

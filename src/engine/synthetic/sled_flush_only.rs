@@ -13,7 +13,7 @@ pub const KIND: Kind = Kind { info: &INFO, open, ..crate::engine::stores::sled::
 static INFO: Info = Info {
     name: "sled-flush-only",
     status: Status::Synthetic,
-    // As applications assume.
+    // This is wrong on purpose: it is what applications assume of sled's `flush`.
     loss: [Loss::NOTHING; 3],
     caveats: &[Caveat::new("loses what it acknowledged, on purpose")],
     ..*crate::engine::stores::sled::KIND.info

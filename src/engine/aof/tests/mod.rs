@@ -240,7 +240,7 @@ pub(in super::super) fn without_sums(segment: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A file of its own for a test.
+/// Returns a temporary directory, and the path of an AOF in it.
 fn scratch() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().canonicalize().unwrap().join("log.aof");

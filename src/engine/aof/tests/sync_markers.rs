@@ -1,4 +1,4 @@
-//! What an AOF records as durable, and the corruption that this detects.
+//! Sync markers of an AOF, and the corruption of durable data that they detect.
 
 use super::*;
 
