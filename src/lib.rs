@@ -22,7 +22,7 @@
 //! let mut batch = Batch::default();
 //! batch.put(b"city", b"Praha");
 //! batch.put(b"river", b"Vltava");
-//! engine.write(&batch, true)?; // on stable storage from here on
+//! engine.write(&batch, true)?; // durable from here on
 //!
 //! let mut found = Vec::new();
 //! engine.read(&[b"city", b"hill"], &mut |index, value| {

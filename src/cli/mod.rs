@@ -160,7 +160,7 @@ pub enum Command {
     /// Watch a Redis server at work
     #[cfg(feature = "top")]
     Top(Top),
-    /// Look for damage in the data of a store, and change nothing
+    /// Check the data of a store for corruption (read-only)
     #[command(after_help = CHECK_HELP)]
     Check {
         /// The file or directory that --path named
@@ -174,7 +174,7 @@ pub enum Command {
         /// A copy of its data
         path: PathBuf,
     },
-    /// Repair an append-only file (map, btree): restore its first line, cut off its end from the damage on
+    /// Repair an append-only file (map, btree): restore its first line, cut it off at the first corruption
     #[command(after_help = REPAIR_HELP)]
     Repair {
         /// The append-only file
@@ -314,8 +314,8 @@ pub struct Compare {
     /// Run file with the figures after
     #[arg(value_name = "B")]
     pub second: PathBuf,
-    /// Exit with 1 when something became slower by more than this and by more than the noise, or fails in B but not in A; with 2
-    /// when that cannot be decided
+    /// Exit with 1 when something became slower by more than this and by more than the noise, or fails in B but not in
+    /// A; with 2 when that cannot be decided
     #[arg(long, value_name = "PERCENT", value_parser = bench::percent)]
     pub fail_above: Option<f64>,
     /// Show all rows, with those that are the same within noise

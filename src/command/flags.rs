@@ -1,50 +1,51 @@
 //! Flags and groups of commands, as Redis reports them, for clients that route requests or restrict commands.
 
-/// Set of the flags below.
+/// Set of flags of a command, as bits.
 pub type Flags = u32;
 
-/// Reads keys.
+/// Flag of commands that read keys.
 pub const READONLY: Flags = 1;
-/// Writes keys.
+/// Flag of commands that write keys.
 pub const WRITE: Flags = 1 << 1;
-/// May need memory for new data.
+/// Flag of commands that may need memory for new data.
 pub const DENYOOM: Flags = 1 << 2;
-/// Administrates the server. MONITOR does not show the request.
+/// Flag of commands that administrate the server. MONITOR does not show them.
 pub const ADMIN: Flags = 1 << 3;
-/// Must not run in a script.
+/// Flag of commands that a script must not execute.
 pub const NOSCRIPT: Flags = 1 << 4;
-/// Runs while Redis loads data.
+/// Flag of commands that Redis executes while it loads data.
 pub const LOADING: Flags = 1 << 5;
-/// Runs on a Redis replica with old data.
+/// Flag of commands that a Redis replica executes while its data are stale.
 pub const STALE: Flags = 1 << 6;
-/// SLOWLOG leaves the request out.
+/// Flag of commands that SLOWLOG leaves out.
 pub const SKIP_SLOWLOG: Flags = 1 << 7;
-/// Takes constant or logarithmic time.
+/// Flag of commands that take constant or logarithmic time.
 pub const FAST: Flags = 1 << 8;
-/// A client may use the command before it has authenticated.
+/// Flag of commands that a client may use before it has authenticated.
 pub const NO_AUTH: Flags = 1 << 9;
-/// Runs while a script blocks Redis.
+/// Flag of commands that Redis executes while a script blocks it.
 pub const ALLOW_BUSY: Flags = 1 << 10;
-/// Does not run while Redis loads data in the background.
+/// Flag of commands that Redis refuses while it loads data in the background.
 pub const NO_ASYNC_LOADING: Flags = 1 << 11;
-/// Is refused between MULTI and EXEC.
+/// Flag of commands that are refused between MULTI and EXEC.
 pub const NO_MULTI: Flags = 1 << 12;
 
-/// Writes without reading a key, so that an engine with hash slots may send the writes of several requests together.
+/// Flag of commands that write without reading a key, so that an engine with hash slots may send the writes of several
+/// requests together.
 pub const BLIND: Flags = 1 << 20;
-/// Is [`BLIND`] in requests with the minimum number of arguments.
+/// Flag of commands that are [`BLIND`] in requests with the minimum number of arguments.
 pub const BLIND_WITHOUT_OPTIONS: Flags = 1 << 21;
-/// May read or change very many keys, or take as long. A write with this flag is always a commit of its own.
+/// Flag of commands that may use very many keys, or take as long. A write with this flag is always a separate commit.
 pub const WHOLE_KEYSPACE: Flags = 1 << 22;
-/// Goes over the whole value of a key, or a large part of it.
+/// Flag of commands that read the whole value of a key, or a large part of it.
 pub const WHOLE_VALUE: Flags = 1 << 23;
-/// Is executed at once between MULTI and EXEC, and ends the transaction.
+/// Flag of commands that are executed at once between MULTI and EXEC, and end the transaction.
 pub const ENDS_TRANSACTION: Flags = 1 << 24;
-/// Has passwords among its arguments.
+/// Flag of commands with passwords among their arguments.
 pub const SECRET_ARGS: Flags = 1 << 25;
-/// Selects the protocol version of the replies that follow.
+/// Flag of commands that select the protocol version of the replies that follow.
 pub const CHOOSES_PROTOCOL: Flags = 1 << 26;
-/// Selects the database of the requests that follow.
+/// Flag of commands that select the database of the requests that follow.
 pub const SELECTS_DATABASE: Flags = 1 << 27;
 
 /// Redis' names of its flags, in the order of COMMAND INFO.

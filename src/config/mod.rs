@@ -35,9 +35,9 @@ pub struct Config {
     pub cache_size: u64,
     /// `--map-size`: maximum size of the data file of LMDB and MDBX in bytes.
     pub map_size: u64,
-    /// `--read-ahead`
+    /// `--read-ahead`: read-ahead of the operating system in memory-mapped files.
     pub read_ahead: ReadAhead,
-    /// `--compression`
+    /// `--compression`: compression of the engine's data.
     pub compression: Compression,
     /// `--direct-reads`: `true` if RocksDB reads its files past the page cache.
     pub direct_reads: bool,

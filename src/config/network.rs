@@ -26,9 +26,9 @@ pub struct Network {
     pub keepalive: Option<Duration>,
     /// `--maxclients`: maximum number of clients, at least 1.
     pub max_clients: usize,
-    /// `--requirepass`
+    /// `--requirepass`: password that clients must send; `None` for none.
     pub password: Option<Password>,
-    /// `--password-file`
+    /// `--password-file`: file from which the password is read; `None` for none.
     pub password_file: Option<PathBuf>,
     /// `--protected-mode`: `true` if, without a password, only clients of this machine are served.
     pub protected_mode: bool,
@@ -60,7 +60,7 @@ pub struct Tls {
     pub key: PathBuf,
     /// `--tls-ca`: file with the certificates of the authorities that sign client certificates.
     pub ca: Option<PathBuf>,
-    /// `--tls-auth-clients`
+    /// `--tls-auth-clients`: policy on client certificates.
     pub auth_clients: AuthClients,
 }
 

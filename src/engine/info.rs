@@ -67,8 +67,8 @@ impl fmt::Display for Writers {
     }
 }
 
-/// Class of the acknowledged writes that may be lost, in ascending order. Results of engines with different classes must
-/// not be ranked.
+/// Class of the acknowledged writes that may be lost, in ascending order. Results of engines with different classes
+/// must not be ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "bench", derive(schemars::JsonSchema), schemars(rename = "Extent"))]
 #[serde(rename_all = "kebab-case")]
@@ -79,8 +79,8 @@ pub enum LossClass {
     Seconds,
     /// Writes that the operating system had not yet written to the disk; it chooses the time.
     Unwritten,
-    /// Writes in the engine's own buffer, which may be a part of all data, and those that the operating system had not yet
-    /// written to the disk.
+    /// Writes in the engine's own buffer, which may be a part of all data, and those that the operating system had not
+    /// yet written to the disk.
     Buffer,
     /// All data.
     Everything,
@@ -159,7 +159,7 @@ impl Loss {
 /// Sentence that accompanies results, and the durabilities for which it is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Caveat {
-    /// Text of the sentence.
+    /// Text of the caveat.
     pub text: &'static str,
     at: At,
 }
@@ -373,12 +373,12 @@ impl Info {
         fsync == Fsync::Always || self.fsync != FsyncSupport::AlwaysOnly
     }
 
-    /// Returns the caveats that are true for a durability.
+    /// Returns the caveats that are true with `durability`.
     pub fn caveats_at(&self, durability: Durability) -> impl Iterator<Item = &'static str> {
         self.caveats.iter().filter(move |caveat| caveat.holds(durability)).map(|caveat| caveat.text)
     }
 
-    /// Returns the loss bounds of a durability.
+    /// Returns the loss bounds with `durability`.
     pub fn loss_at(&self, durability: Durability) -> Loss {
         match durability {
             Durability::Files(fsync) => self.loss(fsync),

@@ -365,7 +365,7 @@ impl KeyRange<'_> {
     /// Every key.
     pub const ALL: KeyRange<'static> = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
 
-    /// Returns `true` if no key can be inside (`BTreeMap::range` panics on such bounds).
+    /// Returns `true` if the range cannot contain a key. `BTreeMap::range` panics on some of these ranges.
     pub fn is_empty(&self) -> bool {
         match (self.start, self.end) {
             (Bound::Included(start), Bound::Included(end)) => start > end,
@@ -376,7 +376,7 @@ impl KeyRange<'_> {
         }
     }
 
-    /// Returns `true` if `key` is inside.
+    /// Returns `true` if `key` is in the range.
     pub fn contains(&self, key: &[u8]) -> bool {
         RangeBounds::<[u8]>::contains(&(self.start, self.end), key)
     }

@@ -58,8 +58,8 @@ pub fn feature(engine: &str) -> Option<&'static str> {
     ROWS.iter().chain(DISTRIBUTED_ROWS).find(|row| name(row) == engine)?.1
 }
 
-/// Returns a hint for a user who asked for the engine `name`, which kvbench does not have: the stores of the same design.
-/// `None` if no store of this build has it in [`Info::same_design`].
+/// Returns a hint for a user who asked for the engine `name`, which kvbench does not have: the stores of the same
+/// design. `None` if no store of this build has it in [`Info::same_design`].
 pub fn same_design_hint(name: &str) -> Option<String> {
     let name = name.to_ascii_lowercase();
     let stores = kinds().filter(|kind| kind.info.same_design.contains(&&*name)).map(|kind| kind.info.name);
@@ -116,8 +116,8 @@ impl Kind {
     }
 }
 
-/// Retries for half a second if the data are locked, because a lock of this process can outlive its engine for a
-/// moment: a thread of sled's pool may hold it, and a process that another thread starts shares every lock on an
+/// Retries for half a second if the data are locked, because a lock of this process can outlive its engine
+/// briefly: a thread of sled's pool may hold it, and a process that another thread starts shares every lock on an
 /// open file (flock(2)) between fork and exec.
 fn when_unlocked<T>(open: impl Fn() -> Result<T>) -> Result<T> {
     let mut pause = Duration::from_millis(1);

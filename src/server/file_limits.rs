@@ -105,7 +105,7 @@ impl FileNeeds {
 /// instead of killing the process.
 pub fn ignore_sigxfsz() {
     #[expect(unsafe_code, reason = "a system call that no crate in use wraps")]
-    // SAFETY: no handler is installed, so no code can run at a wrong moment.
+    // SAFETY: the signal is ignored and no handler is installed, so no code runs in a signal handler.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }

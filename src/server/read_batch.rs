@@ -20,8 +20,8 @@ use std::{
 /// Maximum number of reply bytes that a worker copies in one step.
 const MAX_COPY_ON_WORKER: usize = 2 << 20;
 
-/// Size of the replies of a step in bytes from which no further request is answered, if each read waits for the network:
-/// the next step reads the values again that are left over.
+/// Size of the replies of a step, in bytes, from which its remaining requests are left to the next step, if each read
+/// waits for the network. The next step reads their values again.
 const SHARED_REPLY_SIZE: usize = 16 << 20;
 
 /// Maximum number of keys of a read step that is executed with those of other connections.
@@ -49,10 +49,10 @@ fn limits_off_worker(reply: &Reply, store: &Store) -> ReadLimits {
     ReadLimits { copy: usize::MAX, reply: if is_long { SHARED_REPLY_SIZE } else { REPLY_SIZE } }
 }
 
-/// Executes the read steps of several connections at once, for a store in which each read waits for the network, as
-/// far as no read waits for a node that does not respond. A step with a key of such a node is left unexecuted, and a
-/// step of more than [`MAX_GROUPED_KEYS`] keys, too: the engine reads them in several calls, and only as many of them as
-/// fit into the reply.
+/// Executes the read steps of several connections at once, for a store in which each read waits for the network, as far
+/// as no read waits for a node that does not respond. A step with a key of such a node is left unexecuted, and a step
+/// of more than [`MAX_GROUPED_KEYS`] keys, too: the engine reads them in several calls, and only as many of them as fit
+/// into the reply.
 pub(super) fn read_group(group: &mut [CommitRequest], store: &Store) {
     let keys = group.iter().map(|CommitRequest { batch, step, .. }| {
         let keys: Vec<_> = key_chunks(batch, step, 1).into_iter().flatten().collect();

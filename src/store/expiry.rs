@@ -287,8 +287,8 @@ impl Store {
 struct ExpireBatch {
     keys: Vec<Arc<[u8]>>,
     removed: u64,
-    /// Values that had not expired, with their expiration times: they were written again after these were recorded,
-    /// or the clock was set back.
+    /// Keys whose values had not expired, with the current expiration times: each value was written again after its
+    /// earlier expiration time was recorded, or the clock was set back.
     alive: Vec<(u64, Arc<[u8]>)>,
     error: Option<Error>,
 }

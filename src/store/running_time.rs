@@ -27,7 +27,7 @@ impl Clock {
     }
 }
 
-/// Returns the time since a fixed moment in which this process ran. Until [`watch`] is called, and on systems other
+/// Returns the time for which this process has run since a fixed start. Until [`watch`] is called, and on systems other
 /// than Linux, stops are included.
 pub fn now() -> Duration {
     let beats = CLOCK.lock();
@@ -88,8 +88,8 @@ struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Records a beat at `elapsed`. `delayed` is the time that the thread has waited for a CPU so far, or `None` if that
-    /// is not known; the next beat with a time then makes up for it.
+    /// Records a beat at `elapsed`. `delayed` is the time that the thread has waited for a CPU so far, or `None` if
+    /// that is not known; the next beat with a time then makes up for it.
     fn beat(&mut self, elapsed: Duration, delayed: Option<Duration>) {
         let delayed = delayed.unwrap_or(self.delayed);
         let waited = delayed.saturating_sub(self.delayed);

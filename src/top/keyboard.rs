@@ -14,8 +14,8 @@ use std::{
 /// Bytes of keys that end the program: q, Q, Ctrl-C and Ctrl-D.
 const QUIT: [u8; 4] = [b'q', b'Q', 3, 4];
 
-/// Terminal that passes each key on at once and does not show it. Its settings are restored on drop, and Ctrl-C is a key
-/// meanwhile, so that it does not skip that.
+/// Terminal in a mode that delivers each key at once and does not show it. The settings are restored on drop. Until
+/// then, Ctrl-C is delivered as a key, because a signal would end the program before the settings are restored.
 pub(super) struct Keyboard {
     /// Settings to restore; `None` if standard input is no terminal.
     before: Option<Termios>,

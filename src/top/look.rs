@@ -28,7 +28,7 @@ impl InfoSnapshot {
         self.text(name)?.parse().ok()
     }
 
-    /// Returns a number inside a field such as `calls=1,usec=2`.
+    /// Returns the number `name` in the list `field`, such as `usec` in `calls=1,usec=2`; `None` if it is missing.
     pub fn part(&self, field: &str, name: &str) -> Option<f64> {
         let parts = self.text(field)?.split(',');
         parts.filter_map(|part| part.split_once('=')).find(|(other, _)| *other == name)?.1.parse().ok()

@@ -12,15 +12,15 @@ use std::{
 /// Maximum number of samples per event, as in Redis.
 const SAMPLES: usize = 160;
 
-/// Names of events: Redis' name if Redis has the event.
+/// Names of the events that LATENCY records. Events that Redis also has are called as there.
 pub mod event {
-    /// Commit with its sync.
+    /// Event: commit with its sync.
     pub const ALWAYS: &str = "aof-fsync-always";
-    /// Commit without a sync.
+    /// Event: commit without a sync.
     pub const WRITE: &str = "aof-write";
-    /// Sync under `everysec`.
+    /// Event: sync under `everysec`.
     pub const SYNC: &str = "aof-fsync-everysec";
-    /// Active expiration: removal of one chunk of expired keys.
+    /// Event: removal of one chunk of expired keys by active expiration.
     pub const EXPIRE: &str = "expire-cycle";
 }
 

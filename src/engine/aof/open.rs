@@ -242,8 +242,11 @@ fn replay_verbatim(
     Ok(tail)
 }
 
-/// Reads a log in [`Form::Raw`] that was [sealed](Aof::seal): of this nothing may be missing, and everything
-/// up to its end was on stable storage.
+/// Reads a log in [`Form::Raw`] that was [sealed](Aof::seal).
+///
+/// # Errors
+///
+/// Fails if any byte is missing or anything but values is corrupt, because all of the log was durable.
 pub(in super::super) fn read_sealed(
     mut file: &File,
     (engine, path): (&'static str, &Path),

@@ -86,14 +86,14 @@ pub(super) fn replay(
 }
 
 impl Damage {
-    /// Returns the error of a log that is damaged.
+    /// Converts the corruption to an error of the log at `path`.
     pub(super) fn error(self, path: &Path) -> Error {
         let is_first_line = File::open(path).is_ok_and(|file| self.first_line(&file).is_some());
         Error::Corrupt { path: path.into(), offset: self.offset, detail: self.detail, is_first_line }
     }
 
-    /// Returns the first line of the log in `file`, restored from the header of the first frame. `None` if the
-    /// damage is elsewhere, or that header is invalid.
+    /// Returns the first line of the log in `file`, restored from the header of the first frame. Returns
+    /// `None` if the corruption is elsewhere, or if that header is invalid.
     pub(super) fn first_line(&self, file: &File) -> Option<[u8; frame::START]> {
         if self.offset >= frame::START as u64 {
             return None;
@@ -120,8 +120,8 @@ pub(super) fn survey(
     survey_as(Form::Redis, source, (len, 0), (engine, path), &mut |batch, _| sink(batch))
 }
 
-/// Like [`survey`], of a log in `form`. In [`Form::Raw`], corrupt values in frames before `synced` are no damage:
-/// they are handed to `sink` as they are. The log must have been on stable storage up to there.
+/// Like [`survey`], for a log in `form`. In [`Form::Raw`], corrupt values in frames before the offset `synced` are
+/// passed to `sink` as they are, and are not reported as corruption. The log must have been durable up to that offset.
 pub(super) fn survey_as(
     form: Form,
     source: impl Read,
@@ -254,8 +254,8 @@ impl Reader {
         (used, ReplayStop::Gathered)
     }
 
-    /// Consumes a line that may precede a record: a frame header or, in an AOF without frames, a start line. Returns its
-    /// length in bytes, or 0 if there is no such line and none is required.
+    /// Consumes a line that may precede a record: a frame header or, in an AOF without frames, a start line. Returns
+    /// its length in bytes, or 0 if there is no such line and none is required.
     #[inline]
     fn line(&mut self, rest: &[u8], offset: u64) -> Result<usize, DecodeStop> {
         if let Some(chain) = &mut self.chain {

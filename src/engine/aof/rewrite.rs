@@ -136,7 +136,7 @@ impl<'a> Fresh<'a> {
         log.check_path()?;
         let path = file::rewrite_path(&log.path);
         files::remove_leftover(&path)?;
-        // Locked before it gets the log's name: there is no moment at which another process could open it.
+        // Locked before it gets the log's name, so that no other process can open it in between.
         let file = Arc::new(file::create_locked(&path)?);
         let chain = FrameChain::random(Form::Redis);
         let mut fresh = Self { log, file, path, chain, len: 0, synced: 0, copied: 0, old_chain: None };

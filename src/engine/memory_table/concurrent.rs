@@ -49,9 +49,9 @@ const SMALL: usize = 10_000;
 
 /// Table with its locks.
 pub(in super::super) struct SharedTable<T: Table> {
-    /// Every connection reads. A plain `RwLock` would make each of them write the one cache line of its reader
-    /// count; here a reader touches the line of its own shard, and the one writer pays for all shards, once per
-    /// batch.
+    /// Table and pending batch, in a sharded lock. All readers of a plain `RwLock` write the same cache line, which
+    /// holds the number of readers. With shards, a reader writes the line of one shard only, and the writer locks all
+    /// shards once per batch.
     state: ShardedLock<State<T>>,
     ordered: bool,
     snapshots: Snapshots<T>,
@@ -317,7 +317,7 @@ impl<T: Table> SharedTable<T> {
         })
     }
 
-    /// Calls `look` with the table, without a large batch that is not yet in it.
+    /// Calls `look` with the table. The part of a large batch that has not yet been moved into the table is missing.
     pub(in super::super) fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         look(&self.lock().table)
     }

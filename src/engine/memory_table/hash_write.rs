@@ -10,7 +10,7 @@ use crate::engine::{WriteOp, memory_table::Change};
 use hashbrown::{DefaultHashBuilder, HashTable as RawTable, hash_table::Entry as Slot};
 use std::{hint::black_box, mem};
 
-/// Number of buckets below which a part grows by itself.
+/// Number of buckets of a part from which this module resizes the table. hashbrown resizes smaller tables itself.
 const SMALL: usize = 64;
 
 impl HashTable {

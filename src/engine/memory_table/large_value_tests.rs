@@ -186,8 +186,8 @@ fn others_write_before_a_read_of_many_keys_ends() {
     read_and_let_writers_in::<BTree>();
 }
 
-/// Writes a large batch. Returns whether another thread locked the table between its steps: while the batch was
-/// gathered, and while it was moved.
+/// Writes a large batch while another thread locks the table repeatedly. Returns two flags: `true` if that thread has
+/// seen the batch partly gathered, and `true` if it has seen the batch partly moved into the table.
 fn is_seen_half_way<T: Table>() -> (bool, bool) {
     let (names, done) = (names(KEYS), AtomicBool::new(false));
     let table = SharedTable::new(T::default(), false);

@@ -43,7 +43,7 @@ pub(super) struct MemoryEngine<T: Table> {
 struct Shared<T: Table> {
     info: &'static Info,
     table: SharedTable<T>,
-    /// `None` for an engine without files.
+    /// Append-only file; `None` for an engine without files.
     log: Option<Aof>,
 }
 

@@ -117,11 +117,12 @@ fn dispatch<T: Table>(
     }
 }
 
-/// Queue of one thread.
+/// Queue of changes for one of the threads that fill a table.
 struct Queue<T: Table> {
     tasks: SyncSender<Task<T::Pair>>,
-    /// Changes that were not sent yet, and their bytes.
+    /// Changes that were not sent yet.
     changes: Vec<Change<T::Pair>>,
+    /// Total size of the keys and values in `changes`, in bytes.
     bytes: usize,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Snapshot<T: Table> {
     /// Position of the scan of the snapshot.
     position: T::Position,
     kept: UndoRecords,
-    /// The table of the snapshot, once a `Clear` has replaced it by another.
+    /// Table that the snapshot reads, if a `Clear` has replaced it by another since the snapshot was taken.
     cleared: Option<Arc<T>>,
 }
 

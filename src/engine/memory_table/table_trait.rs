@@ -5,9 +5,9 @@ use super::super::{KeyRange, VisitValue, WriteOp};
 /// Continuation of a scan after a visited pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum WalkControl {
-    /// The next pair.
+    /// The scan continues with the next pair.
     On,
-    /// A pause, at the next position from which the scan can continue later; up to there, more pairs follow.
+    /// The scan pauses at the next position from which it can continue later. The pairs before that position follow.
     Pause,
     /// End of the scan: no pair may follow.
     Stop,
@@ -109,8 +109,8 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
         (vec![Self::default()], |_: &[u8]| 0)
     }
 
-    /// Applies changes to such a partition, in order. Adds the pairs that are then unused to `waste`. `_part` is
-    /// the fraction of all changes that have arrived.
+    /// Applies changes to a partition of [`Self::partitions`], in order. Adds the pairs that are then unused to
+    /// `waste`. `_part` is the fraction of all changes that have arrived.
     fn change(&mut self, changes: Vec<Change<Self::Pair>>, _part: f64, waste: &mut Vec<Self::Pair>) {
         for Change { pair, is_put } in changes {
             if is_put {
@@ -132,8 +132,8 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
         pieces.pop().unwrap_or_default()
     }
 
-    /// Frees the table as [`free_in_order`] does, with a `pause` after every 4,096 pairs: the allocator's locks are
-    /// held often meanwhile.
+    /// Frees the table as [`free_in_order`] does, with a `pause` after every 4,096 pairs, so that other threads get the
+    /// allocator's locks.
     fn free(self, pause: &mut dyn FnMut());
 
     /// Continues a scan of the pairs of `range` at `position`, in the table's order; the table may change between

@@ -14,7 +14,7 @@ use std::{
     ops::Bound,
 };
 
-/// The engine's row in the list.
+/// Entry of this engine in the list of engines.
 pub const KIND: Kind = Kind::new(
     &INFO,
     |options| MemoryEngine::<BTree>::open(&INFO, options),

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-/// The engine's row in the list.
+/// Entry of this engine in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Canopy::open, recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "canopydb";

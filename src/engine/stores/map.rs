@@ -5,7 +5,7 @@ use crate::engine::{
     memory_table::{MemoryEngine, hash_table::HashTable},
 };
 
-/// The engine's row in the list.
+/// Entry of this engine in the list of engines.
 pub const KIND: Kind = Kind::new(
     &INFO,
     |options| MemoryEngine::<HashTable>::open(&INFO, options),

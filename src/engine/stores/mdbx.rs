@@ -19,7 +19,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The engine's row in the list.
+/// Entry of this engine in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Mdbx::open, recognise, Check::OnCopy(check_copy))
     .with_before_threads(disable_stderr_log);
 

@@ -23,7 +23,7 @@ use std::{
     },
 };
 
-/// The engine's row in the list.
+/// Entry of this engine in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Redb::open, recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "redb";

@@ -3,7 +3,7 @@
 use super::rocksdb::{CAVEATS, RocksDb, check_copy, compression_type, db_options, info, recognise};
 use crate::engine::{Caveat, Check, Engine, Info, Kind, OpenOptions, Result};
 
-/// The engine's row in the list.
+/// Entry of this engine in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, open, recognise, Check::OnCopy(check_copy));
 
 static INFO: Info = info("rocksdb-blob", &BLOB_CAVEATS, &["badger", "badgerdb"]);

@@ -92,7 +92,7 @@ enum Fault {
     Errors,
     /// Values are wrong.
     Lies,
-    /// The last key that was updated, with its previous value.
+    /// A restart loses the last update: holds the last updated key with its previous value.
     Forgets(Mutex<Option<(Vec<u8>, Vec<u8>)>>),
     /// Syncs wait.
     SlowSyncs(PauseFile),
@@ -102,7 +102,7 @@ enum Fault {
     Panics {
         /// Name of the call; empty for none.
         call: String,
-        /// Number of such calls up to the one that panics.
+        /// Number of calls of this name up to the one that panics.
         left: AtomicU64,
     },
 }
@@ -120,7 +120,8 @@ impl Fault {
     }
 }
 
-/// Counts the openings of a path in a file beside it, because processes open it one after the other.
+/// Counts an open of `path`, and returns the number of opens so far. The count is kept in a file beside `path`, because
+/// several processes open it one after the other.
 fn count_opening(path: &Path) -> u64 {
     let path = path.with_added_extension("openings");
     // A test that expects a panic fails if the file cannot be written.

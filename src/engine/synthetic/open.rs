@@ -31,7 +31,7 @@ pub fn kind(store: &str) -> Option<&'static Kind> {
 ///
 /// # Errors
 ///
-/// This build has no such store; otherwise errors of [`Kind::open`].
+/// Fails if this build has no such store, and with errors of [`Kind::open`].
 pub fn open(store: &str, options: &OpenOptions, expected: &Arc<dyn Expected>) -> Result<Box<dyn Engine>> {
     if is_reference(store) {
         return Ok(noop::open(Arc::clone(expected)));

@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 const SECTOR: usize = 512;
 
-/// Opens `damaged`, a changed copy of `image.bytes`, and checks the outcome. Returns `true` if it was refused.
+/// Opens `damaged`, a corrupt copy of `image.bytes`, and checks the outcome. Returns `true` if it was refused.
 ///
 /// If it opens, it holds the first batches up to some batch: at least those before the first change, and
 /// everything that an unchanged header records as durable. It may be refused only if a durable byte was

@@ -48,7 +48,7 @@ fn a_log_in_use_is_neither_checked_nor_repaired() {
     check(&path).unwrap();
 }
 
-/// For corruption at any position: the repaired AOF opens with the batches before it, and the two files
+/// The AOF is corrupt at each position in turn: the repaired AOF opens with the batches before it, and the two files
 /// together hold all of the old bytes.
 #[test]
 fn a_repair_keeps_what_it_takes_out() {

@@ -9,7 +9,7 @@ use std::{
 
 const DATA: &str = "data.mdb";
 
-/// LMDB's table of readers.
+/// Name of the file with LMDB's table of readers.
 const LOCK: &str = "lock.mdb";
 
 /// Name of a compacted copy until it replaces the data file.

@@ -24,7 +24,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// The engine's row in the list.
+/// Entry of this engine in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Lmdb::open, file::recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "lmdb";

@@ -5,7 +5,7 @@ use super::key_encoding::Keys;
 /// Appends the header of a request of `words` arguments, and its first argument `name`.
 pub(super) fn begin(packed: &mut Vec<u8>, words: usize, name: &str) {
     number(packed, b'*', words);
-    word(packed, name.as_bytes());
+    argument(packed, name.as_bytes());
 }
 
 /// Appends an argument.

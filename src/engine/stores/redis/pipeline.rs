@@ -32,7 +32,7 @@ struct Part<'b> {
 enum Outcome {
     Done,
     Failed(Error),
-    /// The node has not carried out the request.
+    /// The node has refused the request, and has not executed it.
     Refused(Refusal),
     /// There is no reply.
     Unknown(String),

@@ -28,7 +28,7 @@ use std::{
 };
 use write_stall::StallMonitor;
 
-/// The engine's row in the list.
+/// Entry of this engine in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, open, recognise, Check::OnCopy(check_copy));
 
 static INFO: Info = info("rocksdb", &CAVEATS, &["leveldb", "goleveldb", "pebble", "pebbledb"]);
@@ -272,7 +272,8 @@ pub(super) fn compression_type(compression: Compression) -> DBCompressionType {
 }
 
 /// Checks a copy of the data by a scan, which reads every block with pairs; RocksDB verifies each block's
-/// checksum. Corruption in the middle of the WAL, which a server takes for its end, is an error here.
+/// checksum. Corruption in the middle of the WAL is an error here; a server takes it for the
+/// end of the WAL.
 pub(super) fn check_copy(path: &Path) -> Result<CheckReport> {
     let mut options = db_options(&OpenOptions::for_check(path));
     options.create_if_missing(false);

@@ -19,7 +19,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// The engine's row in the list.
+/// Entry of this engine in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Sled::open, recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "sled";

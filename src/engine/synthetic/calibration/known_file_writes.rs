@@ -168,7 +168,7 @@ impl Files {
         Ok(written)
     }
 
-    /// Returns the length of all files in bytes, and their length without holes.
+    /// Returns the total length of all files, and the same without holes in the files, both in bytes.
     pub fn size(&self) -> (u64, u64) {
         let used = self.length + self.truth.mapped_bytes + self.debts.kept;
         (if self.unsettled { used + self.truth.hole_bytes } else { used }, used)
