@@ -22,13 +22,13 @@ const LARGEST: u64 = 1 << 52;
 /// Position of an incremental scan of the keys of a database.
 #[derive(Clone, Default)]
 pub(super) enum ScanPosition {
-    /// Before all keys.
+    /// Start of the scan, before all keys.
     #[default]
     Begin,
-    /// Ordered engine: behind a stored key of one of the database's segments.
+    /// Position in an ordered engine: behind a stored key of one of the database's segments.
     AfterKey { segment: usize, key: Arc<[u8]> },
-    /// Unordered engine: before some of the keys of one step of the engine, whose position behind that step is
-    /// kept, too.
+    /// Position in an unordered engine: before key `from` of the keys `left` of one step of the engine's scan.
+    /// `position` is the position of the engine's next step.
     InScanStep { left: Arc<[Box<[u8]>]>, from: usize, position: u64 },
 }
 

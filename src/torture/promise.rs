@@ -10,7 +10,7 @@ pub enum AllowedLoss {
     Nothing,
     /// Writes acknowledged in this time before the fault, which includes the delay of a timer that runs late.
     Within(Duration),
-    /// The last writes, however many.
+    /// Any number of the last writes.
     Tail,
     /// All writes, and the store may fail to open.
     Anything,

@@ -40,7 +40,7 @@ pub(super) fn mix(text: &str) -> Result<Mix, String> {
     Ok(Mix(parts))
 }
 
-/// Parses the loss of `--may-lose`. A place that is not named may lose nothing.
+/// Parses the loss of `--may-lose`. A fault (kill or power cut) that is not named may lose nothing.
 pub(super) fn may_lose(text: &str) -> Result<Loses, String> {
     let class = |word: &str| match word {
         "nothing" => Ok(LossClass::Nothing),

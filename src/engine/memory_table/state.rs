@@ -158,7 +158,7 @@ impl<T: Table> State<T> {
         self.pending = Some(Box::new(Pending { puts, deletes, shows: false, extra: 0 }));
     }
 
-    /// Adds a put to the batch.
+    /// Adds a put to the pending batch.
     pub(super) fn gather_put(&mut self, pair: T::Pair) {
         let Some(pending) = &mut self.pending else { return };
         let key = T::key(&pair);
@@ -183,7 +183,7 @@ impl<T: Table> State<T> {
         pending.deletes.insert(key);
     }
 
-    /// Makes the batch visible.
+    /// Makes the pending batch visible to readers.
     pub(super) fn show(&mut self) {
         if let Some(pending) = &mut self.pending {
             pending.shows = true;

@@ -92,7 +92,7 @@ enum Fault {
     Errors,
     /// Values are wrong.
     Lies,
-    /// A restart loses the last update: holds the last updated key with its previous value.
+    /// A close undoes the last update. Holds the last updated key with its previous value.
     Forgets(Mutex<Option<(Vec<u8>, Vec<u8>)>>),
     /// Syncs wait.
     SlowSyncs(PauseFile),

@@ -140,7 +140,7 @@ fn a_disk_that_fills_up_between_two_pieces_undoes_the_batch() {
 
 /// Padding is written only if there is space for it; batches are written without it.
 #[test]
-fn a_disk_without_room_for_filler_takes_batches() {
+fn disk_without_space_for_padding_takes_batches() {
     let (_directory, path) = scratch();
     for room in [0, 1000, 100_000] {
         let (log, faulty) = open_faulty(&path, usize::MAX, ErrorKind::StorageFull);

@@ -109,7 +109,7 @@ fn a_log_of_redis_is_repaired_too() {
     assert!(check(&path).unwrap().holds.contains("a log of Redis"));
 }
 
-/// This also holds if only the format number differs from what this version writes.
+/// Covers an AOF that differs from one of this version in the format number only.
 #[test]
 fn log_of_a_newer_format_is_neither_opened_nor_repaired() {
     let mut next = Image::synced_sample().bytes;

@@ -77,7 +77,7 @@ impl State {
     }
 }
 
-/// Numbers of each group.
+/// One number for each group of threads.
 #[derive(Default)]
 struct Counts {
     readers: usize,

@@ -56,7 +56,7 @@ struct Calibration {
     meter: Mutex<Meter>,
     files: Mutex<Files>,
     record: Mutex<Record>,
-    /// Allocated only to use the configured memory.
+    /// Memory that is allocated only to use the configured amount.
     _memory: Vec<u8>,
 }
 
