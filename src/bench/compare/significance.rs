@@ -264,8 +264,9 @@ fn across(findings: &[Finding]) -> Vec<Finding> {
 fn decide<'f>(findings: impl Iterator<Item = (Option<Change>, &'f mut bool)>, level: f64) {
     let (changes, marks): (Vec<_>, Vec<_>) =
         findings.filter_map(|(change, mark)| Some((change?, mark))).unzip();
-    let adjusted = holm::adjusted(&changes.iter().map(Change::probability).collect::<Vec<_>>());
-    for (mark, probability) in marks.into_iter().zip(adjusted) {
+    let probabilities: Vec<f64> = changes.iter().map(Change::probability).collect();
+    let levels = holm::levels(&probabilities, level);
+    for (mark, (probability, level)) in marks.into_iter().zip(probabilities.into_iter().zip(levels)) {
         *mark = probability < level;
     }
 }

@@ -137,14 +137,14 @@ impl Matrix {
         let paired = || drafts.iter().flat_map(|draft| draft.rivals.values().flatten());
         let probabilities: Vec<_> = paired().map(|pair| pair.probability).collect();
         let comparisons = probabilities.len();
-        let mut adjusted = holm::adjusted(&probabilities).into_iter();
+        let mut levels = holm::levels(&probabilities, CHANCE).into_iter();
         let mut columns = Vec::new();
         let mut rows: Vec<Row> = labels.into_iter().map(|label| Row { label, places: Vec::new() }).collect();
         for draft in &drafts {
             let mut worse = Vec::new();
             for (label, pair) in &draft.rivals {
                 let Some(pair) = pair else { continue };
-                if adjusted.next().is_some_and(|chance| chance < CHANCE) && pair.differs() {
+                if levels.next().is_some_and(|level| pair.probability < level) && pair.differs() {
                     worse.push(label.as_str());
                 }
             }

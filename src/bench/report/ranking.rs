@@ -116,12 +116,12 @@ impl<'r, 'a> Ranking<'r, 'a> {
         let pairs: Vec<_> =
             rivals().map(|place| paired(&place.entry.by_repetition(self.measure), &first)).collect();
         let known: Vec<f64> = pairs.iter().flatten().map(|pair| pair.probability).collect();
-        let mut adjusted = holm::adjusted(&known).into_iter();
+        let mut levels = holm::levels(&known, CHANCE).into_iter();
         for (place, pair) in self.places.iter_mut().skip(1).zip(pairs) {
             let Some(pair) = pair else { continue };
             let higher_is_worse = self.measure.better == Better::Lower;
             place.to_first = Some(pair);
-            place.is_worse = adjusted.next().is_some_and(|chance| chance < CHANCE)
+            place.is_worse = levels.next().is_some_and(|level| pair.probability < level)
                 && pair.differs()
                 && (pair.ratio > 1.0) == higher_is_worse;
         }

@@ -3,8 +3,16 @@
 //! All calculations use logarithms: a ratio becomes a difference, and multiplicative noise becomes additive.
 
 pub mod bootstrap;
+pub mod budget;
 pub mod holm;
+pub mod looks;
+pub mod margin;
+pub mod normal;
+pub mod pairwise;
+#[cfg(test)]
+mod simulation_tests;
 pub mod student;
+pub mod verdict;
 
 /// Returns the arithmetic mean, or `None` if there are no values.
 pub fn mean(values: &[f64]) -> Option<f64> {

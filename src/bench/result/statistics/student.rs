@@ -3,7 +3,7 @@
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
 /// Maximum of the degrees of freedom; above it, the distribution is practically normal.
-const MAX_DEGREES: f64 = 400.0;
+const MAX_FREEDOM: f64 = 400.0;
 
 /// Returns the two-sided p-value of `t`: the probability of a deviation of at least `t` standard errors by
 /// chance. `freedom` is the degrees of freedom, rounded down and limited to 1 to 400.
@@ -12,18 +12,32 @@ pub fn two_sided(t: f64, freedom: f64) -> f64 {
     if t.is_nan() {
         return 1.0;
     }
-    let freedom = freedom.clamp(1.0, MAX_DEGREES).floor();
+    let freedom = freedom.clamp(1.0, MAX_FREEDOM).floor();
     (1.0 - within(t, freedom)).clamp(0.0, 1.0).max(tail_bound(t, freedom))
 }
 
-/// Returns the number of standard errors that a deviation exceeds, on either side, with probability `p`.
+/// Returns the number of standard errors that a deviation exceeds, on either side, with probability `p`; at most 1e6.
 pub fn critical(p: f64, freedom: f64) -> f64 {
-    let (mut low, mut high) = (0.0, 1e6);
-    for _ in 0..100 {
-        let middle = f64::midpoint(low, high);
-        if two_sided(middle, freedom) > p { low = middle } else { high = middle }
+    let off = |logarithm: f64| two_sided(logarithm.exp(), freedom).max(f64::MIN_POSITIVE).ln() - p.ln();
+    // The logarithm of p is nearly a line over that of t: false position with the Illinois rule.
+    let (mut low, mut high) = (1e-6_f64.ln(), 1e6_f64.ln());
+    let (mut at_low, mut at_high) = (off(low), off(high));
+    if at_high >= 0.0 || at_low <= 0.0 {
+        return if at_low <= 0.0 { 0.0 } else { high.exp() };
     }
-    f64::midpoint(low, high)
+    for _ in 0..100 {
+        let next = (low * at_high - high * at_low) / (at_high - at_low);
+        let at_next = off(next);
+        if at_next.abs() < 1e-12 || high - low < 1e-14 {
+            return next.exp();
+        }
+        if at_next > 0.0 {
+            (low, at_low, at_high) = (next, at_next, at_high / 2.0);
+        } else {
+            (high, at_high, at_low) = (next, at_next, at_low / 2.0);
+        }
+    }
+    f64::midpoint(low, high).exp()
 }
 
 /// Returns the probability of a value between `-t` and `t`: the finite series of Abramowitz and Stegun,

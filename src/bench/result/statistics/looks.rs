@@ -1,0 +1,100 @@
+//! Planned looks: several evaluations of a comparison that goes on, without more false differences.
+//!
+//! An evaluation after each block would find a difference between equal stores in 40% of all comparisons, because
+//! each evaluation is one more chance. So at most five looks are planned before the first of them, and the limits of
+//! O'Brien and Fleming apply (A Multiple Testing Procedure for Clinical Trials, 1979): a look after a share f of all
+//! blocks needs a deviation 1/sqrt(f) times as large as the last one. The deviations are Student's, converted to
+//! normal ones with the same probability (Pocock, Group Sequential Methods in the Design and Analysis of Clinical
+//! Trials, 1977).
+//!
+//! The length of a plan follows from the first blocks of the same comparison ([`super::budget`]). If these vary
+//! little by chance, the plan is too short and the noise underestimated, which gives false differences too. The
+//! factors of [`Looks::sized`] compensate for both; `simulation_tests.rs` computes them.
+
+use super::{normal, student};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Number of blocks before the first look; they also give the estimate of the noise.
+pub const FIRST_LOOK: u32 = 5;
+/// Maximum number of looks.
+const MAX_LOOKS: u32 = 5;
+/// Minimum number of blocks from one look to the next.
+const BLOCKS_BETWEEN_LOOKS: u32 = 3;
+
+/// Numbers of blocks after which a comparison is evaluated, fixed before the first evaluation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Looks {
+    /// Numbers of blocks, ascending; empty if the comparison is evaluated once, after all of its blocks.
+    after_blocks: Vec<u32>,
+    /// Factor by which the plan raises the probability that chance alone is found significant at the last look.
+    factor: f64,
+}
+
+impl Looks {
+    /// Returns the plan of a comparison that is evaluated once, and whose number of blocks does not depend on what was
+    /// measured.
+    pub fn once() -> Self {
+        Self { after_blocks: Vec::new(), factor: 1.0 }
+    }
+
+    /// Returns the plan of a comparison of `stores` stores with at most `last` blocks, chosen after the first
+    /// [`FIRST_LOOK`] blocks. At most five looks are spread evenly over the blocks, at least three blocks apart.
+    pub fn sized(last: u32, stores: usize) -> Self {
+        let last = last.max(FIRST_LOOK);
+        let steps = ((last - FIRST_LOOK) / BLOCKS_BETWEEN_LOOKS).min(MAX_LOOKS - 1);
+        let between = |step: u32| FIRST_LOOK + (step * (last - FIRST_LOOK) + steps / 2) / steps.max(1);
+        let after_blocks = if steps == 0 { vec![last] } else { (0..=steps).map(between).collect() };
+        Self { after_blocks, factor: factor(stores) }
+    }
+
+    /// Returns the numbers of blocks after which the comparison is evaluated, ascending; empty for
+    /// [`once`](Self::once).
+    pub fn after_blocks(&self) -> &[u32] {
+        &self.after_blocks
+    }
+
+    /// Returns the number of blocks of the newest look after `blocks` blocks, or `None` before the first look.
+    pub fn newest(&self, blocks: u32) -> Option<u32> {
+        match self.after_blocks.is_empty() {
+            true => Some(blocks),
+            false => self.after_blocks.iter().copied().rfind(|look| *look <= blocks),
+        }
+    }
+
+    /// Returns the factor by which the plan raises the probability that chance alone is found significant.
+    pub fn factor(&self) -> f64 {
+        self.factor
+    }
+
+    /// Returns the p-value over all looks of a deviation whose p-value at the look after `blocks` blocks alone is
+    /// `probability`. Both are one-sided.
+    pub fn overall(&self, probability: f64, blocks: u32) -> f64 {
+        let deviation = normal::quantile(probability) * self.share(blocks).sqrt();
+        let at_end = if self.after_blocks.is_empty() { probability } else { normal::tail(deviation) };
+        (self.factor * at_end).min(1.0)
+    }
+
+    /// Returns the number of standard errors that a deviation must exceed at the look after `blocks` blocks to be
+    /// significant. `level` is the one-sided significance level over all looks.
+    pub fn critical(&self, level: f64, blocks: u32) -> f64 {
+        let at_end = level / self.factor;
+        let at_look = match self.after_blocks.is_empty() {
+            true => at_end,
+            false => normal::tail(normal::quantile(at_end) / self.share(blocks).sqrt()),
+        };
+        student::critical(2.0 * at_look, f64::from(blocks) - 1.0)
+    }
+
+    /// Returns the share of all blocks that are measured after `blocks` blocks, from 0 to 1.
+    fn share(&self, blocks: u32) -> f64 {
+        self.after_blocks.last().map_or(1.0, |last| (f64::from(blocks) / f64::from(*last)).min(1.0))
+    }
+}
+
+/// Returns the factor by which planned looks after a pilot of `stores` stores raise the probability of a false
+/// difference: the largest one for any noise, two-sided at 5%. With more stores the pilot estimates the noise better.
+/// The test `factors_match_a_simulation` computes the values.
+fn factor(stores: usize) -> f64 {
+    if stores <= 2 { 1.8 } else { 1.4 }
+}

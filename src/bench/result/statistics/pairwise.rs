@@ -1,0 +1,248 @@
+//! Comparison of all pairs of a table's stores, from the rate of each store in each block.
+//!
+//! A block gives one ratio of each pair; slices within it are pooled before. A difference is shown by Student's
+//! test of the mean logarithm of these ratios, equality by two one-sided tests against the margin (Schuirmann, A
+//! Comparison of the Two One-Sided Tests Procedure and the Power Approach, 1987). The tests of difference of all
+//! pairs are one family, the tests of equality another; each is corrected with Holm's procedure, since neighbours
+//! in a ranking are chosen by the data. [`super::looks`] corrects for several evaluations.
+
+#[cfg(test)]
+#[path = "pairwise_tests.rs"]
+mod tests;
+
+use super::{
+    budget::{LEVEL, Noise, POWER},
+    holm,
+    looks::Looks,
+    margin::Margin,
+    mean, squares, student,
+    verdict::Verdict,
+};
+use crate::bench::result::spread::ENOUGH;
+use std::collections::BTreeMap;
+
+/// Comparison of all pairs of stores.
+#[derive(Clone, Debug)]
+pub struct Pairwise {
+    /// Compared pairs. A pair with fewer than [`ENOUGH`] common blocks is absent.
+    pairs: Vec<Pair>,
+    /// Indices of the stores, the highest mean rate first.
+    order: Vec<usize>,
+}
+
+/// Comparison of two stores.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    /// Index of the first store.
+    pub first: usize,
+    /// Index of the second store.
+    pub second: usize,
+    /// Geometric mean of the ratios of the first store's rate to the second's.
+    pub ratio: f64,
+    /// Confidence interval of `ratio`. It excludes 1 exactly if a difference is shown; the level is 95% for one pair
+    /// and one look, and higher for more.
+    pub interval: (f64, f64),
+    /// Number of blocks that the comparison uses.
+    pub blocks: u32,
+    /// Verdict on the first store.
+    pub verdict: Verdict,
+}
+
+/// Stores by their comparison with the best one. All lists are in the order of the ranking.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankGroups {
+    /// Winner's group: the store with the highest mean, and all stores that differ from it by less than the margin.
+    pub winners: Vec<usize>,
+    /// Stores that are neither shown slower than the best by at least the margin nor equal to it.
+    pub undecided: Vec<usize>,
+    /// Stores that are slower than the best.
+    pub slower: Vec<usize>,
+}
+
+/// Estimate of a pair before the corrections.
+struct Estimate {
+    first: usize,
+    second: usize,
+    /// Mean logarithm of the ratio.
+    mean: f64,
+    /// Standard deviation of the logarithm of the ratio between blocks.
+    deviation: f64,
+    blocks: u32,
+}
+
+impl Pairwise {
+    /// Compares all pairs of stores at the newest look. `stores` has the natural logarithm of the rate of each store by
+    /// block; for a metric of which lower values are better, the negated logarithm.
+    pub fn of(stores: &[BTreeMap<u32, f64>], looks: &Looks, margin: Margin) -> Self {
+        let numbers = 0..stores.len();
+        let both =
+            numbers.clone().flat_map(|first| (first + 1..stores.len()).map(move |second| (first, second)));
+        let estimates: Vec<Estimate> =
+            both.filter_map(|(first, second)| Estimate::of(stores, (first, second), looks)).collect();
+        let of = |test: fn(&Estimate, &Looks, Margin) -> f64| {
+            let probabilities: Vec<f64> = estimates.iter().map(|one| test(one, looks, margin)).collect();
+            let levels = holm::levels(&probabilities, LEVEL);
+            probabilities.into_iter().zip(levels)
+        };
+        let tests = of(Estimate::difference).zip(of(Estimate::equality));
+        let pairs = estimates.iter().zip(tests).map(|(one, (difference, equality))| {
+            one.judged(looks, margin, Tested::new(difference), Tested::new(equality))
+        });
+        let level = |store: &usize| stores.get(*store).and_then(mean_of).unwrap_or(f64::MIN);
+        let mut order: Vec<usize> = numbers.collect();
+        order.sort_by(|a, b| level(b).total_cmp(&level(a)));
+        Self { pairs: pairs.collect(), order }
+    }
+
+    /// Returns all compared pairs.
+    pub fn pairs(&self) -> &[Pair] {
+        &self.pairs
+    }
+
+    /// Returns the comparison of store `first` with store `second`, or `None` if they have too few common blocks.
+    pub fn between(&self, first: usize, second: usize) -> Option<Pair> {
+        let pair = |one, other| self.pairs.iter().find(|pair| (pair.first, pair.second) == (one, other));
+        pair(first, second).copied().or_else(|| Some(pair(second, first)?.reversed()))
+    }
+
+    /// Returns `true` if each pair has a verdict, so that more blocks are not needed.
+    pub fn is_decided(&self) -> bool {
+        let stores = self.order.len();
+        self.pairs.len() == stores * stores.saturating_sub(1) / 2
+            && self.pairs.iter().all(|pair| pair.verdict.is_decided())
+    }
+
+    /// Returns the indices of the stores, the highest mean rate first.
+    pub fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// Returns the stores by their comparison with the best one.
+    pub fn rank_groups(&self) -> RankGroups {
+        let mut groups = RankGroups { winners: Vec::new(), undecided: Vec::new(), slower: Vec::new() };
+        let Some((best, others)) = self.order.split_first() else { return groups };
+        groups.winners.push(*best);
+        for store in others {
+            let list = match self.between(*best, *store).map(|pair| pair.verdict) {
+                None | Some(Verdict::CannotTell { .. }) => &mut groups.undecided,
+                Some(Verdict::Faster { .. }) => &mut groups.slower,
+                Some(
+                    Verdict::Equal { .. }
+                    | Verdict::SlightlyFaster { .. }
+                    | Verdict::SlightlySlower { .. }
+                    | Verdict::Slower { .. },
+                ) => &mut groups.winners,
+            };
+            list.push(*store);
+        }
+        groups
+    }
+}
+
+impl Pair {
+    /// Returns the comparison of the second store with the first.
+    fn reversed(self) -> Self {
+        let inverse = |fraction: f64| 1.0 / (1.0 + fraction);
+        let verdict = match self.verdict {
+            Verdict::Faster { at_least } => Verdict::Slower { at_least: 1.0 - inverse(at_least) },
+            Verdict::Slower { at_least } => Verdict::Faster { at_least: inverse(-at_least) - 1.0 },
+            Verdict::SlightlyFaster { by, margin } => {
+                Verdict::SlightlySlower { by: 1.0 - inverse(by), margin }
+            }
+            Verdict::SlightlySlower { by, margin } => {
+                Verdict::SlightlyFaster { by: inverse(-by) - 1.0, margin }
+            }
+            same @ (Verdict::Equal { .. } | Verdict::CannotTell { .. }) => same,
+        };
+        Self {
+            first: self.second,
+            second: self.first,
+            ratio: 1.0 / self.ratio,
+            interval: (1.0 / self.interval.1, 1.0 / self.interval.0),
+            verdict,
+            ..self
+        }
+    }
+}
+
+/// Result of a test with its corrected significance level.
+#[derive(Clone, Copy)]
+struct Tested {
+    level: f64,
+    is_shown: bool,
+}
+
+impl Tested {
+    fn new((probability, level): (f64, f64)) -> Self {
+        Self { level, is_shown: probability < level }
+    }
+}
+
+impl Estimate {
+    fn of(stores: &[BTreeMap<u32, f64>], (first, second): (usize, usize), looks: &Looks) -> Option<Self> {
+        let (one, other) = (stores.get(first)?, stores.get(second)?);
+        let ratio = |(block, value): (&u32, &f64)| Some(value - other.get(block)?);
+        let mut ratios: Vec<f64> = one.iter().filter_map(ratio).collect();
+        let blocks = looks.newest(u32::try_from(ratios.len()).ok()?)?;
+        ratios.truncate(usize::try_from(blocks).ok()?);
+        let deviation = (squares(&ratios) / (f64::from(blocks) - 1.0)).sqrt();
+        let is_enough = ratios.len() >= ENOUGH;
+        is_enough.then_some(Self { first, second, mean: mean(&ratios)?, deviation, blocks })
+    }
+
+    /// Returns the standard error of the mean.
+    fn error(&self) -> f64 {
+        self.deviation / f64::from(self.blocks).sqrt()
+    }
+
+    /// Returns the p-value of the test of difference, two-sided and over all looks.
+    fn difference(&self, looks: &Looks, _: Margin) -> f64 {
+        let probability = student::two_sided(self.mean / self.error(), f64::from(self.blocks) - 1.0);
+        (2.0 * looks.overall(probability / 2.0, self.blocks)).min(1.0)
+    }
+
+    /// Returns the p-value of the test of equality over all looks: the larger one of the two one-sided tests.
+    fn equality(&self, looks: &Looks, margin: Margin) -> f64 {
+        let distance = margin.logarithm() - self.mean.abs();
+        let beyond = student::two_sided(distance / self.error(), f64::from(self.blocks) - 1.0) / 2.0;
+        looks.overall(if distance > 0.0 { beyond } else { 1.0 - beyond }, self.blocks)
+    }
+
+    /// Returns the pair with its verdict.
+    fn judged(&self, looks: &Looks, margin: Margin, difference: Tested, equality: Tested) -> Pair {
+        let reach = looks.critical(difference.level / 2.0, self.blocks) * self.error();
+        let (low, high) = ((self.mean - reach).exp(), (self.mean + reach).exp());
+        let by = self.mean.exp() - 1.0;
+        let verdict = match (difference.is_shown, equality.is_shown) {
+            (true, false) if by > 0.0 => Verdict::Faster { at_least: (low - 1.0).max(0.0) },
+            (true, false) => Verdict::Slower { at_least: (1.0 - high).max(0.0) },
+            (true, true) if by > 0.0 => Verdict::SlightlyFaster { by, margin },
+            (true, true) => Verdict::SlightlySlower { by: -by, margin },
+            (false, true) => Verdict::Equal { margin },
+            (false, false) => self.undecided(looks, margin, difference.level, equality.level),
+        };
+        let Self { first, second, blocks, .. } = *self;
+        Pair { first, second, ratio: self.mean.exp(), interval: (low, high), blocks, verdict }
+    }
+
+    /// Returns the verdict without a difference or equality, with the number of blocks that would decide it if the
+    /// estimate is right.
+    fn undecided(&self, looks: &Looks, margin: Margin, difference: f64, equality: f64) -> Verdict {
+        let deviation = self.deviation / std::f64::consts::SQRT_2;
+        let noise = Noise { deviation, freedom: f64::INFINITY };
+        let needed = |distance: f64, level: f64| noise.about(distance, level / looks.factor(), POWER);
+        let for_difference = needed(self.mean.abs(), difference);
+        let distance = margin.logarithm() - self.mean.abs();
+        let for_equality = if distance > 0.0 { needed(distance, 2.0 * equality) } else { None };
+        let fewest = for_difference.into_iter().chain(for_equality).min();
+        Verdict::CannotTell {
+            blocks: fewest.map(|blocks| blocks.max(self.blocks + 1)),
+            may_be_equal: for_equality.is_some(),
+            margin,
+        }
+    }
+}
+
+fn mean_of(values: &BTreeMap<u32, f64>) -> Option<f64> {
+    mean(&values.values().copied().collect::<Vec<_>>())
+}
