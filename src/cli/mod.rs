@@ -318,7 +318,7 @@ pub struct Compare {
     /// A; with 2 when that cannot be decided
     #[arg(long, value_name = "PERCENT", value_parser = bench::percent)]
     pub fail_above: Option<f64>,
-    /// Show all rows, with those that are the same within noise
+    /// Show all rows, with those without a change: equal within the limit (3% without --fail-above), or cannot tell
     #[arg(long)]
     pub all: bool,
 }

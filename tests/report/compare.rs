@@ -78,7 +78,17 @@ fn latency_alone_can_fail_it() {
     }
     let (code, output) = compare(&first, &second, &["--fail-above", "10%", "--all"]);
     assert_eq!(code, Some(1), "{output}");
-    assert!(output.contains("same within noise") && output.contains("LONGER"), "{output}");
+    assert!(output.contains("cannot tell") && output.contains("LONGER"), "{output}");
+}
+
+/// Without a limit the margin is 3%, which is less than two runs of one build may differ by.
+#[test]
+fn equality_is_shown_within_the_limit() {
+    let one = run(&[("x", CALM), ("y", CALM)]);
+    let (_, output) = compare(&one, &one, &["--all", "--fail-above", "30%"]);
+    assert!(output.contains("equal within 30%"), "{output}");
+    let (_, output) = compare(&one, &one, &["--all"]);
+    assert!(!output.contains("equal within") && output.contains("cannot tell"), "{output}");
 }
 
 #[test]

@@ -61,9 +61,21 @@ fn who_is_ahead_by_chance_is_not_named() {
         "Read-heavy",
     );
     assert!(
-        found.starts_with("lmdb, redb: no certain best") || found.starts_with("redb, lmdb: no certain"),
+        found.starts_with("lmdb, redb: cannot tell") || found.starts_with("redb, lmdb: cannot tell"),
         "{found}"
     );
+}
+
+/// A store that is 1% faster in each repetition is not the only winner.
+#[test]
+fn stores_within_the_margin_are_equal() {
+    let nearly = FAST.map(|one| one * 0.99);
+    let found = verdict(duel(&FAST, &nearly), "Read-heavy");
+    assert!(found.starts_with("lmdb, redb: equal within 3%"), "{found}");
+    assert_eq!(row(duel(&FAST, &nearly), "lmdb"), "lmdb | \u{2248}1.00");
+    assert_eq!(row(duel(&FAST, &nearly), "redb"), "redb | \u{2248}0.99 (0.99\u{2013}0.99)");
+    let uncertain = [200.0, 180.0, 210.0, 190.0, 205.0];
+    assert!(row(duel(&FAST, &uncertain), "redb").starts_with("redb | ?0.9"));
 }
 
 #[test]
@@ -88,7 +100,7 @@ fn many_comparisons_need_more_than_one() {
             &figures,
         );
     }
-    assert!(verdict(run, "Read-heavy").contains("no certain best"));
+    assert!(verdict(run, "Read-heavy").contains(": cannot tell"));
 }
 
 #[test]

@@ -84,11 +84,29 @@ fn a_winner_is_named_only_outside_the_noise() {
     let noisy: [f64; 5] = [900.0, 1300.0, 700.0, 1150.0, 1000.0];
     let slow: [f64; 5] = [1000.0, 800.0, 900.0, 820.0, 790.0];
     let text = verdict(&mixed(&[("map", "always", &noisy), ("btree", "always", &slow)], None));
-    assert_eq!(text, "no winner among stores that lose nothing: map and btree could not be told apart");
+    assert_eq!(
+        text,
+        "no winner among stores that lose nothing: cannot tell which of map and btree is fastest; about 65 repetitions \
+         would decide"
+    );
     for (first, second) in [("map", "btree"), ("btree", "map")] {
         let text = verdict(&mixed(&[(first, "always", &CALM), (second, "always", &times(0.8))], None));
         assert!(text.starts_with(&format!("{first} is fastest")), "{text}");
     }
+}
+
+/// Stores that differ by less than the margin win together, although one is faster in each repetition.
+#[test]
+fn stores_within_the_margin_win_together() {
+    let nearly = times(0.99);
+    let mut stores: Vec<(&str, &str, &[f64])> = vec![("map", "always", &CALM), ("btree", "always", &nearly)];
+    let words = "map and btree are fastest among stores that lose nothing, equal within 3%";
+    assert_eq!(verdict(&mixed(&stores, None)), words);
+    let slow = times(0.5);
+    stores.push(("bitcask", "always", &slow));
+    let run = mixed(&stores, None);
+    assert_eq!(verdict(&run), words);
+    assert_eq!(terminal::text(&run).matches(" *").count(), 1, "only the legend has a star");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! of one cell.
 
 use super::paired_samples::{Logs, Series};
-use crate::bench::result::statistics::{mean, student};
+use crate::bench::result::statistics::{margin::Margin, mean, student};
 
 /// Factor by which the variance of a mean grows because repetitions of one run are not independent: a disturbance
 /// of the machine lasts for several of them. The mean of n repetitions is taken to vary as the mean of n / 2
@@ -162,6 +162,11 @@ impl Change {
     pub fn probability(&self) -> f64 {
         let error = self.error();
         if error > 0.0 { student::two_sided(self.shift / error, self.freedom()) } else { 1.0 }
+    }
+
+    /// Returns the p-value of the test that the change is smaller than `margin`.
+    pub fn equality(&self, margin: Margin) -> f64 {
+        margin.equality(self.shift, self.error(), self.freedom())
     }
 
     /// Returns the absolute shift that chance alone exceeds with the given `probability`.

@@ -17,6 +17,7 @@ use crate::bench::result::{
     Cell, Run, Target,
     metric::Better,
     run_file::{self, ReadError},
+    statistics::margin::Margin,
 };
 use cell_status::CellStatus;
 use change::Change;
@@ -41,21 +42,32 @@ pub struct Comparison {
     gaps: Vec<String>,
     /// Allowed loss, as a fraction of the first run's value.
     limit: Option<f64>,
+    /// Change below which metrics count as equal: the limit, or without one the default margin.
+    margin: Margin,
 }
 
 /// Meaning of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     /// There are too few repetitions.
+    TooFew,
+    /// Neither a change nor equality is shown.
     CannotTell,
-    /// The change may be chance.
-    Same,
+    /// The change is smaller than the margin, and may be chance.
+    Equal,
     /// The metric became better.
     Better,
     /// The metric became worse, within the limit.
     Worse,
     /// The metric became worse than the limit allows.
     TooMuch,
+}
+
+impl Verdict {
+    /// Returns `true` for the rows that are listed without `--all`: changes, and metrics with too few repetitions.
+    fn is_shown(self) -> bool {
+        !matches!(self, Self::Equal | Self::CannotTell)
+    }
 }
 
 /// Compares the runs of two files. `limit` is the allowed loss as a fraction (0.1 for 10%).
@@ -92,8 +104,10 @@ impl Comparison {
             }
             cells.push((cell.id.clone(), state));
         }
+        let margin = limit.and_then(Margin::new).unwrap_or_default();
         let mut comparison = Self {
-            judgement: Judgement::of(&series),
+            judgement: Judgement::of(&series, margin),
+            margin,
             cells,
             only_first: missing(second, first),
             only_second: missing(first, second),
@@ -112,7 +126,7 @@ impl Comparison {
             first,
             cells: &self.cells,
             only_first: &self.only_first,
-            too_few: self.verdicts().filter(|verdict| *verdict == Verdict::CannotTell).count(),
+            too_few: self.verdicts().filter(|verdict| *verdict == Verdict::TooFew).count(),
             visible: self.judgement.visible,
         };
         unchecked_reasons::of(&compared, limit)
@@ -142,12 +156,17 @@ impl Comparison {
         stores.chain(self.judgement.cells.iter().map(|finding| self.of_cell(finding)))
     }
 
+    /// Returns the number of rows that show no change.
+    fn unchanged(&self) -> usize {
+        self.verdicts().filter(|verdict| !verdict.is_shown()).count()
+    }
+
     fn of_store(&self, finding: &Finding) -> Verdict {
-        verdict(finding.aspect, Some(finding.change), finding.real, self.limit)
+        verdict(finding.aspect, Some(finding.change), (finding.real, finding.equal), self.limit)
     }
 
     fn of_cell(&self, finding: &CellFinding) -> Verdict {
-        verdict(finding.aspect, finding.change, finding.real, self.limit)
+        verdict(finding.aspect, finding.change, (finding.real, finding.equal), self.limit)
     }
 }
 
@@ -161,16 +180,23 @@ fn is_same(one: &Target, other: &Target) -> bool {
         && (one.loses == other.loses || one.loses.is_none() || other.loses.is_none())
 }
 
-/// Returns the verdict on a change. A limit of 0.1 allows 90% of the speed, and 110% of latency or size.
-fn verdict(aspect: ComparedMetric, change: Option<Change>, real: bool, limit: Option<f64>) -> Verdict {
-    let Some(change) = change else { return Verdict::CannotTell };
+/// Returns the verdict on a change that is shown to be `real`, or `equal` within the margin. A limit of 0.1 allows 90%
+/// of the speed, and 110% of latency or size.
+fn verdict(
+    aspect: ComparedMetric,
+    change: Option<Change>,
+    (real, equal): (bool, bool),
+    limit: Option<f64>,
+) -> Verdict {
+    let Some(change) = change else { return Verdict::TooFew };
     let ratio = change.shift.exp();
     let (gained, too_much) = match aspect.better() {
         Better::Higher => (ratio > 1.0, limit.is_some_and(|limit| ratio < 1.0 - limit)),
         Better::Lower => (ratio < 1.0, limit.is_some_and(|limit| ratio > 1.0 + limit)),
     };
     match (real, gained, too_much) {
-        (false, ..) => Verdict::Same,
+        (false, ..) if equal => Verdict::Equal,
+        (false, ..) => Verdict::CannotTell,
         (true, true, _) => Verdict::Better,
         (true, false, true) => Verdict::TooMuch,
         (true, false, false) => Verdict::Worse,

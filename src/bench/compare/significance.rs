@@ -22,7 +22,11 @@ use super::{
     change::{BetweenRuns, Change, Part, common_shift, median},
     paired_samples::{ASPECTS, ComparedMetric, Series},
 };
-use crate::bench::result::{loss_class::Level, spread::ENOUGH, statistics::holm};
+use crate::bench::result::{
+    loss_class::Level,
+    spread::ENOUGH,
+    statistics::{holm, margin::Margin},
+};
 
 /// Probability of at least one false change among the stores, each over all its levels or at its only level.
 const STORES: f64 = 0.03;
@@ -48,6 +52,8 @@ pub struct Finding {
     pub change: Change,
     /// `true` if the change is significant.
     pub real: bool,
+    /// `true` if the change is shown to be smaller than the margin.
+    pub equal: bool,
 }
 
 /// Change of a metric of one cell.
@@ -63,6 +69,8 @@ pub struct CellFinding {
     pub change: Option<Change>,
     /// `true` if the change is significant.
     pub real: bool,
+    /// `true` if the change is shown to be smaller than the margin.
+    pub equal: bool,
 }
 
 /// All changes between two runs, each marked as significant or not.
@@ -89,8 +97,8 @@ struct Group<'s> {
 }
 
 impl Judgement {
-    /// Tests all series of two runs.
-    pub fn of(series: &[Series]) -> Self {
+    /// Tests all series of two runs. Changes below `margin` count as equal.
+    pub fn of(series: &[Series], margin: Margin) -> Self {
         let groups = groups(series);
         let mut stores: Vec<Finding> = groups.iter().flat_map(Group::findings).collect();
         widen(&mut stores);
@@ -104,9 +112,13 @@ impl Judgement {
             |one: &Finding| wide.iter().any(|all| (&all.store, all.aspect) == (&one.store, one.aspect));
         let (mut levels, mut all): (Vec<_>, Vec<_>) = stores.into_iter().partition(|one| several(one));
         all.extend(wide);
-        decide(all.iter_mut().map(|one| (Some(one.change), &mut one.real)), STORES);
-        decide(levels.iter_mut().map(|one| (Some(one.change), &mut one.real)), LEVELS);
-        decide(cells.iter_mut().map(|one| (one.change, &mut one.real)), CELLS);
+        decide(all.iter_mut().map(|one| (Some(one.change), &mut one.real, &mut one.equal)), STORES, margin);
+        decide(
+            levels.iter_mut().map(|one| (Some(one.change), &mut one.real, &mut one.equal)),
+            LEVELS,
+            margin,
+        );
+        decide(cells.iter_mut().map(|one| (one.change, &mut one.real, &mut one.equal)), CELLS, margin);
         let visible = visible(&all);
         let mut stores = [all, levels].concat();
         stores.sort_by_key(|one| one.store.is_some());
@@ -196,6 +208,7 @@ impl Group<'_> {
             aspect: self.aspect,
             change,
             real: false,
+            equal: false,
         };
         let mut findings = Vec::new();
         if self.stores.len() > 1 {
@@ -225,7 +238,14 @@ fn cell(series: &Series, group: Option<&Group<'_>>) -> CellFinding {
             _ => own.beside(&others, floor.cell).less(group.common()),
         }
     });
-    CellFinding { id: series.id.clone(), aspect: series.aspect, medians: series.medians, change, real: false }
+    CellFinding {
+        id: series.id.clone(),
+        aspect: series.aspect,
+        medians: series.medians,
+        change,
+        real: false,
+        equal: false,
+    }
 }
 
 /// Widens all errors until the median change of the stores, in standard errors, is not larger than chance
@@ -260,14 +280,23 @@ fn across(findings: &[Finding]) -> Vec<Finding> {
     joined
 }
 
-/// Sets the mark of each significant change. `level` is the probability that any mark is wrong (Holm).
-fn decide<'f>(findings: impl Iterator<Item = (Option<Change>, &'f mut bool)>, level: f64) {
+/// Sets the marks of each change that is significant, and of each that is shown to be smaller than `margin`. `level` is
+/// the probability that any mark of one kind is wrong (Holm).
+fn decide<'f>(
+    findings: impl Iterator<Item = (Option<Change>, &'f mut bool, &'f mut bool)>,
+    level: f64,
+    margin: Margin,
+) {
     let (changes, marks): (Vec<_>, Vec<_>) =
-        findings.filter_map(|(change, mark)| Some((change?, mark))).unzip();
-    let probabilities: Vec<f64> = changes.iter().map(Change::probability).collect();
-    let levels = holm::levels(&probabilities, level);
-    for (mark, (probability, level)) in marks.into_iter().zip(probabilities.into_iter().zip(levels)) {
-        *mark = probability < level;
+        findings.filter_map(|(change, real, equal)| Some((change?, (real, equal)))).unzip();
+    let shown = |probability: &dyn Fn(&Change) -> f64| -> Vec<bool> {
+        let probabilities: Vec<f64> = changes.iter().map(probability).collect();
+        let levels = holm::levels(&probabilities, level);
+        probabilities.into_iter().zip(levels).map(|(probability, level)| probability < level).collect()
+    };
+    let tests = shown(&Change::probability).into_iter().zip(shown(&|change| change.equality(margin)));
+    for ((real, equal), tested) in marks.into_iter().zip(tests) {
+        (*real, *equal) = tested;
     }
 }
 

@@ -38,9 +38,9 @@ impl Comparison {
                 text.push_str(&format!("only in the {which} run: {}\n", printable(id)));
             }
         }
-        let hidden = self.verdicts().filter(|verdict| *verdict == Verdict::Same).count();
+        let hidden = self.unchanged();
         if !all && hidden > 0 {
-            text.push_str(&format!("\n{hidden} rows are the same within noise; --all shows them\n"));
+            text.push_str(&format!("\n{hidden} rows show no change; --all shows them\n"));
         }
         text
     }
@@ -52,11 +52,11 @@ impl Comparison {
                 finding.level.map_or("all".to_owned(), |level| level.to_string()),
                 finding.aspect.title().to_owned(),
                 ratio(&finding.change),
-                words(finding.aspect, self.of_store(finding)),
+                self.words(finding.aspect, self.of_store(finding)),
             ]
         };
         let stores = self.judgement.stores.iter();
-        stores.filter(|finding| all || self.of_store(finding) != Verdict::Same).map(line).collect()
+        stores.filter(|finding| all || self.of_store(finding).is_shown()).map(line).collect()
     }
 
     fn lines(&self, all: bool) -> Vec<[String; 5]> {
@@ -65,7 +65,7 @@ impl Comparison {
             match state_words(*state) {
                 None => {
                     let own = self.figures(id);
-                    let shown = own.filter(|finding| all || self.of_cell(finding) != Verdict::Same);
+                    let shown = own.filter(|finding| all || self.of_cell(finding).is_shown());
                     lines.extend(shown.map(|finding| self.line(finding)));
                 }
                 Some(words) => {
@@ -82,16 +82,13 @@ impl Comparison {
 
     fn line(&self, finding: &CellFinding) -> [String; 5] {
         let [first, second] = finding.medians;
-        let verdict = self.of_cell(finding);
         let show = |value| number_format::short(finding.aspect.unit(), value);
         [
             printable(&finding.id),
             finding.aspect.title().to_owned(),
             format!("{} -> {}", show(first), show(second)),
             format!("{:.3}", second / first),
-            // A change is only shown for a cell that differs from its store; the stores' own changes are in the
-            // table above.
-            if verdict == Verdict::Same { String::new() } else { words(finding.aspect, verdict) },
+            self.words(finding.aspect, self.of_cell(finding)),
         ]
     }
 
@@ -102,7 +99,7 @@ impl Comparison {
         }
         let cells = |wanted: CellStatus| self.cells.iter().filter(|(_, state)| *state == wanted).count();
         let mut text = format!("{} cells compared", cells(CellStatus::Figures));
-        let blind = count(Verdict::CannotTell);
+        let blind = count(Verdict::TooFew);
         if blind > 0 {
             text.push_str(&format!("; no verdict on {blind} figures with fewer than {ENOUGH} repetitions"));
         }
@@ -134,6 +131,17 @@ impl Comparison {
         }
         text
     }
+
+    fn words(&self, aspect: ComparedMetric, verdict: Verdict) -> String {
+        let (worse, better) = directions(aspect);
+        match verdict {
+            Verdict::TooFew | Verdict::CannotTell => "cannot tell".to_owned(),
+            Verdict::Equal => format!("equal within {}", self.margin),
+            Verdict::Better => better.to_owned(),
+            Verdict::Worse => worse.to_owned(),
+            Verdict::TooMuch => worse.to_uppercase(),
+        }
+    }
 }
 
 /// Returns the remark for a cell that is not compared, or `None` if it is compared.
@@ -153,19 +161,13 @@ fn ratio(change: &Change) -> String {
     format!("{:.3} ({low:.3} to {high:.3})", change.shift.exp())
 }
 
-fn words(aspect: ComparedMetric, verdict: Verdict) -> String {
-    let (worse, better) = match aspect.unit() {
+/// Returns the words for a metric that became worse and for one that became better.
+fn directions(aspect: ComparedMetric) -> (&'static str, &'static str) {
+    match aspect.unit() {
         Unit::Microseconds | Unit::Seconds => ("longer", "shorter"),
         Unit::Bytes | Unit::Times => ("larger", "smaller"),
         Unit::Count => ("more", "fewer"),
         Unit::PerSecond => ("slower", "faster"),
-    };
-    match verdict {
-        Verdict::CannotTell => "cannot tell".to_owned(),
-        Verdict::Same => "same within noise".to_owned(),
-        Verdict::Better => better.to_owned(),
-        Verdict::Worse => worse.to_owned(),
-        Verdict::TooMuch => worse.to_uppercase(),
     }
 }
 

@@ -5,15 +5,10 @@ use super::row::Entry;
 use crate::bench::result::{
     Access, Target, Workload,
     loss_class::{self, Level},
-    metric::{Better, Metric, THROUGHPUT},
+    metric::{Metric, THROUGHPUT},
     number_format,
-    statistics::bootstrap::{self, Paired},
+    statistics::{looks::Looks, margin::Margin, pairwise::Pairwise},
 };
-use std::collections::BTreeMap;
-
-/// Significance level of a verdict on several stores: maximum probability that any of them is wrongly called worse
-/// than the best.
-pub const CHANCE: f64 = 0.05;
 
 /// Cells with equal workload, level and machine, and for writes with equal loss bound, which may be ranked.
 pub struct ComparisonGroup<'r, 'a> {
@@ -36,26 +31,14 @@ impl<'r, 'a> ComparisonGroup<'r, 'a> {
         if self.is_paced() && measure.name == THROUGHPUT.name {
             return None;
         }
-        let medians = self.entries.iter().filter_map(|entry| Some((*entry, entry.spread(measure)?.median)));
-        let (best, _) = medians.clone().min_by(|a, b| measure.better.order(a.1, b.1))?;
-        let mut others = medians.filter(|(entry, _)| !std::ptr::eq(*entry, best)).peekable();
-        others.peek()?;
-        let figures = best.by_repetition(measure);
-        others.all(|(entry, _)| is_better(&figures, &entry.by_repetition(measure), measure)).then_some(best)
+        let scores: Vec<_> = self.entries.iter().map(|entry| entry.scores(measure)).collect();
+        let measured: Vec<_> =
+            scores.iter().zip(&self.entries).filter(|(scores, _)| !scores.is_empty()).collect();
+        let scores: Vec<_> = measured.iter().map(|(scores, _)| (*scores).clone()).collect();
+        let pairwise = Pairwise::of(&scores, &Looks::once(), Margin::default());
+        let winner = pairwise.rank_groups(pairwise.order()).winner()?;
+        measured.get(winner).map(|(_, entry)| **entry)
     }
-}
-
-/// Returns `true` if `one` is better than `other` with 95% confidence, from the repetitions that both have.
-fn is_better(one: &BTreeMap<u32, f64>, other: &BTreeMap<u32, f64>, measure: &Metric) -> bool {
-    let higher = measure.better == Better::Higher;
-    paired(one, other).is_some_and(|found| found.differs() && (found.ratio > 1.0) == higher)
-}
-
-/// Compares values by repetition with those of `other`, in the repetitions that both have. Returns `None` if these
-/// are too few.
-pub fn paired(one: &BTreeMap<u32, f64>, other: &BTreeMap<u32, f64>) -> Option<Paired> {
-    let pairs = one.iter().filter_map(|(repetition, value)| Some((*value, *other.get(repetition)?)));
-    bootstrap::paired(&pairs.collect::<Vec<_>>())
 }
 
 /// Divides cells into comparison groups and gives each group a title.

@@ -13,7 +13,9 @@ use super::{
 use crate::bench::result::{
     grid,
     metric::{self, Metric, P50, P99, THROUGHPUT},
-    number_format, validity,
+    number_format,
+    statistics::margin::Margin,
+    validity,
 };
 
 /// Renders the report as Markdown.
@@ -42,10 +44,10 @@ fn matrix(matrix: &Matrix) -> String {
     let columns = || measured.iter().filter_map(|at| matrix.columns.get(*at));
     lines.iter_mut().take(1).for_each(|head| head.extend(columns().map(|one| one.title.to_owned())));
     let mut text = format!(
-        "## Compared with the best store\n\n1 is the best store of a column, 0.5 is half as good; in brackets the 95% \
-         confidence interval of the ratio. **Bold** is the best beyond the noise, \u{2248} is not certain after correction \
-         for {}.\n\n",
-        matrix.correction()
+        "## Compared with the best store\n\n1 is the best store of a column, 0.5 is half as good; in brackets the \
+         confidence interval of the ratio, 95% over all pairs of the column. **Bold** is faster than all others, \u{2248} \
+         equal to the best within {}, ? cannot tell.\n\n",
+        Margin::default()
     );
     text.push_str(&grid::markdown(&lines, 1));
     text.push('\n');

@@ -3,11 +3,11 @@
 //!
 //! A column uses the cells of one level on one machine and, of those, the workloads that the most stores have
 //! run. A store's score in a repetition is the mean of the logarithms of its metric over these workloads, so
-//! it is compared with the best store in the same repetition. A store is named as the best only if each of
-//! the others is worse beyond the noise, after Holm's correction for all comparisons of the matrix.
+//! it is compared with the other stores in the same repetition. A store is named as the best only if each of
+//! the others is slower with 95% confidence, after Holm's correction for all pairs of the column.
 
 use super::{
-    comparison_group::{CHANCE, ComparisonGroup, contests},
+    comparison_group::{ComparisonGroup, contests},
     model::Report,
     row::{Entry, State},
     scenarios::{SCENARIOS, Scenario},
@@ -20,8 +20,10 @@ use crate::{
         number_format,
         spread::ENOUGH,
         statistics::{
-            bootstrap::{self, Paired},
-            holm, mean,
+            looks::Looks,
+            margin::Margin,
+            mean,
+            pairwise::{Pair, Pairwise, RankGroups},
         },
     },
     engine::LossClass,
@@ -34,8 +36,6 @@ pub struct Matrix {
     pub columns: Vec<Column>,
     /// Rows, one for each store, in the order of the report.
     pub rows: Vec<Row>,
-    /// Number of comparisons for which the verdicts are corrected.
-    pub comparisons: usize,
 }
 
 /// Column of the matrix: one scenario.
@@ -59,8 +59,10 @@ pub struct Column {
 pub enum Verdict {
     /// The named store is better than all others.
     Best(String),
-    /// The first named store has the highest score, but it is not certainly better than the other named ones.
-    Uncertain(Vec<String>),
+    /// The named stores are equal within the margin, and better than all others.
+    Equal(Vec<String>),
+    /// The first named store has the highest score, but no comparison tells it from all other named ones.
+    CannotTell(Vec<String>),
     /// A store has too few repetitions in common with the best for a comparison.
     TooFew,
     /// Only the named store was measured.
@@ -82,8 +84,8 @@ pub struct MatrixCell {
     /// Performance relative to the best store: 1 is as good, 0.5 half as good. `None` if the store has no
     /// result.
     pub ratio: Option<f64>,
-    /// 95% confidence interval of `ratio`; `None` for the best store, and with fewer than [`ENOUGH`]
-    /// repetitions.
+    /// Confidence interval of `ratio`, 95% over all pairs of the column; `None` for the best store, and with fewer than
+    /// [`ENOUGH`] repetitions.
     pub interval: Option<(f64, f64)>,
     /// Rank of the store.
     pub standing: Rank,
@@ -99,8 +101,10 @@ pub struct MatrixCell {
 pub enum Rank {
     /// Better than all others.
     Best,
-    /// Possibly the best: no other store is certainly better.
-    Near,
+    /// Equal to the best store within the margin; of the best store: others are equal to it.
+    Equal,
+    /// Possibly the best: no comparison tells the store from the best one.
+    CannotTell,
     /// Certainly worse than the best.
     Worse,
     /// Not known: there are too few repetitions, or no other store to compare with.
@@ -121,7 +125,9 @@ struct Draft<'r, 'a> {
     others: BTreeMap<String, String>,
     best: Option<String>,
     /// Comparison of each other store with the best; `None` with fewer than [`ENOUGH`] common repetitions.
-    rivals: BTreeMap<String, Option<Paired>>,
+    rivals: BTreeMap<String, Option<Pair>>,
+    /// Indices of `stores`, in alphabetical order, by their comparison with the best.
+    groups: RankGroups,
 }
 
 impl Matrix {
@@ -134,24 +140,12 @@ impl Matrix {
             }
         }
         let drafts: Vec<_> = SCENARIOS.iter().map(|scenario| Draft::new(report, scenario)).collect();
-        let paired = || drafts.iter().flat_map(|draft| draft.rivals.values().flatten());
-        let probabilities: Vec<_> = paired().map(|pair| pair.probability).collect();
-        let comparisons = probabilities.len();
-        let mut levels = holm::levels(&probabilities, CHANCE).into_iter();
-        let mut columns = Vec::new();
-        let mut rows: Vec<Row> = labels.into_iter().map(|label| Row { label, places: Vec::new() }).collect();
-        for draft in &drafts {
-            let mut worse = Vec::new();
-            for (label, pair) in &draft.rivals {
-                let Some(pair) = pair else { continue };
-                if levels.next().is_some_and(|level| pair.probability < level) && pair.differs() {
-                    worse.push(label.as_str());
-                }
-            }
-            columns.push(draft.column(&worse));
-            rows.iter_mut().for_each(|row| row.places.push(draft.place(&row.label, &worse)));
-        }
-        Self { columns, rows, comparisons }
+        let columns = drafts.iter().map(Draft::column).collect();
+        let row = |label: String| {
+            let places = drafts.iter().map(|draft| draft.place(&label)).collect();
+            Row { label, places }
+        };
+        Self { columns, rows: labels.into_iter().map(row).collect() }
     }
 }
 
@@ -167,12 +161,6 @@ impl Matrix {
             row.places.retain(|_| kept.next().is_some_and(|kept| *kept));
         }
         self
-    }
-
-    /// Returns the number of comparisons for which the verdicts are corrected, as text.
-    pub fn correction(&self) -> String {
-        let plural = if self.comparisons == 1 { "" } else { "s" };
-        format!("{} comparison{plural}", self.comparisons)
     }
 }
 
@@ -221,43 +209,46 @@ impl<'r, 'a> Draft<'r, 'a> {
 
     fn empty(scenario: &'static Scenario) -> Self {
         let (level, losses, contests) = Default::default();
-        let (stores, others, rivals) = Default::default();
-        Self { scenario, level, losses, contests, stores, others, best: None, rivals }
+        let (stores, others, rivals, groups) = Default::default();
+        Self { scenario, level, losses, contests, stores, others, best: None, rivals, groups }
     }
 
-    /// Sets `best` to the store with the highest mean score and compares each other store with it.
+    /// Sets `best` to the store with the highest mean score, and compares all pairs of stores.
     fn compare(&mut self) {
-        let level = |values: &BTreeMap<u32, f64>| {
-            mean(&values.values().copied().collect::<Vec<_>>()).unwrap_or(f64::MIN)
-        };
-        let best = self.stores.iter().max_by(|(_, one), (_, other)| level(one).total_cmp(&level(other)));
-        let Some((best, of_best)) = best.map(|(label, values)| (label.clone(), values.clone())) else {
-            return;
-        };
-        for (label, values) in self.stores.iter().filter(|(label, _)| **label != best) {
-            let pairs = values
-                .iter()
-                .filter_map(|(repetition, value)| Some((value.exp(), of_best.get(repetition)?.exp())));
-            self.rivals.insert(label.clone(), bootstrap::paired(&pairs.collect::<Vec<_>>()));
+        let scores: Vec<_> = self.stores.values().cloned().collect();
+        let labels: Vec<_> = self.stores.keys().cloned().collect();
+        let pairwise = Pairwise::of(&scores, &Looks::once(), Margin::default());
+        let Some(best) = pairwise.order().first().copied() else { return };
+        self.groups = pairwise.rank_groups(pairwise.order());
+        for (number, label) in labels.iter().enumerate().filter(|(number, _)| *number != best) {
+            self.rivals.insert(label.clone(), pairwise.between(number, best));
         }
-        self.best = Some(best);
+        self.best = labels.get(best).cloned();
     }
 
-    fn column(&self, worse: &[&str]) -> Column {
+    /// Returns the labels of stores.
+    fn labels(&self, stores: &[usize]) -> Vec<String> {
+        stores.iter().filter_map(|store| self.stores.keys().nth(*store)).cloned().collect()
+    }
+
+    fn column(&self) -> Column {
         let Scenario { title, scope, .. } = self.scenario;
-        let near = || self.rivals.keys().filter(|label| !worse.contains(&label.as_str())).cloned();
+        let RankGroups { winners, undecided, .. } = &self.groups;
         let verdict = match &self.best {
             None => Verdict::NotMeasured,
             Some(best) if self.rivals.is_empty() => Verdict::Alone(best.clone()),
             Some(_) if self.rivals.values().any(Option::is_none) => Verdict::TooFew,
-            Some(best) if near().next().is_none() => Verdict::Best(best.clone()),
-            Some(best) => Verdict::Uncertain(std::iter::once(best.clone()).chain(near()).collect()),
+            Some(_) if !undecided.is_empty() => {
+                Verdict::CannotTell(self.labels(&[winners.as_slice(), undecided].concat()))
+            }
+            Some(_) if winners.len() > 1 => Verdict::Equal(self.labels(winners)),
+            Some(best) => Verdict::Best(best.clone()),
         };
         let works = self.contests.iter().map(|one| one.title.clone()).collect();
         Column { title, scope, level: self.level.clone(), losses: self.losses.clone(), works, verdict }
     }
 
-    fn place(&self, label: &str, worse: &[&str]) -> MatrixCell {
+    fn place(&self, label: &str) -> MatrixCell {
         let absent = |words| {
             let value = String::new();
             MatrixCell { ratio: None, interval: None, standing: Rank::Absent, words, value }
@@ -266,20 +257,24 @@ impl<'r, 'a> Draft<'r, 'a> {
             return absent(self.why_absent(label));
         }
         let (words, value) = (self.words(label), self.value(label));
+        let is_in = |stores: &[usize]| self.labels(stores).iter().any(|one| one == label);
+        let RankGroups { winners, undecided, .. } = &self.groups;
         let Some(pair) = self.rivals.get(label) else {
             let few = self.rivals.values().any(Option::is_none);
-            let standing = match worse.len() == self.rivals.len() {
+            let standing = match (winners.len(), undecided.is_empty()) {
                 // Without a rival, or with too few repetitions, no store can be called the best.
                 _ if few || self.rivals.is_empty() => Rank::Unknown,
-                true => Rank::Best,
-                false => Rank::Near,
+                (_, false) => Rank::CannotTell,
+                (1, true) => Rank::Best,
+                (_, true) => Rank::Equal,
             };
             return MatrixCell { ratio: Some(1.0), interval: None, standing, words, value };
         };
-        let standing = match (pair, worse.contains(&label)) {
-            (None, _) => Rank::Unknown,
-            (Some(_), true) => Rank::Worse,
-            (Some(_), false) => Rank::Near,
+        let standing = match pair {
+            None => Rank::Unknown,
+            Some(_) if is_in(winners) => Rank::Equal,
+            Some(_) if is_in(undecided) => Rank::CannotTell,
+            Some(_) => Rank::Worse,
         };
         let ratio = pair.map_or_else(|| self.ratio(label), |pair| Some(pair.ratio));
         MatrixCell { ratio, interval: pair.map(|pair| pair.interval), standing, words, value }
@@ -443,7 +438,8 @@ impl Verdict {
     pub fn words(&self) -> String {
         match self {
             Self::Best(label) => label.clone(),
-            Self::Uncertain(labels) => format!("{}: no certain best", labels.join(", ")),
+            Self::Equal(labels) => format!("{}: equal within {}", labels.join(", "), Margin::default()),
+            Self::CannotTell(labels) => format!("{}: cannot tell", labels.join(", ")),
             Self::TooFew => format!("no verdict with fewer than {ENOUGH} repetitions"),
             Self::Alone(label) => format!("{label} only"),
             Self::NotMeasured => "not measured".to_owned(),
@@ -480,12 +476,13 @@ impl MatrixCell {
         [0.05, 0.2, 0.5, 0.8].iter().filter(|bound| ratio >= **bound).count() + 1
     }
 
-    /// Returns a symbol for the rank, so that it can be read without colour: a star for the best, "≈" for
-    /// possibly the best.
+    /// Returns a symbol for the rank, so that it can be read without colour: a star for the best, "≈" for equal to the
+    /// best, "?" for possibly the best.
     pub fn sign(&self) -> &'static str {
         match self.standing {
             Rank::Best => "\u{2605}",
-            Rank::Near => "\u{2248}",
+            Rank::Equal => "\u{2248}",
+            Rank::CannotTell => "?",
             Rank::Worse | Rank::Unknown | Rank::Absent => "",
         }
     }

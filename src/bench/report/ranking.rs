@@ -5,7 +5,7 @@
 //! Stores that lose more are left out, with the reason. Work that only reads loses nothing, so it ranks every store.
 
 use super::{
-    comparison_group::{CHANCE, ComparisonGroup, paired, same_work},
+    comparison_group::{ComparisonGroup, same_work},
     row::{Entry, State},
 };
 use crate::{
@@ -15,10 +15,17 @@ use crate::{
         metric::{self, Better, DISK, Metric, P99, Unit},
         number_format,
         spread::{ENOUGH, Spread},
-        statistics::{bootstrap::Paired, holm},
+        statistics::{
+            budget::MAX_BLOCKS,
+            looks::Looks,
+            margin::Margin,
+            pairwise::{Pair, Pairwise, RankGroups},
+            verdict::Verdict,
+        },
     },
     engine::LossClass,
 };
+use std::borrow::Borrow;
 
 /// Stores that did the same work, the best median first.
 pub struct Ranking<'r, 'a> {
@@ -32,6 +39,8 @@ pub struct Ranking<'r, 'a> {
     pub places: Vec<RankedStore<'r, 'a>>,
     /// Stores that are not ranked, each with the reason.
     pub left_out: Vec<(String, String)>,
+    /// Indices of `places` by their comparison with the first.
+    groups: RankGroups,
     reads_only: bool,
     /// `true` if each store has the policy that `--may-lose` allows.
     pub by_policy: bool,
@@ -43,11 +52,30 @@ pub struct RankedStore<'r, 'a> {
     pub entry: &'r Entry<'a>,
     /// Median and range of the metric.
     pub spread: Spread,
-    /// Value relative to the first store, with its interval; `None` for the first store and with fewer than
-    /// [`ENOUGH`] common repetitions.
-    pub to_first: Option<Paired>,
-    /// `true` if the store is certainly worse than the first.
-    pub is_worse: bool,
+    /// Comparison with the first store; `None` for the first store and with fewer than [`ENOUGH`] common repetitions.
+    pub to_first: Option<ToFirst>,
+}
+
+/// Comparison of a ranked store with the first.
+#[derive(Clone, Copy, Debug)]
+pub struct ToFirst {
+    /// Value of the metric relative to the first store's.
+    pub ratio: f64,
+    /// Confidence interval of `ratio`, corrected for all pairs of the ranking.
+    pub interval: (f64, f64),
+    /// Verdict on the store.
+    pub verdict: Verdict,
+}
+
+impl ToFirst {
+    fn of(pair: Pair, better: Better) -> Self {
+        let Pair { ratio, interval: (low, high), verdict, .. } = pair;
+        match better {
+            Better::Higher => Self { ratio, interval: (low, high), verdict },
+            // The pair compares the inverse values.
+            Better::Lower => Self { ratio: 1.0 / ratio, interval: (1.0 / high, 1.0 / low), verdict },
+        }
+    }
 }
 
 /// Returns the rankings of a table's cells: one for each workload, in the order of the cells. Workloads without
@@ -74,6 +102,7 @@ impl<'r, 'a> Ranking<'r, 'a> {
             bound,
             places: Vec::new(),
             left_out: Vec::new(),
+            groups: RankGroups::default(),
             reads_only,
             by_policy: first.cell.target.may_lose.is_some(),
         };
@@ -101,37 +130,28 @@ impl<'r, 'a> Ranking<'r, 'a> {
         match (excess, entry.spread(self.measure)) {
             (Some(reason), _) if !reason.is_empty() => leave_out(reason),
             (_, Some(spread)) => {
-                self.places.push(RankedStore { entry, spread, to_first: None, is_worse: false });
+                self.places.push(RankedStore { entry, spread, to_first: None });
             }
             (_, None) => {}
         }
     }
 
-    /// Compares each store with the first, and corrects for the number of comparisons (Holm).
+    /// Compares all pairs of stores.
     fn compare(&mut self) {
-        let Some(first) = self.places.first().map(|place| place.entry.by_repetition(self.measure)) else {
-            return;
-        };
-        let rivals = || self.places.iter().skip(1);
-        let pairs: Vec<_> =
-            rivals().map(|place| paired(&place.entry.by_repetition(self.measure), &first)).collect();
-        let known: Vec<f64> = pairs.iter().flatten().map(|pair| pair.probability).collect();
-        let mut levels = holm::levels(&known, CHANCE).into_iter();
-        for (place, pair) in self.places.iter_mut().skip(1).zip(pairs) {
-            let Some(pair) = pair else { continue };
-            let higher_is_worse = self.measure.better == Better::Lower;
-            place.to_first = Some(pair);
-            place.is_worse = levels.next().is_some_and(|level| pair.probability < level)
-                && pair.differs()
-                && (pair.ratio > 1.0) == higher_is_worse;
+        let scores: Vec<_> = self.places.iter().map(|place| place.entry.scores(self.measure)).collect();
+        let pairwise = Pairwise::of(&scores, &Looks::once(), Margin::default());
+        let order: Vec<usize> = (0..self.places.len()).collect();
+        self.groups = pairwise.rank_groups(&order);
+        for (number, place) in self.places.iter_mut().enumerate().skip(1) {
+            let pair = pairwise.between(number, 0);
+            place.to_first = pair.map(|pair| ToFirst::of(pair, self.measure.better));
         }
     }
 
     /// Returns the store that is certainly better than each other ranked store, or `None` if there is none or
     /// no other store.
     pub fn winner(&self) -> Option<&RankedStore<'r, 'a>> {
-        let [first, rivals @ ..] = self.places.as_slice() else { return None };
-        (!rivals.is_empty() && rivals.iter().all(|place| place.is_worse)).then_some(first)
+        self.places.get(self.groups.winner()?)
     }
 
     /// Returns the verdict as a sentence without a final stop: the winner, or the reason why there is none.
@@ -149,14 +169,40 @@ impl<'r, 'a> Ranking<'r, 'a> {
         {
             return format!("no verdict{among}: {}", self.too_few());
         }
-        let near: Vec<_> = rivals.iter().filter(|place| !place.is_worse).collect();
-        if let (true, Some(second)) = (near.is_empty(), rivals.first()) {
-            let by = second.to_first.map_or(String::new(), |pair| self.times(pair, &name(second)));
-            return format!("{} {}{among}{by}", name(first), self.superlative());
+        let names = |stores: &[usize]| -> Vec<String> {
+            stores.iter().filter_map(|store| self.places.get(*store)).map(name).collect()
+        };
+        let RankGroups { winners, undecided, slower } = &self.groups;
+        let best = names(winners);
+        if !undecided.is_empty() {
+            let near = listed(&[best, names(undecided)].concat());
+            return format!(
+                "no winner{among}: cannot tell which of {near} {}{}",
+                self.superlative(true),
+                self.budget(undecided)
+            );
         }
-        let group: Vec<_> = std::iter::once(first).chain(near).map(name).collect();
-        let names: Vec<_> = group.iter().map(String::as_str).collect();
-        format!("no winner{among}: {} could not be told apart", listed(&names))
+        if best.len() > 1 {
+            let margin = Margin::default();
+            return format!("{} {}{among}, equal within {margin}", listed(&best), self.superlative(false));
+        }
+        let second = slower.first().and_then(|store| self.places.get(*store));
+        let by = second.and_then(|second| Some(self.times(second.to_first?, &name(second))));
+        format!("{} {}{among}{}", name(first), self.superlative(true), by.unwrap_or_default())
+    }
+
+    /// Returns the number of repetitions that would decide the comparisons of `undecided` stores with the first, as the
+    /// end of a sentence.
+    fn budget(&self, undecided: &[usize]) -> String {
+        let verdicts = undecided.iter().filter_map(|store| Some(self.places.get(*store)?.to_first?.verdict));
+        let needed = verdicts.map(|verdict| match verdict {
+            Verdict::CannotTell { blocks, .. } => blocks,
+            _ => Some(0),
+        });
+        match needed.collect::<Option<Vec<_>>>().and_then(|needed| needed.into_iter().max()) {
+            Some(repetitions) => format!("; about {repetitions} repetitions would decide"),
+            None => format!("; {MAX_BLOCKS} repetitions would not decide"),
+        }
     }
 
     /// Returns the reason why the repetitions do not suffice for a verdict.
@@ -176,16 +222,20 @@ impl<'r, 'a> Ranking<'r, 'a> {
         self.places.iter().map(|place| place.shown(self, winner)).collect()
     }
 
-    fn superlative(&self) -> &'static str {
-        match self.measure {
-            measure if std::ptr::eq(measure, &P99) => "has the lowest 99th percentile of latency",
-            measure if std::ptr::eq(measure, &DISK) => "has the smallest files",
-            _ => "is fastest",
+    /// Returns the predicate of the best store, or of several.
+    fn superlative(&self, is_one: bool) -> &'static str {
+        match (self.measure, is_one) {
+            (measure, true) if std::ptr::eq(measure, &P99) => "has the lowest 99th percentile of latency",
+            (measure, false) if std::ptr::eq(measure, &P99) => "have the lowest 99th percentile of latency",
+            (measure, true) if std::ptr::eq(measure, &DISK) => "has the smallest files",
+            (measure, false) if std::ptr::eq(measure, &DISK) => "have the smallest files",
+            (_, true) => "is fastest",
+            (_, false) => "are fastest",
         }
     }
 
     /// Returns how much better the first store is than the second, with the confidence interval.
-    fn times(&self, pair: Paired, second: &str) -> String {
+    fn times(&self, pair: ToFirst, second: &str) -> String {
         let (low, high) = pair.interval;
         let digits = number_format::digits;
         match (self.measure.better, self.measure.unit) {
@@ -350,10 +400,10 @@ fn bound(entries: &[&Entry<'_>]) -> Option<Loses> {
 }
 
 /// Joins names as a list of a sentence: "a, b and c".
-fn listed(names: &[&str]) -> String {
+fn listed<S: Borrow<str>>(names: &[S]) -> String {
     match names {
         [] => String::new(),
-        [only] => (*only).to_owned(),
-        [before @ .., last] => format!("{} and {last}", before.join(", ")),
+        [only] => only.borrow().to_owned(),
+        [before @ .., last] => format!("{} and {}", before.join(", "), last.borrow()),
     }
 }

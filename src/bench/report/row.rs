@@ -2,8 +2,11 @@
 
 use crate::{
     bench::result::{
-        Cell, CellKind, Measurement, Operation, Outcome, Run, histogram, metric::Metric,
-        number_format::ratio_words, spread::Spread, validity,
+        Cell, CellKind, Measurement, Operation, Outcome, Run, histogram,
+        metric::{Better, Metric},
+        number_format::ratio_words,
+        spread::Spread,
+        validity,
     },
     engine::synthetic,
 };
@@ -127,6 +130,14 @@ impl<'a> Entry<'a> {
             Some((*repetition, (measure.of)(measurement)?))
         };
         self.measurements.iter().filter_map(figure).collect()
+    }
+
+    /// Returns the natural logarithm of a metric for each repetition that has a positive value, negated if lower values
+    /// are better; empty if the cell failed.
+    pub fn scores(&self, measure: &Metric) -> BTreeMap<u32, f64> {
+        let sign = if measure.better == Better::Higher { 1.0 } else { -1.0 };
+        let values = self.by_repetition(measure).into_iter().filter(|(_, value)| *value > 0.0);
+        values.map(|(repetition, value)| (repetition, sign * value.ln())).collect()
     }
 
     /// Returns `true` if the cell was measured with a cold cache: the store's files were not in the page

@@ -107,6 +107,30 @@ function chance(t, freedom) {
 }
 
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+const MARGIN = 0.03; // Stores that differ by less are equal.
+
+// Returns the number of repetitions that two stores have in common, the mean ratio, and the p-values of Student's tests
+// of difference and of equality within the margin. In a repetition that a store lacks, the logarithm is not finite.
+function tested(one, other) {
+  const logs = one.logs.map((log, number) => log - other.logs[number]).filter(Number.isFinite);
+  const [middle, freedom] = [mean(logs), logs.length - 1];
+  const error = Math.sqrt(logs.reduce((sum, log) => sum + (log - middle) ** 2, 0) / freedom / logs.length);
+  const p = (distance) => (freedom < 2 ? NaN : error > 0 ? chance(distance / error, freedom) : distance === 0 ? 1 : 0);
+  const inside = Math.log1p(MARGIN) - Math.abs(middle);
+  return { count: logs.length, ratio: Math.exp(middle), different: p(middle), equal: inside > 0 ? p(inside) / 2 : 1 };
+}
+
+// Returns for each p-value whether it is significant at 5% for all together (Holm).
+function shown(probabilities) {
+  const order = probabilities.map((p, place) => [p, place]).sort(([a], [b]) => a - b);
+  const marks = probabilities.map(() => false);
+  for (const [rank, [p, place]] of order.entries()) {
+    if (!(p < 0.05 / (order.length - rank))) break;
+    marks[place] = true;
+  }
+  return marks;
+}
+
 const GB = 1e9;
 const NEAR = 0.1; // Work whose share of reads differs by more than 10 points says nothing.
 
@@ -181,28 +205,27 @@ function choose({ stores, contests }, asked) {
   const middle = ({ logs }) => mean(logs.filter(Number.isFinite));
   ranking.sort((a, b) => middle(b) - middle(a));
   const [best, ...rivals] = ranking;
-  for (const one of ranking) {
-    // Stores are compared in the repetitions that both have; in one that is missing, the logarithm is not finite.
-    const pairs = one.logs.map((log, number) => log - best.logs[number]).filter(Number.isFinite);
-    one.pairs = pairs.length;
-    one.ratio = Math.exp(pairs.length > 0 ? mean(pairs) : middle(one) - middle(best));
-    const freedom = pairs.length - 1;
-    const error = Math.sqrt(pairs.reduce((sum, log) => sum + (log - mean(pairs)) ** 2, 0) / freedom / pairs.length);
-    one.chance = freedom < 2 ? NaN : error > 0 ? chance(mean(pairs) / error, freedom) : 0;
-  }
-  // Holm: the rarest pays for all, the next for one less.
-  [...rivals].sort((a, b) => a.chance - b.chance).reduce((worst, one, rank) =>
-    (one.chance = Math.max(worst, one.chance * (rivals.length - rank))), 0);
-  const few = ranking.some(({ pairs }) => pairs < 3);
-  const alike = rivals.filter((one) => !(one.chance < 0.05 && one.ratio < 0.99));
+  const pairs = ranking.flatMap((one, place) => ranking.slice(place + 1).map((other) => tested(one, other)));
+  const different = shown(pairs.map((pair) => pair.different));
+  const equal = shown(pairs.map((pair) => pair.equal));
+  // The first pairs are those of the best store with each other one.
+  rivals.forEach((one, place) => {
+    const { count, ratio } = pairs[place];
+    one.ratio = count > 0 ? 1 / ratio : Math.exp(middle(one) - middle(best));
+    one.standing = equal[place] ? "equal" : different[place] ? "slower" : "cannot tell";
+  });
+  if (best) best.ratio = 1;
+  const few = pairs.slice(0, rivals.length).some(({ count }) => count < 3);
+  const alike = rivals.filter((one) => one.standing === "equal");
+  const unclear = rivals.filter((one) => one.standing === "cannot tell");
   const missing = stores.map((_, place) => place).filter((place) => !ranking.some((one) => one.store === stores[place]));
   const out = missing.map((place) => [stores[place].name, absence(stores[place], place, near, asked, needs, memory)]);
-  return { ranking, rivals, alike, few, measured, larger: data > memory, out, works: common, near };
+  return { ranking, rivals, alike, unclear, few, measured, larger: data > memory, out, works: common, near };
 }
 
 function tell(form, found, asked) {
   const part = (name) => form.querySelector(name);
-  const { ranking, rivals, alike, few, measured, larger, out, works } = found;
+  const { ranking, rivals, alike, unclear, few, measured, larger, out, works } = found;
   const names = (list) => list.map(({ store }) => store.name).join(", ");
   const percent = (reads) => `${Math.round(reads * 1000) / 10}%`;
   const size = larger ? "data larger than memory" : "data that fit in memory";
@@ -211,11 +234,15 @@ function tell(form, found, asked) {
     const ahead = rivals.length > 0 ? `${digits(1 / rivals[0].ratio)}\u00d7 as fast as ${rivals[0].store.name}` : "the only store left";
     const mixes = [...new Set(works.map((work) => percent(work.reads)))].join(" and ");
     const basis = `work of ${mixes} reads`;
+    const near = [...alike, ...unclear];
+    const within = `Equal within ${MARGIN * 100}%`;
+    const verdict = (name, ahead) =>
+      unclear.length > 0 ? "cannot tell" : alike.length > 0 ? `${names([ranking[0], ...alike])}, equal within ${MARGIN * 100}%` : `${name}, ${ahead}`;
     if (few) [headline, reason] = ["Too few repetitions for a verdict", `The order in ${basis}:`];
     else if (!measured)
-      [headline, reason] = [`Not measured with ${size}`, `In ${basis} on other data: ${alike.length > 0 ? "no certain best" : `${ranking[0].store.name}, ${ahead}`}.`];
+      [headline, reason] = [`Not measured with ${size}`, `In ${basis} on other data: ${verdict(ranking[0].store.name, ahead)}.`];
     else if (rivals.length === 0) [headline, reason] = [`${ranking[0].store.name} only`, `No other store is left in ${basis}.`];
-    else if (alike.length > 0) [headline, reason] = [`${ranking[0].store.name}, ${names(alike)}`, `No certain best in ${basis}, ${size}.`];
+    else if (near.length > 0) [headline, reason] = [names([ranking[0], ...near]), `${unclear.length > 0 ? "Cannot tell" : within} in ${basis}, ${size}.`];
     else [headline, reason] = [ranking[0].store.name, `${ahead} in ${basis}, ${size}.`];
   } else if (found.near.length > 0) reason = "No store that was measured fits the question.";
   part(".headline").textContent = headline;

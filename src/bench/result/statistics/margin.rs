@@ -1,5 +1,6 @@
 //! Margin of a comparison: the relative difference below which two stores count as equal.
 
+use super::student;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -17,6 +18,15 @@ impl Margin {
     /// Returns the natural logarithm of the largest ratio that counts as equal.
     pub fn logarithm(self) -> f64 {
         self.0.ln_1p()
+    }
+
+    /// Returns the one-sided p-value of equality: the probability of a `mean` so near to 0, or nearer, if its true value
+    /// were at the margin. `mean` is the estimated logarithm of a ratio, `error` its standard error with `freedom` degrees
+    /// of freedom. This is the larger one of two one-sided tests.
+    pub fn equality(self, mean: f64, error: f64, freedom: f64) -> f64 {
+        let distance = self.logarithm() - mean.abs();
+        let beyond = student::two_sided(distance / error, freedom) / 2.0;
+        if distance > 0.0 { beyond } else { 1.0 - beyond }
     }
 }
 
@@ -37,6 +47,20 @@ impl fmt::Display for Margin {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// With 4 degrees of freedom, 2.132 standard errors are exceeded with probability 5% (Abramowitz and Stegun, 26.10).
+    #[test]
+    fn equality_is_shown_by_the_distance_from_the_margin() {
+        let margin = Margin::default();
+        let error = 0.005;
+        let near = margin.logarithm() - 2.132 * error;
+        for mean in [near, -near] {
+            assert!((margin.equality(mean, error, 4.0) - 0.05).abs() < 1e-4);
+        }
+        assert!((margin.equality(margin.logarithm(), error, 4.0) - 0.5).abs() < 1e-9);
+        assert!(margin.equality(0.05, error, 4.0) > 0.98);
+        assert!(margin.equality(0.0, 0.0, 4.0) < 1e-9);
+    }
 
     #[test]
     fn margins_are_positive_fractions_and_shown_in_percent() {

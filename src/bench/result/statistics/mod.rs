@@ -2,7 +2,6 @@
 //!
 //! All calculations use logarithms: a ratio becomes a difference, and multiplicative noise becomes additive.
 
-pub mod bootstrap;
 pub mod budget;
 pub mod holm;
 pub mod looks;

@@ -49,9 +49,9 @@ pub struct Pair {
 }
 
 /// Stores by their comparison with the best one. All lists are in the order of the ranking.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RankGroups {
-    /// Winner's group: the store with the highest mean, and all stores that differ from it by less than the margin.
+    /// Winner's group: the best store, and all stores that differ from it by less than the margin.
     pub winners: Vec<usize>,
     /// Stores that are neither shown slower than the best by at least the margin nor equal to it.
     pub undecided: Vec<usize>,
@@ -117,25 +117,34 @@ impl Pairwise {
         &self.order
     }
 
-    /// Returns the stores by their comparison with the best one.
-    pub fn rank_groups(&self) -> RankGroups {
-        let mut groups = RankGroups { winners: Vec::new(), undecided: Vec::new(), slower: Vec::new() };
-        let Some((best, others)) = self.order.split_first() else { return groups };
+    /// Returns the stores by their comparison with the first of `order`, which has the indices of all stores, the best
+    /// first.
+    pub fn rank_groups(&self, order: &[usize]) -> RankGroups {
+        let mut groups = RankGroups::default();
+        let Some((best, others)) = order.split_first() else { return groups };
         groups.winners.push(*best);
         for store in others {
             let list = match self.between(*best, *store).map(|pair| pair.verdict) {
-                None | Some(Verdict::CannotTell { .. }) => &mut groups.undecided,
+                // A caller that orders by medians may name a best store whose mean is lower.
+                None | Some(Verdict::CannotTell { .. } | Verdict::Slower { .. }) => &mut groups.undecided,
                 Some(Verdict::Faster { .. }) => &mut groups.slower,
                 Some(
-                    Verdict::Equal { .. }
-                    | Verdict::SlightlyFaster { .. }
-                    | Verdict::SlightlySlower { .. }
-                    | Verdict::Slower { .. },
+                    Verdict::Equal { .. } | Verdict::SlightlyFaster { .. } | Verdict::SlightlySlower { .. },
                 ) => &mut groups.winners,
             };
             list.push(*store);
         }
         groups
+    }
+}
+
+impl RankGroups {
+    /// Returns the store that is faster than each of the others, or `None` if there is none or no other store.
+    pub fn winner(&self) -> Option<usize> {
+        match (self.winners.as_slice(), self.undecided.is_empty(), self.slower.is_empty()) {
+            ([winner], true, false) => Some(*winner),
+            _ => None,
+        }
     }
 }
 
@@ -203,9 +212,8 @@ impl Estimate {
 
     /// Returns the p-value of the test of equality over all looks: the larger one of the two one-sided tests.
     fn equality(&self, looks: &Looks, margin: Margin) -> f64 {
-        let distance = margin.logarithm() - self.mean.abs();
-        let beyond = student::two_sided(distance / self.error(), f64::from(self.blocks) - 1.0) / 2.0;
-        looks.overall(if distance > 0.0 { beyond } else { 1.0 - beyond }, self.blocks)
+        let probability = margin.equality(self.mean, self.error(), f64::from(self.blocks) - 1.0);
+        looks.overall(probability, self.blocks)
     }
 
     /// Returns the pair with its verdict.

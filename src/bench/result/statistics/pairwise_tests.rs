@@ -139,7 +139,11 @@ fn only_the_blocks_of_the_newest_look_count() {
 fn the_group_of_the_winner_is_shown_equal_to_it() {
     let uncertain = CALM.map(|value| 12.0 * value + 9.0);
     let stores = [store(&plus(-20.0)), store(&uncertain), store(&plus(9.5)), store(&plus(10.0))];
-    let groups = once(&stores).rank_groups();
+    let pairwise = once(&stores);
+    let groups = pairwise.rank_groups(pairwise.order());
     assert_eq!(groups, RankGroups { winners: vec![3, 2], undecided: vec![1], slower: vec![0] });
-    assert_eq!(once(&[]).rank_groups().winners, [0; 0]);
+    assert_eq!(groups.winner(), None);
+    let without_second = once(&stores[..2]);
+    assert_eq!(without_second.rank_groups(&[1, 0]).winner(), Some(1));
+    assert_eq!(once(&[]).rank_groups(&[]), RankGroups::default());
 }
