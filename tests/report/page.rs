@@ -130,12 +130,27 @@ fn the_chooser_compares_stores_within_a_repetition() {
     assert_eq!(left(&answer(&run, &[]), "headline"), "Too few repetitions for a verdict");
 }
 
+/// The page tests all pairs as the other reports do, and uses their words.
+#[test]
+fn the_chooser_calls_stores_equal_or_cannot_tell() {
+    let dom = answer(&mixed([&CALM, &CALM.map(|one| one * 0.99)]), &[]);
+    assert_eq!(left(&dom, "headline"), "map, btree");
+    assert!(
+        left(&dom, "reason").starts_with("Equal within 3% in work of 50% reads"),
+        "{}",
+        left(&dom, "reason")
+    );
+    let dom = answer(&mixed([&CALM, &[1200.0, 700.0, 1100.0, 800.0, 1000.0]]), &[]);
+    assert_eq!(left(&dom, "headline"), "map, btree");
+    assert!(left(&dom, "reason").starts_with("Cannot tell in work of 50% reads"), "{}", left(&dom, "reason"));
+}
+
 #[test]
 fn the_chooser_opens_on_a_question_that_it_can_answer() {
     let mut run = mixed([&CALM, &CALM.map(|one| one / 2.0)]);
     run.cells.iter_mut().for_each(|cell| cell.target.commits = Commits::Groups);
     let dom = answer(&run, &[]);
-    assert_eq!((left(&dom, "hidden"), left(&dom, "accesses")), ("false", "in process, kvbench groups"));
+    assert_eq!((left(&dom, "hidden"), left(&dom, "accesses")), ("false", "in process, group commit"));
     assert_eq!(left(&dom, "headline"), "map");
     // Reads of the disk alone answer no question of it.
     run.environment.cold = Some("fadvise".to_owned());

@@ -132,6 +132,7 @@ impl Comparison {
         text
     }
 
+    /// Returns the verdict on a change of a metric as text.
     fn words(&self, aspect: ComparedMetric, verdict: Verdict) -> String {
         let (worse, better) = directions(aspect);
         match verdict {

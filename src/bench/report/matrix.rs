@@ -61,7 +61,8 @@ pub enum Verdict {
     Best(String),
     /// The named stores are equal within the margin, and better than all others.
     Equal(Vec<String>),
-    /// The first named store has the highest score, but no comparison tells it from all other named ones.
+    /// The first named store has the highest score. Of another named store, neither a difference from it nor equality is
+    /// shown.
     CannotTell(Vec<String>),
     /// A store has too few repetitions in common with the best for a comparison.
     TooFew,
@@ -103,7 +104,7 @@ pub enum Rank {
     Best,
     /// Equal to the best store within the margin; of the best store: others are equal to it.
     Equal,
-    /// Possibly the best: no comparison tells the store from the best one.
+    /// Possibly the best: neither a difference from the best store nor equality is shown.
     CannotTell,
     /// Certainly worse than the best.
     Worse,

@@ -235,14 +235,13 @@ function tell(form, found, asked) {
     const mixes = [...new Set(works.map((work) => percent(work.reads)))].join(" and ");
     const basis = `work of ${mixes} reads`;
     const near = [...alike, ...unclear];
-    const within = `Equal within ${MARGIN * 100}%`;
-    const verdict = (name, ahead) =>
-      unclear.length > 0 ? "cannot tell" : alike.length > 0 ? `${names([ranking[0], ...alike])}, equal within ${MARGIN * 100}%` : `${name}, ${ahead}`;
+    const undecided = unclear.length > 0 ? "cannot tell" : `equal within ${MARGIN * 100}%`;
+    const verdict = near.length > 0 ? `${names([ranking[0], ...near])}, ${undecided}` : `${ranking[0].store.name}, ${ahead}`;
     if (few) [headline, reason] = ["Too few repetitions for a verdict", `The order in ${basis}:`];
     else if (!measured)
-      [headline, reason] = [`Not measured with ${size}`, `In ${basis} on other data: ${verdict(ranking[0].store.name, ahead)}.`];
+      [headline, reason] = [`Not measured with ${size}`, `In ${basis} on other data: ${verdict}.`];
     else if (rivals.length === 0) [headline, reason] = [`${ranking[0].store.name} only`, `No other store is left in ${basis}.`];
-    else if (near.length > 0) [headline, reason] = [names([ranking[0], ...near]), `${unclear.length > 0 ? "Cannot tell" : within} in ${basis}, ${size}.`];
+    else if (near.length > 0) [headline, reason] = [names([ranking[0], ...near]), `${undecided[0].toUpperCase()}${undecided.slice(1)} in ${basis}, ${size}.`];
     else [headline, reason] = [ranking[0].store.name, `${ahead} in ${basis}, ${size}.`];
   } else if (found.near.length > 0) reason = "No store that was measured fits the question.";
   part(".headline").textContent = headline;

@@ -66,7 +66,7 @@ impl Noise {
     /// Returns about how many blocks find a `difference` with the probability `power`, or `None` above [`MAX_BLOCKS`].
     /// `level` is the two-sided significance level.
     ///
-    /// The formula is 2 (s/d)^2 (a + b)^2 + z^2 / 2 for the noise s, the difference d and the quantiles a of the level
+    /// Uses the formula 2 (s/d)^2 (a + b)^2 + z^2 / 2 for the noise s, the difference d and the quantiles a of the level
     /// and b of the power. With Student's quantiles for the blocks of the estimate, an estimate that is too small by
     /// chance rarely makes the plan too short (Stein, A Two-Sample Test for a Linear Hypothesis Whose Power is
     /// Independent of the Variance, 1945). The last term, with the normal quantile z of the level, is for the test

@@ -98,3 +98,52 @@ impl Looks {
 fn factor(stores: usize) -> f64 {
     if stores <= 2 { 1.8 } else { 1.4 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_are_at_most_five_and_at_least_three_blocks_apart() {
+        for (last, expected) in [
+            (3, &[5][..]),
+            (5, &[5]),
+            (7, &[7]),
+            (8, &[5, 8]),
+            (12, &[5, 9, 12]),
+            (16, &[5, 9, 12, 16]),
+            (40, &[5, 14, 23, 31, 40]),
+        ] {
+            assert_eq!(Looks::sized(last, 2).after_blocks(), expected, "{last} blocks");
+        }
+    }
+
+    /// At look k of four, a deviation must exceed sqrt(4 / k) times that of the last look, apart from the difference of
+    /// Student's distribution. The factor makes all of them larger.
+    #[test]
+    fn early_looks_need_larger_deviations() {
+        let looks = Looks { after_blocks: vec![100, 200, 300, 400], factor: 1.0 };
+        let last = looks.critical(0.025, 400);
+        assert!((last - student::critical(0.05, 399.0)).abs() < 1e-3, "{last}");
+        for (blocks, times) in [(100, 2.0), (200, 2.0_f64.sqrt()), (300, (4.0_f64 / 3.0).sqrt())] {
+            let ratio = looks.critical(0.025, blocks) / last;
+            assert!((ratio / times - 1.0).abs() < 0.05, "{blocks} blocks: {ratio}");
+        }
+        assert!(Looks { factor: 1.8, ..looks }.critical(0.025, 400) > last);
+    }
+
+    /// A deviation is significant over all looks exactly if it exceeds the critical one.
+    #[test]
+    fn p_values_and_critical_deviations_agree() {
+        for looks in [Looks::once(), Looks::sized(20, 2), Looks::sized(20, 9)] {
+            for blocks in [5, 9, 20] {
+                let critical = looks.critical(0.01, blocks);
+                let probability = student::two_sided(critical, f64::from(blocks) - 1.0) / 2.0;
+                assert!(
+                    (looks.overall(probability, blocks) / 0.01 - 1.0).abs() < 1e-3,
+                    "{looks:?}, {blocks}"
+                );
+            }
+        }
+    }
+}

@@ -1,6 +1,11 @@
 //! Statistics for metrics of a few repetitions: confidence intervals, tests and corrections.
 //!
 //! All calculations use logarithms: a ratio becomes a difference, and multiplicative noise becomes additive.
+//!
+//! Stores are compared by [`pairwise::Pairwise`]. Repetitions whose number was fixed beforehand are evaluated once
+//! ([`looks::Looks::once`]). A comparison that ends as soon as it is decided measures [`looks::FIRST_LOOK`] blocks,
+//! estimates their noise ([`budget::Noise`]), plans its looks ([`looks::Looks::sized`]) and evaluates all blocks at each
+//! of them.
 
 pub mod budget;
 pub mod holm;
