@@ -59,7 +59,7 @@ pub fn feature(engine: &str) -> Option<&'static str> {
 }
 
 /// Returns a hint for a user who asked for the engine `name`, which kvbench does not have: the stores of the same
-/// design. `None` if no store of this build has it in [`Info::same_design`].
+/// design. `None` if no store of this build has it in [`super::Info::same_design`].
 pub fn same_design_hint(name: &str) -> Option<String> {
     let name = name.to_ascii_lowercase();
     let stores = kinds().filter(|kind| kind.info.same_design.contains(&&*name)).map(|kind| kind.info.name);

@@ -33,7 +33,9 @@ fn head(server: &str, now: &InfoSnapshot, width: usize) -> String {
     };
     let up = now.number("uptime_in_seconds").unwrap_or_default() as u64;
     let up = format!("up {}h {:02}m {:02}s", up / 3600, up / 60 % 60, up % 60);
-    wrapped([server, &what, &up].into_iter(), "   ", width)
+    // A narrow terminal needs more than one line for what the server is.
+    let what = wrapped(what.split(' '), " ", width);
+    wrapped([server].into_iter().chain(what.lines()).chain([&*up]), "   ", width)
 }
 
 /// Appends a line with the names and values that are known.
