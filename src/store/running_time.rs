@@ -79,11 +79,11 @@ fn time_without_cpu(file: &File) -> Option<Duration> {
 
 /// Stops that a heartbeat has noticed: it woke up late, and not because it waited for a CPU.
 struct Heartbeat {
-    /// Time of the last beat.
+    /// Time of the last beat of the heartbeat.
     last: Duration,
-    /// Time that the heartbeat's thread had waited for a CPU until then.
+    /// Total time that the heartbeat's thread had waited for a CPU at the last beat.
     delayed: Duration,
-    /// Total time of the stops until then.
+    /// Total time of the stops of the process at the last beat.
     stopped: Duration,
 }
 

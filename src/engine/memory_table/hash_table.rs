@@ -28,7 +28,7 @@ const SPLIT_KEYS: usize = 8 << 10;
 /// Hash table, in [`PARTS`] parts once it has [`SPLIT_KEYS`] keys.
 pub(in crate::engine) struct HashTable {
     pub(super) hasher: DefaultHashBuilder,
-    /// One part or [`PARTS`].
+    /// Parts of the map: one, or [`PARTS`] if the map is large.
     pub(super) parts: Vec<RawTable<Entry>>,
     pub(super) len: usize,
     /// `true` if most of the last writes added new keys to a large map.
