@@ -161,10 +161,11 @@ fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
 
 /// Open store of RocksDB.
 pub(super) struct RocksDb {
-    /// `None` in memory. Declared before `db`, which it reads, so that it is dropped first.
+    /// Monitor of write stalls; `None` for data in memory. Declared before `db`, which it reads, so that it is dropped
+    /// first.
     watch: Option<StallMonitor>,
     db: Arc<DB>,
-    /// `None` in memory.
+    /// Path of the data; `None` for data in memory.
     path: Option<PathBuf>,
     info: &'static Info,
 }
