@@ -339,7 +339,7 @@ impl Store {
 
     /// Returns the number of keys of a database. The engine's own count can be used only if no key has a key
     /// header.
-    fn count_keys(&self, space: Database) -> Result<u64, Error> {
+    pub(crate) fn count_keys(&self, space: Database) -> Result<u64, Error> {
         let own = self.own();
         if !own.contains(MarkerRecords::KEY_HEADERS) {
             let all = if space == Database::default() { self.engine.count()? } else { own.len() };
@@ -396,8 +396,13 @@ impl Store {
         &self.expiry
     }
 
-    fn engine(&self) -> &dyn Engine {
+    pub(crate) fn engine(&self) -> &dyn Engine {
         &*self.engine
+    }
+
+    /// Returns the engine without closing it.
+    pub(crate) fn into_engine(self) -> Box<dyn Engine> {
+        self.engine
     }
 
     /// Ends a watch that [`Txn::watch`] began.

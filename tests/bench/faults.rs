@@ -12,6 +12,8 @@ const SUITES: &[&[&str]] = &[
     &["--suite", "redb"],
     &["--mix", "get=0.5,update=0.5"],
     &["--mix", "get=0.5,update=0.5", "--wire"],
+    &["--mix", "get=0.5,update=0.5", "--ttl", "1h"],
+    &["--mix", "get=0.5,update=0.5", "--ttl", "1h", "--wire"],
 ];
 
 fn run(dir: &Path, suite: &[&str], store: &str) -> (String, String) {
@@ -58,7 +60,9 @@ fn a_wrong_value_makes_every_suite_fail() {
 fn an_old_value_after_a_restart_makes_a_run_fail() {
     let dir = tempfile::tempdir().unwrap();
     let flags = ["--mix", "get=0.5,update=0.5", "--threads", "1", "--operations", "2000", "--keys", "500"];
-    for access in [&[][..], &["--wire"], &["--commits", "groups"]] {
+    for access in
+        [&[][..], &["--wire"], &["--commits", "groups"], &["--ttl", "1h"], &["--ttl", "1h", "--wire"]]
+    {
         let _ = std::fs::remove_file(dir.path().join("result.json"));
         let output = bench(dir.path(), &[&flags[..], &["--stores", "forgetful"], access].concat());
         let complaints = stderr(&output);

@@ -18,6 +18,7 @@ mod conduct;
 mod defaults;
 mod distributions;
 mod driver;
+mod expiring;
 #[cfg(feature = "fault-injection")]
 mod faults;
 mod format;

@@ -97,6 +97,7 @@ pub fn workload(name: &str, mix: &[(Operation, f64)]) -> Workload {
         step: CellKind::Operations,
         hashed_keys: false,
         data: None,
+        ttl_ms: None,
     }
 }
 

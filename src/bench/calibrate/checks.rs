@@ -26,6 +26,10 @@ const BLOCK_MAP_BYTES: f64 = (256 << 10) as f64;
 const FILE_SYSTEM_BYTES: f64 = (128 << 10) as f64;
 /// Relative error of a histogram of three digits, and of its mean.
 const DIGITS: f64 = 0.002;
+/// Maximum number of reads that see a value as expired while the engine, at another moment, does not, or the reverse.
+const CLOCKS: f64 = 3.0;
+/// Time in nanoseconds around the limits of a measurement in which a removal may or may not be counted.
+const REMOVAL_NS: u64 = 50_000_000;
 /// Fraction of the measured time after which the last of several threads may begin: they are woken one after the
 /// other.
 const LATE: f64 = 0.05;
@@ -91,6 +95,7 @@ pub(super) fn judge(experiment: &Experiment, evidence: &Evidence) -> Vec<Figure>
             Subject::Crowd => judge.crowd(),
             Subject::Groups => judge.groups(),
             Subject::TimerSyncs => judge.timer_syncs(),
+            Subject::Expiration => judge.expiration(),
             Subject::Processor => judge.processor(),
             Subject::Bytes => judge.all_bytes(),
         }
@@ -303,6 +308,21 @@ impl Judge<'_> {
         };
         let (least, most) = (until(last), until(u64::MAX));
         self.add("timer_syncs", least, least..=most);
+    }
+
+    /// Adds the counts of a workload whose values expire. Active expiration reads each key before it deletes the key.
+    fn expiration(&mut self) {
+        self.exact("operations", self.operations());
+        let span = self.span;
+        let removed = real(span.deletes.len() as u64);
+        let absent = real(span.absent) - removed;
+        self.add("expired_reads", absent, absent - CLOCKS..=absent + CLOCKS);
+        let found = real(span.found);
+        self.add("hits", found, found - CLOCKS..=found + CLOCKS);
+        let last = span.calls.iter().filter(|call| call.commit.is_none()).map(|call| call.begin).max();
+        let measured = self.begin + REMOVAL_NS..last.unwrap_or(0).saturating_sub(REMOVAL_NS);
+        let least = real(span.deletes.iter().filter(|end| measured.contains(end)).count() as u64);
+        self.add("expired_keys", least, least..=removed);
     }
 
     fn processor(&mut self) {

@@ -32,6 +32,8 @@ pub(super) enum Subject {
     Groups,
     /// Syncs by the timer of the policy `everysec`.
     TimerSyncs,
+    /// Reads of values that expire, and removals of expired keys.
+    Expiration,
     /// CPU time.
     Processor,
     /// Bytes, sizes, memory, and the times of load, quiesce phase, close and reopening.
@@ -53,7 +55,7 @@ pub(super) fn all() -> Vec<Experiment> {
     let of = |access| {
         let times = [latency(access), tail(access), stalls(access), window(access), overload(access)];
         let others = [kinds(access), crowd(access), timer(access), processor(access), bytes(access)];
-        times.into_iter().chain(others)
+        times.into_iter().chain(others).chain([expiration(access)])
     };
     // A server's allocations are not counted, and it always commits in groups.
     let in_process = [groups(), allocations()];
@@ -156,6 +158,25 @@ fn timer(access: Access) -> Experiment {
     experiment
 }
 
+/// Returns an experiment in which about half of the keys exist: each is updated about every half second, and its value
+/// expires after 400 ms.
+fn expiration(access: Access) -> Experiment {
+    let cost = Cost { cpu_ns: 0, sleep_ns: MS };
+    let reads = vec![Part { count: 1, cost }];
+    // While the engine quiesces, removals that have ended are counted.
+    let truth = Truth { reads, write: cost, write_bytes: PAGE, settle_ms: 50, ..Truth::default() };
+    let mixed = Workload {
+        mix: [(Operation::Get, 0.5), (Operation::Update, 0.5)].into(),
+        ttl_ms: Some(400),
+        ..workload("expiration", Operation::Get, 2400)
+    };
+    let mut experiment = experiment("expiration", Subject::Expiration, access, truth, vec![mixed]);
+    if access == Access::InProcess {
+        experiment.cells.iter_mut().for_each(|cell| cell.target.commits = Commits::Groups);
+    }
+    experiment
+}
+
 /// Returns an experiment in which one thread reads and writes, with different latencies.
 fn kinds(access: Access) -> Experiment {
     let cost = |us| Cost { cpu_ns: 0, sleep_ns: us * MS / 1000 };
@@ -249,6 +270,7 @@ fn workload(name: &str, operation: Operation, operations: u64) -> Workload {
         hashed_keys: true,
         value_entropy: 1.0,
         data: None,
+        ttl_ms: None,
     }
 }
 

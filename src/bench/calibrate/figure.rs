@@ -63,7 +63,7 @@ impl Figure {
 type Of = fn(&Measurement) -> Option<f64>;
 
 /// Metrics of a result that are not in [`metric::METRICS`].
-const MORE: [(&str, Unit, Of); 12] = [
+const MORE: [(&str, Unit, Of); 15] = [
     ("operations", Unit::Count, |m| Some(real(m.operations))),
     ("by kind", Unit::Count, |m| Some(real(m.by_operation.values().map(|kind| kind.count).sum()))),
     ("timeline", Unit::Count, |m| Some(real(m.timeline.iter().sum()))),
@@ -73,6 +73,9 @@ const MORE: [(&str, Unit, Of); 12] = [
     ("settled length", Unit::Bytes, |m| Some(real(m.settled_size?.length_bytes))),
     ("settled blocks", Unit::Bytes, |m| Some(real(m.settled_size?.block_bytes))),
     ("closed length", Unit::Bytes, |m| Some(real(m.closed_size?.length_bytes))),
+    ("hits", Unit::Count, |m| m.hits.map(real)),
+    ("expired_reads", Unit::Count, |m| m.expired_reads.map(real)),
+    ("expired_keys", Unit::Count, |m| m.expired_keys.map(real)),
     ("unstarted_operations", Unit::Count, |m| Some(real(m.unstarted_operations))),
     ("allocations", Unit::Count, |m| m.allocations.map(real)),
     ("allocated_bytes", Unit::Bytes, |m| m.allocated_bytes.map(real)),

@@ -31,6 +31,8 @@ figure is outside the allowed range. `kvbench bench` records in each result whet
   when at least 1 MiB of keys and values was written; a delete counts the key and the value that it removes.
 - Reads and writes that one thread mixes are judged apart. Of writes that are committed in groups the mean latency is
   known: each thread has one write under way from the begin to the end.
+- With a time to live, hits and reads of expired keys may differ by three from the engine's, because each reads the clock
+  at another moment; keys that are removed around the begin or the end of the measured time may or may not be counted.
 - To open a store again is, over the wire, to start a server with its files.
 - Memory in process excludes what the process had before it opened the engine. It includes a few MiB of the harness
   (threads, histograms). Over the wire it is the memory of the whole server.

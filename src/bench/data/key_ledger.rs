@@ -1,7 +1,10 @@
 //! Ledger of the keys that exist and of the versions of their values: keys that all threads and all cells of
 //! a group have inserted and deleted. No key is inserted twice, and no deleted key is inserted again.
 
-use super::value_versions::ValueVersions;
+use super::{
+    expirations::{Expirations, Lifetime, ReadStart},
+    value_versions::{OldestVersion, ValueVersions},
+};
 use std::{
     collections::{BTreeMap, HashSet},
     sync::{
@@ -27,6 +30,17 @@ pub struct KeyLedger {
     popped: RwLock<HashSet<u64>>,
     /// Versions of the values of these keys.
     pub versions: ValueVersions,
+    /// Expiration times of these keys; `None` if values do not expire. An expired key remains in the ledger.
+    pub expirations: Option<Expirations>,
+}
+
+/// Bounds of the version and expiration time of a key, as known when a read of the key began.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadBegin {
+    /// Oldest version that the read may return.
+    pub oldest: OldestVersion,
+    /// Expiration time of the key; `None` if values do not expire.
+    expiration: Option<ReadStart>,
 }
 
 impl KeyLedger {
@@ -40,7 +54,58 @@ impl KeyLedger {
             deleted: AtomicU64::new(0),
             popped: RwLock::default(),
             versions: ValueVersions::default(),
+            expirations: None,
         }
+    }
+
+    /// Lets the values expire `ttl_ms` milliseconds after they are written; `None`: never. The memory for the expiration
+    /// times of `keys` keys is allocated at once.
+    pub fn with_ttl(self, ttl_ms: Option<u64>, keys: u64) -> Self {
+        Self { expirations: ttl_ms.map(|ttl_ms| Expirations::new(ttl_ms, keys)), ..self }
+    }
+
+    /// Returns the bounds for a read of key `index` that begins now.
+    #[inline]
+    pub fn begin_read(&self, index: u64) -> ReadBegin {
+        // In this order: see `Expirations::begin_read`.
+        let oldest = self.versions.oldest(index);
+        let expiration = self.expirations.as_ref().map(|expirations| expirations.begin_read(index));
+        ReadBegin { oldest, expiration }
+    }
+
+    /// Returns `true` if a read that began at `begin`, and ends now, may have found nothing because the value has
+    /// expired.
+    pub fn may_have_expired(&self, begin: ReadBegin) -> bool {
+        let known = self.expirations.as_ref().zip(begin.expiration);
+        known.is_some_and(|(expirations, start)| expirations.may_be_absent(start))
+    }
+
+    /// Returns `true` if a read of key `index` that began at `begin`, and found a value, should have found that the
+    /// value has expired.
+    pub fn must_have_expired(&self, index: u64, begin: ReadBegin) -> bool {
+        begin.expiration.is_some_and(ReadStart::finds_only_expired)
+            && self.versions.is_unchanged(index, begin.oldest)
+    }
+
+    /// Records the end of an update of key `index`, which was acknowledged (`succeeded`) or failed.
+    pub fn end_update(&self, index: u64, lifetime: Option<Lifetime>, succeeded: bool) {
+        let known = self.expirations.as_ref().zip(lifetime);
+        if let Some((expirations, lifetime)) = known {
+            expirations.acknowledge(index, lifetime);
+        }
+        if let (true, Some((expirations, lifetime))) = (self.versions.end(index, succeeded), known) {
+            expirations.acknowledge_alone(index, lifetime);
+        }
+    }
+
+    /// Records that the insert of key `index` was acknowledged. Choosers see the key once all keys before it
+    /// are acknowledged.
+    pub fn end_insert(&self, index: u64, lifetime: Option<Lifetime>) {
+        if let Some((expirations, lifetime)) = self.expirations.as_ref().zip(lifetime) {
+            expirations.acknowledge(index, lifetime);
+            expirations.acknowledge_alone(index, lifetime);
+        }
+        self.inserted(index);
     }
 
     /// Returns the number of the next key to insert, or `None` if `limit` keys have been given out.
@@ -49,9 +114,7 @@ impl KeyLedger {
         (index < self.limit).then_some(index)
     }
 
-    /// Records that the insert of key `index` was acknowledged. Choosers see the key once all keys before it
-    /// are acknowledged.
-    pub fn inserted(&self, index: u64) {
+    fn inserted(&self, index: u64) {
         let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
         let mut done = self.inserted.load(SeqCst);
         if index != done {

@@ -1,17 +1,7 @@
 //! Versions that have been written of each value: the versions that a read may return.
 
-use std::sync::{
-    OnceLock,
-    atomic::{AtomicU64, Ordering::SeqCst},
-};
-
-/// Number of keys, the first ones by number, whose versions are tracked. Tracking takes 8 bytes for each key
-/// of a chunk in which a key is updated. A read of another key is checked against its key and its own bytes
-/// only.
-pub const TRACKED: u64 = (CHUNKS * CHUNK) as u64;
-/// Number of keys in one allocation.
-const CHUNK: usize = 1 << 16;
-const CHUNKS: usize = 1 << 10;
+use super::atomic_table::{AtomicTable, TRACKED};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// Distance that is no longer known: every older version is allowed.
 const FAR: u8 = u8::MAX;
@@ -77,69 +67,54 @@ impl State {
         self
     }
 
+    /// Returns `true` if the update that has just ended overlapped no other update.
+    fn was_alone(self) -> bool {
+        self.pending == 0 && self.epoch == 1
+    }
+
     /// Returns the oldest version that a read may return from now on.
     fn oldest(self) -> u32 {
         if self.behind == FAR { 0 } else { self.newest.saturating_sub(u32::from(self.behind)) }
     }
 }
 
-/// The versions of all keys. Memory is allocated only for chunks with updated keys.
-#[derive(Debug)]
-pub struct ValueVersions {
-    chunks: Vec<OnceLock<Box<[AtomicU64]>>>,
-}
+/// The versions of the keys below [`TRACKED`]. Memory is allocated only for chunks with updated keys. A read of
+/// another key is checked against its key and its own bytes only.
+#[derive(Debug, Default)]
+pub struct ValueVersions(AtomicTable);
 
 /// Oldest version that a read may return if it begins now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OldestVersion(u32);
 
-impl Default for ValueVersions {
-    fn default() -> Self {
-        Self { chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect() }
-    }
-}
-
 impl ValueVersions {
     #[inline]
-    fn find(&self, index: u64) -> Option<&AtomicU64> {
-        let index = usize::try_from(index).ok()?;
-        self.chunks.get(index / CHUNK)?.get()?.get(index % CHUNK)
-    }
-
-    #[inline]
     fn state(&self, index: u64) -> State {
-        self.find(index).map_or_else(State::default, |state| State::unpack(state.load(SeqCst)))
+        self.0.find(index).map_or_else(State::default, |state| State::unpack(state.load(SeqCst)))
     }
 
     /// Begins an update of key `index` and returns its version. From [`TRACKED`] on, the version is `random`.
     #[inline]
     pub fn begin(&self, index: u64, random: impl FnOnce() -> u64) -> u32 {
-        if index >= TRACKED {
-            return random() as u32;
+        match self.0.find_or_allocate(index) {
+            Some(state) => change(state, State::begin).newest,
+            None => random() as u32,
         }
-        if let Some(chunk) = self.chunks.get(index as usize / CHUNK) {
-            chunk.get_or_init(|| (0..CHUNK).map(|_| AtomicU64::new(0)).collect());
-        }
-        self.change(index, State::begin).newest
     }
 
-    /// Ends an update of key `index` that was acknowledged (`succeeded`) or failed.
+    /// Ends an update of key `index` that was acknowledged (`succeeded`) or failed. Returns `true` if it is known
+    /// that no other update of the key overlapped it.
     #[inline]
-    pub fn end(&self, index: u64, succeeded: bool) {
-        self.change(index, |state| state.end(succeeded));
+    pub fn end(&self, index: u64, succeeded: bool) -> bool {
+        let state = self.0.find(index).map(|state| change(state, |state| state.end(succeeded)));
+        state.is_some_and(State::was_alone)
     }
 
+    /// Returns `true` if the version of key `index` is `oldest`, and no update of the key has begun since a read that
+    /// began at `oldest`.
     #[inline]
-    fn change(&self, index: u64, change: impl Fn(State) -> State) -> State {
-        let Some(state) = self.find(index) else { return State::default() };
-        let mut old = state.load(SeqCst);
-        loop {
-            let new = change(State::unpack(old));
-            match state.compare_exchange_weak(old, new.pack(), SeqCst, SeqCst) {
-                Ok(_) => return new,
-                Err(now) => old = now,
-            }
-        }
+    pub fn is_unchanged(&self, index: u64, OldestVersion(oldest): OldestVersion) -> bool {
+        index < TRACKED && self.newest(index) == oldest
     }
 
     /// Returns the oldest version that a read of key `index` may return. Must be called before the read.
@@ -162,6 +137,18 @@ impl ValueVersions {
         }
         let mask = 1u32.checked_shl(bits).map_or(u32::MAX, |beyond| beyond - 1);
         version.wrapping_sub(oldest) & mask <= self.newest(index).wrapping_sub(oldest)
+    }
+}
+
+#[inline]
+fn change(state: &AtomicU64, change: impl Fn(State) -> State) -> State {
+    let mut old = state.load(SeqCst);
+    loop {
+        let new = change(State::unpack(old));
+        match state.compare_exchange_weak(old, new.pack(), SeqCst, SeqCst) {
+            Ok(_) => return new,
+            Err(now) => old = now,
+        }
     }
 }
 
@@ -227,10 +214,10 @@ mod tests {
         let versions = ValueVersions::default();
         (0..300).for_each(|_| assert!(begin(&versions) > 0));
         assert_eq!(allowed(&versions).len(), 20);
-        (0..300).for_each(|_| versions.end(7, true));
+        (0..300).for_each(|_| assert!(!versions.end(7, true), "none was alone"));
         assert_eq!(allowed(&versions).len(), 20);
         assert_eq!(begin(&versions), 301);
-        versions.end(7, true);
+        assert!(versions.end(7, true), "the epoch is over");
         assert_eq!(versions.oldest(7), OldestVersion(301));
     }
 

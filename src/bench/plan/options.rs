@@ -171,6 +171,7 @@ impl Default for CustomWorkload {
             batch: 1,
             scan_length: 50,
             ordered_keys: false,
+            ttl_ms: None,
         }
     }
 }
@@ -212,6 +213,8 @@ pub struct CustomWorkload {
     pub scan_length: u32,
     /// `--ordered-keys`
     pub ordered_keys: bool,
+    /// `--ttl`, in milliseconds; `None` if values do not expire.
+    pub ttl_ms: Option<u64>,
 }
 
 /// A server that is already running.
@@ -341,6 +344,19 @@ pub enum PlanError {
     BadData { path: PathBuf, source: std::io::Error },
     #[error("--mix scan: no Redis command scans a range of keys; leave out --wire and --target")]
     ScanOverWire,
+    #[error(
+        "--ttl: --mix {0} writes no value that could expire; add update, insert or read-modify-write, or leave out --ttl"
+    )]
+    NothingExpires(String),
+    #[error("--ttl: --mix {0} needs keys that exist, and keys expire; leave out {0} or --ttl")]
+    TtlWithout(&'static str),
+    #[error(
+        "--ttl --commits own: in process the server's keyspace layer stores expiration times, and it commits in groups; \
+        use --commits groups, or leave --commits out"
+    )]
+    TtlCommitsOwn,
+    #[error("--ttl: --stores nothing stores no expiration times; leave it out")]
+    TtlNothing,
     #[error("--key-bytes {bytes}: too short for {keys} different keys; at least {least} bytes")]
     ShortKeys { bytes: u32, keys: u64, least: u32 },
     #[error("--keys 0: --mix {0} needs keys")]

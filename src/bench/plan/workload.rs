@@ -65,6 +65,7 @@ impl Workload {
             step: CellKind::Operations,
             hashed_keys: true,
             data: None,
+            ttl_ms: None,
         }
     }
 
@@ -170,11 +171,12 @@ impl Workload {
         self.most_keys() as f64 * self.pair_bytes()
     }
 
-    /// Returns `true` if the workload determines exactly which keys exist at the end. An update of a key that
-    /// another thread is deleting may create the key again.
+    /// Returns `true` if the workload determines exactly which keys exist at the end: none expire. An update of a key
+    /// that another thread is deleting may create the key again.
     pub fn has_exact_keys(&self) -> bool {
         let does = |kind| self.kinds().any(|done| done == kind);
-        !(does(Operation::Delete) && (does(Operation::Update) || does(Operation::ReadModifyWrite)))
+        self.ttl_ms.is_none()
+            && !(does(Operation::Delete) && (does(Operation::Update) || does(Operation::ReadModifyWrite)))
     }
 
     /// Returns the kinds of operation in the mix.

@@ -156,5 +156,6 @@ fn load_traits(work: &Workload, entry: &Entry<'_>) -> Vec<String> {
         format!("{} keys", work.keys),
         format!("keys of {}", number_format::length(work.key_bytes)),
         format!("values of {}", number_format::length(work.value_bytes)),
+        work.ttl_ms.map_or_else(|| "no expiration".to_owned(), |ttl| format!("time to live {ttl} ms")),
     ]
 }

@@ -62,8 +62,8 @@ struct Work {
     /// Memory that was available to the page cache and the stores, in bytes.
     memory: Option<f64>,
     value_bytes: String,
-    /// Flags of `kvbench bench` with the stores, access, order of keys, size of keys, threads, batch, cache and
-    /// compression of the work. The script adds those that the reader's question determines.
+    /// Flags of `kvbench bench` with the stores, access, order of keys, size of keys, time to live, threads, batch,
+    /// cache and compression of the work. The script adds those that the reader's question determines.
     flags: String,
     /// Seconds that a repetition of one store takes apart from the measurement, per byte of data.
     seconds_per_byte: f64,
@@ -140,6 +140,7 @@ fn flags(contest: &ComparisonGroup<'_, '_>, entry: &Entry<'_>) -> String {
     words.extend(order_flag(work.order).map(|order| format!("--order {order}")));
     words.push(format!("--threads {}", work.threads));
     words.push(format!("--key-bytes {}", size_flag(work.key_bytes)));
+    words.extend(work.ttl_ms.map(|ttl| format!("--ttl {ttl}ms")));
     if work.batch > 1 {
         words.push(format!("--batch {}", work.batch));
     }

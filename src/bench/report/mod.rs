@@ -11,6 +11,7 @@ mod comparison_group;
 mod csv;
 mod custom_mix;
 mod environment;
+mod expired;
 pub mod export;
 mod html;
 mod markdown;

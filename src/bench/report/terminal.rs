@@ -2,6 +2,7 @@
 //! modelled.
 
 use super::{
+    expired,
     ranking::{Ranking, rankings, verdicts},
     row::{self, Entry},
 };
@@ -54,6 +55,8 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell]) {
             format!("{}{mark}", figure(run, cell))
         });
     }
+    let expired = expired::lines(run, cells);
+    paragraph(text, "expired: ", expired.iter().map(String::as_str).collect());
     let verdicts = verdicts(&rankings);
     paragraph(text, "verdict: ", verdicts.iter().map(String::as_str).collect());
 }

@@ -169,6 +169,10 @@ pub struct Workload {
     /// File of the pairs, when they are not made: records of one key and one value.
     #[serde(default)]
     pub data: Option<String>,
+    /// Time to live of values that operations write, in milliseconds; absent if they do not expire. Loaded values expire
+    /// evenly over this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<u64>,
 }
 
 fn all() -> f64 {

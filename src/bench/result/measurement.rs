@@ -14,12 +14,12 @@ pub struct Measurement {
     pub seconds: f64,
     /// Operations in each second; 0 of a step that is done once.
     pub throughput: f64,
-    /// Keys that were there before its first operation; counted in the engine where `keys_after` says so.
+    /// Keys that were there before its first operation (with a time to live, those that were loaded or inserted); counted in the engine where `keys_after` says so.
     #[serde(default)]
     pub keys_before: Option<u64>,
     /// Keys that were there after its last operation. They are what the driver has written and removed, and
     /// the engine has been asked for its own count wherever it knows that, or the operations could have
-    /// changed it.
+    /// changed it. With a time to live they are the engine's own count, with expired keys that are not removed yet.
     #[serde(default)]
     pub keys_after: Option<u64>,
     /// Values that were read and compared after the last operation of the cell's group, of files after
@@ -33,6 +33,16 @@ pub struct Measurement {
     pub misses: u64,
     /// Reads that found another value than was written.
     pub wrong_values: u64,
+    /// With a time to live: reads that found the value of their key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hits: Option<u64>,
+    /// With a time to live: reads that found nothing because the value had expired. They succeeded, and are no `misses`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expired_reads: Option<u64>,
+    /// With a time to live: expired keys that the store removed in the measured time. Absent where the server does not
+    /// report them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expired_keys: Option<u64>,
     /// The first error, miss or wrong value, in words.
     pub first_fault: Option<String>,
     /// Latency over all operations, also those that never started.

@@ -23,7 +23,7 @@ pub fn is_same_work(one: &Workload, other: &Workload) -> bool {
         && (one.hashed_keys, &one.data) == (other.hashed_keys, &other.data)
         && (one.scan_length, one.prefix_bytes) == (other.scan_length, other.prefix_bytes)
         && one.random_scan_length == other.random_scan_length
-        && one.counts_allocations == other.counts_allocations
+        && (one.counts_allocations, one.ttl_ms) == (other.counts_allocations, other.ttl_ms)
 }
 
 /// Returns the median throughput of the no-op engine with the operations of `cell`, in operations per second,

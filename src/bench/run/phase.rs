@@ -41,6 +41,10 @@ impl PhaseResult {
                 usage.cpu_ns.map(|ns| ns as f64 / 1e3 / measurement.operations as f64);
         }
         measurement.timer_syncs = usage.timer_syncs;
+        let expires = workload.ttl_ms.is_some();
+        measurement.hits = measurement.hits.filter(|_| expires);
+        measurement.expired_reads = measurement.expired_reads.filter(|_| expires);
+        measurement.expired_keys = usage.expired_keys;
         // A running operation may end after the time limit; one that takes this much longer is abnormal.
         if let Some(seconds) = workload.seconds.filter(|seconds| measurement.seconds > 2.0 * seconds + 1.0) {
             measurement.warnings.push(format!(
@@ -59,6 +63,17 @@ impl PhaseResult {
     }
 }
 
+/// Warns in a measurement if keys have expired during its load.
+pub(super) fn warn_of_long_load(measurement: &mut Measurement, workload: &Workload) {
+    let (Some(seconds), Some(ttl_ms)) = (measurement.load_seconds, workload.ttl_ms) else { return };
+    if seconds * 1e3 > ttl_ms as f64 {
+        measurement.warnings.push(format!(
+            "the load took {seconds:.1} s, longer than the values live (--ttl): the first keys had expired before the \
+             measurement; raise --ttl, or lower --keys"
+        ));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +89,16 @@ mod tests {
             "operations": null, "warmup_seconds": 0, "rate": null, "scan_length": 1, "seed": 1}"#;
         let phase = PhaseResult { recorder, start: 0, usage: ProcessUsage::default() };
         phase.measurement(&serde_json::from_str(json).unwrap(), 1).warnings
+    }
+
+    #[test]
+    fn load_that_is_longer_than_the_time_to_live_is_warned_of() {
+        for (ttl_ms, warnings) in [(None, 0), (Some(1500), 1), (Some(2500), 0)] {
+            let workload = Workload { ttl_ms, ..Workload::of([(Operation::Update, 1.0)], 1) };
+            let mut measurement = Measurement { load_seconds: Some(2.0), ..Measurement::default() };
+            warn_of_long_load(&mut measurement, &workload);
+            assert_eq!(measurement.warnings.len(), warnings, "{ttl_ms:?}");
+        }
     }
 
     #[test]

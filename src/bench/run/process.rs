@@ -16,6 +16,8 @@ pub struct ProcessUsage {
     pub memory: Memory,
     /// Syncs by the timer of the policy `everysec`; `None` under other policies.
     pub timer_syncs: Option<u64>,
+    /// Expired keys that the store removed; `None` if values do not expire, or if that is not known.
+    pub expired_keys: Option<u64>,
     /// Allocations in Rust, if they were counted.
     pub allocated: Option<Allocated>,
 }
@@ -58,6 +60,7 @@ impl ProcessUsage {
             written_bytes: read(pid, "io").as_deref().and_then(written_bytes),
             memory: read(pid, "status").as_deref().map(memory).unwrap_or_default(),
             timer_syncs: None,
+            expired_keys: None,
             allocated: None,
         }
     }
@@ -71,6 +74,7 @@ impl ProcessUsage {
             written_bytes: less(self.written_bytes, before.written_bytes),
             memory: self.memory,
             timer_syncs: less(self.timer_syncs, before.timer_syncs),
+            expired_keys: less(self.expired_keys, before.expired_keys),
             allocated: self.allocated,
         }
     }

@@ -47,6 +47,10 @@ pub struct Recorder {
     errors: u64,
     misses: u64,
     wrong: u64,
+    /// Number of reads that found a value.
+    hits: u64,
+    /// Number of reads that found nothing because the value had expired.
+    expired_reads: u64,
     first_fault: Option<String>,
     user_bytes: u64,
     /// Open loop: waiting times of operations that were not started by the end, although they were due.
@@ -70,6 +74,8 @@ impl Recorder {
             errors: 0,
             misses: 0,
             wrong: 0,
+            hits: 0,
+            expired_reads: 0,
             first_fault: None,
             user_bytes: 0,
             unstarted: None,
@@ -126,6 +132,18 @@ impl Recorder {
         self.user_bytes += bytes as u64;
     }
 
+    /// Counts a read that found a value.
+    #[inline]
+    pub fn hit(&mut self) {
+        self.hits += 1;
+    }
+
+    /// Counts a read that found nothing because the value had expired.
+    #[inline]
+    pub fn expired_read(&mut self) {
+        self.expired_reads += 1;
+    }
+
     /// Records an operation that failed.
     #[cold]
     pub fn fault(&mut self, fault: Fault) {
@@ -168,6 +186,8 @@ impl Recorder {
         self.errors += other.errors;
         self.misses += other.misses;
         self.wrong += other.wrong;
+        self.hits += other.hits;
+        self.expired_reads += other.expired_reads;
         self.user_bytes += other.user_bytes;
         self.first_fault = self.first_fault.take().or_else(|| other.first_fault.clone());
         self.end = self.end.max(other.end);
@@ -195,6 +215,8 @@ impl Recorder {
             errors: self.errors,
             misses: self.misses,
             wrong_values: self.wrong,
+            hits: Some(self.hits),
+            expired_reads: Some(self.expired_reads),
             first_fault: self.first_fault,
             latency: latencies,
             unstarted_operations: self.unstarted.as_ref().map_or(0, Histogram::len),

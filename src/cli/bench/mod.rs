@@ -20,7 +20,7 @@ use std::{
     env,
     path::{Path, PathBuf},
 };
-use value_parsers::{Mix, may_lose, mix, order, part, size};
+use value_parsers::{Mix, may_lose, mix, order, part, size, ttl};
 pub(super) use value_parsers::{percent, percent_to_100};
 
 pub(super) const EXAMPLES: &str = "\
@@ -32,6 +32,7 @@ Examples:
   kvbench bench --suite xdag --generate-data blocks.bin --keys 480000
   kvbench bench --suite xdag --data blocks.bin
   kvbench bench --mix get=0.9,update=0.1 --order zipfian --threads 4 --fsync always,no
+  kvbench bench --mix get=0.9,update=0.1 --ttl 30s --wire --stores map,rocksdb
   kvbench bench --suite kvbench --target 127.0.0.1:6379 --target-name redis
 To continue a run that was stopped, repeat the command with --resume.";
 
@@ -167,6 +168,11 @@ struct WorkloadFlags {
     /// Make keys that sort in the order of their numbers, not spread by a hash (always so with --order sequential)
     #[arg(long, conflicts_with = "suite")]
     ordered_keys: bool,
+    /// Let values expire this long after they are written (SET with PX), and count the removal of expired keys. Loaded
+    /// keys expire evenly over this time. Reads of expired keys are counted as misses, not as faults. In process it
+    /// implies --commits groups
+    #[arg(long, value_name = "TIME", value_parser = ttl, conflicts_with = "suite")]
+    ttl: Option<u64>,
 }
 
 #[derive(Args, Debug)]
@@ -215,7 +221,7 @@ pub(super) fn short_help() -> String {
     }
     text.push_str("\nExamples:\n");
     text.push_str("  kvbench bench --suite ycsb --stores lmdb,redb --quick\n");
-    text.push_str("  kvbench bench --mix get=0.9,update=0.1 --value-bytes 1KiB --fsync always,everysec\n");
+    text.push_str("  kvbench bench --mix get=0.9,update=0.1 --value-bytes 1KiB --may-lose second --quick\n");
     text.push_str("All flags, in groups: kvbench bench --help");
     text
 }
@@ -333,6 +339,7 @@ impl WorkloadFlags {
             batch: self.batch,
             scan_length: self.scan_length,
             ordered_keys: self.ordered_keys,
+            ttl_ms: self.ttl,
         }
     }
 }

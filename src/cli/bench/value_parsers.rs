@@ -40,6 +40,15 @@ pub(super) fn mix(text: &str) -> Result<Mix, String> {
     Ok(Mix(parts))
 }
 
+/// Parses a time to live of at most ten years, and returns it in milliseconds: `0.5`, `30s` or `5m`.
+pub(super) fn ttl(text: &str) -> Result<u64, String> {
+    let ms = units::positive_seconds(text)? * 1e3;
+    match ms.round() {
+        ms if (1.0..=3650.0 * 86_400_000.0).contains(&ms) => Ok(ms as u64),
+        _ => Err("it must be a time from 1ms to 3650d, such as 500ms, 30s or 5m".into()),
+    }
+}
+
 /// Parses the loss of `--may-lose`. A fault (kill or power cut) that is not named may lose nothing.
 pub(super) fn may_lose(text: &str) -> Result<Loses, String> {
     let class = |word: &str| match word {

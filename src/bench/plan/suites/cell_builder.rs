@@ -119,9 +119,11 @@ impl CellBuilder<'_> {
         self.options.suite.is_none() && !self.options.custom.mix.keys().any(|kind| kind.writes())
     }
 
-    /// Returns the ways to commit that are compared. Over the wire there is only one.
+    /// Returns the ways to commit that are compared. Over the wire there is only one. Values with a time to live are
+    /// always committed in groups.
     fn commits(&self, access: Access) -> &[Commits] {
         match (self.options.commits.as_slice(), access) {
+            ([], Access::InProcess) if self.options.custom.ttl_ms.is_some() => &[Commits::Groups],
             ([], _) | (_, Access::Wire) => &[Commits::Own],
             (asked, Access::InProcess) => asked,
         }
@@ -323,6 +325,7 @@ impl CellBuilder<'_> {
             step: CellKind::Operations,
             hashed_keys: true,
             data: None,
+            ttl_ms: None,
         }
     }
 }

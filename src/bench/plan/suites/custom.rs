@@ -2,13 +2,14 @@
 
 use super::{
     cell_builder::{CellBuilder, Rows},
-    cells::cell,
+    cells::{cell, headed},
 };
 use crate::bench::{
     data::keys::Keys,
     plan::options::PlanError,
-    result::{Access, Cell, Operation, Order, Size, Workload, number_format},
+    result::{Access, Cell, Commits, Operation, Order, Size, Workload, metric::Unit, number_format},
 };
+use crate::engine::synthetic;
 
 /// Default of `--keys`, and of `--operations` for a mix that ends by count.
 const KEYS: u64 = 1_000_000;
@@ -24,9 +25,11 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
         batch: custom.batch,
         scan_length: custom.scan_length,
         hashed_keys: !custom.ordered_keys && custom.order != Order::Sequential,
+        ttl_ms: custom.ttl_ms,
         ..maker.workload(&custom.name, &mix, 10.0)
     };
     check(&workload, access)?;
+    check_ttl(maker, &workload)?;
     if !workload.is_steady() {
         by_count(maker, &mut workload)?;
     }
@@ -34,7 +37,14 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
         // The user named the no-op engine in `--stores`, so its cell is an ordinary one.
         Cell { reference: false, ..cell(&custom.name, target, workload.clone(), &custom.name) }
     });
-    Ok(("Workload", cells.collect()))
+    let cells = match custom.ttl_ms {
+        None => cells.collect(),
+        Some(ttl_ms) => {
+            let ttl = number_format::short(Unit::Seconds, ttl_ms as f64 / 1e3);
+            headed(cells.collect(), &format!("values expire after {ttl}"))
+        }
+    };
+    Ok(("Workload", cells))
 }
 
 /// Gives a mix that only fills or empties the store a number of operations.
@@ -61,6 +71,30 @@ fn by_count(maker: &CellBuilder<'_>, workload: &mut Workload) -> Result<(), Plan
         return Err(PlanError::TooManyInserts { operations, bytes, most });
     }
     (workload.seconds, workload.operations, workload.warmup_seconds) = (None, Some(operations), 0.0);
+    Ok(())
+}
+
+/// Returns an error if values have a time to live and cannot expire as the flags ask for.
+fn check_ttl(maker: &CellBuilder<'_>, workload: &Workload) -> Result<(), PlanError> {
+    if workload.ttl_ms.is_none() {
+        return Ok(());
+    }
+    let does = |kind| workload.kinds().any(|done| done == kind);
+    if does(Operation::Scan) {
+        return Err(PlanError::TtlWithout("scan"));
+    }
+    if does(Operation::Delete) {
+        return Err(PlanError::TtlWithout("delete"));
+    }
+    if !workload.kinds().any(Operation::writes) {
+        return Err(PlanError::NothingExpires(number_format::mix(&workload.mix)));
+    }
+    if maker.options.commits.contains(&Commits::Own) {
+        return Err(PlanError::TtlCommitsOwn);
+    }
+    if maker.options.stores.iter().any(|store| synthetic::is_reference(store)) {
+        return Err(PlanError::TtlNothing);
+    }
     Ok(())
 }
 

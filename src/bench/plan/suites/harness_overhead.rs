@@ -46,6 +46,8 @@ fn has_floor(cell: &Cell) -> bool {
     cell.target.access == Access::InProcess
         && work.step == CellKind::Operations
         && !cell.together
+        // The no-op engine stores no expiration times.
+        && work.ttl_ms.is_none()
         // Allocation counts are not compared with the harness overhead.
         && !work.counts_allocations
 }

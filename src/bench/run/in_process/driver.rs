@@ -73,7 +73,8 @@ impl InProcessBench<'_> {
             shared.barrier.wait();
             let usage = || {
                 let used = usage();
-                ProcessUsage { timer_syncs: shared.timer_syncs(), ..used }
+                let expired_keys = self.store.map(|store| store.expiry().removed());
+                ProcessUsage { timer_syncs: shared.timer_syncs(), expired_keys, ..used }
             };
             let before = usage();
             allocations::leave_out(self.counts);
@@ -86,6 +87,7 @@ impl InProcessBench<'_> {
             shared.groups.close();
             let allocated = counter.and_then(allocations::Counter::stop);
             let usage = ProcessUsage { allocated, ..usage().since(&before) };
+            self.store.inspect(|store| store.expiry().stop());
             let mut phases: Vec<_> =
                 recorders.into_iter().map(|parts| PhaseResult::sum(parts, &usage)).collect();
             for (name, thread) in background {
@@ -144,6 +146,13 @@ impl Shared<'_> {
         if self.bench.sync_every_second {
             background.push(("sync", scope.spawn(|| self.sync_every_second())));
         }
+        if let Some(store) = self.bench.store {
+            let remove_expired = || {
+                store.run_active_expiration(|_| ());
+                Ok(())
+            };
+            background.push(("active expiration", scope.spawn(remove_expired)));
+        }
         if self.bench.in_groups {
             let commit_groups = move || {
                 self.commit_groups(threads);
@@ -198,7 +207,13 @@ impl Shared<'_> {
     /// does. `threads` is the number of threads of all workloads, each of which waits for one commit at most.
     fn commit_groups(&self, threads: u32) {
         allocations::leave_out(self.bench.counts);
-        group_commit::serve(&self.groups, threads as usize, |batch| self.bench.write(batch));
+        let (bench, threads) = (self.bench, threads as usize);
+        match bench.store {
+            Some(store) => group_commit::serve(&self.groups, threads, |group| store.commit(group)),
+            None => group_commit::serve(&self.groups, threads, |group| {
+                group_commit::commit_batch(group, |batch| bench.write(batch));
+            }),
+        }
     }
 
     /// Returns the number of syncs by the timer so far, or `None` without a timer.
@@ -219,7 +234,10 @@ impl Shared<'_> {
         while !self.stop.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(20));
             if schedule.remaining().is_zero() {
-                self.bench.engine.sync().map_err(|error| error.to_string())?;
+                match self.bench.store {
+                    Some(store) => store.sync().map_err(|error| error.to_string())?,
+                    None => self.bench.engine.sync().map_err(|error| error.to_string())?,
+                }
                 self.timer_syncs.fetch_add(1, Ordering::SeqCst);
                 schedule = EverySecond::start();
             }

@@ -2,9 +2,9 @@
 //! writes and commits them with one sync; meanwhile the next group gathers.
 
 use crate::{
-    bench::{result::Operation, run::panics},
+    bench::{data::expirations::Lifetime, result::Operation, run::panics},
     engine::{self, Batch, WriteOp},
-    store::{COMMIT_GROUP_BYTES, CommitQueue},
+    store::{self, COMMIT_GROUP_BYTES, CommitQueue, Store, Txn, Work},
 };
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -16,13 +16,15 @@ pub(super) struct Write {
     pub key: Vec<u8>,
     /// `None` for a delete.
     pub value: Option<Vec<u8>>,
+    /// `None` if the value does not expire.
+    pub lifetime: Option<Lifetime>,
     pub start: u64,
 }
 
 impl Write {
     /// Returns an empty write, to be filled later.
     pub fn spare() -> Self {
-        Self { kind: Operation::Update, index: 0, key: Vec::new(), value: None, start: 0 }
+        Self { kind: Operation::Update, index: 0, key: Vec::new(), value: None, lifetime: None, start: 0 }
     }
 
     pub fn op(&self) -> WriteOp<'_> {
@@ -45,13 +47,37 @@ pub(super) struct CommitRequest {
     slot: Arc<OutcomeSlot>,
 }
 
-impl CommitRequest {
-    fn writes(&self) -> impl Iterator<Item = &Write> {
-        self.writes.iter().take(self.count)
+/// Commits through the keyspace layer: only values that expire are written so.
+impl Work for CommitRequest {
+    fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
+        let Self { writes, count, outcome, .. } = self;
+        let mut put = |write: &'g Write| match (&write.value, write.lifetime) {
+            (Some(value), lifetime) => {
+                let deadline = lifetime.map_or(0, |lifetime| txn.now().saturating_add(lifetime.ttl_ms));
+                txn.put_with_expiration(&write.key, value, deadline)
+            }
+            (None, _) => txn.delete(&write.key),
+        };
+        let written = writes.iter().take(*count).try_for_each(&mut put);
+        *outcome = written.map_err(|error| error.to_string());
+    }
+
+    fn fail(&mut self, error: &store::Error) {
+        self.outcome = Err(error.to_string());
     }
 
     fn bytes(&self) -> usize {
         self.writes().map(Write::bytes).sum()
+    }
+
+    fn is_blind(&self) -> bool {
+        true
+    }
+}
+
+impl CommitRequest {
+    fn writes(&self) -> impl Iterator<Item = &Write> {
+        self.writes.iter().take(self.count)
     }
 }
 
@@ -97,25 +123,43 @@ pub(super) fn commit(
     slot.wait()
 }
 
-/// Runs the commit thread: commits group after group by `commit` until the queue is closed. A panic is an error
-/// of all writes of its group. `threads` is the number of threads that call [`commit`], each with one
-/// request at a time.
+/// Commits the first `count` of `writes` through the keyspace layer of `store` on this thread. Returns `writes` for
+/// reuse, and the outcome.
+pub(super) fn commit_here(
+    store: &Store,
+    seat: &Arc<Seat>,
+    writes: Vec<Write>,
+    count: usize,
+) -> (Vec<Write>, Result<(), String>) {
+    let mut group = [CommitRequest { writes, count, outcome: Ok(()), seat: Arc::clone(seat) }];
+    store.commit(&mut group);
+    let [CommitRequest { writes, outcome, .. }] = group;
+    (writes, outcome)
+}
+
+/// Commits a group as one write batch by `commit`. A panic is an error of all writes of the group.
+pub(super) fn commit_batch(
+    group: &mut [CommitRequest],
+    commit: impl FnOnce(&Batch<'_>) -> engine::Result<()>,
+) {
+    let written = panics::caught(|| commit(&batch(group)));
+    let outcome = written.and_then(|written| written.map_err(|error| error.to_string()));
+    group.iter_mut().for_each(|request| request.outcome.clone_from(&outcome));
+}
+
+/// Runs the commit thread: commits group after group by `carry_out` until the queue is closed. `threads` is the
+/// number of threads that call [`commit`], each with one request at a time.
 pub(super) fn serve(
     queue: &CommitQueue<CommitRequest>,
     threads: usize,
-    commit: impl Fn(&Batch<'_>) -> engine::Result<()>,
+    carry_out: impl FnMut(&mut [CommitRequest]),
 ) {
-    let carry_out = |group: &mut [CommitRequest]| {
-        let written = panics::caught(|| commit(&batch(group)));
-        let outcome = written.and_then(|written| written.map_err(|error| error.to_string()));
-        group.iter_mut().for_each(|request| request.outcome.clone_from(&outcome));
-    };
     let deliver = |group: &mut Vec<CommitRequest>, _| {
         for CommitRequest { writes, outcome, slot, .. } in group.drain(..) {
             slot.complete(writes, outcome);
         }
     };
-    queue.serve_sized(COMMIT_GROUP_BYTES, CommitRequest::bytes, || threads, carry_out, deliver);
+    queue.serve_sized(COMMIT_GROUP_BYTES, Work::bytes, || threads, carry_out, deliver);
 }
 
 fn batch(group: &[CommitRequest]) -> Batch<'_> {

@@ -6,6 +6,7 @@ pub mod driver;
 mod expected_pairs;
 mod group_commit;
 mod input_file;
+mod opened;
 mod target;
 mod worker;
 
@@ -14,7 +15,7 @@ use super::{
     disk::Files,
     job::{Job, Report},
     meter::{self, Meter},
-    phase::PhaseResult,
+    phase::{self, PhaseResult},
     process::{self, Memory, ProcessUsage},
     verification::{Verified, compare_count},
 };
@@ -27,6 +28,7 @@ use crate::{
 };
 use close_reopen::{CloseReport, once};
 use driver::InProcessBench;
+use opened::Opened;
 use std::{sync::Arc, time::Instant};
 
 /// Measures the cells of a job. Returns the text of an error that leaves all cells unmeasured.
@@ -38,7 +40,8 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     }
     let data = Data::new(&first.workload).map_err(|error| input_file::in_file(&first.workload, &error))?;
     let data = Arc::new(data);
-    let live = Arc::new(KeyLedger::new(data.capacity()));
+    let live = KeyLedger::new(data.capacity()).with_ttl(first.workload.ttl_ms, first.workload.keys);
+    let live = Arc::new(live);
     let options = open_options(job, &first.target)?;
     let expected = expected_pairs::of(&data, &live);
     let open_as = |options: &OpenOptions| {
@@ -51,7 +54,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     let base = ProcessUsage::of_self().memory;
     let (engine, load_seconds) = loaded(&open_as, &options, &data, &live, &first.workload)?;
     let mut session = Session {
-        engine,
+        opened: Opened::new(engine, &live, options.fsync),
         open_under: &open_under,
         policy: options.fsync,
         data: &data,
@@ -65,23 +68,25 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
         session = session.under_policy_of(cells)?;
         if job.cold && first.target.persistent {
             // Deferred compactions would read the files back into memory.
-            meter::settle(session.files, &settle(&*session.engine))?;
+            meter::settle(session.files, &settle(session.opened.engine()))?;
             let again = || open_under(session.policy);
-            session.engine = cold::reopened(session.engine, &again, &job.directory)?;
+            let engine = cold::reopened(session.opened.into_engine(), &again, &job.directory)?;
+            session.opened = Opened::new(engine, &live, session.policy);
         }
         session = session.step(cells)?;
     }
-    let Session { engine, mut reports, .. } = session;
+    let Session { opened, mut reports, .. } = session;
     let check = |engine: &dyn Engine| match synthetic::is_reference(&first.target.store) {
         true => Verified::default(),
         false => verify(engine, &data, &live, job),
     };
-    let end = CloseReport::of(engine, &live, files.as_ref(), &open, &check)?;
+    let end = CloseReport::of(opened.into_engine(), &live, files.as_ref(), &open, &check)?;
     let last = job.steps().last().unwrap_or_default();
     for cell in &job.cells {
         let report = reports.iter_mut().find(|report| report.cell == cell.id);
         if let Some(Report { outcome: Outcome::Measured(measurement), .. }) = report {
             measurement.load_seconds = load_seconds;
+            phase::warn_of_long_load(measurement, &cell.workload);
             end.add_to(measurement, cell, last.iter().any(|last| last.id == cell.id));
         }
     }
@@ -90,9 +95,9 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
 
 /// A store in the course of a job.
 struct Session<'s> {
-    engine: Box<dyn Engine>,
+    opened: Opened,
     open_under: OpenUnder<'s>,
-    /// The fsync policy under which `engine` is open.
+    /// The fsync policy under which the store is open.
     policy: Fsync,
     data: &'s Data,
     live: &'s KeyLedger,
@@ -115,12 +120,14 @@ impl Session<'_> {
                 let reports = cells.iter().zip(measurements).map(|(cell, outcome)| Report::of(cell, outcome));
                 self.reports.extend(reports);
             }
-            CellKind::Count => self.push_step(first, count(&*self.engine, self.live), self.live.count()),
+            CellKind::Count => {
+                self.push_step(first, count(self.opened.engine(), self.live), self.live.count())
+            }
             CellKind::SourceScan | CellKind::SourceGet => return Err("a file is read without a store".into()),
             CellKind::Retain => self.removed(first, delete_phases::retain)?,
             CellKind::Pop => self.removed(first, delete_phases::pop)?,
             CellKind::DiskSize => {
-                meter::settle(self.files, &settle(&*self.engine))?;
+                meter::settle(self.files, &settle(self.opened.engine()))?;
                 if let Some(reason) = &self.uncompacted {
                     self.reports.push(Report::of(first, Outcome::Unsupported(reason.clone())));
                     return Ok(self);
@@ -139,7 +146,7 @@ impl Session<'_> {
     /// Measures cells of operations that run at the same time, and compares the number of keys before and
     /// after.
     fn counted(&self, cells: &[Cell]) -> Result<Vec<Measurement>, String> {
-        let (engine, live) = (&*self.engine, self.live);
+        let (engine, live) = (self.opened.engine(), self.live);
         let real = !cells.iter().any(|cell| cell.reference || synthetic::is_reference(&cell.target.store));
         let keys_before = live.count();
         let before =
@@ -151,7 +158,7 @@ impl Session<'_> {
         let after = (real && worth).then(|| (engine.count(), live.count()));
         let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
         for measurement in &mut measurements {
-            (measurement.keys_before, measurement.keys_after) = (Some(keys_before), Some(live.count()));
+            measurement.keys_before = Some(keys_before);
             // The outcome of a failed write is unknown; the failure is counted already.
             if !exact || measurement.errors > 0 {
                 continue;
@@ -165,8 +172,8 @@ impl Session<'_> {
 
     fn operations(&self, cells: &[Cell]) -> Result<Vec<Measurement>, String> {
         let Some(first) = cells.first() else { return Ok(Vec::new()) };
-        let engine = &*self.engine;
-        let mut bench = InProcessBench::new(engine, self.data, self.live);
+        let engine = self.opened.engine();
+        let mut bench = self.opened.bench(self.data, self.live);
         bench.sync = fsync(&first.target) == Fsync::Always;
         bench.in_groups = first.target.commits == Commits::Groups;
         bench.is_reference = synthetic::is_reference(&first.target.store);
@@ -180,7 +187,10 @@ impl Session<'_> {
         let measurement =
             |(phase, cell): (PhaseResult, &Cell)| phase.measurement(&cell.workload, cells.len());
         let mut measurements: Vec<_> = phases.into_iter().zip(cells).map(measurement).collect();
-        meter.finish(&usage)?.charge(&mut measurements, cells, self.live.count());
+        let used = meter.finish(&usage)?;
+        let keys = self.opened.count(self.live)?;
+        measurements.iter_mut().for_each(|measurement| measurement.keys_after = Some(keys));
+        used.charge(&mut measurements, cells, keys);
         Ok(measurements)
     }
 
@@ -189,9 +199,9 @@ impl Session<'_> {
     fn under_policy_of(mut self, cells: &[Cell]) -> Result<Self, String> {
         let target = cells.first().map(|cell| &cell.target).filter(|target| target.persistent);
         if let Some(policy) = target.map(fsync).filter(|policy| *policy != self.policy) {
-            self.engine.close().map_err(|error| format!("close: {error}"))?;
-            drop(self.engine);
-            self.engine = (self.open_under)(policy)?;
+            self.opened.engine().close().map_err(|error| format!("close: {error}"))?;
+            drop(self.opened);
+            self.opened = Opened::new((self.open_under)(policy)?, self.live, policy);
             self.policy = policy;
         }
         Ok(self)
@@ -202,8 +212,8 @@ impl Session<'_> {
         let content =
             delete_phases::Content { data: self.data, live: self.live, sync: self.policy == Fsync::Always };
         let before = self.live.count();
-        let mut measurement = remove(&*self.engine, &content, &cell.workload)?;
-        compare_count(&mut measurement, &self.engine.count(), self.live.count());
+        let mut measurement = remove(self.opened.engine(), &content, &cell.workload)?;
+        compare_count(&mut measurement, &self.opened.engine().count(), self.live.count());
         self.push_step(cell, measurement, before);
         Ok(())
     }
@@ -217,8 +227,8 @@ impl Session<'_> {
 
     fn compact(self, cell: &Cell) -> Result<Self, String> {
         let open = || (self.open_under)(self.policy);
-        let (outcome, engine) = close_reopen::compact(self.engine, self.live, &open)?;
-        let mut session = Self { engine, ..self };
+        let (outcome, engine) = close_reopen::compact(self.opened.into_engine(), self.live, &open)?;
+        let mut session = Self { opened: Opened::new(engine, self.live, self.policy), ..self };
         match outcome {
             Outcome::Measured(measurement) => session.push_step(cell, measurement, session.live.count()),
             other => {
@@ -289,7 +299,9 @@ fn loaded(
         return Ok((open(options)?, None));
     }
     let engine = open(&OpenOptions { fsync: Fsync::No, ..options.clone() })?;
-    let seconds = load(&*engine, data, live, workload)?;
+    let opened = Opened::new(engine, live, Fsync::No);
+    let seconds = load(&opened, data, live, workload)?;
+    let engine = opened.into_engine();
     if engine.is_memory_only() {
         return Ok((engine, seconds));
     }
@@ -302,21 +314,18 @@ fn loaded(
 
 /// Loads the keys of the first cell with one sync at the end. Returns the seconds, or `None` if there are no
 /// keys.
-fn load(
-    engine: &dyn Engine,
-    data: &Data,
-    live: &KeyLedger,
-    workload: &Workload,
-) -> Result<Option<f64>, String> {
+fn load(opened: &Opened, data: &Data, live: &KeyLedger, workload: &Workload) -> Result<Option<f64>, String> {
     if workload.keys == 0 {
         return Ok(None);
     }
     let (load, begin) = (workload.load(), Instant::now());
-    let phase = InProcessBench::new(engine, data, live).run_here(&load);
+    let mut bench = opened.bench(data, live);
+    bench.is_load = true;
+    let phase = bench.run_here(&load);
     if let Some(fault) = phase.recorder.measurement(phase.start).first_fault {
         return Err(format!("load: {fault}"));
     }
-    engine.sync().map_err(|error| format!("load: {error}"))?;
+    opened.engine().sync().map_err(|error| format!("load: {error}"))?;
     Ok(Some(begin.elapsed().as_secs_f64()))
 }
 

@@ -6,6 +6,7 @@ use crate::{
         run::allocations,
     },
     engine::{self, Batch, Engine, Writers},
+    store::Store,
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -27,6 +28,10 @@ pub struct InProcessBench<'e> {
     /// `true` if a commit thread commits waiting writes together, as kvbench's server does it. Otherwise each
     /// thread commits its own writes, as in a program that embeds the engine.
     pub in_groups: bool,
+    /// Keyspace layer over `engine`, through which values that expire are written; `None` if they do not expire.
+    pub store: Option<&'e Store>,
+    /// `true` for the load, whose values expire evenly over the time to live.
+    pub is_load: bool,
     /// `true` for the no-op engine, whose scans return the keys that existed at the first scan.
     pub is_reference: bool,
     /// `true` if the engine's allocations are counted.
@@ -49,6 +54,8 @@ impl<'e> InProcessBench<'e> {
             sync: false,
             sync_every_second: false,
             in_groups: false,
+            store: None,
+            is_load: false,
             is_reference: false,
             counts: false,
             turn: (engine.info().writers == Writers::One).then(Mutex::default),

@@ -16,7 +16,7 @@ use crate::{
         },
     },
     engine::{self, Batch, KeyRange},
-    store::CommitQueue,
+    store::{CommitQueue, ExpirationClock},
 };
 use std::{
     mem,
@@ -67,7 +67,11 @@ pub(super) struct Worker<'b> {
 #[derive(Clone, Copy, PartialEq)]
 enum Found {
     Nothing,
+    /// Nothing, because the value has expired.
+    Expired,
     Right,
+    /// A value whose expiration time had passed before the read.
+    Outlived,
     /// A value of this key, but of a version that a read may not return.
     Stale(u32),
     Wrong,
@@ -190,7 +194,10 @@ impl<'b> Worker<'b> {
         let found = self.look_up(index);
         let now = self.clock.now();
         match found {
-            Ok(Found::Right) => self.recorder.success(Operation::Get, start, now),
+            Ok(found @ (Found::Right | Found::Expired)) => {
+                self.count_read(found);
+                self.recorder.success(Operation::Get, start, now);
+            }
             // Another thread deleted the key before the read.
             Ok(Found::Nothing) if self.bench.live.is_deleted(index) => {
                 self.recorder.success(Operation::Get, start, now);
@@ -216,12 +223,21 @@ impl<'b> Worker<'b> {
     }
 
     #[inline]
+    fn count_read(&mut self, found: Found) {
+        if found == Found::Expired { self.recorder.expired_read() } else { self.recorder.hit() }
+    }
+
+    #[inline]
     fn look_up(&mut self, index: u64) -> engine::Result<Found> {
-        let (data, versions) = (self.bench.data, &self.bench.live.versions);
+        let (data, live) = (self.bench.data, self.bench.live);
         data.key(index, &mut self.key);
         let mut found = Found::Nothing;
-        let oldest = versions.oldest(index);
-        let mut visit = |_, value: Option<&[u8]>| {
+        let begin = live.begin_read(index);
+        let mut visit = |_, stored: Option<&[u8]>| {
+            let value = match live.expirations {
+                Some(_) => ExpirationClock::default().unexpired(stored),
+                None => stored,
+            };
             if let Some(value) = value {
                 found = data.check(index, value).map_or(Found::Wrong, Found::Stale);
             }
@@ -229,9 +245,12 @@ impl<'b> Worker<'b> {
         };
         self.bench.call(|| self.bench.engine.read(&[&self.key], &mut visit))?;
         Ok(match found {
-            Found::Stale(version) if versions.allow(index, oldest, version, data.version_bits(index)) => {
-                Found::Right
+            Found::Stale(version)
+                if live.versions.allow(index, begin.oldest, version, data.version_bits(index)) =>
+            {
+                if live.must_have_expired(index, begin) { Found::Outlived } else { Found::Right }
             }
+            Found::Nothing if live.may_have_expired(begin) => Found::Expired,
             other => other,
         })
     }
@@ -244,6 +263,9 @@ impl<'b> Worker<'b> {
             Ok(Found::Stale(version)) => Fault::Wrong(format!(
                 "{what} of {key} found version {version} of its value, which is not the last acknowledged version"
             )),
+            Ok(Found::Outlived) => {
+                Fault::Wrong(format!("{what} of {key} found a value whose expiration time had passed"))
+            }
             Ok(_) => Fault::Wrong(format!("{what} of {key} found a value that differs from what was written")),
             Err(error) => Fault::Error(format!("{what}: {error}")),
         });
@@ -259,6 +281,8 @@ impl<'b> Worker<'b> {
             None => write.value = None,
         }
         (write.kind, write.index, write.start) = (kind, index, start);
+        let expirations = self.bench.live.expirations.as_ref();
+        write.lifetime = expirations.map(|expirations| expirations.lifetime(index, self.bench.is_load));
         self.waiting += 1;
     }
 
@@ -311,14 +335,14 @@ impl<'b> Worker<'b> {
         let live = self.bench.live;
         for write in self.writes.iter().take(count) {
             if matches!(write.kind, Operation::Update | Operation::ReadModifyWrite) {
-                live.versions.end(write.index, outcome.is_ok());
+                live.end_update(write.index, write.lifetime, outcome.is_ok());
             }
             if let Err(error) = &outcome {
                 self.recorder.fault(Fault::Error(format!("write: {error}")));
                 continue;
             }
             if write.kind == Operation::Insert {
-                live.inserted(write.index);
+                live.end_insert(write.index, write.lifetime);
             }
             self.recorder.wrote(write.key.len() + write.value.as_ref().map_or(0, Vec::len));
             self.recorder.success(write.kind, write.start, now);
@@ -333,6 +357,12 @@ impl<'b> Worker<'b> {
             (self.writes, outcome) = group_commit::commit(queue, &self.slot, writes, count);
             return outcome;
         }
+        if let Some(store) = self.bench.store {
+            let writes = mem::take(&mut self.writes);
+            let outcome;
+            (self.writes, outcome) = group_commit::commit_here(store, &self.seat, writes, count);
+            return outcome;
+        }
         let mut batch = mem::take(&mut self.batch).recycle();
         self.writes.iter().take(count).for_each(|write| batch.push(write.op()));
         let outcome = self.bench.write(&batch);
@@ -345,10 +375,17 @@ impl<'b> Worker<'b> {
         self.commit();
         let held = self.bench.hold(index);
         let found = self.look_up(index);
-        if !matches!(found, Ok(Found::Right)) {
+        if let Ok(Found::Right) = found {
+            self.count_read(Found::Right);
+        } else {
             drop(held);
             let now = self.clock.now();
             match found {
+                // There is no value to change.
+                Ok(Found::Expired) => {
+                    self.count_read(Found::Expired);
+                    self.recorder.success(Operation::ReadModifyWrite, start, now);
+                }
                 // Another thread deleted the key before the read: there is no value to change.
                 Ok(Found::Nothing) if self.bench.live.is_deleted(index) => {
                     self.recorder.success(Operation::ReadModifyWrite, start, now);

@@ -11,9 +11,9 @@ use std::{io, net::SocketAddr, str::FromStr, time::Duration};
 /// Maximum time to wait for a reply in a call that is not measured.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Appends a request to `output`.
+/// Appends a request of at most five parts to `output`.
 pub(super) fn encode(output: &mut BytesMut, parts: &[&[u8]]) {
-    let mut frames = [const { BorrowedFrame::Null }; 3];
+    let mut frames = [const { BorrowedFrame::Null }; 5];
     for (frame, part) in frames.iter_mut().zip(parts) {
         *frame = BorrowedFrame::BulkString(part);
     }
@@ -62,6 +62,11 @@ pub(super) fn sync(address: SocketAddr) -> io::Result<()> {
 pub(super) fn timer_syncs(address: SocketAddr) -> io::Result<u64> {
     let field = info_field(call(address, &["INFO", "persistence"])?, "timer_syncs:");
     field.ok_or_else(|| io::Error::other("INFO has no timer_syncs"))
+}
+
+/// Returns the number of expired keys that a server has removed, or `None` if it does not report the number.
+pub(super) fn expired_keys(address: SocketAddr) -> Option<u64> {
+    info_field(call(address, &["INFO", "stats"]).ok()?, "expired_keys:")
 }
 
 /// Returns the number in the line of an INFO reply that starts with `name`.

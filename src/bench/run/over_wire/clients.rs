@@ -226,6 +226,7 @@ mod tests {
                 address: ([127, 0, 0, 1], 1).into(),
                 data: Arc::new(Data::new(&workload).unwrap()),
                 live: Arc::new(KeyLedger::new(1)),
+                is_load: false,
             },
             clock: Clock::start(),
             workloads: vec![Arc::new(workload)],

@@ -12,6 +12,7 @@ mod shared;
 use super::{
     job::{Job, Report, unsynced},
     meter::Meter,
+    phase,
     process::{Memory, ProcessUsage},
     verification::{Verified, compare_count},
 };
@@ -34,9 +35,10 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     let Some(first) = job.cells.first() else { return Ok(Vec::new()) };
     let data = Data::new(&first.workload).map_err(|error| format!("cannot read the data: {error}"))?;
     let data = Arc::new(data);
-    let live = Arc::new(KeyLedger::new(data.capacity()));
+    let live = KeyLedger::new(data.capacity()).with_ttl(first.workload.ttl_ms, first.workload.keys);
+    let live = Arc::new(live);
     let (server, load_seconds) = loaded(job, first, &data, &live)?;
-    let bench = WireBench { address: server.address, data, live: Arc::clone(&live) };
+    let bench = WireBench { address: server.address, data, live: Arc::clone(&live), is_load: false };
     let mut measurements = Vec::new();
     for cells in job.steps() {
         measurements.extend(step(&server, &bench, cells)?);
@@ -57,6 +59,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     let last = job.steps().last().unwrap_or_default();
     let report = |(cell, mut measurement): (&Cell, Measurement)| {
         measurement.load_seconds = load_seconds;
+        phase::warn_of_long_load(&mut measurement, &cell.workload);
         measurement.close_seconds = close_seconds;
         measurement.reopen_seconds = reopen_seconds;
         measurement.closed_size = closed_size.filter(|_| last.contains(cell));
@@ -81,23 +84,29 @@ fn step(server: &Server, bench: &WireBench, cells: &[Cell]) -> Result<Vec<Measur
     let usage = || {
         let used = meter.read();
         let timer_syncs = cells.first().and_then(|cell| server.timer_syncs(&cell.target));
-        ProcessUsage { timer_syncs, ..used }
+        let expires = bench.live.expirations.is_some();
+        let expired_keys = expires.then(|| calls::expired_keys(server.address)).flatten();
+        ProcessUsage { timer_syncs, expired_keys, ..used }
     };
     let phases = bench.run(&workloads, &usage)?;
     let usage = phases.first().map(|phase| phase.usage.clone()).unwrap_or_default();
     let keys = calls::count_keys(server.address);
     let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
+    let alive = match (&live.expirations, &keys) {
+        (Some(_), Ok(keys)) => *keys,
+        _ => live.count(),
+    };
     let mut measurements = Vec::new();
     for (phase, cell) in phases.into_iter().zip(cells) {
         let mut measurement = phase.measurement(&cell.workload, cells.len());
-        (measurement.keys_before, measurement.keys_after) = (Some(keys_before), Some(live.count()));
+        (measurement.keys_before, measurement.keys_after) = (Some(keys_before), Some(alive));
         // The outcome of a failed write is unknown; the failure is counted already.
         if keys.is_err() || (exact && measurement.errors == 0) {
             compare_count(&mut measurement, &keys, live.count());
         }
         measurements.push(measurement);
     }
-    meter.finish(&usage)?.charge(&mut measurements, cells, live.count());
+    meter.finish(&usage)?.charge(&mut measurements, cells, alive);
     Ok(measurements)
 }
 
@@ -122,7 +131,8 @@ fn loaded(
     }
     let again = can_start_again(target);
     let server = if again { Server::start(job, &unsynced(target), &job.load_arguments)? } else { start()? };
-    let bench = WireBench { address: server.address, data: Arc::clone(data), live: Arc::clone(live) };
+    let (data, live) = (Arc::clone(data), Arc::clone(live));
+    let bench = WireBench { address: server.address, data, live, is_load: true };
     let begin = Instant::now();
     bench.load(workload)?;
     server.sync()?;

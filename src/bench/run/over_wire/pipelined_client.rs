@@ -7,7 +7,7 @@ use super::{
     shared::{End, Role, Shared, WireBench},
 };
 use crate::bench::{
-    data::{keys::KeyChooser, value_versions::OldestVersion},
+    data::{expirations::Lifetime, key_ledger::ReadBegin, keys::KeyChooser},
     plan::workload::Mix,
     result::{Operation, Workload},
     run::{
@@ -31,8 +31,10 @@ struct Request {
     operation: Operation,
     index: u64,
     start: u64,
-    /// Oldest version that the reply to a read may contain.
-    oldest: OldestVersion,
+    /// Bounds of the value in the reply to a read.
+    begin: ReadBegin,
+    /// Lifetime of the value that is written; `None` if it does not expire.
+    lifetime: Option<Lifetime>,
     /// Bytes of the key and value that the request writes or deletes.
     bytes: usize,
     /// `true` for the write of a read-modify-write.
@@ -199,12 +201,13 @@ impl Client {
                     Operation::Delete => self.key.len() + bench.data.value_length(index),
                     _ => 0,
                 };
-                let oldest = bench.live.versions.oldest(index);
+                let begin = bench.live.begin_read(index);
                 self.waiting.push_back(Request {
                     operation,
                     index,
                     start,
-                    oldest,
+                    begin,
+                    lifetime: None,
                     bytes,
                     writes_back: false,
                 });
@@ -220,14 +223,23 @@ impl Client {
         };
         bench.data.key(index, &mut self.key);
         bench.data.value(index, version, &mut self.value);
-        encode(&mut self.output, &[b"SET", &self.key, &self.value]);
+        let expirations = bench.live.expirations.as_ref();
+        let lifetime = expirations.map(|expirations| expirations.lifetime(index, bench.is_load));
+        match lifetime {
+            None => encode(&mut self.output, &[b"SET", &self.key, &self.value]),
+            Some(Lifetime { ttl_ms, .. }) => {
+                let ttl = ttl_ms.to_string();
+                encode(&mut self.output, &[b"SET", &self.key, &self.value, b"PX", ttl.as_bytes()]);
+            }
+        }
         let writes_back = operation == Operation::ReadModifyWrite;
         let bytes = self.key.len() + self.value.len();
         self.waiting.push_back(Request {
             operation,
             index,
             start,
-            oldest: OldestVersion::default(),
+            begin: ReadBegin::default(),
+            lifetime,
             bytes,
             writes_back,
         });
@@ -293,8 +305,13 @@ fn settle(
                     "GET of key {index} found version {version} of its value, which is not the last acknowledged \
                     version"
                 )),
-                Some(_) if operation == Operation::ReadModifyWrite => return true,
-                Some(_) => return count(bench, request, now, recorder),
+                Some(_) if bench.live.must_have_expired(index, request.begin) => {
+                    Fault::Wrong(format!("GET of key {index} found a value whose expiration time had passed"))
+                }
+                Some(_) => {
+                    recorder.hit();
+                    return operation == Operation::ReadModifyWrite || count(bench, request, now, recorder);
+                }
                 None => Fault::Wrong(format!(
                     "GET of key {index} found a value that differs from what was written"
                 )),
@@ -303,6 +320,11 @@ fn settle(
         RangeFrame::Null if reads => match operation {
             Operation::GetMiss => return count(bench, request, now, recorder),
             _ if bench.live.is_deleted(index) => return count(bench, request, now, recorder),
+            // A read-modify-write has no value to change.
+            _ if bench.live.may_have_expired(request.begin) => {
+                recorder.expired_read();
+                return count(bench, request, now, recorder);
+            }
             _ => Fault::Miss(format!("GET of key {index} found nothing")),
         },
         RangeFrame::SimpleString(range) if !reads && part(range) == b"OK" => {
@@ -317,7 +339,7 @@ fn settle(
         other => Fault::Wrong(format!("{operation:?} of key {index} was answered with {other:?}")),
     };
     if request.updates() {
-        bench.live.versions.end(index, false);
+        bench.live.end_update(index, request.lifetime, false);
     }
     recorder.fault(fault);
     false
@@ -325,7 +347,7 @@ fn settle(
 
 fn is_current(bench: &WireBench, request: &Request, version: u32) -> bool {
     let bits = bench.data.version_bits(request.index);
-    bench.live.versions.allow(request.index, request.oldest, version, bits)
+    bench.live.versions.allow(request.index, request.begin.oldest, version, bits)
 }
 
 impl Request {
@@ -338,12 +360,68 @@ impl Request {
 /// Records an operation that succeeded. Returns `false`: nothing is to be written back.
 fn count(bench: &WireBench, request: &Request, now: u64, recorder: &mut Recorder) -> bool {
     if request.updates() {
-        bench.live.versions.end(request.index, true);
+        bench.live.end_update(request.index, request.lifetime, true);
     }
     if request.operation == Operation::Insert {
-        bench.live.inserted(request.index);
+        bench.live.end_insert(request.index, request.lifetime);
     }
     recorder.wrote(request.bytes);
     recorder.success(request.operation, request.start, now);
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::data::{Data, key_ledger::KeyLedger};
+    use std::{sync::Arc, time::Duration};
+
+    /// Returns a server that has acknowledged the insert of key 0 with a time to live.
+    fn bench(ttl_ms: u64) -> WireBench {
+        let workload = Workload { ttl_ms: Some(ttl_ms), ..Workload::of([(Operation::Get, 1.0)], 1) };
+        let live = KeyLedger::new(10).with_ttl(workload.ttl_ms, 10);
+        let index = live.insert().unwrap();
+        let lifetime = live.expirations.as_ref().map(|expirations| expirations.lifetime(index, false));
+        live.end_insert(index, lifetime);
+        let data = Arc::new(Data::new(&workload).unwrap());
+        WireBench { address: ([127, 0, 0, 1], 1).into(), data, live: Arc::new(live), is_load: false }
+    }
+
+    /// Returns the measurement of a read of key 0 that received `reply`.
+    fn settled(bench: &WireBench, reply: Option<&[u8]>) -> crate::bench::result::Measurement {
+        let mut recorder = Recorder::new(0, Duration::from_secs(1));
+        let frame = reply.map_or(RangeFrame::Null, |value| RangeFrame::BulkString((0, value.len())));
+        let request = Request {
+            operation: Operation::Get,
+            index: 0,
+            start: 0,
+            begin: bench.live.begin_read(0),
+            lifetime: None,
+            bytes: 0,
+            writes_back: false,
+        };
+        settle(bench, &request, &frame, reply.unwrap_or_default(), 1, &mut recorder);
+        recorder.measurement(0)
+    }
+
+    #[test]
+    fn key_that_vanishes_before_its_expiration_time_is_a_miss() {
+        let measured = settled(&bench(3_600_000), None);
+        assert_eq!((measured.misses, measured.expired_reads), (1, Some(0)));
+        let measured = settled(&bench(1), None);
+        assert_eq!((measured.misses, measured.expired_reads, measured.operations), (0, Some(1), 1));
+    }
+
+    #[test]
+    fn value_that_outlives_its_expiration_time_is_wrong() {
+        for (ttl_ms, expected) in [(3_600_000, (0, Some(1))), (1, (1, Some(0)))] {
+            let bench = bench(ttl_ms);
+            let mut value = Vec::new();
+            bench.data.value(0, 0, &mut value);
+            // Longer than the allowed difference between two clocks.
+            std::thread::sleep(Duration::from_millis(250));
+            let measured = settled(&bench, Some(&value));
+            assert_eq!((measured.wrong_values, measured.hits), expected, "{:?}", measured.first_fault);
+        }
+    }
 }

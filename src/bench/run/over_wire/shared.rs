@@ -19,6 +19,8 @@ pub(super) struct WireBench {
     pub address: SocketAddr,
     pub data: Arc<Data>,
     pub live: Arc<KeyLedger>,
+    /// `true` for the load, whose values expire evenly over the time to live.
+    pub is_load: bool,
 }
 
 /// State that all load threads share.

@@ -107,6 +107,16 @@ impl Meter {
         self.span.syncs.push(now());
     }
 
+    /// Records a delete that has ended.
+    pub fn add_delete(&mut self) {
+        self.span.deletes.push(now());
+    }
+
+    /// Records whether a read found a value that had not expired.
+    pub fn add_read(&mut self, found: bool) {
+        *(if found { &mut self.span.found } else { &mut self.span.absent }) += 1;
+    }
+
     /// Records an operation; a write with the number of its commit.
     pub fn add(&mut self, taken: Taken, commit: Option<u64>) -> &mut Span {
         self.span.calls.push(Call { begin: taken.begin, end: taken.end, commit });

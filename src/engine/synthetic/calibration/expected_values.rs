@@ -111,6 +111,15 @@ pub struct Span {
     /// End of each separate sync.
     #[serde(default)]
     pub syncs: Vec<u64>,
+    /// End of each delete.
+    #[serde(default)]
+    pub deletes: Vec<u64>,
+    /// Number of reads that found a value which had not expired.
+    #[serde(default)]
+    pub found: u64,
+    /// Number of reads that found nothing, or a value which had expired.
+    #[serde(default)]
+    pub absent: u64,
     /// CPU time that operations were made to use, in nanoseconds.
     pub cpu_ns: u64,
     /// CPU time of the process at the start and at the end of the span, in nanoseconds.

@@ -19,7 +19,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError, RwLock},
     thread,
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// Registration of the calibration engine, which is in no list of engines.
@@ -94,6 +94,13 @@ fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
     }))
 }
 
+/// Returns `true` if the header of a stored value has an expiration time that has passed.
+fn has_expired(stored: &[u8]) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let deadline = key_value_headers::entry(stored).deadline;
+    deadline != 0 && u128::from(deadline) <= now
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -159,7 +166,9 @@ impl Engine for Calibration {
             lock(&self.meter).add(taken, None);
             self.allocate();
             let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
-            if visit(index, pairs.get(*key).map(Vec::as_slice)).is_break() {
+            let stored = pairs.get(*key).map(Vec::as_slice);
+            lock(&self.meter).add_read(stored.is_some_and(|stored| !has_expired(stored)));
+            if visit(index, stored).is_break() {
                 break;
             }
         }
@@ -177,6 +186,9 @@ impl Engine for Calibration {
             let taken = turn.take();
             files.put(op)?;
             lock(&self.meter).add(taken, Some(commit)).user_bytes += self.apply(op);
+            if matches!(op, WriteOp::Delete { .. }) {
+                lock(&self.meter).add_delete();
+            }
         }
         files.append()?;
         if sync { files.sync() } else { Ok(()) }

@@ -1,0 +1,45 @@
+//! Table of one atomic number for each key, in chunks that are allocated when they are first used.
+
+use std::sync::{OnceLock, atomic::AtomicU64};
+
+/// Number of keys, the first ones by number, that have an entry. An entry takes 8 bytes.
+pub const TRACKED: u64 = (CHUNKS * CHUNK) as u64;
+/// Number of keys in one allocation.
+const CHUNK: usize = 1 << 16;
+const CHUNKS: usize = 1 << 10;
+
+/// Numbers of the keys below [`TRACKED`], initially 0.
+#[derive(Debug)]
+pub struct AtomicTable {
+    chunks: Vec<OnceLock<Box<[AtomicU64]>>>,
+}
+
+impl Default for AtomicTable {
+    fn default() -> Self {
+        Self { chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect() }
+    }
+}
+
+impl AtomicTable {
+    /// Returns the entry of key `index`, or `None` if it is not allocated: it is 0, or the key has none.
+    #[inline]
+    pub fn find(&self, index: u64) -> Option<&AtomicU64> {
+        let index = usize::try_from(index).ok()?;
+        self.chunks.get(index / CHUNK)?.get()?.get(index % CHUNK)
+    }
+
+    /// Returns the entry of key `index`, and allocates its chunk if necessary. `None` if the key has no entry.
+    #[inline]
+    pub fn find_or_allocate(&self, index: u64) -> Option<&AtomicU64> {
+        let index = usize::try_from(index).ok()?;
+        let chunk = self.chunks.get(index / CHUNK)?;
+        chunk.get_or_init(|| (0..CHUNK).map(|_| AtomicU64::new(0)).collect()).get(index % CHUNK)
+    }
+
+    /// Allocates the entries of the first `keys` keys.
+    pub fn allocate(&self, keys: u64) {
+        for index in (0..keys.min(TRACKED)).step_by(CHUNK) {
+            let _allocated = self.find_or_allocate(index);
+        }
+    }
+}
