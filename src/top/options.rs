@@ -6,7 +6,7 @@ use std::{io, path::PathBuf, time::Duration};
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
-    #[error("cannot ask {server}: {source}")]
+    #[error("cannot reach {server}: {source}; start the server, or name another HOST:PORT")]
     Io { server: String, source: io::Error },
     #[error("{server} answers {reply:?}; see --password-file")]
     Refused { server: String, reply: String },

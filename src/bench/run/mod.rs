@@ -86,11 +86,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the exit code of the program: 2 if the free space does not suffice or the external server cannot be
+    /// Returns the exit code of the program: 2 if the command line cannot be measured as it is, so that nothing was
     /// measured, 128 plus the number of the signal that stopped the run, otherwise 1.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::NoSpace(_) | Self::Target { .. } => 2,
+            Self::Plan(_) | Self::Exists(_) | Self::Differs { .. } | Self::NoProgram { .. } => 2,
+            Self::Conduct(_) | Self::NoSpace(_) | Self::Target { .. } => 2,
             Self::Stopped { signal, .. } => 128 + *signal as u8,
             _ => 1,
         }

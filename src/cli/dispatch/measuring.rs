@@ -12,7 +12,9 @@ use std::process::ExitCode;
 
 pub(super) fn bench(options: Bench) -> anyhow::Result<()> {
     if let Some((path, keys, seed)) = options.generate() {
-        return data::generate(path, keys, seed).with_context(|| format!("cannot write {}", path.display()));
+        data::generate(path, keys, seed).with_context(|| format!("cannot write {}", path.display()))?;
+        eprintln!("kvbench: {} has {keys} records; measure them with --data {0}", path.display());
+        return Ok(());
     }
     let dry = options.is_dry();
     let options = options.options()?;
