@@ -127,11 +127,11 @@ pub(super) fn commit(
 /// reuse, and the outcome.
 pub(super) fn commit_here(
     store: &Store,
-    seat: &Arc<Seat>,
+    slot: &Arc<OutcomeSlot>,
     writes: Vec<Write>,
     count: usize,
 ) -> (Vec<Write>, Result<(), String>) {
-    let mut group = [CommitRequest { writes, count, outcome: Ok(()), seat: Arc::clone(seat) }];
+    let mut group = [CommitRequest { writes, count, outcome: Ok(()), slot: Arc::clone(slot) }];
     store.commit(&mut group);
     let [CommitRequest { writes, outcome, .. }] = group;
     (writes, outcome)

@@ -360,7 +360,7 @@ impl<'b> Worker<'b> {
         if let Some(store) = self.bench.store {
             let writes = mem::take(&mut self.writes);
             let outcome;
-            (self.writes, outcome) = group_commit::commit_here(store, &self.seat, writes, count);
+            (self.writes, outcome) = group_commit::commit_here(store, &self.slot, writes, count);
             return outcome;
         }
         let mut batch = mem::take(&mut self.batch).recycle();
