@@ -105,9 +105,11 @@ fn stores_describes_each_named_store_in_full() {
             let line = line.unwrap_or_else(|| panic!("{store} says nothing about {fsync}"));
             assert!(line.contains(loss.kill.words) && line.contains(loss.power_cut.words), "{line}");
         }
+        // Crash tests of experimental stores are not published.
+        let is_tested = info.status != Status::Experimental;
         let proof = section.lines().find(|line| line.contains(" rounds of kills without a failure, "));
         assert!(
-            proof.is_some_and(|line| line.ends_with(" rounds of power cuts without a failure")),
+            !is_tested || proof.is_some_and(|line| line.ends_with(" rounds of power cuts without a failure")),
             "{section}"
         );
         for caveat in info.caveats {
