@@ -293,7 +293,7 @@ impl Report {
 #[cfg(feature = "bench")]
 #[derive(clap::Args, Debug)]
 pub struct Export {
-    /// Format of the output
+    /// Service that takes the output
     #[arg(value_enum)]
     pub format: Format,
     /// Run files, or directories with run files

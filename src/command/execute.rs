@@ -222,7 +222,8 @@ pub struct StepReader<'r> {
     reply_start: usize,
     /// Hits and misses of the completed requests.
     hits: KeyHits,
-    /// Size of the values that were gone over for replies that do not contain them, in bytes.
+    /// Size in bytes of the values that commands with whole values, such as BITCOUNT, have read in this step. It
+    /// counts towards [`ReadLimits::copy`].
     walked: usize,
     is_too_large: bool,
 }

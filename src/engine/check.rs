@@ -3,7 +3,8 @@
 use super::{Engine, Error, Fsync, KeyRange, Location, OpenOptions, Result, error::KeyName};
 use std::{io, path::Path};
 
-/// Method that checks the data at a path for corruption, without changing them.
+/// Way in which `kvbench check` checks data for corruption: in place, or on a copy because opening the engine would
+/// change them.
 #[derive(Debug)]
 pub enum Check {
     /// Reads the data in place.
@@ -23,7 +24,8 @@ pub struct CheckReport {
 }
 
 impl Error {
-    /// Returns `true` if the error means that data are corrupt, and `false` if something else failed.
+    /// Returns `true` if the error means, or may mean, that data are corrupt: also for every error of an engine's
+    /// library that has no variant of its own.
     pub fn is_damage(&self) -> bool {
         use io::ErrorKind::{InvalidData, UnexpectedEof};
         match self {

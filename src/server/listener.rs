@@ -67,7 +67,8 @@ impl Listener {
         tcp.chain(tls).chain(unix).collect::<Vec<_>>().join(" and ")
     }
 
-    /// Assigns each new connection to the worker with the fewest connections, until `stop` completes.
+    /// Accepts TCP, TLS and Unix connections until `stop` completes. Refuses those above `--maxclients` and those
+    /// that protected mode forbids; gives each other one to the worker with the fewest connections.
     pub async fn accept_until(
         &self,
         stop: impl Future<Output = ()>,

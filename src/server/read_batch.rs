@@ -89,8 +89,9 @@ pub(super) fn key_chunks(batch: &RequestBatch, step: &Step, most: usize) -> Vec<
     keys.chunks(length).map(|chunk| chunk.iter().map(|key| key.to_vec()).collect()).collect()
 }
 
-/// Answers a read step with the values that `read` passes to its second argument. Returns the number of answered
-/// requests, and `true` if the next one would exceed `limits.copy`.
+/// Answers a read step with the values that `read` passes to its second argument. Answers the requests of a step in
+/// order until one would copy more than `limits.copy` bytes, the replies have `limits.reply` bytes, or the maximum
+/// number is reached. Returns the number of answered requests, and `true` if the next one would exceed `limits.copy`.
 fn answer(
     batch: &mut RequestBatch,
     step: &Step,

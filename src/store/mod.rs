@@ -155,7 +155,8 @@ pub trait Work: Send {
     }
 }
 
-/// Engine with its fsync policy, its commit state and the keyspace layer.
+/// Engine, its fsync policy, the age of unsynced writes, and what the keyspace layer keeps in memory: expiration
+/// times, SCAN cursors, watched keys, key counts. The commit queue is outside.
 pub struct Store {
     engine: Box<dyn Engine>,
     /// `true` if an atomic operation may use keys of one hash slot only.

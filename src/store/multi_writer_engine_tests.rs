@@ -38,7 +38,8 @@ impl Data {
 #[derive(Clone, Default)]
 struct Shared {
     data: Arc<Mutex<Data>>,
-    /// `true` if the first byte of a key is its hash slot.
+    /// `true` to behave like a Redis Cluster: the first byte of a key stands for its slot, and a commit over two
+    /// slots fails.
     has_slots: bool,
 }
 

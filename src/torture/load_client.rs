@@ -27,7 +27,8 @@ pub(super) fn connect(port: u16) -> io::Result<Client> {
     Client::connect((Ipv4Addr::LOCALHOST, port), Some(REPLY_TIMEOUT))
 }
 
-/// State that the clients of a load share.
+/// State that the load clients of a crash test share: its start, whether the fault has begun, and which failures are
+/// expected.
 pub(super) struct Load {
     pub begin: Instant,
     /// `true` once the kill or power cut has begun: connections may break.

@@ -6,7 +6,7 @@ use std::{fmt, time::Duration};
 /// Acknowledged writes that a kill or power cut may lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllowedLoss {
-    /// No write.
+    /// No acknowledged write may be lost.
     Nothing,
     /// Writes acknowledged in this time before the fault, which includes the delay of a timer that runs late.
     Within(Duration),

@@ -121,7 +121,8 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
-    /// Fields of a measurement that calibration does not check, each with the reason.
+    /// Fields of [`Measurement`] that calibration need not compare with an expected value, each with the reason.
+    /// Every other field must have a column.
     const NOT_JUDGED: [(&str, &str); 9] = [
         ("keys_before", "the engine's own count is compared with it in every run"),
         ("keys_after", "likewise"),

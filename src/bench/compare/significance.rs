@@ -76,7 +76,7 @@ pub struct CellFinding {
 /// All changes between two runs, each marked as significant or not.
 #[derive(Debug)]
 pub struct Judgement {
-    /// Changes of stores.
+    /// Changes of each store and of all stores together, for each level and metric, and over all levels.
     pub stores: Vec<Finding>,
     /// Changes of cells.
     pub cells: Vec<CellFinding>,

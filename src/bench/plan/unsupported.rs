@@ -1,4 +1,4 @@
-//! Metrics that a target cannot have, because it lacks the operation.
+//! Cells that a target cannot run, with the reason.
 
 use crate::{
     bench::result::{Access, Cell, CellKind, Operation},

@@ -72,7 +72,7 @@ pub enum Error {
     /// The text names the flag.
     #[error("{0}")]
     Conduct(String),
-    /// The text names the flag.
+    /// The stores may need more than the free space of `--dir`, or than `--map-size`. The text names the flag.
     #[error("{0}")]
     NoSpace(String),
     #[error("--target {address}: {reason}")]

@@ -41,7 +41,7 @@ const PIECE: usize = 1 << 20;
 /// Maximum time for which a scan holds a lock.
 const STEP: Duration = Duration::from_millis(1);
 
-/// Number of pairs between two readings of the clock.
+/// Number of pairs that a scan visits before it compares the time with [`STEP`] again.
 const PAIRS: u32 = 64;
 
 /// Number of keys below which a cleared table is freed by the thread that cleared it.

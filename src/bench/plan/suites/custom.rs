@@ -11,7 +11,8 @@ use crate::bench::{
 };
 use crate::engine::synthetic;
 
-/// Default of `--keys`, and of `--operations` for a mix that ends by count.
+/// Default of `--keys`, and of `--operations` for a mix that only inserts; `--quick` and `--full` may set another
+/// one.
 const KEYS: u64 = 1_000_000;
 
 pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {

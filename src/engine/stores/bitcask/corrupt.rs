@@ -27,7 +27,8 @@ pub(super) struct Corrupt {
 }
 
 impl Corrupt {
-    /// Returns the writes of a sealed segment, and the number of its records.
+    /// Reads a sealed segment itself, not its hint file, and notes it if it holds corrupt values. Returns its writes
+    /// and its number of records.
     ///
     /// # Errors
     ///

@@ -263,7 +263,8 @@ impl Segments {
         self.live.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a sealed segment or, at a start, the active one. Its number must exceed all others.
+    /// Adds a segment behind all others, whose numbers must be lower, and adds its `len` to the sealed bytes (0 for
+    /// the active segment).
     pub(super) fn push(&self, segment: Segment) {
         self.sealed.fetch_add(segment.len, Ordering::Relaxed);
         self.live_mut().0.push_back((segment.id, Arc::new(segment)));
